@@ -1,0 +1,135 @@
+import json
+import types
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_keras import registry
+from ut_keras.training import optimize
+
+_STEPS = 8
+_SHAPES = {"kernel": (3, 4), "table": (5, 2), "bias": (4,)}
+
+
+def _hparams(**fields):
+    values = {
+        "optimizer": "adam",
+        "optimizer_adam_beta1": 0.9,
+        "optimizer_adam_beta2": 0.997,
+        "optimizer_adam_epsilon": 1e-9,
+        "clip_grad_norm": 0.0,
+        "weight_decay": 0.0,
+        "learning_rate_schedule": "constant*linear_warmup",
+        "learning_rate_constant": 0.1,
+        "learning_rate_warmup_steps": 4,
+    }
+    return types.SimpleNamespace(**{**values, **fields})
+
+
+def _values(seed):
+    random = np.random.RandomState(seed)
+    return {name: random.randn(*shape).astype("float32") for name, shape in _SHAPES.items()}
+
+
+def _reference(hp):
+    """Adam in numpy, from the equation, in float64."""
+    weights = {name: value.astype("float64") for name, value in _values(0).items()}
+    m = {name: np.zeros(shape) for name, shape in _SHAPES.items()}
+    v = {name: np.zeros(shape) for name, shape in _SHAPES.items()}
+    b1, b2 = hp.optimizer_adam_beta1, hp.optimizer_adam_beta2
+    for step in range(_STEPS):
+        gradients = {name: value.astype("float64") for name, value in _values(1 + step).items()}
+        for name in ("kernel", "table"):
+            gradients[name] += hp.weight_decay * weights[name]
+        norm = np.sqrt(sum((gradient**2).sum() for gradient in gradients.values()))
+        if hp.clip_grad_norm and norm > hp.clip_grad_norm:
+            scale = hp.clip_grad_norm / norm
+            gradients = {name: gradient * scale for name, gradient in gradients.items()}
+        rate = 0.1 * min(1.0, step / 4)
+        rate *= np.sqrt(1 - b2 ** (step + 1)) / (1 - b1 ** (step + 1))
+        for name, gradient in gradients.items():
+            m[name] = b1 * m[name] + (1 - b1) * gradient
+            v[name] = b2 * v[name] + (1 - b2) * gradient**2
+            weights[name] -= rate * m[name] / (np.sqrt(v[name]) + hp.optimizer_adam_epsilon)
+    return weights
+
+
+def _as_slices(table):
+    """The same gradient in rows, one of them split in two entries."""
+    values = tf.concat([table[:1] * 0.25, table, -table[:1] * 0.25], axis=0)
+    indices = tf.constant([0, 0, 1, 2, 3, 4, 0])
+    return tf.IndexedSlices(values, indices, tf.constant([5, 2]))
+
+
+def _train(hp, mode="graph", sparse=False):
+    variables = [keras.Variable(value, name=name) for name, value in _values(0).items()]
+    optimizer = optimize.get(hp)
+    optimizer.build(variables)
+
+    def apply(kernel, table, bias):
+        optimizer.apply([kernel, _as_slices(table) if sparse else table, bias])
+
+    if mode != "eager":
+        apply = tf.function(apply, jit_compile=mode == "xla")
+    for step in range(_STEPS):
+        apply(*[tf.constant(value) for value in _values(1 + step).values()])
+    return {variable.name: variable.numpy() for variable in variables}
+
+
+def _assert_same(actual, expected):
+    for name, value in expected.items():
+        np.testing.assert_allclose(actual[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_adam_matches_reference(mode, sparse):
+    hp = _hparams()
+    _assert_same(_train(hp, mode, sparse), _reference(hp))
+
+
+def test_epsilon_stands_outside_the_bias_correction():
+    hp = _hparams(optimizer="true_adam", optimizer_adam_epsilon=1.0, optimizer_adam_beta2=0.98)
+    _assert_same(_train(hp), _reference(hp))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_clip_is_by_the_norm_of_all_gradients(sparse):
+    hp = _hparams(clip_grad_norm=1.0)
+    _assert_same(_train(hp, sparse=sparse), _reference(hp))
+
+
+def test_weight_decay_is_an_l2_loss_without_biases():
+    hp = _hparams(weight_decay=0.5, clip_grad_norm=1.0)
+    _assert_same(_train(hp), _reference(hp))
+    without = _train(_hparams(clip_grad_norm=1.0))
+    assert np.abs(without["kernel"] - _train(hp)["kernel"]).max() > 1e-3
+
+
+def test_config_round_trip():
+    optimizer = optimize.get(_hparams(clip_grad_norm=2.0, weight_decay=0.1))
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(optimizer)))
+    restored = keras.saving.deserialize_keras_object(config)
+    assert isinstance(restored, optimize.Adam)
+    assert restored.get_config() == optimizer.get_config()
+
+
+def test_slots_are_saved_with_a_keras_model(tmp_path):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile(optimizer=optimize.get(_hparams()), loss="mse")
+    x, y = np.ones((4, 3), "float32"), np.zeros((4, 2), "float32")
+    model.fit(x, y, epochs=3, verbose=0)
+    model.save(tmp_path / "model.keras")
+    restored = keras.saving.load_model(tmp_path / "model.keras")
+    for original, loaded in zip(model.optimizer.variables, restored.optimizer.variables):
+        np.testing.assert_array_equal(original.numpy(), loaded.numpy())
+    model.fit(x, y, epochs=2, verbose=0)
+    restored.fit(x, y, epochs=2, verbose=0)
+    np.testing.assert_array_equal(model.get_weights()[0], restored.get_weights()[0])
+
+
+def test_unknown_optimizer_lists_the_nearest():
+    with pytest.raises(registry.UnknownNameError, match="true_adam"):
+        optimize.get(_hparams(optimizer="tru_adam"))

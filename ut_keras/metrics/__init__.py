@@ -1,0 +1,24 @@
+"""T2T's metrics by name: how well teacher-forced logits meet the targets.
+
+    total, count = metrics.get("accuracy_per_sequence")(logits, targets)
+
+Every metric is a function of logits [B, T, V] (classifiers: [B, C]) and targets [B, T] (classifiers:
+[B, 1]) and gives a (sum, count) pair of float32 scalars, so that batches, and replicas, add up:
+the metric of a data set is sum / count.
+"""
+
+from ut_keras.metrics import teacher_forced
+
+
+def get(name):
+    """Returns the metric function `name`.
+
+    Raises:
+        UnknownNameError: if there is no such metric; the message lists the nearest names.
+    """
+    return teacher_forced.METRICS.get(name)
+
+
+def names():
+    """Returns the names of all metrics, sorted."""
+    return teacher_forced.METRICS.names()

@@ -1,0 +1,88 @@
+"""Metrics over teacher-forced logits: each target is predicted from the true targets before it.
+
+What counts as a target: with symbols (logits [B, T, V]) every id but 0, the padding; with class
+labels (logits [B, C]) every row, since class 0 is a class. T2T counts a row that is all padding as
+a correct sequence; here it does not count, so that batches may be filled up.
+
+References: tensor2tensor/utils/metrics.py.
+"""
+
+import tensorflow as tf
+
+from ut_keras import registry
+
+METRICS = registry.Registry("metric")
+
+
+@METRICS.register("accuracy")
+def accuracy(logits, targets):
+    """Share of targets whose logit is the largest."""
+    correct, weights = _correct(logits, targets)
+    return tf.reduce_sum(correct * weights), tf.reduce_sum(weights)
+
+
+@METRICS.register("accuracy_top5")
+def accuracy_top5(logits, targets):
+    """Share of targets whose logit is among the five largest (or among all, if fewer)."""
+    logits, targets, weights = _flatten(logits, targets)
+    classes = logits.shape[-1]
+    if classes is not None and classes <= 5:
+        # top_k of more than there is fails, and all of them are among the largest.
+        return tf.reduce_sum(weights), tf.reduce_sum(weights)
+    _, best = tf.math.top_k(logits, k=5)
+    hit = tf.reduce_any(best == targets[..., tf.newaxis], axis=-1)
+    return tf.reduce_sum(tf.cast(hit, tf.float32) * weights), tf.reduce_sum(weights)
+
+
+@METRICS.register("accuracy_per_sequence")
+def accuracy_per_sequence(logits, targets):
+    """Share of rows in which every target is right."""
+    correct, weights = _correct(logits, targets)
+    wrong = tf.reduce_sum((1.0 - correct) * weights, axis=1)
+    counted = tf.reduce_max(weights, axis=1)
+    right = tf.cast(wrong == 0, tf.float32) * counted
+    return tf.reduce_sum(right), tf.reduce_sum(counted)
+
+
+@METRICS.register("neg_log_perplexity")
+def neg_log_perplexity(logits, targets):
+    """Mean log probability of the targets; without label smoothing."""
+    logits, targets, weights = _flatten(logits, targets)
+    cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
+    return -tf.reduce_sum(cross_entropy * weights), tf.reduce_sum(weights)
+
+
+@METRICS.register("edit_distance")
+def edit_distance(logits, targets):
+    """Insertions, deletions and substitutions per target; padding ids are left out of both.
+
+    As in T2T, what is predicted behind the end of the targets counts as inserted.
+    """
+    logits, targets, _ = _flatten(logits, targets)
+    predictions = tf.argmax(logits, axis=-1, output_type=targets.dtype)
+    distances = tf.edit_distance(_sparse(predictions), _sparse(targets), normalize=False)
+    # Rows in which neither has an id have no distance to add.
+    distances = tf.where(tf.math.is_finite(distances), distances, 0.0)
+    count = tf.math.count_nonzero(targets, dtype=tf.float32)
+    return tf.reduce_sum(distances), count
+
+
+def _flatten(logits, targets):
+    """Logits [B, T, V] in float32, targets [B, T] and weights [B, T]; a class label has T = 1."""
+    logits = tf.cast(logits, tf.float32)
+    targets = tf.cast(targets, tf.int32)
+    if len(logits.shape) == 2:
+        return logits[:, tf.newaxis], targets, tf.ones_like(targets, tf.float32)
+    return logits, targets, tf.cast(targets != 0, tf.float32)
+
+
+def _correct(logits, targets):
+    """Whether the largest logit is the target's, as float [B, T], and the weights [B, T]."""
+    logits, targets, weights = _flatten(logits, targets)
+    predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
+    return tf.cast(predictions == targets, tf.float32), weights
+
+
+def _sparse(ids):
+    indices = tf.where(ids != 0)
+    return tf.SparseTensor(indices, tf.gather_nd(ids, indices), tf.shape(ids, out_type=tf.int64))
