@@ -1,0 +1,59 @@
+"""The grammar of --hparams, without any field."""
+
+import pytest
+
+from ut_keras import hparam_overrides
+from ut_keras.hparam_field import Bare, HParamError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {}),
+        ("  ", {}),
+        ("a=1", {"a": "1"}),
+        ("a=1,b=-2e-3", {"a": "1", "b": "-2e-3"}),
+        (" a = 1 ,\n b = 2 ,", {"a": "1", "b": "2"}),
+        ("a=", {"a": ""}),
+        ("a=,b=1", {"a": "", "b": "1"}),
+        ("a=x*y z", {"a": "x*y z"}),
+        ("a=/x/y=z", {"a": "/x/y=z"}),
+        ("a=it's", {"a": "it's"}),
+        ("a='x,y',b=\"p,'q'\"", {"a": "x,y", "b": "p,'q'"}),
+        ("a='b=1',c=2", {"a": "b=1", "c": "2"}),
+        ("a=''", {"a": ""}),
+        ("a=[]", {"a": []}),
+        ("a=[1,2],b=3", {"a": ["1", "2"], "b": "3"}),
+        ("a=[ 1 2, 3 ]", {"a": ["1", "2", "3"]}),
+        ("a=['x,y',z]", {"a": ["x,y", "z"]}),
+    ],
+)
+def test_parse(text, expected):
+    assert hparam_overrides.parse(text) == expected
+
+
+def test_only_unquoted_text_is_bare():
+    values = hparam_overrides.parse("a=None,b='None',c=[1,'2']")
+    assert type(values["a"]) is Bare
+    assert type(values["b"]) is str
+    assert [type(v) for v in values["c"]] == [Bare, str]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hidden_size", r"name=value pairs.*Received: 'hidden_size' in"),
+        ("a=1,,b=2", r"name=value pairs.*Received: ',b=2' in"),
+        ("=1", "name=value pairs"),
+        ("a=x,y", r"quotes around a value that holds a comma.*Received: 'y' in 'a=x,y'"),
+        ("a='x,y", 'A quote must be closed. Received: "\'x,y"'),
+        ("a=['x]", "A quote must be closed"),
+        ("a=[1,2", r"A list must end with '\]'. Received: '\[1,2'"),
+        ("a='x'y", "A comma or the end must follow the value of a. Received: 'y'"),
+        ("a=1,b=2,a=1", "must be given once. Received: a twice"),
+    ],
+)
+def test_malformed(text, message):
+    with pytest.raises(HParamError, match=message) as error:
+        hparam_overrides.parse(text)
+    assert "\n" not in str(error.value)

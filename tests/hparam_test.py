@@ -1,0 +1,351 @@
+"""What hyperparameters accept, refuse, say about themselves, and how they are kept in files."""
+
+import dataclasses
+import json
+import pathlib
+
+import pytest
+
+from ut_keras import hparam
+from ut_keras.hparam import HParamError, TransformerHParams, UniversalTransformerHParams
+from ut_keras.hparam_field import specs
+
+T2T = pathlib.Path(__file__).parent / "testdata/t2t"
+CLASSES = [TransformerHParams, UniversalTransformerHParams]
+
+
+def assert_refuses(message, function, *args):
+    with pytest.raises(HParamError, match=message) as error:
+        function(*args)
+    assert "\n" not in str(error.value)
+
+
+# --- Declarations -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_declarations_are_sound(cls):
+    for name, spec in specs(cls).items():
+        assert spec.kind in (int, float, bool, str), name
+        if spec.facts.supported is not None:
+            for value in spec.supported_values:
+                assert spec.checked(value) == value, name
+        # What has no effect breaks no weights, and all its values are as good as implemented.
+        if spec.facts.inert:
+            assert not spec.facts.architecture, name
+            assert spec.facts.supported is None, name
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_defaults_are_supported(cls):
+    cls().check_supported()
+
+
+def test_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TransformerHParams().hidden_size = 64
+
+
+def test_values_are_checked_wherever_they_come_from():
+    message = r"hidden_size must be an int in \[1, inf\). Received: hidden_size=0."
+    hp = TransformerHParams()
+    assert_refuses(message, lambda: TransformerHParams(hidden_size=0))
+    assert_refuses(message, lambda: dataclasses.replace(hp, hidden_size=0))
+    assert_refuses(message, hp.override, "hidden_size=0")
+    assert_refuses(message, hp.override, {"hidden_size": 0})
+    assert_refuses(message, hparam.from_dict, {"hidden_size": 0})
+
+
+# --- Overrides --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "expected"),
+    [
+        ("hidden_size=64", "hidden_size", 64),
+        ("learning_rate_constant=1e-3", "learning_rate_constant", 1e-3),
+        ("learning_rate_constant=3", "learning_rate_constant", 3.0),
+        ("use_pad_remover=False", "use_pad_remover", False),
+        ("use_pad_remover=false", "use_pad_remover", False),
+        ("use_pad_remover=0", "use_pad_remover", False),
+        ("shared_embedding=True", "shared_embedding", True),
+        ("shared_embedding=true", "shared_embedding", True),
+        ("shared_embedding=1", "shared_embedding", True),
+        ("position_start_index=random", "position_start_index", "random"),
+        ("pos=timing", "pos", "timing"),
+        ("pos=None", "pos", None),
+        ("learning_rate_minimum=None", "learning_rate_minimum", None),
+        ("learning_rate_minimum=1", "learning_rate_minimum", 1.0),
+        ("mix_with_transformer=before_ut", "mix_with_transformer", "before_ut"),
+        ("mix_with_transformer='before_ut,after_ut'", "mix_with_transformer", "before_ut,after_ut"),
+        ("mix_with_transformer=[before_ut,after_ut]", "mix_with_transformer", "before_ut,after_ut"),
+        ("attention_dropout_broadcast_dims=[0,1]", "attention_dropout_broadcast_dims", "0,1"),
+        ("attention_dropout_broadcast_dims='-1,0'", "attention_dropout_broadcast_dims", "-1,0"),
+        ("attention_dropout_broadcast_dims=", "attention_dropout_broadcast_dims", ""),
+        ("learning_rate_schedule=constant*cosdecay", "learning_rate_schedule", "constant*cosdecay"),
+    ],
+)
+def test_override(text, name, expected):
+    before = UniversalTransformerHParams()
+    hp = before.override(text)
+    assert type(hp) is UniversalTransformerHParams
+    assert getattr(hp, name) == expected
+    assert type(getattr(hp, name)) is type(expected)
+    assert {k for k, v in hp.to_dict().items() if v != before.to_dict()[k]} <= {name}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hiden_size=64", "Unknown hparam: 'hiden_size'. The nearest names: hidden_size"),
+        ("hidden_size=big", "hidden_size must be an int .* Received: hidden_size=big."),
+        ("hidden_size=1.5", "hidden_size must be an int .* Received: hidden_size=1.5."),
+        ("hidden_size=None", "hidden_size must be an int .* Received: hidden_size=None."),
+        ("hidden_size='64'", "hidden_size must be an int .* Received: hidden_size='64'."),
+        ("hidden_size=[64]", r"hidden_size must be an int .* Received: hidden_size=\[64\]."),
+        ("hidden_size=", "hidden_size must be an int .* Received: hidden_size=."),
+        ("use_pad_remover=2", "use_pad_remover must be True or False. Received"),
+        ("attention_dropout=1", r"attention_dropout must be a number in \[0, 1\). Received"),
+        ("attention_dropout=-0.1", "attention_dropout must be a number in .* Received"),
+        ("act_epsilon=0", r"act_epsilon must be a number in \(0, 1\). Received"),
+        ("act_epsilon=nan", "act_epsilon must be a number in .* Received"),
+        ("act_halting_bias_init=inf", "act_halting_bias_init must be a number. Received"),
+        ("act_max_steps=0", r"act_max_steps must be an int in \[1, inf\). Received"),
+        ("length_bucket_step=1", r"length_bucket_step must be a number in \(1, inf\). Received"),
+        ("recurrence_type=rnn", "recurrence_type must be one of 'basic', 'act', .* Received"),
+        ("recurrence_type=None", "recurrence_type must be one of .* Received"),
+        ("pos=sine", "pos must be one of .* or None. Received: pos=sine."),
+        ("pos='None'", "pos must be one of .* Received: pos='None'."),
+        ("layer_preprocess_sequence=da", "layer_preprocess_sequence must be 'none' or letters"),
+        ("layer_postprocess_sequence=dax", "layer_postprocess_sequence must be 'none' or letters"),
+        ("relu_dropout_broadcast_dims=x", "relu_dropout_broadcast_dims must be dimension numbers"),
+        ("learning_rate_schedule=constant*exp", "factors joined by .* Received: learning_rate_sch"),
+        ("gates_inputs=x", "gates_inputs must be letters out of s"),
+        (
+            "hidden_size=100,num_heads=8",
+            "hidden_size must be divisible by num_heads. Received: hidden_size=100, num_heads=8.",
+        ),
+        (
+            "num_heads=8,attention_key_channels=12",
+            "attention_key_channels must be divisible by num_heads. "
+            "Received: attention_key_channels=12, num_heads=8.",
+        ),
+        (
+            "learning_rate_warmup_steps=0",
+            "learning_rate_warmup_steps must be at least 1 where .* Received: learning_rate_warm",
+        ),
+    ],
+)
+def test_override_refuses(text, message):
+    assert_refuses(message, UniversalTransformerHParams().override, text)
+
+
+def test_override_by_dict_knows_types():
+    hp = TransformerHParams().override({"hidden_size": 64, "attention_dropout": 0, "pos": None})
+    assert (hp.hidden_size, hp.attention_dropout, hp.pos) == (64, 0.0, None)
+    assert_refuses("hidden_size must be an int", hp.override, {"hidden_size": "64"})
+    assert_refuses("hidden_size must be an int", hp.override, {"hidden_size": True})
+    assert_refuses("use_pad_remover must be True", hp.override, {"use_pad_remover": 1})
+    assert_refuses("Unknown hparam: 'num_rec_steps'", hp.override, {"num_rec_steps": 4})
+
+
+def test_heads_divide_the_channels_that_are_used():
+    hp = TransformerHParams().override(
+        "hidden_size=10,num_heads=4,attention_key_channels=8,attention_value_channels=16"
+    )
+    assert hp.hidden_size == 10
+
+
+# --- What is implemented ----------------------------------------------------------------------
+
+
+def test_check_supported_names_every_field_value_and_choice():
+    hp = UniversalTransformerHParams(recurrence_type="lstm", hard_attention_k=8)
+    assert_refuses(
+        r"^Not supported yet: hard_attention_k=8 \(supported now: 0\); "
+        r"recurrence_type='lstm' \(supported now: 'basic', 'act'\)\.$",
+        hp.check_supported,
+    )
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        "pos=emb",
+        "pos=none",
+        "use_pad_remover=0",
+        "layer_preprocess_sequence=none,layer_postprocess_sequence=dan",
+        "activation_dtype=bfloat16",
+        "optimizer=true_adam,clip_grad_norm=1",
+        "learning_rate_schedule=legacy,learning_rate_decay_scheme=cosine",
+        "recurrence_type=act,act_type=random,act_halted_state=copy,act_mask_padding=1",
+        "num_inrecurrence_layers=3,transformer_ffn_type=sepconv",
+        "position_start_index=step,step_timing_signal_type=sinusoid",
+        "add_or_concat_timing_signal=concat,add_step_timing_signal=0",
+        "batch_size=16,use_fixed_batch_size=1,max_target_seq_length=40",
+        "daisy_chain_variables=1,symbol_modality_num_shards=1,dropout=0",
+    ],
+)
+def test_supported(overrides):
+    UniversalTransformerHParams().override(overrides).check_supported()
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "add_sru=1",
+        "mix_with_transformer=after_ut",
+        "self_attention_type=dot_product_relative",
+        "ffn_layer=conv_relu_conv",
+        "norm_type=batch",
+        "initializer=orthogonal",
+        "multiply_embedding_mode=none",
+        "pos=timing_from_features",
+        "optimizer=adafactor",
+        "optimizer_multistep_accumulate_steps=2",
+        "weight_decay=0.1",
+        "weight_noise=0.1",
+        "grad_noise_scale=0.1",
+        "activation_dtype=float16",
+        "sampling_method=random",
+        "learning_rate_decay_scheme=piecewise",
+    ],
+)
+def test_not_supported_yet(override):
+    hp = UniversalTransformerHParams().override(override)
+    name = override.split("=")[0]
+    assert_refuses(rf"^Not supported yet: {name}=[^;]*\.$", hp.check_supported)
+
+
+def test_inert_notes_are_about_what_was_changed():
+    before = UniversalTransformerHParams(num_hidden_layers=2)
+    hp = before.override("symbol_modality_num_shards=1,hidden_size=64")
+    (note,) = hp.inert_notes(before)
+    assert note.startswith("symbol_modality_num_shards=1 has no effect here: the embedding is")
+
+
+# --- Dicts and files --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_dict_round_trip(cls):
+    hp = cls(hidden_size=64, pos=None, attention_dropout=0.25)
+    values = hp.to_dict()
+    assert list(values) == [field.name for field in dataclasses.fields(cls)]
+    again = hparam.from_dict(json.loads(json.dumps(values)))
+    assert type(again) is cls
+    assert again == hp
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_file_round_trip(cls, tmp_path):
+    path = tmp_path / "hparams.json"
+    hparam.save(cls(), path)
+    hparam.save(cls(hidden_size=64), path)
+    assert hparam.load(path) == cls(hidden_size=64)
+    assert [p.name for p in tmp_path.iterdir()] == ["hparams.json"]
+
+
+@pytest.mark.parametrize(("content", "message"), [("{", "as JSON"), ("[]", "a JSON object")])
+def test_load_refuses_what_is_no_hparams_file(content, message, tmp_path):
+    path = tmp_path / "hparams.json"
+    path.write_text(content)
+    assert_refuses(f"hparams.json must hold .*{message}. Received: ", hparam.load, path)
+
+
+@pytest.mark.parametrize(
+    ("model", "cls"),
+    [
+        ("transformer", TransformerHParams),
+        ("adaptive_universal_transformer", UniversalTransformerHParams),
+    ],
+)
+def test_reads_the_file_of_a_t2t_checkpoint(model, cls):
+    path = T2T / "ckpt" / model / "hparams.json"
+    hp = hparam.load(path)
+    assert type(hp) is cls
+    assert (hp.hidden_size, hp.filter_size, hp.num_heads, hp.optimizer) == (32, 64, 2, "true_adam")
+    values = json.loads(path.read_text())
+    assert (
+        not values.keys()
+        - hp.to_dict().keys()
+        - hparam.T2T_BOOKKEEPING
+        - (hparam.T2T_FUNCTION_TABLES)
+    )
+    assert all(values[name] == value for name, value in hp.to_dict().items() if name in values)
+    hp.check_supported()
+
+
+GOLDENS = sorted((T2T / "model").glob("*.a.json"))
+
+
+@pytest.mark.parametrize("path", GOLDENS, ids=[path.name for path in GOLDENS])
+def test_reads_the_hparams_of_every_golden_model(path):
+    golden = json.loads(path.read_text())
+    base = json.loads((T2T / "model/base_hparams.json").read_text())
+    hp = hparam.from_dict(base[golden["base_hparams_set"]] | golden["overrides"])
+    assert all(getattr(hp, name) == value for name, value in golden["overrides"].items())
+    is_universal = golden["base_hparams_set"] == "universal_transformer_base"
+    assert type(hp) is CLASSES[is_universal]
+
+
+def test_from_dict_refuses_what_it_does_not_know():
+    assert_refuses(
+        "Unknown hparam: 'num_head'. The nearest names: num_heads",
+        hparam.from_dict,
+        {"num_head": 4},
+    )
+    assert_refuses("top must be empty", hparam.from_dict, {"top": {"targets": "f"}})
+
+
+# --- Architecture -----------------------------------------------------------------------------
+
+
+def test_same_architecture_lets_training_settings_change():
+    saved = UniversalTransformerHParams()
+    current = saved.override(
+        "batch_size=32,learning_rate_constant=1,attention_dropout=0.3,act_loss_weight=0,"
+        "num_hidden_layers=12,activation_dtype=bfloat16,act_max_steps=24"
+    )
+    hparam.check_same_architecture(saved, current)
+
+
+def test_changed_architecture_is_refused_with_both_values():
+    saved = TransformerHParams()
+    current = saved.override("hidden_size=64,num_heads=4,batch_size=32")
+    assert_refuses(
+        "hidden_size is 512 there and 64 here; num_heads is 8 there and 4 here.$",
+        hparam.check_same_architecture,
+        saved,
+        current,
+    )
+    assert_refuses(
+        "must be of the kind that was saved, TransformerHParams. Received: Universal",
+        hparam.check_same_architecture,
+        saved,
+        UniversalTransformerHParams(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "changed", "is_other"),
+    [
+        ("recurrence_type=basic", "num_rec_steps=9", True),
+        ("recurrence_type=basic,add_step_timing_signal=0", "num_rec_steps=9", False),
+        ("recurrence_type=basic,step_timing_signal_type=sinusoid", "num_rec_steps=9", False),
+        ("recurrence_type=dwa,step_timing_signal_type=sinusoid", "num_rec_steps=9", True),
+        ("recurrence_type=act", "num_rec_steps=9", False),
+        ("recurrence_type=act", "act_max_steps=9", True),
+        ("recurrence_type=act,step_timing_signal_type=sinusoid", "act_max_steps=9", False),
+        ("pos=timing", "max_length=99", False),
+        ("pos=emb", "max_length=99", True),
+    ],
+)
+def test_sizes_of_tables_are_architecture_where_there_is_a_table(given, changed, is_other):
+    saved = UniversalTransformerHParams().override(given)
+    current = saved.override(changed)
+    name = changed.split("=")[0]
+    if is_other:
+        assert_refuses(f"{name} is .* here", hparam.check_same_architecture, saved, current)
+    else:
+        hparam.check_same_architecture(saved, current)

@@ -1,0 +1,271 @@
+"""The hyperparameters of the Transformer and the Universal Transformer.
+
+    hp = UniversalTransformerHParams(recurrence_type="act").override("hidden_size=64,num_heads=4")
+
+Frozen, flat and typed; names and defaults are T2T's (`transformer_base`,
+`update_hparams_for_universal_transformer`). `hparam_field` says what a declaration means,
+`hparam_basic` holds the fields that are not the model's own.
+"""
+
+import dataclasses
+import json
+import os
+from typing import Literal
+
+from ut_keras.hparam_basic import DIMENSIONS, NON_NEGATIVE, POSITIVE, RATE, BasicHParams
+from ut_keras.hparam_field import Check, HParamError, field, inert, later, specs
+
+# Keys of T2T's hparams.json that are no hyperparameters: what the command line said, ...
+T2T_BOOKKEEPING = frozenset(
+    {
+        "data_dir",
+        "decode_from_file",
+        "eval_freq_in_steps",
+        "eval_steps",
+        "eval_timeout_mins",
+        "mode",
+        "model_dir",
+        "schedule",
+        "std_server_protocol",
+        "train_steps",
+        "warm_start_from",
+    }
+)
+# ... and tables from feature to function, empty unless somebody replaced a function in code.
+T2T_FUNCTION_TABLES = frozenset({"bottom", "loss", "name", "top", "weights_fn"})
+
+_GATES = Check(
+    "letters out of s (state), t (transformed state) and i (inputs)",
+    lambda text: text != "" and set(text) <= set("sti"),
+)
+_LAYERS = "the depth is num_rec_steps, or act_max_steps where recurrence_type is 'act'"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TransformerHParams(BasicHParams):
+    """Hyperparameters of a Transformer; the defaults are T2T's `transformer_base`."""
+
+    # --- Size -----------------------------------------------------------------------------------
+    filter_size: int = field(2048, POSITIVE, architecture=True)
+    num_encoder_layers: int = field(0, NON_NEGATIVE, architecture=True)  # 0: num_hidden_layers
+    num_decoder_layers: int = field(0, NON_NEGATIVE, architecture=True)
+
+    # --- Attention ------------------------------------------------------------------------------
+    num_heads: int = field(8, POSITIVE, architecture=True)
+    attention_key_channels: int = field(0, NON_NEGATIVE, architecture=True)  # 0: hidden_size
+    attention_value_channels: int = field(0, NON_NEGATIVE, architecture=True)
+    attention_dropout: float = field(0.1, RATE)
+    attention_dropout_broadcast_dims: str = field("", check=DIMENSIONS, comma_separated=True)
+    self_attention_type: Literal[
+        "dot_product",
+        "dot_product_relative",
+        "dot_product_relative_v2",
+        "dot_product_unmasked_relative_v2",
+        "local_mask_right",
+        "local_relative_mask_right",
+        "local_within_block_mask_right",
+        "local_unmasked",
+        "masked_dilated_1d",
+        "unmasked_dilated_1d",
+    ] = later("dot_product", architecture=True)
+    attention_variables_3d: bool = later(False, architecture=True)
+    block_length: int = later(128, POSITIVE)  # of the local ones; T2T's sets lack it
+    hard_attention_k: int = later(0, NON_NEGATIVE)
+    gumbel_noise_weight: float = later(0.0, NON_NEGATIVE)
+    proximity_bias: bool = later(False)
+    causal_decoder_self_attention: bool = later(True)
+    unidirectional_encoder: bool = later(False)
+
+    # --- Transition -----------------------------------------------------------------------------
+    ffn_layer: Literal[
+        "dense_relu_dense",
+        "conv_hidden_relu",
+        "conv_relu_conv",
+        "conv_hidden_relu_with_sepconv",
+        "parameter_attention",
+        "sru",
+        "local_moe",
+        "local_moe_tpu",
+        "none",
+    ] = later("dense_relu_dense", architecture=True)
+    relu_dropout: float = field(0.1, RATE)
+    relu_dropout_broadcast_dims: str = field("", check=DIMENSIONS, comma_separated=True)
+    use_pad_remover: bool = field(True)
+    conv_first_kernel: int = later(3, POSITIVE, architecture=True)
+    parameter_attention_key_channels: int = later(0, NON_NEGATIVE, architecture=True)
+    parameter_attention_value_channels: int = later(0, NON_NEGATIVE, architecture=True)
+    moe_overhead_train: float = later(1.0, NON_NEGATIVE)
+    moe_overhead_eval: float = later(2.0, NON_NEGATIVE)
+
+    # --- What is added to the embeddings --------------------------------------------------------
+    pos: Literal["timing", "emb", "none", "timing_from_features"] | None = field(
+        "timing", architecture=True, supported=("timing", "emb", "none", None)
+    )
+    position_features: str = later("")
+    use_target_space_embedding: bool = field(True, architecture=True)
+
+    # --- Evaluation -----------------------------------------------------------------------------
+    nbr_decoder_problems: int = later(1, POSITIVE)
+    overload_eval_metric_name: str = later("")
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("attention_key_channels", "attention_value_channels"):
+            name = name if getattr(self, name) else "hidden_size"
+            if getattr(self, name) % self.num_heads:
+                raise HParamError(
+                    f"{name} must be divisible by num_heads. "
+                    f"Received: {name}={getattr(self, name)}, num_heads={self.num_heads}."
+                )
+
+    def architecture_fields(self):
+        fields = super().architecture_fields()
+        return fields | {"max_length"} if self.pos == "emb" else fields
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UniversalTransformerHParams(TransformerHParams):
+    """Hyperparameters of a Universal Transformer; adaptive where `recurrence_type` is "act"."""
+
+    # --- Other defaults than the Transformer's --------------------------------------------------
+    pos: Literal["timing", "emb", "none", "timing_from_features"] | None = field(
+        None, architecture=True, supported=("timing", "emb", "none", None)
+    )
+    daisy_chain_variables: bool = inert(False, "tf.distribute places the variables")
+    num_hidden_layers: int = inert(6, _LAYERS)
+    num_encoder_layers: int = inert(0, _LAYERS)
+    num_decoder_layers: int = inert(0, _LAYERS)
+
+    # --- Recurrence -----------------------------------------------------------------------------
+    recurrence_type: Literal["basic", "act", "highway", "skip", "dwa", "gru", "lstm"] = field(
+        "basic", architecture=True, supported=("basic", "act")
+    )
+    num_rec_steps: int = field(6, POSITIVE, architecture=True)
+    num_inrecurrence_layers: int = field(1, POSITIVE, architecture=True)  # layers within a step
+    transformer_ffn_type: Literal["fc", "sepconv"] = field("fc", architecture=True)
+    mix_with_transformer: (
+        Literal["before_ut", "after_ut", "before_ut,after_ut", "after_ut,before_ut"] | None
+    ) = later(None, architecture=True, comma_separated=True)
+    num_mixedin_layers: int = later(2, POSITIVE, architecture=True)
+    add_sru: bool = later(False, architecture=True)
+
+    # --- Timing signals, added in every step ----------------------------------------------------
+    add_position_timing_signal: bool = field(True, architecture=True)
+    position_start_index: Literal["random", "step"] | None = field(None)
+    add_step_timing_signal: bool = field(True, architecture=True)
+    step_timing_signal_type: Literal["learned", "sinusoid"] = field("learned", architecture=True)
+    add_or_concat_timing_signal: Literal["add", "concat"] = field("add", architecture=True)
+
+    # --- Adaptive computation time (recurrence_type="act") --------------------------------------
+    act_type: Literal["basic", "accumulated", "global", "random"] = field(
+        "basic", architecture=True
+    )
+    act_max_steps: int = field(12, POSITIVE, architecture=True)
+    act_halting_bias_init: float = field(1.0)
+    act_epsilon: float = field(0.01, "(0, 1)")
+    act_loss_weight: float = field(0.01, NON_NEGATIVE)
+    # Ours beside T2T's: the paper's behaviour where T2T differs.
+    act_halted_state: Literal["transform", "copy"] = field("transform")
+    act_force_final_remainder: bool = field(False)
+    act_mask_padding: bool = field(False)
+
+    # --- highway and skip -----------------------------------------------------------------------
+    gates_inputs: str = later("i", check=_GATES, architecture=True)  # T2T's sets lack it
+    gate_ffn_layer: Literal["dense", "dense_dropconnect", "dense_relu_dense"] = later(
+        "dense", architecture=True
+    )
+    dropconnect_dropout: float = later(0.0, RATE)
+    transform_bias_init: float = later(-1.0)
+    couple_carry_transform_gates: bool = later(True, architecture=True)
+
+    # --- dwa (attention over the states of earlier steps) ---------------------------------------
+    depth_embedding: bool = later(True, architecture=True)
+    dwa_elements: bool = later(True, architecture=True)
+
+    # --- gru and lstm ---------------------------------------------------------------------------
+    lstm_forget_bias: float = later(1.0)
+    use_memory_as_final_state: bool = later(False)
+    add_ffn_unit_to_the_transition_function: bool = later(False, architecture=True)
+
+    def architecture_fields(self):
+        # How many steps there are is free, unless a table has a row for each.
+        fields = super().architecture_fields() - {"num_rec_steps", "act_max_steps"}
+        table = self.add_step_timing_signal and self.step_timing_signal_type == "learned"
+        if self.recurrence_type == "act":
+            return fields | {"act_max_steps"} if table else fields
+        table = table or (self.recurrence_type == "dwa" and self.depth_embedding)
+        return fields | {"num_rec_steps"} if table else fields
+
+
+def from_dict(values):
+    """Makes hyperparameters from a dict: ours, or the content of T2T's hparams.json.
+
+    Args:
+        values: dict from name to value. What is missing keeps its default; T2T's bookkeeping is
+            ignored.
+
+    Returns:
+        `UniversalTransformerHParams` if one of its own fields is there, else `TransformerHParams`.
+
+    Raises:
+        HParamError: if a name is unknown, or a value has the wrong type or is out of range.
+    """
+    own = specs(UniversalTransformerHParams).keys() - specs(TransformerHParams).keys()
+    cls = UniversalTransformerHParams if own & values.keys() else TransformerHParams
+    for name in T2T_FUNCTION_TABLES & values.keys():
+        if values[name] not in ({}, "{}"):
+            raise HParamError(
+                f"{name} must be empty: functions cannot be replaced by hparams. "
+                f"Received: {name}={values[name]!r}."
+            )
+    ignored = T2T_BOOKKEEPING | T2T_FUNCTION_TABLES
+    return cls().override({k: v for k, v in values.items() if k not in ignored})
+
+
+def save(hp, path):
+    """Writes `hp` to a JSON file, whole or not at all."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(hp.to_dict(), file, indent=2)
+        file.write("\n")
+    os.replace(temporary, path)
+
+
+def load(path):
+    """Reads what `save` wrote, or T2T's hparams.json.
+
+    Raises:
+        HParamError: if the file holds no hyperparameters.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = json.load(file)
+    except ValueError as error:
+        raise HParamError(f"{path} must hold hparams as JSON. Received: {error}.") from error
+    if not isinstance(values, dict):
+        raise HParamError(f"{path} must hold a JSON object. Received: {type(values).__name__}.")
+    return from_dict(values)
+
+
+def check_same_architecture(saved, current):
+    """Checks that weights trained with `saved` can be used with `current`.
+
+    Raises:
+        HParamError: names every field that must not differ, with both values.
+    """
+    if type(saved) is not type(current):
+        raise HParamError(
+            f"The hparams must be of the kind that was saved, {type(saved).__name__}. "
+            f"Received: {type(current).__name__}."
+        )
+    names = saved.architecture_fields() | current.architecture_fields()
+    differences = [
+        f"{name} is {getattr(saved, name)!r} there and {getattr(current, name)!r} here"
+        for name in specs(type(saved))
+        if name in names and getattr(saved, name) != getattr(current, name)
+    ]
+    if differences:
+        raise HParamError(
+            "The saved weights are of another model (change the hparams or the output_dir): "
+            f"{'; '.join(differences)}."
+        )

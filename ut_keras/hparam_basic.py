@@ -1,0 +1,296 @@
+"""The hyperparameters that every model shares (data, optimizer, ...) and what one can do with them.
+
+Names are T2T's (`basic_params1`); defaults are those of its `transformer_base`.
+"""
+
+import dataclasses
+from typing import Literal
+
+from ut_keras import hparam_overrides
+from ut_keras.hparam_field import Check, HParamError, field, inert, later, specs
+from ut_keras.registry import unknown_name_message
+
+POSITIVE = "[1, inf)"
+NON_NEGATIVE = "[0, inf)"
+RATE = "[0, 1)"
+
+LEARNING_RATE_FACTORS = (
+    "constant",
+    "linear_warmup",
+    "linear_decay",
+    "rsqrt_decay",
+    "rsqrt_hidden_size",
+    "rsqrt_normalized_decay",
+    "exp_decay",
+    "cosdecay",
+    "single_cycle_cos_decay",
+    "multi_cycle_cos_decay",
+    "legacy",
+)
+_DIVIDES_BY_WARMUP = ("linear_warmup", "rsqrt_decay")  # 0 / 0 and 1 / sqrt(0) in the first step
+
+
+def learning_rate_factors(schedule):
+    """Splits "constant * rsqrt_decay" into its factors."""
+    return [factor.strip() for factor in schedule.split("*") if factor.strip()]
+
+
+def _is_integers(text):
+    return all(part.strip().lstrip("-").isdigit() for part in text.split(",") if part)
+
+
+SCHEDULE = Check(
+    f"factors joined by '*', out of {', '.join(LEARNING_RATE_FACTORS)}",
+    lambda text: set(learning_rate_factors(text)) <= set(LEARNING_RATE_FACTORS),
+)
+DIMENSIONS = Check("dimension numbers joined by commas, such as '0,1' or ''", _is_integers)
+PREPROCESS = Check(
+    "'none' or letters out of n (norm) and d (dropout)",
+    lambda text: text == "none" or set(text) <= set("nd"),
+)
+POSTPROCESS = Check(
+    "'none' or letters out of n (norm), d (dropout) and a (add the layer's input)",
+    lambda text: text == "none" or set(text) <= set("nda"),
+)
+
+_OTHER_MODELS = "only other models of T2T read it"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BasicHParams:
+    """Hyperparameters of every model. Frozen: `override` and `dataclasses.replace` make a new one.
+
+    Raises:
+        HParamError: if a value has the wrong type or is out of range.
+    """
+
+    # --- Input pipeline -------------------------------------------------------------------------
+    batch_size: int = field(4096, POSITIVE)  # tokens per replica
+    max_length: int = field(
+        256, NON_NEGATIVE
+    )  # longer examples are dropped in training; 0: batch_size
+    min_length: int = field(0, NON_NEGATIVE)
+    min_length_bucket: int = field(8, POSITIVE)  # longest example of the first bucket
+    length_bucket_step: float = field(1.1, "(1, inf)")  # factor from one bucket to the next
+    batch_shuffle_size: int = field(512, NON_NEGATIVE)
+    eval_drop_long_sequences: bool = field(False)
+    max_input_seq_length: int = field(0)  # longer inputs are cut off; 0 or less: never
+    max_target_seq_length: int = field(0)
+    use_fixed_batch_size: bool = field(False)  # batch_size counts examples
+    pack_dataset: bool = later(False)
+    pad_batch: bool = later(False)
+    prepend_mode: Literal[
+        "none", "prepend_inputs_masked_attention", "prepend_inputs_full_attention"
+    ] = later("none", architecture=True)
+    split_to_length: int = later(0, NON_NEGATIVE)
+    split_targets_chunk_length: int = later(0, NON_NEGATIVE)
+    split_targets_max_chunks: int = later(100, POSITIVE)
+    split_targets_strided_training: bool = later(False)
+    video_num_input_frames: int = inert(1, _OTHER_MODELS)
+    video_num_target_frames: int = inert(1, _OTHER_MODELS)
+    use_custom_ops: bool = inert(True, "there are no custom ops")
+
+    # --- Size -----------------------------------------------------------------------------------
+    hidden_size: int = field(512, POSITIVE, architecture=True)
+    num_hidden_layers: int = field(6, POSITIVE, architecture=True)
+    kernel_height: int = inert(3, _OTHER_MODELS)
+    kernel_width: int = inert(1, _OTHER_MODELS)
+    compress_steps: int = inert(0, _OTHER_MODELS)
+
+    # --- Embedding and softmax ------------------------------------------------------------------
+    shared_embedding: bool = field(False, architecture=True)
+    shared_embedding_and_softmax_weights: bool = field(True, architecture=True)
+    multiply_embedding_mode: Literal["sqrt_depth", "none"] = later("sqrt_depth", architecture=True)
+    symbol_dropout: float = later(0.0, RATE)
+    symbol_modality_num_shards: int = inert(16, "the embedding is one matrix, not shards")
+    vocab_divisor: int = later(1, POSITIVE, architecture=True)
+    factored_logits: bool = later(False)
+    label_smoothing: float = field(0.1, RATE)
+
+    # --- Before and after each layer ------------------------------------------------------------
+    layer_preprocess_sequence: str = field("n", check=PREPROCESS, architecture=True)
+    layer_postprocess_sequence: str = field("da", check=POSTPROCESS, architecture=True)
+    layer_prepostprocess_dropout: float = field(0.1, RATE)
+    layer_prepostprocess_dropout_broadcast_dims: str = field(
+        "", check=DIMENSIONS, comma_separated=True
+    )
+    norm_type: Literal["layer", "batch", "noam", "group", "l2", "none"] = later(
+        "layer", architecture=True
+    )
+    norm_epsilon: float = field(1e-6, "(0, inf)")
+    dropout: float = inert(0.2, _OTHER_MODELS)
+
+    # --- Initial weights ------------------------------------------------------------------------
+    initializer: Literal[
+        "uniform_unit_scaling", "normal_unit_scaling", "uniform", "orthogonal", "xavier"
+    ] = later("uniform_unit_scaling")
+    initializer_gain: float = field(1.0, "(0, inf)")
+    pretrained_model_dir: str = later("")
+    warm_start_from_second: str = later("")
+
+    # --- Optimizer ------------------------------------------------------------------------------
+    optimizer: Literal[
+        "adam",
+        "true_adam",
+        "adam_w",
+        "multistep_adam",
+        "adafactor",
+        "Adafactor",
+        "momentum",
+        "sgd",
+        "adagrad",
+        "rms_prop",
+        "ftrl",
+        "yellow_fin",
+    ] = field("adam", supported=("adam", "true_adam"))
+    optimizer_adam_beta1: float = field(0.9, RATE)
+    optimizer_adam_beta2: float = field(0.997, RATE)
+    optimizer_adam_epsilon: float = field(1e-9, NON_NEGATIVE)
+    optimizer_momentum_momentum: float = later(0.9, RATE)
+    optimizer_momentum_nesterov: bool = later(False)
+    optimizer_adafactor_beta1: float = later(0.0, RATE)
+    optimizer_adafactor_beta2: float = later(0.999, RATE)
+    optimizer_adafactor_clipping_threshold: float = later(1.0, NON_NEGATIVE)
+    optimizer_adafactor_decay_type: Literal["pow", "adam"] = later("pow")
+    optimizer_adafactor_factored: bool = later(True)
+    optimizer_adafactor_memory_exponent: float = later(0.8, NON_NEGATIVE)
+    optimizer_adafactor_multiply_by_parameter_scale: bool = later(True)
+    optimizer_multistep_accumulate_steps: int = later(0, NON_NEGATIVE)
+    optimizer_zero_grads: bool = later(False)
+    clip_grad_norm: float = field(0.0, NON_NEGATIVE)  # over all gradients together; 0: no clipping
+    grad_noise_scale: float = later(0.0, NON_NEGATIVE)
+    weight_decay: float = later(0.0, NON_NEGATIVE)
+    weight_noise: float = later(0.0, NON_NEGATIVE)
+
+    # --- Learning rate --------------------------------------------------------------------------
+    learning_rate_schedule: str = field(
+        "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size", check=SCHEDULE
+    )
+    learning_rate_constant: float = field(2.0, NON_NEGATIVE)
+    learning_rate_warmup_steps: int = field(8000, NON_NEGATIVE)
+    learning_rate_decay_steps: int = field(5000, POSITIVE)
+    learning_rate_decay_rate: float = field(1.0, NON_NEGATIVE)
+    learning_rate_decay_staircase: bool = field(False)
+    # Of the schedule "legacy" only; "piecewise" needs boundaries that T2T itself gives no field.
+    learning_rate: float = field(0.2, NON_NEGATIVE)
+    learning_rate_decay_scheme: Literal[
+        "noam", "none", "exp", "cosine", "cyclelinear10x", "sqrt", "piecewise"
+    ] = field("noam", supported=("noam", "none", "exp", "cosine", "cyclelinear10x", "sqrt"))
+    learning_rate_cosine_cycle_steps: int = field(250000, POSITIVE)
+    learning_rate_minimum: float | None = inert(None, "T2T reads it nowhere either")
+
+    # --- Precision and devices ------------------------------------------------------------------
+    activation_dtype: Literal["float32", "bfloat16", "float16"] = field(
+        "float32", supported=("float32", "bfloat16")
+    )
+    weight_dtype: Literal["float32", "bfloat16"] = later("float32")
+    gpu_automatic_mixed_precision: bool = later(False)
+    mixed_precision_optimizer_loss_scaler: str = later("exponential")
+    mixed_precision_optimizer_init_loss_scale: int = later(32768, NON_NEGATIVE)
+    daisy_chain_variables: bool = inert(True, "tf.distribute places the variables")
+    no_data_parallelism: bool = later(False)
+    tpu_enable_host_call: bool = inert(False, "the trainer writes its own summaries")
+    summarize_grads: bool = inert(False, "the trainer writes its own summaries")
+    summarize_vars: bool = inert(False, "the trainer writes its own summaries")
+    mlperf_mode: bool = later(False)
+
+    # --- Decoding -------------------------------------------------------------------------------
+    sampling_method: Literal["argmax", "random", "random_per_example"] = later("argmax")
+    sampling_temp: float = later(1.0)
+    sampling_keep_top_k: int = later(-1)
+    force_full_predict: bool = later(False)
+    eval_run_autoregressive: bool = later(False)
+
+    # --- Relative and area attention ------------------------------------------------------------
+    max_relative_position: int = later(0, NON_NEGATIVE, architecture=True)
+    heads_share_relative_embedding: bool = later(False, architecture=True)
+    add_relative_to_values: bool = later(False, architecture=True)
+    area_key_mode: str = later("none", architecture=True)
+    area_value_mode: str = later("none", architecture=True)
+    num_area_layers: int = later(0, NON_NEGATIVE, architecture=True)
+    max_area_width: int = later(1, POSITIVE, architecture=True)
+    max_area_height: int = later(1, POSITIVE, architecture=True)
+    memory_height: int = later(1, POSITIVE, architecture=True)
+
+    # --- Mixture of experts ---------------------------------------------------------------------
+    moe_hidden_sizes: str = later("2048", architecture=True, comma_separated=True)
+    moe_num_experts: int = later(16, POSITIVE, architecture=True)
+    moe_k: int = later(2, POSITIVE)
+    moe_loss_coef: float = later(0.001, NON_NEGATIVE)
+
+    # --- Scheduled sampling ---------------------------------------------------------------------
+    scheduled_sampling_prob: float = later(0.0, "[0, 1]")
+    scheduled_sampling_method: Literal["parallel", "sequential"] = later("parallel")
+    scheduled_sampling_gold_mixin_prob: float = later(0.5, "[0, 1]")
+    scheduled_sampling_num_passes: int = later(1, POSITIVE)
+    scheduled_sampling_warmup_schedule: Literal["exp", "linear", "sigmoid"] = later("exp")
+    scheduled_sampling_warmup_steps: int = later(50000, NON_NEGATIVE)
+
+    # --- Several problems at once ---------------------------------------------------------------
+    multiproblem_mixing_schedule: Literal["constant", "exponential", "pretrain"] = later("constant")
+    multiproblem_schedule_max_examples: float = later(1e7, NON_NEGATIVE)
+    multiproblem_schedule_threshold: float = later(0.5, "[0, 1]")
+    multiproblem_per_task_threshold: str = later("", comma_separated=True)
+    multiproblem_reweight_label_loss: bool = later(False)
+    multiproblem_label_weight: float = later(0.5, "[0, 1]")
+    multiproblem_target_eval_only: bool = later(False)
+    multiproblem_vocab_size: int = later(-1)
+    multiproblem_max_input_length: int = later(-1)
+    multiproblem_max_target_length: int = later(-1)
+    multiproblem_fixed_train_length: int = later(-1)
+
+    def __post_init__(self):
+        for name, spec in specs(type(self)).items():
+            object.__setattr__(self, name, spec.checked(getattr(self, name)))
+        factors = set(learning_rate_factors(self.learning_rate_schedule))
+        if self.learning_rate_warmup_steps == 0 and factors & set(_DIVIDES_BY_WARMUP):
+            raise HParamError(
+                "learning_rate_warmup_steps must be at least 1 where the schedule has "
+                f"{' or '.join(_DIVIDES_BY_WARMUP)}. Received: learning_rate_warmup_steps=0, "
+                f"learning_rate_schedule={self.learning_rate_schedule!r}."
+            )
+
+    def override(self, overrides):
+        """Returns a copy with some values replaced.
+
+        Args:
+            overrides: str such as "hidden_size=64,pos=None" (`hparam_overrides` has the grammar),
+                or dict from name to value.
+
+        Raises:
+            HParamError: if a name is unknown, or a value has the wrong type or is out of range.
+        """
+        if isinstance(overrides, str):
+            overrides = hparam_overrides.parse(overrides)
+        known = specs(type(self))
+        for name in overrides:
+            if name not in known:
+                raise HParamError(unknown_name_message("hparam", name, known))
+        return dataclasses.replace(self, **overrides)
+
+    def to_dict(self):
+        """Returns a dict from name to value, in the order of the fields."""
+        return {name: getattr(self, name) for name in specs(type(self))}
+
+    def check_supported(self):
+        """Raises `HParamError`, naming all of them, if values are set that are not implemented."""
+        refused = [
+            f"{name}={getattr(self, name)!r} "
+            f"(supported now: {', '.join(map(repr, spec.supported_values))})"
+            for name, spec in specs(type(self)).items()
+            if not spec.is_supported(getattr(self, name))
+        ]
+        if refused:
+            raise HParamError(f"Not supported yet: {'; '.join(refused)}.")
+
+    def inert_notes(self, before):
+        """Returns a line for each field that differs from `before`, an hp, and has no effect."""
+        return [
+            f"{name}={getattr(self, name)!r} has no effect here: {spec.facts.inert}."
+            for name, spec in specs(type(self)).items()
+            if spec.facts.inert and getattr(self, name) != getattr(before, name)
+        ]
+
+    def architecture_fields(self):
+        """Returns the set of names whose change makes trained weights useless."""
+        return {name for name, spec in specs(type(self)).items() if spec.facts.architecture}

@@ -1,0 +1,186 @@
+"""What the declaration of a hyperparameter says about it, and the checks that follow from it.
+
+    filter_size: int = field(2048, "[1, inf)", architecture=True)
+    recurrence_type: Literal["basic", "act", "gru"] = field("basic", supported=("basic", "act"))
+    hard_attention_k: int = later(0)
+    daisy_chain_variables: bool = inert(True, "tf.distribute places the variables")
+
+The annotation gives the type (int, float, bool, str or a Literal of strings, each maybe `| None`),
+the rest stands in `field`. So a feature that gets implemented is declared so on its own line and
+nowhere else.
+"""
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+_KINDS = {int: "an int", float: "a number", bool: "True or False", str: "a string"}
+_BOOLS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
+
+
+class HParamError(ValueError):
+    """A hyperparameter is unknown, of the wrong type, out of range or not supported yet."""
+
+
+class Bare(str):
+    """A word as it was typed, not in quotes: the field's type says what it means."""
+
+    def __repr__(self):
+        return super().__repr__()[1:-1]
+
+
+class Check(NamedTuple):
+    """A condition on a value that neither a type nor an interval can say."""
+
+    expected: str  # continues "NAME must be"
+    accepts: Callable[[Any], bool]
+
+
+class _Facts(NamedTuple):
+    interval: str
+    check: Check | None
+    architecture: bool
+    supported: tuple | None
+    inert: str
+    comma_separated: bool
+
+
+def field(
+    default,
+    interval="",
+    *,
+    check=None,
+    architecture=False,
+    supported=None,
+    inert="",
+    comma_separated=False,
+):
+    """Declares a hyperparameter.
+
+    Args:
+        default: T2T's default.
+        interval: str such as "[0, 1)". Where a number must lie.
+        check: `Check`. A condition that the interval cannot say.
+        architecture: bool. True if weights trained with one value are useless under another.
+        supported: tuple of the values that are implemented besides the default; None: every value.
+        inert: str. Why the field has no effect here; "" if it has one.
+        comma_separated: bool. True for T2T's strings such as "0,1", which may be given as [0,1].
+    """
+    facts = _Facts(interval, check, architecture, supported, inert, comma_separated)
+    return dataclasses.field(default=default, metadata={"facts": facts})
+
+
+later = functools.partial(field, supported=())  # no value but the default is implemented yet
+
+
+def inert(default, why):
+    """Declares a hyperparameter that may be set and has no effect here; `why` says the reason."""
+    return field(default, inert=why)
+
+
+@dataclasses.dataclass(frozen=True)
+class FieldSpec:
+    """Everything known about one hyperparameter.
+
+    Args:
+        name, default: of the field.
+        kind: int, float, bool or str.
+        choices: tuple of str. The values of a Literal, else empty.
+        optional: bool. True if None is a value.
+        facts: what `field` was given.
+    """
+
+    name: str
+    default: Any
+    kind: type
+    choices: tuple
+    optional: bool
+    facts: _Facts
+
+    @property
+    def expected(self):
+        """What a value must be, in words."""
+        if self.choices:
+            words = "one of " + ", ".join(map(repr, self.choices))
+        elif self.facts.check:
+            words = self.facts.check.expected
+        else:
+            words = _KINDS[self.kind]
+        if self.facts.interval:
+            words += f" in {self.facts.interval}"
+        return words + (" or None" if self.optional else "")
+
+    def checked(self, value):
+        """Returns `value` in the field's own type.
+
+        Raises:
+            HParamError: if it has the wrong type or is out of range.
+        """
+        converted = self._converted(value)
+        if not self._accepts(converted):
+            raise HParamError(
+                f"{self.name} must be {self.expected}. Received: {self.name}={value!r}."
+            )
+        return converted
+
+    def is_supported(self, value):
+        """Whether `value` is implemented."""
+        return self.facts.supported is None or value in self.supported_values
+
+    @property
+    def supported_values(self):
+        """The implemented values of a field that does not implement all."""
+        return tuple(dict.fromkeys((self.default, *self.facts.supported)))
+
+    def _converted(self, value):
+        if self.facts.comma_separated and isinstance(value, (list, tuple)):
+            return ",".join(map(str, value))
+        if isinstance(value, Bare):
+            if self.optional and value == "None":
+                return None
+            try:
+                return _BOOLS[value] if self.kind is bool else self.kind(value)
+            except (KeyError, ValueError):
+                return value
+        if self.kind is float and type(value) is int:
+            return float(value)
+        return value
+
+    def _accepts(self, value):
+        if value is None:
+            return self.optional
+        if type(value) is not self.kind:  # `isinstance` would let True pass for 1
+            return False
+        if self.choices:
+            return value in self.choices
+        if self.kind in (int, float) and not _lies_in(value, self.facts.interval or "(-inf, inf)"):
+            return False
+        return self.facts.check is None or self.facts.check.accepts(value)
+
+
+@functools.cache
+def specs(cls):
+    """Returns the hyperparameters of dataclass `cls` in order: dict from name to `FieldSpec`."""
+    annotations = typing.get_type_hints(cls)
+    return {
+        f.name: FieldSpec(f.name, f.default, *_read(annotations[f.name]), f.metadata["facts"])
+        for f in dataclasses.fields(cls)
+    }
+
+
+def _read(annotation):
+    """Returns kind, choices and whether None is a value."""
+    optional = type(None) in typing.get_args(annotation)
+    if optional:
+        (annotation,) = (a for a in typing.get_args(annotation) if a is not type(None))
+    choices = typing.get_args(annotation)
+    return str if choices else annotation, choices, optional
+
+
+def _lies_in(value, interval):
+    low, high = map(float, interval[1:-1].split(","))
+    above = value > low if interval[0] == "(" else value >= low
+    below = value < high if interval[-1] == ")" else value <= high
+    return above and below

@@ -1,0 +1,85 @@
+"""The language of `--hparams`: `hidden_size=64,pos=None,mix_with_transformer='before_ut,after_ut'`.
+
+    overrides = pair {"," pair}
+    pair      = name "=" value
+    value     = word | 'text' | "text" | "[" value {"," value} "]"
+
+As in T2T, words are not quoted and the field's type says what they mean. Beyond T2T, quoted text
+may hold commas (and is always text), and None is a value where a field allows it.
+"""
+
+import re
+
+from ut_keras.hparam_field import Bare, HParamError
+
+_NAME = re.compile(r"\s*([A-Za-z_][\w.]*)\s*=[ \t]*")
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_WORD = re.compile(r"[^,]*")
+_LIST_WORD = re.compile(r"[^,\]\s]+")
+_LIST_SEPARATOR = re.compile(r"[,\s]*")
+_END = re.compile(r"\s*(,|$)")
+
+
+def parse(text):
+    """Reads overrides.
+
+    Args:
+        text: str, such as "a=1,b=[1,2],c='x,y'".
+
+    Returns:
+        dict from name to value: `Bare` for a word, str for quoted text, list of these.
+
+    Raises:
+        HParamError: if `text` is malformed or names a field twice.
+    """
+    overrides = {}
+    position = 0
+    while text[position:].strip():
+        name = _NAME.match(text, position)
+        if not name:
+            raise HParamError(
+                "Overrides must be name=value pairs, with quotes around a value that holds a comma "
+                f"(name='x,y'). Received: {text[position:]!r} in {text!r}."
+            )
+        if name[1] in overrides:
+            raise HParamError(
+                f"A hparam must be given once. Received: {name[1]} twice in {text!r}."
+            )
+        overrides[name[1]], position = _read_value(text, name.end())
+        end = _END.match(text, position)
+        if not end:
+            raise HParamError(
+                f"A comma or the end must follow the value of {name[1]}. "
+                f"Received: {text[position:]!r} in {text!r}."
+            )
+        position = end.end()
+    return overrides
+
+
+def _read_value(text, position):
+    """Returns the value that starts at `position`, and where it ends."""
+    if text[position : position + 1] == "[":
+        return _read_list(text, position)
+    return _read_scalar(text, position, _WORD)
+
+
+def _read_list(text, position):
+    values = []
+    end = _LIST_SEPARATOR.match(text, position + 1).end()
+    while text[end : end + 1] != "]":
+        if end == len(text):
+            raise HParamError(f"A list must end with ']'. Received: {text[position:]!r}.")
+        value, end = _read_scalar(text, end, _LIST_WORD)
+        values.append(value)
+        end = _LIST_SEPARATOR.match(text, end).end()
+    return values, end + 1
+
+
+def _read_scalar(text, position, word):
+    if text[position : position + 1] in ("'", '"'):
+        quoted = _QUOTED.match(text, position)
+        if not quoted:
+            raise HParamError(f"A quote must be closed. Received: {text[position:]!r} in {text!r}.")
+        return quoted[1] if quoted[1] is not None else quoted[2], quoted.end()
+    bare = word.match(text, position)
+    return Bare(bare[0].strip()), bare.end()
