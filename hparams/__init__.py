@@ -1,0 +1,42 @@
+"""Named sets of hyperparameters. Importing this loads no TensorFlow.
+
+    hp = hparams.get("universal_transformer_tiny", "hidden_size=64,num_rec_steps=4")
+
+A set is a function that calls its parent and replaces a few fields:
+
+    @hparams.register("my_universal_transformer")
+    def my_universal_transformer():
+        return dataclasses.replace(universal_transformer.universal_transformer_small(), num_heads=4)
+"""
+
+from hparams import (  # noqa: F401  (they register)
+    deepstart,
+    transformer,
+    transformer_table3,
+    universal_transformer,
+)
+from hparams.registry import SETS, register
+
+__all__ = ["get", "names", "register"]
+
+
+def names():
+    """Returns the names of all sets, sorted."""
+    return SETS.names()
+
+
+def get(name, overrides=""):
+    """Returns a set with some values replaced.
+
+    Args:
+        name: str, one of `names()`.
+        overrides: str such as "hidden_size=64,pos=None", or dict from name to value.
+
+    Returns:
+        A frozen `TransformerHParams` or `UniversalTransformerHParams`.
+
+    Raises:
+        UnknownNameError: if there is no such set; the nearest names are listed.
+        HParamError: if an override is malformed, unknown, of the wrong type or out of range.
+    """
+    return SETS.get(name)().override(overrides)

@@ -1,0 +1,29 @@
+"""Adaptive sets of ours that start deep: with a halting bias of -3 positions first use all steps.
+
+T2T's bias of +1 makes every position halt after about 2 steps before anything is learned.
+"""
+
+import dataclasses
+
+from hparams import universal_transformer
+from hparams.registry import register
+
+
+def start_deep(hp):
+    """Lets every position begin with (nearly) `act_max_steps` steps."""
+    return dataclasses.replace(hp, act_halting_bias_init=-3.0)
+
+
+@register("adaptive_universal_transformer_base_deepstart")
+def adaptive_universal_transformer_base_deepstart():
+    return start_deep(universal_transformer.adaptive_universal_transformer_base())
+
+
+@register("adaptive_universal_transformer_small_deepstart")
+def adaptive_universal_transformer_small_deepstart():
+    return start_deep(universal_transformer.adaptive_universal_transformer_small())
+
+
+@register("adaptive_universal_transformer_tiny_deepstart")
+def adaptive_universal_transformer_tiny_deepstart():
+    return start_deep(universal_transformer.adaptive_universal_transformer_tiny())

@@ -1,0 +1,103 @@
+"""Every set that carries a name of T2T's holds T2T's values (tests/testdata/t2t/hparams)."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import hparams
+from ut_keras import hparam
+from ut_keras.registry import UnknownNameError
+
+ROOT = pathlib.Path(__file__).parents[2]
+GOLDEN = json.loads((ROOT / "tests/testdata/t2t/hparams/sets.json").read_text())
+BASE = GOLDEN["base"]["values"]
+
+# Fields that T2T's sets lack: ours, and those that T2T reads without any set defining them.
+LACKING_IN_T2T = {
+    "act_force_final_remainder": False,
+    "act_halted_state": "transform",
+    "act_mask_padding": False,
+    "block_length": 128,
+    "dropconnect_dropout": 0.0,
+    "gates_inputs": "i",
+}
+OURS = [name for name in hparams.names() if name.endswith("_deepstart")]
+
+
+@pytest.mark.parametrize("name", sorted(set(hparams.names()) - set(OURS)))
+def test_matches_t2t(name):
+    golden = GOLDEN["sets"][name]
+    expected = {k: v for k, v in BASE.items() if k not in golden["absent"]} | golden["set"]
+    for table in hparam.T2T_FUNCTION_TABLES:
+        assert expected.pop(table) == "{}"
+
+    values = hparams.get(name).to_dict()
+
+    lacking = {k: v for k, v in values.items() if k not in expected}
+    assert lacking == {k: LACKING_IN_T2T[k] for k in lacking}
+    values = {k: v for k, v in values.items() if k not in lacking}
+    assert values == expected
+    # 1 == 1.0 == True, so the types are compared as well.
+    assert {k: type(v) for k, v in values.items()} == {k: type(v) for k, v in expected.items()}
+
+
+def test_every_universal_set_of_t2t_is_here():
+    of_t2t = {name for name in GOLDEN["sets"] if "universal_transformer" in name}
+    assert len(of_t2t) == 42
+    assert of_t2t <= set(hparams.names())
+
+
+def test_the_transformer_sets_of_the_papers_and_of_daily_use_are_here():
+    rows = [name for name in GOLDEN["sets"] if re.fullmatch(r"transformer_[a-z]{1,2}\d+", name)]
+    daily = (
+        "teeny tiny small base base_v1 base_v2 base_v3 base_single_gpu "
+        "big big_single_gpu big_enfr big_dr1 big_dr2 parameter_attention_a parameter_attention_b "
+        "parsing_base parsing_big parsing_ice relative relative_big relative_tiny"
+    )
+    assert len(rows) == 18
+    assert {*rows, *(f"transformer_{name}" for name in daily.split())} <= set(hparams.names())
+
+
+def test_sets_that_this_version_can_run():
+    def is_supported(name):
+        try:
+            hparams.get(name).check_supported()
+        except hparam.HParamError:
+            return False
+        return True
+
+    refused = {name for name in hparams.names() if not is_supported(name)}
+    assert "transformer_base_v1" not in refused
+    assert "adaptive_universal_transformer_global_base" not in refused
+    assert "universal_transformer_sepconv_tiny" not in refused
+    assert not refused & set(OURS)
+
+
+def test_a_set_takes_overrides():
+    hp = hparams.get("universal_transformer_tiny", "hidden_size=64,num_rec_steps=4")
+    assert (hp.hidden_size, hp.num_rec_steps, hp.filter_size) == (64, 4, 512)
+    assert hparams.get("transformer_base", {"hidden_size": 64}).hidden_size == 64
+
+
+def test_unknown_set_lists_the_nearest():
+    with pytest.raises(UnknownNameError, match="'univesal_transformer_tiny'.*universal_tra.*_tiny"):
+        hparams.get("univesal_transformer_tiny")
+
+
+def test_listing_and_getting_load_no_tensorflow():
+    code = (
+        "import sys, time; start = time.perf_counter(); import hparams; hparams.names(); "
+        "hparams.get('universal_transformer_tiny', 'hidden_size=64').check_supported(); "
+        "print(time.perf_counter() - start); "
+        "print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    seconds, heavy = result.stdout.split("\n", 1)
+    assert heavy.strip() == "[]"
+    assert float(seconds) < 1.0
