@@ -66,9 +66,7 @@ class BasicHParams:
 
     # --- Input pipeline -------------------------------------------------------------------------
     batch_size: int = field(4096, POSITIVE)  # tokens per replica
-    max_length: int = field(
-        256, NON_NEGATIVE
-    )  # training drops longer examples; 0: batch_size
+    max_length: int = field(256, NON_NEGATIVE)  # training drops longer examples; 0: batch_size
     min_length: int = field(0, NON_NEGATIVE)
     min_length_bucket: int = field(8, POSITIVE)  # longest example of the first bucket
     length_bucket_step: float = field(1.1, "(1, inf)")  # factor from one bucket to the next
