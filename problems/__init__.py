@@ -1,0 +1,31 @@
+"""The datasets by name. Importing registers all of them and loads no TensorFlow.
+
+    problem = problems.get("algorithmic_reverse_decimal40")
+    problem.generate_data(data_dir, tmp_dir)
+    train = problem.dataset("train", data_dir, hp)
+
+A new dataset registers itself: see problems/problem.py.
+"""
+
+from problems.problem import REGISTRY, Problem, register
+
+# Each of these registers its problems.
+from problems import algorithmic  # noqa: F401  isort: skip
+
+__all__ = ["Problem", "get", "names", "register"]
+
+
+def names():
+    """Returns the names of all problems, sorted."""
+    return REGISTRY.names()
+
+
+def get(name):
+    """Returns the `Problem` that is registered as `name`.
+
+    Raises:
+        UnknownNameError: if there is none; the message lists the nearest names.
+    """
+    problem = REGISTRY.get(name)()
+    problem.name = name
+    return problem

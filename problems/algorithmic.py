@@ -1,0 +1,284 @@
+"""Tasks on strings of symbols: copy, shift, reverse, add, multiply, sort. Nothing to download.
+
+A record of `algorithmic_addition_decimal40`, 59 + 4 = 63, least significant digit first:
+
+    inputs   "9 5 10 4"   [11, 7, 12, 6, 1]      10 stands between the numbers
+    targets  "3 6"        [5, 8, 1]
+
+Symbols 0, 1, ... have ids 2, 3, ..., and EOS (1) ends both features. Train lengths are uniform in
+1..40, dev lengths in 1..400 (T2T's, and the paper's test of generalisation to longer strings). The
+"test" split is not in T2T: 1,000 strings of the train lengths, none of which is in the train split.
+
+Otherwise than in T2T, the symbol between two numbers is inside the vocabulary, and the symbols of
+`reverse_nlplike` begin with the first one and stay inside it, as their lengths stay below 70.
+"""
+
+import numpy as np
+
+from problems import problem
+from ut_keras.data import text_encoder, tfrecords
+
+_MAX_TRIES = 1000
+
+
+class AlgorithmicProblem(problem.Problem):
+    """Base class; a subclass says its `num_symbols` and how to draw a `sample`."""
+
+    splits = ("train", "dev", "test")
+    target_space_id = 11  # T2T's SpaceID.DIGIT_1
+    num_symbols = 2
+    has_separator = False
+    train_length = 40
+    dev_length = 400
+    train_size = 100_000
+    dev_size = 10_000
+    test_size = 1_000
+
+    def sample(self, rng, max_length):
+        """Draws (inputs, targets), two lists of symbols, from a `numpy.random.Generator`."""
+        raise NotImplementedError
+
+    def feature_encoders(self, data_dir=None):
+        size = self.num_symbols + self.has_separator + text_encoder.NUM_RESERVED_IDS
+        return {
+            "inputs": text_encoder.IntegerTextEncoder(size),
+            "targets": text_encoder.IntegerTextEncoder(size),
+        }
+
+    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
+        rng = np.random.default_rng(seed)
+        if split == "test":
+            yield from self._held_out_samples(rng, data_dir)
+            return
+        size = self.train_size if split == "train" else self.dev_size
+        max_length = self.train_length if split == "train" else self.dev_length
+        for _ in range(size):
+            yield _to_ids(*self.sample(rng, max_length))
+
+    def _held_out_samples(self, rng, data_dir):
+        seen = set()
+        for path in tfrecords.find(data_dir, self.filename, "train"):
+            seen.update(hash(tuple(example["inputs"])) for example in tfrecords.read(path))
+        for _ in range(self.test_size):
+            for _ in range(_MAX_TRIES):
+                example = _to_ids(*self.sample(rng, self.train_length))
+                if hash(tuple(example["inputs"])) not in seen:
+                    break
+            else:
+                raise tfrecords.DataError(
+                    f"{self.name}: expected inputs that are not in the train split. "
+                    f"Received: none in {_MAX_TRIES} draws."
+                )
+            yield example
+
+
+def _to_ids(*sequences):
+    return {
+        name: [symbol + text_encoder.NUM_RESERVED_IDS for symbol in symbols] + [text_encoder.EOS]
+        for name, symbols in zip(("inputs", "targets"), sequences)
+    }
+
+
+def _random_symbols(rng, num_symbols, max_length):
+    """A list of uniform symbols, its length uniform in 1..max_length."""
+    return rng.integers(num_symbols, size=rng.integers(1, max_length + 1)).tolist()
+
+
+# Identity.
+
+
+@problem.register("algorithmic_identity_binary40")
+class IdentityBinary40(AlgorithmicProblem):
+    """Copy the string."""
+
+    def sample(self, rng, max_length):
+        symbols = _random_symbols(rng, self.num_symbols, max_length)
+        return symbols, symbols
+
+
+@problem.register("algorithmic_identity_decimal40")
+class IdentityDecimal40(IdentityBinary40):
+    num_symbols = 10
+
+
+@problem.register("algorithmic_identity_vocab95_train20_eval30")
+class IdentityVocab95Train20Eval30(IdentityBinary40):
+    num_symbols = 95
+    train_length = 20
+    dev_length = 30
+    train_size = 1_000_000
+
+
+@problem.register("tiny_algo")
+class TinyAlgo(IdentityBinary40):
+    """A handful of examples for tests. T2T's has neither EOS nor ids shifted beyond padding."""
+
+    splits = ("train", "dev")
+    num_train_shards = 1
+    train_size = 100
+    dev_size = 100
+
+
+# Shift.
+
+
+@problem.register("algorithmic_shift_decimal40")
+class ShiftDecimal40(AlgorithmicProblem):
+    """Add 10 to every symbol of 0..9."""
+
+    num_symbols = 20
+    dev_length = 80
+
+    def sample(self, rng, max_length):
+        symbols = _random_symbols(rng, 10, max_length)
+        return symbols, [symbol + 10 for symbol in symbols]
+
+
+# Reverse.
+
+
+@problem.register("algorithmic_reverse_binary40")
+class ReverseBinary40(AlgorithmicProblem):
+    """Reverse the string."""
+
+    def sample(self, rng, max_length):
+        symbols = _random_symbols(rng, self.num_symbols, max_length)
+        return symbols, symbols[::-1]
+
+
+@problem.register("algorithmic_reverse_decimal40")
+class ReverseDecimal40(ReverseBinary40):
+    num_symbols = 10
+
+
+@problem.register("algorithmic_reverse_binary40_test")
+class ReverseBinary40Test(ReverseBinary40):
+    """A small one for tests."""
+
+    splits = ("train", "dev")
+    num_train_shards = 1
+    train_length = 10
+    dev_length = 10
+    train_size = 1_000
+    dev_size = 100
+
+
+@problem.register("algorithmic_reverse_nlplike8k")
+class ReverseNlplike8k(AlgorithmicProblem):
+    """Reverse strings whose lengths and symbols are spread like those of sentences.
+
+    Lengths are normal around 35 with standard deviation 7, symbols follow Zipf's law.
+    """
+
+    num_symbols = 8_000
+    exponent = 1.3
+    train_length = 70
+    dev_length = 70
+
+    def sample(self, rng, max_length):
+        length = int(abs(rng.normal(max_length / 2, max_length / 10)) + 1)
+        uniform = rng.random(min(length, max_length))
+        symbols = np.searchsorted(self._cumulated(), uniform, side="right").tolist()
+        return symbols, symbols[::-1]
+
+    def _cumulated(self):
+        """[num_symbols], the probability of a symbol or one before it; the last is 1."""
+        if not hasattr(self, "_probabilities"):
+            weights = np.cumsum(np.arange(1, self.num_symbols + 1.0) ** -self.exponent)
+            self._probabilities = weights / weights[-1]
+        return self._probabilities
+
+
+@problem.register("algorithmic_reverse_nlplike32k")
+class ReverseNlplike32k(ReverseNlplike8k):
+    num_symbols = 32_000
+    exponent = 1.05
+
+
+# Arithmetic.
+
+
+class _Arithmetic(AlgorithmicProblem):
+    """Two numbers, their digits from the least significant on, with symbol `num_symbols` between.
+
+    The first has 1..max_length / 2 digits, the second so many that the inputs have at most
+    max_length symbols.
+    """
+
+    has_separator = True
+
+    def result(self, left, right):
+        """The number to write as the targets."""
+        raise NotImplementedError
+
+    def sample(self, rng, max_length):
+        base = self.num_symbols
+        left_length = rng.integers(1, max_length // 2 + 1)
+        left = _random_digits(rng, base, left_length)
+        right = _random_digits(rng, base, rng.integers(1, max_length - left_length))
+        result = self.result(_to_number(left, base), _to_number(right, base))
+        return left + [base] + right, _to_digits(result, base)
+
+
+@problem.register("algorithmic_addition_binary40")
+class AdditionBinary40(_Arithmetic):
+    """Add two numbers."""
+
+    def result(self, left, right):
+        return left + right
+
+
+@problem.register("algorithmic_addition_decimal40")
+class AdditionDecimal40(AdditionBinary40):
+    num_symbols = 10
+
+
+@problem.register("algorithmic_multiplication_binary40")
+class MultiplicationBinary40(_Arithmetic):
+    """Multiply two numbers."""
+
+    def result(self, left, right):
+        return left * right
+
+
+@problem.register("algorithmic_multiplication_decimal40")
+class MultiplicationDecimal40(MultiplicationBinary40):
+    num_symbols = 10
+
+
+def _random_digits(rng, base, length):
+    digits = rng.integers(base, size=length).tolist()
+    if length > 1:
+        digits[-1] = int(rng.integers(1, base))  # No leading zero.
+    return digits
+
+
+def _to_number(digits, base):
+    number = 0
+    for digit in reversed(digits):
+        number = number * base + digit
+    return number
+
+
+def _to_digits(number, base):
+    digits = []
+    while number or not digits:
+        number, digit = divmod(number, base)
+        digits.append(digit)
+    return digits
+
+
+# Sorting.
+
+
+@problem.register("algorithmic_sort_problem")
+class SortProblem(AlgorithmicProblem):
+    """Sort symbols, which may occur several times."""
+
+    num_symbols = 20
+    train_length = 10
+    dev_length = 20
+
+    def sample(self, rng, max_length):
+        symbols = _random_symbols(rng, self.num_symbols, max_length)
+        return symbols, sorted(symbols)

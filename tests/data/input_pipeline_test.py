@@ -1,0 +1,306 @@
+import os
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_keras.data import input_pipeline, tfrecords
+from ut_keras.data.features import FeatureSpec
+
+T2T_DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "data_dir")
+SYMBOLS = {"inputs": FeatureSpec(1000), "targets": FeatureSpec(1000)}
+
+
+def example(length, target_length=None):
+    """An example whose ids say how long it is."""
+    return {
+        "inputs": [2 + length] * (length - 1) + [1],
+        "targets": [2 + length] * ((target_length or length) - 1) + [1],
+    }
+
+
+def write(folder, examples, num_shards=1):
+    paths = tfrecords.shard_paths(folder, "p", "train", num_shards)
+    tfrecords.write(examples, paths)
+    return paths
+
+
+def settings(**kwargs):
+    return input_pipeline.InputSettings(**{"batch_size": 64, "max_length": 32, **kwargs})
+
+
+def batches(files, training=False, specs=SYMBOLS, **kwargs):
+    chosen = kwargs.pop("settings", settings())
+    dataset = input_pipeline.make_dataset(files, specs, chosen, training=training, **kwargs)
+    with input_pipeline.readable_errors():
+        return [
+            ({name: value.numpy() for name, value in features.items()}, targets.numpy())
+            for features, targets in dataset
+        ]
+
+
+def rows(found):
+    """The inputs of all batches as lists without padding."""
+    return [row[row > 0].tolist() for features, _ in found for row in features["inputs"]]
+
+
+LENGTHS = [1, 2, 3, 8, 9, 20, 31, 32, 33, 40, 400]
+
+
+def test_evaluation_drops_nothing(tmp_path):
+    files = write(tmp_path, [example(n) for n in LENGTHS * 3], num_shards=2)
+    found = batches(files)
+    assert sorted(map(len, rows(found))) == sorted(LENGTHS * 3)
+    again = batches(files)
+    assert rows(found) == rows(again)
+    for features, targets in found:
+        assert features["inputs"].dtype == np.int32
+        np.testing.assert_array_equal(features["targets"], targets)
+
+
+def test_evaluation_keeps_the_order_within_a_bucket(tmp_path):
+    examples = [{"inputs": [i, i, 1], "targets": [i, 1]} for i in range(2, 100)]
+    found = batches(write(tmp_path, examples))
+    assert rows(found) == [e["inputs"] for e in examples]
+
+
+def test_training_drops_only_the_too_long(tmp_path):
+    files = write(tmp_path, [example(n) for n in LENGTHS * 3], num_shards=2)
+    expected = sorted([n for n in LENGTHS if n <= 32] * 3)
+    assert sorted(map(len, rows(batches(files, training=True, seed=1)))) == expected
+
+
+def test_eval_drop_long_sequences(tmp_path):
+    files = write(tmp_path, [example(n) for n in LENGTHS])
+    found = batches(files, settings=settings(eval_drop_long_sequences=True))
+    assert sorted(map(len, rows(found))) == [n for n in LENGTHS if n <= 32]
+
+
+def test_length_is_that_of_the_longest_feature(tmp_path):
+    files = write(tmp_path, [example(5, 33), example(33, 5), example(32, 5)])
+    assert list(map(len, rows(batches(files, training=True)))) == [32]
+
+
+def test_min_length_and_truncation(tmp_path):
+    files = write(tmp_path, [example(3), example(20, 30)])
+    cut = settings(min_length=4, max_input_seq_length=7, max_target_seq_length=9)
+    ((features, _),) = batches(files, settings=cut)
+    assert features["inputs"].shape == (1, 7)
+    assert features["targets"].shape == (1, 9)
+
+
+@pytest.mark.parametrize("num_replicas", [1, 3])
+def test_batch_size_is_in_tokens_per_replica(tmp_path, num_replicas):
+    files = write(tmp_path, [example(32) for _ in range(7)])
+    found = batches(files, training=True, num_replicas=num_replicas)
+    sizes = sorted(targets.shape[0] for _, targets in found)
+    assert sizes == {1: [1, 2, 2, 2], 3: [1, 6]}[num_replicas]
+
+
+def test_use_fixed_batch_size_counts_examples(tmp_path):
+    files = write(tmp_path, [example(n) for n in (3, 30, 9, 15, 31)])
+    found = batches(files, settings=settings(batch_size=4, use_fixed_batch_size=True))
+    assert [targets.shape for _, targets in found] == [(4, 30), (1, 31)]
+
+
+def test_shuffling_is_repeatable_and_anew_in_every_pass(tmp_path):
+    examples = [{"inputs": [i, 1], "targets": [1]} for i in range(2, 302)]
+    files = write(tmp_path, examples, num_shards=3)
+    chosen = settings(batch_shuffle_size=4)
+
+    def two_passes(seed):
+        tf.random.set_seed(11)
+        dataset = input_pipeline.make_dataset(files, SYMBOLS, chosen, training=True, seed=seed)
+        ids = [i for f, _ in dataset.repeat(2) for i in f["inputs"][:, 0].numpy().tolist()]
+        return ids[:300], ids[300:]
+
+    first, second = two_passes(seed=5)
+    assert (first, second) == two_passes(seed=5)
+    assert first != second
+    assert first != two_passes(seed=6)[0]
+    assert sorted(first) == sorted(second) == list(range(2, 302))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_static_shapes(tmp_path, training):
+    lengths = [n for n in range(1, 33) for _ in range(3)]
+    files = write(tmp_path, [example(n, 1 + n // 2) for n in lengths])
+    found = batches(files, training=training, settings=settings(static_shapes=True), seed=1)
+    scheme = input_pipeline._scheme(settings(), drop_long=True)
+    shapes = {
+        boundary - 1: size for boundary, size in zip([*scheme.boundaries, 33], scheme.batch_sizes)
+    }
+    for features, targets in found:
+        size, length = targets.shape
+        assert features["inputs"].shape == (size, length)
+        assert size == shapes[length] if training else size <= shapes[length]
+    if training:  # Rows are repeated to fill up a batch; none is lost.
+        assert {tuple(row) for row in rows(found)} == {tuple(example(n)["inputs"]) for n in lengths}
+    else:
+        assert sorted(map(len, rows(found))) == lengths
+
+
+def test_static_shapes_keep_long_examples_in_evaluation(tmp_path):
+    files = write(tmp_path, [example(100)])
+    ((features, _),) = batches(files, settings=settings(static_shapes=True))
+    assert (features["inputs"] > 0).sum() == 100
+
+
+def test_class_label_and_sentences(tmp_path):
+    specs = {
+        "inputs": FeatureSpec(9, "sentences", (3, 2)),
+        "targets": FeatureSpec(5, "class_label"),
+    }
+    files = write(tmp_path, [{"inputs": [2, 3, 0, 0, 8, 0], "targets": [0]}])
+    ((features, targets),) = batches(files, specs=specs)
+    assert features["inputs"].tolist() == [[[2, 3], [0, 0], [8, 0]]]
+    assert targets.tolist() == [[0]]
+    static = batches(files, True, specs, settings=settings(static_shapes=True))
+    assert static[0][0]["inputs"].shape == (8, 3, 2)
+
+
+def test_language_model_has_no_inputs(tmp_path):
+    files = write(tmp_path, [{"targets": [2, 3, 1]}])
+    ((features, targets),) = batches(files, specs={"targets": FeatureSpec(4)})
+    assert list(features) == ["targets"]
+    assert targets.tolist() == [[2, 3, 1]]
+
+
+def test_preprocess(tmp_path):
+    files = write(tmp_path, [{"inputs": [5, 1], "context": [6, 1], "targets": [2]}])
+
+    def join(features):
+        inputs = tf.concat([features["inputs"], features["context"]], axis=0)
+        return {"inputs": inputs, "targets": features["targets"]}
+
+    specs = {**SYMBOLS, "context": FeatureSpec(10)}
+    ((features, _),) = batches(files, specs=specs, preprocess=join)
+    assert features["inputs"].tolist() == [[5, 1, 6, 1]]
+
+
+def test_full_padding_row_and_length_one(tmp_path):
+    files = write(
+        tmp_path, [{"inputs": [0, 0, 0], "targets": [0]}, {"inputs": [1], "targets": [1]}]
+    )
+    for training in (True, False):
+        ((features, targets),) = batches(files, training=training)
+        assert sorted(features["inputs"].tolist()) == [[0, 0, 0], [1, 0, 0]]
+        assert sorted(targets.tolist()) == [[0], [1]]
+
+
+def test_batch_of_one(tmp_path):
+    files = write(tmp_path, [example(4), example(5)])
+    found = batches(files, training=True, settings=settings(batch_size=1))
+    assert [targets.shape[0] for _, targets in found] == [1, 1]
+
+
+def test_position_is_restored_from_a_checkpoint(tmp_path):
+    files = write(tmp_path, [example(n) for n in range(1, 33)], num_shards=2)
+
+    def iterator():
+        tf.random.set_seed(3)
+        chosen = settings(batch_shuffle_size=4)
+        dataset = input_pipeline.make_dataset(files, SYMBOLS, chosen, training=True, seed=3)
+        return iter(dataset.repeat())
+
+    first = iterator()
+    for _ in range(5):
+        next(first)
+    path = tf.train.Checkpoint(iterator=first).save(str(tmp_path / "checkpoint"))
+    expected = [next(first)[1].numpy().tolist() for _ in range(30)]
+    second = iterator()
+    tf.train.Checkpoint(iterator=second).restore(path).assert_consumed()
+    assert [next(second)[1].numpy().tolist() for _ in range(30)] == expected
+
+
+def test_settings_from_hparams():
+    hparams = types.SimpleNamespace(batch_size=2048, max_length=256, min_length_bucket=9, other=1)
+    found = input_pipeline.InputSettings.from_hparams(hparams)
+    assert (found.batch_size, found.max_length, found.min_length_bucket) == (2048, 256, 9)
+    assert found.length_bucket_step == 1.1
+    assert input_pipeline.InputSettings(batch_size=77).longest == 77
+
+
+# Bad input: one line that says what and where.
+
+
+def assert_data_error(pattern, files, training=False, specs=SYMBOLS, **kwargs):
+    with pytest.raises(input_pipeline.DataError, match=pattern) as error:
+        batches(files, training, specs, **kwargs)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("damage", ["truncated", "flipped"])
+def test_damaged_file(tmp_path, training, damage):
+    files = write(tmp_path, [example(5) for _ in range(60)], num_shards=3)
+    with open(files[1], "rb") as file:
+        content = bytearray(file.read())
+    if damage == "truncated":
+        content = content[:-9]
+    else:
+        content[len(content) // 2] ^= 8
+    with open(files[1], "wb") as file:
+        file.write(content)
+    assert_data_error(rf"must be whole.*{files[1]}", files, training)
+
+
+def test_empty_shard_is_fine(tmp_path):
+    files = write(tmp_path, [example(5), example(6)], num_shards=2)
+    open(files[0], "wb").close()
+    assert rows(batches(files, training=True)) == [example(6)["inputs"]]
+
+
+def test_empty_dataset(tmp_path):
+    files = write(tmp_path, [example(5), example(6)], num_shards=2)
+    for file in files:
+        open(file, "wb").close()
+    assert_data_error("Expected examples in 2 file", files)
+
+
+def test_all_examples_too_long(tmp_path):
+    files = write(tmp_path, [example(33), example(40)])
+    assert_data_error("all 2 examples were longer than max_length=32", files, training=True)
+    assert len(rows(batches(files))) == 2
+
+
+def test_ids_out_of_range(tmp_path):
+    bad = {"inputs": [2, 1], "targets": [2, 1000, 1]}
+    files = write(tmp_path, [example(5)] * 20 + [bad] + [example(5)] * 20, num_shards=2)
+    pattern = rf"'targets' must hold ids in \[0, 1000\).*from 1 to 1000 in {files[0]}"
+    assert_data_error(pattern, files)
+    assert_data_error(pattern, files, training=True)
+    specs = {"inputs": FeatureSpec(7), "targets": FeatureSpec(7)}
+    t2t = tfrecords.find(T2T_DATA_DIR, "algorithmic_reverse_binary40", "dev")
+    assert len(batches(t2t, specs=specs)) > 1
+    files = write(tmp_path, [{"inputs": [2, -1, 1], "targets": [1]}])
+    assert_data_error("'inputs' must hold ids.*from -1 to 2", files)
+
+
+def test_missing_feature(tmp_path):
+    files = write(tmp_path, [example(5), {"inputs": [1]}])
+    assert_data_error(rf"needs the feature 'targets'.*{files[0]}", files)
+
+
+def test_wrong_number_of_values(tmp_path):
+    specs = {
+        "inputs": FeatureSpec(9, "sentences", (3, 2)),
+        "targets": FeatureSpec(5, "class_label"),
+    }
+    files = write(tmp_path, [{"inputs": [2, 3, 0, 0], "targets": [0]}])
+    assert_data_error(rf"'inputs' must hold 6 ids.*Received: 4 in {files[0]}", files, specs=specs)
+    files = write(tmp_path, [{"inputs": [2, 3, 0, 0, 0, 0], "targets": [0, 1]}])
+    assert_data_error("'targets' must hold 1 ids", files, specs=specs)
+
+
+def test_not_examples(tmp_path):
+    files = [str(tmp_path / "other")]
+    with tf.io.TFRecordWriter(files[0]) as writer:
+        writer.write(b"no example")
+    assert_data_error("must be a tf.train.Example", files)
+
+
+def test_other_errors_pass_through():
+    with pytest.raises(tf.errors.InvalidArgumentError), input_pipeline.readable_errors():
+        tf.debugging.Assert(False, ["something else"])

@@ -1,0 +1,90 @@
+import os
+
+import pytest
+
+from ut_keras.data import tfrecords
+
+T2T_DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "data_dir")
+
+
+def test_names_are_t2ts():
+    paths = tfrecords.shard_paths("d", "my_problem", "train", 2)
+    assert paths == ["d/my_problem-train-00000-of-00002", "d/my_problem-train-00001-of-00002"]
+
+
+def test_write_and_read(tmp_path):
+    paths = tfrecords.shard_paths(tmp_path, "p", "train", 2)
+    examples = [{"inputs": [i, 1], "targets": [300 + i]} for i in range(5)]
+    assert tfrecords.write(examples, paths) == 5
+    assert tfrecords.find(tmp_path, "p", "train") == paths
+    assert list(tfrecords.read(paths[0])) == examples[::2]
+    assert list(tfrecords.read(paths[1])) == examples[1::2]
+    assert len(os.listdir(tmp_path)) == 2
+
+
+def test_shuffling_is_repeatable(tmp_path):
+    def written(name, seed):
+        paths = tfrecords.shard_paths(tmp_path, name, "train", 1)
+        tfrecords.write(({"inputs": [i]} for i in range(50)), paths, shuffle_seed=seed)
+        return [example["inputs"][0] for example in tfrecords.read(paths[0])]
+
+    first = written("a", 7)
+    assert first == written("b", 7)
+    assert first != written("c", 8)
+    assert first != list(range(50)) == sorted(first)
+
+
+def test_broken_off_write_leaves_nothing(tmp_path):
+    def examples():
+        yield {"inputs": [2]}
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tfrecords.write(examples(), tfrecords.shard_paths(tmp_path, "p", "train", 2))
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"), [([], "Received: none"), ([{"inputs": []}], "'inputs'.*not be empty")]
+)
+def test_empty_data_are_refused(tmp_path, examples, message):
+    with pytest.raises(tfrecords.DataError, match=message):
+        tfrecords.write(examples, tfrecords.shard_paths(tmp_path, "p", "train", 1))
+    assert os.listdir(tmp_path) == []
+
+
+def test_reads_what_t2t_wrote():
+    paths = tfrecords.find(T2T_DATA_DIR, "algorithmic_reverse_binary40", "train")
+    assert len(paths) == 10
+    for example in tfrecords.read(paths[3]):
+        assert example["inputs"][-1] == example["targets"][-1] == 1
+        assert example["inputs"][-2::-1] == example["targets"][:-1]
+
+
+def _assert_one_line(error):
+    assert "\n" not in str(error.value)
+
+
+def test_find_says_what_is_missing(tmp_path):
+    with pytest.raises(tfrecords.DataError, match="no folder.*--generate_data") as error:
+        tfrecords.find(tmp_path / "absent", "p", "train")
+    _assert_one_line(error)
+    with pytest.raises(tfrecords.DataError, match="no files p-train.*--generate_data") as error:
+        tfrecords.find(tmp_path, "p", "train")
+    _assert_one_line(error)
+    with pytest.raises(tfrecords.DataError, match="one of train, dev, test.*'eval'") as error:
+        tfrecords.find(tmp_path, "p", "eval")
+
+    paths = tfrecords.shard_paths(tmp_path, "p", "train", 3)
+    tfrecords.write([{"inputs": [2]}] * 3, paths)
+    # Another problem whose name begins with the same words is none of ours.
+    tfrecords.write([{"inputs": [2]}], tfrecords.shard_paths(tmp_path, "p-train", "train", 1))
+    assert tfrecords.find(tmp_path, "p", "train") == paths
+    os.remove(paths[1])
+    with pytest.raises(tfrecords.DataError, match="missing: p-train-00001-of-00003") as error:
+        tfrecords.find(tmp_path, "p", "train")
+    _assert_one_line(error)
+    tfrecords.write([{"inputs": [2]}], tfrecords.shard_paths(tmp_path, "p", "train", 1))
+    with pytest.raises(tfrecords.DataError, match="of-00001 and of-00003") as error:
+        tfrecords.find(tmp_path, "p", "train")
+    _assert_one_line(error)

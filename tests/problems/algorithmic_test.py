@@ -1,0 +1,178 @@
+import collections
+import os
+import types
+
+import pytest
+
+import problems
+from ut_keras.data import tfrecords
+
+T2T_DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "data_dir")
+HPARAMS = types.SimpleNamespace(batch_size=512, max_length=256)
+NAMES = [n for n in problems.names() if n.startswith("algorithmic_")] + ["tiny_algo"]
+
+
+def small(name, train_size=200, dev_size=100, test_size=50):
+    problem = problems.get(name)
+    problem.train_size, problem.dev_size, problem.test_size = train_size, dev_size, test_size
+    return problem
+
+
+def samples(problem, split="train"):
+    return list(problem.generate_encoded_samples(split, None, None, seed=3))
+
+
+def test_names_are_t2ts():
+    assert NAMES == [
+        "algorithmic_addition_binary40",
+        "algorithmic_addition_decimal40",
+        "algorithmic_identity_binary40",
+        "algorithmic_identity_decimal40",
+        "algorithmic_identity_vocab95_train20_eval30",
+        "algorithmic_multiplication_binary40",
+        "algorithmic_multiplication_decimal40",
+        "algorithmic_reverse_binary40",
+        "algorithmic_reverse_binary40_test",
+        "algorithmic_reverse_decimal40",
+        "algorithmic_reverse_nlplike32k",
+        "algorithmic_reverse_nlplike8k",
+        "algorithmic_shift_decimal40",
+        "algorithmic_sort_problem",
+        "tiny_algo",
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ids_and_lengths(name):
+    problem = small(name)
+    specs = problem.feature_specs(None)
+    for split, longest in (("train", problem.train_length), ("dev", problem.dev_length)):
+        found = samples(problem, split)
+        for example in found:
+            for feature in ("inputs", "targets"):
+                *symbols, eos = example[feature]
+                assert eos == 1
+                assert all(2 <= i < specs[feature].vocab_size for i in symbols)
+            assert 1 <= len(example["inputs"]) - 1 <= longest
+        if "nlplike" not in name:
+            assert max(len(e["inputs"]) - 1 for e in found) > 0.7 * longest
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("identity_decimal40", lambda symbols: symbols),
+        ("reverse_binary40", lambda symbols: symbols[::-1]),
+        ("reverse_nlplike8k", lambda symbols: symbols[::-1]),
+        ("shift_decimal40", lambda symbols: [s + 10 for s in symbols]),
+        ("sort_problem", sorted),
+    ],
+)
+def test_targets(task, expected):
+    for example in samples(small(f"algorithmic_{task}")):
+        assert example["targets"] == [*expected(example["inputs"][:-1]), 1]
+
+
+@pytest.mark.parametrize(("base", "name"), [(2, "binary40"), (10, "decimal40")])
+@pytest.mark.parametrize("operation", ["addition", "multiplication"])
+def test_arithmetic(operation, base, name):
+    def number(digits):
+        assert all(0 <= d < base for d in digits)
+        assert len(digits) == 1 or digits[-1] != 0
+        return sum(d * base**i for i, d in enumerate(digits))
+
+    separated_at = collections.Counter()
+    for example in samples(small(f"algorithmic_{operation}_{name}")):
+        symbols = [i - 2 for i in example["inputs"][:-1]]
+        at = symbols.index(base)
+        left, right = number(symbols[:at]), number(symbols[at + 1 :])
+        expected = left + right if operation == "addition" else left * right
+        assert number([i - 2 for i in example["targets"][:-1]]) == expected
+        separated_at[at] += 1
+    assert min(separated_at) == 1
+    assert max(separated_at) == 20
+    # T2T has num_symbols + 2 and so no id for the separator.
+    problem = problems.get(f"algorithmic_{operation}_{name}")
+    assert problem.feature_specs(None)["inputs"].vocab_size == base + 3
+
+
+def test_worked_record():
+    encoders = problems.get("algorithmic_addition_decimal40").feature_encoders(None)
+    assert encoders["inputs"].encode("9 5 10 4") == [11, 7, 12, 6]
+    assert encoders["targets"].encode("3 6") == [5, 8]
+    assert encoders["targets"].decode([5, 8, 1, 0, 9]) == "3 6"
+
+
+def test_nlplike_symbols_follow_zipf():
+    counts = collections.Counter()
+    for example in samples(small("algorithmic_reverse_nlplike8k", train_size=2000)):
+        counts.update(example["inputs"][:-1])
+    frequencies = [counts[2 + rank] / counts.total() for rank in range(4)]
+    # 1 / zeta(1.3) is about 0.27 when cut at 8,000 symbols.
+    assert frequencies[0] == pytest.approx(0.273, abs=0.02)
+    assert frequencies[1] / frequencies[0] == pytest.approx(2**-1.3, abs=0.05)
+    assert frequencies[3] / frequencies[0] == pytest.approx(4**-1.3, abs=0.05)
+
+
+def test_generate_data(tmp_path, capsys):
+    problem = small("algorithmic_reverse_binary40")
+    counts = problem.generate_data(tmp_path, seed=5)
+    assert counts == {"train": 200, "dev": 100, "test": 50}
+    assert capsys.readouterr().out.count("\n") == 1
+    names = sorted(os.listdir(tmp_path))
+    assert names[0] == "algorithmic_reverse_binary40-dev-00000-of-00001"
+    assert names[-1] == "algorithmic_reverse_binary40-train-00009-of-00010"
+    assert len(names) == 12
+
+    # Nothing is written twice, and a broken split is written again.
+    assert problem.generate_data(tmp_path, seed=5) == {}
+    first = (tmp_path / names[-1]).read_bytes()
+    os.remove(tmp_path / names[-2])
+    assert problem.generate_data(tmp_path, seed=5) == {"train": 200}
+    assert (tmp_path / names[-1]).read_bytes() == first
+
+    train = problem.dataset("train", tmp_path, HPARAMS, seed=1)
+    assert sum(targets.shape[0] for _, targets in train) == 200
+
+
+def test_generation_is_repeatable(tmp_path):
+    def content(folder, seed):
+        small("algorithmic_sort_problem").generate_data(tmp_path / folder, seed=seed)
+        return {p.name: p.read_bytes() for p in (tmp_path / folder).iterdir()}
+
+    first = content("a", 1)
+    assert first == content("b", 1)
+    assert first != content("c", 2)
+
+
+def test_test_split_is_held_out(tmp_path):
+    problem = small("algorithmic_identity_binary40", train_size=2000)
+    problem.generate_data(tmp_path)
+
+    def inputs(split):
+        paths = tfrecords.find(tmp_path, problem.filename, split)
+        return {tuple(e["inputs"]) for path in paths for e in tfrecords.read(path)}
+
+    assert inputs("test")
+    assert not inputs("test") & inputs("train")
+    assert max(map(len, inputs("test"))) <= 41
+
+
+def test_reads_a_folder_that_t2t_generated():
+    problem = problems.get("algorithmic_reverse_binary40")
+    for split in ("train", "dev"):
+        examples = 0
+        for features, targets in problem.dataset(split, T2T_DATA_DIR, HPARAMS):
+            assert features["inputs"].shape == targets.shape
+            assert int(targets.numpy().max()) == 3
+            examples += targets.shape[0]
+        assert examples > 50
+
+
+def test_missing_data(tmp_path):
+    problem = problems.get("tiny_algo")
+    with pytest.raises(tfrecords.DataError, match="tiny_algo-train.*--generate_data"):
+        problem.dataset("train", tmp_path / "absent", HPARAMS)
+    problem.generate_data(tmp_path)
+    with pytest.raises(tfrecords.DataError, match="tiny_algo-test"):
+        problem.dataset("test", tmp_path, HPARAMS)

@@ -1,0 +1,73 @@
+"""T2T's batching scheme: how many examples of which length make a batch. No TensorFlow.
+
+Examples are sorted into buckets by length. A batch is taken from one bucket and holds about
+`batch_size` tokens, padding included:
+
+    batching_scheme(batch_size=4096, max_length=256, min_length_bucket=8, length_bucket_step=1.1)
+    boundaries  [8, 9, 10, ..., 215, 236]      length < 8, 8 <= length < 9, ..., 236 <= length
+    batch_sizes [420, 420, 315, ..., 15, 15]
+"""
+
+from typing import NamedTuple
+
+# T2T rounds every batch size down to a divisor of one of these, a rule of an early tf.data that
+# is kept because it decides the batch sizes that its hparams stand for.
+_HIGHLY_COMPOSITE = (
+    1, 2, 4, 6, 12, 24, 36, 48, 60, 120, 180, 240, 360, 720, 840, 1260, 1680, 2520, 5040, 7560,
+    10080, 15120, 20160, 25200, 27720, 45360, 50400, 55440, 83160, 110880, 166320, 221760, 277200,
+    332640, 498960, 554400, 665280, 720720, 1081080, 1441440, 2162160, 2882880, 3603600, 4324320,
+    6486480, 7207200, 8648640, 10810800, 14414400, 17297280, 21621600, 32432400, 36756720,
+    43243200, 61261200, 73513440, 110270160,
+)  # fmt: skip
+
+
+class BatchingScheme(NamedTuple):
+    """Buckets by length.
+
+    Fields:
+        boundaries: list of int, increasing. Bucket i holds boundaries[i-1] <= length <
+            boundaries[i]; the last bucket has no upper bound.
+        batch_sizes: list of int, one longer than boundaries. Examples in a batch of each bucket.
+    """
+
+    boundaries: list
+    batch_sizes: list
+
+
+def batching_scheme(batch_size, max_length, min_length_bucket, length_bucket_step):
+    """Returns T2T's `BatchingScheme`.
+
+    Args:
+        batch_size: int. Tokens in a batch.
+        max_length: int. Length of the longest bucket.
+        min_length_bucket: int. The first boundary.
+        length_bucket_step: float > 1. About the ratio of two boundaries.
+    """
+    boundaries = bucket_boundaries(min_length_bucket, max_length, length_bucket_step)
+    sizes = [max(1, batch_size // length) for length in boundaries + [max_length]]
+    window = max(n for n in _HIGHLY_COMPOSITE if n <= 3 * max(sizes))
+    divisors = [n for n in range(1, max(sizes) + 1) if window % n == 0]
+    return BatchingScheme(boundaries, [max(d for d in divisors if d <= size) for size in sizes])
+
+
+def bucket_boundaries(first, stop, step):
+    """Returns [first, ...], each about `step` times the one before, below `stop`."""
+    boundaries = []
+    length = first
+    while length < stop:
+        boundaries.append(length)
+        length = max(length + 1, int(length * step))
+    return boundaries
+
+
+def extended(scheme, batch_size, max_length, longest):
+    """Adds buckets for lengths from `max_length` to `longest`, for data that is kept though long.
+
+    T2T puts all of them into its last bucket, where a batch may hold many times `batch_size`
+    tokens.
+    """
+    extra = [*bucket_boundaries(max_length + 1, longest + 1, 1.5), longest + 1]
+    sizes = [max(1, batch_size // (length - 1)) for length in extra[1:]] + [1]
+    return BatchingScheme(
+        scheme.boundaries + extra, scheme.batch_sizes[: len(scheme.boundaries) + 1] + sizes
+    )

@@ -1,0 +1,187 @@
+"""Text to ids and back. Pure Python.
+
+    encoder = SubwordTextEncoder("vocab.my_problem.8192.subwords")
+    encoder.encode("Dude - that's so cool.")  ->  [int, ...]      without EOS
+    encoder.decode([int, ...])                ->  str
+
+Ids 0 and 1 are `<pad>` and `<EOS>` everywhere, as in T2T.
+"""
+
+import os
+
+from ut_keras.data.tfrecords import DataError
+
+PAD = 0
+EOS = 1
+RESERVED_TOKENS = ("<pad>", "<EOS>")
+NUM_RESERVED_IDS = len(RESERVED_TOKENS)
+
+
+def cut_at_eos(ids):
+    """Returns the list of ids before the first EOS, without padding."""
+    ids = [int(i) for i in ids]
+    if EOS in ids:
+        ids = ids[: ids.index(EOS)]
+    return [i for i in ids if i != PAD]
+
+
+class TextEncoder:
+    """Base class: a two-way map between strings and lists of ids."""
+
+    @property
+    def vocab_size(self):
+        """int. All ids are in [0, vocab_size)."""
+        raise NotImplementedError
+
+    def encode(self, text):
+        """Returns the ids of a string, without EOS."""
+        raise NotImplementedError
+
+    def decode(self, ids):
+        """Returns the string for a list of ids."""
+        raise NotImplementedError
+
+
+class IntegerTextEncoder(TextEncoder):
+    """Numbers as text, shifted behind the reserved ids: "0 4 1" <-> [2, 6, 3] (T2T's TextEncoder).
+
+    Decoding stops at EOS and leaves padding out.
+    """
+
+    def __init__(self, vocab_size):
+        self._vocab_size = vocab_size
+
+    @property
+    def vocab_size(self):
+        return self._vocab_size
+
+    def encode(self, text):
+        ids = [int(word) + NUM_RESERVED_IDS for word in text.split()]
+        if any(not NUM_RESERVED_IDS <= i < self._vocab_size for i in ids):
+            raise DataError(
+                f"Numbers must be in [0, {self._vocab_size - NUM_RESERVED_IDS}). "
+                f"Received: {text!r}."
+            )
+        return ids
+
+    def decode(self, ids):
+        return " ".join(str(i - NUM_RESERVED_IDS) for i in cut_at_eos(ids))
+
+
+class ByteTextEncoder(TextEncoder):
+    """UTF-8 bytes, shifted behind the reserved ids."""
+
+    @property
+    def vocab_size(self):
+        return 256 + NUM_RESERVED_IDS
+
+    def encode(self, text):
+        return [byte + NUM_RESERVED_IDS for byte in text.encode("utf-8")]
+
+    def decode(self, ids):
+        pieces = [
+            RESERVED_TOKENS[i].encode() if i < NUM_RESERVED_IDS else bytes([i - NUM_RESERVED_IDS])
+            for i in ids
+        ]
+        return b"".join(pieces).decode("utf-8", "replace")
+
+
+class TokenTextEncoder(TextEncoder):
+    """Words between spaces, from a file or a list.
+
+    As in T2T, a list gets the reserved tokens put in front, a file holds them already, because
+    they are stored.
+
+    Args:
+        filename: str. A file `vocab.*.tokens` with one token per line, the id being the line's
+            number. Or:
+        tokens: list of str.
+        replace_oov: str. Stands for words that are not in the vocabulary; without it they are an
+            error.
+    """
+
+    def __init__(self, filename=None, tokens=None, replace_oov=None):
+        if (filename is None) == (tokens is None):
+            raise ValueError(
+                f"Give a filename or tokens, one of the two. Received: {filename!r}, {tokens!r}."
+            )
+        if filename is not None:
+            self._tokens = [line.strip() for line in read_lines(filename)]
+        else:
+            self._tokens = [*RESERVED_TOKENS, *(t for t in tokens if t not in RESERVED_TOKENS)]
+        self._ids = {token: i for i, token in enumerate(self._tokens)}
+        self._filename = filename
+        self._replace_oov = replace_oov
+
+    @property
+    def vocab_size(self):
+        return len(self._tokens)
+
+    def encode(self, text):
+        words = text.split()
+        if self._replace_oov is not None:
+            words = [word if word in self._ids else self._replace_oov for word in words]
+        for word in words:
+            if word not in self._ids:
+                raise DataError(
+                    f"Every word must be in the vocabulary {self._filename or ''} of "
+                    f"{self.vocab_size} tokens. Received: {word!r}."
+                )
+        return [self._ids[word] for word in words]
+
+    def decode(self, ids):
+        return " ".join(self._tokens[i] if 0 <= i < len(self._tokens) else f"ID_{i}" for i in ids)
+
+    def store_to_file(self, filename):
+        """Writes the vocabulary, reserved tokens included."""
+        write_lines(filename, self._tokens)
+
+
+class ClassLabelEncoder(TextEncoder):
+    """One class name <-> one id, from 0 on, without reserved ids.
+
+    Args:
+        labels: list of str. Or:
+        filename: str, a file with one label per line.
+    """
+
+    def __init__(self, labels=None, filename=None):
+        if (filename is None) == (labels is None):
+            raise ValueError(
+                f"Give labels or a filename, one of the two. Received: {labels!r}, {filename!r}."
+            )
+        self._labels = list(labels) if labels else [line.strip() for line in read_lines(filename)]
+
+    @property
+    def vocab_size(self):
+        return len(self._labels)
+
+    def encode(self, text):
+        if text not in self._labels:
+            raise DataError(f"The label must be one of {self._labels}. Received: {text!r}.")
+        return [self._labels.index(text)]
+
+    def decode(self, ids):
+        return " ".join(self._labels[i] for i in ids)
+
+
+def read_lines(filename):
+    """Returns the lines of a vocabulary file, without their line breaks.
+
+    Raises:
+        DataError: if there is no such file.
+    """
+    if not os.path.isfile(filename):
+        raise DataError(
+            f"Expected a vocabulary file. Received: {filename}, which does not exist. Run with "
+            "--generate_data, or give the folder that holds the data as --data_dir."
+        )
+    with open(filename, encoding="utf-8", newline="\n") as file:
+        return [line.rstrip("\n") for line in file]
+
+
+def write_lines(filename, lines):
+    """Writes a file, whole or not at all."""
+    with open(filename + ".incomplete", "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(line + "\n" for line in lines)
+    os.replace(filename + ".incomplete", filename)

@@ -1,0 +1,180 @@
+"""TFRecord files under T2T's names: `<problem>-train-00000-of-00010`, `-dev-`, `-test-`.
+
+A record is a `tf.train.Example` whose features are int64 lists:
+
+    {"inputs": [3, 2, 3, 1], "targets": [3, 2, 3, 1]}
+
+Files are written under a temporary name and renamed when the whole split is there, so that a run
+that was broken off leaves nothing that looks whole. TensorFlow is loaded only to read and write.
+"""
+
+import os
+import random
+import re
+
+_SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
+_SPLITS = ("train", "dev", "test")
+
+
+class DataError(ValueError):
+    """Data that is missing or not as expected; the message is one line for the user."""
+
+
+def shard_paths(data_dir, filename, split, num_shards):
+    """Returns the paths of the shards of a split, in order."""
+    return [
+        os.path.join(data_dir, f"{filename}-{split}-{shard:05d}-of-{num_shards:05d}")
+        for shard in range(num_shards)
+    ]
+
+
+def find(data_dir, filename, split):
+    """Returns the paths of the shards of a split, in order.
+
+    Args:
+        data_dir: str. The folder that data generation wrote, by us or by T2T.
+        filename: str. What the file names begin with, most often the problem's name.
+        split: "train", "dev" or "test".
+
+    Raises:
+        DataError: if the folder, the split or a shard is missing.
+    """
+    if split not in _SPLITS:
+        raise DataError(f"split must be one of {', '.join(_SPLITS)}. Received: split={split!r}.")
+    wanted = f"{filename}-{split}-?????-of-?????"
+    advice = "Run with --generate_data, or give the folder that holds the data as --data_dir"
+    if not data_dir or not os.path.isdir(data_dir):
+        raise DataError(
+            f"data_dir must be a folder with the files {wanted}. Received: data_dir={data_dir!r}, "
+            f"which is no folder. {advice}."
+        )
+    sets = _shards_by_count(data_dir, filename, split)
+    if not sets:
+        raise DataError(
+            f"data_dir has no files {wanted}. Received: data_dir={data_dir!r}. {advice}."
+        )
+    if len(sets) > 1:
+        counts = " and ".join(f"of-{count:05d}" for count in sorted(sets))
+        raise DataError(
+            f"Expected one set of files {wanted} in {data_dir!r}. Received: {counts}. "
+            "Remove those that are not wanted."
+        )
+    ((count, present),) = sets.items()
+    paths = shard_paths(data_dir, filename, split, count)
+    missing = [path for shard, path in enumerate(paths) if shard not in present]
+    if missing:
+        raise DataError(
+            f"Expected all {count} files {filename}-{split}-*-of-{count:05d} in {data_dir!r}. "
+            f"Received: {len(present)}; missing: {os.path.basename(missing[0])}"
+            f"{' and others' if len(missing) > 1 else ''}. {advice}."
+        )
+    return paths
+
+
+def is_complete(data_dir, filename, split):
+    """True if all shards of a split are there."""
+    try:
+        return bool(find(data_dir, filename, split))
+    except DataError:
+        return False
+
+
+def write(examples, paths, shuffle_seed=None):
+    """Writes examples to shards, one after the other in turn, all or nothing.
+
+    Args:
+        examples: iterable of dicts from feature name to a non-empty list of ints.
+        paths: list of str, one file per shard.
+        shuffle_seed: int. If given, the records of each shard are shuffled, shard by shard in
+            memory; else they keep their order.
+
+    Returns:
+        The number of examples written.
+
+    Raises:
+        DataError: if there are none, or a feature of one is empty.
+    """
+    import tensorflow as tf
+
+    temporary = [path + ".incomplete" for path in paths]
+    count = 0
+    try:
+        writers = [tf.io.TFRecordWriter(path) for path in temporary]
+        try:
+            for example in examples:
+                writers[count % len(writers)].write(serialize(example))
+                count += 1
+        finally:
+            for writer in writers:
+                writer.close()
+        if not count:
+            raise DataError(f"Expected examples to write to {paths[0]}. Received: none.")
+        if shuffle_seed is not None:
+            for shard, path in enumerate(temporary):
+                _shuffle_file(path, shuffle_seed + shard)
+        for source, target in zip(temporary, paths):
+            os.replace(source, target)
+    finally:
+        for path in temporary:
+            if os.path.exists(path):
+                os.remove(path)
+    return count
+
+
+def serialize(example):
+    """Returns the bytes of the `tf.train.Example` that holds a dict of int lists."""
+    import tensorflow as tf
+
+    features = {}
+    for name, values in example.items():
+        if not len(values):
+            raise DataError(
+                f"Feature {name!r} of an example must not be empty. Received: {example}."
+            )
+        features[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+def read(path):
+    """Yields the examples of one file as dicts from feature name to a list of ints."""
+    import tensorflow as tf
+
+    for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+        example = tf.train.Example.FromString(record)
+        yield {
+            name: list(feature.int64_list.value)
+            for name, feature in example.features.feature.items()
+        }
+
+
+def find_damaged(paths):
+    """Returns the first file that cannot be read to its end, or None."""
+    import tensorflow as tf
+
+    for path in paths:
+        try:
+            for _ in tf.data.TFRecordDataset(path).batch(10_000):
+                pass
+        except tf.errors.OpError:
+            return path
+    return None
+
+
+def _shards_by_count(data_dir, filename, split):
+    """{number of shards that the names speak of: {shards present}}."""
+    sets = {}
+    for name in os.listdir(data_dir):
+        match = _SHARD.search(name)
+        if match and name[: match.start()] == f"{filename}-{split}":
+            sets.setdefault(int(match[2]), set()).add(int(match[1]))
+    return sets
+
+
+def _shuffle_file(path, seed):
+    import tensorflow as tf
+
+    records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
+    random.Random(seed).shuffle(records)
+    with tf.io.TFRecordWriter(path) as writer:
+        for record in records:
+            writer.write(record)
