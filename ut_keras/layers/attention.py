@@ -1,0 +1,159 @@
+"""Multi-head scaled dot-product attention."""
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers import attention_mask as attention_mask_lib
+from ut_keras.layers import dense
+from ut_keras.layers import dropout as dropout_lib
+
+
+class KeyValue(NamedTuple):
+    """Projected keys and values, split into heads."""
+
+    key: tf.Tensor  # [B, H, S, K / H]
+    value: tf.Tensor  # [B, H, S, V / H]
+
+
+class AttentionOutput(NamedTuple):
+    """What attention computes."""
+
+    output: tf.Tensor  # [B, T, D]
+    weights: tf.Tensor  # [B, H, T, S] float32, before dropout
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class MultiHeadAttention(keras.layers.Layer):
+    """Each head mixes the values, weighted by how well its query fits their keys.
+
+    Keys and values are projected by a method of their own: a recurrence in depth projects the
+    encoder's output once and attends to it at every step, for the weights are the same.
+
+        Attention(Q, K, V) = softmax(Q K^T / sqrt(d)) V      (Vaswani et al. 2017, eq. 1)
+
+    Args:
+        num_heads: int H.
+        hidden_size: int D, width of the output.
+        key_channels: int. Width of queries and keys over all heads; D if None.
+        value_channels: int. Width of the values over all heads; D if None.
+        dropout_rate: float. Share of attention weights that training drops.
+        dropout_broadcast_dims: ints. Axes of [B, H, T, S] that share their dropout decisions.
+        kernel_initializer: Keras initializer.
+    Call arguments:
+        query: float tensor [B, T, D].
+        key_value: `KeyValue` from `project_key_value`. Without it the query attends to itself.
+        attention_mask: bool tensor, broadcastable to [B, H, T, S]; True = may attend. Optional.
+        training: bool.
+    Returns:
+        `AttentionOutput`: output [B, T, D]; weights [B, H, T, S], float32.
+    Raises:
+        ValueError: if the channels cannot be split over the heads.
+    References: T2T `common_attention.multihead_attention`, `dot_product_attention`.
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        hidden_size,
+        key_channels=None,
+        value_channels=None,
+        dropout_rate=0.0,
+        dropout_broadcast_dims=(),
+        kernel_initializer="glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.hidden_size = hidden_size
+        self.key_channels = key_channels or hidden_size
+        self.value_channels = value_channels or hidden_size
+        for name in ("key_channels", "value_channels"):
+            if getattr(self, name) % num_heads:
+                raise ValueError(
+                    f"{name} must be divisible by num_heads. "
+                    f"Received: {name}={getattr(self, name)}, num_heads={num_heads}."
+                )
+        self.dropout_rate = dropout_rate
+        self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, query_shape):
+        self.query_projection = self._projection(self.key_channels, "q")
+        self.key_projection = self._projection(self.key_channels, "k")
+        self.value_projection = self._projection(self.value_channels, "v")
+        self.output_projection = self._projection(self.hidden_size, "output_transform")
+        for projection in (self.query_projection, self.key_projection, self.value_projection):
+            projection.build(query_shape)
+        self.output_projection.build((*query_shape[:-1], self.value_channels))
+        self.weights_dropout = dropout_lib.Dropout(
+            self.dropout_rate,
+            self.dropout_broadcast_dims,
+            name="dropout",
+            dtype=self.dtype_policy,
+        )
+
+    def project_key_value(self, x):
+        """Keys and values of `x` [B, S, D]."""
+        return KeyValue(
+            self._split_heads(self.key_projection(x)),
+            self._split_heads(self.value_projection(x)),
+        )
+
+    def call(self, query, key_value=None, attention_mask=None, training=None):
+        if key_value is None:
+            key_value = self.project_key_value(query)
+        q = self._split_heads(self.query_projection(query))
+        q *= (self.key_channels // self.num_heads) ** -0.5
+        weights = self._attention_weights(q, key_value.key, attention_mask)
+        dropped = self.weights_dropout(tf.cast(weights, self.compute_dtype), training=training)
+        mixed = tf.matmul(dropped, key_value.value)  # [B, H, T, V / H]
+        return AttentionOutput(self.output_projection(self._join_heads(mixed)), weights)
+
+    def _attention_weights(self, q, key, attention_mask):
+        logits = tf.cast(tf.matmul(q, key, transpose_b=True), tf.float32)  # [B, H, T, S]
+        if attention_mask is not None:
+            logits += attention_mask_lib.additive_bias(attention_mask, logits.dtype)
+        return tf.nn.softmax(logits)
+
+    def _split_heads(self, x):
+        """[B, S, C] -> [B, H, S, C / H]."""
+        shape = tf.shape(x)
+        heads = tf.reshape(
+            x, [shape[0], shape[1], self.num_heads, x.shape[-1] // self.num_heads]
+        )
+        return tf.transpose(heads, [0, 2, 1, 3])
+
+    def _join_heads(self, x):
+        """[B, H, T, C / H] -> [B, T, C]."""
+        joined = tf.transpose(x, [0, 2, 1, 3])
+        shape = tf.shape(joined)
+        return tf.reshape(joined, [shape[0], shape[1], self.value_channels])
+
+    def _projection(self, units, name):
+        return dense.Dense(
+            units,
+            use_bias=False,
+            kernel_initializer=self.kernel_initializer,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "hidden_size": self.hidden_size,
+            "key_channels": self.key_channels,
+            "value_channels": self.value_channels,
+            "dropout_rate": self.dropout_rate,
+            "dropout_broadcast_dims": list(self.dropout_broadcast_dims),
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def compute_output_shape(self, query_shape):
+        batch, length = query_shape[:2]
+        return AttentionOutput(
+            (batch, length, self.hidden_size), (batch, self.num_heads, length, length)
+        )

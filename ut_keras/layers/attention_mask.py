@@ -1,0 +1,46 @@
+"""Boolean attention masks: True where a query may attend to a key."""
+
+import tensorflow as tf
+
+# What a masked logit gets added; T2T's value. Rows without any True attend evenly to everything.
+MASKED_LOGIT = -1e9
+
+
+def padding_attention_mask(padding_mask):
+    """Keys that are real tokens may be attended to.
+
+    Args:
+        padding_mask: bool [B, S], True at real tokens.
+    Returns:
+        bool [B, 1, 1, S].
+    """
+    return padding_mask[:, tf.newaxis, tf.newaxis, :]
+
+
+def causal_attention_mask(length):
+    """A position may attend to itself and to what came before.
+
+    Args:
+        length: int or int32 scalar T.
+    Returns:
+        bool [1, 1, T, T].
+    """
+    position = tf.range(length)
+    return (position[:, tf.newaxis] >= position[tf.newaxis, :])[tf.newaxis, tf.newaxis]
+
+
+def segment_attention_mask(query_segments, key_segments):
+    """Packed examples: positions attend only within their own segment.
+
+    Args:
+        query_segments: int [B, T]; key_segments: int [B, S].
+    Returns:
+        bool [B, 1, T, S].
+    References: T2T `common_attention.attention_bias_same_segment`.
+    """
+    return (query_segments[:, :, tf.newaxis] == key_segments[:, tf.newaxis, :])[:, tf.newaxis]
+
+
+def additive_bias(mask, dtype):
+    """What to add to attention logits: 0 where the mask is True, `MASKED_LOGIT` elsewhere."""
+    return tf.cast(tf.logical_not(mask), dtype) * MASKED_LOGIT

@@ -1,0 +1,54 @@
+"""Collects attention weights from inside a loop, for looking at them; nothing if not asked to."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+
+class AttentionRecord(NamedTuple):
+    """Attention weights so far, one entry per step and layer. A loop carries it in its state."""
+
+    attention: tf.TensorArray  # of [B, H, S, S] float32
+    memory_attention: tf.TensorArray  # of [B, H, T, S] float32; stays empty in an encoder
+
+
+def start(enabled):
+    """An empty record; () if not `enabled`, which costs a loop nothing."""
+    if not enabled:
+        return ()
+    return AttentionRecord(_array(), _array())
+
+
+def add(record, step, block_output):
+    """The record with the weights of one step.
+
+    Args:
+        record: what `start` or `add` returned.
+        step: int32 scalar.
+        block_output: `BlockOutput`.
+    """
+    if not record:
+        return record
+    return AttentionRecord(
+        _write(record.attention, step, block_output.attention_weights),
+        _write(record.memory_attention, step, block_output.memory_attention_weights),
+    )
+
+
+def stack(record):
+    """(attention [N, B, H, S, S], memory attention [N, B, H, T, S]); each None if not recorded."""
+    if not record:
+        return None, None
+    memory = record.memory_attention
+    has_memory = not tf.executing_eagerly() or memory.size() > 0
+    return record.attention.stack(), memory.stack() if has_memory else None
+
+
+def _array():
+    return tf.TensorArray(tf.float32, size=0, dynamic_size=True, clear_after_read=False)
+
+
+def _write(array, step, weights):
+    for layer, weight in enumerate(weights):
+        array = array.write(step * len(weights) + layer, weight)
+    return array

@@ -1,0 +1,63 @@
+"""Dropout with masks that may be shared along some axes."""
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class Dropout(keras.layers.Layer):
+    """Sets a random share of the elements to zero and scales up the rest.
+
+    Every call draws a new mask, also when a loop over recurrence steps calls the same layer again.
+    The state of the random numbers is one variable, `seed_generator_state`.
+
+    Args:
+        rate: float in [0, 1). Probability of an element to become zero.
+        broadcast_dims: ints. Axes along which all elements share one decision; T2T's
+            `*_dropout_broadcast_dims`, which save memory.
+        seed: int. Optional.
+    Call arguments:
+        x: float tensor of any shape.
+        training: bool. Without it nothing is dropped.
+    Returns:
+        Tensor like `x`.
+    References: T2T `common_layers.dropout_with_broadcast_dims`.
+    """
+
+    def __init__(self, rate, broadcast_dims=(), seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if not 0 <= rate < 1:
+            raise ValueError(f"rate must be in [0, 1). Received: {rate}.")
+        self.rate = rate
+        self.broadcast_dims = tuple(broadcast_dims)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed) if rate > 0 else None
+        self.built = True
+
+    def call(self, x, training=None):
+        if not training or self.rate == 0:
+            return x
+        keep = self._random_bits(x) >= tf.constant(round(self.rate * 2**32), tf.uint32)
+        return tf.where(keep, x * tf.constant(1 / (1 - self.rate), x.dtype), tf.zeros([], x.dtype))
+
+    def _random_bits(self, x):
+        """Uniform uint32, of the shape of `x` but for the shared axes."""
+        shape = tf.shape(x)
+        if self.broadcast_dims:
+            rank = x.shape.rank
+            shared = {axis % rank for axis in self.broadcast_dims}
+            shape = tf.stack([1 if axis in shared else shape[axis] for axis in range(rank)])
+        return tf.random.stateless_uniform(
+            shape, tf.cast(self.seed_generator.next(), tf.int32), None, None, tf.uint32
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "rate": self.rate,
+            "broadcast_dims": list(self.broadcast_dims),
+            "seed": self.seed,
+        }
+
+    def compute_output_shape(self, input_shape):
+        return input_shape

@@ -1,0 +1,168 @@
+"""From ids to vectors and back: symbols, and sentences as bags of positioned words."""
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class SymbolEmbedding(keras.layers.Layer):
+    """A table with one row per symbol; embeds ids and, as a softmax matrix, scores them.
+
+    Rows are multiplied by sqrt(D) when embedded, not when they score; id 0, padding, becomes the
+    zero vector.
+
+    Args:
+        vocab_size: int V.
+        hidden_size: int D.
+    Call arguments:
+        ids: int tensor of any shape.
+    Returns:
+        float tensor [..., D].
+    References: Vaswani et al. 2017, section 3.4; T2T `modalities.symbol_bottom`, `symbol_top`.
+    """
+
+    def __init__(self, vocab_size, hidden_size, **kwargs):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+
+    def build(self, ids_shape=None):
+        self.embedding = self.add_weight(
+            name="weights",
+            shape=(self.vocab_size, self.hidden_size),
+            initializer=keras.initializers.RandomNormal(stddev=self.hidden_size**-0.5),
+        )
+
+    def call(self, ids):
+        scale = tf.where(ids != 0, self.hidden_size**0.5, 0.0)
+        rows = tf.gather(tf.convert_to_tensor(self.embedding), ids)
+        return rows * tf.cast(scale, rows.dtype)[..., tf.newaxis]
+
+    def logits(self, x):
+        """Scores every symbol.
+
+        Args:
+            x: float tensor [B, T, D].
+        Returns:
+            float32 tensor [B, T, V].
+        """
+        table = tf.cast(tf.convert_to_tensor(self.embedding), x.dtype)
+        flat = tf.matmul(tf.reshape(x, [-1, self.hidden_size]), table, transpose_b=True)
+        shape = tf.shape(x)
+        scores = tf.reshape(flat, [shape[0], shape[1], self.vocab_size])
+        return tf.cast(scores, tf.float32)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "hidden_size": self.hidden_size,
+        }
+
+    def compute_output_shape(self, ids_shape):
+        return (*ids_shape, self.hidden_size)
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class SentenceEmbedding(keras.layers.Layer):
+    """One vector per sentence: the sum of its words' embeddings, each times a mask by position.
+
+    The learned mask keeps the order of the words; stories and questions have one each. The last
+    sentence is the question. A sentence of padding only becomes the zero vector.
+
+        m_i = sum_j f_j * w_ij      (the bAbI encoding of Dehghani et al. 2019, section 3.1)
+
+    Args:
+        vocab_size: int V.
+        hidden_size: int D.
+        max_words: int. Words per sentence, padding included.
+    Call arguments:
+        ids: int tensor [B, sentences, max_words].
+    Returns:
+        float tensor [B, sentences, D].
+    References: the authors' bAbI-T2T code; see problems/babi_qa.py.
+    """
+
+    def __init__(self, vocab_size, hidden_size, max_words, **kwargs):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.max_words = max_words
+
+    def build(self, ids_shape=None):
+        self.words = SymbolEmbedding(
+            self.vocab_size, self.hidden_size, name="words", dtype=self.dtype_policy
+        )
+        self.words.build()
+        self.story_mask = self._mask("story_mask")
+        self.question_mask = self._mask("question_mask")
+
+    def call(self, ids):
+        if ids.shape.rank != 3 or ids.shape[2] != self.max_words:
+            raise ValueError(
+                f"inputs must be [batch, sentences, {self.max_words}]. Received: {ids.shape}."
+            )
+        vectors = self.words(ids)  # [B, sentences, words, D]
+        story = self._sum_words(vectors[:, :-1], self.story_mask)
+        question = self._sum_words(vectors[:, -1:], self.question_mask)
+        return tf.concat([story, question], axis=1)
+
+    def _sum_words(self, vectors, mask):
+        return tf.reduce_sum(vectors * tf.cast(tf.convert_to_tensor(mask), vectors.dtype), axis=2)
+
+    def _mask(self, name):
+        return self.add_weight(
+            name=name, shape=(self.max_words, self.hidden_size), initializer="ones"
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "hidden_size": self.hidden_size,
+            "max_words": self.max_words,
+        }
+
+    def compute_output_shape(self, ids_shape):
+        return (*ids_shape[:2], self.hidden_size)
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class TargetSpaceEmbedding(keras.layers.Layer):
+    """Adds to every source position, padding included, a vector that names the kind of target.
+
+    Args:
+        target_space_id: int in [0, 32). T2T's `SpaceID` of the targets.
+    Call arguments:
+        x: float tensor [B, S, D].
+    Returns:
+        Tensor like `x`.
+    Raises:
+        ValueError: if the id is out of range.
+    References: T2T `transformer_layers.transformer_prepare_encoder`.
+    """
+
+    NUM_SPACES = 32
+
+    def __init__(self, target_space_id, **kwargs):
+        super().__init__(**kwargs)
+        if not 0 <= target_space_id < self.NUM_SPACES:
+            raise ValueError(
+                f"target_space_id must be in [0, {self.NUM_SPACES}). Received: {target_space_id}."
+            )
+        self.target_space_id = target_space_id
+
+    def build(self, x_shape):
+        # T2T leaves the initializer to the scope, which is uniform_unit_scaling.
+        self.kernel = self.add_weight(
+            name="kernel", shape=(self.NUM_SPACES, x_shape[-1]), initializer="glorot_uniform"
+        )
+
+    def call(self, x):
+        return x + tf.convert_to_tensor(self.kernel)[self.target_space_id]
+
+    def get_config(self):
+        return {**super().get_config(), "target_space_id": self.target_space_id}
+
+    def compute_output_shape(self, x_shape):
+        return x_shape

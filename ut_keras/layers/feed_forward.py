@@ -1,0 +1,92 @@
+"""The transition function of a block: position-wise, or over a few neighbours."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers import dense
+from ut_keras.layers import dropout as dropout_lib
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class FeedForward(keras.layers.Layer):
+    """Two dense layers, the same at every position.
+
+        FFN(x) = max(0, x W_1 + b_1) W_2 + b_2      (Vaswani et al. 2017, eq. 2)
+
+    Args:
+        filter_size: int F, width between the two.
+        hidden_size: int D, width of the output.
+        dropout_rate: float. Dropout behind the ReLU.
+        dropout_broadcast_dims: ints. Axes that share their dropout decisions.
+        zero_at_padding: bool. Whether the output is exactly 0 at padding, as T2T's PadRemover
+            (`use_pad_remover`) leaves it.
+        kernel_initializer: Keras initializer.
+    Call arguments:
+        x: float tensor [B, S, D].
+        padding_mask: bool tensor [B, S], True at real tokens. Optional.
+        training: bool.
+    Returns:
+        float tensor [B, S, D].
+    References: T2T `common_layers.dense_relu_dense` within `transformer_ffn_layer`.
+    """
+
+    def __init__(
+        self,
+        filter_size,
+        hidden_size,
+        dropout_rate=0.0,
+        dropout_broadcast_dims=(),
+        zero_at_padding=True,
+        kernel_initializer="glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.filter_size = filter_size
+        self.hidden_size = hidden_size
+        self.dropout_rate = dropout_rate
+        self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
+        self.zero_at_padding = zero_at_padding
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, x_shape):
+        self.expand = dense.Dense(
+            self.filter_size,
+            activation="relu",
+            kernel_initializer=self.kernel_initializer,
+            name="conv1",
+            dtype=self.dtype_policy,
+        )
+        self.relu_dropout = dropout_lib.Dropout(
+            self.dropout_rate,
+            self.dropout_broadcast_dims,
+            name="dropout",
+            dtype=self.dtype_policy,
+        )
+        self.contract = dense.Dense(
+            self.hidden_size,
+            kernel_initializer=self.kernel_initializer,
+            name="conv2",
+            dtype=self.dtype_policy,
+        )
+        self.expand.build(x_shape)
+        self.contract.build((*x_shape[:-1], self.filter_size))
+
+    def call(self, x, padding_mask=None, training=None):
+        y = self.contract(self.relu_dropout(self.expand(x), training=training))
+        if self.zero_at_padding and padding_mask is not None:
+            y *= tf.cast(padding_mask, y.dtype)[..., tf.newaxis]
+        return y
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "filter_size": self.filter_size,
+            "hidden_size": self.hidden_size,
+            "dropout_rate": self.dropout_rate,
+            "dropout_broadcast_dims": list(self.dropout_broadcast_dims),
+            "zero_at_padding": self.zero_at_padding,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def compute_output_shape(self, x_shape):
+        return (*x_shape[:-1], self.hidden_size)

@@ -1,0 +1,90 @@
+"""What happens around every sublayer: layer norm, dropout, residual."""
+
+import keras
+
+from ut_keras.layers import dropout as dropout_lib
+from ut_keras.layers import layer_normalization
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class PrePostProcess(keras.layers.Layer):
+    """Applies a sequence of small operations to the input or the output of a sublayer.
+
+    A sublayer (attention, transition) is wrapped by two of these. Pre-norm, T2T's default, is "n"
+    before and "da" after; post-norm, as in "Attention Is All You Need", is "none" and "dan".
+
+        n   layer normalization
+        d   dropout
+        a   add the residual
+
+    Args:
+        sequence: str of the letters above, or "none".
+        dropout_rate: float in [0, 1).
+        dropout_broadcast_dims: ints. Axes that share their dropout decisions.
+        epsilon: float. Of the layer normalization.
+    Call arguments:
+        x: float tensor [B, S, D].
+        residual: float tensor [B, S, D], the input of the sublayer. Only for "a".
+        training: bool.
+    Returns:
+        float tensor [B, S, D].
+    Raises:
+        ValueError: if the sequence holds another letter.
+    References: T2T `common_layers.layer_prepostprocess`.
+    """
+
+    def __init__(
+        self, sequence, dropout_rate=0.0, dropout_broadcast_dims=(), epsilon=1e-6, **kwargs
+    ):
+        super().__init__(**kwargs)
+        letters = "" if sequence == "none" else sequence
+        if set(letters) - set("nda"):
+            raise ValueError(
+                f"sequence must be 'none' or made of 'n', 'd' and 'a'. Received: {sequence!r}."
+            )
+        self.sequence = sequence
+        self.dropout_rate = dropout_rate
+        self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
+        self.epsilon = epsilon
+        self.operations = [(letter, self._operation(letter)) for letter in letters]
+
+    def build(self, x_shape):
+        for letter, operation in self.operations:
+            if letter == "n":
+                operation.build(x_shape)
+
+    def call(self, x, residual=None, training=None):
+        for letter, operation in self.operations:
+            if letter == "a":
+                x = x + residual
+            elif letter == "d":
+                x = operation(x, training=training)
+            else:
+                x = operation(x)
+        return x
+
+    def _operation(self, letter):
+        if letter == "n":
+            return layer_normalization.LayerNormalization(
+                self.epsilon, name="layer_norm", dtype=self.dtype_policy
+            )
+        if letter == "d":
+            return dropout_lib.Dropout(
+                self.dropout_rate,
+                self.dropout_broadcast_dims,
+                name="dropout",
+                dtype=self.dtype_policy,
+            )
+        return None
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "sequence": self.sequence,
+            "dropout_rate": self.dropout_rate,
+            "dropout_broadcast_dims": list(self.dropout_broadcast_dims),
+            "epsilon": self.epsilon,
+        }
+
+    def compute_output_shape(self, x_shape):
+        return x_shape

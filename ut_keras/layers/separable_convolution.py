@@ -1,0 +1,170 @@
+"""The convolutional transition function of the Universal Transformer."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers import dense
+from ut_keras.layers import dropout as dropout_lib
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class SeparableConvolution(keras.layers.Layer):
+    """A filter along positions for each channel, then a dense layer over the channels.
+
+    Args:
+        units: int. Channels of the output.
+        kernel_size: int, odd. Positions that a filter sees.
+        causal: bool. Whether it sees only the position itself and those before it.
+        activation: None or "relu".
+        kernel_initializer: Keras initializer.
+    Call arguments:
+        x: float tensor [B, S, C].
+    Returns:
+        float tensor [B, S, units].
+    References: T2T `common_layers.separable_conv` with padding "LEFT" (causal) or "SAME".
+    """
+
+    def __init__(
+        self,
+        units,
+        kernel_size,
+        causal=False,
+        activation=None,
+        kernel_initializer="glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if kernel_size % 2 == 0:
+            raise ValueError(f"kernel_size must be odd. Received: {kernel_size}.")
+        self.units = units
+        self.kernel_size = kernel_size
+        self.causal = causal
+        self.activation = activation
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, x_shape):
+        self.depthwise_kernel = self.add_weight(
+            name="depthwise_kernel",
+            shape=(self.kernel_size, 1, x_shape[-1], 1),
+            initializer=self.kernel_initializer,
+        )
+        self.pointwise = dense.Dense(
+            self.units,
+            activation=self.activation,
+            kernel_initializer=self.kernel_initializer,
+            name="pointwise",
+            dtype=self.dtype_policy,
+        )
+        self.pointwise.build(x_shape)
+
+    def call(self, x):
+        reach = self.kernel_size - 1
+        before = reach if self.causal else reach // 2
+        padded = tf.pad(x, [[0, 0], [before, reach - before], [0, 0]])
+        filtered = tf.nn.depthwise_conv2d(
+            padded[:, :, tf.newaxis, :], self.depthwise_kernel, [1, 1, 1, 1], "VALID"
+        )
+        return self.pointwise(filtered[:, :, 0, :])
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "kernel_size": self.kernel_size,
+            "causal": self.causal,
+            "activation": self.activation,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def compute_output_shape(self, x_shape):
+        return (*x_shape[:-1], self.units)
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class SeparableConvFeedForward(keras.layers.Layer):
+    """Two separable convolutions with a ReLU between them (`transformer_ffn_type="sepconv"`).
+
+    Padding is set to zero before each convolution, so that it does not leak into its neighbours.
+
+    Args:
+        filter_size: int F, channels between the two.
+        hidden_size: int D, channels of the output.
+        causal: bool. True in a decoder.
+        kernel_sizes: two odd ints.
+        dropout_rate: float. Dropout behind the ReLU.
+        kernel_initializer: Keras initializer.
+    Call arguments:
+        x: float tensor [B, S, D].
+        padding_mask: bool tensor [B, S], True at real tokens. Optional.
+        training: bool.
+    Returns:
+        float tensor [B, S, D].
+    References: T2T `common_layers.sepconv_relu_sepconv`.
+    """
+
+    def __init__(
+        self,
+        filter_size,
+        hidden_size,
+        causal=False,
+        kernel_sizes=(3, 5),
+        dropout_rate=0.0,
+        kernel_initializer="glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.filter_size = filter_size
+        self.hidden_size = hidden_size
+        self.causal = causal
+        self.kernel_sizes = tuple(kernel_sizes)
+        self.dropout_rate = dropout_rate
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, x_shape):
+        self.expand = SeparableConvolution(
+            self.filter_size,
+            self.kernel_sizes[0],
+            self.causal,
+            activation="relu",
+            kernel_initializer=self.kernel_initializer,
+            name="conv1",
+            dtype=self.dtype_policy,
+        )
+        self.relu_dropout = dropout_lib.Dropout(
+            self.dropout_rate, name="dropout", dtype=self.dtype_policy
+        )
+        self.contract = SeparableConvolution(
+            self.hidden_size,
+            self.kernel_sizes[1],
+            self.causal,
+            kernel_initializer=self.kernel_initializer,
+            name="conv2",
+            dtype=self.dtype_policy,
+        )
+        self.expand.build(x_shape)
+        self.contract.build((*x_shape[:-1], self.filter_size))
+
+    def call(self, x, padding_mask=None, training=None):
+        h = self.expand(_zero_padding(x, padding_mask))
+        h = self.relu_dropout(h, training=training)
+        return self.contract(_zero_padding(h, padding_mask))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "filter_size": self.filter_size,
+            "hidden_size": self.hidden_size,
+            "causal": self.causal,
+            "kernel_sizes": list(self.kernel_sizes),
+            "dropout_rate": self.dropout_rate,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def compute_output_shape(self, x_shape):
+        return (*x_shape[:-1], self.hidden_size)
+
+
+def _zero_padding(x, padding_mask):
+    if padding_mask is None:
+        return x
+    return x * tf.cast(padding_mask, x.dtype)[..., tf.newaxis]

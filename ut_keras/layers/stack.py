@@ -1,0 +1,139 @@
+"""A whole encoder or decoder: depth by layers or by recurrence, and the last norm."""
+
+import keras
+
+from ut_keras.layers import prepostprocess
+from ut_keras.layers.stack_output import StackOutput
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class LayeredDepth(keras.layers.Layer):
+    """Depth as the Transformer has it: each layer has weights of its own.
+
+    Args:
+        block: a `TransformerBlock`.
+    Call arguments and returns: as `BasicRecurrence`.
+    References: T2T `transformer_encoder`, `transformer_decoder`.
+    """
+
+    def __init__(self, block, **kwargs):
+        super().__init__(**kwargs)
+        self.block = block
+
+    def build(self, state_shape):
+        self.block.build(state_shape)
+
+    def project_memory(self, memory, attention_mask):
+        """See `TransformerBlock.project_memory`."""
+        return self.block.project_memory(memory, attention_mask)
+
+    def call(
+        self,
+        state,
+        attention_mask=None,
+        padding_mask=None,
+        memory=None,
+        record_attention=False,
+        training=None,
+    ):
+        result = self.block(state, attention_mask, padding_mask, memory, training=training)
+        weights = memory_weights = None
+        if record_attention:
+            weights = keras.ops.stack(result.attention_weights)
+            if memory:
+                memory_weights = keras.ops.stack(result.memory_attention_weights)
+        return StackOutput(result.state, None, None, weights, memory_weights)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "block": keras.saving.serialize_keras_object(self.block),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        block = keras.saving.deserialize_keras_object(config["block"])
+        return cls(**{**config, "block": block})
+
+    def compute_output_shape(self, state_shape):
+        return StackOutput(state_shape, None, None, None, None)
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class Stack(keras.layers.Layer):
+    """An encoder or a decoder.
+
+    Args:
+        depth: a `LayeredDepth`, `BasicRecurrence` or `AdaptiveComputationTime`.
+        preprocess_sequence, dropout_rate, dropout_broadcast_dims, epsilon: of the last
+            `PrePostProcess`, which is the missing norm of a pre-norm stack.
+    Call arguments and returns: as `depth`.
+    References: T2T `universal_transformer_{encoder,decoder}`.
+    """
+
+    def __init__(
+        self,
+        depth,
+        preprocess_sequence="n",
+        dropout_rate=0.0,
+        dropout_broadcast_dims=(),
+        epsilon=1e-6,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.depth = depth
+        self.settings = {
+            "dropout_rate": dropout_rate,
+            "dropout_broadcast_dims": tuple(dropout_broadcast_dims),
+            "epsilon": epsilon,
+        }
+        self.preprocess_sequence = preprocess_sequence
+        self.postprocess = prepostprocess.PrePostProcess(
+            preprocess_sequence,
+            **self.settings,
+            name="layer_prepostprocess",
+            dtype=self.dtype_policy,
+        )
+
+    def build(self, state_shape):
+        self.depth.build(state_shape)
+        self.postprocess.build(state_shape)
+
+    def project_memory(self, memory, attention_mask):
+        """See `TransformerBlock.project_memory`."""
+        return self.depth.project_memory(memory, attention_mask)
+
+    def call(
+        self,
+        state,
+        attention_mask=None,
+        padding_mask=None,
+        memory=None,
+        record_attention=False,
+        training=None,
+    ):
+        result = self.depth(
+            state,
+            attention_mask=attention_mask,
+            padding_mask=padding_mask,
+            memory=memory,
+            record_attention=record_attention,
+            training=training,
+        )
+        return result._replace(output=self.postprocess(result.output, training=training))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "depth": keras.saving.serialize_keras_object(self.depth),
+            "preprocess_sequence": self.preprocess_sequence,
+            **self.settings,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        depth = keras.saving.deserialize_keras_object(config["depth"])
+        return cls(**{**config, "depth": depth})
+
+    def compute_output_shape(self, state_shape):
+        return self.depth.compute_output_shape(state_shape)

@@ -1,0 +1,258 @@
+"""Signals that tell a position where it is: in the sequence and, in a recurrence, in depth."""
+
+import math
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers import dense
+
+MAX_TIMESCALE = 1e4
+
+
+def sinusoid(positions, channels):
+    """Sines and cosines of geometrically spaced wavelengths.
+
+    Halves are concatenated, [sin | cos], as in T2T; the paper interleaves them.
+
+    Args:
+        positions: tensor [...], the positions (or steps) to encode.
+        channels: int. Width; an odd one is padded with a zero.
+    Returns:
+        float32 tensor [..., channels].
+    References: Vaswani et al. 2017, section 3.5; T2T `common_attention.get_timing_signal_1d`.
+    """
+    timescales = channels // 2
+    increment = math.log(MAX_TIMESCALE) / max(timescales - 1, 1)
+    frequencies = tf.exp(tf.range(timescales, dtype=tf.float32) * -increment)
+    angles = tf.cast(positions, tf.float32)[..., tf.newaxis] * frequencies
+    signal = tf.concat([tf.sin(angles), tf.cos(angles)], axis=-1)
+    if channels % 2:
+        signal = tf.concat([signal, tf.zeros_like(signal[..., :1])], axis=-1)
+    return signal
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class SinusoidPosition(keras.layers.Layer):
+    """Adds the sinusoidal position signal (`pos="timing"`).
+
+    Call arguments:
+        x: float tensor [B, S, D].
+    Returns:
+        Tensor like `x`.
+    References: T2T `common_attention.add_timing_signal_1d`.
+    """
+
+    def call(self, x, positions=None):
+        if positions is None:
+            positions = tf.range(tf.shape(x)[1])[tf.newaxis]
+        return x + tf.cast(sinusoid(positions, x.shape[-1]), x.dtype)
+
+    def compute_output_shape(self, x_shape):
+        return x_shape
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class LearnedPosition(keras.layers.Layer):
+    """Adds a learned vector per position (`pos="emb"`); positions past the table get none.
+
+    Args:
+        max_length: int. Rows of the table.
+    Call arguments:
+        x: float tensor [B, S, D].
+    Returns:
+        Tensor like `x`.
+    References: T2T `common_attention.add_positional_embedding`.
+    """
+
+    def __init__(self, max_length, embedding_initializer="glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        self.max_length = max_length
+        self.embedding_initializer = keras.initializers.get(embedding_initializer)
+
+    def build(self, x_shape):
+        self.embedding = self.add_weight(
+            name="embedding",
+            shape=(self.max_length, x_shape[-1]),
+            initializer=self.embedding_initializer,
+        )
+
+    def call(self, x, positions=None):
+        if positions is not None:
+            return x + tf.gather(tf.convert_to_tensor(self.embedding), positions)
+        length = tf.shape(x)[1]
+        known = tf.convert_to_tensor(self.embedding)[:length]
+        missing = tf.maximum(0, length - self.max_length)
+        return x + tf.pad(known, [[0, missing], [0, 0]])[tf.newaxis]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_length": self.max_length,
+            "embedding_initializer": keras.initializers.serialize(self.embedding_initializer),
+        }
+
+    def compute_output_shape(self, x_shape):
+        return x_shape
+
+
+class StepSignals(NamedTuple):
+    """What `StepTimingSignal.prepare` computes once for all steps."""
+
+    position: tf.Tensor | None  # [S, D] float32, when positions start at 0
+    step: tf.Tensor | None  # [N, D] or, concatenated behind a position signal, [N, 2 D]
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class StepTimingSignal(keras.layers.Layer):
+    """Tells every position, at the start of each recurrence step, its place and the step.
+
+    Added (T2T's default):
+
+        x = H_{t-1} + P_t,   P_t[i] = sinusoid(i) + step embedding(t)     (Dehghani et al. 2019, eq. 6)
+
+    or concatenated to the state and projected back to D by one matrix for all steps. The learned
+    step embedding is T2T's; the paper's P_t uses a second sinusoid ("sinusoid").
+
+    Args:
+        num_steps: int N. Rows of the step table.
+        position: bool. Whether to signal the position.
+        position_start_index: None, "random" (positions start at a random offset below the length,
+            drawn anew each step and in every mode, as in T2T) or "step" (the offset grows with
+            the step: length · t / N).
+        step: None, "learned" or "sinusoid".
+        combine: "add" or "concat".
+        kernel_initializer: Keras initializer, for the projection of "concat".
+    Call arguments:
+        state: float tensor [B, S, D].
+        step: int32 scalar t in [0, N).
+        signals: `StepSignals` from `prepare`.
+    Returns:
+        float tensor [B, S, D].
+    Raises:
+        ValueError: for an unknown choice.
+    References: T2T `universal_transformer_util.step_preprocess`.
+    """
+
+    def __init__(
+        self,
+        num_steps,
+        position=True,
+        position_start_index=None,
+        step="learned",
+        combine="add",
+        kernel_initializer="glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        for name, value, choices in (
+            ("position_start_index", position_start_index, (None, "random", "step")),
+            ("step", step, (None, "learned", "sinusoid")),
+            ("combine", combine, ("add", "concat")),
+        ):
+            if value not in choices:
+                raise ValueError(f"{name} must be one of {choices}. Received: {value!r}.")
+        self.num_steps = num_steps
+        self.position = position
+        self.position_start_index = position_start_index
+        self.step = step
+        self.combine = combine
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        if position_start_index == "random":
+            self.seed_generator = keras.random.SeedGenerator()
+
+    def build(self, state_shape):
+        self.hidden_size = state_shape[-1]
+        concat = self.combine == "concat"
+        width = self.hidden_size * (2 if concat and self.position else 1)
+        self.step_channels = width
+        self.layer_embedding = None
+        if self.step == "learned":
+            self.layer_embedding = self.add_weight(
+                name="layer_embedding",
+                shape=(self.num_steps, 1, 1, self.step_channels),
+                initializer=keras.initializers.RandomNormal(stddev=self.step_channels**-0.5),
+            )
+        self.projection = None
+        # As in T2T, a step signal concatenated without a position signal is not projected back,
+        # and its first residual fails on the width: such a layer cannot be built.
+        if concat and self.step and not self.position:
+            raise ValueError(
+                "combine='concat' with a step signal needs position=True (T2T fails there too). "
+                "Received: position=False."
+            )
+        if concat and self.position:
+            self.projection = dense.Dense(
+                self.hidden_size,
+                use_bias=False,
+                kernel_initializer=self.kernel_initializer,
+                name="dense",
+                dtype=self.dtype_policy,
+            )
+            self.projection.build((None, None, width + (self.step_channels if self.step else 0)))
+
+    def prepare(self, length):
+        """The parts that are the same at every step.
+
+        Args:
+            length: int32 scalar S.
+        Returns:
+            `StepSignals`.
+        """
+        position = step = None
+        if self.position and self.position_start_index is None:
+            position = sinusoid(tf.range(length), self.hidden_size)
+        if self.step == "learned":
+            table = tf.convert_to_tensor(self.layer_embedding)[:, 0, 0]
+            step = table * self.step_channels**0.5
+        elif self.step == "sinusoid":
+            step = sinusoid(tf.range(self.num_steps), self.step_channels)
+        return StepSignals(position, step)
+
+    def call(self, state, step, signals):
+        position_signal = self._position_signal(tf.shape(state)[1], step, signals)
+        step_signal = None if signals.step is None else tf.gather(signals.step, step)
+        if self.combine == "add":
+            for signal in (position_signal, step_signal):
+                if signal is not None:
+                    state += tf.cast(signal, state.dtype)
+            return state
+        if self.projection is None:
+            return state
+        parts = [state, _spread(position_signal, state)]
+        if step_signal is not None:
+            parts.append(_spread(step_signal, state))
+        return self.projection(tf.concat(parts, axis=-1))
+
+    def _position_signal(self, length, step, signals):
+        """[S, D], or None."""
+        if not self.position or signals.position is not None:
+            return signals.position
+        if self.position_start_index == "random":
+            seed = tf.cast(self.seed_generator.next(), tf.int32)
+            start = tf.random.stateless_uniform([], seed, 0, length, tf.int32)
+        else:
+            start = tf.cast(length * step / self.num_steps, tf.int32)
+        return sinusoid(tf.range(length) + start, self.hidden_size)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_steps": self.num_steps,
+            "position": self.position,
+            "position_start_index": self.position_start_index,
+            "step": self.step,
+            "combine": self.combine,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def compute_output_shape(self, state_shape, *_):
+        return state_shape
+
+
+def _spread(signal, state):
+    """Repeats a signal [C] or [S, C] over the batch and the positions of `state`: [B, S, C]."""
+    shape = tf.shape(state)
+    wide = tf.broadcast_to(signal, tf.stack([shape[0], shape[1], signal.shape[-1]]))
+    return tf.cast(wide, state.dtype)

@@ -1,0 +1,87 @@
+"""Several layers in a row: the stack of the baseline, or what a recurrence repeats."""
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers.transformer_layer import Memory
+
+
+class BlockOutput(NamedTuple):
+    """What a block computes."""
+
+    state: tf.Tensor  # [B, S, D]
+    attention_weights: tuple  # per layer [B, H, S, S] float32
+    memory_attention_weights: tuple  # per layer [B, H, T, S] float32; empty in an encoder
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class TransformerBlock(keras.layers.Layer):
+    """Applies its layers one after the other.
+
+    Args:
+        layers: list of `TransformerLayer`.
+        prefix: str. Layer i is called `<prefix>_<i>`, as in T2T's checkpoints.
+    Call arguments:
+        state: float tensor [B, S, D].
+        attention_mask: bool, broadcastable to [B, H, S, S].
+        padding_mask: bool [B, S]. Optional.
+        memory: tuple of `Memory`, one per layer, from `project_memory`. Only in a decoder.
+        training: bool.
+    Returns:
+        `BlockOutput`.
+    """
+
+    def __init__(self, layers, prefix="layer", **kwargs):
+        super().__init__(**kwargs)
+        self.layers = list(layers)
+        self.prefix = prefix
+        for number, layer in enumerate(self.layers):
+            layer.name = f"{prefix}_{number}"
+
+    def build(self, state_shape):
+        for layer in self.layers:
+            layer.build(state_shape)
+
+    def project_memory(self, memory, attention_mask):
+        """Keys and values of the encoder's output for every layer.
+
+        Args:
+            memory: float tensor [B, S, D].
+            attention_mask: bool, broadcastable to [B, H, T, S].
+        Returns:
+            tuple of `Memory`.
+        """
+        return tuple(Memory(layer.project_memory(memory), attention_mask) for layer in self.layers)
+
+    def call(self, state, attention_mask=None, padding_mask=None, memory=None, training=None):
+        attention_weights, memory_attention_weights = [], []
+        for number, layer in enumerate(self.layers):
+            result = layer(
+                state,
+                attention_mask=attention_mask,
+                padding_mask=padding_mask,
+                memory=memory[number] if memory else None,
+                training=training,
+            )
+            state = result.state
+            attention_weights.append(result.attention_weights)
+            if memory:
+                memory_attention_weights.append(result.memory_attention_weights)
+        return BlockOutput(state, tuple(attention_weights), tuple(memory_attention_weights))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "layers": [keras.saving.serialize_keras_object(layer) for layer in self.layers],
+            "prefix": self.prefix,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        layers = [keras.saving.deserialize_keras_object(layer) for layer in config["layers"]]
+        return cls(**{**config, "layers": layers})
+
+    def compute_output_shape(self, state_shape):
+        return BlockOutput(state_shape, (), ())

@@ -1,0 +1,226 @@
+"""One block: self-attention, attention to the encoder, transition; each wrapped alike."""
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers import prepostprocess
+from ut_keras.layers.attention import KeyValue
+
+
+class LayerOutput(NamedTuple):
+    """What a block computes."""
+
+    state: tf.Tensor  # [B, S, D]
+    attention_weights: tf.Tensor  # [B, H, S, S] float32
+    memory_attention_weights: tf.Tensor | None  # [B, H, S, S of the encoder]; None in an encoder
+
+
+class Memory(NamedTuple):
+    """What a decoder attends to."""
+
+    key_value: KeyValue  # of the encoder's output
+    attention_mask: tf.Tensor  # bool, broadcastable to [B, H, T, S]
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class TransformerLayer(keras.layers.Layer):
+    """Self-attention and transition, with attention to an encoder's output between them.
+
+        A = LayerNorm(H + MultiHeadSelfAttention(H));  H' = LayerNorm(A + Transition(A))
+                                                        (Dehghani et al. 2019, eq. 4 and 5)
+
+    as said by the pre- and postprocess sequences; with T2T's ("n", "da") the norm comes first.
+    In the baseline each layer of a stack is one of these; the Universal Transformer applies the
+    same one at every step.
+
+    Args:
+        self_attention: a `MultiHeadAttention`.
+        transition: a `FeedForward` or another layer with its call arguments.
+        memory_attention: a `MultiHeadAttention` over the encoder's output. Only in a decoder.
+        preprocess_sequence, postprocess_sequence: str, see `PrePostProcess`.
+        dropout_rate: float. Dropout of "d".
+        dropout_broadcast_dims: ints.
+        epsilon: float. Of the layer norms.
+    Call arguments:
+        state: float tensor [B, S, D].
+        attention_mask: bool, broadcastable to [B, H, S, S]; True = may attend.
+        padding_mask: bool [B, S], True at real tokens. Optional.
+        memory: `Memory`. Only in a decoder.
+        training: bool.
+    Returns:
+        `LayerOutput`.
+    References: T2T `universal_transformer_util.transformer_{encoder,decoder}_{attention,ffn}_unit`.
+    """
+
+    def __init__(
+        self,
+        self_attention,
+        transition,
+        memory_attention=None,
+        preprocess_sequence="n",
+        postprocess_sequence="da",
+        dropout_rate=0.0,
+        dropout_broadcast_dims=(),
+        epsilon=1e-6,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.self_attention = self_attention
+        self.transition = transition
+        self.memory_attention = memory_attention
+        self.preprocess_sequence = preprocess_sequence
+        self.postprocess_sequence = postprocess_sequence
+        self.dropout_rate = dropout_rate
+        self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
+        self.epsilon = epsilon
+        self.self_attention_block = self._wrap(self_attention, "self_attention")
+        self.memory_attention_block = None
+        if memory_attention is not None:
+            self.memory_attention_block = self._wrap(memory_attention, "encdec_attention")
+        self.transition_block = self._wrap(transition, "ffn")
+
+    def build(self, state_shape):
+        for block in (
+            self.self_attention_block,
+            self.memory_attention_block,
+            self.transition_block,
+        ):
+            if block is not None:
+                block.build(state_shape)
+
+    def project_memory(self, memory):
+        """Keys and values of the encoder's output [B, S, D], which no step changes."""
+        return self.memory_attention.project_key_value(memory)
+
+    def call(
+        self, state, attention_mask=None, padding_mask=None, memory=None, training=None
+    ):
+        attended = self.self_attention_block(
+            state, attention_mask=attention_mask, training=training
+        )
+        state, memory_weights = attended.output, None
+        if self.memory_attention_block is not None:
+            recalled = self.memory_attention_block(
+                state,
+                key_value=memory.key_value,
+                attention_mask=memory.attention_mask,
+                training=training,
+            )
+            state, memory_weights = recalled.output, recalled.inner.weights
+        moved = self.transition_block(state, padding_mask=padding_mask, training=training)
+        return LayerOutput(moved.output, attended.inner.weights, memory_weights)
+
+    def _wrap(self, sublayer, name):
+        return Sublayer(
+            sublayer,
+            self.preprocess_sequence,
+            self.postprocess_sequence,
+            self.dropout_rate,
+            self.dropout_broadcast_dims,
+            self.epsilon,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "self_attention": keras.saving.serialize_keras_object(self.self_attention),
+            "transition": keras.saving.serialize_keras_object(self.transition),
+            "memory_attention": keras.saving.serialize_keras_object(self.memory_attention),
+            "preprocess_sequence": self.preprocess_sequence,
+            "postprocess_sequence": self.postprocess_sequence,
+            "dropout_rate": self.dropout_rate,
+            "dropout_broadcast_dims": list(self.dropout_broadcast_dims),
+            "epsilon": self.epsilon,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        sublayers = ("self_attention", "transition", "memory_attention")
+        made = {name: keras.saving.deserialize_keras_object(config[name]) for name in sublayers}
+        return cls(**{**config, **made})
+
+    def compute_output_shape(self, state_shape):
+        return LayerOutput(state_shape, None, None)
+
+
+class SublayerOutput(NamedTuple):
+    """What a wrapped sublayer computes."""
+
+    output: tf.Tensor  # [B, S, D]
+    inner: object  # what the sublayer itself returned
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class Sublayer(keras.layers.Layer):
+    """A sublayer between its pre- and its postprocessing: post(x, sublayer(pre(x))).
+
+    Args:
+        sublayer: a layer that returns a tensor [B, S, D] or has it as its field `output`.
+        preprocess_sequence, postprocess_sequence: str, see `PrePostProcess`.
+        dropout_rate, dropout_broadcast_dims, epsilon: for them.
+    Call arguments:
+        x: float tensor [B, S, D].
+        training: bool. The rest goes to the sublayer.
+    Returns:
+        `SublayerOutput`.
+    """
+
+    def __init__(
+        self,
+        sublayer,
+        preprocess_sequence="n",
+        postprocess_sequence="da",
+        dropout_rate=0.0,
+        dropout_broadcast_dims=(),
+        epsilon=1e-6,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.sublayer = sublayer
+        common = {
+            "dropout_rate": dropout_rate,
+            "dropout_broadcast_dims": tuple(dropout_broadcast_dims),
+            "epsilon": epsilon,
+        }
+        self.settings = {
+            "preprocess_sequence": preprocess_sequence,
+            "postprocess_sequence": postprocess_sequence,
+            **common,
+        }
+        self.preprocess = prepostprocess.PrePostProcess(
+            preprocess_sequence, **common, name="layer_prepostprocess", dtype=self.dtype_policy
+        )
+        self.postprocess = prepostprocess.PrePostProcess(
+            postprocess_sequence, **common, name="layer_postprocess", dtype=self.dtype_policy
+        )
+
+    def build(self, x_shape):
+        self.preprocess.build(x_shape)
+        self.sublayer.build(x_shape)
+        self.postprocess.build(x_shape)
+
+    def call(self, x, training=None, **arguments):
+        inner = self.sublayer(
+            self.preprocess(x, training=training), training=training, **arguments
+        )
+        result = inner.output if isinstance(inner, tuple) else inner
+        return SublayerOutput(self.postprocess(result, residual=x, training=training), inner)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "sublayer": keras.saving.serialize_keras_object(self.sublayer),
+            **self.settings,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        sublayer = keras.saving.deserialize_keras_object(config["sublayer"])
+        return cls(**{**config, "sublayer": sublayer})
+
+    def compute_output_shape(self, x_shape):
+        return SublayerOutput(x_shape, None)

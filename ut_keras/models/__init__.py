@@ -1,0 +1,78 @@
+"""The models by name. Listing the names loads no TensorFlow.
+
+    model = models.get("universal_transformer", hp, problem, data_dir)
+    model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 32, "targets": 32})
+"""
+
+import importlib
+
+from ut_keras import registry
+from ut_keras.data import features as features_lib
+
+_CLASSES = registry.Registry("model")
+_CLASSES.add("transformer", "ut_keras.models.transformer:Transformer")
+_CLASSES.add("universal_transformer", "ut_keras.models.universal_transformer:UniversalTransformer")
+_CLASSES.add(
+    "universal_transformer_encoder",
+    "ut_keras.models.universal_transformer:UniversalTransformerEncoder",
+)
+
+
+def names():
+    """Returns the names of all models, sorted."""
+    return _CLASSES.names()
+
+
+def check_name(name):
+    """Raises `UnknownNameError` if there is no model `name`; loads no TensorFlow."""
+    _CLASSES.get(name)
+
+
+def get(name, hparams, problem=None, data_dir=None, vocab_sizes=None):
+    """Builds a model.
+
+    Args:
+        name: str, one of `names()`.
+        hparams: `TransformerHParams`, such as `hparams.get("transformer_base")`.
+        problem: a `Problem`, which says what its features are. Or:
+        vocab_sizes: dict from feature name to vocabulary size; symbol features. Leave "inputs" out
+            for a language model.
+        data_dir: str, where the problem's vocabulary lies.
+
+    Returns:
+        A `keras.Model`.
+
+    Raises:
+        UnknownNameError: if there is no such model.
+        HParamError: if the hparams do not fit the model or use a field that is not supported.
+        ValueError: if both or neither of problem and vocab_sizes are given.
+    """
+    check_name(name)
+    if (problem is None) == (vocab_sizes is None):
+        raise ValueError(
+            "Give a problem (with its data_dir) or vocab_sizes, one of the two. "
+            f"Received: problem={problem}, vocab_sizes={vocab_sizes}."
+        )
+    target_space_id = 0
+    if problem is not None:
+        specs = problem.feature_specs(data_dir)
+        target_space_id = problem.target_space_id
+    else:
+        specs = {
+            feature: features_lib.FeatureSpec(vocab_size=size)
+            for feature, size in vocab_sizes.items()
+        }
+    return from_specs(name, hparams, specs, target_space_id)
+
+
+def from_specs(name, hparams, specs, target_space_id=0):
+    """Builds a model from what its features are.
+
+    Args:
+        name, hparams: as for `get`.
+        specs: dict from feature name to `FeatureSpec`.
+        target_space_id: int. T2T's id of the kind of target.
+    """
+    module_name, class_name = _CLASSES.get(name).split(":")
+    model_class = getattr(importlib.import_module(module_name), class_name)
+    return model_class.from_hparams(hparams, specs, target_space_id, name=name)

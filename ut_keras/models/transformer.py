@@ -1,0 +1,433 @@
+"""The Transformer: the baseline, and the frame that the Universal Transformer fills.
+
+    ids ─ embed ─ encode ─┐
+    ids ─ embed ─ shift right ─ decode ─ logits
+
+A model without source is a language model; a model whose target is a class label has one decoder
+position, which sees only the source.
+"""
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_keras import hparam
+from ut_keras.data.features import FeatureSpec
+from ut_keras.decoding import generate as generate_lib
+from ut_keras.layers import attention_mask, embedding, target_shift
+from ut_keras.layers import class_label_head as class_label_head_lib
+from ut_keras.layers import dropout as dropout_lib
+from ut_keras.layers.stack_output import StackOutput
+from ut_keras.models import assemble
+from ut_keras.training import losses
+
+
+class Encoded(NamedTuple):
+    """The source, encoded."""
+
+    stack: StackOutput
+    padding_mask: tf.Tensor  # bool [B, S], True at real tokens
+
+
+class ModelOutput(NamedTuple):
+    """All that a forward pass computes."""
+
+    logits: tf.Tensor  # [B, T, V] float32; [B, C] for classes
+    encoder: StackOutput | None
+    decoder: StackOutput | None
+    encoder_mask: tf.Tensor | None  # bool [B, S], True at real tokens
+
+
+class Inspection(NamedTuple):
+    """A forward pass with its losses, for looking at."""
+
+    logits: tf.Tensor
+    losses: dict  # {"training": scalar, "act_loss" or "extra": scalar}, as T2T names them
+    encoder: StackOutput | None
+    decoder: StackOutput | None
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class Transformer(keras.Model):
+    """Encoder and decoder of T2T's `transformer`.
+
+    Make one by `from_hparams` or `ut_keras.models.get`.
+
+    Args:
+        hparams: `TransformerHParams`.
+        specs: dict from feature name to `FeatureSpec`: "targets" and, but for language models,
+            "inputs".
+        target_space_id: int. T2T's id of the kind of target.
+    Call arguments:
+        features: dict of int32 ids, 0 = padding: "inputs" [B, S] (sentences: [B, sentences,
+            words]) and "targets" [B, T] (classes: [B, 1]). Packed examples have "*_segmentation"
+            and "*_position" besides, [B, length].
+        training: bool.
+    Returns:
+        logits, float32: [B, T, V], or [B, C] for classes.
+    References: Vaswani et al. 2017; T2T `models/transformer.py`.
+    """
+
+    def __init__(self, hparams, specs, target_space_id=0, **kwargs):
+        kwargs.setdefault("dtype", assemble.dtype_policy(hparams))
+        super().__init__(**kwargs)
+        self.hparams = hparams
+        self.specs = specs
+        self.target_space_id = target_space_id
+        self.class_labels = specs["targets"].modality == "class_label"
+        self._make_embeddings()
+        self._make_stacks()
+        self._build_all()
+
+    @classmethod
+    def from_hparams(cls, hparams, specs, target_space_id=0, **kwargs):
+        """Makes a model.
+
+        Args:
+            hparams: `TransformerHParams`.
+            specs: dict from feature name to `FeatureSpec`.
+            target_space_id: int.
+        Raises:
+            HParamError: if a field holds a value that is not supported.
+            ValueError: if the features do not fit the model.
+        """
+        hparams.check_supported()
+        if "targets" not in specs:
+            raise ValueError(f"specs must hold 'targets'. Received: {sorted(specs)}.")
+        return cls(hparams, specs, target_space_id, **kwargs)
+
+    # Parts.
+
+    def _make_embeddings(self):
+        hp, size = self.hparams, self.hparams.hidden_size
+        source, target = self.specs.get("inputs"), self.specs["targets"]
+        policy = self.dtype_policy
+        self.source_embedding = self.target_embedding = self.softmax = None
+        if self.class_labels:
+            self.class_label_head = class_label_head_lib.ClassLabelHead(
+                target.vocab_size,
+                assemble.kernel_initializer(hp),
+                name="class_label_head",
+                dtype=policy,
+            )
+        else:
+            self.target_embedding = embedding.SymbolEmbedding(
+                target.vocab_size, size, name="target_embedding", dtype=policy
+            )
+            self.softmax = self.target_embedding
+            if not self._shares_softmax():
+                self.softmax = embedding.SymbolEmbedding(
+                    target.vocab_size, size, name="softmax", dtype=policy
+                )
+        if source is None:
+            return
+        if source.modality == "sentences":
+            self.source_embedding = embedding.SentenceEmbedding(
+                source.vocab_size, size, source.shape[1], name="source_embedding", dtype=policy
+            )
+        elif self._shares_embedding():
+            self.source_embedding = self.target_embedding
+        else:
+            self.source_embedding = embedding.SymbolEmbedding(
+                source.vocab_size, size, name="source_embedding", dtype=policy
+            )
+
+    def _same_vocabulary(self):
+        source, target = self.specs.get("inputs"), self.specs["targets"]
+        return source is None or source.vocab_size == target.vocab_size
+
+    def _shares_softmax(self):
+        """Whether one table embeds and scores; T2T unsets it where the vocabularies differ."""
+        return self.hparams.shared_embedding_and_softmax_weights and self._same_vocabulary()
+
+    def _shares_embedding(self):
+        """Whether source and target look up the same table."""
+        wanted = self.hparams.shared_embedding or self._shares_softmax()
+        return wanted and not self.class_labels and self._same_vocabulary()
+
+    def _make_stacks(self):
+        hp, policy = self.hparams, self.dtype_policy
+        rate = hp.layer_prepostprocess_dropout
+        self.encoder = self.target_space = None
+        if "inputs" in self.specs:
+            self.encoder = self._stack("encoder")
+            self.source_position = assemble.position_signal(hp, "source_position")
+            self.source_dropout = dropout_lib.Dropout(rate, name="source_dropout", dtype=policy)
+            if hp.use_target_space_embedding:
+                self.target_space = embedding.TargetSpaceEmbedding(
+                    self.target_space_id, name="target_space_embedding", dtype=policy
+                )
+        self.decoder = self._decoder()
+        if self.decoder is not None:
+            self.target_position = assemble.position_signal(hp, "target_position")
+            self.target_dropout = dropout_lib.Dropout(rate, name="target_dropout", dtype=policy)
+
+    def _stack(self, side):
+        """An encoder or decoder; the Universal Transformer overrides it."""
+        return assemble.layered_stack(self.hparams, side)
+
+    def _decoder(self):
+        return self._stack("decoder" if "inputs" in self.specs else "language_model")
+
+    def _build_all(self):
+        """Builds every layer now: the widths are known, the lengths do not matter."""
+        state = (None, None, self.hparams.hidden_size)
+        for layer in self._flatten_layers(include_self=False, recursive=False):
+            if not layer.built:
+                layer.build(state)
+        self.built = True
+
+    # The forward pass.
+
+    def call(self, features, training=None):
+        output = self.forward(features, training)
+        for term in self._ponder_terms(output):
+            self.add_loss(term.value())
+        return output.logits
+
+    def forward(self, features, training=None, record_attention=False):
+        """The whole pass.
+
+        Args:
+            features, training: as in a call.
+            record_attention: bool. Whether to keep the attention weights.
+        Returns:
+            `ModelOutput`.
+        Raises:
+            ValueError: if a feature is missing.
+        """
+        self._check_features(features)
+        encoded = None
+        if self.encoder is not None:
+            encoded = self.encode(features, training, record_attention)
+        memory = None if encoded is None else self.project_memory(encoded, features)
+        decoded = self.decode(features, memory, training, record_attention)
+        return ModelOutput(
+            self.logits(decoded.output),
+            None if encoded is None else encoded.stack,
+            decoded,
+            None if encoded is None else encoded.padding_mask,
+        )
+
+    def encode(self, features, training=None, record_attention=False):
+        """Encodes the source.
+
+        Args:
+            features: dict with "inputs", as in a call.
+        Returns:
+            `Encoded`.
+        """
+        ids = tf.cast(features["inputs"], tf.int32)
+        padding_mask = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
+        segments = features.get("inputs_segmentation")
+        if segments is None:
+            may_attend = attention_mask.padding_attention_mask(padding_mask)
+        else:
+            padding_mask = segments != 0
+            may_attend = attention_mask.segment_attention_mask(segments, segments)
+        x = self.source_embedding(ids)
+        if self.target_space is not None:
+            x = self.target_space(x)
+        if self.source_position is not None:
+            x = self.source_position(x, features.get("inputs_position"))
+        x = self.source_dropout(x, training=training)
+        result = self.encoder(
+            x,
+            attention_mask=may_attend,
+            padding_mask=padding_mask,
+            record_attention=record_attention,
+            training=training,
+        )
+        return Encoded(result, padding_mask)
+
+    def project_memory(self, encoded, features):
+        """What the decoder attends to, computed once for all its steps and all its tokens.
+
+        Args:
+            encoded: `Encoded`.
+            features: dict; of packed examples the segments are read.
+        Returns:
+            tuple of `Memory`.
+        """
+        may_attend = attention_mask.padding_attention_mask(encoded.padding_mask)
+        if "inputs_segmentation" in features:
+            may_attend = attention_mask.segment_attention_mask(
+                features["targets_segmentation"], features["inputs_segmentation"]
+            )
+        return self.decoder.project_memory(encoded.stack.output, may_attend)
+
+    def decode(self, features, memory, training=None, record_attention=False):
+        """Decodes the targets, each position seeing those before it.
+
+        Args:
+            features: dict with "targets", as in a call.
+            memory: tuple of `Memory` from `project_memory`; None for a language model.
+        Returns:
+            `StackOutput`; output [B, T, D].
+        """
+        ids = tf.cast(features["targets"], tf.int32)
+        may_attend = attention_mask.causal_attention_mask(tf.shape(ids)[1])
+        padding_mask = None
+        segments = features.get("targets_segmentation")
+        if segments is not None:
+            may_attend &= attention_mask.segment_attention_mask(segments, segments)
+            padding_mask = segments != 0
+        x = target_shift.shift_right(self._embed_targets(ids))
+        if self.target_position is not None:
+            x = self.target_position(x, features.get("targets_position"))
+        x = self.target_dropout(x, training=training)
+        return self.decoder(
+            x,
+            attention_mask=may_attend,
+            padding_mask=padding_mask,
+            memory=memory,
+            record_attention=record_attention,
+            training=training,
+        )
+
+    def logits(self, x):
+        """Scores: [B, T, D] -> [B, T, V], or [B, C] for classes; float32."""
+        if self.class_labels:
+            return self.class_label_head(x)
+        return self.softmax.logits(x)
+
+    def _embed_targets(self, ids):
+        if self.class_labels:  # a class is not shown to the decoder
+            shape = tf.shape(ids)
+            return tf.zeros([shape[0], shape[1], self.hparams.hidden_size], self.compute_dtype)
+        return self.target_embedding(ids)
+
+    def _check_features(self, features):
+        missing = [name for name in self.specs if name not in features]
+        if missing:
+            raise ValueError(
+                f"features must hold {sorted(self.specs)}. Received: {sorted(features)}."
+            )
+
+    # Losses.
+
+    def loss_terms(self, output, targets, training):
+        """The parts of the loss of a forward pass.
+
+        Args:
+            output: `ModelOutput`.
+            targets: int [B, T], or [B, 1] for classes.
+            training: bool. Labels are smoothed in training only, as in T2T.
+        Returns:
+            dict from T2T's name to a list of `LossTerm`; `losses.total` sums it.
+        """
+        terms = {"training": [self._target_term(output.logits, targets, training)]}
+        ponder = self._ponder_terms(output)
+        if ponder:
+            terms["act_loss"] = ponder
+        return terms
+
+    def _target_term(self, logits, targets, training):
+        smoothing = self.hparams.label_smoothing if training else 0.0
+        return losses.target_term(logits, targets, smoothing, self.class_labels)
+
+    def _ponder_terms(self, output):
+        """Ponder costs; the Universal Transformer overrides it."""
+        return []
+
+    def inspect(self, features, training=False):
+        """A forward pass with everything that can be looked at.
+
+        Args:
+            features: as in a call.
+            training: bool. True is T2T's TRAIN mode (dropout, label smoothing), False its EVAL.
+        Returns:
+            `Inspection`: logits, losses (scalars by T2T's names), encoder and decoder
+            (`StackOutput`s with attention weights per step).
+        """
+        output = self.forward(features, training, record_attention=True)
+        terms = self.loss_terms(output, features["targets"], training)
+        values = {
+            name: tf.add_n([term.value() for term in parts]) for name, parts in terms.items()
+        }
+        values.setdefault("extra", tf.constant(0.0))
+        if "act_loss" in values:  # T2T adds "extra" only where nothing else is added
+            del values["extra"]
+        return Inspection(output.logits, values, output.encoder, output.decoder)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Keras' hook: T2T's EVAL mode does not smooth labels."""
+        if self._hparams_loss and not training:
+            value = self._target_term(y_pred, y, training=False).value()
+            return tf.add_n([value, *self.losses])
+        return super().compute_loss(x, y, y_pred, sample_weight, training)
+
+    def compile(self, optimizer=None, loss=None, metrics=None, jit_compile=False, **kwargs):
+        """As Keras' compile; what is left out comes from the hparams.
+
+        Args:
+            optimizer: by default `hparams.optimizer` with its learning-rate schedule.
+            loss: by default T2T's smoothed cross-entropy over real tokens.
+            metrics: by default accuracy and accuracy per sequence.
+            jit_compile: bool. XLA; off by default, for it is slower on CPUs.
+        """
+        from ut_keras.metrics import keras_metrics
+        from ut_keras.training import optimize
+
+        self._hparams_loss = loss is None
+        super().compile(
+            optimizer=optimizer if optimizer is not None else optimize.get(self.hparams),
+            loss=loss
+            if loss is not None
+            else losses.PaddedCrossEntropy(self.hparams.label_smoothing, self.class_labels),
+            metrics=metrics
+            if metrics is not None
+            else keras_metrics.default_metrics(self.class_labels),
+            jit_compile=jit_compile,
+            **kwargs,
+        )
+
+    # Decoding.
+
+    def generate(self, features, beam_size=1, alpha=0.6, decode_length=50):
+        """Writes the targets.
+
+        Args:
+            features: dict with "inputs" [B, S]. For a language model, "targets" [B, P] or
+                "inputs" [B, P] is the prompt, which the result continues.
+            beam_size: int. 1 is greedy.
+            alpha: float. Length penalty ((5 + length) / 6)^alpha of beam search.
+            decode_length: int. Positions beyond the source's (or the prompt's) length.
+        Returns:
+            `Decoded`: ids int32 [B, beams, <= S + decode_length], 0 behind EOS; scores float32
+            [B, beams], best first.
+        Raises:
+            ValueError: for arguments out of range, or a model without symbol targets.
+        """
+        if self.class_labels or self.decoder is None:
+            raise ValueError(
+                "generate needs a model that writes symbols; for classes take the argmax of the "
+                "logits. Received: a model whose targets are class labels."
+            )
+        return generate_lib.generate(self, features, beam_size, alpha, decode_length)
+
+    @property
+    def decoder_is_causal(self):
+        """Whether what is decoded so far does not depend on the room left behind it."""
+        return True
+
+    # Saving.
+
+    def get_config(self):
+        return {
+            "name": self.name,
+            "hparams": self.hparams.to_dict(),
+            "specs": {name: list(spec) for name, spec in self.specs.items()},
+            "target_space_id": self.target_space_id,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        del custom_objects
+        specs = {
+            name: FeatureSpec(size, modality, tuple(shape))
+            for name, (size, modality, shape) in config["specs"].items()
+        }
+        hp = hparam.from_dict(config["hparams"])
+        return cls.from_hparams(hp, specs, config["target_space_id"], name=config["name"])

@@ -1,0 +1,76 @@
+"""The Universal Transformer: recurrence in depth, with or without adaptive halting."""
+
+import keras
+
+from ut_keras.models import assemble, transformer
+from ut_keras.training import losses
+
+
+class _RecurrentDepth:
+    """What the models below share: how depth is made, and what it costs to ponder."""
+
+    def _stack(self, side):
+        return assemble.recurrent_stack(self.hparams, side)
+
+    def _ponder_terms(self, output):
+        """One `LossTerm` per stack that ponders (T2T `UniversalTransformer.body`)."""
+        weight = self.hparams.act_loss_weight
+        if self.hparams.recurrence_type != "act" or not weight:
+            return []
+        terms = []
+        for stack, mask in ((output.encoder, output.encoder_mask), (output.decoder, None)):
+            if stack is None:
+                continue
+            counted = mask if self.hparams.act_mask_padding else None
+            if self.hparams.act_type == "global":
+                counted = None
+            terms.append(losses.ponder_cost(stack.ponder_times, stack.remainders, weight, counted))
+        return terms
+
+    @property
+    def decoder_is_causal(self):
+        hp = self.hparams
+        sees_length = hp.add_position_timing_signal and hp.position_start_index is not None
+        is_global = hp.recurrence_type == "act" and hp.act_type == "global"
+        return not (sees_length or is_global)
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class UniversalTransformer(_RecurrentDepth, transformer.Transformer):
+    """Encoder and decoder that repeat one block over depth.
+
+    Arguments, calls and returns are those of `Transformer`; the hparams say how often the block is
+    repeated (`num_rec_steps`) or that each position decides (`recurrence_type="act"`).
+
+    References: Dehghani et al. 2019; T2T `models/research/universal_transformer.py`.
+    """
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class UniversalTransformerEncoder(_RecurrentDepth, transformer.Transformer):
+    """An encoder without decoder, for classification.
+
+    Logits are [B, C] for class labels, and [B, S, V], one per source position, for symbols.
+
+    References: T2T `UniversalTransformerEncoder`.
+    """
+
+    @classmethod
+    def from_hparams(cls, hparams, specs, target_space_id=0, **kwargs):
+        if "inputs" not in specs:
+            raise ValueError(
+                "universal_transformer_encoder needs a problem with inputs. "
+                f"Received: {sorted(specs)}."
+            )
+        return super().from_hparams(hparams, specs, target_space_id, **kwargs)
+
+    def _decoder(self):
+        return None
+
+    def forward(self, features, training=None, record_attention=False):
+        if "inputs" not in features:
+            raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
+        encoded = self.encode(features, training, record_attention)
+        return transformer.ModelOutput(
+            self.logits(encoded.stack.output), encoded.stack, None, encoded.padding_mask
+        )

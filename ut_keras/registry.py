@@ -1,0 +1,77 @@
+"""Names to things: one table per kind, filled by decorators, without TensorFlow.
+
+    problems = Registry("problem")
+
+    @problems.register("algorithmic_reverse_binary40")
+    def reverse_binary(): ...
+
+T2T keeps one global registry with rules for turning class names into names; here a name is always
+written out, so that it can be searched for.
+"""
+
+import difflib
+
+
+class UnknownNameError(ValueError):
+    """A name that no table holds; the message lists the nearest ones."""
+
+
+class Registry:
+    """A table from name to a registered object.
+
+    Args:
+        kind: str. What the table holds, for error messages ("problem", "hparams set").
+    """
+
+    def __init__(self, kind):
+        self.kind = kind
+        self._entries = {}
+
+    def register(self, name):
+        """Decorator that files its object under `name`.
+
+        Raises:
+            ValueError: if the name is taken.
+        """
+
+        def decorator(entry):
+            self.add(name, entry)
+            return entry
+
+        return decorator
+
+    def add(self, name, entry):
+        """Files `entry` under `name`.
+
+        Raises:
+            ValueError: if the name is taken.
+        """
+        if name in self._entries:
+            raise ValueError(f"{self.kind} {name!r} is registered twice.")
+        self._entries[name] = entry
+
+    def get(self, name):
+        """Returns what is filed under `name`.
+
+        Raises:
+            UnknownNameError: if nothing is; the message lists the nearest names.
+        """
+        if name not in self._entries:
+            raise UnknownNameError(unknown_name_message(self.kind, name, self._entries))
+        return self._entries[name]
+
+    def names(self):
+        """Returns all names, sorted."""
+        return sorted(self._entries)
+
+    def __contains__(self, name):
+        return name in self._entries
+
+
+def unknown_name_message(kind, name, known):
+    """One line that says which names are near `name`."""
+    near = difflib.get_close_matches(str(name), known, n=5, cutoff=0.5)
+    if near:
+        return f"Unknown {kind}: {name!r}. The nearest names: {', '.join(near)}."
+    shown = ", ".join(sorted(known)[:10])
+    return f"Unknown {kind}: {name!r}. There are {len(known)} names, such as: {shown}."

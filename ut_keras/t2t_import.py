@@ -1,0 +1,220 @@
+"""T2T's variables and checkpoints, to our weights and back.
+
+Our layers carry the names of T2T's scopes, so that most of a T2T name is the path of the weight; the
+rules below say the rest. Embedding tables are cut into shards there, and are whole here.
+"""
+
+import json
+import os
+import re
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from ut_keras import hparam, models
+from ut_keras.data.features import FeatureSpec
+
+# From the path of a weight to T2T's name within the model's scope; applied in this order.
+_RULES = (
+    (r"^(encoder|decoder)/depth/", r"body/\1/{depth}"),
+    (r"^(encoder|decoder)/layer_prepostprocess/", r"body/\1/layer_prepostprocess/"),
+    (r"/?block/|timing/", r""),
+    (r"pondering/", r"pondering/dense/"),
+    (r"/dense_relu_dense/", r"/"),
+    (r"(sepconv/conv\d)/pointwise/kernel", r"\1_single/pointwise_kernel"),
+    (r"(sepconv/conv\d)/pointwise/", r"\1_single/"),
+    (r"(sepconv/conv\d)/depthwise", r"\1_single/depthwise"),
+    (r"^target_space_embedding/", r"body/target_space_embedding/"),
+    (r"^source_position/embedding", r"body/inputs_positional_embedding"),
+    (r"^target_position/embedding", r"body/targets_positional_embedding"),
+    (r"^class_label_head/", r"class_label_modality_{classes}/class_label_modality_{classes}/"),
+)
+
+
+class _Entry(NamedTuple):
+    """Where one of our weights is in T2T."""
+
+    variable: object  # Keras variable
+    names: tuple  # T2T's variables; more than one for the shards of a table
+    shapes: tuple  # theirs
+
+
+def build_model(model_name, t2t_hparams, variables, target_space_id=0):
+    """Makes one of our models with T2T's weights.
+
+    Vocabulary sizes, class or symbol targets and missing inputs are read off the variables.
+
+    Args:
+        model_name: str, T2T's name of the model.
+        t2t_hparams: dict of T2T's hparams.
+        variables: dict from T2T's variable name to array.
+        target_space_id: int. The problem's, which is in no variable.
+    Returns:
+        A `keras.Model`.
+    Raises:
+        ValueError: lists the variables that have no place here, and the weights that got none.
+    """
+    hp = hparam.from_dict(t2t_hparams)
+    specs = _read_specs(model_name, variables)
+    models.check_name(model_name)
+    model = models.from_specs(model_name, hp, specs, target_space_id)
+    entries = _entries(model)
+    expected = {name for entry in entries for name in entry.names}
+    if expected != set(variables):
+        raise ValueError(
+            "T2T's variables do not fit the model. "
+            f"Without a place here: {sorted(set(variables) - expected)}. "
+            f"Not found there: {sorted(expected - set(variables))}."
+        )
+    for entry in entries:
+        entry.variable.assign(_join(entry, variables))
+    return model
+
+
+def export_variables(model, values=None):
+    """The inverse of `build_model`.
+
+    Args:
+        model: one of our models.
+        values: arrays in the order of `model.trainable_variables`, such as gradients. By default
+            the weights.
+    Returns:
+        dict from T2T's variable name to array.
+    """
+    by_path = None
+    if values is not None:
+        paths = [variable.path for variable in model.trainable_variables]
+        by_path = dict(zip(paths, values, strict=True))
+    exported = {}
+    for entry in _entries(model):
+        value = entry.variable if by_path is None else by_path[entry.variable.path]
+        exported.update(_split(entry, np.asarray(tf.convert_to_tensor(value))))
+    return exported
+
+
+def load_checkpoint(t2t_output_dir, model_name, target_space_id=0):
+    """Makes a model from the newest checkpoint of a T2T run.
+
+    Args:
+        t2t_output_dir: str, with `hparams.json` and `model.ckpt-*`.
+        model_name: str, T2T's name of the model.
+        target_space_id: int. The problem's.
+    Returns:
+        A `keras.Model`.
+    Raises:
+        ValueError: if there is no checkpoint, or it does not fit.
+    """
+    path = tf.train.latest_checkpoint(t2t_output_dir)
+    hparams_path = os.path.join(t2t_output_dir, "hparams.json")
+    if path is None or not os.path.exists(hparams_path):
+        raise ValueError(
+            "t2t_output_dir must hold hparams.json and a checkpoint. "
+            f"Received: {t2t_output_dir} with {_listing(t2t_output_dir)}."
+        )
+    with open(hparams_path, encoding="utf-8") as file:
+        t2t_hparams = json.load(file)
+    reader = tf.train.load_checkpoint(path)
+    names = [
+        name
+        for name in reader.get_variable_to_shape_map()
+        if name.startswith(model_name + "/")  # the rest is global_step and optimizer slots
+    ]
+    variables = {name: reader.get_tensor(name) for name in names}
+    return build_model(model_name, t2t_hparams, variables, target_space_id)
+
+
+def _listing(directory):
+    return sorted(os.listdir(directory))[:5] if os.path.isdir(directory) else "no such folder"
+
+
+def _read_specs(model_name, variables):
+    """Feature specs, off names such as symbol_modality_24_16/input_emb/weights_0."""
+    tables = {}  # from kind ("shared", "input_emb", ...) to vocabulary sizes
+    classes = None
+    for name in variables:
+        symbol = re.match(rf"{model_name}/symbol_modality_(\d+)_\d+/(\w+)/weights_", name)
+        if symbol:
+            tables.setdefault(symbol.group(2), set()).add(int(symbol.group(1)))
+        class_label = re.match(rf"{model_name}/class_label_modality_(\d+)_", name)
+        if class_label:
+            classes = int(class_label.group(1))
+    shared = tables.get("shared", set())
+    targets = tables.get("softmax") or tables.get("target_emb") or shared
+    specs = {}
+    if classes is not None:
+        specs["targets"] = FeatureSpec(classes, "class_label")
+    elif targets:
+        specs["targets"] = FeatureSpec(min(targets))
+    else:
+        raise ValueError(
+            f"variables must hold an embedding of {model_name}. Received: {sorted(variables)[:3]}."
+        )
+    if any(name.startswith(f"{model_name}/body/encoder/") for name in variables):
+        sizes = tables.get("input_emb") or shared
+        # Two shared tables: the one that is not the softmax's is the source's.
+        specs["inputs"] = FeatureSpec(min(sizes - targets if len(sizes) > 1 else sizes))
+    return specs
+
+
+def _entries(model):
+    return [
+        _table_entry(model, variable) or _entry(model, variable)
+        for variable in model.trainable_variables
+    ]
+
+
+def _entry(model, variable):
+    depth = ""
+    if hasattr(model.hparams, "recurrence_type") and model.name != "transformer":
+        depth = f"universal_transformer_{model.hparams.recurrence_type}/"
+    classes = f"{model.specs['targets'].vocab_size}_{model.hparams.hidden_size}"
+    name = variable.path
+    for pattern, replacement in _RULES:
+        name = re.sub(pattern, replacement, name)
+    name = name.format(depth=depth, classes=classes)
+    shape = tuple(variable.shape)
+    if name.endswith("pointwise_kernel"):
+        shape = (1, 1, *shape)
+    return _Entry(variable, (f"{model.name}/{name}",), (shape,))
+
+
+def _table_entry(model, variable):
+    """The shards of an embedding table, or None for any other weight."""
+    kinds = {"source_embedding": "input_emb", "target_embedding": "target_emb"}
+    owner = variable.path.split("/")[0]
+    if variable.path != f"{owner}/weights":
+        return None
+    shares_softmax = model.softmax is not None and model.softmax is model.target_embedding
+    if owner == "softmax":
+        kind = "softmax"
+    elif shares_softmax or model.hparams.shared_embedding:
+        kind = "shared"
+    else:
+        kind = kinds[owner]
+    vocab_size, hidden_size = variable.shape
+    shards = model.hparams.symbol_modality_num_shards
+    rows = [vocab_size // shards + (shard < vocab_size % shards) for shard in range(shards)]
+    scope = f"{model.name}/symbol_modality_{vocab_size}_{hidden_size}/{kind}"
+    return _Entry(
+        variable,
+        tuple(f"{scope}/weights_{shard}" for shard in range(shards)),
+        tuple((row, hidden_size) for row in rows),
+    )
+
+
+def _join(entry, variables):
+    """The value of our weight, from T2T's variables."""
+    parts = [np.asarray(variables[name]) for name in entry.names]
+    for name, part, shape in zip(entry.names, parts, entry.shapes, strict=True):
+        if part.shape != shape:
+            raise ValueError(f"{name} must have the shape {shape}. Received: {part.shape}.")
+    return np.concatenate(parts).reshape(entry.variable.shape)
+
+
+def _split(entry, value):
+    """T2T's variables, from the value of our weight."""
+    if len(entry.names) == 1:
+        return {entry.names[0]: value.reshape(entry.shapes[0])}
+    ends = np.cumsum([shape[0] for shape in entry.shapes])
+    return dict(zip(entry.names, np.split(value, ends[:-1]), strict=True))

@@ -1,0 +1,136 @@
+"""The loss, once, for the trainer, for `fit` and for `inspect`.
+
+Every part of it is a numerator and a denominator, so that several replicas can divide by the sum
+of all denominators: a mean per replica would weigh a token by the company it keeps.
+"""
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+
+class LossTerm(NamedTuple):
+    """A part of the loss: numerator / max(1, denominator)."""
+
+    numerator: tf.Tensor  # float32 scalar
+    denominator: tf.Tensor  # float32 scalar
+
+    def value(self):
+        """The part itself, a float32 scalar."""
+        return self.numerator / tf.maximum(1.0, self.denominator)
+
+
+def total(terms):
+    """Sums all parts.
+
+    Args:
+        terms: dict from name to list of `LossTerm`.
+    Returns:
+        float32 scalar.
+    """
+    return tf.add_n([term.value() for parts in terms.values() for term in parts])
+
+
+def cross_entropy(logits, targets, label_smoothing, weights):
+    """Softmax cross-entropy with T2T's label smoothing.
+
+    The target gets probability 1 - s, every other symbol s / (V - 1); the entropy of that
+    distribution is subtracted, so that the best loss is 0. With q = softmax(logits) this is
+
+        -log q_target + s V / (V - 1) · (logit_target - mean(logits)) - entropy
+
+    which spares the [.., V] tensor of smoothed labels.
+
+    Args:
+        logits: float tensor [..., V].
+        targets: int tensor [...].
+        label_smoothing: float s in [0, 1).
+        weights: float tensor [...], usually 1 at real targets and 0 at padding.
+    Returns:
+        `LossTerm`: weighted sum of the losses, sum of the weights.
+    References: T2T `common_layers.padded_cross_entropy`, `smoothing_cross_entropy`.
+    """
+    logits = tf.cast(logits, tf.float32)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
+    if label_smoothing:
+        size = logits.shape[-1]
+        target_logits = tf.gather(logits, targets, batch_dims=targets.shape.rank)
+        spread = target_logits - tf.reduce_mean(logits, axis=-1)
+        losses += label_smoothing * size / (size - 1) * spread - _entropy(label_smoothing, size)
+    return LossTerm(tf.reduce_sum(losses * weights), tf.reduce_sum(weights))
+
+
+def symbol_weights(targets):
+    """1 at real targets, 0 at padding (id 0). float32, like `targets`."""
+    return tf.cast(targets != 0, tf.float32)
+
+
+def ponder_cost(ponder_times, remainders, weight, padding_mask=None):
+    """The price of thinking: `weight` times the mean of steps + remainder.
+
+    Args:
+        ponder_times, remainders: float32 tensors [B, S] (or [B]).
+        weight: float, `act_loss_weight`.
+        padding_mask: bool [B, S], where padding did not ponder and is not to be counted. T2T counts
+            it: leave it out.
+    Returns:
+        `LossTerm`.
+    References: Dehghani et al. 2019, appendix C; T2T `UniversalTransformer.body`.
+    """
+    cost = ponder_times + remainders
+    if padding_mask is None:
+        count = tf.cast(tf.size(cost), tf.float32)
+    else:
+        count = tf.reduce_sum(tf.cast(padding_mask, tf.float32))
+    return LossTerm(weight * tf.reduce_sum(cost), count)
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class PaddedCrossEntropy(keras.losses.Loss):
+    """`cross_entropy` as the loss of `model.compile`: one scalar per batch.
+
+    Args:
+        label_smoothing: float in [0, 1).
+        class_labels: bool. Whether targets [B, 1] are classes, of which 0 is one, rather than
+            symbols [B, T], of which 0 is padding.
+    """
+
+    def __init__(self, label_smoothing=0.0, class_labels=False, name="loss", **kwargs):
+        super().__init__(name=name, reduction=None, **kwargs)
+        self.label_smoothing = label_smoothing
+        self.class_labels = class_labels
+
+    def call(self, y_true, y_pred):
+        return target_term(y_pred, y_true, self.label_smoothing, self.class_labels).value()
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "label_smoothing": self.label_smoothing,
+            "class_labels": self.class_labels,
+        }
+
+
+def target_term(logits, targets, label_smoothing, class_labels):
+    """The `LossTerm` of the targets of a batch.
+
+    Args:
+        logits: [B, T, V], or [B, C] for classes.
+        targets: int [B, T], or [B, 1] for classes.
+        label_smoothing: float in [0, 1).
+        class_labels: bool.
+    """
+    targets = tf.cast(targets, tf.int32)
+    if class_labels:
+        labels = targets[:, 0]
+        return cross_entropy(logits, labels, label_smoothing, tf.ones_like(labels, tf.float32))
+    return cross_entropy(logits, targets, label_smoothing, symbol_weights(targets))
+
+
+def _entropy(label_smoothing, size):
+    """Of the smoothed distribution, as T2T computes it."""
+    confidence, low = 1.0 - label_smoothing, label_smoothing / (size - 1)
+    log = keras.ops.log
+    entropy = -(confidence * log(confidence) + (size - 1) * low * log(low + 1e-20))
+    return tf.cast(entropy, tf.float32)
