@@ -1,0 +1,83 @@
+"""A model small enough to train in milliseconds, with the interface that the trainer asks for."""
+
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ut_keras.training import losses
+
+VOCAB_SIZE = 8
+
+
+class ToyStack(NamedTuple):
+    ponder_times: tf.Tensor | None
+
+
+class ToyOutput(NamedTuple):
+    logits: tf.Tensor
+    encoder: ToyStack | None
+    decoder: ToyStack | None
+
+
+class ToyModel(keras.Model):
+    """Copies its inputs if it has learned to: a table, dropout and a dense layer per position.
+
+    Reports two ponder steps at real positions (and nine at padding, which must not count).
+    """
+
+    def __init__(self, dropout=0.0, vocab_size=VOCAB_SIZE, width=16, **kwargs):
+        super().__init__(name="toy", **kwargs)
+        self.table = self.add_weight(
+            shape=(vocab_size, width), initializer="uniform", name="embedding_table"
+        )
+        self.dropout = keras.layers.Dropout(dropout, name="dropout")
+        self.head = keras.layers.Dense(vocab_size, name="head")
+        self.head.build((None, None, width))
+        self.dropout.build((None, None, width))
+        self.built = True
+
+    def call(self, features, training=None):
+        return self.forward(features, training).logits
+
+    def forward(self, features, training=None):
+        state = tf.gather(self.table.value, features["inputs"])
+        logits = self.head(self.dropout(state, training=training))
+        ponder = tf.where(features["inputs"] != 0, 2.0, 9.0)
+        return ToyOutput(logits, ToyStack(ponder), None)
+
+    def loss_terms(self, output, targets, training):
+        weights = tf.cast(targets != 0, tf.float32)
+        target = losses.cross_entropy(output.logits, targets, 0.0, weights)
+        ponder = output.encoder.ponder_times
+        cost = losses.LossTerm(0.01 * tf.reduce_sum(ponder), tf.cast(tf.size(ponder), tf.float32))
+        return {"training": [target], "act_loss": [cost]}
+
+    def generate(self, features, beam_size, alpha, decode_length):
+        del beam_size, alpha, decode_length
+        ids = tf.argmax(self.forward(features).logits, axis=-1, output_type=tf.int32)
+
+        class Decoded(NamedTuple):
+            ids: tf.Tensor
+
+        return Decoded(ids[:, tf.newaxis])
+
+
+def dataset(num_batches=5, batch_size=4, max_length=6, seed=0):
+    """Batches of sequences to copy, of unequal lengths, with EOS."""
+
+    def batches():
+        random = np.random.RandomState(seed)
+        for _ in range(num_batches):
+            lengths = random.randint(1, max_length, batch_size)
+            ids = np.zeros((batch_size, lengths.max() + 1), "int32")
+            for row, length in enumerate(lengths):
+                ids[row, :length] = random.randint(2, VOCAB_SIZE, length)
+                ids[row, length] = 1
+            yield {"inputs": ids, "targets": ids}, ids
+
+    spec = tf.TensorSpec((None, None), tf.int32)
+    return tf.data.Dataset.from_generator(
+        batches, output_signature=({"inputs": spec, "targets": spec}, spec)
+    )

@@ -1,0 +1,241 @@
+import json
+import os
+import re
+import signal
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training import toy
+from ut_keras import metrics
+from ut_keras.training import (
+    checkpoint,
+    distribution,
+    evaluation,
+    free_decoding,
+    interruption,
+    optimize,
+    trainer_lib,
+)
+
+
+def _make(output_dir, dropout=0.2, learning_rate=0.05, seed=1, settings=None, **kwargs):
+    keras.utils.set_random_seed(seed)
+    strategy = distribution.get_strategy(devices=["CPU:0"])
+    with strategy.scope():
+        model = toy.ToyModel(dropout)
+        optimizer = optimize.Adam(learning_rate)
+    values = {"train_steps": 12, "eval_every_steps": 6, "log_every_steps": 5}
+    trainer = trainer_lib.Trainer(
+        model,
+        optimizer,
+        strategy,
+        str(output_dir),
+        trainer_lib.TrainSettings(**{**values, **(settings or {})}),
+        metrics={name: metrics.get(name) for name in ("accuracy", "accuracy_per_sequence")},
+        problem_name="toy_copy",
+        **kwargs,
+    )
+    return trainer, model
+
+
+def _epoch(number):
+    return toy.dataset(seed=number)
+
+
+def _records(output_dir):
+    lines = (output_dir / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def _weights(model):
+    return [variable.numpy() for variable in model.variables]
+
+
+def test_train_eval_and_decode_learns_and_leaves_its_records(tmp_path, capsys):
+    trainer, _ = _make(tmp_path, dropout=0.0, settings={"train_steps": 100, "eval_every_steps": 50})
+    results = trainer.train_eval_and_decode(_epoch, lambda: toy.dataset(seed=99))
+    assert results["accuracy_per_sequence"] == 1.0
+    assert results["decode/accuracy_per_sequence"] == 1.0
+    assert results["ponder_time"] == 2.0
+    assert results["loss"] == pytest.approx(
+        results["losses/training"] + results["losses/act_loss"]
+    )
+    output = capsys.readouterr().out
+    assert re.search(r"step 100/100  loss \d.*  seq accuracy .*tokens/s  ponder 2.00", output)
+    assert re.match(
+        r"accuracy_per_sequence=1 accuracy=1 loss=\S+ .*steps=100 train_time=\d+s$",
+        output.splitlines()[-1],
+    )
+    assert "reference: " in output and "(right)" in output
+    records = _records(tmp_path)
+    assert [record["step"] for record in records] == [50, 50, 100, 100]
+    assert records[2]["split"] == "dev" and records[2]["accuracy"] == 1.0
+    assert records[3]["decode/accuracy_per_sequence"] == 1.0
+    assert (tmp_path / "model.ckpt-100.index").exists()
+    for folder in ("", "eval", "decode"):
+        assert list((tmp_path / folder).glob("events.out.*")), folder
+
+
+def test_tensorboard_gets_scalars_and_ponder_histograms(tmp_path):
+    trainer, _ = _make(tmp_path)
+    trainer.continuous_train_and_eval(_epoch, _epoch_zero)
+
+    def tags(folder):
+        found = set()
+        for path in folder.glob("events.out.*"):
+            for event in tf.compat.v1.train.summary_iterator(str(path)):
+                found.update(value.tag for value in event.summary.value)
+        return found
+
+    assert {"loss", "losses/training", "learning_rate", "ponder_times/encoder"} <= tags(tmp_path)
+    assert "metrics-toy_copy/targets/accuracy_per_sequence" in tags(tmp_path / "eval")
+
+
+def _epoch_zero():
+    return toy.dataset(seed=0)
+
+
+def test_resumed_run_equals_one_never_stopped(tmp_path):
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "parts").mkdir()
+    whole, whole_model = _make(tmp_path / "whole")
+    whole.train(_epoch)
+    # 7 is in the middle of the second epoch.
+    first, _ = _make(tmp_path / "parts", settings={"train_steps": 7})
+    first.train(_epoch)
+    second, model = _make(tmp_path / "parts", seed=5)
+    second.train(_epoch)
+    assert second.step == 12
+    for expected, actual in zip(_weights(whole_model), _weights(model), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path, capsys):
+    _make(tmp_path)[0].train(_epoch)
+    trainer, _ = _make(tmp_path)
+    trainer.continuous_train_and_eval(_epoch, _epoch_zero)
+    assert "Going on from step 12" in capsys.readouterr().out
+    assert [record["step"] for record in _records(tmp_path)] == [12]
+
+
+def test_evaluate_reads_the_newest_checkpoint(tmp_path, capsys):
+    trainer, _ = _make(tmp_path)
+    expected = trainer.continuous_train_and_eval(_epoch, _epoch_zero)
+    other, _ = _make(tmp_path, seed=3)
+    assert other.evaluate(None, _epoch_zero) == expected
+    assert "steps=12" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_evaluate_without_a_checkpoint(tmp_path):
+    with pytest.raises(checkpoint.CheckpointError, match="Expected a checkpoint in"):
+        _make(tmp_path)[0].evaluate(None, _epoch_zero)
+
+
+def test_only_the_newest_checkpoints_are_kept(tmp_path):
+    trainer, _ = _make(tmp_path, settings={"eval_every_steps": 3, "keep_checkpoints": 2})
+    trainer.train(_epoch)
+    assert sorted(path.name for path in tmp_path.glob("*.index")) == [
+        "model.ckpt-12.index",
+        "model.ckpt-9.index",
+    ]
+
+
+def test_non_finite_loss_stops_and_saves_nothing(tmp_path):
+    trainer, _ = _make(tmp_path, learning_rate=0.01)
+    trainer.train(_epoch)
+
+    trainer, model = _make(tmp_path, settings={"train_steps": 40})
+    with pytest.raises(trainer_lib.NonFiniteError) as caught:
+        trainer.train(_BreakingBatches(model))
+    message = str(caught.value)
+    assert "\n" not in message
+    assert re.search(r"Received: loss=nan at step 16\.", message)
+    assert "learning_rate" in message and "model.ckpt-12" in message
+    saved = sorted(path.name for path in tmp_path.glob("*.index"))
+    assert saved == ["model.ckpt-12.index", "model.ckpt-6.index"]
+
+
+class _BreakingBatches:
+    """Epochs of 5 batches; making the fourth breaks the model's weights."""
+
+    def __init__(self, model):
+        self._model = model
+
+    def __call__(self, number):
+        if number >= 3:
+            table = self._model.table
+            table.assign(np.full(table.shape, np.nan, "float32"))
+        return toy.dataset(seed=number)
+
+
+def test_non_finite_weights_after_a_finite_loss_are_not_saved(tmp_path):
+    trainer, model = _make(tmp_path, learning_rate=float("inf"), settings={"train_steps": 1})
+    with pytest.raises(trainer_lib.NonFiniteError, match="at step 1"):
+        trainer.train(_epoch)
+    assert not list(tmp_path.glob("*.index"))
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_save_and_say_how_to_go_on(tmp_path, number, code):
+    trainer, _ = _make(tmp_path, settings={"train_steps": 1000, "eval_every_steps": 1000})
+    previous = signal.getsignal(number)
+
+    def epochs(epoch):
+        if epoch == 2:
+            os.kill(os.getpid(), number)
+        return toy.dataset(seed=epoch)
+
+    with pytest.raises(interruption.Interrupted, match="Run the same command again") as caught:
+        trainer.train(epochs)
+    assert caught.value.exit_code == code
+    assert "step 11" in str(caught.value)
+    assert (tmp_path / "model.ckpt-11.index").exists()
+    assert signal.getsignal(number) is previous
+
+
+def test_ctrl_c_during_evaluation(tmp_path):
+    trainer, _ = _make(tmp_path)
+
+    def eval_dataset():
+        os.kill(os.getpid(), signal.SIGINT)
+        return toy.dataset()
+
+    with pytest.raises(interruption.Interrupted, match="stopped at step 6"):
+        trainer.continuous_train_and_eval(_epoch, eval_dataset)
+    assert (tmp_path / "model.ckpt-6.index").exists()
+
+
+def test_empty_datasets(tmp_path):
+    trainer, _ = _make(tmp_path)
+    with pytest.raises(evaluation.EmptyDatasetError, match="train on must have a batch"):
+        trainer.train(lambda epoch: toy.dataset(num_batches=0))
+    trainer, _ = _make(tmp_path, settings={"train_steps": 1})
+    with pytest.raises(evaluation.EmptyDatasetError, match="evaluate must have a batch"):
+        trainer.continuous_train_and_eval(_epoch, lambda: toy.dataset(num_batches=0))
+
+
+def test_eval_steps_bounds_the_evaluation(tmp_path):
+    trainer, _ = _make(tmp_path, settings={"eval_steps": 2, "train_steps": 1})
+    taken = []
+
+    def eval_dataset():
+        return toy.dataset().map(lambda *batch: (tf.py_function(note, [], []), batch)[1])
+
+    def note():
+        taken.append(1)
+
+    trainer.continuous_train_and_eval(_epoch, eval_dataset)
+    assert 2 <= len(taken) <= 3  # one may be read ahead
+
+
+def test_decode_settings_bound_the_rows(tmp_path):
+    trainer, _ = _make(
+        tmp_path,
+        settings={"train_steps": 1},
+        decode_settings=free_decoding.DecodeSettings(batch_size=3, num_samples=7),
+    )
+    results = trainer.train_eval_and_decode(_epoch, _epoch_zero)
+    assert results["decode/num_samples"] == 7

@@ -1,0 +1,37 @@
+"""Trains, evaluates and decodes a model on a problem, with the flags of t2t-trainer.
+
+    python trainer.py --generate_data --problem=algorithmic_reverse_binary40 \\
+      --model=universal_transformer --hparams_set=adaptive_universal_transformer_tiny \\
+      --data_dir=data --output_dir=run --train_steps=2000
+
+Running the same command again goes on where the last run stopped.
+"""
+
+import sys
+
+from ut_keras.bin import command, flags
+
+
+def main(argv=None):
+    """Runs the command; returns the exit code."""
+    return command.run(_run, argv)
+
+
+def _run(argv):
+    args = flags.parse(flags.TRAINER, argv, "trainer.py", __doc__)
+    command.import_user_package(args.t2t_usr_dir)
+    if args.registry_help:
+        print(command.registry_help())
+        return
+    from ut_keras.bin import run_setup
+
+    setup = run_setup.check(args)
+    if args.generate_data:
+        setup.problem.generate_data(setup.data_dir, setup.tmp_dir)
+    trainer, make_epoch, make_eval_dataset = run_setup.make_trainer(setup)
+    schedule = getattr(trainer, setup.schedule)
+    schedule(make_epoch, make_eval_dataset)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""What every command shares: one line and an exit code for what a user can do something about.
+
+A stack trace is left to bugs. Exit codes: 0 done, 2 something is wrong with what was asked for,
+128 + N stopped by signal N with everything saved.
+"""
+
+import importlib
+import os
+import sys
+
+from ut_keras import hparam, registry
+from ut_keras.bin import flags
+from ut_keras.data import tfrecords
+
+# These need TensorFlow: if their module was not loaded, nothing has raised them.
+_LATE_ERRORS = (
+    ("ut_keras.training.checkpoint", "CheckpointError"),
+    ("ut_keras.training.distribution", "DeviceError"),
+    ("ut_keras.training.evaluation", "EmptyDatasetError"),
+    ("ut_keras.training.trainer_lib", "NonFiniteError"),
+)
+_EARLY_ERRORS = (
+    flags.UsageError,
+    hparam.HParamError,
+    registry.UnknownNameError,
+    tfrecords.DataError,
+)
+
+
+def run(function, argv=None):
+    """Runs a command.
+
+    Args:
+        function: from the list of arguments to an exit code, or None for 0.
+        argv: list of str, without the program's name; None takes the process's.
+
+    Returns:
+        int, the exit code.
+    """
+    # TensorFlow's own notes would bury ours.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    argv = sys.argv[1:] if argv is None else argv
+    try:
+        return function(argv) or 0
+    except _expected_errors() as error:
+        return _complain(str(error))
+    except OSError as error:
+        return _complain(f"{error.strerror or error}: {error.filename or 'no file name'}")
+    except _interruptions() as interruption:
+        print(interruption, flush=True)
+        return interruption.exit_code
+    except KeyboardInterrupt:
+        print("Ctrl-C: stopped; what was not saved before is lost.", file=sys.stderr)
+        return 130
+
+
+def import_user_package(directory):
+    """Imports the package in `directory` (--t2t_usr_dir), which registers what it holds.
+
+    Raises:
+        UsageError: if there is no package.
+    """
+    if not directory:
+        return
+    path = os.path.abspath(os.path.expanduser(directory))
+    parent, name = os.path.split(path)
+    if not os.path.isfile(os.path.join(path, "__init__.py")):
+        raise flags.UsageError(
+            f"--t2t_usr_dir must be a folder with an __init__.py. Received: {directory!r}."
+        )
+    sys.path.insert(0, parent)
+    try:
+        importlib.import_module(name)
+    finally:
+        sys.path.remove(parent)
+
+
+def registry_help():
+    """Everything that has a name, as text."""
+    import hparams
+    import problems
+    from ut_keras import models
+
+    tables = {
+        "Models": models.names(),
+        "HParams sets": hparams.names(),
+        "Problems": problems.names(),
+    }
+    return "\n\n".join(
+        f"{title}:\n" + "\n".join(f"  {name}" for name in names)
+        for title, names in tables.items()
+    )
+
+
+def _complain(message):
+    print(f"error: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    return 2
+
+
+def _expected_errors():
+    late = (
+        getattr(sys.modules[module], name) for module, name in _LATE_ERRORS if module in sys.modules
+    )
+    return (*_EARLY_ERRORS, *late)
+
+
+def _interruptions():
+    module = sys.modules.get("ut_keras.training.interruption")
+    return module.Interrupted if module else ()

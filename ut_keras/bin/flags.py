@@ -1,0 +1,250 @@
+"""The flags of the commands: T2T's names, defaults and spellings; no TensorFlow.
+
+Every flag of t2t-trainer is listed here. It works; or it is refused, with the reason, when it is
+set to anything but its default (`Flag.refused`). Accepted: --flag=value, --flag value, --switch,
+--noswitch, --switch=True, one dash instead of two, and T2T's --hp_NAME=value.
+"""
+
+import argparse
+import dataclasses
+import getpass
+from typing import Any
+
+from ut_keras import registry
+
+
+class UsageError(ValueError):
+    """The command line cannot be used as it is."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Flag:
+    """One flag.
+
+    Fields:
+        name: str.
+        default: the value without the flag; its type is the flag's, unless `type` says it.
+        help: str.
+        type: the type, where the default is None.
+        refused: str. Why no other value than the default is accepted; "" if it works.
+    """
+
+    name: str
+    default: Any
+    help: str = ""
+    type: Any = None
+    refused: str = ""
+
+    @property
+    def value_type(self):
+        return self.type or type(self.default)
+
+
+_TPU = "it belongs to Google's TPU runtime of TensorFlow 1; TPUs are not supported yet"
+_SERVER = "it belongs to TensorFlow 1's parameter servers; several workers are not supported yet"
+_CLOUD = "Google's Cloud ML Engine, which it is for, exists no more"
+_GRAPH = "it belongs to TensorFlow 1's graphs and sessions"
+_LATER = "it is not supported yet"
+_EXPORT = "export is a command of its own, ut-exporter"
+
+_PROBLEM = Flag("problem", None, "Name of the problem (dataset).", str)
+_DATA_DIR = Flag("data_dir", None, "Folder with the data, which --generate_data writes.", str)
+_TMP_DIR = Flag("tmp_dir", "/tmp/t2t_datagen", "Folder for raw data; put files there by hand.")
+_USR_DIR = Flag(
+    "t2t_usr_dir", None, "Folder of a Python package to import; it registers what is yours.", str
+)
+_REGISTRY_HELP = Flag("registry_help", False, "List problems, models and hparams sets.")
+
+DATAGEN = (
+    _PROBLEM,
+    _DATA_DIR,
+    _TMP_DIR,
+    _USR_DIR,
+    _REGISTRY_HELP,
+    Flag("random_seed", 429459, "The same seed gives the same files."),
+    Flag("only_list", False, "Say what would be generated, and stop."),
+    Flag("exclude_problems", "", refused="--problem names one problem"),
+    Flag("num_shards", 0, refused="T2T ignores it for registered problems too"),
+    Flag("max_cases", 0, refused="T2T ignores it for registered problems too"),
+    Flag("task_id", -1, refused=_LATER),
+    Flag("task_id_start", -1, refused=_LATER),
+    Flag("task_id_end", -1, refused=_LATER),
+    Flag("num_concurrent_processes", None, type=int, refused=_LATER),
+    Flag("env_problem_max_env_steps", 0, refused="there are no environment problems"),
+    Flag("env_problem_batch_size", 0, refused="there are no environment problems"),
+)
+
+TRAINER = (
+    _PROBLEM,
+    Flag("model", None, "Name of the model.", str),
+    Flag("hparams_set", None, "Named set of hparams; without it, output_dir/hparams.json.", str),
+    Flag("hparams", "", "Values to replace: \"hidden_size=64,pos=None,norm_type='layer'\"."),
+    _DATA_DIR,
+    _TMP_DIR,
+    Flag("output_dir", "", "Folder of the run: checkpoints, hparams.json, metrics.jsonl."),
+    Flag("generate_data", False, "Generate the data first, if they are not there."),
+    Flag("schedule", "continuous_train_and_eval", "What to do; see the README."),
+    Flag("train_steps", 250000, "Updates altogether, those of earlier runs included."),
+    Flag("eval_steps", 100, "Batches of an evaluation; 0 or less takes the whole split."),
+    Flag("local_eval_frequency", 1000, "Save a checkpoint and evaluate every so many updates."),
+    Flag(
+        "eval_throttle_seconds",
+        0,
+        "Do not evaluate sooner than this after the last time (T2T: 600).",
+    ),
+    Flag("eval_use_test_set", False, 'Evaluate and decode the "test" split, not "dev".'),
+    Flag("save_checkpoints_secs", 0, "If not 0: checkpoints by time instead of updates."),
+    Flag("keep_checkpoint_max", 20, "How many of the newest checkpoints to keep; 0 keeps all."),
+    Flag("random_seed", None, "Seed of weights, dropout and data order. Default: a new one.", int),
+    Flag("decode_hparams", "", 'For decoding: "beam_size=4,alpha=0.6,extra_length=100,…".'),
+    Flag("worker_gpu", 1, "How many GPUs to use; without any, the CPU."),
+    Flag("log_step_count_steps", 100, "TensorBoard gets a point every so many updates."),
+    Flag("xla_compile", False, "Compile the update by XLA."),
+    Flag("intra_op_parallelism_threads", 0, "Threads within an operation; 0: one per core."),
+    Flag("inter_op_parallelism_threads", 0, "Operations at a time; 0: one per core."),
+    Flag("log_device_placement", False, "Print where each operation runs."),
+    Flag("optionally_use_dist_strat", False, "Without effect: tf.distribute is always used."),
+    _USR_DIR,
+    _REGISTRY_HELP,
+    # Not yet.
+    Flag("hparams_range", None, type=str, refused=_LATER),
+    Flag("warm_start_from", None, type=str, refused=_LATER),
+    Flag("eval_early_stopping_steps", None, type=int, refused=_LATER),
+    Flag("eval_early_stopping_metric", "loss", refused=_LATER),
+    Flag("eval_early_stopping_metric_delta", 0.1, refused=_LATER),
+    Flag("eval_early_stopping_metric_minimize", True, refused=_LATER),
+    Flag("eval_run_autoregressive", False, refused="use --schedule=train_eval_and_decode"),
+    Flag("keep_checkpoint_every_n_hours", 10000, refused=_LATER),
+    Flag("profile", False, refused=_LATER),
+    Flag("gpu_automatic_mixed_precision", False, refused=_LATER),
+    Flag("worker_replicas", 1, refused=_SERVER),
+    Flag("worker_id", 0, refused=_SERVER),
+    # Of schedules that are commands of their own.
+    Flag("decode_from_file", "", refused="decoding files is a command of its own, ut-decoder"),
+    Flag("decode_to_file", "", refused="decoding files is a command of its own, ut-decoder"),
+    Flag("decode_reference", "", refused="decoding files is a command of its own, ut-decoder"),
+    Flag("export_saved_model", False, refused=_EXPORT),
+    Flag("export_saved_model_api_version", 1, refused=_EXPORT),
+    Flag("eval_timeout_mins", 240, refused="no schedule waits for another process's checkpoints"),
+    # What has gone with TensorFlow 1.
+    Flag("tfdbg", False, refused=_GRAPH),
+    Flag("dbgprofile", False, refused=_GRAPH),
+    Flag("enable_graph_rewriter", False, refused=_GRAPH),
+    Flag("xla_jit_level", -1, refused="use --xla_compile"),
+    Flag("use_guarantee_const_getter", False, refused=_GRAPH),
+    Flag("worker_gpu_memory_fraction", 0.95, refused=_GRAPH),
+    Flag("gpu_order", "", refused="use the environment variable CUDA_VISIBLE_DEVICES"),
+    Flag("sync", False, refused=_SERVER),
+    Flag("master", "", refused=_SERVER),
+    Flag("worker_job", "/job:localhost", refused=_SERVER),
+    Flag("ps_job", "/job:ps", refused=_SERVER),
+    Flag("ps_gpu", 0, refused=_SERVER),
+    Flag("ps_replicas", 0, refused=_SERVER),
+    Flag("std_server_protocol", "grpc", refused=_SERVER),
+    Flag("use_tpu", False, refused=_TPU),
+    Flag("use_tpu_estimator", False, refused=_TPU),
+    Flag("tpu_num_shards", 8, refused=_TPU),
+    Flag("tpu_job_name", None, type=str, refused=_TPU),
+    Flag("tpu_infeed_sleep_secs", None, type=int, refused=_TPU),
+    Flag("iterations_per_loop", 100, refused=_TPU),
+    Flag("cloud_tpu_name", f"{getpass.getuser()}-tpu", refused=_TPU),
+    Flag("cloud_mlengine", False, refused=_CLOUD),
+    Flag("cloud_mlengine_master_type", None, type=str, refused=_CLOUD),
+    Flag("autotune_objective", None, type=str, refused=_CLOUD),
+    Flag("autotune_maximize", True, refused=_CLOUD),
+    Flag("autotune_max_trials", 10, refused=_CLOUD),
+    Flag("autotune_parallel_trials", 1, refused=_CLOUD),
+    Flag("job-dir", None, type=str, refused=_CLOUD),
+)
+
+
+def parse(table, argv, program, description):
+    """Reads a command line.
+
+    Args:
+        table: sequence of `Flag`.
+        argv: list of str, without the program's name.
+        program: str, for --help.
+        description: str, for --help.
+
+    Returns:
+        `argparse.Namespace` with a value for every flag.
+
+    Raises:
+        UsageError: for an unknown flag (the nearest are listed), a value of the wrong type, or a
+            refused one. `--help` prints and exits.
+    """
+    parser = _Parser(
+        prog=program,
+        description=description,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    for flag in table:
+        _add(parser, flag)
+    argv, hparams = _take_hparam_flags([_two_dashes(word) for word in argv])
+    values, unknown = parser.parse_known_args(argv)
+    if unknown:
+        _refuse_unknown(unknown[0], table)
+    for flag in table:
+        value = getattr(values, flag.name.replace("-", "_"))
+        if flag.refused and value != flag.default:
+            raise UsageError(f"--{flag.name} cannot be set: {flag.refused}. Received: {value!r}.")
+    if hparams:
+        values.hparams = ",".join(filter(None, [getattr(values, "hparams", ""), *hparams]))
+    return values
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise UsageError(f"{message[0].upper()}{message[1:]}.")
+
+
+def _add(parser, flag):
+    text = argparse.SUPPRESS if flag.refused else _help(flag)
+    options = {"default": flag.default, "help": text, "dest": flag.name.replace("-", "_")}
+    if flag.value_type is bool:
+        parser.add_argument(
+            f"--{flag.name}", nargs="?", const=True, type=_boolean, metavar="BOOL", **options
+        )
+        options["help"] = argparse.SUPPRESS
+        parser.add_argument(f"--no{flag.name}", action="store_false", **options)
+    else:
+        parser.add_argument(f"--{flag.name}", type=flag.value_type, metavar="VALUE", **options)
+
+
+def _help(flag):
+    default = "" if flag.default in (None, "", False) else f" Default: {flag.default}."
+    return (flag.help + default).replace("%", "%%")
+
+
+def _boolean(text):
+    words = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+    if text.lower() not in words:
+        raise argparse.ArgumentTypeError(f"expected True or False. Received: {text!r}")
+    return words[text.lower()]
+
+
+def _two_dashes(word):
+    is_flag = word.startswith("-") and not word.startswith("--") and word[1:2].isalpha()
+    return f"-{word}" if is_flag and word != "-h" else word
+
+
+def _take_hparam_flags(argv):
+    """Takes T2T's `--hp_NAME value` out of a command line; returns the rest and name=value pairs."""
+    rest, pairs = [], []
+    words = iter(argv)
+    for word in words:
+        if not word.startswith("--hp_"):
+            rest.append(word)
+            continue
+        name, has_value, value = word.removeprefix("--hp_").partition("=")
+        pairs.append(f"{name}={value if has_value else next(words, '')}")
+    return rest, pairs
+
+
+def _refuse_unknown(word, table):
+    if not word.startswith("--"):
+        raise UsageError(f"Every argument must belong to a flag. Received: {word!r}.")
+    known = [f"--{flag.name}" for flag in table]
+    raise UsageError(registry.unknown_name_message("flag", word.partition("=")[0], known))

@@ -1,0 +1,286 @@
+"""From flags to a run: first everything that can be checked without TensorFlow, then the trainer.
+
+    setup = check(args)          names, hparams, output_dir: answered in well under a second
+    trainer = make_trainer(setup)
+
+A run's folder says what it holds: `hparams.json` the final hparams, `run.json` the problem, the
+model and the random seed. Running the command again goes on only if they fit.
+"""
+
+import dataclasses
+import json
+import os
+import secrets
+from typing import Any
+
+import hparams as hparams_lib
+import problems
+from ut_keras import hparam, models
+from ut_keras.bin import decode_hparams
+from ut_keras.bin.flags import UsageError
+from ut_keras.registry import unknown_name_message
+
+SCHEDULES = ("train", "evaluate", "continuous_train_and_eval", "train_eval_and_decode")
+_SAME_SCHEDULE = {"train_and_evaluate": "continuous_train_and_eval"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """A command line, checked.
+
+    Fields:
+        args: the flags.
+        schedule: str, one of `SCHEDULES`.
+        problem: `Problem`.
+        hp: hparams.
+        data_dir, tmp_dir, output_dir: str, with ~ expanded.
+        eval_split: str.
+        seed: int.
+        decode: dict of decode hparams.
+    """
+
+    args: Any
+    schedule: str
+    problem: Any
+    hp: Any
+    data_dir: str
+    tmp_dir: str
+    output_dir: str
+    eval_split: str
+    seed: int
+    decode: dict
+
+    @property
+    def trains(self):
+        return self.schedule != "evaluate"
+
+
+def check(args):
+    """Checks flags against each other, the registries and the output folder.
+
+    Raises:
+        UsageError, UnknownNameError, HParamError: one line that says what is wrong.
+    """
+    for name in ("problem", "model", "data_dir", "output_dir"):
+        if not getattr(args, name):
+            raise UsageError(f"--{name} must be given. --registry_help lists the names.")
+    schedule = _SAME_SCHEDULE.get(args.schedule, args.schedule)
+    if schedule not in SCHEDULES:
+        raise UsageError(unknown_name_message("schedule", args.schedule, SCHEDULES))
+    problem = problems.get(args.problem)
+    models.check_name(args.model)
+    output_dir = os.path.expanduser(args.output_dir)
+    hp, saved = _hparams(args, output_dir)
+    hp.check_supported()
+    decode = decode_hparams.parse(args.decode_hparams)
+    for name, least in (("train_steps", 0), ("local_eval_frequency", 1), ("log_step_count_steps", 1)):
+        if getattr(args, name) < least:
+            raise UsageError(
+                f"--{name} must be at least {least}. Received: {getattr(args, name)}."
+            )
+    data_dir = os.path.expanduser(args.data_dir)
+    if not args.generate_data and not os.path.isdir(data_dir):
+        raise UsageError(
+            f"--data_dir must be a folder with data; --generate_data makes them. "
+            f"Received: {data_dir!r}, which does not exist."
+        )
+    record = _run_record(output_dir)
+    trains = schedule != "evaluate"
+    _check_same_run(args, record, output_dir, trains)
+    if _has_checkpoint(output_dir) and saved is not None:
+        hparam.check_same_architecture(saved, hp)
+    if trains:
+        _check_writable(output_dir)
+        _say_differences(saved, hp, output_dir)
+    seed = args.random_seed
+    if seed is None:
+        seed = record.get("random_seed", secrets.randbelow(2**31))
+    return Setup(
+        args=args,
+        schedule=schedule,
+        problem=problem,
+        hp=hp,
+        data_dir=data_dir,
+        tmp_dir=os.path.expanduser(args.tmp_dir),
+        output_dir=output_dir,
+        eval_split=_eval_split(args, problem),
+        seed=seed,
+        decode=decode,
+    )
+
+
+def make_trainer(setup):
+    """Builds the model and all that trains it; loads TensorFlow.
+
+    Returns:
+        (trainer, make_epoch, make_eval_dataset): what a schedule is called with.
+    """
+    import keras
+    import tensorflow as tf
+
+    from ut_keras.training import distribution, free_decoding, optimize, trainer_lib
+
+    args, problem, hp = setup.args, setup.problem, setup.hp
+    tf.config.threading.set_intra_op_parallelism_threads(args.intra_op_parallelism_threads)
+    tf.config.threading.set_inter_op_parallelism_threads(args.inter_op_parallelism_threads)
+    tf.debugging.set_log_device_placement(args.log_device_placement)
+    keras.utils.set_random_seed(setup.seed)
+    strategy = distribution.get_strategy(args.worker_gpu)
+
+    def dataset(split, seed=None):
+        return problem.dataset(
+            split, setup.data_dir, hp, num_replicas=strategy.num_replicas_in_sync, seed=seed
+        )
+
+    def make_epoch(number):
+        return dataset("train", seed=(setup.seed * 1000003 + number) % 2**31)
+
+    def make_eval_dataset():
+        return dataset(setup.eval_split)
+
+    # Data that cannot be read should be told before a model is built.
+    make_epoch(0) if setup.trains else make_eval_dataset()
+    with strategy.scope():
+        model = models.get(args.model, hp, problem, setup.data_dir)
+        optimizer = optimize.get(hp, args.train_steps) if setup.trains else None
+    specs = problem.feature_specs(setup.data_dir)
+    trainer = trainer_lib.Trainer(
+        model,
+        optimizer,
+        strategy,
+        setup.output_dir,
+        trainer_lib.TrainSettings(
+            train_steps=args.train_steps,
+            eval_steps=args.eval_steps,
+            eval_every_steps=args.local_eval_frequency,
+            eval_throttle_seconds=args.eval_throttle_seconds,
+            save_every_seconds=args.save_checkpoints_secs,
+            keep_checkpoints=args.keep_checkpoint_max,
+            log_every_steps=args.log_step_count_steps,
+            jit_compile=args.xla_compile,
+            eval_split=setup.eval_split,
+        ),
+        metrics=_metrics(problem),
+        decode_settings=free_decoding.DecodeSettings(**setup.decode),
+        class_labels=specs["targets"].modality == "class_label",
+        to_text=_to_text(problem.feature_encoders(setup.data_dir), specs),
+        problem_name=problem.name,
+    )
+    if setup.trains:
+        _write_records(setup)
+    return trainer, make_epoch, make_eval_dataset
+
+
+def _hparams(args, output_dir):
+    """The final hparams, and those that the folder holds (or None)."""
+    path = os.path.join(output_dir, "hparams.json")
+    saved = hparam.load(path) if os.path.exists(path) else None
+    if args.hparams_set:
+        return hparams_lib.get(args.hparams_set, args.hparams), saved
+    if saved is None:
+        raise UsageError(
+            "--hparams_set must be given where there is no hparams.json in --output_dir. "
+            "--registry_help lists the names."
+        )
+    return saved.override(args.hparams), saved
+
+
+def _run_record(output_dir):
+    path = os.path.join(output_dir, "run.json")
+    if not os.path.exists(path):
+        return {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            return dict(json.load(file))
+    except ValueError as error:
+        raise UsageError(f"{path} must hold a JSON object. Received: {error}.") from error
+
+
+def _check_same_run(args, record, output_dir, trains):
+    # Evaluating on another problem is no mistake, as long as the vocabulary is the same.
+    for name in ("model", "problem") if trains else ("model",):
+        there, here = record.get(name), getattr(args, name)
+        if there is not None and there != here and _has_checkpoint(output_dir):
+            raise UsageError(
+                f"{output_dir} holds a run of --{name}={there}; take another --output_dir. "
+                f"Received: --{name}={here}."
+            )
+
+
+def _check_writable(output_dir):
+    os.makedirs(output_dir, exist_ok=True)
+    probe = os.path.join(output_dir, f".writable.{os.getpid()}")
+    with open(probe, "w", encoding="utf-8"):
+        pass
+    os.remove(probe)
+
+
+def _say_differences(saved, hp, output_dir):
+    """The command line wins over the file; what it changes is said."""
+    if saved is None or type(saved) is not type(hp):
+        return
+    there, here = saved.to_dict(), hp.to_dict()
+    for name in here:
+        if there.get(name) != here[name]:
+            print(
+                f"{output_dir}/hparams.json had {name}={there.get(name)!r}; now {here[name]!r}",
+                flush=True,
+            )
+
+
+def _write_records(setup):
+    hparam.save(setup.hp, os.path.join(setup.output_dir, "hparams.json"))
+    path = os.path.join(setup.output_dir, "run.json")
+    record = {
+        "problem": setup.problem.name,
+        "model": setup.args.model,
+        "hparams_set": setup.args.hparams_set,
+        "hparams": setup.args.hparams,
+        "random_seed": setup.seed,
+    }
+    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        json.dump(record, file, indent=2)
+        file.write("\n")
+    os.replace(f"{path}.tmp", path)
+
+
+def _has_checkpoint(output_dir):
+    return os.path.exists(os.path.join(output_dir, "checkpoint"))
+
+
+def _eval_split(args, problem):
+    wanted = "test" if args.eval_use_test_set else "dev"
+    if wanted not in problem.splits:
+        if args.eval_use_test_set or "test" not in problem.splits:
+            raise UsageError(
+                f"{problem.name} must have the split {wanted!r}. "
+                f"Received: {', '.join(problem.splits)}."
+            )
+        return "test"
+    return wanted
+
+
+def _metrics(problem):
+    """The problem's metrics, as far as there are any of that name."""
+    from ut_keras import metrics
+
+    known = set(metrics.names())
+    missing = [name for name in problem.eval_metrics if name not in known]
+    if missing:
+        print(f"Metrics that are not supported yet are left out: {', '.join(missing)}", flush=True)
+    return {name: metrics.get(name) for name in problem.eval_metrics if name in known}
+
+
+def _to_text(encoders, specs):
+    """Function (feature name, ids) -> str."""
+    from ut_keras.data import text_encoder
+
+    def to_text(name, ids):
+        if specs[name].modality == "class_label":
+            return encoders[name].decode([int(i) for i in ids])
+        if ids.ndim > 1:
+            sentences = [encoders[name].decode(text_encoder.cut_at_eos(row)) for row in ids]
+            return " | ".join(sentence for sentence in sentences if sentence)
+        return encoders[name].decode(text_encoder.cut_at_eos(ids))
+
+    return to_text

@@ -1,0 +1,191 @@
+"""Checkpoints: everything that a stopped run needs to go on as if it had not been stopped.
+
+    checkpoints = Checkpoints(output_dir, model, optimizer, position)
+    checkpoints.restore_newest()   ->  True if there was one
+    checkpoints.save()
+
+A checkpoint is `model.ckpt-STEP`, as in T2T, and holds by name: the model's variables (by their
+Keras paths), the optimizer's, the state of every dropout's random numbers (which neither Keras nor
+TensorFlow would save, and without which a resumed run draws other masks), and the place in the
+data. TensorFlow writes the two files under other names and renames them before the file
+`checkpoint` mentions them, so a torn checkpoint is never found.
+"""
+
+import os
+import re
+
+import keras
+import tensorflow as tf
+
+_SEED_SUFFIX = "seed_generator_state"
+_KEY_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
+
+# What TensorFlow raises on damaged files; its checkpoint reader turns some codes into Python's own.
+_UNREADABLE = (tf.errors.OpError, OSError, IndexError, RuntimeError)
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be read or belongs to another model."""
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Args:
+        directory: str, where they lie.
+        model: a built Keras model.
+        optimizer: a built Keras optimizer, or None to read the model only.
+        position: dict from name to `tf.Variable`: the place in the data. Optional.
+        keep: int. How many of the newest to keep; 0 keeps all.
+    """
+
+    def __init__(self, directory, model, optimizer=None, position=None, keep=20):
+        self._directory = directory
+        self._model = model
+        self._optimizer = optimizer
+        groups = {"model": model_variables(model)}
+        if optimizer is not None:
+            groups["optimizer"] = optimizer_variables(optimizer, model.name)
+            groups["seeds"] = seed_variables(model)
+        if position is not None:
+            groups["position"] = dict(position)
+        self._groups = groups
+        self._checkpoint = tf.train.Checkpoint(**groups)
+        self._manager = tf.train.CheckpointManager(
+            self._checkpoint, directory, max_to_keep=keep or None, checkpoint_name="model.ckpt"
+        )
+
+    @property
+    def newest(self):
+        """Path of the newest checkpoint, or None."""
+        return self._manager.latest_checkpoint
+
+    def save(self):
+        """Writes the checkpoint of the step that the optimizer has reached.
+
+        Returns:
+            str, its path.
+        """
+        step = int(self._optimizer.iterations)
+        return self._manager.save(checkpoint_number=step)
+
+    def restore_newest(self):
+        """Reads the newest checkpoint that can be read.
+
+        Returns:
+            bool, whether there was one.
+
+        Raises:
+            CheckpointError: if it belongs to another model, or none can be read.
+        """
+        failures = []
+        for path in reversed(self._manager.checkpoints):
+            try:
+                self._restore(path)
+            except _UNREADABLE as error:
+                failures.append(f"{path}: {_first_line(error)}")
+                continue
+            for failure in failures:
+                print(f"Checkpoint skipped, it cannot be read: {failure}", flush=True)
+            return True
+        if failures:
+            raise CheckpointError(f"No checkpoint can be read. Received: {'; '.join(failures)}")
+        return False
+
+    def _restore(self, path):
+        shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+        self._check_shapes(path, shapes)
+        # With no optimizer here, the file holds more than is asked for.
+        self._checkpoint.restore(path).assert_existing_objects_matched().expect_partial()
+
+    def _check_shapes(self, path, shapes):
+        if not any(key.startswith("model/") and key.endswith(_KEY_SUFFIX) for key in shapes):
+            raise CheckpointError(
+                f"{path} is not a checkpoint of this library. If it was written by Tensor2Tensor, "
+                "import it with ut-import-t2t."
+            )
+        for group, variables in self._groups.items():
+            for name, variable in variables.items():
+                key = f"{group}/{_escape(name)}{_KEY_SUFFIX}"
+                here = tuple(variable.shape)
+                if key not in shapes:
+                    raise CheckpointError(
+                        f"{path} belongs to another model: it has no variable {name} "
+                        f"(here of shape {here})."
+                    )
+                if tuple(shapes[key]) != here:
+                    raise CheckpointError(
+                        f"{path} belongs to another model or vocabulary: variable {name} has shape "
+                        f"{tuple(shapes[key])} there and {here} here."
+                    )
+        here = {f"model/{_escape(name)}{_KEY_SUFFIX}" for name in self._groups["model"]}
+        extra = sorted(key for key in shapes if key.startswith("model/") and key not in here)
+        if extra:
+            name = _unescape(extra[0][len("model/") : -len(_KEY_SUFFIX)])
+            raise CheckpointError(
+                f"{path} belongs to another model: it has a variable {name} of shape "
+                f"{tuple(shapes[extra[0]])}, which this model has not."
+            )
+
+
+def model_variables(model):
+    """The model's variables by path, without the seeds and without the model's own name."""
+    return _by_path(
+        [variable for variable in model.variables if not _is_seed(variable)], f"{model.name}/"
+    )
+
+
+def seed_variables(model):
+    """The state of the model's random number generators, numbered in order of creation."""
+    seeds = [variable for variable in model.variables if _is_seed(variable)]
+    return {str(number): variable.value for number, variable in enumerate(seeds)}
+
+
+def optimizer_variables(optimizer, model_name):
+    """The optimizer's variables by path, without its own name and the model's."""
+    # Keras names a slot OPTIMIZER/MODEL_LAYER_WEIGHT_SLOT.
+    return _by_path(optimizer.variables, f"{optimizer.name}/", f"{model_name}_")
+
+
+def first_non_finite(model):
+    """Path of the first trainable variable with a value that is not finite, or None."""
+    variables = model.trainable_variables
+    finite = tf.stack([tf.reduce_all(tf.math.is_finite(variable)) for variable in variables])
+    for variable, is_finite in zip(variables, finite.numpy()):
+        if not is_finite:
+            return variable.path
+    return None
+
+
+def _by_path(variables, *prefixes):
+    named = {}
+    for variable in variables:
+        path = variable.path
+        for prefix in prefixes:
+            path = path.removeprefix(prefix)
+        if path in named:
+            raise ValueError(f"Variables must have names of their own. Received: {path} twice.")
+        named[path] = variable.value if isinstance(variable, keras.Variable) else variable
+    return named
+
+
+def _is_seed(variable):
+    return variable.path.endswith(_SEED_SUFFIX)
+
+
+def _escape(name):
+    """How `tf.train.Checkpoint` spells a dict key."""
+    return name.replace(".", "..").replace("/", ".S")
+
+
+def _unescape(name):
+    return re.sub(r"\.(S|\.)", lambda match: "/" if match[1] == "S" else ".", name)
+
+
+def _first_line(error):
+    return str(getattr(error, "message", error)).strip().splitlines()[0]
+
+
+def exists(directory):
+    """Whether a run has left a checkpoint in `directory`; loads nothing."""
+    return os.path.exists(os.path.join(directory, "checkpoint"))

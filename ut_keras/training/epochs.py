@@ -1,0 +1,77 @@
+"""Batches without end, from a dataset that makes one pass, and the place in them.
+
+The place is two numbers, the epoch and the batches of it that were handed out, so that a checkpoint
+can hold it. Going on from a place makes the epoch's dataset anew and passes over those batches.
+"""
+
+import tensorflow as tf
+
+from ut_keras.data import input_pipeline
+from ut_keras.training.evaluation import EmptyDatasetError
+
+
+class Epochs:
+    """An endless iterator over global batches.
+
+    Args:
+        make_epoch: function from the number of the epoch to a `tf.data.Dataset` of one pass over
+            the data; the same number must give the same batches.
+        strategy: a `tf.distribute.Strategy`, which spreads each batch over its replicas.
+    """
+
+    def __init__(self, make_epoch, strategy):
+        self._make_epoch = make_epoch
+        self._strategy = strategy
+        self._epoch = 0
+        self._batch = 0
+        with tf.device("CPU:0"):
+            self.position = {
+                "epoch": tf.Variable(0, dtype=tf.int64, trainable=False),
+                "batch": tf.Variable(0, dtype=tf.int64, trainable=False),
+            }
+        self._batches = None
+        self._element_spec = None
+
+    @property
+    def element_spec(self):
+        """Shapes and types of a batch."""
+        if self._element_spec is None:
+            self._element_spec = self._distributed(self._make_epoch(self._epoch)).element_spec
+        return self._element_spec
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self._batches is None:
+            self._batches = self._endless()
+        return next(self._batches)
+
+    def write_position(self):
+        """Puts the place into `position`, for a checkpoint."""
+        self.position["epoch"].assign(self._epoch)
+        self.position["batch"].assign(self._batch)
+
+    def read_position(self):
+        """Goes to the place that a checkpoint has put into `position`."""
+        self._epoch = int(self.position["epoch"])
+        self._batch = int(self.position["batch"])
+        self._batches = None
+
+    def _endless(self):
+        while True:
+            dataset = self._make_epoch(self._epoch)
+            is_new = self._batch == 0
+            if not is_new:
+                dataset = dataset.skip(self._batch)
+            with input_pipeline.readable_errors():
+                for batch in self._distributed(dataset):
+                    self._batch += 1
+                    yield batch
+            if is_new and self._batch == 0:
+                raise EmptyDatasetError("The data to train on must have a batch. Received: none.")
+            self._epoch += 1
+            self._batch = 0
+
+    def _distributed(self, dataset):
+        return self._strategy.experimental_distribute_dataset(dataset)

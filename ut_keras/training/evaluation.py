@@ -1,0 +1,92 @@
+"""Teacher-forced evaluation: the loss and the metrics of a split, as sums over counts.
+
+    evaluate = Evaluator(model, strategy, metrics={"accuracy": metrics.get("accuracy")})
+    evaluate(dataset, steps=100)  ->  {"loss": 0.31, "losses/training": 0.3, "accuracy": 0.9, …}
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from ut_keras.training import ponder
+
+
+class EmptyDatasetError(ValueError):
+    """A dataset without a batch."""
+
+
+class Evaluator:
+    """Evaluates a model on datasets; compiled once.
+
+    Args:
+        model: with `forward` and `loss_terms`.
+        strategy: a `tf.distribute.Strategy`.
+        metrics: dict from metric name to function (logits, targets) -> (sum, count).
+    """
+
+    def __init__(self, model, strategy, metrics):
+        self._model = model
+        self._strategy = strategy
+        self._metrics = dict(metrics)
+        # Two traces at most: the first shape, then one for all lengths.
+        self._step = tf.function(self._distributed_step, reduce_retracing=True)
+
+    def __call__(self, dataset, steps=-1, should_stop=lambda: False):
+        """Evaluates.
+
+        Args:
+            dataset: `tf.data.Dataset` of (features, targets), global batches, one pass.
+            steps: int. Batches to take; 0 or less takes all.
+            should_stop: function that says, after each batch, whether to give up.
+
+        Returns:
+            dict from name to float: "loss", "losses/NAME" for every loss, the metrics, and
+            "ponder_time" if the model ponders. None if it was given up.
+
+        Raises:
+            EmptyDatasetError: if there is no batch.
+        """
+        if steps > 0:
+            dataset = dataset.take(steps)
+        totals = None
+        for batch in self._strategy.experimental_distribute_dataset(dataset):
+            # Summed in float64 on the host: a split may have more tokens than float32 can count.
+            pairs = tf.nest.map_structure(
+                lambda x: np.asarray(x, np.float64), self._step(batch)
+            )
+            totals = (
+                pairs if totals is None else tf.nest.map_structure(np.add, totals, pairs)
+            )
+            if should_stop():
+                return None
+        if totals is None:
+            raise EmptyDatasetError("The dataset to evaluate must have a batch. Received: none.")
+        return _results(*totals)
+
+    def _distributed_step(self, batch):
+        sums = self._strategy.run(self._replica_step, args=batch)
+        return tf.nest.map_structure(
+            lambda x: self._strategy.reduce(tf.distribute.ReduceOp.SUM, x, axis=None), sums
+        )
+
+    def _replica_step(self, features, targets):
+        output = self._model.forward(features, training=False)
+        terms = self._model.loss_terms(output, targets, training=False)
+        losses = {
+            name: [(term.numerator, term.denominator) for term in terms[name]] for name in terms
+        }
+        values = {name: fn(output.logits, targets) for name, fn in self._metrics.items()}
+        pondered = ponder.times_and_masks(output, features, targets)
+        if pondered:
+            values["ponder_time"] = ponder.sum_and_count(pondered)
+        return losses, values
+
+
+def _results(losses, values):
+    results = {
+        f"losses/{name}": float(sum(total / max(1.0, count) for total, count in terms))
+        for name, terms in losses.items()
+    }
+    results = {"loss": sum(results.values()), **results}
+    for name, (total, count) in values.items():
+        results[name] = float(total / count) if count else 0.0
+    return results

@@ -1,0 +1,153 @@
+"""The progress line: what the last batches say, and how long it will take.
+
+    step 1200/5000  loss 0.412  seq accuracy 0.87  15,300 tokens/s  ponder 2.61  03:12 left
+
+On a terminal the line is written over; elsewhere a new one appears every few seconds. Results stay
+on the device until a line is due: reading them every step would make the device wait.
+"""
+
+import collections
+import shutil
+import sys
+import time
+
+import numpy as np
+
+_WINDOW = 100  # steps that the line speaks about
+_LIVE_SECONDS = 0.5
+
+
+class Progress:
+    """Collects results of updates and shows them.
+
+    Args:
+        total_steps: int. The last step.
+        stream: text stream; whether it is a terminal decides how the line is shown.
+        log_seconds: float. Time between lines where the stream is no terminal.
+        clock: function to the time in seconds.
+    """
+
+    def __init__(self, total_steps, stream=None, log_seconds=10.0, clock=time.monotonic):
+        self._total_steps = total_steps
+        self._stream = stream or sys.stdout
+        self._is_live = self._stream.isatty()
+        self._every = _LIVE_SECONDS if self._is_live else log_seconds
+        self._clock = clock
+        self._pending = []
+        self._recent = collections.deque(maxlen=_WINDOW)
+        self._shown_at = clock()
+        self._shown_length = 0
+        self.restart_clock()
+
+    def restart_clock(self):
+        """Leaves what follows out of the speed: call it when training goes on after a pause."""
+        self._timed = collections.deque(maxlen=_WINDOW)
+        self._timed_from = None
+
+    def add(self, step, result):
+        """Takes the `StepResult` of `step`, without reading it."""
+        self._pending.append((step, result))
+
+    @property
+    def is_due(self):
+        """Whether it is time to `fetch` and `show`."""
+        return self._clock() - self._shown_at >= self._every
+
+    def fetch(self):
+        """Reads the results that were added.
+
+        Returns:
+            list of (step, dict from name to float), one for every update since the last call.
+        """
+        fetched = [(step, _to_floats(result)) for step, result in self._pending]
+        self._pending = []
+        if not fetched:
+            return fetched
+        now = self._clock()
+        for _, values in fetched:
+            self._recent.append(values)
+        if self._timed_from is not None:
+            self._timed.append((now, len(fetched), sum(values["tokens"] for _, values in fetched)))
+        else:
+            # The first results include compilation.
+            self._timed_from = now
+        return fetched
+
+    def averages(self):
+        """What the recent updates say together, as a dict from name to float."""
+        recent = self._recent
+        if not recent:
+            return {}
+
+        def ratio(total, count):
+            counted = sum(values[count] for values in recent)
+            return sum(values[total] for values in recent) / counted if counted else None
+
+        names = [name for name in recent[-1] if name == "loss" or name.startswith("losses/")]
+        averages = {name: float(np.mean([values[name] for values in recent])) for name in names}
+        averages["accuracy_per_sequence"] = ratio("correct", "sequences")
+        averages["ponder_time"] = ratio("ponder_sum", "ponder_count")
+        steps_per_second, tokens_per_second = self._speed()
+        averages["steps_per_second"] = steps_per_second
+        averages["tokens_per_second"] = tokens_per_second
+        return {name: value for name, value in averages.items() if value is not None}
+
+    def show(self, step):
+        """Writes the line for `step`, over the last one on a terminal."""
+        self._shown_at = self._clock()
+        line = self._line(step)
+        if self._is_live:
+            line = line[: shutil.get_terminal_size().columns - 1]
+            padding = " " * max(0, self._shown_length - len(line))
+            self._stream.write(f"\r{line}{padding}")
+            self._shown_length = len(line)
+        else:
+            self._stream.write(line + "\n")
+        self._stream.flush()
+
+    def end_line(self):
+        """Leaves the live line as it is, so that other text can follow."""
+        if self._is_live and self._shown_length:
+            self._stream.write("\n")
+            self._stream.flush()
+            self._shown_length = 0
+
+    def _speed(self):
+        if not self._timed:
+            return None, None
+        seconds = max(self._timed[-1][0] - self._timed_from, 1e-9)
+        steps = sum(count for _, count, _ in self._timed)
+        tokens = sum(count for _, _, count in self._timed)
+        if len(self._timed) == self._timed.maxlen:
+            self._timed_from = self._timed.popleft()[0]
+        return steps / seconds, tokens / seconds
+
+    def _line(self, step):
+        averages = self.averages()
+        parts = [f"step {step}/{self._total_steps}"]
+        for name, text in (
+            ("loss", "loss {:.3f}"),
+            ("accuracy_per_sequence", "seq accuracy {:.2f}"),
+            ("tokens_per_second", "{:,.0f} tokens/s"),
+            ("ponder_time", "ponder {:.2f}"),
+        ):
+            if name in averages:
+                parts.append(text.format(averages[name]))
+        if averages.get("steps_per_second"):
+            left = (self._total_steps - step) / averages["steps_per_second"]
+            parts.append(f"{_clock_time(left)} left")
+        return "  ".join(parts)
+
+
+def _to_floats(result):
+    values = {f"losses/{name}": float(loss) for name, loss in result.losses.items()}
+    scalars = result._asdict()
+    del scalars["losses"], scalars["ponder"]
+    values.update({name: float(value) for name, value in scalars.items()})
+    return values
+
+
+def _clock_time(seconds):
+    minutes, seconds = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"

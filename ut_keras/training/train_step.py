@@ -1,0 +1,128 @@
+"""One update: the forward pass, the loss over all replicas' tokens, the gradients, the optimizer.
+
+    step = make_train_step(model, optimizer, strategy, batches.element_spec)
+    result = step((features, targets))
+
+The loss of a batch is, for every term of `model.loss_terms`, its numerator over its denominator.
+The denominators (say, the number of target tokens) are summed over the replicas first and each
+replica divides its own numerators by that, so that the *sum* of the replicas' gradients is the
+gradient of the whole batch, however unequally the tokens fall.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from ut_keras import metrics
+from ut_keras.training import ponder
+
+
+class StepResult(NamedTuple):
+    """What an update leaves behind, over all replicas; scalars are float32.
+
+    Fields:
+        losses: dict from loss name to its value in this batch.
+        loss: their sum, what was minimised.
+        correct: number of sequences that teacher forcing gets right.
+        sequences: number of sequences.
+        tokens: number of real ids, in inputs and targets.
+        ponder_sum: steps that the real positions pondered, all together; 0 if none did.
+        ponder_count: number of those positions.
+        ponder: dict from stack name to (ponder_times, mask) of the first replica, for histograms.
+    """
+
+    losses: dict
+    loss: tf.Tensor
+    correct: tf.Tensor
+    sequences: tf.Tensor
+    tokens: tf.Tensor
+    ponder_sum: tf.Tensor
+    ponder_count: tf.Tensor
+    ponder: Any
+
+
+def make_train_step(model, optimizer, strategy, element_spec, jit_compile=False):
+    """Builds the compiled update.
+
+    Args:
+        model: with `forward` and `loss_terms`.
+        optimizer: a Keras optimizer, made and built in the strategy's scope.
+        strategy: a `tf.distribute.Strategy`.
+        element_spec: that of the (distributed) dataset, which says what is traced: an axis that it
+            leaves open costs one trace for all lengths, a fixed one is known to the compiler.
+        jit_compile: bool. Whether XLA compiles it.
+
+    Returns:
+        A function from (features, targets) to `StepResult`.
+    """
+    variables = model.trainable_variables
+
+    def replica_step(features, targets):
+        with tf.GradientTape() as tape:
+            output = model.forward(features, training=True)
+            terms = model.loss_terms(output, targets, training=True)
+            numerators, denominators = _sum_over_replicas_of_denominators(terms)
+            shares = {
+                name: tf.add_n(
+                    [
+                        numerator / tf.maximum(1.0, denominator)
+                        for numerator, denominator in zip(numerators[name], denominators[name])
+                    ]
+                )
+                for name in terms
+            }
+            loss = tf.add_n(list(shares.values()))
+        gradients = tape.gradient(loss, variables)
+        # Sums over the replicas (and clips) before it updates: see `optimize.Optimizer`.
+        optimizer.apply(gradients, variables)
+        return _summed_result(shares, output, features, targets)
+
+    @tf.function(input_signature=[element_spec], jit_compile=jit_compile or None)
+    def train_step(batch):
+        result = strategy.run(replica_step, args=batch)
+        return tf.nest.map_structure(lambda x: strategy.experimental_local_results(x)[0], result)
+
+    return train_step
+
+
+def _sum_over_replicas_of_denominators(terms):
+    """The terms' numerators, and their denominators summed over the replicas, each by name."""
+    numerators = {name: [term.numerator for term in terms[name]] for name in terms}
+    denominators = {name: [term.denominator for term in terms[name]] for name in terms}
+    return numerators, _all_reduce(tf.nest.map_structure(tf.stop_gradient, denominators))
+
+
+def _summed_result(shares, output, features, targets):
+    ponder_times = ponder.times_and_masks(output, features, targets)
+    ponder_sum, ponder_count = ponder.sum_and_count(ponder_times)
+    correct, sequences = metrics.get("accuracy_per_sequence")(output.logits, targets)
+    result = _all_reduce(
+        StepResult(
+            losses=shares,
+            loss=tf.add_n(list(shares.values())),
+            correct=correct,
+            sequences=sequences,
+            tokens=_count_tokens(features, targets),
+            ponder_sum=ponder_sum,
+            ponder_count=ponder_count,
+            ponder=None,
+        )
+    )
+    return result._replace(ponder=ponder_times)
+
+
+def _count_tokens(features, targets):
+    counted = [features[name] for name in features if name != "targets"] + [targets]
+    return tf.add_n([tf.math.count_nonzero(ids, dtype=tf.float32) for ids in counted])
+
+
+def _all_reduce(nest):
+    """Sums every float32 scalar of a nest over the replicas, in one message."""
+    context = tf.distribute.get_replica_context()
+    if context.num_replicas_in_sync == 1:
+        return nest
+    scalars = tf.nest.flatten(nest)
+    present = [scalar for scalar in scalars if scalar is not None]
+    summed = iter(tf.unstack(context.all_reduce(tf.distribute.ReduceOp.SUM, tf.stack(present))))
+    scalars = [None if scalar is None else next(summed) for scalar in scalars]
+    return tf.nest.pack_sequence_as(nest, scalars)

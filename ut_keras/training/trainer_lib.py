@@ -1,0 +1,325 @@
+"""The train loop and T2T's schedules around it. It knows models, datasets and metrics; no problems.
+
+    trainer = Trainer(model, optimizer, strategy, output_dir, settings, metrics)
+    trainer.train_eval_and_decode(make_train_epoch, make_eval_dataset)
+
+The parts, in the order in which a batch meets them: `epochs` (batches without end), `train_step`
+(the update), `progress` (the line), `summaries` (TensorBoard), `checkpoint`, `evaluation`,
+`free_decoding`. Ctrl-C is read between two updates: see `interruption`.
+"""
+
+import dataclasses
+import math
+import time
+
+from ut_keras.training import checkpoint as checkpoint_lib
+from ut_keras.training import epochs as epochs_lib
+from ut_keras.training import evaluation, free_decoding, interruption, summaries, train_step
+from ut_keras.training import progress as progress_lib
+
+SCHEDULES = ("train", "evaluate", "continuous_train_and_eval", "train_eval_and_decode")
+
+
+class NonFiniteError(ArithmeticError):
+    """The loss or a weight is not finite any more."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainSettings:
+    """How a run goes; the defaults are those of T2T's flags.
+
+    Fields:
+        train_steps: int. Updates altogether, those of earlier runs included.
+        eval_steps: int. Batches of an evaluation; 0 or less takes all.
+        eval_every_steps: int. An evaluation, and a checkpoint, every so many updates.
+        eval_throttle_seconds: float. No evaluation sooner after the last one (the end excepted).
+        save_every_seconds: float. If not 0, checkpoints by time and not by updates.
+        keep_checkpoints: int. How many of the newest to keep; 0 keeps all.
+        log_every_steps: int. TensorBoard gets the averages of so many updates.
+        jit_compile: bool. Whether XLA compiles the update.
+        eval_split: str. Name of what is evaluated, for the records.
+    """
+
+    train_steps: int = 250000
+    eval_steps: int = 100
+    eval_every_steps: int = 1000
+    eval_throttle_seconds: float = 0.0
+    save_every_seconds: float = 0.0
+    keep_checkpoints: int = 20
+    log_every_steps: int = 100
+    jit_compile: bool = False
+    eval_split: str = "dev"
+
+
+class Trainer:
+    """One run: trains, evaluates, decodes, saves, and goes on where an earlier run stopped.
+
+    Args:
+        model: a built model with `forward`, `loss_terms` and `generate`, made in the strategy's
+            scope.
+        optimizer: a Keras optimizer, made in the strategy's scope. None where nothing is trained.
+        strategy: a `tf.distribute.Strategy`.
+        output_dir: str, an existing folder.
+        settings: `TrainSettings`.
+        metrics: dict from name to function (logits, targets) -> (sum, count).
+        decode_settings: `DecodeSettings`, for `train_eval_and_decode`.
+        class_labels: bool. Whether the targets are class labels.
+        to_text: function (feature name, ids) -> str, to show samples. Optional.
+        problem_name: str, for TensorBoard's tags.
+    """
+
+    def __init__(
+        self,
+        model,
+        optimizer,
+        strategy,
+        output_dir,
+        settings,
+        metrics=None,
+        decode_settings=None,
+        class_labels=False,
+        to_text=None,
+        problem_name="problem",
+    ):
+        self._model = model
+        self._optimizer = optimizer
+        self._strategy = strategy
+        self._output_dir = output_dir
+        self._settings = settings
+        self._class_labels = class_labels
+        self._to_text = to_text or (lambda name, ids: " ".join(str(i) for i in ids))
+        self._decode_settings = decode_settings or free_decoding.DecodeSettings()
+        self._evaluator = evaluation.Evaluator(model, strategy, metrics or {})
+        self._summaries = summaries.Summaries(output_dir, problem_name)
+        self._progress = progress_lib.Progress(settings.train_steps)
+        self._free_decoder = None
+        self._stop = None
+        self._saved_step = None
+        self._train_seconds = 0.0
+        self.step = 0
+
+    # Schedules, by T2T's names.
+
+    def train(self, make_epoch, make_eval_dataset=None):
+        """Trains to the last step, without evaluation."""
+        del make_eval_dataset
+        with self._run(make_epoch):
+            self._train_to(self._settings.train_steps)
+
+    def evaluate(self, make_epoch, make_eval_dataset):
+        """Evaluates the newest checkpoint."""
+        del make_epoch
+        checkpoints = checkpoint_lib.Checkpoints(self._output_dir, self._model)
+        if not checkpoints.restore_newest():
+            raise checkpoint_lib.CheckpointError(
+                f"Expected a checkpoint in {self._output_dir}. Received: none; train first."
+            )
+        self.step = int(checkpoints.newest.rpartition("-")[2])
+        with interruption.StopRequest() as self._stop:
+            results = self._evaluate(make_eval_dataset)
+        print(result_line({**results, "steps": self.step}), flush=True)
+        self._summaries.close()
+        return results
+
+    def continuous_train_and_eval(self, make_epoch, make_eval_dataset):
+        """Trains, and evaluates after every `eval_every_steps` and at the end."""
+        return self._train_and_eval(make_epoch, make_eval_dataset, decode=False)
+
+    def train_eval_and_decode(self, make_epoch, make_eval_dataset):
+        """Trains, and evaluates and decodes after every `eval_every_steps` and at the end."""
+        return self._train_and_eval(make_epoch, make_eval_dataset, decode=True)
+
+    def _train_and_eval(self, make_epoch, make_eval_dataset, decode):
+        settings = self._settings
+        evaluated_at = -math.inf
+        with self._run(make_epoch):
+            while True:
+                # On the grid of the steps, wherever an earlier run stopped.
+                every = max(1, settings.eval_every_steps)
+                self._train_to(min(settings.train_steps, (self.step // every + 1) * every))
+                is_last = self.step >= settings.train_steps
+                throttled = time.monotonic() - evaluated_at < settings.eval_throttle_seconds
+                if is_last or not throttled:
+                    evaluated_at = time.monotonic()
+                    results = self._evaluate(make_eval_dataset)
+                    if decode:
+                        results.update(self._decode(make_eval_dataset))
+                if is_last:
+                    break
+        final = {**results, "steps": self.step, "train_time": self._train_seconds}
+        print(result_line(final), flush=True)
+        return results
+
+    # The loop.
+
+    def _run(self, make_epoch):
+        """What holds for a whole run: the state is restored, signals are noted, files are closed."""
+        self._restore(make_epoch)
+        return _RunContext(self)
+
+    def _restore(self, make_epoch):
+        self._epochs = epochs_lib.Epochs(make_epoch, self._strategy)
+        with self._strategy.scope():
+            self._optimizer.build(self._model.trainable_variables)
+        self._checkpoints = checkpoint_lib.Checkpoints(
+            self._output_dir,
+            self._model,
+            self._optimizer,
+            self._epochs.position,
+            keep=self._settings.keep_checkpoints,
+        )
+        if self._checkpoints.restore_newest():
+            self._epochs.read_position()
+            self.step = self._saved_step = int(self._optimizer.iterations)
+            done = " (nothing left to train)" if self.step >= self._settings.train_steps else ""
+            print(f"Going on from step {self.step} in {self._output_dir}{done}", flush=True)
+        self._train_step = None
+
+    def _train_to(self, last_step):
+        """Updates until `step` is `last_step`, and saves."""
+        if self.step < last_step:
+            self._progress.restart_clock()
+            started = saved_at = time.monotonic()
+            while self.step < last_step:
+                self._update(next(self._epochs))
+                if self._save_is_due(saved_at):
+                    self._save()
+                    saved_at = time.monotonic()
+                if self._stop.requested:
+                    self._save()
+                    raise self._stop.interrupted(self.step)
+            self._save()
+            self._progress.show(self.step)
+            self._train_seconds += time.monotonic() - started
+        self._progress.end_line()
+
+    def _update(self, batch):
+        if self._train_step is None:
+            self._train_step = train_step.make_train_step(
+                self._model,
+                self._optimizer,
+                self._strategy,
+                self._epochs.element_spec,
+                self._settings.jit_compile,
+            )
+            print("Compiling the first step…", flush=True)
+        result = self._train_step(batch)
+        self.step += 1
+        self._progress.add(self.step, result)
+        if self._progress.is_due:
+            self._read_results()
+            self._progress.show(self.step)
+        if self.step % self._settings.log_every_steps == 0:
+            self._read_results()
+            scalars = self._progress.averages()
+            scalars["learning_rate"] = float(self._optimizer.learning_rate)
+            self._summaries.write_training(self.step, scalars, result.ponder)
+
+    def _read_results(self):
+        for step, values in self._progress.fetch():
+            if not math.isfinite(values["loss"]):
+                raise self._non_finite(f"loss={values['loss']} at step {step}")
+
+    def _non_finite(self, received):
+        self._progress.end_line()
+        newest = self._checkpoints.newest
+        return NonFiniteError(
+            f"The loss and the weights must be finite. Received: {received}. Try a lower "
+            "learning_rate_constant (or learning_rate), more learning_rate_warmup_steps or "
+            f"clip_grad_norm=1.0. Nothing of the broken weights was saved; newest checkpoint: "
+            f"{newest or 'none'}."
+        )
+
+    # Saving.
+
+    def _save_is_due(self, saved_at):
+        if self._settings.save_every_seconds:
+            return time.monotonic() - saved_at >= self._settings.save_every_seconds
+        return self.step % max(1, self._settings.eval_every_steps) == 0
+
+    def _save(self):
+        if self.step == self._saved_step:
+            return
+        # What follows may show that the weights are broken; then nothing is saved.
+        self._read_results()
+        broken = checkpoint_lib.first_non_finite(self._model)
+        if broken:
+            raise self._non_finite(f"{broken} at step {self.step}")
+        self._epochs.write_position()
+        self._checkpoints.save()
+        self._saved_step = self.step
+
+    # Between the updates.
+
+    def _evaluate(self, make_eval_dataset):
+        results = self._evaluator(
+            make_eval_dataset(), self._settings.eval_steps, lambda: self._stop.requested
+        )
+        if results is None:
+            raise self._stop.interrupted(self.step)
+        self._summaries.write_evaluation(self.step, self._settings.eval_split, results)
+        shown = {name: value for name, value in results.items() if "/" not in name}
+        print(f"evaluation at step {self.step}: {result_line(shown)}", flush=True)
+        return results
+
+    def _decode(self, make_eval_dataset):
+        dataset = make_eval_dataset()
+        if not self._class_labels and "inputs" not in dataset.element_spec[0]:
+            print("Free decoding is left out: a language model has no inputs.", flush=True)
+            return {}
+        if self._free_decoder is None:
+            self._free_decoder = free_decoding.FreeDecoder(
+                self._model, self._decode_settings, self._class_labels
+            )
+        decoded = self._free_decoder(dataset, should_stop=lambda: self._stop.requested)
+        if decoded is None:
+            raise self._stop.interrupted(self.step)
+        results, samples = decoded
+        self._summaries.write_evaluation(
+            self.step, self._settings.eval_split, results, kind="decode"
+        )
+        for sample in samples:
+            self._print_sample(sample)
+        return results
+
+    def _print_sample(self, sample):
+        if sample.inputs is not None:
+            print(f"  inputs:    {self._to_text('inputs', sample.inputs)}")
+        print(f"  reference: {self._to_text('targets', sample.target)}")
+        verdict = "right" if sample.is_right else "wrong"
+        print(f"  decoded:   {self._to_text('targets', sample.decoded)}  ({verdict})", flush=True)
+
+
+class _RunContext(interruption.StopRequest):
+    """Notes signals for a trainer, and closes its files at the end."""
+
+    def __init__(self, trainer):
+        super().__init__()
+        self._trainer = trainer
+
+    def __enter__(self):
+        self._trainer._stop = super().__enter__()
+        return self
+
+    def __exit__(self, *exception):
+        super().__exit__(*exception)
+        self._trainer._progress.end_line()
+        self._trainer._summaries.close()
+
+
+def result_line(results):
+    """Results as `accuracy_per_sequence=0.97 accuracy=0.99 loss=0.05 …`; free decoding first."""
+    shown = dict(results)
+    for name in ("accuracy", "accuracy_per_sequence"):
+        decoded = shown.pop(f"decode/{name}", shown.pop(name, None))
+        if decoded is not None:
+            shown = {name: decoded, **shown}
+    return " ".join(
+        f"{name}={_number(name, value)}" for name, value in shown.items() if "/" not in name
+    )
+
+
+def _number(name, value):
+    if name == "train_time":
+        return f"{value:.0f}s"
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
