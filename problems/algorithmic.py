@@ -75,7 +75,7 @@ class AlgorithmicProblem(problem.Problem):
 def _to_ids(*sequences):
     return {
         name: [symbol + text_encoder.NUM_RESERVED_IDS for symbol in symbols] + [text_encoder.EOS]
-        for name, symbols in zip(("inputs", "targets"), sequences)
+        for name, symbols in zip(("inputs", "targets"), sequences, strict=True)
     }
 
 

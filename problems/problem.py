@@ -72,7 +72,7 @@ class Problem:
         }
 
     def record_specs(self, data_dir):
-        """Returns {feature: FeatureSpec} as the files hold them, where `preprocess` changes them."""
+        """Returns {feature: FeatureSpec} as in the files, where `preprocess` changes them."""
         return self.feature_specs(data_dir)
 
     def preprocess(self, example):

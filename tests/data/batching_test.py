@@ -15,7 +15,7 @@ def test_batches_hold_about_batch_size_tokens(batch_size, max_length):
     boundaries, sizes = batching.batching_scheme(batch_size, max_length, 8, 1.1)
     assert len(sizes) == len(boundaries) + 1
     assert boundaries == sorted(set(boundaries))
-    for length, size in zip([*boundaries, max_length], sizes):
+    for length, size in zip([*boundaries, max_length], sizes, strict=True):
         assert size == 1 or batch_size / 2 < length * size <= batch_size
 
 
@@ -27,5 +27,5 @@ def test_extended_covers_longer_examples():
     assert longer.boundaries[-1] == 10_001
     assert longer.batch_sizes[: len(scheme.batch_sizes)] == scheme.batch_sizes
     assert len(longer.batch_sizes) == len(longer.boundaries) + 1
-    for length, size in zip(longer.boundaries, longer.batch_sizes):
+    for length, size in zip(longer.boundaries, longer.batch_sizes[:-1], strict=True):
         assert size == 1 or (length - 1) * size <= 4096

@@ -128,9 +128,8 @@ def test_static_shapes(tmp_path, training):
     files = write(tmp_path, [example(n, 1 + n // 2) for n in lengths])
     found = batches(files, training=training, settings=settings(static_shapes=True), seed=1)
     scheme = input_pipeline._scheme(settings(), drop_long=True)
-    shapes = {
-        boundary - 1: size for boundary, size in zip([*scheme.boundaries, 33], scheme.batch_sizes)
-    }
+    boundaries = [*scheme.boundaries, 33]
+    shapes = dict(zip([b - 1 for b in boundaries], scheme.batch_sizes, strict=True))
     for features, targets in found:
         size, length = targets.shape
         assert features["inputs"].shape == (size, length)

@@ -14,33 +14,18 @@ nothing, else while iterating, inside `readable_errors()`.
 
 import contextlib
 import dataclasses
-import math
-import re
 
 import tensorflow as tf
 
-from ut_keras.data import batching, tfrecords
+from ut_keras.data import batching, record_parser, tfrecords
 from ut_keras.data.tfrecords import DataError
 
 _PARALLEL_FILES = 8
+_PARSED_TOGETHER = 128
 _LONGEST_IN_EVALUATION = 1 << 20
 
-# What the checks inside tf.data say: the marker travels through TensorFlow's own error.
-_CHECKS = {
-    "ids out of range": (
-        "{0!r} must hold ids in [0, {1}), the vocabulary size. Received: ids from {2} to {3} in "
-        "{file}. The data and the vocabulary (or the problem) do not belong together."
-    ),
-    "feature is missing": "Every record needs the feature {0!r}. Received: one without, in {file}.",
-    "wrong number of values": (
-        "{0!r} must hold {1} ids in every record, as the problem's metadata say. Received: {2} in "
-        "{file}. Generate the data again."
-    ),
-}
-_FAILED_CHECK = re.compile(r"assertion failed: \[(?P<check>[^\]]*)\](?P<values>.*)")
-
-# Files that this process has made datasets of, the latest last; only looked at after an error, since
-# TensorFlow's own on a damaged file doesn't name it.
+# Files that this process has made datasets of, the latest last. Only looked at after an error:
+# TensorFlow's own on a damaged file does not name it.
 _files_read = {}
 
 
@@ -117,21 +102,36 @@ def make_dataset(
     drop_long = training or settings.eval_drop_long_sequences
     longest = settings.longest if drop_long else _LONGEST_IN_EVALUATION
 
-    def to_example(file, record):
-        features = _parse(file, record, record_specs)
+    def to_example(features):
+        for name, spec in record_specs.items():
+            shape = record_parser.fixed_shape(spec) or [-1]
+            features[name] = tf.reshape(features[name], shape)
         if preprocess is not None:
             features = preprocess(features)
         return _truncate(features, settings)
+
+    def to_examples(records):
+        return (
+            records.batch(_PARSED_TOGETHER)
+            .map(
+                lambda file, record: record_parser.parse_records(file, record, record_specs),
+                num_parallel_calls=tf.data.AUTOTUNE,
+            )
+            .unbatch()
+            .map(to_example)
+        )
 
     def has_right_length(features):
         length = example_length(features)
         return tf.logical_and(length >= settings.min_length, length <= longest)
 
-    _check_not_empty(files, to_example, settings.min_length, longest, drop_long)
-    dataset = _records(files, shuffle=training, seed=seed)
+    in_order = to_examples(_records(files, shuffle=False, seed=None))
+    _check_not_empty(in_order, files, settings.min_length, longest, drop_long)
     if training:
-        dataset = dataset.shuffle(settings.shuffle_buffer_size, seed=seed)
-    dataset = dataset.map(to_example, num_parallel_calls=tf.data.AUTOTUNE)
+        records = _records(files, shuffle=True, seed=seed)
+        dataset = to_examples(records.shuffle(settings.shuffle_buffer_size, seed=seed))
+    else:
+        dataset = in_order
     dataset = dataset.filter(has_right_length)
     dataset = _batch(dataset, settings, training, drop_long, num_replicas)
     if training and settings.batch_shuffle_size:
@@ -153,18 +153,18 @@ def readable_errors():
     except tf.errors.DataLossError as error:
         damaged = tfrecords.find_damaged(reversed(_files_read))
         raise DataError(
-            f"A TFRecord file must be whole. Received: {_first_line(error)} in "
+            f"A TFRecord file must be whole. Received: {record_parser.brief(error)} in "
             f"{damaged or 'one of the data files'}. Remove the file and generate the data again."
         ) from error
     except tf.errors.InvalidArgumentError as error:
-        message = _explain(str(error))
+        message = record_parser.explain(str(error))
         if message is None:
             raise
         raise DataError(message) from error
     except tf.errors.NotFoundError as error:
         if "No such file" not in str(error):
             raise
-        raise DataError(f"A data file has gone. Received: {_first_line(error)}.") from error
+        raise DataError(f"A data file has gone. Received: {record_parser.brief(error)}.") from error
 
 
 def _records(files, shuffle, seed):
@@ -177,38 +177,6 @@ def _records(files, shuffle, seed):
         return tf.data.TFRecordDataset(file).map(lambda record: (file, record))
 
     return dataset.interleave(records_of, cycle_length=_PARALLEL_FILES if shuffle else 1)
-
-
-def _parse(file, record, specs):
-    """One record to int32 features, checked against their specs."""
-    parsed = tf.io.parse_single_example(
-        record, {name: tf.io.RaggedFeature(tf.int64) for name in specs}
-    )
-    features = {}
-    for name, spec in specs.items():
-        ids = parsed[name]
-        size = tf.size(ids)
-        shape = (1,) if spec.modality == "class_label" else spec.shape
-        wanted = math.prod(shape)
-        checks = [_check(size > 0, "feature is missing", name, file)]
-        if shape:
-            checks.append(
-                _check(size == wanted, "wrong number of values", name, wanted, size, file)
-            )
-        low, high = tf.reduce_min(ids), tf.reduce_max(ids)
-        with tf.control_dependencies(checks):
-            in_range = tf.logical_and(low >= 0, high < spec.vocab_size)
-            check = _check(in_range, "ids out of range", name, spec.vocab_size, low, high, file)
-        with tf.control_dependencies([check]):
-            ids = tf.cast(ids, tf.int32)
-        if shape:
-            ids = tf.reshape(ids, shape)
-        features[name] = ids
-    return features
-
-
-def _check(condition, name, *values):
-    return tf.debugging.Assert(condition, [name, *values])
 
 
 def _truncate(features, settings):
@@ -224,7 +192,7 @@ def _truncate(features, settings):
 
 
 def _scheme(settings, drop_long):
-    """The buckets; static shapes, and whatever is kept though too long, need some beyond the last."""
+    """The buckets; with static shapes, or long examples kept, there are some beyond T2T's."""
     longest = settings.longest
     farthest = longest if drop_long else _LONGEST_IN_EVALUATION
     if settings.use_fixed_batch_size:
@@ -263,14 +231,11 @@ def _fill_up(features, boundaries, sizes):
     return {name: tf.gather(value, rows) for name, value in features.items()}
 
 
-def _check_not_empty(files, to_example, shortest, longest, drop_long):
+def _check_not_empty(examples, files, shortest, longest, drop_long):
     """Looks for one example to use; reads on only while there is none."""
-    lengths = _records(files, shuffle=False, seed=None).map(
-        lambda file, record: example_length(to_example(file, record))
-    )
     count = 0
     with readable_errors():
-        for length in lengths.as_numpy_iterator():
+        for length in examples.map(example_length).as_numpy_iterator():
             if shortest <= length <= longest:
                 return
             count += 1
@@ -280,25 +245,6 @@ def _check_not_empty(files, to_example, shortest, longest, drop_long):
         )
     limit = f"longer than max_length={longest}" if drop_long else "of the wrong length"
     raise DataError(
-        f"Expected examples of lengths {shortest} to {longest}. Received: all {count} examples were "
-        f"{limit} (or shorter than min_length={shortest}), in {files[0]} and the like."
+        f"Expected examples of lengths {shortest} to {longest}. Received: all {count} examples "
+        f"were {limit} (or shorter than min_length={shortest}), in {files[0]} and the like."
     )
-
-
-def _explain(text):
-    """The line for the user if `text` comes from a check or from parsing a record; else None."""
-    match = _FAILED_CHECK.search(text)
-    if match and match["check"] in _CHECKS:
-        values = re.findall(r"\[([^\]]*)\]", match["values"])
-        return _CHECKS[match["check"]].format(*values, file=values[-1])
-    if "Could not parse example input" in text or "ParseSingleExample" in text:
-        return (
-            "A record must be a tf.train.Example with lists of int64. Received: "
-            f"{_first_line(text)}, in {next(reversed(_files_read), 'a file')} or one like it."
-        )
-    return None
-
-
-def _first_line(error):
-    text = re.sub(r"\{\{.*?\}\}", "", str(error)).strip().splitlines()[0]
-    return text.split(" [Op:")[0].strip()

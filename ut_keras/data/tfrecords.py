@@ -112,7 +112,7 @@ def write(examples, paths, shuffle_seed=None):
         if shuffle_seed is not None:
             for shard, path in enumerate(temporary):
                 _shuffle_file(path, shuffle_seed + shard)
-        for source, target in zip(temporary, paths):
+        for source, target in zip(temporary, paths, strict=True):
             os.replace(source, target)
     finally:
         for path in temporary:

@@ -1,0 +1,206 @@
+"""bAbI: 20 tasks of questions about short stories (Weston et al. 2015), one word as the answer.
+
+    1 Mary moved to the bathroom.
+    2 John went to the hallway.
+    3 Where is Mary?        bathroom        1
+
+`babi_qa_concat_<task>_<size>` are T2T's: question and story in one line of words. A record of
+`babi_qa_concat_task1_1k`, where `<EOQ>` stands between the two when it is read:
+
+    inputs    "Where is Mary ?"                                                      + EOS
+    context   "Mary moved to the bathroom . John went to the hallway ."              + EOS
+    targets   "bathroom", one class id                                        (vocabulary: words)
+
+As in T2T, these **train on all 20 tasks** and evaluate on the one in the name.
+
+`babi_qa_sentence_<task>_<size>` and `babi_qa_sentence_single_<task>_<size>` are those of the paper
+(Dehghani et al. 2019): every sentence is one position. "single" trains on the one task only. A
+record of `babi_qa_sentence_single_task1_1k`, [sentences + 1, words], flat in the file:
+
+    inputs    Mary  moved  to  the  bathroom  .       the story: its last 70 sentences (task 3: 130)
+              John  went   to  the  hallway   .
+              0     0      0   0    0         0       as many empty rows as the longest story needs
+              Where is     Mary ?   0         0       the question is always the last row
+    targets   bathroom
+
+`task` is all_tasks or task1..task20, `size` is 1k or 10k (examples per task for training). The dev
+split is bAbI's test file, 1,000 questions for each task. Commas in an answer are left out, so that
+it is one word. Otherwise than in T2T, `<EOQ>` has an id of its own, 2; there it is the full stop's.
+The raw data come from an archive in tmp_dir, see babi_files.py.
+"""
+
+import collections
+import functools
+import json
+import os
+
+from problems import babi_files, problem
+from ut_keras.data import features, text_encoder
+
+_SEPARATOR = "<EOQ>"
+_SEPARATOR_ID = 2
+
+
+class _BabiProblem(problem.Problem):
+    """What both forms share.
+
+    Args:
+        task: int, 0 for all tasks.
+        size: "1k" or "10k".
+        joint: bool. Train on all tasks.
+    """
+
+    num_train_shards = 1
+    eval_metrics = ("accuracy",)
+    class_label_features = ("targets",)
+    reserved_words = ()
+
+    def __init__(self, task, size, joint):
+        self._task = task
+        self._subset = babi_files.SUBSETS[size]
+        self._train_tasks = tuple(babi_files.TASKS) if joint or not task else (task,)
+        self._dev_tasks = (task,) if task else tuple(babi_files.TASKS)
+
+    @property
+    def vocab_filename(self):
+        return f"vocab.{self.filename}.tokens"
+
+    def side_files(self):
+        return (self.vocab_filename,)
+
+    def feature_encoders(self, data_dir):
+        encoder = text_encoder.TokenTextEncoder(os.path.join(data_dir, self.vocab_filename))
+        return {"inputs": encoder, "targets": encoder}
+
+    def prepare(self, data_dir, tmp_dir):
+        examples = self._examples("train", tmp_dir) + self._examples("dev", tmp_dir)
+        path = os.path.join(data_dir, self.vocab_filename)
+        if not os.path.exists(path):
+            words = [*self.reserved_words, *_words_by_frequency(examples)]
+            text_encoder.TokenTextEncoder(tokens=words).store_to_file(path)
+
+    def _examples(self, split, tmp_dir):
+        if split == "train":
+            return babi_files.read_examples(tmp_dir, self._subset, self._train_tasks, "train")
+        return babi_files.read_examples(tmp_dir, self._subset, self._dev_tasks, "test")
+
+
+class BabiQaConcat(_BabiProblem):
+    """Question and story as one sequence of words; T2T's files."""
+
+    reserved_words = (_SEPARATOR,)
+
+    @property
+    def filename(self):
+        task = f"qa{self._task}_{babi_files.TASKS[self._task]}" if self._task else "qa0_all-tasks"
+        return f"babi_qa_{self._subset}_{task}"
+
+    def record_specs(self, data_dir):
+        specs = self.feature_specs(data_dir)
+        return {**specs, "context": specs["inputs"]}
+
+    def preprocess(self, example):
+        import tensorflow as tf
+
+        parts = [example["inputs"], [_SEPARATOR_ID], example["context"]]
+        return {"inputs": tf.concat(parts, axis=0), "targets": example["targets"]}
+
+    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
+        encoder = self.feature_encoders(data_dir)["inputs"]
+        for example in self._examples(split, tmp_dir):
+            yield {
+                "inputs": encoder.encode(example.question) + [text_encoder.EOS],
+                "context": encoder.encode(" ".join(example.story)) + [text_encoder.EOS],
+                "targets": encoder.encode(example.answer),
+            }
+
+
+class BabiQaSentence(_BabiProblem):
+    """Story and question as rows of words; the paper's files, but named after the problem.
+
+    (The authors give the joint and the single problem of a task the same file names, and T2T's
+    concat problem too.)
+    """
+
+    @property
+    def metadata_filename(self):
+        return f"{self.filename}-meta_data.json"
+
+    def side_files(self):
+        return (self.vocab_filename, self.metadata_filename)
+
+    def feature_specs(self, data_dir):
+        path = os.path.join(data_dir, self.metadata_filename)
+        metadata = json.loads("\n".join(text_encoder.read_lines(path)))
+        words = max(metadata["max_sentence_length"], metadata["max_question_length"])
+        specs = super().feature_specs(data_dir)
+        return {
+            "inputs": features.FeatureSpec(
+                specs["inputs"].vocab_size, "sentences", (metadata["max_story_length"] + 1, words)
+            ),
+            "targets": specs["targets"],
+        }
+
+    def prepare(self, data_dir, tmp_dir):
+        super().prepare(data_dir, tmp_dir)
+        examples = self._examples("train", tmp_dir) + self._examples("dev", tmp_dir)
+        sentences = {sentence for example in examples for sentence in self._story(example)}
+        metadata = {
+            "max_story_length": max(len(self._story(example)) for example in examples),
+            "max_sentence_length": max(len(sentence.split()) for sentence in sentences),
+            "max_question_length": max(len(example.question.split()) for example in examples),
+        }
+        path = os.path.join(data_dir, self.metadata_filename)
+        text_encoder.write_lines(path, [json.dumps(metadata)])
+
+    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
+        encoder = self.feature_encoders(data_dir)["inputs"]
+        rows, words = self.feature_specs(data_dir)["inputs"].shape
+
+        @functools.cache
+        def to_row(sentence):
+            ids = encoder.encode(sentence)
+            return ids + [text_encoder.PAD] * (words - len(ids))
+
+        for example in self._examples(split, tmp_dir):
+            story = self._story(example)
+            sentences = [*story, *[""] * (rows - 1 - len(story)), example.question]
+            yield {
+                "inputs": [i for sentence in sentences for i in to_row(sentence)],
+                "targets": encoder.encode(example.answer),
+            }
+
+    def _story(self, example):
+        return example.story[-(130 if self._task == 3 else 70) :]
+
+
+def _words_by_frequency(examples):
+    texts = collections.Counter()
+    for example in examples:
+        texts.update(example.story)
+        texts[example.question] += 1
+        texts[example.answer] += 1
+    counts = collections.Counter()
+    for text, count in texts.items():
+        for word in text.split():
+            counts[word] += count
+    return sorted(counts, key=lambda word: (-counts[word], word))
+
+
+def _register():
+    """Files 126 names: babi_qa_{concat,sentence,sentence_single}_{all_tasks,taskN}_{1k,10k}."""
+    forms = {
+        "concat": (BabiQaConcat, True),
+        "sentence": (BabiQaSentence, True),
+        "sentence_single": (BabiQaSentence, False),
+    }
+    for form, (problem_class, joint) in forms.items():
+        for task in (0, *babi_files.TASKS):
+            for size in babi_files.SUBSETS:
+                problem.REGISTRY.add(
+                    f"babi_qa_{form}_{f'task{task}' if task else 'all_tasks'}_{size}",
+                    functools.partial(problem_class, task, size, joint),
+                )
+
+
+_register()

@@ -1,0 +1,212 @@
+import collections
+import io
+import os
+import tarfile
+import types
+
+import numpy as np
+import pytest
+
+import problems
+from problems import babi_files
+from ut_keras.data import tfrecords
+
+HPARAMS = types.SimpleNamespace(batch_size=2048, max_length=256)
+
+TRAIN = """\
+1 Mary moved to the bathroom.
+2 John went to the hallway.
+3 Where is Mary? \tbathroom\t1
+4 Mary picked up the milk there.
+5 What is Mary carrying? \tmilk,football\t4
+1 Sandra slept.
+2 Where is Sandra? \tkitchen\t1
+"""
+TEST = """\
+1 Sandra slept.
+2 Where is Mary? \thallway\t1
+"""
+
+
+def write_archive(folder, subset="en", tasks=babi_files.TASKS, train=TRAIN, name=None):
+    path = os.path.join(folder, name or "tasks_1-20_v1-2.tar.gz")
+    with tarfile.open(path, "w:gz") as archive:
+        for task in tasks:
+            for mode, text in (("train", train), ("test", TEST)):
+                member = f"tasks_1-20_v1-2/{subset}/qa{task}_{babi_files.TASKS[task]}_{mode}.txt"
+                info = tarfile.TarInfo(member)
+                info.size = len(text.encode())
+                archive.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+def generate(name, tmp_path):
+    problem = problems.get(name)
+    counts = problem.generate_data(tmp_path / "data", str(tmp_path))
+    return problem, counts
+
+
+def records(problem, tmp_path, split):
+    paths = tfrecords.find(tmp_path / "data", problem.filename, split)
+    return [example for path in paths for example in tfrecords.read(path)]
+
+
+def test_names():
+    names = [name for name in problems.names() if name.startswith("babi_qa_")]
+    assert len(names) == 126
+    assert "babi_qa_concat_all_tasks_1k" in names
+    assert "babi_qa_sentence_task20_10k" in names
+    assert "babi_qa_sentence_single_task1_10k" in names
+
+
+def test_worked_record_of_concat(tmp_path):
+    write_archive(tmp_path)
+    problem, counts = generate("babi_qa_concat_task1_1k", tmp_path)
+    # Joint training: the three questions of each of the 20 tasks.
+    assert counts == {"train": 60, "dev": 1}
+    assert sorted(os.listdir(tmp_path / "data")) == [
+        "babi_qa_en_qa1_single-supporting-fact-dev-00000-of-00001",
+        "babi_qa_en_qa1_single-supporting-fact-train-00000-of-00001",
+        "vocab.babi_qa_en_qa1_single-supporting-fact.tokens",
+    ]
+    encoder = problem.feature_encoders(tmp_path / "data")["inputs"]
+    assert encoder.decode([0, 1, 2]) == "<pad> <EOS> <EOQ>"
+    found = {
+        tuple(encoder.decode(record[name]) for name in ("inputs", "context", "targets"))
+        for record in records(problem, tmp_path, "train")
+    }
+    story = "Mary moved to the bathroom . John went to the hallway ."
+    assert found == {
+        ("Where is Mary ? <EOS>", f"{story} <EOS>", "bathroom"),
+        (
+            "What is Mary carrying ? <EOS>",
+            f"{story} Mary picked up the milk there . <EOS>",
+            "milkfootball",
+        ),
+        ("Where is Sandra ? <EOS>", "Sandra slept . <EOS>", "kitchen"),
+    }
+    ((features, targets),) = problem.dataset("dev", tmp_path / "data", HPARAMS)
+    inputs = encoder.decode(features["inputs"].numpy()[0].tolist())
+    assert inputs == "Where is Mary ? <EOS> <EOQ> Sandra slept . <EOS>"
+    assert encoder.decode(targets.numpy()[0].tolist()) == "hallway"
+
+
+def test_worked_record_of_sentence(tmp_path):
+    write_archive(tmp_path)
+    problem, counts = generate("babi_qa_sentence_single_task1_1k", tmp_path)
+    assert counts == {"train": 3, "dev": 1}
+    specs = problem.feature_specs(tmp_path / "data")
+    assert specs["inputs"].modality == "sentences"
+    assert specs["inputs"].shape == (4, 7)  # "Mary picked up the milk there ."
+    assert specs["targets"].modality == "class_label"
+    encoder = problem.feature_encoders(tmp_path / "data")["inputs"]
+    rows = set()
+    for features, targets in problem.dataset("train", tmp_path / "data", HPARAMS):
+        assert features["inputs"].shape[1:] == (4, 7)
+        assert targets.shape[1:] == (1,)
+        for row in features["inputs"].numpy():
+            rows.add(tuple(encoder.decode(s[s > 0].tolist()) for s in row))
+    assert rows == {
+        ("Mary moved to the bathroom .", "John went to the hallway .", "", "Where is Mary ?"),
+        (
+            "Mary moved to the bathroom .",
+            "John went to the hallway .",
+            "Mary picked up the milk there .",
+            "What is Mary carrying ?",
+        ),
+        ("Sandra slept .", "", "", "Where is Sandra ?"),
+    }
+
+
+def test_only_single_trains_on_one_task(tmp_path):
+    write_archive(tmp_path, subset="en-10k")
+    joint, counts = generate("babi_qa_sentence_task2_10k", tmp_path)
+    assert counts == {"train": 60, "dev": 1}
+    single, counts = generate("babi_qa_sentence_single_task2_10k", tmp_path)
+    assert counts == {"train": 3, "dev": 1}
+    everything, counts = generate("babi_qa_sentence_all_tasks_10k", tmp_path)
+    assert counts == {"train": 60, "dev": 20}
+    assert len({joint.filename, single.filename, everything.filename}) == 3
+
+
+@pytest.mark.parametrize(("task", "kept"), [(2, 70), (3, 130)])
+def test_the_last_sentences_are_kept(tmp_path, task, kept):
+    story = [f"{i} Word{i} ." for i in range(1, 201)]
+    write_archive(tmp_path, train="\n".join([*story, "201 Who ?\tWord1\t1\n"]))
+    problem, _ = generate(f"babi_qa_sentence_single_task{task}_1k", tmp_path)
+    assert problem.feature_specs(tmp_path / "data")["inputs"].shape == (kept + 1, 4)
+    encoder = problem.feature_encoders(tmp_path / "data")["inputs"]
+    (record,) = records(problem, tmp_path, "train")
+    rows = np.reshape(record["inputs"], [kept + 1, 4]).tolist()
+    assert encoder.decode(rows[0]) == f"Word{201 - kept} . <pad> <pad>"
+    assert encoder.decode(rows[-2]) == "Word200 . <pad> <pad>"
+    assert encoder.decode(rows[-1]) == "Who ? <pad> <pad>"
+
+
+def test_archives_may_share_the_work(tmp_path):
+    write_archive(tmp_path, tasks=[1], name="a_tasks_1-20_v1-2.tar.gz")
+    others = [task for task in babi_files.TASKS if task != 1]
+    write_archive(tmp_path, tasks=others, name="tasks_1-20_v1-2.rest.tar.gz")
+    assert generate("babi_qa_concat_all_tasks_1k", tmp_path)[1] == {"train": 60, "dev": 20}
+
+
+def test_unpacked_folder(tmp_path):
+    with tarfile.open(write_archive(tmp_path)) as archive:
+        archive.extractall(tmp_path, filter="data")
+    os.remove(tmp_path / "tasks_1-20_v1-2.tar.gz")
+    assert generate("babi_qa_sentence_single_task7_1k", tmp_path)[1] == {"train": 3, "dev": 1}
+
+
+def assert_data_error(pattern, name, tmp_path):
+    with pytest.raises(tfrecords.DataError, match=pattern) as error:
+        generate(name, tmp_path)
+    assert "\n" not in str(error.value)
+    assert os.listdir(tmp_path / "data") == []
+
+
+def test_missing_raw_data(tmp_path):
+    name = "babi_qa_sentence_task1_1k"
+    pattern = f"tmp_dir='{tmp_path}'.*no archive.*Download http.*tasks_1-20_v1-2.tar.gz"
+    assert_data_error(pattern, name, tmp_path)
+    path = write_archive(tmp_path, tasks=[1, 2])
+    assert_data_error(f"en/qa3_three-supporting-facts_train.txt.*not in {path}", name, tmp_path)
+
+
+def test_damaged_raw_data(tmp_path):
+    path = write_archive(tmp_path)
+    with open(path, "r+b") as file:
+        file.truncate(400)
+    assert_data_error(f"{path} must be a whole", "babi_qa_concat_task1_1k", tmp_path)
+    write_archive(tmp_path, train=TRAIN + "no number\n")
+    name = "babi_qa_sentence_single_task1_1k"
+    assert_data_error("qa1_.*_train.txt must hold.*line 8", name, tmp_path)
+
+
+def test_vocabulary_of_real_data(shared_dir, tmp_path):
+    problem = problems.get("babi_qa_sentence_single_task1_10k")
+    counts = problem.generate_data(tmp_path, os.path.join(shared_dir, "data", "babi"))
+    assert counts == {"train": 10_000, "dev": 1_000}
+    specs = problem.feature_specs(tmp_path)
+    assert specs["inputs"].shape == (11, 7)
+    assert specs["inputs"].vocab_size == specs["targets"].vocab_size == 23
+    encoder = problem.feature_encoders(tmp_path)["targets"]
+    answers = collections.Counter()
+    for _, targets in problem.dataset("dev", tmp_path, HPARAMS):
+        answers.update(encoder.decode([label]) for label in targets.numpy()[:, 0])
+    assert sorted(answers) == ["bathroom", "bedroom", "garden", "hallway", "kitchen", "office"]
+
+
+def test_all_tasks_of_real_data(shared_dir):
+    folder = os.path.join(shared_dir, "data", "babi")
+    train = babi_files.read_examples(folder, "en", babi_files.TASKS, "train")
+    test = babi_files.read_examples(folder, "en", babi_files.TASKS, "test")
+    assert len(train) == len(test) == 20_000
+    words = {
+        word
+        for example in train + test
+        for text in (*example.story, example.question, example.answer)
+        for word in text.split()
+    }
+    assert len(words) == 192
+    assert len({example.answer for example in train + test}) == 58
+    assert max(len(example.story) for example in test) == 228

@@ -1,0 +1,85 @@
+"""TFRecord records to features, checked: the place where bad data are noticed.
+
+The checks run inside tf.data, where the only way to speak is to let an assertion fail. `explain`
+turns what TensorFlow then says into one line for the user.
+"""
+
+import math
+import re
+
+import tensorflow as tf
+
+# What a failed check says to the user; the values follow it through TensorFlow's own error.
+_CHECKS = {
+    "feature is missing": "Every record needs the feature {0!r}. Received: one without, in {file}.",
+    "wrong number of values": (
+        "{0!r} must hold {1} ids in every record, as the problem's metadata say. Received: {2} in "
+        "{file}. Generate the data again."
+    ),
+    "ids out of range": (
+        "{0!r} must hold ids in [0, {1}), the vocabulary size. Received: ids from {2} to {3} in "
+        "{file}. The data and the vocabulary (or the problem) do not belong together."
+    ),
+}
+_FAILED_CHECK = re.compile(r"assertion failed: \[(?P<check>[^\]]*)\](?P<values>.*)")
+
+
+def parse_records(files, records, specs):
+    """Parses several records, which is much cheaper than one by one.
+
+    Args:
+        files: string tensor [n], the file that each record comes from.
+        records: string tensor [n], serialized `tf.train.Example`s.
+        specs: dict from feature name to `FeatureSpec`.
+
+    Returns:
+        dict from feature name to an int32 ragged tensor [n, (length)].
+    """
+    parsed = tf.io.parse_example(records, {name: tf.io.RaggedFeature(tf.int64) for name in specs})
+    features = {}
+    for name, spec in specs.items():
+        rows = parsed[name]
+        lengths = rows.row_lengths()
+        checks = [_check("feature is missing", lengths > 0, name, files=files)]
+        shape = fixed_shape(spec)
+        if shape:
+            size = math.prod(shape)
+            checks.append(
+                _check("wrong number of values", lengths == size, name, size, lengths, files=files)
+            )
+        with tf.control_dependencies(checks):
+            low, high = tf.reduce_min(rows, axis=1), tf.reduce_max(rows, axis=1)
+            good = tf.logical_and(low >= 0, high < spec.vocab_size)
+            check = _check("ids out of range", good, name, spec.vocab_size, low, high, files=files)
+        with tf.control_dependencies([check]):
+            features[name] = rows.with_flat_values(tf.cast(rows.flat_values, tf.int32))
+    return features
+
+
+def fixed_shape(spec):
+    """The shape of one example of a feature; () if it has a length of its own."""
+    return (1,) if spec.modality == "class_label" else spec.shape
+
+
+def explain(text):
+    """Returns the line for the user if an error's text is about a record; else None."""
+    match = _FAILED_CHECK.search(text)
+    if match and match["check"] in _CHECKS:
+        values = re.findall(r"\[([^\]]*)\]", match["values"])
+        return _CHECKS[match["check"]].format(*values, file=values[-1])
+    if "Could not parse example input" in text or "ParseExample" in text:
+        return f"A record must be a tf.train.Example with lists of int64. Received: {brief(text)}."
+    return None
+
+
+def brief(error):
+    """What TensorFlow's error says, without where in the graph."""
+    first_line = re.sub(r"\{\{.*?\}\}", "", str(error)).strip().splitlines()[0]
+    return first_line.split(" [Op:")[0].strip()
+
+
+def _check(check, good, *values, files):
+    """Fails at the first row that is not good, with what tensors among `values` hold there."""
+    row = tf.argmin(tf.cast(good, tf.int32))
+    shown = [value[row] if tf.is_tensor(value) else value for value in values]
+    return tf.debugging.Assert(tf.reduce_all(good), [check, *shown, files[row]])
