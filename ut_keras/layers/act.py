@@ -113,7 +113,8 @@ class AdaptiveComputationTime(keras.layers.Layer):
             self.seed_generator = keras.random.SeedGenerator()
 
     def build(self, state_shape):
-        self.timing.build(state_shape)
+        if not self.timing.built:
+            self.timing.build(state_shape)
         self.halting = None
         if self.act_type != "random":
             self.halting = dense.Dense(
@@ -124,7 +125,8 @@ class AdaptiveComputationTime(keras.layers.Layer):
                 dtype="float32",  # whatever the policy: sums of p decide who halts
             )
             self.halting.build(state_shape)
-        self.block.build(state_shape)
+        if not self.block.built:
+            self.block.build(state_shape)
 
     def project_memory(self, memory, attention_mask):
         """See `TransformerBlock.project_memory`: once for all steps."""

@@ -48,8 +48,9 @@ class BasicRecurrence(keras.layers.Layer):
         self.num_steps = num_steps
 
     def build(self, state_shape):
-        self.timing.build(state_shape)
-        self.block.build(state_shape)
+        for layer in (self.timing, self.block):
+            if not layer.built:
+                layer.build(state_shape)
 
     def project_memory(self, memory, attention_mask):
         """See `TransformerBlock.project_memory`: once for all steps."""

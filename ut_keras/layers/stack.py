@@ -21,7 +21,8 @@ class LayeredDepth(keras.layers.Layer):
         self.block = block
 
     def build(self, state_shape):
-        self.block.build(state_shape)
+        if not self.block.built:
+            self.block.build(state_shape)
 
     def project_memory(self, memory, attention_mask):
         """See `TransformerBlock.project_memory`."""
@@ -96,7 +97,8 @@ class Stack(keras.layers.Layer):
         )
 
     def build(self, state_shape):
-        self.depth.build(state_shape)
+        if not self.depth.built:
+            self.depth.build(state_shape)
         self.postprocess.build(state_shape)
 
     def project_memory(self, memory, attention_mask):

@@ -42,7 +42,8 @@ class TransformerBlock(keras.layers.Layer):
 
     def build(self, state_shape):
         for layer in self.layers:
-            layer.build(state_shape)
+            if not layer.built:
+                layer.build(state_shape)
 
     def project_memory(self, memory, attention_mask):
         """Keys and values of the encoder's output for every layer.

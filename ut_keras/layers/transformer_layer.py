@@ -200,7 +200,8 @@ class Sublayer(keras.layers.Layer):
 
     def build(self, x_shape):
         self.preprocess.build(x_shape)
-        self.sublayer.build(x_shape)
+        if not self.sublayer.built:  # Keras builds a sublayer of its own accord when it loads one
+            self.sublayer.build(x_shape)
         self.postprocess.build(x_shape)
 
     def call(self, x, training=None, **arguments):

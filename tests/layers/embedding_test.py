@@ -1,0 +1,122 @@
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.layers import layer_checks
+from ut_keras.layers import embedding
+
+V, D, W = 11, 6, 3  # vocabulary, width, words in a sentence
+IDS = np.array([[3, 10, 1, 0], [5, 0, 1, 0], [1, 1, 0, 0]], "int32")
+STORIES = np.array(
+    [
+        [[3, 4, 1], [5, 1, 0], [0, 0, 0], [6, 1, 0]],
+        [[7, 1, 0], [0, 0, 0], [0, 0, 0], [8, 9, 1]],
+    ],
+    "int32",
+)
+
+
+def _without_training(layer, ids, training=None):
+    del training
+    return layer(ids)
+
+
+def test_layer_behaviors():
+    layer_checks.check_layer(
+        lambda dtype: embedding.SymbolEmbedding(V, D, dtype=dtype),
+        {"ids": IDS},
+        num_weights=1,
+        call=_without_training,
+    )
+
+
+def test_matches_reference():
+    layer = embedding.SymbolEmbedding(V, D)
+    got = layer(IDS)
+    (table,) = layer.get_weights()
+    for row in range(3):
+        for position in range(4):
+            symbol = IDS[row, position]
+            expected = table[symbol] * math.sqrt(D) if symbol else np.zeros(D)
+            np.testing.assert_allclose(got[row, position], expected, rtol=1e-6)
+
+
+def test_padding_gets_no_gradient():
+    layer = embedding.SymbolEmbedding(V, D)
+    layer.build()
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(IDS))
+    gradient = tf.convert_to_tensor(tape.gradient(loss, layer.embedding)).numpy()
+    counts = np.bincount(IDS.ravel(), minlength=V)
+    counts[0] = 0
+    np.testing.assert_allclose(gradient, np.outer(counts, [math.sqrt(D)] * D), rtol=1e-6)
+
+
+def test_starts_with_t2ts_spread():
+    layer = embedding.SymbolEmbedding(400, 100)
+    layer.build()
+    assert abs(np.std(layer.get_weights()[0]) - 0.1) < 0.002
+
+
+def test_logits_are_products_with_the_unscaled_table():
+    layer = embedding.SymbolEmbedding(V, D)
+    layer.build()
+    x = layer_checks.normal(2, 3, D)
+    np.testing.assert_allclose(layer.logits(x), x @ layer.get_weights()[0].T, atol=1e-5)
+    mixed = embedding.SymbolEmbedding(V, D, dtype="mixed_bfloat16")
+    mixed.build()
+    assert mixed.logits(tf.cast(x, tf.bfloat16)).dtype == "float32"
+
+
+def test_sentence_layer_behaviors():
+    layer_checks.check_layer(
+        lambda dtype: embedding.SentenceEmbedding(V, D, W, dtype=dtype),
+        {"ids": STORIES},
+        num_weights=3,
+        call=_without_training,
+    )
+
+
+def test_sentence_matches_reference():
+    layer = embedding.SentenceEmbedding(V, D, W)
+    layer.build()
+    layer_checks.shake(layer)
+    got = layer(STORIES)
+    table = layer.words.get_weights()[0]
+    story_mask, question_mask = layer.story_mask.numpy(), layer.question_mask.numpy()
+    for row in range(2):
+        for sentence in range(4):
+            mask = question_mask if sentence == 3 else story_mask
+            expected = np.zeros(D)
+            for word, symbol in enumerate(STORIES[row, sentence]):
+                if symbol:
+                    expected += table[symbol] * math.sqrt(D) * mask[word]
+            np.testing.assert_allclose(got[row, sentence], expected, atol=1e-5)
+    empty = ~STORIES.any(axis=-1)
+    assert empty.sum() == 3
+    assert not np.any(got.numpy()[empty])
+
+
+def test_sentences_have_a_fixed_shape():
+    layer = embedding.SentenceEmbedding(V, D, W)
+    for ids in (IDS, STORIES[..., :2]):
+        with pytest.raises(ValueError, match=r"inputs must be \[batch, sentences, 3\]"):
+            layer(ids)
+
+
+def test_target_space():
+    layer = layer_checks.check_layer(
+        lambda dtype: embedding.TargetSpaceEmbedding(5, dtype=dtype),
+        {"ids": layer_checks.normal(2, 3, D)},
+        num_weights=1,
+        call=_without_training,
+    )
+    x = layer_checks.normal(2, 3, D)
+    (kernel,) = layer.get_weights()
+    assert kernel.shape == (32, D)
+    np.testing.assert_allclose(layer(x), x + kernel[5], atol=1e-6)
+    for wrong in (-1, 32):
+        with pytest.raises(ValueError, match=rf"in \[0, 32\). Received: {wrong}"):
+            embedding.TargetSpaceEmbedding(wrong)

@@ -1,0 +1,199 @@
+"""What every layer must hold, in one call, and what the tests of several layers share."""
+
+import json
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ut_keras.layers import attention, attention_mask, feed_forward, transformer_block
+from ut_keras.layers import transformer_layer
+
+
+def check_layer(
+    make,
+    arguments,
+    num_weights,
+    build_shape=None,
+    call=None,
+    mixed_dtypes=("bfloat16",),
+    mixed_tolerance=0.05,
+    tolerance=1e-5,
+):
+    """Checks what holds for any layer.
+
+    Its config survives a round trip through JSON; it has the weights it should; eager, graph
+    (any batch and length, one trace) and XLA agree; one gradient step reaches every weight; under
+    mixed_bfloat16 it keeps float32 weights and comes close to float32.
+
+    Args:
+        make: function from a dtype policy's name to a new layer.
+        arguments: dict from name to array. Axes 0 and 1 are batch and length.
+        num_weights: int. Trainable weights expected.
+        build_shape: shape to build with. By default that of the first argument.
+        call: function (layer, **arguments) -> output. By default the layer's own call.
+        mixed_dtypes: dtype of each tensor of the output under mixed_bfloat16.
+        mixed_tolerance: float or None. Largest difference allowed there, relative to the largest
+            value; None where a small difference may change a decision.
+        tolerance: float. Between eager, graph and XLA.
+    Returns:
+        The float32 layer, built.
+    """
+    call = call or (lambda layer, **arguments: layer(**arguments))
+    first = next(iter(arguments.values()))
+    build_shape = (None, *first.shape[1:]) if build_shape is None else build_shape
+
+    layer = make("float32")
+    layer.build(build_shape)
+    assert len(layer.trainable_variables) == num_weights
+    expected = _tensors(call(layer, **arguments))
+    assert all(np.isfinite(value).all() for value in expected)
+
+    _check_config(layer, build_shape, lambda again: call(again, **arguments), expected)
+    _check_graphs(layer, arguments, call, expected, tolerance)
+    _check_gradients(layer, arguments, call)
+
+    mixed = make("mixed_bfloat16")
+    mixed.build(build_shape)
+    mixed.set_weights(layer.get_weights())
+    assert {variable.dtype for variable in mixed.trainable_variables} <= {"float32"}
+    got = _raw_tensors(call(mixed, **arguments))
+    assert tuple(value.dtype.name for value in got) == tuple(mixed_dtypes)
+    for value, want in zip(got, expected, strict=True):
+        value = tf.cast(value, tf.float32)
+        assert np.isfinite(value).all()
+        if mixed_tolerance is not None:
+            np.testing.assert_allclose(value, want, atol=mixed_tolerance * np.abs(want).max())
+    return layer
+
+
+def _check_config(layer, build_shape, call, expected):
+    config = _through_json(keras.saving.serialize_keras_object(layer))
+    again = keras.saving.deserialize_keras_object(config)
+    assert type(again) is type(layer)
+    assert _through_json(again.get_config()) == _through_json(layer.get_config())
+    if not again.built:  # a config says the shape a layer was built with
+        again.build(build_shape)
+    again.set_weights(layer.get_weights())
+    for value, want in zip(_tensors(call(again)), expected, strict=True):
+        np.testing.assert_array_equal(value, want)
+
+
+def _through_json(config):
+    return json.loads(json.dumps(config))
+
+
+def _check_graphs(layer, arguments, call, expected, tolerance):
+    def run(arguments):
+        return _raw_tensors(call(layer, **arguments))
+
+    def free(value):
+        shape = [None if axis < 2 else size for axis, size in enumerate(np.shape(value))]
+        return tf.TensorSpec(shape, tf.as_dtype(np.asarray(value).dtype))
+
+    signature = [{name: free(value) for name, value in arguments.items()}]
+    graph = tf.function(run, input_signature=signature)
+    xla = tf.function(run, jit_compile=True)
+    for function in (graph, xla):
+        for value, want in zip(function(arguments), expected, strict=True):
+            np.testing.assert_allclose(value, want, rtol=tolerance, atol=tolerance)
+    # The same trace serves another batch size and another length.
+    smaller = {
+        name: value[:-1] if value.ndim == 1 else value[:-1, :-1]
+        for name, value in arguments.items()
+    }
+    want = _tensors(call(layer, **smaller))
+    for value, want_value in zip(graph(smaller), want, strict=True):
+        np.testing.assert_allclose(value, want_value, rtol=tolerance, atol=tolerance)
+
+
+def _check_gradients(layer, arguments, call):
+    before = layer.get_weights()
+    with tf.GradientTape() as tape:
+        outputs = _raw_tensors(call(layer, **arguments, training=True))
+        random = np.random.RandomState(1)
+        loss = tf.add_n(
+            [
+                tf.reduce_sum(tf.cast(value, tf.float32) * random.normal(size=value.shape))
+                for value in outputs
+            ]
+        )
+    variables = layer.trainable_variables
+    for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
+        assert gradient is not None, variable.path
+        gradient = tf.convert_to_tensor(gradient)
+        assert np.isfinite(gradient).all(), variable.path
+        assert np.any(gradient != 0), variable.path
+        old = variable.numpy()
+        variable.assign_sub(0.01 * gradient)
+        assert np.any(variable.numpy() != old), variable.path
+    layer.set_weights(before)
+
+
+def _raw_tensors(output):
+    return [tensor for tensor in tf.nest.flatten(output) if tensor is not None]
+
+
+def _tensors(output):
+    return [np.asarray(tensor) for tensor in _raw_tensors(output)]
+
+
+def shake(layer, seed=0, scale=0.3):
+    """Adds noise to all weights: initial ones, such as biases of 0, hide mistakes."""
+    random = np.random.RandomState(seed)
+    for variable in layer.trainable_variables:
+        variable.assign_add(scale * random.normal(size=variable.shape))
+    return layer
+
+
+def normal(*shape, seed=0):
+    """Normal random numbers, float32."""
+    return np.random.RandomState(seed).normal(size=shape).astype("float32")
+
+
+def make_block(
+    hidden_size, dtype="float32", num_layers=1, decoder=False, dropout_rate=0.0, num_heads=2
+):
+    """A `TransformerBlock` with fully connected transitions."""
+
+    def make_attention():
+        return attention.MultiHeadAttention(num_heads, hidden_size, dtype=dtype)
+
+    layers = [
+        transformer_layer.TransformerLayer(
+            make_attention(),
+            feed_forward.FeedForward(2 * hidden_size, hidden_size, dtype=dtype),
+            make_attention() if decoder else None,
+            dropout_rate=dropout_rate,
+            dtype=dtype,
+        )
+        for _ in range(num_layers)
+    ]
+    return transformer_block.TransformerBlock(layers, dtype=dtype)
+
+
+def call_with_mask(layer, x, padding_mask, training=False):
+    """Calls an encoder layer; attention goes to real tokens."""
+    return layer(
+        x,
+        attention_mask=attention_mask.padding_attention_mask(padding_mask),
+        padding_mask=padding_mask,
+        training=training,
+    )
+
+
+class StubBlock(keras.layers.Layer):
+    """Stands for a `TransformerBlock`: applies a function to the state and counts its calls."""
+
+    def __init__(self, function, **kwargs):
+        super().__init__(**kwargs)
+        self.function = function
+        self.calls = tf.Variable(0, trainable=False)
+
+    def build(self, state_shape):
+        del state_shape
+
+    def call(self, state, attention_mask=None, padding_mask=None, memory=None, training=None):
+        del attention_mask, padding_mask, memory
+        self.calls.assign_add(1)
+        return transformer_block.BlockOutput(self.function(state, training), (), ())

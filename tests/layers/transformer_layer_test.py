@@ -1,0 +1,219 @@
+"""One layer, and the block and the stack that are made of it."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.layers import layer_checks
+from ut_keras.layers import attention, attention_mask, feed_forward, stack, transformer_layer
+
+B, S, T, D = 3, 5, 4, 8
+REAL = np.arange(S) < np.array([[5], [4], [1]])
+# Self-attention 4 weights, feed-forward 4, layer norm 2 for each of them.
+LAYER_WEIGHTS = 12
+DECODER_WEIGHTS = LAYER_WEIGHTS + 6
+
+
+def _layer(dtype="float32", decoder=False, preprocess="n", postprocess="da", dropout_rate=0.0):
+    def make_attention():
+        return attention.MultiHeadAttention(2, D, dtype=dtype)
+
+    return transformer_layer.TransformerLayer(
+        make_attention(),
+        feed_forward.FeedForward(2 * D, D, dtype=dtype),
+        make_attention() if decoder else None,
+        preprocess,
+        postprocess,
+        dropout_rate=dropout_rate,
+        dtype=dtype,
+    )
+
+
+def _decode(layer, state, memory, memory_mask, training=False):
+    """Calls a layer, a block or a stack of a decoder."""
+    may_attend = attention_mask.padding_attention_mask(memory_mask)
+    if isinstance(layer, transformer_layer.TransformerLayer):
+        projected = transformer_layer.Memory(layer.project_memory(memory), may_attend)
+    else:
+        projected = layer.project_memory(memory, may_attend)
+    causal = attention_mask.causal_attention_mask(tf.shape(state)[1])
+    return layer(state, attention_mask=causal, memory=projected, training=training)
+
+
+def _decoder_arguments():
+    return {
+        "state": layer_checks.normal(B, T, D),
+        "memory": layer_checks.normal(B, S, D, seed=1),
+        "memory_mask": REAL,
+    }
+
+
+def test_layer_behaviors():
+    layer_checks.check_layer(
+        _layer,
+        {"x": layer_checks.normal(B, S, D), "padding_mask": REAL},
+        LAYER_WEIGHTS,
+        call=layer_checks.call_with_mask,
+        mixed_dtypes=("bfloat16", "float32"),
+    )
+
+
+def test_decoder_layer_behaviors():
+    layer_checks.check_layer(
+        lambda dtype: _layer(dtype, decoder=True),
+        _decoder_arguments(),
+        DECODER_WEIGHTS,
+        call=_decode,
+        mixed_dtypes=("bfloat16", "float32", "float32"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("preprocess", "postprocess"), [("n", "da"), ("none", "dan"), ("none", "a")]
+)
+@pytest.mark.parametrize("decoder", [False, True])
+def test_matches_reference(preprocess, postprocess, decoder):
+    """Pre-norm x + f(norm(x)), post-norm norm(x + f(x)), for each part in turn."""
+    layer = _layer(decoder=decoder, preprocess=preprocess, postprocess=postprocess)
+    layer.build((None, None, D))
+    layer_checks.shake(layer)
+    state = layer_checks.normal(B, T, D)
+    memory = layer_checks.normal(B, S, D, seed=1)
+    causal = attention_mask.causal_attention_mask(T)
+
+    def wrapped(block, x, sublayer):
+        norms = {"n": block.preprocess, "dan": block.postprocess}
+        weights = [norm.get_weights() for norm in norms.values() if norm.weights]
+
+        def norm(x):
+            ((scale, bias),) = weights
+            x = x - x.mean(-1, keepdims=True)
+            return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6) * scale + bias
+
+        if preprocess == "n":
+            return x + sublayer(norm(x))
+        return norm(x + sublayer(x)) if postprocess == "dan" else x + sublayer(x)
+
+    x = wrapped(
+        layer.self_attention_block,
+        state,
+        lambda x: layer.self_attention(x, attention_mask=causal).output.numpy(),
+    )
+    if decoder:
+        key_value = layer.memory_attention.project_key_value(memory)
+        x = wrapped(
+            layer.memory_attention_block,
+            x,
+            lambda x: layer.memory_attention(x, key_value=key_value).output.numpy(),
+        )
+    x = wrapped(layer.transition_block, x, lambda x: layer.transition(x).numpy())
+
+    if decoder:
+        got = _decode(layer, state, memory, np.ones((B, S), bool))
+        assert got.memory_attention_weights.shape == (B, 2, T, S)
+    else:
+        got = layer(state, attention_mask=causal)
+        assert got.memory_attention_weights is None
+    assert got.attention_weights.shape == (B, 2, T, T)
+    np.testing.assert_allclose(got.state, x, atol=1e-5)
+
+
+def test_dropout_is_for_training():
+    layer = _layer(dropout_rate=0.5)
+    x = layer_checks.normal(B, S, D)
+    np.testing.assert_array_equal(layer(x).state, layer(x, training=False).state)
+    assert np.abs(layer(x, training=True).state - layer(x).state).max() > 0.1
+
+
+def test_padding_has_no_effect():
+    layer, x = _layer(), layer_checks.normal(B, S, D)
+    changed = np.where(REAL[..., None], x, 50.0)
+    first = layer_checks.call_with_mask(layer, x, REAL).state.numpy()
+    second = layer_checks.call_with_mask(layer, changed, REAL).state.numpy()
+    np.testing.assert_array_equal(first[REAL], second[REAL])
+
+
+def test_is_causal():
+    layer, arguments = _layer(decoder=True), _decoder_arguments()
+    layer.build((None, None, D))
+    first = _decode(layer, **arguments).state
+    arguments["state"] = arguments["state"].copy()
+    arguments["state"][:, 2:] += layer_checks.normal(B, T - 2, D, seed=2)
+    second = _decode(layer, **arguments).state
+    np.testing.assert_array_equal(first[:, :2], second[:, :2])
+    assert np.all(np.abs(first[:, 2:] - second[:, 2:]).max(axis=-1) > 1e-3)
+
+
+def test_padding_in_memory_has_no_effect():
+    layer, arguments = _layer(decoder=True), _decoder_arguments()
+    layer.build((None, None, D))
+    first = _decode(layer, **arguments).state
+    arguments["memory"] = np.where(REAL[..., None], arguments["memory"], 50.0)
+    np.testing.assert_array_equal(first, _decode(layer, **arguments).state)
+
+
+@pytest.mark.parametrize("decoder", [False, True])
+def test_block_behaviors(decoder):
+    arguments = {"x": layer_checks.normal(B, S, D), "padding_mask": REAL}
+    weights = ("float32",) * (4 if decoder else 2)  # two layers
+    layer_checks.check_layer(
+        lambda dtype: layer_checks.make_block(D, dtype, num_layers=2, decoder=decoder),
+        _decoder_arguments() if decoder else arguments,
+        2 * (DECODER_WEIGHTS if decoder else LAYER_WEIGHTS),
+        call=_decode if decoder else layer_checks.call_with_mask,
+        mixed_dtypes=("bfloat16", *weights),
+    )
+
+
+def test_block_applies_its_layers_in_order():
+    block = layer_checks.make_block(D, num_layers=2)
+    block.build((None, None, D))
+    layer_checks.shake(block)
+    x = layer_checks.normal(B, S, D)
+    first, second = block.layers
+    assert [layer.name for layer in block.layers] == ["layer_0", "layer_1"]
+    np.testing.assert_allclose(block(x).state, second(first(x).state).state, atol=1e-6)
+
+
+def _stack(dtype="float32", decoder=False, preprocess="n"):
+    block = layer_checks.make_block(D, dtype, num_layers=2, decoder=decoder)
+    return stack.Stack(stack.LayeredDepth(block, dtype=dtype), preprocess, dtype=dtype)
+
+
+@pytest.mark.parametrize("decoder", [False, True])
+def test_stack_behaviors(decoder):
+    arguments = {"x": layer_checks.normal(B, S, D), "padding_mask": REAL}
+    layer_checks.check_layer(
+        lambda dtype: _stack(dtype, decoder),
+        _decoder_arguments() if decoder else arguments,
+        2 * (DECODER_WEIGHTS if decoder else LAYER_WEIGHTS) + 2,
+        call=_decode if decoder else layer_checks.call_with_mask,
+    )
+
+
+def test_stack_ends_with_the_missing_norm():
+    made = _stack()
+    x = layer_checks.normal(B, S, D)
+    result = made(x)
+    inner = made.depth(x).output.numpy()
+    expected = (inner - inner.mean(-1, keepdims=True)) / inner.std(-1, keepdims=True)
+    np.testing.assert_allclose(result.output, expected, atol=1e-4)
+    assert result.ponder_times is None and result.remainders is None
+    post = _stack(preprocess="none")
+    np.testing.assert_array_equal(post(x).output, post.depth(x).output)
+
+
+@pytest.mark.parametrize("decoder", [False, True])
+def test_stack_records_attention(decoder):
+    made = _stack(decoder=decoder)
+    made.build((None, None, D))
+    x, memory = layer_checks.normal(B, T, D), layer_checks.normal(B, S, D, seed=1)
+    projected = made.project_memory(memory, None) if decoder else None
+    result = made(x, memory=projected, record_attention=True)
+    assert result.attention_weights.shape == (2, B, 2, T, T)
+    np.testing.assert_allclose(tf.reduce_sum(result.attention_weights, -1), 1.0, atol=1e-5)
+    if decoder:
+        assert result.memory_attention_weights.shape == (2, B, 2, T, S)
+    else:
+        assert result.memory_attention_weights is None
+    assert made(x, memory=projected).attention_weights is None
