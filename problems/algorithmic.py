@@ -275,6 +275,7 @@ def _to_digits(number, base):
 class SortProblem(AlgorithmicProblem):
     """Sort symbols, which may occur several times."""
 
+    eval_metrics = (*problem.Problem.eval_metrics, "edit_distance")
     num_symbols = 20
     train_length = 10
     dev_length = 20

@@ -85,6 +85,10 @@ class Problem:
         """Returns the names of the other files in data_dir, such as the vocabulary."""
         return ()
 
+    def splits_to_generate(self, tmp_dir):
+        """Returns the splits that there are raw data for."""
+        return self.splits
+
     def prepare(self, data_dir, tmp_dir):
         """Checks that the raw data are there and writes the side files that are missing."""
 
@@ -122,7 +126,7 @@ class Problem:
         )
         missing = [
             split
-            for split in self.splits
+            for split in self.splits_to_generate(tmp_dir)
             if not tfrecords.is_complete(data_dir, self.filename, split)
         ]
         if side_files_are_there and not missing:

@@ -185,3 +185,12 @@ def write_lines(filename, lines):
     with open(filename + ".incomplete", "w", encoding="utf-8", newline="\n") as file:
         file.writelines(line + "\n" for line in lines)
     os.replace(filename + ".incomplete", filename)
+
+
+def __getattr__(name):
+    # In a file of its own, which imports this one.
+    if name == "SubwordTextEncoder":
+        from ut_keras.data.subword_text_encoder import SubwordTextEncoder
+
+        return SubwordTextEncoder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,115 @@
+import os
+import types
+
+import pytest
+
+import problems
+from ut_keras.data import text_encoder, tfrecords
+
+HPARAMS = types.SimpleNamespace(batch_size=512, max_length=256)
+VOCAB = "vocab.text2text_tsv.8192.subwords"
+
+
+def lines(start, stop):
+    return [f"Quelle {i} ä_\\.\tSource {i}, it's." for i in range(start, stop)]
+
+
+def write(folder, **splits):
+    for split, content in splits.items():
+        (folder / f"{split}.tsv").write_bytes("\n".join([*content, ""]).encode())
+
+
+def generate(tmp_path):
+    problem = problems.get("text2text_tsv")
+    return problem, problem.generate_data(tmp_path / "data", str(tmp_path))
+
+
+def pairs(problem, tmp_path, split):
+    """The text of a split, decoded, in the order of the files."""
+    encoders = problem.feature_encoders(tmp_path / "data")
+    found = []
+    for path in tfrecords.find(tmp_path / "data", problem.filename, split):
+        for example in tfrecords.read(path):
+            assert example["inputs"][-1] == example["targets"][-1] == text_encoder.EOS
+            texts = [encoders[n].decode(example[n][:-1]) for n in ("inputs", "targets")]
+            found.append("\t".join(texts))
+    return found
+
+
+def test_files_of_every_split(tmp_path, capsys):
+    write(tmp_path, train=lines(0, 50), dev=lines(50, 60), test=lines(60, 63))
+    problem, counts = generate(tmp_path)
+    assert counts == {"train": 50, "dev": 10, "test": 3}
+    assert capsys.readouterr().out.count("\n") == 1
+    assert sorted(pairs(problem, tmp_path, "train")) == sorted(lines(0, 50))
+    assert pairs(problem, tmp_path, "train") != lines(0, 50)
+    assert pairs(problem, tmp_path, "dev") == lines(50, 60)
+    assert pairs(problem, tmp_path, "test") == lines(60, 63)
+    specs = problem.feature_specs(tmp_path / "data")
+    assert specs["inputs"] == specs["targets"]
+    assert 10 < specs["inputs"].vocab_size < 300
+    batches = problem.dataset("train", tmp_path / "data", HPARAMS)
+    assert sum(targets.shape[0] for _, targets in batches) == 50
+
+
+def test_holds_out_every_twentieth_line(tmp_path, capsys):
+    write(tmp_path, train=lines(1, 61))
+    problem, counts = generate(tmp_path)
+    assert counts == {"train": 57, "dev": 3}
+    held_out = [line for i in (20, 40, 60) for line in lines(i, i + 1)]
+    assert pairs(problem, tmp_path, "dev") == held_out
+    assert not set(held_out) & set(pairs(problem, tmp_path, "train"))
+    assert "every 20th line" in capsys.readouterr().out
+
+
+def test_a_vocabulary_that_is_there_is_used(tmp_path):
+    write(tmp_path, train=lines(0, 30))
+    alphabet = sorted({c for line in lines(0, 30) for c in line} | set("\\_u;0123456789"))
+    os.mkdir(tmp_path / "data")
+    own = text_encoder.SubwordTextEncoder(subtokens=["<pad>_", "<EOS>_", *alphabet])
+    own.store_to_file(str(tmp_path / "data" / VOCAB))
+    problem, _ = generate(tmp_path)
+    assert problem.feature_specs(tmp_path / "data")["inputs"].vocab_size == len(alphabet) + 2
+
+
+def test_line_ends_byte_order_mark_and_empty_lines(tmp_path):
+    text = "\ufeffa\tb\r\n\r\n c d \te\r\n" + "x\ty\r\n" * 17 + "last\tone"
+    (tmp_path / "train.tsv").write_bytes(text.encode())
+    problem, counts = generate(tmp_path)
+    assert counts == {"train": 19, "dev": 1}
+    assert set(pairs(problem, tmp_path, "train")) == {"a\tb", "c d\te", "x\ty"}
+    assert pairs(problem, tmp_path, "dev") == ["last\tone"]
+
+
+def assert_data_error(pattern, tmp_path):
+    with pytest.raises(tfrecords.DataError, match=pattern) as error:
+        generate(tmp_path)
+    assert "\n" not in str(error.value)
+    assert os.listdir(tmp_path / "data") == []
+
+
+@pytest.mark.parametrize("bad", ["no tab", "two\ttabs\there", "\tno source", "no target\t "])
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_bad_lines_are_named(tmp_path, bad, split):
+    write(tmp_path, **{"train": lines(0, 30), "dev": lines(0, 5)})
+    write(tmp_path, **{split: [*lines(0, 2), "", bad, *lines(3, 30)]})
+    assert_data_error(rf"source<TAB>target.*{split}.tsv, line 4: ", tmp_path)
+
+
+def test_not_utf8(tmp_path):
+    (tmp_path / "train.tsv").write_bytes(b"a\tb\n\xe4\tb\n")
+    assert_data_error(r"UTF-8.*train.tsv, line 2", tmp_path)
+
+
+def test_missing_and_too_few_lines(tmp_path):
+    assert_data_error(f"train.tsv.*tmp_dir='{tmp_path}'", tmp_path)
+    write(tmp_path, train=lines(0, 19))
+    assert_data_error("dev split.*at least 20", tmp_path)
+
+
+def test_missing_vocabulary(tmp_path):
+    write(tmp_path, train=lines(0, 30))
+    problem, _ = generate(tmp_path)
+    os.remove(tmp_path / "data" / VOCAB)
+    with pytest.raises(tfrecords.DataError, match=f"vocabulary file.*{VOCAB}"):
+        problem.dataset("train", tmp_path / "data", HPARAMS)

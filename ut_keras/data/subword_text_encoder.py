@@ -1,0 +1,235 @@
+r"""T2T's subwords: any text as a short list of ids from a vocabulary of a chosen size.
+
+    "Dude - that's so cool."
+      tokens     ["Dude", " - ", "that", "'", "s", "so", "cool", "."]            (tokenizer.py)
+      escaped    ["Dude_", " - _", "that_", "'_", "s_", "so_", "cool_", "._"]
+      subtokens  ["Du", "de_", " - _", "that_", "'", "_", "s_", ...]     longest match from the left
+
+`_` ends a token; in the text it becomes `\u`, a backslash `\\`, and a character that is not in the
+vocabulary's alphabet `\<code point>;`. So every text can be encoded and decoded without loss. Ids,
+vocabulary files and the vocabularies built are T2T's, to the letter.
+"""
+
+import collections
+import functools
+import re
+
+from ut_keras.data import tokenizer
+from ut_keras.data.text_encoder import RESERVED_TOKENS, TextEncoder, read_lines, write_lines
+
+_ESCAPE_CHARACTERS = set("\\_u;0123456789")
+_ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
+_UNKNOWN_CHARACTER = "\u3013"
+
+
+class SubwordTextEncoder(TextEncoder):
+    """Subwords from a vocabulary.
+
+    Args:
+        filename: str. A file `vocab.*.subwords` with one subtoken per line in quotes, the id being
+            the line's number. Or:
+        subtokens: list of str, the reserved ones included.
+    """
+
+    def __init__(self, filename=None, subtokens=None):
+        if (filename is None) == (subtokens is None):
+            raise ValueError(
+                "Give a filename or subtokens, one of the two. "
+                f"Received: filename={filename!r}, {len(subtokens or ())} subtokens."
+            )
+        if filename is not None:
+            subtokens = [_unquoted(line.rstrip()) for line in read_lines(filename)]
+        self._subtokens = list(subtokens)
+        self._alphabet = {c for subtoken in subtokens for c in subtoken} | _ESCAPE_CHARACTERS
+        self._ids = {subtoken: i for i, subtoken in enumerate(subtokens) if subtoken}
+        self._longest = max(map(len, subtokens))
+        # Most tokens of a text are frequent words.
+        self._encode_token = functools.lru_cache(maxsize=1 << 17)(self._encode_token_anew)
+
+    @property
+    def vocab_size(self):
+        return len(self._subtokens)
+
+    @property
+    def subtokens(self):
+        """tuple of str, by id."""
+        return tuple(self._subtokens)
+
+    def encode(self, text):
+        return [i for token in tokenizer.encode(text) for i in self._encode_token(token)]
+
+    def encode_without_tokenizing(self, token):
+        """Returns the ids of a string that is taken as one token."""
+        return list(self._encode_token(token))
+
+    def decode(self, ids):
+        joined = "".join(self._subtokens[i] for i in ids if 0 <= i < len(self._subtokens))
+        tokens = (unescape_token(escaped) for escaped in joined.split("_"))
+        return tokenizer.decode([token for token in tokens if token])
+
+    def store_to_file(self, filename):
+        """Writes the vocabulary as T2T does, every subtoken in single quotes."""
+        write_lines(filename, [f"'{subtoken}'" for subtoken in self._subtokens])
+
+    def __getstate__(self):
+        return {"subtokens": self._subtokens}
+
+    def __setstate__(self, state):
+        self.__init__(**state)
+
+    def _encode_token_anew(self, token):
+        escaped = escape_token(token, self._alphabet)
+        return tuple(self._ids[s] for s in split_greedily(escaped, self._ids, self._longest))
+
+    @classmethod
+    def build_to_target_size(
+        cls,
+        target_size,
+        token_counts,
+        min_count,
+        max_count,
+        max_subtoken_length=None,
+        num_iterations=4,
+    ):
+        """Builds an encoder whose `vocab_size` is near `target_size`.
+
+        Searches, by bisection, the count that a subtoken must have to get into the vocabulary.
+
+        Args:
+            target_size: int > 0.
+            token_counts: dict from token (see tokenizer.py) to how often it occurs.
+            min_count, max_count: int. Bounds of the search.
+            max_subtoken_length: int. Bounds the time taken on very long tokens.
+            num_iterations: int. Refinements of each vocabulary tried.
+
+        Returns:
+            A `SubwordTextEncoder`.
+        """
+        if target_size < 1 or min_count > max_count:
+            raise ValueError(
+                "target_size must be positive and min_count not above max_count. "
+                f"Received: {target_size}, {min_count}, {max_count}."
+            )
+        best = None
+        low, high = min_count, max_count
+        while True:
+            count = (low + high) // 2
+            subtokens = build_subtokens(token_counts, count, num_iterations, max_subtoken_length)
+            size = len(subtokens)
+            # On a tie T2T keeps what it tried first.
+            if best is None or abs(size - target_size) < abs(len(best) - target_size):
+                best = subtokens
+            close_enough = abs(size - target_size) * 100 < target_size
+            if close_enough or low >= high or count < 2:
+                return cls(subtokens=best)
+            low, high = (count + 1, high) if size > target_size else (low, count - 1)
+
+    @classmethod
+    def build_from_generator(cls, texts, target_size, max_subtoken_length=None):
+        """Builds an encoder whose `vocab_size` is near `target_size` from an iterable of texts."""
+        counts = collections.Counter()
+        for text in texts:
+            counts.update(tokenizer.encode(text))
+        return cls.build_to_target_size(target_size, counts, 1, 1000, max_subtoken_length)
+
+
+def build_subtokens(token_counts, min_count, num_iterations=4, max_subtoken_length=None):
+    """Returns the subtokens that occur at least `min_count` times, the most frequent first.
+
+    Starts from single characters. Each iteration splits all tokens by the subtokens so far and
+    counts every string that begins where one of the pieces does; those with `min_count` are the
+    next subtokens, but not what is only the beginning of others.
+    """
+    min_count = max(1, min_count)
+    alphabet = {c for token in [*token_counts, *RESERVED_TOKENS] for c in token}
+    alphabet |= _ESCAPE_CHARACTERS
+    escaped_counts = [(escape_token(t, alphabet), count) for t, count in token_counts.items()]
+    reserved = [escape_token(token, alphabet) for token in RESERVED_TOKENS]
+    subtokens = list(alphabet)
+    for _ in range(num_iterations):
+        counts = _count_candidates(escaped_counts, subtokens, max_subtoken_length)
+        chosen = _choose(counts, alphabet, min_count)
+        # The alphabet is always there, however rare, so that everything can be encoded.
+        chosen += [(counts.get(character, 0), character) for character in alphabet]
+        subtokens = reserved + [subtoken for _, subtoken in sorted(chosen, reverse=True)]
+    return subtokens
+
+
+def _count_candidates(escaped_counts, subtokens, max_subtoken_length):
+    known, longest = set(subtokens), max(map(len, subtokens))
+    counts = collections.defaultdict(int)
+    for escaped, count in escaped_counts:
+        start = 0
+        for piece in split_greedily(escaped, known, longest):
+            stop = len(escaped) + 1
+            if max_subtoken_length is not None:
+                # T2T's bound is exclusive: the longest has one character less.
+                stop = min(stop, start + max_subtoken_length)
+            for end in range(start + 1, stop):
+                counts[escaped[start:end]] += count
+            start += len(piece)
+    return counts
+
+
+def _choose(counts, alphabet, min_count):
+    """(count, subtoken) pairs with `min_count`, after taking away what longer ones account for."""
+    by_length = collections.defaultdict(list)
+    for subtoken, count in counts.items():
+        if count >= min_count:
+            by_length[len(subtoken)].append(subtoken)
+    chosen = []
+    for length in sorted(by_length, reverse=True):
+        for subtoken in by_length[length]:
+            count = counts[subtoken]
+            if count >= min_count:
+                if subtoken not in alphabet:
+                    chosen.append((count, subtoken))
+                for end in range(1, length):
+                    counts[subtoken[:end]] -= count
+    return chosen
+
+
+def split_greedily(escaped, subtokens, longest):
+    """Splits an escaped token into known subtokens, always taking the longest from the left."""
+    pieces = []
+    start, size = 0, len(escaped)
+    while start < size:
+        for end in range(min(size, start + longest), start, -1):
+            if escaped[start:end] in subtokens:
+                pieces.append(escaped[start:end])
+                start = end
+                break
+        else:
+            raise ValueError(
+                f"The vocabulary must hold every character of its alphabet. Received: {escaped!r}, "
+                f"of which {escaped[start]!r} is missing."
+            )
+    return pieces
+
+
+def escape_token(token, alphabet):
+    """Makes a token of characters of the alphabet only, with `_` at its end and nowhere else."""
+    token = token.replace("\\", "\\\\").replace("_", "\\u")
+    characters = [c if c in alphabet and c != "\n" else f"\\{ord(c)};" for c in token]
+    return "".join(characters) + "_"
+
+
+def unescape_token(escaped):
+    """The inverse of `escape_token`; the `_` at the end may be gone."""
+
+    def original(match):
+        if match[1] is None:
+            return "_" if match[0] == "\\u" else "\\"
+        try:
+            return chr(int(match[1]))
+        except (ValueError, OverflowError):
+            return _UNKNOWN_CHARACTER
+
+    return _ESCAPED.sub(original, escaped.removesuffix("_"))
+
+
+def _unquoted(line):
+    for quote in "'\"":
+        if line.startswith(quote) and line.endswith(quote):
+            return line[1:-1]
+    return line
