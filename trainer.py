@@ -26,6 +26,7 @@ def _run(argv):
     from ut_keras.bin import run_setup
 
     setup = run_setup.check(args)
+    run_setup.configure_tensorflow(args)
     if args.generate_data:
         setup.problem.generate_data(setup.data_dir, setup.tmp_dir)
     trainer, make_epoch, make_eval_dataset = run_setup.make_trainer(setup)

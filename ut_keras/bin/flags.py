@@ -176,6 +176,7 @@ def parse(table, argv, program, description):
     """
     parser = _Parser(
         prog=program,
+        usage=f"{program} --flag=value …",
         description=description,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -109,6 +109,18 @@ def check(args):
     )
 
 
+def configure_tensorflow(args):
+    """Passes on the flags about the runtime; must come before anything is computed."""
+    intra, inter = args.intra_op_parallelism_threads, args.inter_op_parallelism_threads
+    if not (intra or inter or args.log_device_placement):
+        return
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(intra)
+    tf.config.threading.set_inter_op_parallelism_threads(inter)
+    tf.debugging.set_log_device_placement(args.log_device_placement)
+
+
 def make_trainer(setup):
     """Builds the model and all that trains it; loads TensorFlow.
 
@@ -116,14 +128,10 @@ def make_trainer(setup):
         (trainer, make_epoch, make_eval_dataset): what a schedule is called with.
     """
     import keras
-    import tensorflow as tf
 
     from ut_keras.training import distribution, free_decoding, optimize, trainer_lib
 
     args, problem, hp = setup.args, setup.problem, setup.hp
-    tf.config.threading.set_intra_op_parallelism_threads(args.intra_op_parallelism_threads)
-    tf.config.threading.set_inter_op_parallelism_threads(args.inter_op_parallelism_threads)
-    tf.debugging.set_log_device_placement(args.log_device_placement)
     keras.utils.set_random_seed(setup.seed)
     strategy = distribution.get_strategy(args.worker_gpu)
 

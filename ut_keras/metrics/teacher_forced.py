@@ -61,8 +61,6 @@ def edit_distance(logits, targets):
     logits, targets, _ = _flatten(logits, targets)
     predictions = tf.argmax(logits, axis=-1, output_type=targets.dtype)
     distances = tf.edit_distance(_sparse(predictions), _sparse(targets), normalize=False)
-    # Rows in which neither has an id have no distance to add.
-    distances = tf.where(tf.math.is_finite(distances), distances, 0.0)
     count = tf.math.count_nonzero(targets, dtype=tf.float32)
     return tf.reduce_sum(distances), count
 
@@ -84,5 +82,7 @@ def _correct(logits, targets):
 
 
 def _sparse(ids):
+    # The operation fails on no rows, which a replica may get: one row of padding changes nothing.
+    ids = tf.pad(ids, [[0, 1], [0, 0]])
     indices = tf.where(ids != 0)
     return tf.SparseTensor(indices, tf.gather_nd(ids, indices), tf.shape(ids, out_type=tf.int64))

@@ -1,5 +1,7 @@
 """The `tf.distribute` strategy of a run. There always is one, so that the train loop has one form."""
 
+import functools
+
 import tensorflow as tf
 
 
@@ -27,4 +29,11 @@ def get_strategy(num_gpus=1, devices=None):
         devices = [gpu.name for gpu in gpus[:num_gpus]] or ["CPU:0"]
     if len(devices) == 1:
         return tf.distribute.OneDeviceStrategy(devices[0])
-    return tf.distribute.MirroredStrategy(devices)
+    return _mirrored(tuple(devices))
+
+
+@functools.cache
+def _mirrored(devices):
+    # Two strategies over the same devices would number their collective operations alike, and one
+    # would receive what the other sends.
+    return tf.distribute.MirroredStrategy(list(devices))

@@ -7,6 +7,7 @@
 import numpy as np
 import tensorflow as tf
 
+from ut_keras.data import input_pipeline
 from ut_keras.training import ponder
 
 
@@ -27,8 +28,7 @@ class Evaluator:
         self._model = model
         self._strategy = strategy
         self._metrics = dict(metrics)
-        # Two traces at most: the first shape, then one for all lengths.
-        self._step = tf.function(self._distributed_step, reduce_retracing=True)
+        self._step = self._element_spec = None
 
     def __call__(self, dataset, steps=-1, should_stop=lambda: False):
         """Evaluates.
@@ -48,19 +48,23 @@ class Evaluator:
         if steps > 0:
             dataset = dataset.take(steps)
         totals = None
-        for batch in self._strategy.experimental_distribute_dataset(dataset):
+        batches = self._strategy.experimental_distribute_dataset(dataset)
+        self._compile(batches.element_spec)
+        for batch in _readable(batches):
             # Summed in float64 on the host: a split may have more tokens than float32 can count.
-            pairs = tf.nest.map_structure(
-                lambda x: np.asarray(x, np.float64), self._step(batch)
-            )
-            totals = (
-                pairs if totals is None else tf.nest.map_structure(np.add, totals, pairs)
-            )
+            pairs = tf.nest.map_structure(lambda x: np.float64(x.numpy()), self._step(batch))
+            totals = pairs if totals is None else tf.nest.map_structure(np.add, totals, pairs)
             if should_stop():
                 return None
         if totals is None:
             raise EmptyDatasetError("The dataset to evaluate must have a batch. Received: none.")
         return _results(*totals)
+
+    def _compile(self, element_spec):
+        """Makes the step: one trace for all batches of datasets of these shapes."""
+        if self._element_spec != element_spec:
+            self._element_spec = element_spec
+            self._step = tf.function(self._distributed_step, input_signature=[element_spec])
 
     def _distributed_step(self, batch):
         sums = self._strategy.run(self._replica_step, args=batch)
@@ -79,6 +83,12 @@ class Evaluator:
         if pondered:
             values["ponder_time"] = ponder.sum_and_count(pondered)
         return losses, values
+
+
+def _readable(batches):
+    """The batches; what is wrong with the data is said in one line."""
+    with input_pipeline.readable_errors():
+        yield from batches
 
 
 def _results(losses, values):

@@ -41,7 +41,7 @@ class Progress:
 
     def restart_clock(self):
         """Leaves what follows out of the speed: call it when training goes on after a pause."""
-        self._timed = collections.deque(maxlen=_WINDOW)
+        self._timed = collections.deque(maxlen=_WINDOW)  # (from, to, steps, tokens)
         self._timed_from = None
 
     def add(self, step, result):
@@ -66,11 +66,11 @@ class Progress:
         now = self._clock()
         for _, values in fetched:
             self._recent.append(values)
+        # The first results include compilation.
         if self._timed_from is not None:
-            self._timed.append((now, len(fetched), sum(values["tokens"] for _, values in fetched)))
-        else:
-            # The first results include compilation.
-            self._timed_from = now
+            tokens = sum(values["tokens"] for _, values in fetched)
+            self._timed.append((self._timed_from, now, len(fetched), tokens))
+        self._timed_from = now
         return fetched
 
     def averages(self):
@@ -115,11 +115,9 @@ class Progress:
     def _speed(self):
         if not self._timed:
             return None, None
-        seconds = max(self._timed[-1][0] - self._timed_from, 1e-9)
-        steps = sum(count for _, count, _ in self._timed)
-        tokens = sum(count for _, _, count in self._timed)
-        if len(self._timed) == self._timed.maxlen:
-            self._timed_from = self._timed.popleft()[0]
+        seconds = max(self._timed[-1][1] - self._timed[0][0], 1e-9)
+        steps = sum(count for _, _, count, _ in self._timed)
+        tokens = sum(count for _, _, _, count in self._timed)
         return steps / seconds, tokens / seconds
 
     def _line(self, step):

@@ -1,0 +1,100 @@
+import pytest
+
+from ut_keras.bin import flags
+
+
+def _parse(*argv):
+    return flags.parse(flags.TRAINER, list(argv), "trainer.py", "")
+
+
+def test_defaults_are_those_of_tensor2tensor():
+    values = _parse()
+    assert values.train_steps == 250000
+    assert values.eval_steps == 100
+    assert values.local_eval_frequency == 1000
+    assert values.keep_checkpoint_max == 20
+    assert values.schedule == "continuous_train_and_eval"
+    assert values.tmp_dir == "/tmp/t2t_datagen"
+    assert values.random_seed is None
+    assert values.generate_data is False
+    assert values.hparams == "" and values.decode_hparams == ""
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--problem=a", "--train_steps=5", "--generate_data"],
+        ["--problem", "a", "--train_steps", "5", "--generate_data=True"],
+        ["-problem=a", "-train_steps", "5", "-generate_data"],
+        ["--generate_data", "--problem", "a", "--train_steps=5"],
+        ["--nogenerate_data", "--generate_data=t", "--problem=a", "--train_steps=5"],
+    ],
+)
+def test_all_spellings(argv):
+    values = _parse(*argv)
+    assert (values.problem, values.train_steps, values.generate_data) == ("a", 5, True)
+
+
+def test_switches_can_be_turned_off():
+    assert _parse("--generate_data", "--nogenerate_data").generate_data is False
+    assert _parse("--generate_data", "--generate_data=False").generate_data is False
+
+
+def test_negative_and_empty_values():
+    values = _parse("--eval_steps", "-1", "--hparams", "", "--output_dir=")
+    assert (values.eval_steps, values.hparams, values.output_dir) == (-1, "", "")
+
+
+def test_hp_flags_join_the_hparams():
+    values = _parse("--hparams=a=1", "--hp_hidden_size=64", "--hp_pos", "None")
+    assert values.hparams == "a=1,hidden_size=64,pos=None"
+
+
+def test_unknown_flag_lists_the_nearest():
+    with pytest.raises(flags.UsageError, match="--hparams_set") as caught:
+        _parse("--hparam_set=base")
+    assert "'--hparam_set'" in str(caught.value)
+
+
+def test_abbreviations_are_unknown():
+    with pytest.raises(flags.UsageError, match="Unknown flag: '--train_step'"):
+        _parse("--train_step=5")
+
+
+def test_word_without_a_flag():
+    with pytest.raises(flags.UsageError, match="Received: 'stray'"):
+        _parse("stray")
+
+
+@pytest.mark.parametrize("argv", [["--train_steps=many"], ["--generate_data=perhaps"]])
+def test_value_of_the_wrong_type(argv):
+    with pytest.raises(flags.UsageError, match=r"(?s)--(train_steps|no)?.*(many|perhaps)"):
+        _parse(*argv)
+
+
+def test_flag_without_its_value():
+    with pytest.raises(flags.UsageError, match="--train_steps"):
+        _parse("--train_steps")
+
+
+def test_refused_flags_say_why_and_accept_their_default():
+    with pytest.raises(flags.UsageError, match="--use_tpu cannot be set: .*TPU.*Received: True"):
+        _parse("--use_tpu")
+    assert _parse("--use_tpu=False", "--ps_gpu=0", "--tpu_num_shards=8").use_tpu is False
+
+
+@pytest.mark.parametrize("table", [flags.TRAINER, flags.DATAGEN])
+def test_tables_are_whole(table):
+    names = [flag.name for flag in table]
+    assert len(set(names)) == len(names)
+    for flag in table:
+        assert bool(flag.help) != bool(flag.refused), flag.name
+
+
+def test_help_shows_what_works_only(capsys):
+    with pytest.raises(SystemExit) as caught:
+        _parse("--help")
+    assert caught.value.code == 0
+    shown = capsys.readouterr().out
+    assert "--local_eval_frequency" in shown and "Default: 1000." in shown
+    assert "--use_tpu" not in shown and "--nogenerate_data" not in shown

@@ -1,0 +1,218 @@
+"""The command as a user meets it. The model is as small as it can be."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import trainer
+
+_ROOT = pathlib.Path(__file__).parents[1]
+_PROBLEM = "algorithmic_reverse_binary40_test"
+_HPARAMS = "hidden_size=8,filter_size=16,num_heads=2,num_hidden_layers=1,batch_size=256"
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data")
+    from ut_keras.bin import datagen
+
+    assert datagen.main([f"--problem={_PROBLEM}", f"--data_dir={path}", f"--tmp_dir={path}"]) == 0
+    return path
+
+
+def _argv(data_dir, output_dir, *more, model="transformer", hparams=_HPARAMS):
+    return [
+        f"--problem={_PROBLEM}",
+        f"--model={model}",
+        "--hparams_set=transformer_tiny",
+        f"--hparams={hparams}",
+        f"--data_dir={data_dir}",
+        f"--output_dir={output_dir}",
+        "--train_steps=4",
+        "--local_eval_frequency=2",
+        "--eval_steps=2",
+        *more,
+    ]
+
+
+def _error(capsys, argv):
+    """The one line on stderr of a command that is refused."""
+    assert trainer.main(argv) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("error: ")
+    return lines[0]
+
+
+@pytest.fixture(scope="module")
+def finished_run(data_dir, tmp_path_factory):
+    """A folder in which a run of four steps has ended."""
+    output_dir = tmp_path_factory.mktemp("run")
+    decode = "--decode_hparams=beam_size=1,extra_length=1,num_samples=3"
+    argv = _argv(data_dir, output_dir, "--schedule=train_eval_and_decode", decode)
+    assert trainer.main(argv) == 0
+    return output_dir
+
+
+def test_run_leaves_its_records(finished_run):
+    hparams = json.loads((finished_run / "hparams.json").read_text())
+    assert hparams["hidden_size"] == 8
+    run = json.loads((finished_run / "run.json").read_text())
+    assert (run["problem"], run["model"]) == (_PROBLEM, "transformer")
+    assert isinstance(run["random_seed"], int)
+    lines = (finished_run / "metrics.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    # Other tests go on in this folder, by evaluation only.
+    assert [record["step"] for record in records[:4]] == [2, 2, 4, 4]
+    assert {"accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity"} <= set(
+        records[0]
+    )
+    assert records[1]["decode/num_samples"] == 3
+
+
+def test_evaluate_goes_by_the_saved_hparams(data_dir, finished_run, capsys):
+    argv = _argv(data_dir, finished_run, "--schedule=evaluate")
+    argv = [word for word in argv if not word.startswith("--hparams")]
+    assert trainer.main(argv) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert re.match(r"accuracy_per_sequence=\S+ accuracy=\S+ loss=\S+ .*steps=4", last)
+
+
+def test_command_line_wins_over_the_saved_hparams(data_dir, finished_run, capsys):
+    argv = _argv(data_dir, finished_run, "--schedule=train", hparams=_HPARAMS + ",dropout=0.0")
+    argv = [word.replace("dropout=0.0", "label_smoothing=0.25") for word in argv]
+    assert trainer.main(argv) == 0
+    output = capsys.readouterr().out
+    assert re.search(r"hparams.json had label_smoothing=0.\d+; now 0.25", output)
+    assert json.loads((finished_run / "hparams.json").read_text())["label_smoothing"] == 0.25
+
+
+def test_changed_architecture_is_refused(data_dir, finished_run, capsys):
+    hparams = _HPARAMS.replace("hidden_size=8", "hidden_size=12")
+    line = _error(capsys, _argv(data_dir, finished_run, hparams=hparams))
+    assert "hidden_size is 8 there and 12 here" in line
+
+
+def test_folder_of_another_model_is_refused(data_dir, finished_run, capsys):
+    argv = _argv(data_dir, finished_run, model="universal_transformer_encoder")
+    assert "holds a run of --model=transformer" in _error(capsys, argv)
+    argv = _argv(data_dir, finished_run)
+    argv[0] = "--problem=algorithmic_identity_binary40"
+    assert f"holds a run of --problem={_PROBLEM}" in _error(capsys, argv)
+
+
+def test_other_vocabulary_than_the_checkpoint(data_dir, finished_run, capsys, tmp_path):
+    problem = "algorithmic_reverse_decimal40"
+    argv = _argv(tmp_path, finished_run, "--schedule=evaluate")
+    argv[0] = f"--problem={problem}"
+    for path in data_dir.iterdir():
+        os.link(path, tmp_path / path.name.replace(_PROBLEM, problem))
+    line = _error(capsys, argv)
+    assert "target_embedding" in line and "(4, 8) there and (12, 8) here" in line
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"--problem": "algorithmic_reverse_binary4"}, "algorithmic_reverse_binary40"),
+        ({"--model": "transfomer"}, "nearest names: transformer"),
+        ({"--hparams_set": "transformer_tin"}, "transformer_tiny"),
+        ({"--hparams": "hiden_size=8"}, "hidden_size"),
+        ({"--hparams": "hidden_size=eight"}, "hidden_size"),
+        ({"--hparams": "hidden_size=-8"}, "hidden_size"),
+        ({"--hparams": "optimizer=adafactor"}, "optimizer"),
+        ({"--schedule": "train_and_eval"}, "continuous_train_and_eval"),
+        ({"--decode_hparams": "beam=1"}, "beam_size"),
+        ({"--train_steps": "-1"}, "--train_steps must be at least 0"),
+        ({"--problem": ""}, "--problem must be given"),
+        ({"--output_dir": ""}, "--output_dir must be given"),
+        ({"--hparams_set": ""}, "--hparams_set must be given"),
+        ({"--worker_gpu": "64"}, "worker_gpu must be at most the number of GPUs"),
+        ({"--eval_use_test_set": "True"}, "must have the split 'test'"),
+        ({"--t2t_usr_dir": "/nowhere"}, "--t2t_usr_dir must be a folder"),
+        ({"--data_dir": "/nowhere"}, "'/nowhere', which does not exist"),
+        ({"--output_dir": "/proc/run"}, "/proc/run"),
+        ({"--output_dir": __file__}, "trainer_test.py"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(data_dir, tmp_path, capsys, change, message):
+    argv = _argv(data_dir, tmp_path / "run")
+    flags = dict(word.split("=", 1) for word in argv)
+    flags.update(change)
+    assert message in _error(capsys, [f"{name}={value}" for name, value in flags.items()])
+
+
+def test_folder_without_data(tmp_path, capsys):
+    (tmp_path / "data").mkdir()
+    line = _error(capsys, _argv(tmp_path / "data", tmp_path / "run"))
+    assert _PROBLEM in line
+
+
+def test_user_package_registers_its_names(tmp_path):
+    package = tmp_path / "my_package"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "import hparams\n"
+        "from hparams import transformer\n"
+        "hparams.register('my_tiny')(transformer.transformer_tiny)\n"
+    )
+    # In a process of its own: what it registers stays.
+    command = [sys.executable, "trainer.py", f"--t2t_usr_dir={package}", "--registry_help"]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=60)
+    assert "  my_tiny\n" in done.stdout and "  universal_transformer\n" in done.stdout
+    assert f"  {_PROBLEM}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["--help"], "--local_eval_frequency"),
+        (["--registry_help"], "adaptive_universal_transformer_tiny"),
+        (["--problem=no_such", "--model=transformer", "--data_dir=d", "--output_dir=o"], "no_such"),
+    ],
+)
+def test_quick_answers_load_no_tensorflow(argv, message):
+    code = (
+        "import sys, trainer\n"
+        "try:\n    trainer.main(sys.argv[1:])\n"
+        "finally:\n    assert 'tensorflow' not in sys.modules\n"
+    )
+    command = [sys.executable, "-c", code, *argv]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=60)
+    assert message in done.stdout + done.stderr
+    assert "AssertionError" not in done.stderr
+
+
+def test_ctrl_c_saves_and_the_same_command_goes_on(data_dir, tmp_path):
+    argv = _argv(data_dir, tmp_path, "--schedule=train", "--log_step_count_steps=1")
+    argv = [word.replace("--train_steps=4", "--train_steps=100000") for word in argv]
+    argv = [word.replace("--local_eval_frequency=2", "--local_eval_frequency=5") for word in argv]
+    process = subprocess.Popen(
+        [sys.executable, "trainer.py", *argv],
+        cwd=_ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "checkpoint").exists():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    stopped = re.search(r"Ctrl-C: stopped at step (\d+), a checkpoint is written", output)
+    step = int(stopped[1])
+    assert (tmp_path / f"model.ckpt-{step}.index").exists()
+    argv = [word.replace("--train_steps=100000", f"--train_steps={step}") for word in argv]
+    assert trainer.main(argv) == 0

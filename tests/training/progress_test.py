@@ -1,0 +1,115 @@
+import io
+
+import pytest
+import tensorflow as tf
+
+from ut_keras.training import progress, train_step
+
+
+class _Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class _Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def _result(loss=1.0, correct=1.0, ponder_count=4.0):
+    return train_step.StepResult(
+        losses={"training": tf.constant(loss)},
+        loss=tf.constant(loss),
+        correct=tf.constant(correct),
+        sequences=tf.constant(2.0),
+        tokens=tf.constant(50.0),
+        ponder_sum=tf.constant(10.0 if ponder_count else 0.0),
+        ponder_count=tf.constant(ponder_count),
+        ponder={},
+    )
+
+
+def _progress(stream, **kwargs):
+    clock = _Clock()
+    return progress.Progress(100, stream, clock=clock, **kwargs), clock
+
+
+def test_line_says_what_recent_batches_say():
+    stream = io.StringIO()
+    line, clock = _progress(stream)
+    line.add(1, _result(loss=9.0))
+    line.fetch()  # compilation, whose time does not count
+    for step in (2, 3):
+        line.add(step, _result(loss=3.0, correct=2.0))
+    clock.now += 4.0
+    line.fetch()
+    line.show(3)
+    assert stream.getvalue() == (
+        "step 3/100  loss 5.000  seq accuracy 0.83  25 tokens/s  ponder 2.50  03:14 left\n"
+    )
+
+
+def test_ponder_is_left_out_where_nothing_ponders():
+    stream = io.StringIO()
+    line, _ = _progress(stream)
+    line.add(1, _result(ponder_count=0.0))
+    line.fetch()
+    line.show(1)
+    assert "ponder" not in stream.getvalue()
+
+
+def test_results_are_not_read_before_they_are_wanted():
+    line, clock = _progress(io.StringIO(), log_seconds=10)
+    line.add(1, _result())
+    assert not line.is_due
+    assert line.averages() == {}
+    clock.now += 10
+    assert line.is_due
+    [(step, values)] = line.fetch()
+    assert step == 1 and values["loss"] == 1.0 and values["losses/training"] == 1.0
+    assert line.fetch() == []
+
+
+def test_terminal_line_is_written_over():
+    stream = _Terminal()
+    line, _ = _progress(stream)
+    line.add(1, _result(loss=1234567.0))
+    line.fetch()
+    line.show(1)
+    for step in range(200):
+        line.add(step, _result())
+    line.fetch()
+    line.show(2)
+    line.end_line()
+    _, first, second = stream.getvalue().split("\r")
+    assert second.endswith("\n")
+    assert len(second.rstrip("\n")) >= len(first), "the rest of a longer line must be wiped out"
+
+
+def test_pause_does_not_count_as_slow():
+    line, clock = _progress(io.StringIO())
+
+    def run(steps):
+        for step in range(steps):
+            line.add(step, _result())
+            clock.now += 1.0
+            line.fetch()
+
+    run(5)
+    speed = line.averages()["tokens_per_second"]
+    clock.now += 1000.0
+    line.restart_clock()
+    run(5)
+    assert line.averages()["tokens_per_second"] == pytest.approx(speed) == pytest.approx(50.0)
+
+
+def test_speed_follows_the_recent_steps():
+    line, clock = _progress(io.StringIO())
+    for seconds in [1.0] * 150 + [0.1] * 150:
+        clock.now += seconds
+        line.add(1, _result())
+        line.fetch()
+    assert line.averages()["tokens_per_second"] == pytest.approx(500.0)

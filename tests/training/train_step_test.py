@@ -1,0 +1,103 @@
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training import toy
+from ut_keras.training import distribution, losses, optimize, train_step
+
+
+@pytest.fixture(scope="module")
+def two_replicas():
+    """What training on one and on two logical CPUs gives; see two_replicas.py."""
+    command = [sys.executable, "-m", "tests.training.two_replicas"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("model", ["toy", "adaptive"])
+def test_two_replicas_equal_one(two_replicas, model):
+    one, two = two_replicas[model]
+    assert (one["replicas"], two["replicas"]) == (1, 2)
+    for key in ("losses", "tokens", "sequences", "ponder"):
+        np.testing.assert_allclose(two[key], one[key], rtol=1e-5, err_msg=key)
+    for a, b in zip(two["weights"], one["weights"], strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+    assert two["evaluation"] == pytest.approx(one["evaluation"], rel=1e-5)
+
+
+@pytest.mark.parametrize("model", ["toy", "adaptive"])
+def test_replicas_stay_equal_and_are_traced_once(two_replicas, model):
+    _, two = two_replicas[model]
+    assert two["replica_difference"] == 0.0
+    assert two["traces"] == 1
+
+
+def _step(jit_compile=False):
+    keras.utils.set_random_seed(0)
+    strategy = distribution.get_strategy(devices=["CPU:0"])
+    with strategy.scope():
+        model = toy.ToyModel()
+        optimizer = optimize.Adam(0.01, epsilon=1e-3)
+        optimizer.build(model.trainable_variables)
+    spec = tf.TensorSpec((None, None), tf.int32)
+    element_spec = ({"inputs": spec, "targets": spec}, spec)
+    step = train_step.make_train_step(model, optimizer, strategy, element_spec, jit_compile)
+    return model, step
+
+
+def _batches():
+    return list(toy.dataset())
+
+
+def test_step_minimises_the_total_loss():
+    model, step = _step()
+    features, targets = _batches()[0]
+    terms = model.loss_terms(model.forward(features, training=True), targets, training=True)
+    result = step((features, targets))
+    assert float(result.loss) == pytest.approx(float(losses.total(terms)), rel=1e-6)
+    assert set(result.losses) == {"training", "act_loss"}
+    assert float(step((features, targets)).loss) < float(result.loss)
+
+
+def test_counts_leave_padding_out():
+    _, step = _step()
+    ids = tf.constant([[3, 4, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
+    result = step(({"inputs": ids, "targets": ids}, ids))
+    assert float(result.tokens) == 8
+    assert float(result.sequences) == 2
+    assert float(result.ponder_count) == 4
+    assert float(result.ponder_sum) == 8
+
+
+def test_xla_equals_graph():
+    model, step = _step()
+    compiled_model, compiled = _step(jit_compile=True)
+    # One compilation per shape: one shape is enough here.
+    batch = _batches()[0]
+    for _ in range(2):
+        expected, actual = step(batch), compiled(batch)
+    assert float(actual.loss) == pytest.approx(float(expected.loss), rel=1e-5)
+    for a, b in zip(compiled_model.trainable_variables, model.trainable_variables, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-6)
+
+
+def test_all_lengths_share_one_trace():
+    _, step = _step()
+    batches = _batches()
+    assert len({batch[1].shape for batch in batches}) > 1
+    for batch in batches:
+        step(batch)
+    assert step.experimental_get_tracing_count() == 1
+
+
+def test_row_of_padding_and_length_one():
+    _, step = _step()
+    for ids in ([[0, 0]], [[1]], [[0]]):
+        ids = tf.constant(ids)
+        assert np.isfinite(float(step(({"inputs": ids, "targets": ids}, ids)).loss))

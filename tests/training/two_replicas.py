@@ -1,0 +1,99 @@
+"""Trains the same batches on one and on two logical CPUs and prints what came out, as JSON.
+
+Run by train_step_test.py in a process of its own: logical devices must be made before anything else
+happens in TensorFlow.
+"""
+
+import json
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import hparams
+from tests.training import toy
+from ut_keras import metrics, models
+from ut_keras.training import distribution, evaluation, optimize, train_step
+
+_HPARAMS = (
+    "hidden_size=16,filter_size=32,num_heads=2,act_max_steps=3,attention_dropout=0.0,"
+    "relu_dropout=0.0,layer_prepostprocess_dropout=0.0"
+)
+
+
+def _toy_model():
+    return toy.ToyModel()
+
+
+def _adaptive_model():
+    hp = hparams.get("adaptive_universal_transformer_tiny", _HPARAMS)
+    sizes = {"inputs": toy.VOCAB_SIZE, "targets": toy.VOCAB_SIZE}
+    return models.get("universal_transformer", hp, vocab_sizes=sizes)
+
+
+def _batches():
+    """The second half of each batch, which one replica gets, has the fewer tokens, the last none."""
+    random = np.random.RandomState(0)
+    for long, short in ((6, 1), (5, 2), (7, 1), (4, 0)):
+        ids = np.zeros((4, 8), "int32")
+        ids[:2, :long] = random.randint(2, toy.VOCAB_SIZE, (2, long))
+        ids[2:, :short] = random.randint(2, toy.VOCAB_SIZE, (2, short))
+        yield {"inputs": ids, "targets": ids}, ids
+    # More replicas than rows.
+    yield {"inputs": ids[:1], "targets": ids[:1]}, ids[:1]
+
+
+def _dataset():
+    spec = tf.TensorSpec((None, None), tf.int32)
+    return tf.data.Dataset.from_generator(
+        _batches, output_signature=({"inputs": spec, "targets": spec}, spec)
+    )
+
+
+def _train(make_model, devices):
+    strategy = distribution.get_strategy(devices=devices)
+    keras.utils.set_random_seed(0)
+    with strategy.scope():
+        model = make_model()
+        optimizer = optimize.Adam(0.01, clip_grad_norm=0.5, l2_rate=1e-3, epsilon=1e-3)
+        optimizer.build(model.trainable_variables)
+    batches = strategy.experimental_distribute_dataset(_dataset())
+    step = train_step.make_train_step(model, optimizer, strategy, batches.element_spec)
+    results = [step(batch) for batch in batches]
+    evaluate = evaluation.Evaluator(
+        model, strategy, {name: metrics.get(name) for name in metrics.names()}
+    )
+    return {
+        "replicas": strategy.num_replicas_in_sync,
+        "losses": [float(result.loss) for result in results],
+        "tokens": [float(result.tokens) for result in results],
+        "sequences": [float(result.sequences) for result in results],
+        "ponder": [float(result.ponder_sum) for result in results],
+        "evaluation": evaluate(_dataset()),
+        "weights": [v.numpy().ravel().tolist() for v in model.trainable_variables],
+        "replica_difference": _replica_difference(model),
+        "traces": step.experimental_get_tracing_count(),
+    }
+
+
+def _replica_difference(model):
+    differences = [0.0]
+    for variable in model.trainable_variables:
+        values = getattr(variable.value, "values", [variable.value])
+        differences += [float(np.abs(values[0] - value).max()) for value in values]
+    return max(differences)
+
+
+def main():
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    runs = {
+        name: [_train(make_model, ["CPU:0"]), _train(make_model, ["CPU:0", "CPU:1"])]
+        for name, make_model in (("toy", _toy_model), ("adaptive", _adaptive_model))
+    }
+    json.dump(runs, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
