@@ -99,11 +99,12 @@ class BabiQaConcat(_BabiProblem):
         specs = self.feature_specs(data_dir)
         return {**specs, "context": specs["inputs"]}
 
-    def preprocess(self, example):
+    def preprocess(self, records):
         import tensorflow as tf
 
-        parts = [example["inputs"], [_SEPARATOR_ID], example["context"]]
-        return {"inputs": tf.concat(parts, axis=0), "targets": example["targets"]}
+        separators = tf.fill([tf.shape(records["targets"])[0], 1], _SEPARATOR_ID)
+        parts = [records["inputs"], separators, records["context"]]
+        return {"inputs": tf.concat(parts, axis=1), "targets": records["targets"]}
 
     def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
         encoder = self.feature_encoders(data_dir)["inputs"]

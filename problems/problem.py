@@ -75,9 +75,12 @@ class Problem:
         """Returns {feature: FeatureSpec} as in the files, where `preprocess` changes them."""
         return self.feature_specs(data_dir)
 
-    def preprocess(self, example):
-        """Makes the features of an example of those of a record (a dict of tensors)."""
-        return example
+    def preprocess(self, records):
+        """Makes the features of n examples of those of n records.
+
+        Both are dicts of int32 tensors: ragged [n, (length)], class labels [n, 1].
+        """
+        return records
 
     # Generation.
 

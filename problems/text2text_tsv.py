@@ -1,14 +1,15 @@
 """Your own text: one pair a line, source TAB target.
 
-    Das Haus ist alt.<TAB>The house is old.
+    Zwei Hunde spielen im Schnee.<TAB>Two dogs play in the snow.
 
 Put `train.tsv` into tmp_dir and, if you have them, `dev.tsv` and `test.tsv`. Without `dev.tsv`
 every 20th line of `train.tsv` is held out for it. Files are UTF-8; empty lines are left out.
 
-A record; both features share one vocabulary of about 8,192 subwords, less if the text is small:
+A record (with the vocabulary that Multi30k gives); both features share one vocabulary of about 8,192
+subwords, less if the text is small:
 
-    inputs    "Das Haus ist alt."     [241, 1877, 95, 1630, 3, 1]             1 = EOS
-    targets   "The house is old."     [17, 644, 22, 803, 3, 1]
+    inputs    "Zwei Hunde spielen im Schnee."    [34, 265, 116, 37, 269, 2, 1]
+    targets   "Two dogs play in the snow."       [36, 236, 251, 4, 10, 198, 2, 1]       1 = EOS
 
 The vocabulary is built from the train split and kept in data_dir as
 `vocab.text2text_tsv.8192.subwords`; one that is there already is used.

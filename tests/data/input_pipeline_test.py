@@ -170,7 +170,7 @@ def test_preprocess(tmp_path):
     files = write(tmp_path, [{"inputs": [5, 1], "context": [6, 1], "targets": [2]}])
 
     def join(features):
-        inputs = tf.concat([features["inputs"], features["context"]], axis=0)
+        inputs = tf.concat([features["inputs"], features["context"]], axis=1)
         return {"inputs": inputs, "targets": features["targets"]}
 
     specs = {**SYMBOLS, "context": FeatureSpec(10)}

@@ -88,7 +88,8 @@ def make_dataset(
         training: bool. Shuffle, and drop what is too long.
         num_replicas: int. Batches are this many times larger.
         seed: int. Makes shuffling repeatable; a repeated dataset is shuffled anew every time.
-        preprocess: function from the features of a record to those of an example. Optional.
+        preprocess: function from the features of n records to those of n examples, both dicts of
+            int32 tensors, ragged [n, (length)] or, where the shape is fixed, [n, ...]. Optional.
 
     Returns:
         A `tf.data.Dataset` of (features, targets).
@@ -102,47 +103,52 @@ def make_dataset(
     drop_long = training or settings.eval_drop_long_sequences
     longest = settings.longest if drop_long else _LONGEST_IN_EVALUATION
 
-    def to_example(features):
-        for name, spec in record_specs.items():
-            shape = record_parser.fixed_shape(spec) or [-1]
-            features[name] = tf.reshape(features[name], shape)
+    def to_examples(file, record):
+        features = record_parser.parse_records(file, record, record_specs)
         if preprocess is not None:
             features = preprocess(features)
         return _truncate(features, settings)
 
-    def to_examples(records):
-        return (
-            records.batch(_PARSED_TOGETHER)
-            .map(
-                lambda file, record: record_parser.parse_records(file, record, record_specs),
-                num_parallel_calls=tf.data.AUTOTUNE,
-            )
-            .unbatch()
-            .map(to_example)
-        )
+    scheme = _scheme(settings, drop_long)
+    boundaries = tf.constant(scheme.boundaries, tf.int32)
 
-    def has_right_length(features):
-        length = example_length(features)
-        return tf.logical_and(length >= settings.min_length, length <= longest)
+    def with_bucket(features):
+        lengths = example_lengths(features)
+        keep = tf.logical_and(lengths >= settings.min_length, lengths <= longest)
+        features = {name: tf.ragged.boolean_mask(v, keep) for name, v in features.items()}
+        lengths = tf.boolean_mask(lengths, keep)
+        return features, tf.searchsorted(boundaries, lengths, side="right", out_type=tf.int64)
 
-    in_order = to_examples(_records(files, shuffle=False, seed=None))
+    def grouped(records):
+        # Whatever can be done for many examples at once is: one by one it takes several times as
+        # long, which a small model's training notices.
+        return records.batch(_PARSED_TOGETHER).map(to_examples, num_parallel_calls=tf.data.AUTOTUNE)
+
+    in_order = grouped(_records(files, shuffle=False, seed=None))
     _check_not_empty(in_order, files, settings.min_length, longest, drop_long)
+    dataset = in_order
     if training:
         records = _records(files, shuffle=True, seed=seed)
-        dataset = to_examples(records.shuffle(settings.shuffle_buffer_size, seed=seed))
-    else:
-        dataset = in_order
-    dataset = dataset.filter(has_right_length)
-    dataset = _batch(dataset, settings, training, drop_long, num_replicas)
+        dataset = grouped(records.shuffle(settings.shuffle_buffer_size, seed=seed))
+    dataset = dataset.map(with_bucket, num_parallel_calls=tf.data.AUTOTUNE).unbatch()
+    dataset = _batch(dataset, scheme, settings.static_shapes, training, num_replicas)
     if training and settings.batch_shuffle_size:
         dataset = dataset.shuffle(settings.batch_shuffle_size, seed=seed)
     dataset = dataset.map(lambda features: (features, features["targets"]))
     return dataset.prefetch(2)
 
 
-def example_length(features):
-    """The length of the longest feature."""
-    return tf.reduce_max([tf.shape(value)[0] for value in features.values()])
+def example_lengths(features):
+    """The lengths [n] of n examples, that of the longest feature of each."""
+    return tf.reduce_max(
+        [
+            tf.cast(value.row_lengths(), tf.int32)
+            if isinstance(value, tf.RaggedTensor)
+            else tf.fill([tf.shape(value)[0]], tf.shape(value)[1])
+            for value in features.values()
+        ],
+        axis=0,
+    )
 
 
 @contextlib.contextmanager
@@ -186,7 +192,9 @@ def _truncate(features, settings):
         "targets": settings.max_target_seq_length,
     }
     return {
-        name: value[: limits[name]] if limits.get(name) and value.shape[0] is None else value
+        name: value[:, : limits[name]]
+        if limits.get(name) and isinstance(value, tf.RaggedTensor)
+        else value
         for name, value in features.items()
     }
 
@@ -208,26 +216,35 @@ def _scheme(settings, drop_long):
     return scheme
 
 
-def _batch(dataset, settings, training, drop_long, num_replicas):
-    scheme = _scheme(settings, drop_long)
-    sizes = [size * num_replicas for size in scheme.batch_sizes]
-    dataset = dataset.bucket_by_sequence_length(
-        example_length,
-        bucket_boundaries=scheme.boundaries,
-        bucket_batch_sizes=sizes,
-        pad_to_bucket_boundary=settings.static_shapes,
+def _batch(dataset, scheme, static_shapes, training, num_replicas):
+    """Gathers (features, bucket) pairs to padded batches of one bucket each."""
+    sizes = tf.constant([size * num_replicas for size in scheme.batch_sizes], tf.int64)
+    specs = dataset.element_spec[0]
+
+    def padded_shape(spec, bucket):
+        if spec.shape.is_fully_defined():
+            return spec.shape
+        return [tf.constant(scheme.boundaries, tf.int64)[bucket] - 1] if static_shapes else [None]
+
+    def to_batch(bucket, window):
+        shapes = {name: padded_shape(spec, bucket) for name, spec in specs.items()}
+        # The identity makes a tensor of what tf.data takes for a ragged one with nothing ragged.
+        window = window.map(lambda features, _: {n: tf.identity(v) for n, v in features.items()})
+        batches = window.padded_batch(sizes[bucket], shapes)
+        if static_shapes and training:
+            batches = batches.map(lambda features: _fill_up(features, sizes[bucket]))
+        return batches
+
+    return dataset.group_by_window(
+        key_func=lambda features, bucket: bucket,
+        reduce_func=to_batch,
+        window_size_func=lambda bucket: sizes[bucket],
     )
-    if settings.static_shapes and training:
-        dataset = dataset.map(lambda features: _fill_up(features, scheme.boundaries, sizes))
-    return dataset
 
 
-def _fill_up(features, boundaries, sizes):
-    """Repeats the rows of a batch until it is as large as its bucket wants."""
-    # The length after padding is still in the bucket.
-    length = tf.reduce_max([tf.shape(value)[1] for value in features.values()])
-    bucket = tf.searchsorted(tf.constant(boundaries), [length], side="right")[0]
-    rows = tf.range(tf.constant(sizes)[bucket]) % tf.shape(features["targets"])[0]
+def _fill_up(features, size):
+    """Repeats the rows of a batch until there are `size`."""
+    rows = tf.range(size) % tf.shape(features["targets"], tf.int64)[0]
     return {name: tf.gather(value, rows) for name, value in features.items()}
 
 
@@ -235,10 +252,10 @@ def _check_not_empty(examples, files, shortest, longest, drop_long):
     """Looks for one example to use; reads on only while there is none."""
     count = 0
     with readable_errors():
-        for length in examples.map(example_length).as_numpy_iterator():
-            if shortest <= length <= longest:
+        for lengths in examples.map(example_lengths).as_numpy_iterator():
+            if ((lengths >= shortest) & (lengths <= longest)).any():
                 return
-            count += 1
+            count += len(lengths)
     if not count:
         raise DataError(
             f"Expected examples in {len(files)} file(s). Received: none, in {files[0]}."

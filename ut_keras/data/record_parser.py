@@ -33,7 +33,8 @@ def parse_records(files, records, specs):
         specs: dict from feature name to `FeatureSpec`.
 
     Returns:
-        dict from feature name to an int32 ragged tensor [n, (length)].
+        dict from feature name to an int32 ragged tensor [n, (length)]; features of a fixed shape
+        to a tensor [n, *shape].
     """
     parsed = tf.io.parse_example(records, {name: tf.io.RaggedFeature(tf.int64) for name in specs})
     features = {}
@@ -52,7 +53,8 @@ def parse_records(files, records, specs):
             good = tf.logical_and(low >= 0, high < spec.vocab_size)
             check = _check("ids out of range", good, name, spec.vocab_size, low, high, files=files)
         with tf.control_dependencies([check]):
-            features[name] = rows.with_flat_values(tf.cast(rows.flat_values, tf.int32))
+            ids = tf.cast(rows.flat_values, tf.int32)
+        features[name] = tf.reshape(ids, [-1, *shape]) if shape else rows.with_flat_values(ids)
     return features
 
 
