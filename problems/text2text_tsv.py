@@ -5,8 +5,8 @@
 Put `train.tsv` into tmp_dir and, if you have them, `dev.tsv` and `test.tsv`. Without `dev.tsv`
 every 20th line of `train.tsv` is held out for it. Files are UTF-8; empty lines are left out.
 
-A record (with the vocabulary that Multi30k gives); both features share one vocabulary of about 8,192
-subwords, less if the text is small:
+A record, with the vocabulary that Multi30k gives; both features share one of about 8,192 subwords,
+less if the text is small:
 
     inputs    "Zwei Hunde spielen im Schnee."    [34, 265, 116, 37, 269, 2, 1]
     targets   "Two dogs play in the snow."       [36, 236, 251, 4, 10, 198, 2, 1]       1 = EOS
