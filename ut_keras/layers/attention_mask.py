@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-# What a masked logit gets added; T2T's value. Rows without any True attend evenly to everything.
+# What a masked logit becomes; T2T adds it. A row without any True attends evenly to everything.
 MASKED_LOGIT = -1e9
 
 
@@ -40,7 +40,3 @@ def segment_attention_mask(query_segments, key_segments):
     """
     return (query_segments[:, :, tf.newaxis] == key_segments[:, tf.newaxis, :])[:, tf.newaxis]
 
-
-def additive_bias(mask, dtype):
-    """What to add to attention logits: 0 where the mask is True, `MASKED_LOGIT` elsewhere."""
-    return tf.cast(tf.logical_not(mask), dtype) * MASKED_LOGIT

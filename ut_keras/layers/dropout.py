@@ -3,6 +3,8 @@
 import keras
 import tensorflow as tf
 
+RESOLUTION = 2**16  # rates are multiples of 1 / RESOLUTION
+
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Dropout(keras.layers.Layer):
@@ -37,19 +39,25 @@ class Dropout(keras.layers.Layer):
     def call(self, x, training=None):
         if not training or self.rate == 0:
             return x
-        keep = self._random_bits(x) >= tf.constant(round(self.rate * 2**32), tf.uint32)
-        return tf.where(keep, x * tf.constant(1 / (1 - self.rate), x.dtype), tf.zeros([], x.dtype))
+        threshold = round(self.rate * RESOLUTION)
+        keep = self._random_int16(x) >= threshold - RESOLUTION // 2
+        kept_share = 1 - threshold / RESOLUTION  # what is really kept, so that means stay true
+        return tf.where(keep, x * tf.constant(1 / kept_share, x.dtype), tf.zeros([], x.dtype))
 
-    def _random_bits(self, x):
-        """Uniform uint32, of the shape of `x` but for the shared axes."""
+    def _random_int16(self, x):
+        """Uniform int16, of the shape of `x` but for the shared axes.
+
+        Four are cut out of each random int64: drawing them is most of what dropout costs.
+        """
         shape = tf.shape(x)
         if self.broadcast_dims:
             rank = x.shape.rank
             shared = {axis % rank for axis in self.broadcast_dims}
             shape = tf.stack([1 if axis in shared else shape[axis] for axis in range(rank)])
-        return tf.random.stateless_uniform(
-            shape, tf.cast(self.seed_generator.next(), tf.int32), None, None, tf.uint32
-        )
+        count = tf.reduce_prod(shape)
+        seed = tf.cast(self.seed_generator.next(), tf.int32)
+        bits = tf.random.stateless_uniform([(count + 3) // 4], seed, None, None, tf.int64)
+        return tf.reshape(tf.reshape(tf.bitcast(bits, tf.int16), [-1])[:count], shape)
 
     def get_config(self):
         return {
