@@ -1,0 +1,239 @@
+"""Times one training step of each model, beside the machine's own matrix product and the original.
+
+    python benchmarks/train_step.py
+    python benchmarks/train_step.py --with_t2t=t2t_env/bin/python      # see t2t/requirements.txt
+
+Hidden 256, filter 1024, 4 heads, 6 steps, vocabulary 8000, 16 x (32 source + 32 target) tokens,
+dropout 0.1, Adam. All sides take turns, a few steps each, so that a noisy machine is noisy for
+all; read the ratios. "of matmul" is the arithmetic of the step over its time, as a part of the rate
+of a 2048 x 2048 float32 product in the same run. The arithmetic is that of the textbook model, for
+the depth that ran; the Universal Transformer here does a little less, for it projects the encoder's
+output once for all steps.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+SHAPE = {
+    "hidden": 256,
+    "filter": 1024,
+    "heads": 4,
+    "steps": 6,
+    "vocab": 8000,
+    "batch": 16,
+    "source": 32,
+    "target": 32,
+    "dropout": 0.1,
+    "halting_bias": -3.0,  # so that both sides run to the full depth, whatever their weights
+}
+MODELS = ("transformer", "universal_transformer", "adaptive_universal_transformer")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--with_t2t", metavar="PYTHON", help="Python of T2T's environment")
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--steps_per_round", type=int, default=4)
+    parser.add_argument("--dropout", type=float, default=SHAPE["dropout"])
+    parser.add_argument("--jit_compile", action="store_true")
+    args = parser.parse_args()
+    SHAPE["dropout"] = args.dropout
+    print(f"machine: {cpu_name()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    for model in args.models.split(","):
+        compare(model, args)
+
+
+def compare(model, args):
+    """Times one model, all sides in turn, and prints its lines."""
+    ours = OurStep(model, args.jit_compile)
+    theirs = T2TStep(model, args.with_t2t) if args.with_t2t else None
+    seconds = {"matmul": [], "ut_keras": [], "T2T": []}
+    for number in range(args.rounds + 1):
+        taken = {
+            "matmul": time_matmul(3),
+            "ut_keras": ours.run(args.steps_per_round),
+            "T2T": theirs.run(args.steps_per_round) if theirs else [],
+        }
+        if number:  # the first round warms up
+            for side, values in taken.items():
+                seconds[side] += values
+    matmul_rate = 2 * 2048**3 / statistics.median(seconds["matmul"])
+    work = step_flop(ours.encoder_steps, ours.decoder_steps)
+    print(
+        f"\n{model}: {work / 1e9:.1f} GFLOP a step "
+        f"(depth that ran: {ours.encoder_steps} + {ours.decoder_steps}), "
+        f"matmul {matmul_rate / 1e9:.0f} GFLOP/s, first step {ours.first_step:.1f} s"
+    )
+    for side in ("ut_keras", "T2T"):
+        if seconds[side]:
+            print_line(side, seconds[side], work, matmul_rate)
+    if theirs:
+        ratio = statistics.median(seconds["T2T"]) / statistics.median(seconds["ut_keras"])
+        print(f"  speed of ut_keras / T2T: {ratio:.2f}")
+        theirs.close()
+
+
+def print_line(side, seconds, work, matmul_rate):
+    median = statistics.median(seconds)
+    tokens = SHAPE["batch"] * (SHAPE["source"] + SHAPE["target"]) / median
+    print(
+        f"  {side:9} {median * 1e3:6.0f} ms (min {min(seconds) * 1e3:.0f}, "
+        f"max {max(seconds) * 1e3:.0f}, n {len(seconds)})  {tokens:6.0f} tokens/s  "
+        f"{work / median / matmul_rate:4.0%} of matmul",
+        flush=True,
+    )
+
+
+class OurStep:
+    """The trainer's own step on one fixed batch."""
+
+    def __init__(self, name, jit_compile):
+        import numpy as np
+        import tensorflow as tf
+
+        import hparams
+        from ut_keras import models
+        from ut_keras.training import optimize, train_step
+
+        tf.keras.utils.set_random_seed(1)
+        strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+        rng = np.random.RandomState(1)
+        with strategy.scope():
+            model = models.get(
+                "transformer" if name == "transformer" else "universal_transformer",
+                hparams.get(
+                    "transformer_base" if name == "transformer" else name + "_base",
+                    self._overrides(name),
+                ),
+                vocab_sizes={"inputs": SHAPE["vocab"], "targets": SHAPE["vocab"]},
+            )
+            optimizer = optimize.get(model.hparams)
+            optimizer.build(model.trainable_variables)
+        features = {
+            "inputs": self._ids(rng, SHAPE["source"]),
+            "targets": self._ids(rng, SHAPE["target"]),
+        }
+        self.batch = (features, features["targets"])
+        spec = tf.nest.map_structure(lambda x: tf.TensorSpec([None, None], x.dtype), self.batch)
+        self.step = train_step.make_train_step(model, optimizer, strategy, spec, jit_compile)
+        start = time.perf_counter()
+        float(self.step(self.batch).loss)
+        self.first_step = time.perf_counter() - start
+        output = model.forward(features, training=True)
+        self.encoder_steps = self._depth(output.encoder)
+        self.decoder_steps = self._depth(output.decoder)
+
+    def run(self, steps):
+        seconds = []
+        for _ in range(steps):
+            start = time.perf_counter()
+            float(self.step(self.batch).loss)
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
+    @staticmethod
+    def _overrides(name):
+        steps = SHAPE["steps"]
+        depth = f"num_hidden_layers={steps}"
+        if name != "transformer":
+            depth = f"num_rec_steps={steps},act_max_steps={steps}"
+            depth += f",act_halting_bias_init={SHAPE['halting_bias']}"
+        drop = SHAPE["dropout"]
+        return (
+            f"hidden_size={SHAPE['hidden']},filter_size={SHAPE['filter']},"
+            f"num_heads={SHAPE['heads']},{depth},layer_prepostprocess_dropout={drop},"
+            f"attention_dropout={drop},relu_dropout={drop}"
+        )
+
+    @staticmethod
+    def _ids(rng, length):
+        import tensorflow as tf
+
+        ids = rng.randint(2, SHAPE["vocab"], size=(SHAPE["batch"], length)).astype("int32")
+        ids[:, -1] = 1
+        return tf.constant(ids)
+
+    @staticmethod
+    def _depth(stack):
+        if stack.ponder_times is None:
+            return SHAPE["steps"]
+        return int(stack.ponder_times.numpy().max())
+
+
+class T2TStep:
+    """The original's step, in a process of its own."""
+
+    def __init__(self, name, python):
+        self.process = subprocess.Popen(
+            [python, os.path.join(HERE, "t2t", "train_worker.py"), name, json.dumps(SHAPE)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def run(self, steps):
+        self.process.stdin.write(f"{steps}\n")
+        self.process.stdin.flush()
+        for line in self.process.stdout:
+            if line.startswith("SECONDS "):
+                return json.loads(line.removeprefix("SECONDS "))
+        raise SystemExit(
+            "T2T's worker stopped. Expected an environment as benchmarks/t2t/requirements.txt "
+            f"says. Received: exit code {self.process.wait()}."
+        )
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def time_matmul(times):
+    import tensorflow as tf
+
+    if not hasattr(time_matmul, "product"):
+        a = tf.random.normal([2048, 2048])
+        time_matmul.product = tf.function(lambda: tf.reduce_sum(tf.matmul(a, a)))
+    seconds = []
+    for _ in range(times):
+        start = time.perf_counter()
+        float(time_matmul.product())
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def step_flop(encoder_steps, decoder_steps):
+    """Forward and backward, a multiplication and an addition counted as two."""
+    d, f, batch = SHAPE["hidden"], SHAPE["filter"], SHAPE["batch"]
+    s, t = SHAPE["source"], SHAPE["target"]
+    encoder = s * (4 * d * d + 2 * d * f) + 2 * s * s * d
+    decoder = t * (6 * d * d + 2 * d * f) + s * 2 * d * d + 2 * t * t * d + 2 * t * s * d
+    logits = t * d * SHAPE["vocab"]
+    forward = batch * (encoder * encoder_steps + decoder * decoder_steps + logits)
+    return 3 * 2 * forward
+
+
+def cpu_name():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+if __name__ == "__main__":
+    main()
