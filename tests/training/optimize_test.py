@@ -116,6 +116,8 @@ def test_config_round_trip():
     assert restored.get_config() == optimizer.get_config()
 
 
+# numpy 2 about what Keras does with TensorFlow's variables.
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 def test_slots_are_saved_with_a_keras_model(tmp_path):
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
     model.compile(optimizer=optimize.get(_hparams()), loss="mse")
@@ -123,7 +125,9 @@ def test_slots_are_saved_with_a_keras_model(tmp_path):
     model.fit(x, y, epochs=3, verbose=0)
     model.save(tmp_path / "model.keras")
     restored = keras.saving.load_model(tmp_path / "model.keras")
-    for original, loaded in zip(model.optimizer.variables, restored.optimizer.variables):
+    for original, loaded in zip(
+        model.optimizer.variables, restored.optimizer.variables, strict=True
+    ):
         np.testing.assert_array_equal(original.numpy(), loaded.numpy())
     model.fit(x, y, epochs=2, verbose=0)
     restored.fit(x, y, epochs=2, verbose=0)

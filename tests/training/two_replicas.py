@@ -33,7 +33,7 @@ def _adaptive_model():
 
 
 def _batches():
-    """The second half of each batch, which one replica gets, has the fewer tokens, the last none."""
+    """The second half of each batch, which one replica gets, has fewer tokens; the last none."""
     random = np.random.RandomState(0)
     for long, short in ((6, 1), (5, 2), (7, 1), (4, 0)):
         ids = np.zeros((4, 8), "int32")

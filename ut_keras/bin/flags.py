@@ -232,7 +232,7 @@ def _two_dashes(word):
 
 
 def _take_hparam_flags(argv):
-    """Takes T2T's `--hp_NAME value` out of a command line; returns the rest and name=value pairs."""
+    """Takes T2T's `--hp_NAME value` out of a command line: the rest, and name=value pairs."""
     rest, pairs = [], []
     words = iter(argv)
     for word in words:

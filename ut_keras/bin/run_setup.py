@@ -22,6 +22,7 @@ from ut_keras.registry import unknown_name_message
 
 SCHEDULES = ("train", "evaluate", "continuous_train_and_eval", "train_eval_and_decode")
 _SAME_SCHEDULE = {"train_and_evaluate": "continuous_train_and_eval"}
+_LEAST = {"train_steps": 0, "local_eval_frequency": 1, "log_step_count_steps": 1, "worker_gpu": 0}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +74,7 @@ def check(args):
     hp, saved = _hparams(args, output_dir)
     hp.check_supported()
     decode = decode_hparams.parse(args.decode_hparams)
-    for name, least in (("train_steps", 0), ("local_eval_frequency", 1), ("log_step_count_steps", 1)):
+    for name, least in _LEAST.items():
         if getattr(args, name) < least:
             raise UsageError(
                 f"--{name} must be at least {least}. Received: {getattr(args, name)}."

@@ -2,9 +2,9 @@
 
     total, count = metrics.get("accuracy_per_sequence")(logits, targets)
 
-Every metric is a function of logits [B, T, V] (classifiers: [B, C]) and targets [B, T] (classifiers:
-[B, 1]) and gives a (sum, count) pair of float32 scalars, so that batches, and replicas, add up:
-the metric of a data set is sum / count.
+Every metric is a function of logits [B, T, V] and targets [B, T] (classifiers: [B, C] and [B, 1])
+and gives a (sum, count) pair of float32 scalars, so that batches, and replicas, add up: the metric
+of a data set is sum / count.
 """
 
 from ut_keras.metrics import teacher_forced

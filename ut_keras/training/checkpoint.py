@@ -79,7 +79,7 @@ class Checkpoints:
             CheckpointError: if it belongs to another model, or none can be read.
         """
         failures = []
-        for path in reversed(self._manager.checkpoints):
+        for path in self._newest_first():
             try:
                 self._restore(path)
             except _UNREADABLE as error:
@@ -91,6 +91,13 @@ class Checkpoints:
         if failures:
             raise CheckpointError(f"No checkpoint can be read. Received: {'; '.join(failures)}")
         return False
+
+    def _newest_first(self):
+        paths = list(reversed(self._manager.checkpoints))
+        # A file `checkpoint` of TensorFlow 1 names its newest only in a way that the manager skips.
+        if self.newest and self.newest not in paths:
+            paths.insert(0, self.newest)
+        return paths
 
     def _restore(self, path):
         shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
@@ -151,7 +158,7 @@ def first_non_finite(model):
     """Path of the first trainable variable with a value that is not finite, or None."""
     variables = model.trainable_variables
     finite = tf.stack([tf.reduce_all(tf.math.is_finite(variable)) for variable in variables])
-    for variable, is_finite in zip(variables, finite.numpy()):
+    for variable, is_finite in zip(variables, finite.numpy(), strict=True):
         if not is_finite:
             return variable.path
     return None

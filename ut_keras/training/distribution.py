@@ -1,4 +1,4 @@
-"""The `tf.distribute` strategy of a run. There always is one, so that the train loop has one form."""
+"""The `tf.distribute` strategy of a run. There always is one: the train loop has one form."""
 
 import functools
 

@@ -71,18 +71,18 @@ class Optimizer(keras.optimizers.Optimizer):
         # Keras calls this in each replica's context; what it returns goes to `update_step`.
         variables = [variable for _, variable in grads_and_vars]
         gradients = [_dense(gradient, variable) for gradient, variable in grads_and_vars]
-        reduced = super()._all_reduce_sum_gradients(list(zip(gradients, variables)))
+        reduced = super()._all_reduce_sum_gradients(list(zip(gradients, variables, strict=True)))
         gradients = [gradient for gradient, _ in reduced]
         if self.l2_rate:
             gradients = [
                 gradient + self.l2_rate * variable
                 if self._is_decayed[self._get_variable_index(variable)]
                 else gradient
-                for gradient, variable in zip(gradients, variables)
+                for gradient, variable in zip(gradients, variables, strict=True)
             ]
         if self.clip_grad_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_grad_norm)
-        return list(zip(gradients, variables))
+        return list(zip(gradients, variables, strict=True))
 
     def get_config(self):
         config = super().get_config()

@@ -61,15 +61,9 @@ def make_train_step(model, optimizer, strategy, element_spec, jit_compile=False)
         with tf.GradientTape() as tape:
             output = model.forward(features, training=True)
             terms = model.loss_terms(output, targets, training=True)
-            numerators, denominators = _sum_over_replicas_of_denominators(terms)
+            terms = _with_global_denominators(terms)
             shares = {
-                name: tf.add_n(
-                    [
-                        numerator / tf.maximum(1.0, denominator)
-                        for numerator, denominator in zip(numerators[name], denominators[name])
-                    ]
-                )
-                for name in terms
+                name: tf.add_n([term.value() for term in parts]) for name, parts in terms.items()
             }
             loss = tf.add_n(list(shares.values()))
         gradients = tape.gradient(loss, variables)
@@ -85,11 +79,18 @@ def make_train_step(model, optimizer, strategy, element_spec, jit_compile=False)
     return train_step
 
 
-def _sum_over_replicas_of_denominators(terms):
-    """The terms' numerators, and their denominators summed over the replicas, each by name."""
-    numerators = {name: [term.numerator for term in terms[name]] for name in terms}
-    denominators = {name: [term.denominator for term in terms[name]] for name in terms}
-    return numerators, _all_reduce(tf.nest.map_structure(tf.stop_gradient, denominators))
+def _with_global_denominators(terms):
+    """The terms, each with its denominator summed over the replicas."""
+    denominators = _all_reduce(
+        {name: [tf.stop_gradient(term.denominator) for term in terms[name]] for name in terms}
+    )
+    return {
+        name: [
+            term._replace(denominator=denominator)
+            for term, denominator in zip(terms[name], denominators[name], strict=True)
+        ]
+        for name in terms
+    }
 
 
 def _summed_result(shares, output, features, targets):

@@ -153,7 +153,7 @@ class Trainer:
     # The loop.
 
     def _run(self, make_epoch):
-        """What holds for a whole run: the state is restored, signals are noted, files are closed."""
+        """What holds for a run: the state is restored, signals are noted, files are closed."""
         self._restore(make_epoch)
         return _RunContext(self)
 
