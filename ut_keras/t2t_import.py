@@ -1,7 +1,7 @@
 """T2T's variables and checkpoints, to our weights and back.
 
-Our layers carry the names of T2T's scopes, so that most of a T2T name is the path of the weight; the
-rules below say the rest. Embedding tables are cut into shards there, and are whole here.
+Our layers carry the names of T2T's scopes, so that most of a T2T name is the path of the weight;
+the rules below say the rest. Embedding tables are cut into shards there, and are whole here.
 """
 
 import json

@@ -12,13 +12,13 @@ import time
 MODEL, SHAPE = sys.argv[1], json.loads(sys.argv[2])
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = os.environ["T2T_ONEDNN"] = "1"
 
-import shim  # noqa: E402, F401  (makes tensor2tensor importable)
-import numpy as np  # noqa: E402
-import tensorflow.compat.v1 as tf  # noqa: E402
-from tensor2tensor.data_generators import problem_hparams  # noqa: E402
-from tensor2tensor.models import transformer  # noqa: E402
-from tensor2tensor.models.research import universal_transformer  # noqa: E402
-from tensor2tensor.utils import contrib  # noqa: E402
+import shim
+import numpy as np
+import tensorflow.compat.v1 as tf
+from tensor2tensor.data_generators import problem_hparams
+from tensor2tensor.models import transformer
+from tensor2tensor.models.research import universal_transformer
+from tensor2tensor.utils import contrib
 
 # T2T's summaries need tf.contrib, which is no more.
 contrib.summary = lambda: contrib.DummyModule(scalar=lambda *args, **kwargs: None)

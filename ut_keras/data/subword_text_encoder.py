@@ -15,7 +15,12 @@ import functools
 import re
 
 from ut_keras.data import tokenizer
-from ut_keras.data.text_encoder import RESERVED_TOKENS, TextEncoder, read_lines, write_lines
+from ut_keras.data.text_encoder_base import (
+    RESERVED_TOKENS,
+    TextEncoder,
+    read_lines,
+    write_lines,
+)
 
 _ESCAPE_CHARACTERS = set("\\_u;0123456789")
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")

@@ -7,39 +7,32 @@
 Ids 0 and 1 are `<pad>` and `<EOS>` everywhere, as in T2T.
 """
 
-import os
-
+from ut_keras.data.subword_text_encoder import SubwordTextEncoder
+from ut_keras.data.text_encoder_base import (
+    EOS,
+    NUM_RESERVED_IDS,
+    PAD,
+    RESERVED_TOKENS,
+    TextEncoder,
+    cut_at_eos,
+    read_lines,
+    write_lines,
+)
 from ut_keras.data.tfrecords import DataError
 
-PAD = 0
-EOS = 1
-RESERVED_TOKENS = ("<pad>", "<EOS>")
-NUM_RESERVED_IDS = len(RESERVED_TOKENS)
-
-
-def cut_at_eos(ids):
-    """Returns the list of ids before the first EOS, without padding."""
-    ids = [int(i) for i in ids]
-    if EOS in ids:
-        ids = ids[: ids.index(EOS)]
-    return [i for i in ids if i != PAD]
-
-
-class TextEncoder:
-    """Base class: a two-way map between strings and lists of ids."""
-
-    @property
-    def vocab_size(self):
-        """int. All ids are in [0, vocab_size)."""
-        raise NotImplementedError
-
-    def encode(self, text):
-        """Returns the ids of a string, without EOS."""
-        raise NotImplementedError
-
-    def decode(self, ids):
-        """Returns the string for a list of ids."""
-        raise NotImplementedError
+__all__ = [
+    "EOS",
+    "NUM_RESERVED_IDS",
+    "PAD",
+    "RESERVED_TOKENS",
+    "ByteTextEncoder",
+    "ClassLabelEncoder",
+    "IntegerTextEncoder",
+    "SubwordTextEncoder",
+    "TextEncoder",
+    "TokenTextEncoder",
+    "cut_at_eos",
+]
 
 
 class IntegerTextEncoder(TextEncoder):
@@ -163,34 +156,3 @@ class ClassLabelEncoder(TextEncoder):
 
     def decode(self, ids):
         return " ".join(self._labels[i] for i in ids)
-
-
-def read_lines(filename):
-    """Returns the lines of a vocabulary file, without their line breaks.
-
-    Raises:
-        DataError: if there is no such file.
-    """
-    if not os.path.isfile(filename):
-        raise DataError(
-            f"Expected a vocabulary file. Received: {filename}, which does not exist. Run with "
-            "--generate_data, or give the folder that holds the data as --data_dir."
-        )
-    with open(filename, encoding="utf-8", newline="\n") as file:
-        return [line.rstrip("\n") for line in file]
-
-
-def write_lines(filename, lines):
-    """Writes a file, whole or not at all."""
-    with open(filename + ".incomplete", "w", encoding="utf-8", newline="\n") as file:
-        file.writelines(line + "\n" for line in lines)
-    os.replace(filename + ".incomplete", filename)
-
-
-def __getattr__(name):
-    # In a file of its own, which imports this one.
-    if name == "SubwordTextEncoder":
-        from ut_keras.data.subword_text_encoder import SubwordTextEncoder
-
-        return SubwordTextEncoder
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -127,7 +127,10 @@ def beam_search(next_logits, batch_size, beam_size, max_length, vocab_size, alph
 
         _, kept = tf.math.top_k(scores + tf.cast(ended, tf.float32) * -INFINITY, k=beam_size)
         alive_ids = tf.gather(candidates, kept, batch_dims=1)
-        alive_scores = tf.gather(scores, kept, batch_dims=1)
+        # T2T lets what has ended go on as a beginning where less than K others are left, as happens
+        # at the first symbols of a vocabulary smaller than 2 K.
+        scores_of_alive = tf.where(ended, -float("inf"), scores)
+        alive_scores = tf.gather(scores_of_alive, kept, batch_dims=1)
 
         all_ids = tf.concat([state.finished_ids, candidates], axis=1)
         all_scores = tf.concat(

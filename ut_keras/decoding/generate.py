@@ -28,7 +28,9 @@ def generate(model, features, beam_size, alpha, decode_length):
     else:
         prompt = features.get("inputs", features.get("targets"))
         if prompt is None:
-            raise ValueError(f"features must hold a prompt, 'inputs'. Received: {sorted(features)}.")
+            raise ValueError(
+                f"features must hold a prompt, 'inputs'. Received: {sorted(features)}."
+            )
         given = {"prompt": tf.cast(prompt, tf.int32)}
     search = compiled_search(model)
     return search(given, beam_size, tf.constant(alpha, tf.float32), tf.constant(decode_length))

@@ -15,8 +15,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import attention_record
-from ut_keras.layers import dense
+from ut_keras.layers import attention_record, dense
 from ut_keras.layers.stack_output import StackOutput
 
 ACT_TYPES = ("basic", "accumulated", "global", "random")
@@ -24,7 +23,10 @@ HALTED_STATES = ("transform", "copy")
 
 
 class ACTState(NamedTuple):
-    """What the loop carries from step to step. U is [B, S], or [B] when all positions halt together."""
+    """What the loop carries from step to step.
+
+    U is [B, S], or [B] when all positions halt together.
+    """
 
     step: tf.Tensor  # int32 scalar n
     state: tf.Tensor  # [B, S, D], s^n in the paper
@@ -146,16 +148,17 @@ class AdaptiveComputationTime(keras.layers.Layer):
         def transform(x):
             return self.block(x, attention_mask, padding_mask, memory, training=training)
 
+        record = attention_record.start(record_attention, memory)
         (last,) = tf.while_loop(
             self._any_running,
             lambda loop: (self._take_step(loop, signals, transform, padding_mask),),
-            (self._initial_state(state, padding_mask, record_attention),),
+            (self._initial_state(state, padding_mask, record),),
             maximum_iterations=self.max_steps,
         )
         weights = attention_record.stack(last.record)
         return StackOutput(last.output, last.n_updates, last.remainders, *weights)
 
-    def _initial_state(self, state, padding_mask, record_attention):
+    def _initial_state(self, state, padding_mask, record):
         units = tf.shape(state)[: 1 if self.act_type == "global" else 2]
         zeros = tf.zeros(units, tf.float32)
         zeros.set_shape(state.shape[: zeros.shape.rank])
@@ -169,7 +172,7 @@ class AdaptiveComputationTime(keras.layers.Layer):
             remainders=zeros,
             n_updates=zeros,
             output=tf.zeros_like(state),
-            record=attention_record.start(record_attention),
+            record=record,
         )
 
     def _any_running(self, loop):

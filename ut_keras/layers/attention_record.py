@@ -9,14 +9,19 @@ class AttentionRecord(NamedTuple):
     """Attention weights so far, one entry per step and layer. A loop carries it in its state."""
 
     attention: tf.TensorArray  # of [B, H, S, S] float32
-    memory_attention: tf.TensorArray  # of [B, H, T, S] float32; stays empty in an encoder
+    memory_attention: tf.TensorArray  # of [B, H, T, S] float32; () in an encoder
 
 
-def start(enabled):
-    """An empty record; () if not `enabled`, which costs a loop nothing."""
+def start(enabled, memory):
+    """An empty record; () if not `enabled`, which costs a loop nothing.
+
+    Args:
+        enabled: bool.
+        memory: what the block attends to besides itself; None in an encoder.
+    """
     if not enabled:
         return ()
-    return AttentionRecord(_array(), _array())
+    return AttentionRecord(_array(), _array() if memory else ())
 
 
 def add(record, step, block_output):
@@ -40,8 +45,7 @@ def stack(record):
     if not record:
         return None, None
     memory = record.memory_attention
-    has_memory = not tf.executing_eagerly() or memory.size() > 0
-    return record.attention.stack(), memory.stack() if has_memory else None
+    return record.attention.stack(), None if memory == () else memory.stack()
 
 
 def _array():

@@ -74,10 +74,11 @@ class BasicRecurrence(keras.layers.Layer):
             record = attention_record.add(loop.record, loop.step, result)
             return (RecurrenceState(loop.step + 1, result.state, record),)
 
+        record = attention_record.start(record_attention, memory)
         (last,) = tf.while_loop(
             lambda loop: loop.step < self.num_steps,
             take_step,
-            (RecurrenceState(tf.constant(0), state, attention_record.start(record_attention)),),
+            (RecurrenceState(tf.constant(0), state, record),),
             maximum_iterations=self.num_steps,
         )
         return StackOutput(last.state, None, None, *attention_record.stack(last.record))

@@ -110,7 +110,8 @@ class StepTimingSignal(keras.layers.Layer):
 
     Added (T2T's default):
 
-        x = H_{t-1} + P_t,   P_t[i] = sinusoid(i) + step embedding(t)     (Dehghani et al. 2019, eq. 6)
+        x = H_{t-1} + P_t,   P_t[i] = sinusoid(i) + step embedding(t)
+                                                            (Dehghani et al. 2019, eq. 6)
 
     or concatenated to the state and projected back to D by one matrix for all steps. The learned
     step embedding is T2T's; the paper's P_t uses a second sinusoid ("sinusoid").

@@ -1,0 +1,142 @@
+"""Which part may import which: the arrows of the design, read off the source."""
+
+import ast
+import os
+import subprocess
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+OURS = ("ut_keras", "problems", "hparams", "trainer")
+
+# What a part may import of ours, by the longest prefix that fits. The loss, the optimizer and the
+# search are functions of tensors, not of models: a model may use them for `compile` and `generate`.
+ALLOWED = {
+    "ut_keras": (),
+    "ut_keras.registry": (),
+    "ut_keras.hparam": ("ut_keras.registry", "ut_keras.hparam"),
+    "ut_keras.data": ("ut_keras.registry", "ut_keras.data"),
+    "ut_keras.layers": ("ut_keras.layers",),
+    "ut_keras.metrics": ("ut_keras.registry", "ut_keras.metrics"),
+    "ut_keras.decoding": ("ut_keras.decoding", "ut_keras.layers"),
+    "ut_keras.models": (
+        "ut_keras.registry",
+        "ut_keras.hparam",
+        "ut_keras.data.features",
+        "ut_keras.layers",
+        "ut_keras.decoding",
+        "ut_keras.models",
+        "ut_keras.training.losses",
+        "ut_keras.training.optimize",
+        "ut_keras.metrics",
+    ),
+    "ut_keras.training": (
+        "ut_keras.registry",
+        "ut_keras.hparam",
+        "ut_keras.data",
+        "ut_keras.metrics",
+        "ut_keras.training",
+    ),
+    "ut_keras.t2t_import": ("ut_keras.hparam", "ut_keras.data.features", "ut_keras.models"),
+    "ut_keras.bin": OURS,
+    "problems": ("problems", "ut_keras.registry", "ut_keras.data"),
+    "hparams": ("hparams", "ut_keras.registry", "ut_keras.hparam"),
+    "trainer": ("ut_keras.bin",),
+}
+
+
+def _modules():
+    """{module name: path} of all source files."""
+    found = {"trainer": os.path.join(ROOT, "trainer.py")}
+    for package in ("ut_keras", "problems", "hparams"):
+        for folder, _, files in os.walk(os.path.join(ROOT, package)):
+            for file in files:
+                if file.endswith(".py"):
+                    path = os.path.join(folder, file)
+                    name = os.path.relpath(path, ROOT)[: -len(".py")].replace(os.sep, ".")
+                    found[name.removesuffix(".__init__")] = path
+    return found
+
+
+MODULES = _modules()
+
+
+def _imports(path):
+    """Names of our modules that a file imports, anywhere in it."""
+    with open(path, encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are written out in full"
+            full = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name if name in MODULES else node.module for name in full]
+        else:
+            continue
+        yield from (name for name in names if name.split(".")[0] in OURS)
+
+
+def _fits(name, prefix):
+    """hparam also stands for hparam_field and its other neighbours, a package for its modules."""
+    return name == prefix or name.startswith((prefix + ".", prefix + "_"))
+
+
+def _allowed(module):
+    prefix = max((key for key in ALLOWED if _fits(module, key)), key=len)
+    return ALLOWED[prefix]
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_arrows(module):
+    wrong = [
+        name
+        for name in _imports(MODULES[module])
+        if not any(_fits(name, prefix) for prefix in _allowed(module))
+    ]
+    assert not wrong, f"{module} may not import {wrong}"
+
+
+def test_no_circles():
+    """No module needs itself, through whatever others."""
+    graph = {module: set(_imports(path)) for module, path in MODULES.items()}
+    reached = {}
+
+    def reach(module):
+        if module not in reached:
+            reached[module] = set()
+            for name in graph.get(module, ()):
+                reached[module] |= {name} | reach(name)
+        return reached[module]
+
+    circles = [module for module in graph if module in reach(module)]
+    assert not circles
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import ut_keras, ut_keras.registry, ut_keras.hparam, ut_keras.models",
+        "import problems; problems.names()",
+        "import hparams; hparams.names()",
+        "import trainer",
+    ],
+)
+def test_imports_without_tensorflow(statement):
+    """Listing and checking names must answer at once."""
+    heavy = "[name for name in ('tensorflow', 'keras') if name in sys.modules]"
+    program = f"import sys; {statement}; print({heavy})"
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "[]"
+
+
+def test_files_are_short():
+    """About 300 lines is a sign to look for a second concept; twice that is one."""
+    lengths = {}
+    for module, path in MODULES.items():
+        with open(path, encoding="utf-8") as file:
+            lengths[module] = sum(1 for _ in file)
+    assert {module: length for module, length in lengths.items() if length > 500} == {}

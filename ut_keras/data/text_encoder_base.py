@@ -1,0 +1,57 @@
+"""What all text encoders share: the reserved ids, the interface, vocabulary files."""
+
+import os
+
+from ut_keras.data.tfrecords import DataError
+
+PAD = 0
+EOS = 1
+RESERVED_TOKENS = ("<pad>", "<EOS>")
+NUM_RESERVED_IDS = len(RESERVED_TOKENS)
+
+
+def cut_at_eos(ids):
+    """Returns the list of ids before the first EOS, without padding."""
+    ids = [int(i) for i in ids]
+    if EOS in ids:
+        ids = ids[: ids.index(EOS)]
+    return [i for i in ids if i != PAD]
+
+
+class TextEncoder:
+    """Base class: a two-way map between strings and lists of ids."""
+
+    @property
+    def vocab_size(self):
+        """int. All ids are in [0, vocab_size)."""
+        raise NotImplementedError
+
+    def encode(self, text):
+        """Returns the ids of a string, without EOS."""
+        raise NotImplementedError
+
+    def decode(self, ids):
+        """Returns the string for a list of ids."""
+        raise NotImplementedError
+
+
+def read_lines(filename):
+    """Returns the lines of a vocabulary file, without their line breaks.
+
+    Raises:
+        DataError: if there is no such file.
+    """
+    if not os.path.isfile(filename):
+        raise DataError(
+            f"Expected a vocabulary file. Received: {filename}, which does not exist. Run with "
+            "--generate_data, or give the folder that holds the data as --data_dir."
+        )
+    with open(filename, encoding="utf-8", newline="\n") as file:
+        return [line.rstrip("\n") for line in file]
+
+
+def write_lines(filename, lines):
+    """Writes a file, whole or not at all."""
+    with open(filename + ".incomplete", "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(line + "\n" for line in lines)
+    os.replace(filename + ".incomplete", filename)
