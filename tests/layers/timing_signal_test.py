@@ -11,7 +11,7 @@ B, S, D, N = 3, 5, 6, 4
 
 
 def _numpy_sinusoid(positions, channels):
-    """Column i is sin(p / 10000^(i / (n - 1))) for the n = channels // 2 sines, then the cosines."""
+    """Column i < n = channels // 2 is sin(p / 10000^(i / (n - 1))); then the same of cosines."""
     half = channels // 2
     signal = np.zeros((len(positions), channels))
     for row, position in enumerate(positions):

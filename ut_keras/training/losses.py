@@ -106,7 +106,8 @@ class PaddedCrossEntropy(keras.losses.Loss):
 
     def get_config(self):
         return {
-            **super().get_config(),
+            "name": self.name,
+            "dtype": self.dtype,
             "label_smoothing": self.label_smoothing,
             "class_labels": self.class_labels,
         }

@@ -1,0 +1,246 @@
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_keras.decoding import beam_search
+
+EOS = 1
+
+
+def _language(batch_size, vocab_size, max_length, seed=0):
+    """Made-up log probabilities: a table for every row and every beginning."""
+    random = np.random.RandomState(seed)
+    tables = {}
+    for row in range(batch_size):
+        for length in range(max_length):
+            for beginning in itertools.product(range(vocab_size), repeat=length):
+                logits = random.normal(scale=1.5, size=vocab_size)
+                tables[row, beginning] = logits - np.log(np.exp(logits).sum())
+    return tables
+
+
+def _next_logits(tables, batch_size, vocab_size):
+    def look_up(ids, position):
+        beams = len(ids) // batch_size
+        rows = []
+        for number, symbols in enumerate(ids):
+            assert not symbols[position:].any()  # nothing is written from here on
+            rows.append(tables[number // beams, tuple(symbols[:position])])
+        return np.float32(rows) + 3.0  # log probabilities up to a constant
+
+    def next_logits(ids, position):
+        logits = tf.numpy_function(look_up, [ids, position], tf.float32)
+        logits.set_shape([None, vocab_size])
+        return logits
+
+    return next_logits
+
+
+def _log_prob(tables, row, symbols):
+    return sum(tables[row, symbols[:i]][symbol] for i, symbol in enumerate(symbols))
+
+
+def _penalty(length, alpha):
+    return ((5 + length) / 6) ** alpha
+
+
+def _results(vocab_size, max_length):
+    """All sequences that end with their only EOS."""
+    others = [symbol for symbol in range(vocab_size) if symbol != EOS]
+    for length in range(max_length):
+        for beginning in itertools.product(others, repeat=length):
+            yield (*beginning, EOS)
+
+
+def _padded(symbols, length):
+    return [*symbols, *[0] * (length - len(symbols))]
+
+
+def _search(tables, batch_size, vocab_size, beam_size, max_length, alpha, graph=False):
+    function = tf.function(beam_search.beam_search) if graph else beam_search.beam_search
+    return function(
+        _next_logits(tables, batch_size, vocab_size),
+        batch_size,
+        beam_size,
+        max_length,
+        vocab_size,
+        alpha,
+    )
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_wide_beam_finds_the_best(alpha, seed):
+    """Enough beams for every beginning: all of the best results, in their order."""
+    batch_size, vocab_size, max_length, beam_size = 2, 3, 3, 7
+    tables = _language(batch_size, vocab_size, max_length, seed)
+    got = _search(tables, batch_size, vocab_size, beam_size, max_length, alpha)
+    for row in range(batch_size):
+        scored = sorted(
+            (
+                (_log_prob(tables, row, symbols) / _penalty(len(symbols), alpha), symbols)
+                for symbols in _results(vocab_size, max_length)
+            ),
+            reverse=True,
+        )
+        assert len(scored) == beam_size
+        expected = [_padded(symbols, max_length) for _, symbols in scored]
+        np.testing.assert_array_equal(got.ids[row], expected)
+        np.testing.assert_allclose(got.scores[row], [score for score, _ in scored], rtol=1e-5)
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_narrow_beam_matches_reference(graph):
+    """Step by step: the 2 best beginnings, the 2 best results, of 4 candidates."""
+    batch_size, vocab_size, max_length, beam_size, alpha = 2, 5, 4, 2, 0.6
+    tables = _language(batch_size, vocab_size, max_length)
+    got = _search(tables, batch_size, vocab_size, beam_size, max_length, alpha, graph)
+    for row in range(batch_size):
+        alive, finished = [()], []
+        for length in range(1, max_length + 1):
+            longer = [(*beginning, s) for beginning in alive for s in range(vocab_size)]
+            longer.sort(key=lambda symbols: -_log_prob(tables, row, symbols))
+            candidates = longer[: 2 * beam_size]
+            finished += [
+                (_log_prob(tables, row, symbols) / _penalty(length, alpha), symbols)
+                for symbols in candidates
+                if symbols[-1] == EOS
+            ]
+            finished = sorted(finished, reverse=True)[:beam_size]
+            alive = [symbols for symbols in candidates if symbols[-1] != EOS][:beam_size]
+        finished += [(-beam_search.INFINITY, ())] * (beam_size - len(finished))
+        width = got.ids.shape[-1]
+        np.testing.assert_array_equal(
+            got.ids[row], [_padded(symbols, width) for _, symbols in finished]
+        )
+        np.testing.assert_allclose(got.scores[row], [score for score, _ in finished], rtol=1e-5)
+
+
+def test_greedy_matches_reference():
+    tables = _language(3, 5, 4)
+    greedy = beam_search.greedy_search(_next_logits(tables, 3, 5), 3, 4)
+    for row in range(3):
+        symbols = ()
+        while len(symbols) < 4 and EOS not in symbols:
+            symbols += (int(np.argmax(tables[row, symbols])),)
+        np.testing.assert_array_equal(greedy.ids[row, 0], _padded(symbols, greedy.ids.shape[-1]))
+        expected = _log_prob(tables, row, symbols)
+        np.testing.assert_allclose(greedy.scores[row, 0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_beam_is_no_worse_than_greedy(seed):
+    """It keeps greedy's beginning and, besides, what ended on the way."""
+    tables = _language(3, 5, 4, seed)
+    next_logits = _next_logits(tables, 3, 5)
+    greedy = beam_search.greedy_search(next_logits, 3, 4)
+    beam = beam_search.beam_search(next_logits, 3, 1, 4, 5, 0.0)
+    for row in range(3):
+        if EOS in greedy.ids[row, 0].numpy():
+            assert beam.scores[row, 0] >= greedy.scores[row, 0] - 1e-5
+        elif EOS not in beam.ids[row, 0].numpy():
+            np.testing.assert_array_equal(beam.ids[row], greedy.ids[row])
+            np.testing.assert_allclose(beam.scores[row], greedy.scores[row], rtol=1e-5)
+
+
+def _constant(probabilities):
+    """Every row and position has the same distribution."""
+    log_probs = np.log(np.float32(probabilities))
+    return lambda ids, position: tf.tile(log_probs[None], [tf.shape(ids)[0], 1])
+
+
+def test_greedy_stops_when_all_rows_have_ended():
+    # Row i writes i symbols 2, then EOS, and then would go on with 3.
+    def next_logits(ids, position):
+        row = tf.range(3)
+        symbol = tf.where(position < row, 2, tf.where(position == row, EOS, 3))
+        return tf.one_hot(symbol, 4) * 5.0
+
+    for call in (beam_search.greedy_search, tf.function(beam_search.greedy_search)):
+        got = call(next_logits, 3, 10)
+        np.testing.assert_array_equal(got.ids[:, 0], [[1, 0, 0], [2, 1, 0], [2, 2, 1]])
+        step = 5.0 - np.log(np.exp(5.0) + 3)
+        np.testing.assert_allclose(got.scores[:, 0], [step, 2 * step, 3 * step], rtol=1e-5)
+
+
+def test_beam_stops_when_nothing_can_get_better():
+    # EOS takes nearly all: after two steps no beginning can win any more.
+    got = beam_search.beam_search(_constant([0.01, 0.97, 0.01, 0.01]), 1, 2, 50, 4, 0.0)
+    assert got.ids.shape == (1, 2, 2)
+    np.testing.assert_array_equal(got.ids[0, 0], [1, 0])
+
+
+def _at_position(*distributions):
+    """One distribution per position, the same for every row."""
+    log_probs = np.log(np.float32(distributions))
+    return lambda ids, position: tf.tile(
+        tf.gather(log_probs, position)[None], [tf.shape(ids)[0], 1]
+    )
+
+
+# EOS is never among the best four.
+_ENDLESS = ([0.2, 1e-30, 0.4, 0.3, 0.06, 0.04], [0.1, 1e-30, 0.6, 0.25, 0.03, 0.02])
+
+
+def test_unfinished_rows_give_raw_log_probs():
+    got = beam_search.beam_search(_at_position(*_ENDLESS), 1, 2, 2, 6, alpha=1.0)
+    np.testing.assert_array_equal(got.ids, [[[2, 2], [3, 2]]])
+    np.testing.assert_allclose(got.scores, [np.log([0.4 * 0.6, 0.3 * 0.6])], rtol=1e-5)
+
+
+def test_rows_may_be_finished_or_not():
+    endless = _at_position(*_ENDLESS)
+    ending = _at_position([0.1, 0.4, 0.3, 0.1, 0.06, 0.04], [0.1, 0.5, 0.2, 0.1, 0.06, 0.04])
+
+    def next_logits(ids, position):
+        return tf.concat([endless(ids[:2], position), ending(ids[2:], position)], axis=0)
+
+    got = beam_search.beam_search(next_logits, 2, 2, 2, 6, alpha=1.0)
+    np.testing.assert_array_equal(got.ids, [[[2, 2], [3, 2]], [[1, 0], [2, 1]]])
+    expected = [np.log([0.24, 0.18]), [np.log(0.4), np.log(0.15) / (7 / 6)]]
+    np.testing.assert_allclose(got.scores, expected, rtol=1e-5)
+
+
+def test_unfilled_slots_are_empty():
+    got = beam_search.beam_search(_constant([1e-30, 0.7, 0.3]), 1, 2, 1, 3, 0.0)
+    np.testing.assert_array_equal(got.ids, [[[1], [0]]])
+    np.testing.assert_allclose(got.scores[0], [np.log(0.7), -beam_search.INFINITY], rtol=1e-5)
+
+
+def test_rows_are_independent():
+    tables = _language(3, 5, 4)
+    together = _search(tables, 3, 5, 2, 4, 0.6)
+    for row in range(3):
+        own = {(0, beginning): value for (r, beginning), value in tables.items() if r == row}
+        alone = _search(own, 1, 5, 2, 4, 0.6)
+        length = alone.ids.shape[-1]
+        np.testing.assert_array_equal(alone.ids[0], together.ids[row, :, :length])
+        assert not np.any(together.ids[row, :, length:])
+        np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-6)
+
+
+def test_length_penalty_prefers_longer_results():
+    # p(EOS) = 0.5 at once, or 0.4 after one symbol (0.5 · 0.8).
+    def next_logits(ids, position):
+        first, second = [1e-30, 0.5, 0.5 - 1e-6, 1e-6], [1e-30, 0.8, 0.2 - 1e-6, 1e-6]
+        probabilities = tf.where(position == 0, tf.constant(first), tf.constant(second))
+        return tf.tile(tf.math.log(probabilities)[None], [tf.shape(ids)[0], 1])
+
+    best = [
+        beam_search.beam_search(next_logits, 1, 2, 2, 4, alpha).ids[0, 0].numpy().tolist()
+        for alpha in (0.0, 3.0)
+    ]
+    assert best == [[1, 0], [2, 1]]
+
+
+def test_no_room():
+    for graph in (False, True):
+        call = tf.function if graph else lambda function: function
+        greedy = call(beam_search.greedy_search)(_constant([0.2, 0.5, 0.3]), 2, 0)
+        assert greedy.ids.shape == (2, 1, 0)
+        np.testing.assert_array_equal(greedy.scores, np.zeros((2, 1)))
+        beams = call(beam_search.beam_search)(_constant([0.2, 0.5, 0.3]), 2, 2, 0, 3, 0.6)
+        assert beams.ids.shape == (2, 2, 0)
+        assert np.all(beams.scores[:, 0] == 0)

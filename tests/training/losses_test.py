@@ -1,0 +1,111 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.layers import layer_checks
+from ut_keras.training import losses
+
+B, T, V = 3, 4, 7
+TARGETS = np.array([[3, 5, 1, 0], [6, 1, 0, 0], [0, 0, 0, 0]], "int32")
+
+
+def _smoothed_loss(logits, targets, smoothing):
+    """T2T's: cross-entropy with the smoothed distribution, minus that distribution's entropy."""
+    confidence, low = 1 - smoothing, smoothing / (logits.shape[-1] - 1)
+    labels = np.where(np.eye(logits.shape[-1])[targets] > 0, confidence, low)
+    log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    entropy = -(labels * np.log(labels + 1e-20)).sum(-1)
+    return -(labels * log_probs).sum(-1) - entropy
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("graph", [False, True])
+def test_cross_entropy_matches_reference(smoothing, graph):
+    logits = 3 * layer_checks.normal(B, T, V)
+    weights = np.float32([[1, 2, 0.5, 0], [1, 1, 0, 0], [0, 0, 0, 0]])
+    function = tf.function(losses.cross_entropy) if graph else losses.cross_entropy
+    got = function(logits, tf.constant(TARGETS), smoothing, weights)
+    expected = (_smoothed_loss(logits.astype("float64"), TARGETS, smoothing) * weights).sum()
+    np.testing.assert_allclose(got.numerator, expected, rtol=1e-5)
+    np.testing.assert_allclose(got.denominator, weights.sum())
+    np.testing.assert_allclose(got.value(), expected / weights.sum(), rtol=1e-5)
+
+
+def test_best_loss_is_zero():
+    smoothing, targets = 0.1, tf.constant([[3]])
+    best = np.where(np.arange(V) == 3, 0.9, 0.1 / (V - 1))
+    term = losses.cross_entropy(np.float32(np.log(best))[None, None], targets, smoothing, 1.0)
+    np.testing.assert_allclose(term.numerator, 0, atol=1e-5)
+    for other in ([0.95, 0.05], [0.8, 0.2]):
+        probs = np.where(np.arange(V) == 3, other[0], other[1] / (V - 1))
+        logits = np.float32(np.log(probs))[None, None]
+        assert losses.cross_entropy(logits, targets, smoothing, 1.0).numerator > 0.01
+
+
+def test_bfloat16_logits_are_scored_in_float32():
+    logits = tf.cast(3 * layer_checks.normal(B, T, V), tf.bfloat16)
+    term = losses.cross_entropy(logits, tf.constant(TARGETS), 0.1, np.ones((B, T), "float32"))
+    expected = _smoothed_loss(np.float64(tf.cast(logits, tf.float32)), TARGETS, 0.1).sum()
+    assert term.numerator.dtype == "float32"
+    np.testing.assert_allclose(term.numerator, expected, rtol=1e-5)
+
+
+def test_padding_weighs_nothing():
+    np.testing.assert_array_equal(losses.symbol_weights(TARGETS), TARGETS != 0)
+    logits = layer_checks.normal(B, T, V)
+    changed = np.where((TARGETS != 0)[..., None], logits, 100 * logits)
+    first, second = (losses.target_term(x, TARGETS, 0.1, False) for x in (logits, changed))
+    np.testing.assert_array_equal(first.numerator, second.numerator)
+    assert first.denominator == 5
+
+
+def test_only_padding_costs_nothing():
+    term = losses.target_term(layer_checks.normal(B, T, V), np.zeros((B, T), "int32"), 0.1, False)
+    assert term.denominator == 0
+    assert term.value() == 0
+
+
+def test_class_zero_counts():
+    logits, targets = layer_checks.normal(B, V), np.array([[0], [4], [0]])
+    term = losses.target_term(logits, targets, 0.1, class_labels=True)
+    np.testing.assert_allclose(
+        term.numerator, _smoothed_loss(logits, targets[:, 0], 0.1).sum(), rtol=1e-5
+    )
+    assert term.denominator == B
+
+
+def _term(numerator, denominator):
+    return losses.LossTerm(tf.constant(numerator), tf.constant(denominator))
+
+
+def test_total_sums_all_parts():
+    terms = {"training": [_term(6.0, 3.0)], "act_loss": [_term(1.0, 4.0), _term(0.5, 0.25)]}
+    assert losses.total(terms) == 2.0 + 0.25 + 0.5  # a denominator below 1 counts as 1
+
+
+def test_ponder_cost():
+    ponder_times = np.float32([[2, 3, 5], [1, 4, 5]])
+    remainders = np.float32([[0.5, 0.25, 0], [1, 0.5, 0]])
+    term = losses.ponder_cost(ponder_times, remainders, 0.01)
+    np.testing.assert_allclose(term.value(), 0.01 * 22.25 / 6, rtol=1e-6)
+    # Where padding did not ponder, it is not counted.
+    real = np.array([[True, True, True], [True, False, False]])
+    term = losses.ponder_cost(ponder_times * real, remainders * real, 0.01, real)
+    np.testing.assert_allclose(term.value(), 0.01 * (10.75 + 2) / 4, rtol=1e-6)
+    term = losses.ponder_cost(ponder_times[:, 0], remainders[:, 0], 0.1)  # global halting
+    np.testing.assert_allclose(term.value(), 0.1 * 4.5 / 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("class_labels", [False, True])
+def test_padded_cross_entropy(class_labels):
+    loss = losses.PaddedCrossEntropy(0.1, class_labels)
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
+    assert again.get_config() == loss.get_config()
+    logits = layer_checks.normal(B, V) if class_labels else layer_checks.normal(B, T, V)
+    targets = TARGETS[:, 1:2] if class_labels else TARGETS
+    expected = losses.target_term(logits, targets, 0.1, class_labels).value()
+    for each in (loss, again):
+        got = each(targets, logits)
+        assert got.shape == ()
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
