@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -153,6 +154,16 @@ def test_folder_without_data(tmp_path, capsys):
     (tmp_path / "data").mkdir()
     line = _error(capsys, _argv(tmp_path / "data", tmp_path / "run"))
     assert _PROBLEM in line
+
+
+def test_damaged_data(data_dir, tmp_path, capsys):
+    damaged = tmp_path / "data"
+    shutil.copytree(data_dir, damaged)
+    for path in damaged.glob("*-train-*"):
+        path.write_bytes(path.read_bytes()[:-7])
+    line = _error(capsys, _argv(damaged, tmp_path / "run", "--schedule=train", "--train_steps=99"))
+    assert "-train-" in line
+    assert not list((tmp_path / "run").glob("*.index"))
 
 
 def test_user_package_registers_its_names(tmp_path):

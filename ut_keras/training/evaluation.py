@@ -50,7 +50,7 @@ class Evaluator:
         totals = None
         batches = self._strategy.experimental_distribute_dataset(dataset)
         self._compile(batches.element_spec)
-        for batch in _readable(batches):
+        for batch in readable(batches):
             # Summed in float64 on the host: a split may have more tokens than float32 can count.
             pairs = tf.nest.map_structure(lambda x: np.float64(x.numpy()), self._step(batch))
             totals = pairs if totals is None else tf.nest.map_structure(np.add, totals, pairs)
@@ -85,8 +85,8 @@ class Evaluator:
         return losses, values
 
 
-def _readable(batches):
-    """The batches; what is wrong with the data is said in one line."""
+def readable(batches):
+    """The batches; what is wrong with the data becomes a `DataError` of one line."""
     with input_pipeline.readable_errors():
         yield from batches
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-EOS = 1
+from ut_keras.data.text_encoder import EOS
+from ut_keras.training import evaluation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +91,7 @@ class FreeDecoder:
         """
         counts = np.zeros(4)
         shown = []
-        for features, targets in self._batches(dataset):
+        for features, targets in evaluation.readable(self._batches(dataset)):
             decoded = self._predict(features).numpy()
             for row in range(len(decoded)):
                 sample = self._sample(features, targets, decoded, row)

@@ -1,0 +1,17 @@
+import pytest
+import tensorflow as tf
+
+from ut_keras.training import distribution
+
+
+def test_one_device():
+    strategy = distribution.get_strategy(devices=["CPU:0"])
+    assert isinstance(strategy, tf.distribute.OneDeviceStrategy)
+    assert strategy.num_replicas_in_sync == 1
+
+
+def test_too_many_gpus():
+    gpus = len(tf.config.list_logical_devices("GPU"))
+    with pytest.raises(distribution.DeviceError, match=f"and {gpus} GPUs are here") as caught:
+        distribution.get_strategy(num_gpus=gpus + 2)
+    assert f"worker_gpu={gpus + 2}" in str(caught.value)
