@@ -1,0 +1,214 @@
+"""Whole searches, against what the original T2T wrote (tests/testdata/t2t/README.md), and alone."""
+
+import functools
+import json
+import os
+
+import numpy as np
+import pytest
+
+import hparams
+from tests import t2t_golden_test as t2t
+from ut_keras import models, t2t_import
+
+EOS = 1
+BEAM_RUNS = ("beam4_alpha0.6_top4", "beam4_alpha1_top4")
+
+
+@functools.cache
+def _golden(name):
+    """(model, its golden arrays, decode_length); weights are the model's with some changed."""
+    with open(os.path.join(t2t.FOLDER, "decode", name + ".json"), encoding="utf-8") as file:
+        decode_length = json.load(file)["decode_length"]
+    setting, arrays = t2t._load("model", name)
+    golden = t2t.golden.load(os.path.join(t2t.FOLDER, "decode", name + ".npz"))
+    variables = {**t2t._group(arrays, "var/"), **t2t._group(golden, "changed_var/")}
+    return t2t._model(setting, variables), golden, decode_length
+
+
+def _up_to_eos(symbols):
+    symbols = np.ravel(symbols).tolist()
+    return symbols[: symbols.index(EOS) + 1] if EOS in symbols else symbols
+
+
+def _without_padding(symbols):
+    return np.trim_zeros(np.asarray(symbols), "b").tolist()
+
+
+@pytest.mark.parametrize("name", t2t._configurations("decode"))
+def test_greedy_matches_t2t(name):
+    model, golden, decode_length = _golden(name)
+    got = model.generate({"inputs": golden["inputs"]}, decode_length=decode_length)
+    for row, expected in enumerate(golden["greedy/outputs"]):
+        # T2T goes on writing behind EOS until all rows have ended.
+        assert _without_padding(got.ids[row, 0]) == _up_to_eos(expected)
+    assert _without_padding(got.ids[0, 0]) == _up_to_eos(golden["greedy_one/outputs"])
+    if "greedy/scores" in golden:
+        np.testing.assert_allclose(got.scores[:, 0], golden["greedy/scores"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", t2t._configurations("decode"))
+def test_beams_match_t2t(name):
+    if name.removesuffix(".a").endswith("_lm"):
+        pytest.skip("T2T's beams of language models read a wrong prompt, or none (QUIRKS.md)")
+    model, golden, decode_length = _golden(name)
+    for run in BEAM_RUNS:
+        alpha = float(run.split("_")[1].removeprefix("alpha"))
+        got = model.generate(
+            {"inputs": golden["inputs"]}, beam_size=4, alpha=alpha, decode_length=decode_length
+        )
+        expected = golden[run + "/outputs"]
+        width = max(got.ids.shape[-1], expected.shape[-1])
+        padded = [
+            np.pad(ids, [(0, 0), (0, 0), (0, width - ids.shape[-1])])
+            for ids in (got.ids.numpy(), expected)
+        ]
+        np.testing.assert_array_equal(*padded, err_msg=run)
+        np.testing.assert_allclose(got.scores, golden[run + "/scores"], rtol=1e-4, err_msg=run)
+
+
+# The rest needs no T2T.
+
+INPUTS = np.array([[5, 3, 7, 2, 1], [4, 6, 1, 0, 0], [9, 1, 0, 0, 0]], "int32")
+SMALL = "hidden_size=16,filter_size=32,num_heads=2"
+
+
+@functools.cache
+def _small(name):
+    if name == "language_model":
+        hp = hparams.get("transformer_tiny", SMALL)
+        return _shaken(models.get("transformer", hp, vocab_sizes={"targets": 12}))
+    hp = hparams.get("adaptive_universal_transformer_tiny", SMALL + ",act_max_steps=3")
+    return _shaken(
+        models.get("universal_transformer", hp, vocab_sizes={"inputs": 12, "targets": 12})
+    )
+
+
+def _shaken(model):
+    """Larger weights, so that not everything ends at once; EOS likely enough."""
+    random = np.random.RandomState(0)
+    for variable in model.trainable_variables:
+        variable.assign_add(0.3 * random.normal(size=variable.shape))
+    return model
+
+
+def _log_probs(model, features):
+    logits = np.float64(model(features, training=False))
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_scores_are_those_of_the_forward_pass(beam_size):
+    """What is written is scored as if it were given; the best symbols, if greedy."""
+    model = _small("universal_transformer")
+    got = model.generate({"inputs": INPUTS}, beam_size, alpha=0.6, decode_length=3)
+    assert got.ids.shape[:2] == (3, beam_size)
+    assert 2 < got.ids.shape[2] <= INPUTS.shape[1] + 3
+    for beam in range(beam_size):
+        ids = got.ids[:, beam].numpy()
+        log_probs = _log_probs(model, {"inputs": INPUTS, "targets": ids})
+        for row in range(3):
+            if got.scores[row, beam] < -1e6:  # an empty slot
+                continue
+            symbols = _up_to_eos(ids[row])
+            gained = sum(log_probs[row, i, symbol] for i, symbol in enumerate(symbols))
+            if beam_size > 1 and EOS in symbols:
+                gained /= ((5 + len(symbols)) / 6) ** 0.6
+            np.testing.assert_allclose(got.scores[row, beam], gained, rtol=1e-4)
+            if beam_size == 1:
+                best = log_probs[row].argmax(-1)[: len(symbols)]
+                np.testing.assert_array_equal(symbols, best)
+            assert not np.any(ids[row, len(symbols) :])
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_rows_do_not_depend_on_each_other(beam_size):
+    model = _small("universal_transformer")
+    together = model.generate({"inputs": INPUTS}, beam_size, decode_length=3)
+    for row in range(len(INPUTS)):
+        alone = model.generate({"inputs": INPUTS[row : row + 1]}, beam_size, decode_length=3)
+        for beam in range(beam_size):
+            assert _without_padding(alone.ids[0, beam]) == _without_padding(together.ids[row, beam])
+        np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-4)
+
+
+def test_padding_of_the_source_has_no_effect():
+    model = _small("universal_transformer")
+    first = model.generate({"inputs": INPUTS}, decode_length=3)
+    wider = np.pad(INPUTS, [(0, 0), (0, 2)])
+    second = model.generate({"inputs": wider}, decode_length=1)  # the same room
+    np.testing.assert_array_equal(first.ids, second.ids)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+def test_language_model_continues_its_prompt(beam_size):
+    model = _small("language_model")
+    prompt = INPUTS[:, :2]
+    got = model.generate({"inputs": prompt}, beam_size, alpha=0.0, decode_length=4)
+    same = model.generate({"targets": prompt}, beam_size, alpha=0.0, decode_length=4)
+    np.testing.assert_array_equal(got.ids, same.ids)
+    assert got.ids.shape[2] <= 4
+    ids = got.ids[:, 0].numpy()
+    log_probs = _log_probs(model, {"targets": np.concatenate([prompt, ids], axis=1)})[:, 2:]
+    for row in range(3):
+        symbols = _up_to_eos(ids[row])
+        gained = sum(log_probs[row, i, symbol] for i, symbol in enumerate(symbols))
+        np.testing.assert_allclose(got.scores[row, 0], gained, rtol=1e-4)
+
+
+def test_new_weights_are_used():
+    model = _small("language_model")
+    features = {"inputs": INPUTS[:, :2]}
+    first = model.generate(features, decode_length=4)
+    before = model.get_weights()
+    model.set_weights([2 * weight for weight in before])
+    second = model.generate(features, decode_length=4)
+    model.set_weights(before)
+    assert not np.allclose(first.scores, second.scores)
+    np.testing.assert_array_equal(first.scores, model.generate(features, decode_length=4).scores)
+
+
+def test_no_room():
+    got = _small("language_model").generate({"inputs": INPUTS}, decode_length=0)
+    assert got.ids.shape == (3, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("features", "arguments", "message"),
+    [
+        (("inputs",), {"beam_size": 0}, "beam_size must be at least 1. Received: 0"),
+        (("inputs",), {"alpha": -0.5}, "alpha must be at least 0. Received: -0.5"),
+        (("inputs",), {"decode_length": -1}, "decode_length must be at least 0. Received: -1"),
+        (("targets",), {}, r"features must hold 'inputs'. Received: \['targets'\]"),
+    ],
+)
+def test_refuses(features, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        _small("universal_transformer").generate({name: INPUTS for name in features}, **arguments)
+
+
+def test_language_model_needs_a_prompt():
+    with pytest.raises(ValueError, match="features must hold a prompt"):
+        _small("language_model").generate({})
+
+
+@pytest.mark.parametrize(
+    ("model", "space"), [("transformer", 11), ("adaptive_universal_transformer", 11)]
+)
+def test_checkpoint_writes_what_t2t_wrote(model, space):
+    folder = os.path.join(t2t.FOLDER, "ckpt", model)
+    golden = np.load(os.path.join(folder, "golden.npz"))
+    name = "transformer" if model == "transformer" else "universal_transformer"
+    loaded = t2t_import.load_checkpoint(folder, name, target_space_id=space)
+    features = {"inputs": golden["inputs"]}
+    greedy = loaded.generate(features, decode_length=5)
+    for row, expected in enumerate(golden["greedy/outputs"]):
+        assert _without_padding(greedy.ids[row, 0]) == _up_to_eos(expected)
+    if "greedy/scores" in golden:
+        np.testing.assert_allclose(greedy.scores[:, 0], golden["greedy/scores"], rtol=1e-4)
+    beams = loaded.generate(features, beam_size=4, alpha=0.6, decode_length=5)
+    expected = golden["beam/outputs"]
+    width = beams.ids.shape[-1]
+    np.testing.assert_array_equal(beams.ids, expected[..., :width])
+    assert not np.any(expected[..., width:])
+    np.testing.assert_allclose(beams.scores, golden["beam/scores"], rtol=1e-4)

@@ -1,0 +1,135 @@
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import t2t_golden_test as t2t
+from ut_keras import registry, t2t_import
+
+CHECKPOINTS = {
+    "transformer": "transformer",
+    "adaptive_universal_transformer": "universal_transformer",
+}
+DIGIT_1 = 11  # the target space of algorithmic problems
+
+
+def _folder(name):
+    return os.path.join(t2t.FOLDER, "ckpt", name)
+
+
+@pytest.fixture(scope="module")
+def variables():
+    return t2t._group(t2t._load("model", "ut_basic_fc.a")[1], "var/")
+
+
+def _build(variables):
+    setting, _ = t2t._load("model", "ut_basic_fc.a")
+    return t2t_import.build_model(
+        setting["model"], t2t._t2t_hparams(setting), variables, setting["target_space_id"]
+    )
+
+
+@pytest.mark.parametrize("name", t2t._configurations("model"))
+def test_export_is_the_inverse(name):
+    setting, arrays = t2t._load("model", name)
+    expected = t2t._group(arrays, "var/")
+    exported = t2t_import.export_variables(t2t._model(setting, expected))
+    assert set(exported) == set(expected)
+    for key, value in expected.items():
+        np.testing.assert_array_equal(exported[key], value, err_msg=key)
+        assert exported[key].dtype == value.dtype
+
+
+def test_exports_values_of_the_variables(variables):
+    model = _build(variables)
+    doubled = [2 * variable.numpy() for variable in model.trainable_variables]
+    for key, value in t2t_import.export_variables(model, doubled).items():
+        np.testing.assert_array_equal(value, 2 * variables[key], err_msg=key)
+    with pytest.raises(ValueError, match="shorter"):
+        t2t_import.export_variables(model, doubled[:-1])
+
+
+def test_lists_what_is_left_over_on_either_side(variables):
+    changed = dict(variables)
+    scale = "universal_transformer/body/encoder/layer_prepostprocess/layer_norm/layer_norm_scale"
+    del changed[scale]
+    changed["universal_transformer/body/more"] = np.zeros(3)
+    with pytest.raises(ValueError) as error:
+        _build(changed)
+    message = str(error.value)
+    assert "Without a place here: ['universal_transformer/body/more']" in message
+    assert f"Not found there: ['{scale}']" in message
+
+
+def test_wrong_shape(variables):
+    name = "universal_transformer/body/target_space_embedding/kernel"
+    changed = {**variables, name: variables[name][:, :-1]}
+    with pytest.raises(ValueError, match=rf"{name} must have the shape \(32, 16\). Received"):
+        _build(changed)
+
+
+def test_no_embedding():
+    with pytest.raises(ValueError, match="variables must hold an embedding of transformer"):
+        t2t_import.build_model("transformer", {}, {"transformer/body/x": np.zeros(3)})
+
+
+def test_unknown_model(variables):
+    renamed = {name.replace("universal_", "other_"): value for name, value in variables.items()}
+    with pytest.raises(registry.UnknownNameError, match="other_transformer"):
+        t2t_import.build_model("other_transformer", {}, renamed)
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_checkpoint_matches_t2t(name):
+    """T2T's EVAL mode: no dropout, no label smoothing."""
+    arrays = np.load(os.path.join(_folder(name), "golden.npz"))
+    model = t2t_import.load_checkpoint(_folder(name), CHECKPOINTS[name], target_space_id=DIGIT_1)
+    assert model.hparams.layer_prepostprocess_dropout > 0
+    features = {key: tf.constant(arrays[key]) for key in ("inputs", "targets")}
+    out = model.inspect(features, training=False)
+    np.testing.assert_allclose(
+        out.logits, arrays["logits"].reshape(out.logits.shape), rtol=1e-5, atol=2e-5
+    )
+    expected = {key for key in arrays if key.startswith("losses/")}
+    assert {"losses/" + key for key in out.losses} == expected
+    for key, value in out.losses.items():
+        np.testing.assert_allclose(value, arrays["losses/" + key], rtol=1e-5, err_msg=key)
+    fields = [key for key in arrays if key.startswith(("encoder_", "decoder_"))]
+    assert len(fields) == (2 if name == "transformer" else 6)
+    for key in fields:
+        side, field = key.split("_", 1)
+        got = getattr(getattr(out, side), field)
+        np.testing.assert_allclose(got, arrays[key], rtol=1e-5, atol=2e-5, err_msg=key)
+
+
+def test_checkpoint_exports_its_variables():
+    folder = _folder("transformer")
+    exported = t2t_import.export_variables(
+        t2t_import.load_checkpoint(folder, "transformer", DIGIT_1)
+    )
+    reader = tf.train.load_checkpoint(os.path.join(folder, "model.ckpt-20"))
+    names = {n for n in reader.get_variable_to_shape_map() if n.startswith("transformer/")}
+    assert set(exported) == names
+    for name in names:
+        np.testing.assert_array_equal(exported[name], reader.get_tensor(name))
+
+
+def test_newest_checkpoint_is_taken(tmp_path):
+    folder = shutil.copytree(_folder("transformer"), tmp_path / "run")
+    newest = t2t_import.load_checkpoint(str(folder), "transformer", DIGIT_1).get_weights()
+    (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-0"\n')
+    oldest = t2t_import.load_checkpoint(str(folder), "transformer", DIGIT_1).get_weights()
+    assert any(np.any(a != b) for a, b in zip(newest, oldest, strict=True))
+
+
+def test_folder_without_checkpoint(tmp_path):
+    with pytest.raises(ValueError, match=r"hparams.json and a checkpoint.*with \[\]"):
+        t2t_import.load_checkpoint(str(tmp_path), "transformer")
+    with pytest.raises(ValueError, match="no such folder"):
+        t2t_import.load_checkpoint(str(tmp_path / "none"), "transformer")
+    (tmp_path / "hparams.json").write_text(json.dumps({}))
+    with pytest.raises(ValueError, match=r"with \['hparams.json'\]"):
+        t2t_import.load_checkpoint(str(tmp_path), "transformer")
