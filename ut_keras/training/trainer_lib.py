@@ -17,8 +17,6 @@ from ut_keras.training import epochs as epochs_lib
 from ut_keras.training import evaluation, free_decoding, interruption, summaries, train_step
 from ut_keras.training import progress as progress_lib
 
-SCHEDULES = ("train", "evaluate", "continuous_train_and_eval", "train_eval_and_decode")
-
 
 class NonFiniteError(ArithmeticError):
     """The loss or a weight is not finite any more."""
