@@ -1,0 +1,114 @@
+"""One small model of every kind, and a batch for it."""
+
+import functools
+
+import keras
+import numpy as np
+
+import hparams
+from ut_keras import models
+from ut_keras.data.features import FeatureSpec
+
+SIZE = "hidden_size=16,filter_size=24,num_heads=2"
+V, C, B = 13, 4, 3
+INPUTS = np.array([[5, 3, 7, 2, 1], [4, 6, 1, 0, 0], [9, 1, 0, 0, 0]], "int32")
+TARGETS = np.array([[3, 8, 2, 1], [6, 1, 0, 0], [2, 12, 1, 0]], "int32")
+CLASSES = np.array([[2], [0], [3]], "int32")
+# [B, sentences, words]; the last sentence is the question.
+STORIES = np.array(
+    [
+        [[3, 4, 1], [5, 1, 0], [6, 7, 1]],
+        [[8, 1, 0], [0, 0, 0], [9, 1, 0]],
+        [[0, 0, 0], [0, 0, 0], [3, 1, 0]],
+    ],
+    "int32",
+)
+
+SYMBOLS = FeatureSpec(V)
+LABELS = FeatureSpec(C, "class_label")
+SENTENCES = FeatureSpec(V, "sentences", STORIES.shape[1:])
+
+_BOTH = {"inputs": SYMBOLS, "targets": SYMBOLS}
+_CLASSIFY = {"inputs": SYMBOLS, "targets": LABELS}
+_ANSWER = {"inputs": SENTENCES, "targets": SYMBOLS}
+_FEATURES = {"inputs": INPUTS, "targets": TARGETS}
+
+# Kind -> model, set, specs, features.
+KINDS = {
+    "transformer": ("transformer", "transformer_tiny", _BOTH, _FEATURES),
+    "language_model": (
+        "transformer",
+        "transformer_tiny",
+        {"targets": SYMBOLS},
+        {"targets": TARGETS},
+    ),
+    "classifier": (
+        "transformer",
+        "transformer_tiny",
+        _CLASSIFY,
+        {"inputs": INPUTS, "targets": CLASSES},
+    ),
+    "universal": ("universal_transformer", "universal_transformer_tiny", _BOTH, _FEATURES),
+    "adaptive": ("universal_transformer", "adaptive_universal_transformer_tiny", _BOTH, _FEATURES),
+    "adaptive_language_model": (
+        "universal_transformer",
+        "adaptive_universal_transformer_tiny",
+        {"targets": SYMBOLS},
+        {"targets": TARGETS},
+    ),
+    "encoder": (
+        "universal_transformer_encoder",
+        "adaptive_universal_transformer_tiny",
+        _CLASSIFY,
+        {"inputs": INPUTS, "targets": CLASSES},
+    ),
+    "tagger": (
+        "universal_transformer_encoder",
+        "universal_transformer_tiny",
+        _BOTH,
+        {"inputs": INPUTS, "targets": INPUTS[:, ::-1].copy()},
+    ),
+    "stories": (
+        "universal_transformer",
+        "adaptive_universal_transformer_tiny",
+        _ANSWER,
+        {"inputs": STORIES, "targets": TARGETS},
+    ),
+}
+SEQUENCE_KINDS = tuple(
+    kind
+    for kind, example in KINDS.items()
+    if "targets" in example[3] and example[2]["targets"] is SYMBOLS and kind != "tagger"
+)
+
+
+def make(kind, overrides=""):
+    """A new model; its weights are shaken, for initial ones hide mistakes."""
+    name, hparams_set, specs, _ = KINDS[kind]
+    steps = ",num_rec_steps=3,act_max_steps=3" if "universal" in name else ""
+    hp = hparams.get(hparams_set, SIZE + steps).override(overrides)
+    keras.utils.set_random_seed(0)
+    model = models.from_specs(name, hp, specs)
+    random = np.random.RandomState(0)
+    for variable in model.trainable_variables:
+        variable.assign_add(0.1 * random.normal(size=variable.shape))
+    return model
+
+
+@functools.cache
+def shared(kind):
+    """The same model for all tests, which leave its weights as they are."""
+    return make(kind)
+
+
+def features(kind):
+    """A batch for it."""
+    return dict(KINDS[kind][3])
+
+
+def logits_shape(kind, batch=B):
+    """What its logits must look like."""
+    _, _, specs, arrays = KINDS[kind]
+    if specs["targets"].modality == "class_label":
+        return (batch, C)
+    return (batch, arrays["targets"].shape[1], V)

@@ -1,0 +1,336 @@
+"""What holds for every model, whatever its depth is made of."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import hparams
+from tests.models import examples
+from tests.models.examples import B, C, V
+from ut_keras import hparam, models
+from ut_keras.training import losses
+
+ALL = sorted(examples.KINDS)
+_NO_DROPOUT = {"layer_prepostprocess_dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
+
+
+def _rows(features, rows):
+    return {name: value[rows] for name, value in features.items()}
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_graph_serves_any_batch_and_length(kind):
+    model, features = examples.shared(kind), examples.features(kind)
+    free = {  # a story has its own fixed shape
+        name: tf.TensorSpec([None, None] if value.ndim == 2 else [None, *value.shape[1:]], tf.int32)
+        for name, value in features.items()
+    }
+    graph = tf.function(lambda features: model(features, training=False), input_signature=[free])
+    shorter = {
+        name: value[:2, :3] if value.ndim == 2 and name == "inputs" else value[:2]
+        for name, value in features.items()
+    }
+    for batch in (features, shorter):
+        logits = model(batch, training=False)
+        assert logits.dtype == "float32"
+        np.testing.assert_allclose(graph(batch), logits, rtol=1e-4, atol=1e-4)
+    assert model(features).shape == examples.logits_shape(kind)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "adaptive", "encoder"])
+def test_xla_equals_eager(kind):
+    model, features = examples.shared(kind), examples.features(kind)
+    xla = tf.function(lambda features: model(features, training=False), jit_compile=True)
+    np.testing.assert_allclose(xla(features), model(features, training=False), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_one_gradient_step_reaches_all_weights(kind):
+    model, features = examples.shared(kind), examples.features(kind)
+    with tf.GradientTape() as tape:
+        output = model.forward(features, training=True)
+        loss = losses.total(model.loss_terms(output, features["targets"], training=True))
+    for variable, gradient in zip(
+        model.trainable_variables, tape.gradient(loss, model.trainable_variables), strict=True
+    ):
+        assert gradient is not None, variable.path
+        gradient = tf.convert_to_tensor(gradient).numpy()
+        assert np.isfinite(gradient).all(), variable.path
+        # The decoder of a classifier sees nothing of the target, so it has nothing to attend to.
+        assert gradient.any() or (kind == "classifier" and "self_attention" in variable.path)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_save_and_load(kind, tmp_path):
+    model, features = examples.shared(kind), examples.features(kind)
+    path = str(tmp_path / "model.keras")
+    model.save(path)
+    loaded = keras.models.load_model(path)
+    assert type(loaded) is type(model)
+    assert loaded.hparams == model.hparams
+    assert loaded.specs == model.specs
+    assert loaded.target_space_id == model.target_space_id
+    for variable, expected in zip(
+        loaded.trainable_variables, model.trainable_variables, strict=True
+    ):
+        assert variable.path == expected.path
+        np.testing.assert_array_equal(variable.numpy(), expected.numpy(), err_msg=variable.path)
+    np.testing.assert_array_equal(loaded(features, training=False), model(features, training=False))
+    weights = str(tmp_path / "model.weights.h5")
+    model.save_weights(weights)
+    other = examples.make(kind)
+    for variable in other.trainable_variables:
+        variable.assign(tf.zeros_like(variable.value))
+    other.load_weights(weights)
+    np.testing.assert_array_equal(other(features), model(features))
+
+
+def test_loaded_model_generates(tmp_path):
+    model, features = examples.shared("adaptive"), {"inputs": examples.INPUTS}
+    before = model.generate(features, decode_length=2)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.generate(features, decode_length=2).ids, before.ids)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "adaptive", "encoder", "stories"])
+def test_bfloat16_trains(kind):
+    model = examples.make(kind, {**_NO_DROPOUT, "activation_dtype": "bfloat16"})
+    features = examples.features(kind)
+    assert model.dtype_policy.name == "mixed_bfloat16"
+
+    def loss():
+        output = model.forward(features, training=True)
+        assert output.logits.dtype == "float32"
+        stack = output.encoder
+        assert stack.output.dtype == "bfloat16"
+        assert stack.ponder_times is None or stack.ponder_times.dtype == "float32"
+        return losses.total(model.loss_terms(output, features["targets"], training=True))
+
+    with tf.GradientTape() as tape:
+        before = loss()
+    assert before.dtype == "float32"
+    variables = model.trainable_variables
+    gradients = tape.gradient(before, variables)
+    for variable, gradient in zip(variables, gradients, strict=True):
+        assert variable.dtype == "float32"
+        assert np.isfinite(tf.convert_to_tensor(gradient)).all(), variable.path
+        variable.assign_sub(0.01 * tf.convert_to_tensor(gradient))
+    after = loss()
+    assert np.isfinite(after)
+    assert after < before
+
+
+def test_bfloat16_comes_close_to_float32():
+    features = examples.features("transformer")
+    expected = examples.shared("transformer")(features)
+    got = examples.make("transformer", "activation_dtype=bfloat16")(features)
+    np.testing.assert_allclose(got, expected, atol=0.05 * np.abs(expected).max())
+    assert np.any(got != expected)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_row_of_padding_is_finite(kind):
+    model, features = examples.shared(kind), examples.features(kind)
+    empty = {name: np.concatenate([value, 0 * value[:1]]) for name, value in features.items()}
+    out = model.inspect(empty, training=True)
+    assert np.isfinite(out.logits).all()
+    assert all(np.isfinite(value) for value in out.losses.values())
+    assert np.isfinite(model(empty, training=False)).all()
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_rows_do_not_depend_on_each_other(kind):
+    """Among them: a batch of 1."""
+    model, features = examples.shared(kind), examples.features(kind)
+    together = model(features, training=False)
+    for row in range(B):
+        alone = model(_rows(features, slice(row, row + 1)), training=False)
+        assert alone.shape == examples.logits_shape(kind, batch=1)
+        np.testing.assert_allclose(alone[0], together[row], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_sequences_of_length_one(kind):
+    model, features = examples.shared(kind), examples.features(kind)
+    short = {name: value if value.ndim == 3 else value[:, :1] for name, value in features.items()}
+    logits = model(short, training=False)
+    assert np.isfinite(logits).all()
+    assert logits.shape == (B, C) if kind in ("classifier", "encoder") else (B, 1, V)
+
+
+@pytest.mark.parametrize("kind", examples.SEQUENCE_KINDS)
+def test_is_causal(kind):
+    model, features = examples.shared(kind), examples.features(kind)
+    changed = {**features, "targets": features["targets"].copy()}
+    changed["targets"][:, 1:] = [[7, 4, 5], [2, 9, 3], [4, 4, 4]]
+    first, second = (model(batch, training=False) for batch in (features, changed))
+    np.testing.assert_allclose(first[:, :2], second[:, :2], atol=1e-5)
+    assert np.all(np.abs(first[:, 2:] - second[:, 2:]).max(axis=-1) > 1e-4)
+
+
+@pytest.mark.parametrize("kind", examples.SEQUENCE_KINDS)
+def test_padding_has_no_effect(kind):
+    model, features = examples.shared(kind), examples.features(kind)
+    wider = {
+        name: value if value.ndim == 3 else np.pad(value, [(0, 0), (0, 2)])
+        for name, value in features.items()
+    }
+    first, second = model(features, training=False), model(wider, training=False)
+    np.testing.assert_allclose(first, second[:, : first.shape[1]], atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ALL if "inputs" in examples.features(kind)])
+def test_source_is_read(kind):
+    model, features = examples.shared(kind), examples.features(kind)
+    changed = {**features, "inputs": np.where(features["inputs"] == 3, 10, features["inputs"])}
+    first, second = (model(batch, training=False) for batch in (features, changed))
+    differs = np.abs(first - second).reshape(B, -1).max(axis=-1) > 1e-4
+    has_3 = (features["inputs"] == 3).reshape(B, -1).any(axis=-1)
+    np.testing.assert_array_equal(differs, has_3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "graph"),
+    [
+        *((kind, False) for kind in ALL),
+        ("transformer", True),
+        ("adaptive", True),
+        ("encoder", True),
+    ],
+)
+def test_inspect(kind, graph):
+    model, features = examples.shared(kind), examples.features(kind)
+    inspect = tf.function(model.inspect) if graph else model.inspect
+    out = inspect(features)
+    assert out._fields == ("logits", "losses", "encoder", "decoder")
+    np.testing.assert_allclose(out.logits, model(features, training=False), atol=1e-4)
+    adaptive = getattr(model.hparams, "recurrence_type", "") == "act"
+    assert set(out.losses) == {"training", "act_loss" if adaptive else "extra"}
+    assert (out.encoder is None) == (kind in ("language_model", "adaptive_language_model"))
+    assert (out.decoder is None) == (kind in ("encoder", "tagger"))
+    depth = 2 if model.name == "transformer" else 3
+    for name, stack, feature in (
+        ("encoder", out.encoder, features.get("inputs")),
+        ("decoder", out.decoder, features["targets"]),
+    ):
+        if stack is None:
+            continue
+        length = feature.shape[1]
+        assert stack.output.shape == (B, length, 16)
+        steps = depth
+        if adaptive:
+            assert stack.ponder_times.shape == stack.remainders.shape == (B, length)
+            steps = int(np.max(stack.ponder_times))
+        else:
+            assert stack.ponder_times is None and stack.remainders is None
+        assert stack.attention_weights.shape == (steps, B, 2, length, length)
+        np.testing.assert_allclose(np.sum(stack.attention_weights, -1), 1.0, atol=1e-5)
+        if name == "decoder" and out.encoder is not None:
+            source = features["inputs"].shape[1]
+            assert stack.memory_attention_weights.shape == (steps, B, 2, length, source)
+        else:
+            assert stack.memory_attention_weights is None
+
+
+def test_attention_weights_obey_the_masks():
+    features = examples.features("adaptive")
+    out = examples.shared("adaptive").inspect(features)
+    real = (features["inputs"] != 0)[None, :, None, None]
+    for weights in (out.encoder.attention_weights, out.decoder.memory_attention_weights):
+        assert np.all(np.where(real, 0, weights) == 0)
+        assert np.all(np.where(real, weights, 1) > 0)
+    decoder = out.decoder.attention_weights.numpy()
+    assert np.all(np.triu(decoder, 1) == 0)
+    assert np.all(decoder[..., np.tril_indices(4)[0], np.tril_indices(4)[1]] > 0)
+
+
+def test_labels_are_smoothed_in_training_only():
+    model = examples.make("transformer", {**_NO_DROPOUT, "label_smoothing": 0.2})
+    features = examples.features("transformer")
+    for training, smoothing in ((True, 0.2), (False, 0.0)):
+        out = model.inspect(features, training=training)
+        weights = np.float32(features["targets"] != 0)
+        expected = losses.cross_entropy(
+            out.logits, tf.constant(features["targets"]), smoothing, weights
+        )
+        np.testing.assert_allclose(out.losses["training"], expected.value(), rtol=1e-6)
+        assert out.losses["extra"] == 0
+
+
+@pytest.mark.parametrize("rate", sorted(_NO_DROPOUT))
+@pytest.mark.parametrize("kind", ["transformer", "universal"])
+def test_each_dropout_is_for_training(kind, rate):
+    model, features = examples.make(kind, {**_NO_DROPOUT, rate: 0.5}), examples.features(kind)
+    plain = model(features, training=False)
+    np.testing.assert_array_equal(plain, model(features))
+    first, second = (model(features, training=True) for _ in range(2))
+    assert np.abs(first - plain).max() > 1e-3
+    assert np.abs(first - second).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sizes", "tables"),
+    [
+        ("shared_embedding_and_softmax_weights=True", (V, V), 1),
+        ("shared_embedding_and_softmax_weights=False", (V, V), 3),
+        ("shared_embedding_and_softmax_weights=False,shared_embedding=True", (V, V), 2),
+        ("shared_embedding_and_softmax_weights=True", (V, V + 1), 3),  # as T2T unshares them
+    ],
+)
+def test_tables_are_shared(overrides, sizes, tables):
+    hp = hparams.get("transformer_tiny", examples.SIZE).override(overrides)
+    model = models.get(
+        "transformer", hp, vocab_sizes=dict(zip(("inputs", "targets"), sizes, strict=True))
+    )
+    found = {id(v): v for v in model.trainable_variables if v.path.endswith("weights")}
+    assert len(found) == tables
+    logits = model(examples.features("transformer"))
+    assert logits.shape == (B, 4, sizes[1])
+
+
+@pytest.mark.parametrize(("encoder", "decoder"), [(0, 0), (1, 3)])
+def test_number_of_layers(encoder, decoder):
+    overrides = f"num_encoder_layers={encoder},num_decoder_layers={decoder}"
+    out = examples.make("transformer", overrides).inspect(examples.features("transformer"))
+    assert out.encoder.attention_weights.shape[0] == (encoder or 2)
+    assert out.decoder.attention_weights.shape[0] == (decoder or 2)
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("missing", ["inputs", "targets"])
+def test_missing_feature(kind, missing):
+    model, features = examples.shared(kind), examples.features(kind)
+    if missing not in features:
+        pytest.skip("a language model needs no inputs")
+    del features[missing]
+    if model.decoder is None and missing == "targets":  # an encoder's logits need none
+        assert model(features).shape == examples.logits_shape(kind)
+        return
+    with pytest.raises(ValueError, match="features must hold .*Received: "):
+        model(features)
+
+
+def test_sentences_of_another_shape():
+    model, features = examples.shared("stories"), examples.features("stories")
+    for wrong in (examples.INPUTS, examples.STORIES[..., :2]):
+        with pytest.raises(ValueError, match=r"inputs must be \[batch, sentences, 3\]"):
+            model({**features, "inputs": wrong})
+
+
+@pytest.mark.parametrize("kind", ["classifier", "encoder", "tagger"])
+def test_generate_needs_a_writing_model(kind):
+    with pytest.raises(ValueError, match="generate needs a model that writes symbols"):
+        examples.shared(kind).generate({"inputs": examples.INPUTS})
+
+
+def test_unsupported_field_is_refused():
+    hp = hparams.get("transformer_tiny", "ffn_layer=conv_hidden_relu")
+    with pytest.raises(hparam.HParamError, match="ffn_layer='conv_hidden_relu'"):
+        models.get("transformer", hp, vocab_sizes={"inputs": V, "targets": V})
+
+
+def test_targets_are_needed():
+    with pytest.raises(ValueError, match=r"specs must hold 'targets'. Received: \['inputs'\]"):
+        models.get("transformer", hparams.get("transformer_tiny"), vocab_sizes={"inputs": V})

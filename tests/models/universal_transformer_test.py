@@ -1,0 +1,163 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import hparams
+from tests.models import examples
+from ut_keras import hparam, models
+
+
+def _ponder_times(out):
+    return [stack.ponder_times.numpy() for stack in (out.encoder, out.decoder)]
+
+
+def test_act_loss_is_the_mean_of_steps_and_remainders():
+    """Over all positions, padding included, of the encoder and of the decoder (T2T)."""
+    model, features = (
+        examples.make("adaptive", "act_loss_weight=0.1"),
+        examples.features("adaptive"),
+    )
+    out = model.inspect(features)
+    expected = sum(
+        0.1 * np.mean(stack.ponder_times + stack.remainders) for stack in (out.encoder, out.decoder)
+    )
+    np.testing.assert_allclose(out.losses["act_loss"], expected, rtol=1e-6)
+
+
+def test_act_loss_leaves_out_padding_that_does_not_ponder():
+    model = examples.make("adaptive", "act_loss_weight=0.1,act_mask_padding=True")
+    features = examples.features("adaptive")
+    out = model.inspect(features)
+    real = features["inputs"] != 0
+    assert not np.any(out.encoder.ponder_times.numpy()[~real])
+    assert np.all(out.encoder.ponder_times.numpy()[real] >= 1)
+    encoder = (out.encoder.ponder_times + out.encoder.remainders).numpy()[real]
+    decoder = out.decoder.ponder_times + out.decoder.remainders
+    expected = 0.1 * (encoder.mean() + np.mean(decoder))
+    np.testing.assert_allclose(out.losses["act_loss"], expected, rtol=1e-6)
+
+
+def test_a_call_adds_the_ponder_cost_to_the_losses_of_keras():
+    model, features = examples.shared("adaptive"), examples.features("adaptive")
+    model(features, training=False)
+    np.testing.assert_allclose(sum(model.losses), model.inspect(features).losses["act_loss"])
+    for kind in ("universal", "transformer"):
+        examples.shared(kind)(examples.features(kind))
+        assert not examples.shared(kind).losses
+
+
+def test_pondering_may_be_free():
+    model = examples.make("adaptive", "act_loss_weight=0.0")
+    out = model.inspect(examples.features("adaptive"))
+    assert set(out.losses) == {"training", "extra"}
+    assert out.encoder.ponder_times is not None
+
+
+def test_halting_bias_sets_the_depth():
+    features = examples.features("adaptive")
+    for bias, steps in ((20.0, 1), (-20.0, 3)):
+        model = examples.make("adaptive", f"act_halting_bias_init={bias}")
+        for ponder_times in _ponder_times(model.inspect(features)):
+            np.testing.assert_array_equal(ponder_times, np.full_like(ponder_times, steps))
+
+
+def test_options_reach_the_layers():
+    model = examples.make(
+        "adaptive",
+        "act_type=accumulated,act_epsilon=0.2,act_halted_state=copy,act_mask_padding=True,"
+        "act_force_final_remainder=True,position_start_index=step,num_inrecurrence_layers=2,"
+        "step_timing_signal_type=sinusoid,add_or_concat_timing_signal=concat,norm_epsilon=0.1",
+    )
+    for stack in (model.encoder, model.decoder):
+        config = stack.depth.get_config()
+        wanted = {
+            "act_type": "accumulated",
+            "epsilon": 0.2,
+            "halted_state": "copy",
+            "mask_padding": True,
+            "force_final_remainder": True,
+            "max_steps": 3,
+        }
+        assert {name: config[name] for name in wanted} == wanted
+        timing = stack.depth.timing
+        assert (timing.position_start_index, timing.step, timing.combine) == (
+            "step",
+            "sinusoid",
+            "concat",
+        )
+        assert len(stack.depth.block.layers) == 2
+        assert {layer.epsilon for layer in stack.depth.block.layers} == {0.1}
+    out = model.inspect(examples.features("adaptive"))
+    assert np.isfinite(out.logits).all()
+    # Nothing is cut off: weights of every real position sum to 1, so the last step has a remainder.
+    real = examples.INPUTS != 0
+    assert np.all(out.encoder.remainders.numpy()[real] > 0)
+
+
+@pytest.mark.parametrize("act_type", ["global", "random"])
+def test_other_halting(act_type):
+    model, features = (
+        examples.make("adaptive", f"act_type={act_type}"),
+        examples.features("adaptive"),
+    )
+    out = model.inspect(features, training=True)
+    for ponder_times, length in zip(_ponder_times(out), (5, 4), strict=True):
+        assert ponder_times.shape == ((3,) if act_type == "global" else (3, length))
+        assert np.all((ponder_times >= 1) & (ponder_times <= 3))
+    assert np.isfinite(out.losses["act_loss"])
+    ids = model.generate({"inputs": features["inputs"]}, decode_length=1).ids
+    assert ids.shape[2] <= 6
+
+
+@pytest.mark.parametrize("start", ["random", "step"])
+def test_start_index_differs_with_the_length(start):
+    model = examples.make("universal", f"position_start_index={start}")
+    assert not model.decoder_is_causal
+    features = examples.features("universal")
+    assert np.isfinite(model(features)).all()
+    assert model.generate(features, decode_length=1).ids.shape[2] <= 6
+
+
+def test_convolution():
+    model = examples.make("universal", "transformer_ffn_type=sepconv")
+    features = examples.features("universal")
+    changed = {**features, "targets": features["targets"].copy()}
+    changed["targets"][:, 2:] = 5
+    np.testing.assert_allclose(model(features)[:, :3], model(changed)[:, :3], atol=1e-5)
+    wider = {**features, "inputs": np.pad(features["inputs"], [(0, 0), (0, 3)])}
+    np.testing.assert_allclose(model(features), model(wider), atol=1e-4)
+
+
+def test_weights_do_not_depend_on_the_number_of_steps():
+    def count(steps):
+        model = examples.make("universal", f"num_rec_steps={steps},add_step_timing_signal=False")
+        return sum(int(tf.size(variable.value)) for variable in model.trainable_variables)
+
+    assert count(1) == count(4)
+
+
+def test_more_steps_change_the_result():
+    features, signal = examples.features("universal"), "add_step_timing_signal=False"
+    first, second = (
+        examples.make("universal", f"num_rec_steps={steps},{signal}")(features) for steps in (1, 2)
+    )
+    assert np.abs(first - second).max() > 1e-2
+
+
+def test_classes_average_padding_too():
+    """T2T's mean is over all positions: more padding, other logits."""
+    model, features = examples.shared("encoder"), examples.features("encoder")
+    wider = {**features, "inputs": np.pad(features["inputs"], [(0, 0), (0, 5)])}
+    assert np.abs(model(features) - model(wider)).max() > 1e-3
+
+
+def test_refuses():
+    sizes = {"inputs": 9, "targets": 9}
+    with pytest.raises(hparam.HParamError, match="needs a set of its own"):
+        models.get("universal_transformer", hparams.get("transformer_tiny"), vocab_sizes=sizes)
+    hp = hparams.get("universal_transformer_tiny")
+    with pytest.raises(ValueError, match="needs a problem with inputs"):
+        models.get("universal_transformer_encoder", hp, vocab_sizes={"targets": 9})
+    hp = hp.override("recurrence_type=gru")
+    with pytest.raises(hparam.HParamError, match="recurrence_type='gru'"):
+        models.get("universal_transformer", hp, vocab_sizes=sizes)
