@@ -353,7 +353,7 @@ class Transformer(keras.Model):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Keras' hook: T2T's EVAL mode does not smooth labels."""
-        if self._hparams_loss and not training:
+        if self._smooths_labels and not training:
             value = self._target_term(y_pred, y, training=False).value()
             return tf.add_n([value, *self.losses])
         return super().compute_loss(x, y, y_pred, sample_weight, training)
@@ -370,18 +370,21 @@ class Transformer(keras.Model):
         from ut_keras.metrics import keras_metrics
         from ut_keras.training import optimize
 
-        self._hparams_loss = loss is None
+        if optimizer is None:
+            optimizer = optimize.get(self.hparams)
+        if loss is None:
+            loss = losses.PaddedCrossEntropy(self.hparams.label_smoothing, self.class_labels)
+        if metrics is None:
+            metrics = keras_metrics.default_metrics(self.class_labels)
+        self._smooths_labels = isinstance(loss, losses.PaddedCrossEntropy)
         super().compile(
-            optimizer=optimizer if optimizer is not None else optimize.get(self.hparams),
-            loss=loss
-            if loss is not None
-            else losses.PaddedCrossEntropy(self.hparams.label_smoothing, self.class_labels),
-            metrics=metrics
-            if metrics is not None
-            else keras_metrics.default_metrics(self.class_labels),
-            jit_compile=jit_compile,
-            **kwargs,
+            optimizer=optimizer, loss=loss, metrics=metrics, jit_compile=jit_compile, **kwargs
         )
+
+    def compile_from_config(self, config):
+        """Keras' hook, when a compiled model is loaded."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
 
     # Decoding.
 

@@ -1,0 +1,95 @@
+"""`compile` and `fit`: plain Keras, and the trainer's own numbers."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import hparams
+from ut_keras import models
+from ut_keras.training import losses, optimize, train_step
+
+SIZES = {"inputs": 12, "targets": 12}
+OVERRIDES = (
+    "hidden_size=16,filter_size=32,num_heads=2,act_max_steps=3,num_rec_steps=2,"
+    "learning_rate_warmup_steps=3,learning_rate_constant=0.5,clip_grad_norm=1.0"
+)
+
+
+def _make(hparams_set="adaptive_universal_transformer_tiny"):
+    keras.utils.set_random_seed(3)
+    hp = hparams.get(hparams_set, OVERRIDES)
+    return models.get("universal_transformer", hp, vocab_sizes=SIZES)
+
+
+def _batches(count=6):
+    rng = np.random.RandomState(0)
+    for _ in range(count):
+        ids = rng.randint(2, 12, size=(4, 7)).astype(np.int32)
+        ids[0, 4:] = 0
+        yield {"inputs": ids, "targets": ids[:, ::-1].copy()}, ids[:, ::-1].copy()
+
+
+@pytest.fixture
+def dataset():
+    batches = list(_batches())
+    stacked = tf.nest.map_structure(lambda *parts: np.stack(parts), *batches)
+    return tf.data.Dataset.from_tensor_slices(stacked)
+
+
+@pytest.mark.parametrize(
+    "hparams_set", ["universal_transformer_tiny", "adaptive_universal_transformer_tiny"]
+)
+def test_fit_equals_the_trainer(hparams_set, dataset):
+    """Same seed, same batches, dropout and clipping included: the same losses and weights."""
+    fitted = _make(hparams_set)
+    fitted.compile()
+    history = fitted.fit(dataset, epochs=1, shuffle=False, verbose=0)
+
+    trained = _make(hparams_set)
+    optimizer = optimize.get(trained.hparams)
+    optimizer.build(trained.trainable_variables)
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    step = train_step.make_train_step(trained, optimizer, strategy, dataset.element_spec)
+    values = [float(step(batch).loss) for batch in dataset]
+
+    np.testing.assert_allclose(history.history["loss"][0], np.mean(values), rtol=1e-5)
+    for ours, theirs in zip(fitted.trainable_variables, trained.trainable_variables, strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), atol=1e-5, err_msg=ours.path)
+
+
+def test_evaluate_does_not_smooth_labels(dataset):
+    model = _make()
+    model.compile()
+    result = model.evaluate(dataset, verbose=0, return_dict=True)
+    expected = []
+    for features, targets in dataset:
+        output = model.forward(features, training=False)
+        expected.append(float(losses.total(model.loss_terms(output, targets, training=False))))
+    np.testing.assert_allclose(result["loss"], np.mean(expected), rtol=1e-5)
+    assert 0 <= result["accuracy_per_sequence"] <= result["accuracy"] <= 1
+
+
+def test_own_loss_and_optimizer(dataset):
+    """A notebook user's own choices are taken as they are."""
+    model = _make("universal_transformer_tiny")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer="sgd", loss=loss, metrics=[])
+    history = model.fit(dataset, epochs=2, verbose=0, shuffle=False)
+    assert history.history["loss"][1] < history.history["loss"][0]
+    assert isinstance(model.optimizer, keras.optimizers.SGD)
+
+
+def test_saved_compiled_model_goes_on(dataset, tmp_path):
+    """Optimizer, loss and metrics come back with the model."""
+    model = _make()
+    model.compile()
+    model.fit(dataset, verbose=0, shuffle=False)
+    path = str(tmp_path / "model.keras")
+    model.save(path)
+    loaded = keras.models.load_model(path)
+    features, targets = next(iter(dataset))
+    np.testing.assert_allclose(loaded(features), model(features), atol=1e-6)
+    assert int(loaded.optimizer.iterations) == int(model.optimizer.iterations) == 6
+    loaded.fit(dataset, verbose=0, shuffle=False)
+    assert int(loaded.optimizer.iterations) == 12
