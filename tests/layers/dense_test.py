@@ -34,3 +34,12 @@ def test_matches_reference():
 def test_unknown_activation():
     with pytest.raises(ValueError, match="activation must be None or 'relu'. Received: 'gelu'"):
         dense.Dense(3, activation="gelu")
+
+
+def test_layers_with_one_initializer_begin_unlike():
+    initializer = keras.initializers.VarianceScaling()
+    layers = [dense.Dense(6, kernel_initializer=initializer) for _ in range(2)]
+    for layer in layers:
+        layer.build((None, 6))
+    first, second = (layer.kernel.numpy() for layer in layers)
+    assert np.abs(first - second).max() > 0.1

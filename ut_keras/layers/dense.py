@@ -46,7 +46,9 @@ class Dense(keras.layers.Layer):
         self.kernel = self.add_weight(
             name="kernel",
             shape=(input_shape[-1], self.units),
-            initializer=self.kernel_initializer,
+            # A Keras initializer draws the same numbers at each call: the q, k and v of an
+            # attention, which are given one initializer, would begin alike.
+            initializer=self.kernel_initializer.clone(),
         )
         self.bias = None
         if self.use_bias:
