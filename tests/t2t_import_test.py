@@ -62,6 +62,9 @@ def test_lists_what_is_left_over_on_either_side(variables):
     message = str(error.value)
     assert "Without a place here: ['universal_transformer/body/more']" in message
     assert f"Not found there: ['{scale}']" in message
+    changed[scale] = variables[scale]
+    with pytest.raises(ValueError, match=r"body/more'\]. Not found there: \[\]"):
+        _build(changed)
 
 
 def test_wrong_shape(variables):

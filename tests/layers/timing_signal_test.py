@@ -142,9 +142,12 @@ def test_concat_matches_reference(step):
 @pytest.mark.parametrize("step", range(N))
 def test_start_index_grows_with_the_step(step):
     layer = timing_signal.StepTimingSignal(N, position_start_index="step", step=None)
-    start = int(S * step / N)  # 0, 1, 2, 3
-    expected = _numpy_sinusoid(range(start, start + S), D)
-    np.testing.assert_allclose(_signal(layer, step), [expected] * B, atol=1e-5)
+    layer.build((None, None, D))
+    for length in (S, 11):
+        start = int(length * step / N)  # 0, 1, 2, 3 and 0, 2, 5, 8
+        expected = _numpy_sinusoid(range(start, start + length), D)
+        got = layer(tf.zeros([B, length, D]), tf.constant(step), layer.prepare(length))
+        np.testing.assert_allclose(got, [expected] * B, atol=1e-5)
 
 
 @pytest.mark.parametrize("graph", [False, True])

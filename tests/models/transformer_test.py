@@ -312,6 +312,14 @@ def test_missing_feature(kind, missing):
         model(features)
 
 
+@pytest.mark.parametrize("name", ["inputs", "targets"])
+def test_ids_of_another_rank(name):
+    features = examples.features("transformer")
+    features[name] = features[name][:, :, None, None]  # as T2T has them
+    with pytest.raises(ValueError, match=rf"{name} must be \[batch, length\]. Received: \(3, "):
+        examples.shared("transformer")(features)
+
+
 def test_sentences_of_another_shape():
     model, features = examples.shared("stories"), examples.features("stories")
     for wrong in (examples.INPUTS, examples.STORIES[..., :2]):

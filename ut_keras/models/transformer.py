@@ -218,7 +218,7 @@ class Transformer(keras.Model):
         Returns:
             `Encoded`.
         """
-        ids = tf.cast(features["inputs"], tf.int32)
+        ids = self._ids(features, "inputs")
         padding_mask = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
         segments = features.get("inputs_segmentation")
         if segments is None:
@@ -266,7 +266,7 @@ class Transformer(keras.Model):
         Returns:
             `StackOutput`; output [B, T, D].
         """
-        ids = tf.cast(features["targets"], tf.int32)
+        ids = self._ids(features, "targets")
         may_attend = attention_mask.causal_attention_mask(tf.shape(ids)[1])
         padding_mask = None
         segments = features.get("targets_segmentation")
@@ -297,6 +297,13 @@ class Transformer(keras.Model):
             shape = tf.shape(ids)
             return tf.zeros([shape[0], shape[1], self.hparams.hidden_size], self.compute_dtype)
         return self.target_embedding(ids)
+
+    def _ids(self, features, name):
+        """The feature, int32. Sentences are checked where they are embedded."""
+        ids = tf.cast(features[name], tf.int32)
+        if ids.shape.rank != 2 and self.specs[name].modality != "sentences":
+            raise ValueError(f"{name} must be [batch, length]. Received: {ids.shape}.")
+        return ids
 
     def _check_features(self, features):
         missing = [name for name in self.specs if name not in features]
