@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 PY = $(VENV)/bin/python
-DEMO_DIR ?= /tmp/ut_keras_demo
+DEMO_DIR ?= runs/demo
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .PHONY: demo test lint clean
@@ -14,7 +14,12 @@ $(VENV)/.installed: setup.cfg pyproject.toml
 	touch $@
 
 demo: $(VENV)/.installed
-	$(PY) trainer.py $(DEMO_FLAGS)
+	$(PY) trainer.py --generate_data --problem=algorithmic_reverse_decimal40 \
+	  --model=universal_transformer --hparams_set=adaptive_universal_transformer_quick \
+	  --data_dir=$(DEMO_DIR)/data --tmp_dir=$(DEMO_DIR)/tmp --output_dir=$(DEMO_DIR)/train \
+	  --train_steps=2000 --local_eval_frequency=2000 --random_seed=1 \
+	  --schedule=train_eval_and_decode --eval_use_test_set --eval_steps=0 \
+	  --decode_hparams="beam_size=1,extra_length=2"
 
 test: $(VENV)/.installed
 	$(PY) -m pytest

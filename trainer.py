@@ -26,6 +26,7 @@ def _run(argv):
     from ut_keras.bin import run_setup
 
     setup = run_setup.check(args)
+    command.load_tensorflow()
     run_setup.configure_tensorflow(args)
     if args.generate_data:
         setup.problem.generate_data(setup.data_dir, setup.tmp_dir)

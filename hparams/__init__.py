@@ -11,6 +11,7 @@ A set is a function that calls its parent and replaces a few fields:
 
 from hparams import (  # noqa: F401  (they register)
     deepstart,
+    quick,
     transformer,
     transformer_table3,
     universal_transformer,

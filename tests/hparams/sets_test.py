@@ -25,7 +25,7 @@ LACKING_IN_T2T = {
     "dropconnect_dropout": 0.0,
     "gates_inputs": "i",
 }
-OURS = [name for name in hparams.names() if name.endswith("_deepstart")]
+OURS = [name for name in hparams.names() if name.endswith(("_deepstart", "_quick"))]
 
 
 @pytest.mark.parametrize("name", sorted(set(hparams.names()) - set(OURS)))

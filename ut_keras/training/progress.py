@@ -1,9 +1,11 @@
 """The progress line: what the last batches say, and how long it will take.
 
-    step 1200/5000  loss 0.412  seq accuracy 0.87  15,300 tokens/s  ponder 2.61  03:12 left
+    [####......] step 1200/5000  loss 0.412  seq accuracy 0.87  15,300 tokens/s  ponder 2.61
+    03:12 left
 
-On a terminal the line is written over; elsewhere a new one appears every few seconds. Results stay
-on the device until a line is due: reading them every step would make the device wait.
+On a terminal the line is written over; elsewhere a new one, without the bar, appears every few
+seconds. Results stay on the device until a line is due: reading them every step would make the
+device wait.
 """
 
 import collections
@@ -15,6 +17,7 @@ import numpy as np
 
 _WINDOW = 100  # steps that the line speaks about
 _LIVE_SECONDS = 0.5
+_BAR_WIDTH = 20
 
 
 class Progress:
@@ -97,7 +100,7 @@ class Progress:
         self._shown_at = self._clock()
         line = self._line(step)
         if self._is_live:
-            line = line[: shutil.get_terminal_size().columns - 1]
+            line = f"{self._bar(step)} {line}"[: shutil.get_terminal_size().columns - 1]
             padding = " " * max(0, self._shown_length - len(line))
             self._stream.write(f"\r{line}{padding}")
             self._shown_length = len(line)
@@ -119,6 +122,10 @@ class Progress:
         steps = sum(count for _, _, count, _ in self._timed)
         tokens = sum(count for _, _, _, count in self._timed)
         return steps / seconds, tokens / seconds
+
+    def _bar(self, step):
+        filled = _BAR_WIDTH * min(step, self._total_steps) // max(1, self._total_steps)
+        return f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}]"
 
     def _line(self, step):
         averages = self.averages()
