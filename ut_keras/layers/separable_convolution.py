@@ -46,7 +46,7 @@ class SeparableConvolution(keras.layers.Layer):
         self.depthwise_kernel = self.add_weight(
             name="depthwise_kernel",
             shape=(self.kernel_size, 1, x_shape[-1], 1),
-            initializer=self.kernel_initializer,
+            initializer=self.kernel_initializer.clone(),  # see Dense
         )
         self.pointwise = dense.Dense(
             self.units,
