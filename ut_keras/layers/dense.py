@@ -57,7 +57,11 @@ class Dense(keras.layers.Layer):
             )
 
     def call(self, x):
-        y = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), self.kernel)
+        return self.apply_kernel(x, self.kernel)
+
+    def apply_kernel(self, x, kernel):
+        """The map with another kernel in place of the layer's."""
+        y = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
         if self.use_bias:
             y = tf.nn.bias_add(y, self.bias)
         if self.activation == "relu":

@@ -88,3 +88,23 @@ class PrePostProcess(keras.layers.Layer):
 
     def compute_output_shape(self, x_shape):
         return x_shape
+
+
+def numbered(count, preprocess_sequence, dtype=None, **settings):
+    """Several `PrePostProcess`, named as T2T names those of one scope.
+
+    Args:
+        count: int.
+        preprocess_sequence, settings, dtype: for each of them.
+    Returns:
+        list of `PrePostProcess`: layer_prepostprocess, layer_prepostprocess_1, ...
+    """
+    return [
+        PrePostProcess(
+            preprocess_sequence,
+            **settings,
+            name=f"layer_prepostprocess_{number}" if number else "layer_prepostprocess",
+            dtype=dtype,
+        )
+        for number in range(count)
+    ]

@@ -1,5 +1,6 @@
-"""Recurrence in depth with a fixed number of steps."""
+"""Recurrence in depth with a fixed number of steps: the loop, and its plainest form."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import keras
@@ -7,6 +8,7 @@ import tensorflow as tf
 
 from ut_keras.layers import attention_record
 from ut_keras.layers.stack_output import StackOutput
+from ut_keras.layers.transformer_block import BlockOutput
 
 
 class RecurrenceState(NamedTuple):
@@ -14,14 +16,31 @@ class RecurrenceState(NamedTuple):
 
     step: tf.Tensor  # int32 scalar t
     state: tf.Tensor  # [B, S, D], H_t in the paper
+    carried: tuple  # tensors that a variant keeps besides; () in the plainest form
     record: tuple  # `AttentionRecord`, or () when nothing is recorded
 
 
-@keras.saving.register_keras_serializable(package="ut_keras")
-class BasicRecurrence(keras.layers.Layer):
-    """Applies one block `num_steps` times, to all positions in parallel.
+class Constants(NamedTuple):
+    """What is the same at every step."""
 
-        H_t = Block(H_{t-1} + P_t),   t = 1 .. N       (Dehghani et al. 2019, section 2.1)
+    transform: Callable  # (x [B, S, D], step) -> `BlockOutput`: signals and block
+    inputs: tf.Tensor  # [B, S, D], H_0
+    padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
+    training: bool | None
+
+
+class StepOutput(NamedTuple):
+    """What one step computes."""
+
+    state: tf.Tensor  # [B, S, D]
+    carried: tuple  # as in `RecurrenceState`
+    block_output: BlockOutput
+
+
+class Recurrence(keras.layers.Layer):
+    """Takes the same step `num_steps` times, on all positions in parallel.
+
+    What a step is, a subclass says in `take_step`; what it keeps besides the state, in `start`.
 
     Args:
         block: a `TransformerBlock`, the same at every step.
@@ -36,8 +55,10 @@ class BasicRecurrence(keras.layers.Layer):
         `StackOutput`; no ponder times and no remainders.
     Raises:
         ValueError: if num_steps < 1.
-    References: T2T `universal_transformer_util.universal_transformer_basic`.
+    References: T2T `universal_transformer_util.universal_transformer_layer`.
     """
+
+    layer_arguments = ("block", "timing")  # arguments that are layers or None
 
     def __init__(self, block, timing, num_steps, **kwargs):
         super().__init__(**kwargs)
@@ -67,37 +88,77 @@ class BasicRecurrence(keras.layers.Layer):
     ):
         signals = self.timing.prepare(tf.shape(state)[1])
 
-        def take_step(loop):
-            x = self.timing(loop.state, loop.step, signals)
-            result = self.block(x, attention_mask, padding_mask, memory, training=training)
+        def transform(x, step):
+            x = self.timing(x, step, signals)
+            return self.block(x, attention_mask, padding_mask, memory, training=training)
+
+        constants = Constants(transform, state, padding_mask, training)
+
+        def body(loop):
+            result = self.take_step(loop, constants)
             result.state.set_shape(loop.state.shape)
-            record = attention_record.add(loop.record, loop.step, result)
-            return (RecurrenceState(loop.step + 1, result.state, record),)
+            for new, old in zip(result.carried, loop.carried, strict=True):
+                new.set_shape(old.shape)
+            record = attention_record.add(loop.record, loop.step, result.block_output)
+            return (RecurrenceState(loop.step + 1, result.state, result.carried, record),)
 
         record = attention_record.start(record_attention, memory)
         (last,) = tf.while_loop(
             lambda loop: loop.step < self.num_steps,
-            take_step,
-            (RecurrenceState(tf.constant(0), state, record),),
+            body,
+            (RecurrenceState(tf.constant(0), state, self.start(state), record),),
             maximum_iterations=self.num_steps,
         )
-        return StackOutput(last.state, None, None, *attention_record.stack(last.record))
+        return StackOutput(self.finish(last), None, None, *attention_record.stack(last.record))
+
+    def start(self, state):
+        """What the loop carries at first, besides the state: a tuple of tensors."""
+        return ()
+
+    def take_step(self, loop, constants):
+        """One step.
+
+        Args:
+            loop: `RecurrenceState`.
+            constants: `Constants`.
+        Returns:
+            `StepOutput`.
+        """
+        raise NotImplementedError
+
+    def finish(self, last):
+        """The output [B, S, D], from the `RecurrenceState` after the last step."""
+        return last.state
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "block": keras.saving.serialize_keras_object(self.block),
-            "timing": keras.saving.serialize_keras_object(self.timing),
-            "num_steps": self.num_steps,
+        layers = {
+            name: keras.saving.serialize_keras_object(getattr(self, name))
+            for name in self.layer_arguments
         }
+        return {**super().get_config(), **layers, "num_steps": self.num_steps}
 
     @classmethod
     def from_config(cls, config):
         made = {
             name: keras.saving.deserialize_keras_object(config[name])
-            for name in ("block", "timing")
+            for name in cls.layer_arguments
         }
         return cls(**{**config, **made})
 
     def compute_output_shape(self, state_shape):
         return StackOutput(state_shape, None, None, None, None)
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class BasicRecurrence(Recurrence):
+    """Applies the block, and nothing else (`recurrence_type="basic"`).
+
+        H_t = Block(H_{t-1} + P_t),   t = 1 .. N       (Dehghani et al. 2019, section 2.1)
+
+    Arguments, call arguments and returns: as `Recurrence`.
+    References: T2T `universal_transformer_util.universal_transformer_basic`.
+    """
+
+    def take_step(self, loop, constants):
+        result = constants.transform(loop.state, loop.step)
+        return StepOutput(result.state, (), result)

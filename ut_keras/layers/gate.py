@@ -1,0 +1,96 @@
+"""Gates: how much of one thing, how much of another."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers import dense
+from ut_keras.layers import dropout as dropout_lib
+
+ACTIVATIONS = {"sigmoid": tf.sigmoid, "tanh": tf.tanh, None: tf.identity}
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class Gate(keras.layers.Layer):
+    """A number per position and channel, read off several inputs.
+
+        g = activation(map([x_1; x_2; ...]))
+
+    Args:
+        map: layer over the last axis, to D: `Dense`, `DropConnectDense` or `FeedForward`.
+        activation: "sigmoid", "tanh" or None.
+        zero_at_padding: bool. Whether it is exactly 0 at padding, as T2T's PadRemover
+            (`use_pad_remover`) leaves it.
+    Call arguments:
+        inputs: list of float tensors [B, S, D].
+        padding_mask: bool tensor [B, S], True at real tokens. Optional.
+        training: bool.
+    Returns:
+        float tensor [B, S, D].
+    Raises:
+        ValueError: if the activation is unknown.
+    References: T2T `universal_transformer_util._ffn_layer_multi_inputs`.
+    """
+
+    def __init__(self, map, activation="sigmoid", zero_at_padding=False, **kwargs):
+        super().__init__(**kwargs)
+        if activation not in ACTIVATIONS:
+            raise ValueError(
+                f"activation must be one of {tuple(ACTIVATIONS)}. Received: {activation!r}."
+            )
+        self.map = map
+        self.activation = activation
+        self.zero_at_padding = zero_at_padding
+
+    def build(self, inputs_shape):
+        if not self.map.built:
+            width = sum(shape[-1] for shape in inputs_shape)
+            self.map.build((*inputs_shape[0][:-1], width))
+
+    def call(self, inputs, padding_mask=None, training=None):
+        # Keras hands `training` on to the map, which need not take it.
+        gate = ACTIVATIONS[self.activation](self.map(tf.concat(inputs, axis=-1)))
+        if self.zero_at_padding and padding_mask is not None:
+            gate *= tf.cast(padding_mask, gate.dtype)[..., tf.newaxis]
+        return gate
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "map": keras.saving.serialize_keras_object(self.map),
+            "activation": self.activation,
+            "zero_at_padding": self.zero_at_padding,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**{**config, "map": keras.saving.deserialize_keras_object(config["map"])})
+
+    def compute_output_shape(self, inputs_shape):
+        return inputs_shape[0]
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class DropConnectDense(dense.Dense):
+    """A dense layer that drops weights instead of activations in training (Wan et al. 2013).
+
+    T2T's `gate_ffn_layer="dense_dropconnect"` fails as shipped; this is what its name says.
+
+    Args:
+        units: int.
+        dropconnect_rate: float. Share of the kernel's entries that training drops.
+    The rest: as `Dense`.
+    """
+
+    def __init__(self, units, dropconnect_rate=0.0, **kwargs):
+        super().__init__(units, **kwargs)
+        self.dropconnect = dropout_lib.Dropout(
+            dropconnect_rate, name="dropconnect", dtype=self.dtype_policy
+        )
+
+    def call(self, x, training=None):
+        return self.apply_kernel(
+            x, self.dropconnect(tf.convert_to_tensor(self.kernel), training=training)
+        )
+
+    def get_config(self):
+        return {**super().get_config(), "dropconnect_rate": self.dropconnect.rate}

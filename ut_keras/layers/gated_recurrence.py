@@ -1,0 +1,129 @@
+"""Recurrences whose gates mix what the block makes with what was there before."""
+
+import keras
+
+from ut_keras.layers import prepostprocess, recurrence
+
+GATES_INPUTS = "sti"  # state before the step, transformed state, inputs of the first step
+
+
+class GatedRecurrence(recurrence.Recurrence):
+    """A step mixes the block's result with something older, by two gates.
+
+        x = H_{t-1} + P_t;   C = Block(x);   H_t = kept · K + C · T
+        T = sigmoid(map_T(g)),   K = 1 - T or sigmoid(map_K(g))
+
+    What is kept, a subclass says; g is made of the states named by `gates_inputs`, each behind
+    `preprocess_sequence`. As in T2T, a carry gate of its own sees g preprocessed twice. With the
+    pad remover T2T fails there; such gates should not be 0 at padding, for the state would be.
+
+    Args:
+        block, timing, num_steps: as in `Recurrence`.
+        transform_gate: a `Gate`, T.
+        carry_gate: a `Gate`, K; None couples it to T.
+        gates_inputs: str out of "s" (state before the step), "t" (transformed state) and "i"
+            (inputs of the first step); their order does not matter.
+        preprocess_sequence, dropout_rate, dropout_broadcast_dims, epsilon: see `PrePostProcess`.
+    Call arguments and returns: as in `Recurrence`.
+    Raises:
+        ValueError: if `gates_inputs` holds another letter or none.
+    """
+
+    layer_arguments = ("block", "timing", "transform_gate", "carry_gate")
+
+    def __init__(
+        self,
+        block,
+        timing,
+        num_steps,
+        transform_gate,
+        carry_gate=None,
+        gates_inputs="i",
+        preprocess_sequence="n",
+        dropout_rate=0.0,
+        dropout_broadcast_dims=(),
+        epsilon=1e-6,
+        **kwargs,
+    ):
+        super().__init__(block, timing, num_steps, **kwargs)
+        if not gates_inputs or set(gates_inputs) - set(GATES_INPUTS):
+            raise ValueError(
+                f"gates_inputs must be letters out of {GATES_INPUTS!r}. Received: {gates_inputs!r}."
+            )
+        self.transform_gate = transform_gate
+        self.carry_gate = carry_gate
+        self.gates_inputs = gates_inputs
+        self.settings = {
+            "preprocess_sequence": preprocess_sequence,
+            "dropout_rate": dropout_rate,
+            "dropout_broadcast_dims": tuple(dropout_broadcast_dims),
+            "epsilon": epsilon,
+        }
+        count = len(set(gates_inputs)) * (1 if carry_gate is None else 2)
+        self.preprocesses = prepostprocess.numbered(count, **self.settings, dtype=self.dtype_policy)
+
+    def build(self, state_shape):
+        super().build(state_shape)
+        for preprocess in self.preprocesses:
+            preprocess.build(state_shape)
+        for gate in (self.transform_gate, self.carry_gate):
+            if gate is not None and not gate.built:
+                gate.build([state_shape] * len(set(self.gates_inputs)))
+
+    def take_step(self, loop, constants):
+        result = constants.transform(loop.state, loop.step)
+        sources = {"s": loop.state, "t": result.state, "i": constants.inputs}
+        g = [sources[letter] for letter in GATES_INPUTS if letter in self.gates_inputs]
+        g = self._preprocess(g, self.preprocesses[: len(g)], constants)
+        transform = self._gate(self.transform_gate, g, constants)
+        if self.carry_gate is None:
+            carry = 1 - transform
+        else:
+            g = self._preprocess(g, self.preprocesses[len(g) :], constants)
+            carry = self._gate(self.carry_gate, g, constants)
+        state = self.kept(loop, constants) * carry + result.state * transform
+        return recurrence.StepOutput(state, (), result)
+
+    def kept(self, loop, constants):
+        """What the carry gate lets through, [B, S, D]."""
+        raise NotImplementedError
+
+    def _preprocess(self, tensors, preprocesses, constants):
+        return [
+            preprocess(x, training=constants.training)
+            for x, preprocess in zip(tensors, preprocesses, strict=True)
+        ]
+
+    def _gate(self, gate, inputs, constants):
+        return gate(inputs, padding_mask=constants.padding_mask, training=constants.training)
+
+    def get_config(self):
+        return {**super().get_config(), "gates_inputs": self.gates_inputs, **self.settings}
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class HighwayRecurrence(GatedRecurrence):
+    """Keeps the state before the step (`recurrence_type="highway"`).
+
+        H_t = H_{t-1} · K + C · T             (Srivastava et al. 2015, eq. 2)
+
+    Arguments, call arguments and returns: as `GatedRecurrence`.
+    References: T2T `universal_transformer_util.universal_transformer_highway`.
+    """
+
+    def kept(self, loop, constants):
+        return loop.state
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class SkipRecurrence(GatedRecurrence):
+    """Keeps the inputs of the first step (`recurrence_type="skip"`).
+
+        H_t = H_0 · K + C · T
+
+    Arguments, call arguments and returns: as `GatedRecurrence`.
+    References: T2T `universal_transformer_util.universal_transformer_skip`.
+    """
+
+    def kept(self, loop, constants):
+        return constants.inputs
