@@ -37,7 +37,8 @@ class TransformerLayer(keras.layers.Layer):
 
     Args:
         self_attention: a `MultiHeadAttention`.
-        transition: a `FeedForward` or another layer with its call arguments.
+        transition: a `FeedForward` or another layer with its call arguments; None for attention
+            alone.
         memory_attention: a `MultiHeadAttention` over the encoder's output. Only in a decoder.
         preprocess_sequence, postprocess_sequence: str, see `PrePostProcess`.
         dropout_rate: float. Dropout of "d".
@@ -79,7 +80,9 @@ class TransformerLayer(keras.layers.Layer):
         self.memory_attention_block = None
         if memory_attention is not None:
             self.memory_attention_block = self._wrap(memory_attention, "encdec_attention")
-        self.transition_block = self._wrap(transition, "ffn")
+        self.transition_block = None
+        if transition is not None:
+            self.transition_block = self._wrap(transition, "ffn")
 
     def build(self, state_shape):
         for block in (
@@ -109,8 +112,10 @@ class TransformerLayer(keras.layers.Layer):
                 training=training,
             )
             state, memory_weights = recalled.output, recalled.inner.weights
-        moved = self.transition_block(state, padding_mask=padding_mask, training=training)
-        return LayerOutput(moved.output, attended.inner.weights, memory_weights)
+        if self.transition_block is not None:
+            moved = self.transition_block(state, padding_mask=padding_mask, training=training)
+            state = moved.output
+        return LayerOutput(state, attended.inner.weights, memory_weights)
 
     def _wrap(self, sublayer, name):
         return Sublayer(

@@ -1,0 +1,112 @@
+"""Recurrences in depth whose transition is a recurrent unit: a GRU or an LSTM on its side."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers import gated_units, prepostprocess, recurrence
+
+
+class GatedUnitRecurrence(recurrence.Recurrence):
+    """Attention makes the unit's input, the state of the step before is the unit's state.
+
+        x = Norm(Block(H_{t-1} + P_t));   H_t = Norm(Unit(x, H_{t-1}))
+
+    A step signal is not needed: the unit counts by itself, and T2T refuses one.
+
+    Args:
+        block: a `TransformerBlock` of one layer; without transition, unless the unit is to get it
+            too (T2T's `add_ffn_unit_to_the_transition_function`).
+        timing, num_steps: as in `Recurrence`.
+        unit: a `GRUUnit` or `LSTMUnit`.
+        preprocess_sequence, dropout_rate, dropout_broadcast_dims, epsilon: see `PrePostProcess`;
+            of both norms.
+    Call arguments and returns: as in `Recurrence`.
+    """
+
+    layer_arguments = ("block", "timing", "unit")
+
+    def __init__(
+        self,
+        block,
+        timing,
+        num_steps,
+        unit,
+        preprocess_sequence="n",
+        dropout_rate=0.0,
+        dropout_broadcast_dims=(),
+        epsilon=1e-6,
+        **kwargs,
+    ):
+        super().__init__(block, timing, num_steps, **kwargs)
+        self.unit = unit
+        self.settings = {
+            "preprocess_sequence": preprocess_sequence,
+            "dropout_rate": dropout_rate,
+            "dropout_broadcast_dims": tuple(dropout_broadcast_dims),
+            "epsilon": epsilon,
+        }
+        self.before_unit, self.after_unit = prepostprocess.numbered(
+            2, **self.settings, dtype=self.dtype_policy
+        )
+
+    def build(self, state_shape):
+        super().build(state_shape)
+        for layer in (self.unit, self.before_unit, self.after_unit):
+            if not layer.built:
+                layer.build(state_shape)
+
+    def take_step(self, loop, constants):
+        result = constants.transform(loop.state, loop.step)
+        x = self.before_unit(result.state, training=constants.training)
+        y, carried = self.apply_unit(x, loop, constants.padding_mask)
+        y = self.after_unit(y, training=constants.training)
+        return recurrence.StepOutput(y, carried, result)
+
+    def apply_unit(self, x, loop, padding_mask):
+        """The unit's output [B, S, D], and what the loop carries on besides."""
+        raise NotImplementedError
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class GRURecurrence(GatedUnitRecurrence):
+    """With a `GRUUnit` (`recurrence_type="gru"`).
+
+    Arguments, call arguments and returns: as `GatedUnitRecurrence`.
+    References: T2T `universal_transformer_with_gru_as_transition_function`.
+    """
+
+    def apply_unit(self, x, loop, padding_mask):
+        return self.unit(x, loop.state, padding_mask=padding_mask), ()
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class LSTMRecurrence(GatedUnitRecurrence):
+    """With an `LSTMUnit` (`recurrence_type="lstm"`); the cell starts at 0.
+
+    Args:
+        cell_as_output: bool. Whether the result is the cell after the last step
+            (`use_memory_as_final_state`).
+    The rest: as `GatedUnitRecurrence`.
+    References: T2T `universal_transformer_with_lstm_as_transition_function`.
+    """
+
+    def __init__(self, *args, cell_as_output=False, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.cell_as_output = cell_as_output
+
+    def start(self, state):
+        return (tf.zeros_like(state),)
+
+    def apply_unit(self, x, loop, padding_mask):
+        (cell,) = loop.carried
+        result = self.unit(x, gated_units.LSTMState(loop.state, cell), padding_mask=padding_mask)
+        return result.output, (result.cell,)
+
+    def finish(self, last):
+        return last.carried[0] if self.cell_as_output else last.state
+
+    def get_config(self):
+        return {**super().get_config(), "cell_as_output": self.cell_as_output}
