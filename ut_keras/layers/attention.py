@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.layers import attention_mask as attention_mask_lib
-from ut_keras.layers import dense
+from ut_keras.layers import dense, hard_attention
 from ut_keras.layers import dropout as dropout_lib
 
 
@@ -40,6 +40,7 @@ class MultiHeadAttention(keras.layers.Layer):
         value_channels: int. Width of the values over all heads; D if None.
         dropout_rate: float. Share of attention weights that training drops.
         dropout_broadcast_dims: ints. Axes of [B, H, T, S] that share their dropout decisions.
+        hard_attention_k: int. Only the largest weights are kept, see `harden`; 0: all.
         kernel_initializer: Keras initializer.
     Call arguments:
         query: float tensor [B, T, D].
@@ -61,6 +62,7 @@ class MultiHeadAttention(keras.layers.Layer):
         value_channels=None,
         dropout_rate=0.0,
         dropout_broadcast_dims=(),
+        hard_attention_k=0,
         kernel_initializer="glorot_uniform",
         **kwargs,
     ):
@@ -77,6 +79,7 @@ class MultiHeadAttention(keras.layers.Layer):
                 )
         self.dropout_rate = dropout_rate
         self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
+        self.hard_attention_k = hard_attention_k
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, query_shape):
@@ -106,17 +109,37 @@ class MultiHeadAttention(keras.layers.Layer):
             key_value = self.project_key_value(query)
         q = self._split_heads(self.query_projection(query))
         q *= (self.key_channels // self.num_heads) ** -0.5
-        weights = self._attention_weights(q, key_value.key, attention_mask)
+        return self.attend(q, key_value, attention_mask, training)
+
+    def attend(self, q, key_value, attention_mask, training):
+        """Attention of projected queries [B, H, T, K / H]; what subclasses change.
+
+        Returns:
+            `AttentionOutput`.
+        """
+        logits = tf.cast(self.logits(q, key_value.key), tf.float32)  # [B, H, T, S]
+        weights = self.weights_of(logits, attention_mask)
         dropped = self.weights_dropout(tf.cast(weights, self.compute_dtype), training=training)
-        mixed = tf.matmul(dropped, key_value.value)  # [B, H, T, V / H]
+        mixed = self.mix(dropped, key_value.value)  # [B, H, T, V / H]
         return AttentionOutput(self.output_projection(self._join_heads(mixed)), weights)
 
-    def _attention_weights(self, q, key, attention_mask):
-        logits = tf.cast(tf.matmul(q, key, transpose_b=True), tf.float32)  # [B, H, T, S]
+    def logits(self, q, key):
+        """How well queries fit keys, [B, H, T, S]."""
+        return tf.matmul(q, key, transpose_b=True)
+
+    def weights_of(self, logits, attention_mask):
+        """Logits to weights: mask, softmax and, if asked for, the largest only."""
         if attention_mask is not None:
             # Not an added bias: TensorFlow would fuse the sum into the product, 60 times slower.
             logits = tf.where(attention_mask, logits, attention_mask_lib.MASKED_LOGIT)
-        return tf.nn.softmax(logits)
+        weights = tf.nn.softmax(logits)
+        if self.hard_attention_k:
+            weights = hard_attention.harden(weights, self.hard_attention_k)
+        return weights
+
+    def mix(self, weights, value):
+        """The values, weighted, [B, H, T, V / H]."""
+        return tf.matmul(weights, value)
 
     def _split_heads(self, x):
         """[B, S, C] -> [B, H, S, C / H]."""
@@ -150,6 +173,7 @@ class MultiHeadAttention(keras.layers.Layer):
             "value_channels": self.value_channels,
             "dropout_rate": self.dropout_rate,
             "dropout_broadcast_dims": list(self.dropout_broadcast_dims),
+            "hard_attention_k": self.hard_attention_k,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 

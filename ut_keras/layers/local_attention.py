@@ -1,0 +1,128 @@
+"""Restricted attention: each query sees a neighborhood only, so that cost is linear in length."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers import attention
+from ut_keras.layers.attention import AttentionOutput
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class LocalAttention(attention.MultiHeadAttention):
+    """Attention from each block of positions to a window around it.
+
+    Positions are cut into blocks of `block_length`; the queries of a block see the `left`
+    positions before it, the block, and the `right` positions behind it, as far as `attention_mask`
+    allows. T2T's `local_mask_right` sees one block back (with a causal mask, which is implied
+    there), its `local_unmasked` as far on both sides. What a position sees does not depend on the
+    length of the sequence.
+
+    Where T2T differs: it leaves `attention_mask` out, so that encoders attend to padding, packed
+    examples to each other, and a decoder with `local_unmasked` to what it should predict; and it
+    drops no weights in training.
+
+    Args:
+        block_length: int.
+        left, right: int. Positions seen before and behind the block.
+        causal: bool. Whether a query sees nothing behind itself, whatever the mask.
+    The rest: as `MultiHeadAttention`; for self-attention only.
+    Raises:
+        ValueError: if block_length < 1, or left or right < 0.
+    References: Vaswani et al. 2017, section 4; T2T `common_attention.masked_local_attention_1d`,
+        `local_attention_1d`.
+    """
+
+    def __init__(self, *args, block_length, left, right=0, causal=False, **kwargs):
+        super().__init__(*args, **kwargs)
+        if block_length < 1 or left < 0 or right < 0:
+            raise ValueError(
+                "block_length must be at least 1, left and right at least 0. "
+                f"Received: block_length={block_length}, left={left}, right={right}."
+            )
+        self.block_length = block_length
+        self.left = left
+        self.right = right
+        self.causal = causal
+
+    def attend(self, q, key_value, attention_mask, training):
+        # n blocks of b positions, each with a window of w = left + b + right keys.
+        length = tf.shape(q)[2]
+        positions = self._window_positions(length)  # [n, w]
+        key, value = (self._windows(x, positions) for x in key_value)  # [B, H, n, w, ...]
+        logits = tf.matmul(self._blocks(q), key, transpose_b=True)  # [B, H, n, b, w]
+        may_attend = self._may_attend(positions, length, attention_mask)
+        weights = self.weights_of(tf.cast(logits, tf.float32), may_attend)
+        dropped = self.weights_dropout(tf.cast(weights, self.compute_dtype), training=training)
+        mixed = tf.matmul(dropped, value)  # [B, H, n, b, V / H]
+        shape = tf.shape(mixed)
+        mixed = tf.reshape(mixed, [shape[0], self.num_heads, -1, mixed.shape[-1]])[:, :, :length]
+        output = self.output_projection(self._join_heads(mixed))
+        return AttentionOutput(output, self._spread(weights, length))
+
+    def _window_positions(self, length):
+        """The position of each key of each window, beyond the ends too: [n, w]."""
+        starts = tf.range(0, length, self.block_length)
+        return starts[:, tf.newaxis] + tf.range(-self.left, self.block_length + self.right)
+
+    def _blocks(self, x):
+        """[B, H, T, C] -> [B, H, n, b, C]."""
+        shape = tf.shape(x)
+        padded = tf.pad(x, [[0, 0], [0, 0], [0, -shape[2] % self.block_length], [0, 0]])
+        return tf.reshape(padded, [shape[0], shape[1], -1, self.block_length, shape[3]])
+
+    def _windows(self, x, positions, axis=2):
+        """[B, H, S, C] -> [B, H, n, w, C]; anything where a window goes beyond the ends."""
+        last = tf.shape(x)[axis] - 1
+        return tf.gather(x, tf.clip_by_value(positions, 0, last), axis=axis)
+
+    def _may_attend(self, positions, length, mask):
+        """bool, broadcastable to [B, H, n, b, w]."""
+        inside = (positions >= 0) & (positions < length)
+        seen = inside[tf.newaxis, tf.newaxis, :, tf.newaxis, :]
+        if self.causal:
+            queries = self._window_positions(length)[:, self.left : self.left + self.block_length]
+            seen &= queries[:, :, tf.newaxis] >= positions[:, tf.newaxis, :]
+        if mask is None:
+            return seen
+        return seen & self._blocks_of_mask(mask, positions)
+
+    def _blocks_of_mask(self, mask, positions):
+        """[B, 1, T, S] -> [B, 1, n, b, w]; [B, 1, 1, S], the same for all -> [B, 1, n, 1, w]."""
+        if mask.shape[2] == 1:
+            return tf.transpose(self._windows(mask, positions, axis=3), [0, 1, 3, 2, 4])
+        blocks = self._blocks(mask)  # [B, 1, n, b, S]
+        last = tf.shape(mask)[3] - 1
+        windows = tf.gather(  # each block's own window
+            tf.transpose(blocks, [2, 0, 1, 3, 4]),
+            tf.clip_by_value(positions, 0, last),
+            axis=4,
+            batch_dims=1,
+        )
+        return tf.transpose(windows, [1, 2, 0, 3, 4])
+
+    def _spread(self, weights, length):
+        """[B, H, n, b, w] -> [B, H, T, S], 0 outside of the windows."""
+        shape = tf.shape(weights)
+        num_blocks, window = shape[2], shape[4]
+        total = num_blocks * self.block_length + self.left + self.right
+        rows = tf.transpose(weights, [0, 1, 3, 2, 4])  # [B, H, b, n, w]
+        # Each row is b longer than what it is read as below, so that the next one slides by b.
+        rows = tf.pad(rows, [[0, 0]] * 4 + [[0, total + self.block_length - window]])
+        flat = tf.reshape(rows, [shape[0], shape[1], self.block_length, -1])
+        slid = tf.reshape(
+            flat[..., : num_blocks * total],
+            [shape[0], shape[1], self.block_length, num_blocks, total],
+        )
+        keys = tf.transpose(slid, [0, 1, 3, 2, 4])[..., self.left : self.left + length]
+        dense = tf.reshape(keys, [shape[0], shape[1], -1, length])[:, :, :length]
+        dense.set_shape([weights.shape[0], weights.shape[1], None, None])
+        return dense
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "block_length": self.block_length,
+            "left": self.left,
+            "right": self.right,
+            "causal": self.causal,
+        }
