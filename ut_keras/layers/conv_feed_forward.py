@@ -1,0 +1,111 @@
+"""A transition function that sees a few neighbors."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers import dense
+from ut_keras.layers import dropout as dropout_lib
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class ConvFeedForward(keras.layers.Layer):
+    """A convolution over positions, ReLU, a dense layer (`ffn_layer="conv_relu_conv"`).
+
+        h_i = max(0, (W_0 x_i + b + sum over n = 1 .. k-1 of W_n x_{i+n-o}) / sqrt(k))
+        y_i = W h_i + b';   o = k - 1 if causal, else (k - 1) / 2
+
+    The first tap of T2T's convolution sees the position itself instead of the farthest one before
+    it, so that two taps see the same (n = o is the position too).
+
+    Args:
+        filter_size: int F, channels between the two.
+        hidden_size: int D, channels of the output.
+        kernel_size: int k; odd, unless causal.
+        causal: bool. True in a decoder.
+        dropout_rate: float. Dropout behind the ReLU.
+        kernel_initializer: Keras initializer.
+    Call arguments:
+        x: float tensor [B, S, D].
+        padding_mask: bool tensor [B, S], True at real tokens: padding counts as 0. Optional.
+        training: bool.
+    Returns:
+        float tensor [B, S, D].
+    Raises:
+        ValueError: if kernel_size is < 1, or even and not causal.
+    References: T2T `common_layers.conv_relu_conv`, `tpu_conv1d`.
+    """
+
+    def __init__(
+        self,
+        filter_size,
+        hidden_size,
+        kernel_size=3,
+        causal=False,
+        dropout_rate=0.0,
+        kernel_initializer="glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if kernel_size < 1 or (kernel_size % 2 == 0 and not causal):
+            raise ValueError(
+                "kernel_size must be at least 1, and odd where both sides are seen. "
+                f"Received: kernel_size={kernel_size}, causal={causal}."
+            )
+        self.filter_size = filter_size
+        self.hidden_size = hidden_size
+        self.kernel_size = kernel_size
+        self.causal = causal
+        self.dropout_rate = dropout_rate
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, x_shape):
+        names = ["conv1"]
+        if self.kernel_size > 1:
+            names = [f"conv1_{tap}" for tap in range(self.kernel_size)]
+        self.taps = [
+            self._dense(self.filter_size, name, use_bias=tap == 0) for tap, name in enumerate(names)
+        ]
+        for tap in self.taps:
+            tap.build(x_shape)
+        self.relu_dropout = dropout_lib.Dropout(
+            self.dropout_rate, name="dropout", dtype=self.dtype_policy
+        )
+        self.contract = self._dense(self.hidden_size, "conv2")
+        self.contract.build((*x_shape[:-1], self.filter_size))
+
+    def call(self, x, padding_mask=None, training=None):
+        if padding_mask is not None and self.kernel_size > 1:
+            x *= tf.cast(padding_mask, x.dtype)[..., tf.newaxis]
+        length, reach = tf.shape(x)[1], self.kernel_size - 1
+        before = reach if self.causal else reach // 2
+        padded = tf.pad(x, [[0, 0], [before, reach - before], [0, 0]])
+        h = self.taps[0](x)
+        for number, tap in enumerate(self.taps[1:], start=1):
+            shifted = padded[:, number : number + length]
+            shifted.set_shape(x.shape)
+            h += tap(shifted)
+        h = tf.nn.relu(h * self.kernel_size**-0.5)
+        return self.contract(self.relu_dropout(h, training=training))
+
+    def _dense(self, units, name, use_bias=True):
+        return dense.Dense(
+            units,
+            use_bias=use_bias,
+            kernel_initializer=self.kernel_initializer,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "filter_size": self.filter_size,
+            "hidden_size": self.hidden_size,
+            "kernel_size": self.kernel_size,
+            "causal": self.causal,
+            "dropout_rate": self.dropout_rate,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def compute_output_shape(self, x_shape):
+        return (*x_shape[:-1], self.hidden_size)

@@ -1,0 +1,107 @@
+"""Ordinary layers before and after a recurrence."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers import timing_signal
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class MixedDepth(keras.layers.Layer):
+    """A recurrence between layers with weights of their own (`mix_with_transformer`).
+
+    Args:
+        recurrence: a `Recurrence` or `AdaptiveComputationTime`.
+        before, after: `LayeredDepth`s or None.
+        position: bool. Whether the sinusoidal position signal is added again before each of
+            them.
+    Call arguments and returns: as `Recurrence`. Attention weights are those of all layers, in
+        the order in which they attend.
+    References: T2T `universal_transformer_util.universal_transformer_layer`.
+    """
+
+    layer_arguments = ("recurrence", "before", "after")
+
+    def __init__(self, recurrence, before=None, after=None, position=True, **kwargs):
+        super().__init__(**kwargs)
+        self.recurrence = recurrence
+        self.before = before
+        self.after = after
+        self.position = position
+        self.position_signal = timing_signal.SinusoidPosition(
+            name="position", dtype=self.dtype_policy
+        )
+
+    def build(self, state_shape):
+        for part in self._parts():
+            if not part.built:
+                part.build(state_shape)
+
+    def project_memory(self, memory, attention_mask):
+        """See `TransformerBlock.project_memory`: that of all parts, one behind the other."""
+        return tuple(
+            projected
+            for part in self._parts()
+            for projected in part.project_memory(memory, attention_mask)
+        )
+
+    def call(
+        self,
+        state,
+        attention_mask=None,
+        padding_mask=None,
+        memory=None,
+        record_attention=False,
+        training=None,
+    ):
+        results, used = [], 0
+        for part in self._parts():
+            if part is not self.recurrence:
+                state = self._with_position(state)
+            end = used + len(part.block.layers)
+            result = part(
+                state,
+                attention_mask=attention_mask,
+                padding_mask=padding_mask,
+                memory=memory[used:end] if memory else None,
+                record_attention=record_attention,
+                training=training,
+            )
+            results.append(result)
+            state, used = result.output, end
+        return results[self._parts().index(self.recurrence)]._replace(
+            output=state,
+            attention_weights=_joined(result.attention_weights for result in results),
+            memory_attention_weights=_joined(result.memory_attention_weights for result in results),
+        )
+
+    def _parts(self):
+        parts = (self.before, self.recurrence, self.after)
+        return [part for part in parts if part is not None]
+
+    def _with_position(self, x):
+        return self.position_signal(x) if self.position else x
+
+    def get_config(self):
+        layers = {
+            name: keras.saving.serialize_keras_object(getattr(self, name))
+            for name in self.layer_arguments
+        }
+        return {**super().get_config(), **layers, "position": self.position}
+
+    @classmethod
+    def from_config(cls, config):
+        made = {
+            name: keras.saving.deserialize_keras_object(config[name])
+            for name in cls.layer_arguments
+        }
+        return cls(**{**config, **made})
+
+    def compute_output_shape(self, state_shape):
+        return self.recurrence.compute_output_shape(state_shape)
+
+
+def _joined(weights):
+    """[N_1, ...], [N_2, ...], ... -> [N, ...]; None where nothing was recorded."""
+    weights = list(weights)
+    return None if weights[0] is None else tf.concat(weights, axis=0)

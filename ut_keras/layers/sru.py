@@ -1,0 +1,127 @@
+"""The Simple Recurrent Unit: a recurrence over positions that is cheap but for one sum."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers import dense
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class SRU(keras.layers.Layer):
+    """Layers of simple recurrent units, from the first position to the last.
+
+        [u, f, r] = W x + b;   c_i = σ(f_i) · c_{i-1} + (1 - σ(f_i)) · u_i,   c_0 = 0
+        h_i = σ(r_i) · c_i + (1 - σ(r_i)) · x_i               (Lei et al. 2018, eq. 1-4)
+
+    Here the gates do not see c, and the output is c itself, without tanh (as in the paper's first
+    version).
+
+    Args:
+        num_layers: int.
+        kernel_initializer: Keras initializer.
+    Call arguments:
+        x: float tensor [B, S, D].
+        padding_mask, training: not used; there for `Sublayer`.
+    Returns:
+        float tensor [B, S, D]. A position sees those before it.
+    Raises:
+        ValueError: if num_layers < 1.
+    References: T2T `common_layers.sru`.
+    """
+
+    def __init__(self, num_layers=2, kernel_initializer="glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        if num_layers < 1:
+            raise ValueError(f"num_layers must be at least 1. Received: {num_layers}.")
+        self.num_layers = num_layers
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, x_shape):
+        self.maps = [
+            dense.Dense(
+                3 * x_shape[-1],
+                kernel_initializer=self.kernel_initializer,
+                name=f"kernel_{number}",
+                dtype=self.dtype_policy,
+            )
+            for number in range(self.num_layers)
+        ]
+        for layer in self.maps:
+            layer.build(x_shape)
+
+    def call(self, x, padding_mask=None, training=None):
+        del padding_mask, training
+        for layer in self.maps:
+            u, f, r = tf.split(layer(x), 3, axis=-1)
+            f, r = tf.sigmoid(f), tf.sigmoid(r)
+            c = _running_mix((1 - f) * u, f)
+            x = r * c + (1 - r) * x
+        return x
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def compute_output_shape(self, x_shape):
+        return x_shape
+
+
+def _running_mix(news, kept):
+    """c_i = kept_i · c_{i-1} + news_i along axis 1, [B, S, D]; float32 inside."""
+
+    def step(c, inputs):
+        news, kept = inputs
+        return kept * c + news
+
+    by_position = [tf.transpose(tf.cast(x, tf.float32), [1, 0, 2]) for x in (news, kept)]
+    start = tf.zeros_like(by_position[0][0])
+    states = tf.scan(step, tuple(by_position), start)
+    return tf.cast(tf.transpose(states, [1, 0, 2]), news.dtype)
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class TimingAndSRU(keras.layers.Layer):
+    """An `SRU` behind the signals of each step (`add_sru`).
+
+    Args:
+        timing: a `StepTimingSignal`.
+        sru: an `SRU`, the same at every step.
+    Call arguments and returns: as `StepTimingSignal`.
+    """
+
+    def __init__(self, timing, sru, **kwargs):
+        super().__init__(**kwargs)
+        self.timing = timing
+        self.sru = sru
+
+    def build(self, state_shape):
+        for layer in (self.timing, self.sru):
+            if not layer.built:
+                layer.build(state_shape)
+
+    def prepare(self, length):
+        """See `StepTimingSignal.prepare`."""
+        return self.timing.prepare(length)
+
+    def call(self, state, step, signals):
+        return self.sru(self.timing(state, step, signals))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "timing": keras.saving.serialize_keras_object(self.timing),
+            "sru": keras.saving.serialize_keras_object(self.sru),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        made = {
+            name: keras.saving.deserialize_keras_object(config[name]) for name in ("timing", "sru")
+        }
+        return cls(**{**config, **made})
+
+    def compute_output_shape(self, state_shape, *_):
+        return state_shape
