@@ -160,10 +160,10 @@ def test_heads_divide_the_channels_that_are_used():
 
 
 def test_check_supported_names_every_field_value_and_choice():
-    hp = UniversalTransformerHParams(recurrence_type="lstm", hard_attention_k=8)
+    hp = UniversalTransformerHParams(proximity_bias=True, pos="timing_from_features")
     assert_refuses(
-        r"^Not supported yet: hard_attention_k=8 \(supported now: 0\); "
-        r"recurrence_type='lstm' \(supported now: 'basic', 'act'\)\.$",
+        r"^Not supported yet: proximity_bias=True \(supported now: False\); "
+        r"pos='timing_from_features' \(supported now: None, 'timing', 'emb', 'none'\)\.$",
         hp.check_supported,
     )
 
@@ -182,6 +182,8 @@ def test_check_supported_names_every_field_value_and_choice():
         "num_inrecurrence_layers=3,transformer_ffn_type=sepconv",
         "position_start_index=step,step_timing_signal_type=sinusoid",
         "add_or_concat_timing_signal=concat,add_step_timing_signal=0",
+        "recurrence_type=lstm,add_sru=1,mix_with_transformer=after_ut,hard_attention_k=8",
+        "self_attention_type=local_mask_right,block_length=4,ffn_layer=parameter_attention",
         "batch_size=16,use_fixed_batch_size=1,max_target_seq_length=40",
         "daisy_chain_variables=1,symbol_modality_num_shards=1,dropout=0",
     ],
@@ -193,10 +195,8 @@ def test_supported(overrides):
 @pytest.mark.parametrize(
     "override",
     [
-        "add_sru=1",
-        "mix_with_transformer=after_ut",
-        "self_attention_type=dot_product_relative",
-        "ffn_layer=conv_relu_conv",
+        "self_attention_type=masked_dilated_1d",
+        "ffn_layer=local_moe",
         "norm_type=batch",
         "initializer=orthogonal",
         "multiply_embedding_mode=none",

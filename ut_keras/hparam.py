@@ -67,10 +67,19 @@ class TransformerHParams(BasicHParams):
         "local_unmasked",
         "masked_dilated_1d",
         "unmasked_dilated_1d",
-    ] = later("dot_product", architecture=True)
+    ] = field(
+        "dot_product",
+        architecture=True,
+        supported=(
+            "dot_product_relative",
+            "dot_product_relative_v2",
+            "local_mask_right",
+            "local_unmasked",
+        ),
+    )
     attention_variables_3d: bool = later(False, architecture=True)
-    block_length: int = later(128, POSITIVE)  # of the local ones; T2T's sets lack it
-    hard_attention_k: int = later(0, NON_NEGATIVE)
+    block_length: int = field(128, POSITIVE)  # of the local ones; T2T's sets lack it
+    hard_attention_k: int = field(0, NON_NEGATIVE)
     gumbel_noise_weight: float = later(0.0, NON_NEGATIVE)
     proximity_bias: bool = later(False)
     causal_decoder_self_attention: bool = later(True)
@@ -87,13 +96,17 @@ class TransformerHParams(BasicHParams):
         "local_moe",
         "local_moe_tpu",
         "none",
-    ] = later("dense_relu_dense", architecture=True)
+    ] = field(
+        "dense_relu_dense",
+        architecture=True,
+        supported=("conv_hidden_relu", "conv_relu_conv", "parameter_attention", "sru"),
+    )
     relu_dropout: float = field(0.1, RATE)
     relu_dropout_broadcast_dims: str = field("", check=DIMENSIONS, comma_separated=True)
     use_pad_remover: bool = field(True)
-    conv_first_kernel: int = later(3, POSITIVE, architecture=True)
-    parameter_attention_key_channels: int = later(0, NON_NEGATIVE, architecture=True)
-    parameter_attention_value_channels: int = later(0, NON_NEGATIVE, architecture=True)
+    conv_first_kernel: int = field(3, POSITIVE, architecture=True)
+    parameter_attention_key_channels: int = field(0, NON_NEGATIVE, architecture=True)
+    parameter_attention_value_channels: int = field(0, NON_NEGATIVE, architecture=True)
     moe_overhead_train: float = later(1.0, NON_NEGATIVE)
     moe_overhead_eval: float = later(2.0, NON_NEGATIVE)
 
@@ -138,16 +151,16 @@ class UniversalTransformerHParams(TransformerHParams):
 
     # --- Recurrence -----------------------------------------------------------------------------
     recurrence_type: Literal["basic", "act", "highway", "skip", "dwa", "gru", "lstm"] = field(
-        "basic", architecture=True, supported=("basic", "act")
+        "basic", architecture=True
     )
     num_rec_steps: int = field(6, POSITIVE, architecture=True)
     num_inrecurrence_layers: int = field(1, POSITIVE, architecture=True)  # layers within a step
     transformer_ffn_type: Literal["fc", "sepconv"] = field("fc", architecture=True)
     mix_with_transformer: (
         Literal["before_ut", "after_ut", "before_ut,after_ut", "after_ut,before_ut"] | None
-    ) = later(None, architecture=True, comma_separated=True)
-    num_mixedin_layers: int = later(2, POSITIVE, architecture=True)
-    add_sru: bool = later(False, architecture=True)
+    ) = field(None, architecture=True, comma_separated=True)
+    num_mixedin_layers: int = field(2, POSITIVE, architecture=True)
+    add_sru: bool = field(False, architecture=True)
 
     # --- Timing signals, added in every step ----------------------------------------------------
     add_position_timing_signal: bool = field(True, architecture=True)
@@ -170,22 +183,22 @@ class UniversalTransformerHParams(TransformerHParams):
     act_mask_padding: bool = field(False)
 
     # --- highway and skip -----------------------------------------------------------------------
-    gates_inputs: str = later("i", check=_GATES, architecture=True)  # T2T's sets lack it
-    gate_ffn_layer: Literal["dense", "dense_dropconnect", "dense_relu_dense"] = later(
+    gates_inputs: str = field("i", check=_GATES, architecture=True)  # T2T's sets lack it
+    gate_ffn_layer: Literal["dense", "dense_dropconnect", "dense_relu_dense"] = field(
         "dense", architecture=True
     )
-    dropconnect_dropout: float = later(0.0, RATE)
-    transform_bias_init: float = later(-1.0)
-    couple_carry_transform_gates: bool = later(True, architecture=True)
+    dropconnect_dropout: float = field(0.0, RATE)
+    transform_bias_init: float = field(-1.0)
+    couple_carry_transform_gates: bool = field(True, architecture=True)
 
     # --- dwa (attention over the states of earlier steps) ---------------------------------------
-    depth_embedding: bool = later(True, architecture=True)
-    dwa_elements: bool = later(True, architecture=True)
+    depth_embedding: bool = field(True, architecture=True)
+    dwa_elements: bool = field(True, architecture=True)
 
     # --- gru and lstm ---------------------------------------------------------------------------
-    lstm_forget_bias: float = later(1.0)
-    use_memory_as_final_state: bool = later(False)
-    add_ffn_unit_to_the_transition_function: bool = later(False, architecture=True)
+    lstm_forget_bias: float = field(1.0)
+    use_memory_as_final_state: bool = field(False)
+    add_ffn_unit_to_the_transition_function: bool = field(False, architecture=True)
 
     def architecture_fields(self):
         # How many steps there are is free, unless a table has a row for each.
