@@ -152,16 +152,13 @@ def test_padding_in_memory_has_no_effect():
     np.testing.assert_array_equal(first, _decode(layer, **arguments).state)
 
 
-@pytest.mark.parametrize("decoder", [False, True])
-def test_block_behaviors(decoder):
-    arguments = {"x": layer_checks.normal(B, S, D), "padding_mask": REAL}
-    weights = ("float32",) * (4 if decoder else 2)  # two layers
+def test_block_behaviors():
     layer_checks.check_layer(
-        lambda dtype: layer_checks.make_block(D, dtype, num_layers=2, decoder=decoder),
-        _decoder_arguments() if decoder else arguments,
-        2 * (DECODER_WEIGHTS if decoder else LAYER_WEIGHTS),
-        call=_decode if decoder else layer_checks.call_with_mask,
-        mixed_dtypes=("bfloat16", *weights),
+        lambda dtype: layer_checks.make_block(D, dtype, num_layers=2, decoder=True),
+        _decoder_arguments(),
+        2 * DECODER_WEIGHTS,
+        call=_decode,
+        mixed_dtypes=("bfloat16", "float32", "float32", "float32", "float32"),
     )
 
 
@@ -180,14 +177,12 @@ def _stack(dtype="float32", decoder=False, preprocess="n"):
     return stack.Stack(stack.LayeredDepth(block, dtype=dtype), preprocess, dtype=dtype)
 
 
-@pytest.mark.parametrize("decoder", [False, True])
-def test_stack_behaviors(decoder):
-    arguments = {"x": layer_checks.normal(B, S, D), "padding_mask": REAL}
+def test_stack_behaviors():
     layer_checks.check_layer(
-        lambda dtype: _stack(dtype, decoder),
-        _decoder_arguments() if decoder else arguments,
-        2 * (DECODER_WEIGHTS if decoder else LAYER_WEIGHTS) + 2,
-        call=_decode if decoder else layer_checks.call_with_mask,
+        _stack,
+        {"x": layer_checks.normal(B, S, D), "padding_mask": REAL},
+        2 * LAYER_WEIGHTS + 2,
+        call=layer_checks.call_with_mask,
     )
 
 

@@ -19,7 +19,7 @@ def _rows(features, rows):
     return {name: value[rows] for name, value in features.items()}
 
 
-@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("kind", ["transformer", "adaptive_language_model", "encoder", "stories"])
 def test_graph_serves_any_batch_and_length(kind):
     model, features = examples.shared(kind), examples.features(kind)
     free = {  # a story has its own fixed shape
@@ -61,7 +61,7 @@ def test_one_gradient_step_reaches_all_weights(kind):
         assert gradient.any() or (kind == "classifier" and "self_attention" in variable.path)
 
 
-@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("kind", sorted(set(ALL) - {"adaptive_language_model", "tagger"}))
 def test_save_and_load(kind, tmp_path):
     model, features = examples.shared(kind), examples.features(kind)
     path = str(tmp_path / "model.keras")
