@@ -39,6 +39,7 @@ ALLOWED = {
         "ut_keras.training",
     ),
     "ut_keras.t2t_import": ("ut_keras.hparam", "ut_keras.data.features", "ut_keras.models"),
+    "ut_keras.t2t_slots": ("ut_keras.t2t_import",),
     "ut_keras.bin": OURS,
     "problems": ("problems", "ut_keras.registry", "ut_keras.data"),
     "hparams": ("hparams", "ut_keras.registry", "ut_keras.hparam"),

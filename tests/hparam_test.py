@@ -186,6 +186,11 @@ def test_check_supported_names_every_field_value_and_choice():
         "self_attention_type=local_mask_right,block_length=4,ffn_layer=parameter_attention",
         "batch_size=16,use_fixed_batch_size=1,max_target_seq_length=40",
         "daisy_chain_variables=1,symbol_modality_num_shards=1,dropout=0",
+        "optimizer=Adafactor,optimizer_adafactor_clipping_threshold=None",
+        "optimizer=adafactor,optimizer_adafactor_beta1=0.9,optimizer_adafactor_decay_type=adam",
+        "optimizer=multistep_adam,optimizer_multistep_accumulate_steps=2",
+        "optimizer=momentum,optimizer_momentum_nesterov=1,weight_decay=0.1,grad_noise_scale=0.1",
+        "initializer=orthogonal,initializer_gain=2,optimizer_zero_grads=1",
     ],
 )
 def test_supported(overrides):
@@ -198,14 +203,10 @@ def test_supported(overrides):
         "self_attention_type=masked_dilated_1d",
         "ffn_layer=local_moe",
         "norm_type=batch",
-        "initializer=orthogonal",
         "multiply_embedding_mode=none",
         "pos=timing_from_features",
-        "optimizer=adafactor",
-        "optimizer_multistep_accumulate_steps=2",
-        "weight_decay=0.1",
+        "optimizer=ftrl",
         "weight_noise=0.1",
-        "grad_noise_scale=0.1",
         "activation_dtype=float16",
         "sampling_method=random",
         "learning_rate_decay_scheme=piecewise",
@@ -217,11 +218,23 @@ def test_not_supported_yet(override):
     assert_refuses(rf"^Not supported yet: {name}=[^;]*\.$", hp.check_supported)
 
 
+def test_a_model_can_be_used_that_cannot_be_trained_on():
+    hp = UniversalTransformerHParams(optimizer="adam_w", weight_noise=0.1)
+    hp.check_supported(training=False)
+    assert_refuses(r"optimizer='adam_w' \(.*; weight_noise=0.1 \(", hp.check_supported)
+    hp = hp.override("norm_type=batch")
+    assert_refuses(r"^Not supported yet: norm_type='batch' \([^;]*$", check_for_use(hp))
+
+
+def check_for_use(hp):
+    return lambda: hp.check_supported(training=False)
+
+
 def test_inert_notes_are_about_what_was_changed():
     before = UniversalTransformerHParams(num_hidden_layers=2)
-    hp = before.override("symbol_modality_num_shards=1,hidden_size=64")
+    hp = before.override("daisy_chain_variables=1,hidden_size=64")
     (note,) = hp.inert_notes(before)
-    assert note.startswith("symbol_modality_num_shards=1 has no effect here: the embedding is")
+    assert note.startswith("daisy_chain_variables=True has no effect here: tf.distribute places")
 
 
 # --- Dicts and files --------------------------------------------------------------------------

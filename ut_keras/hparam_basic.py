@@ -7,7 +7,7 @@ import dataclasses
 from typing import Literal
 
 from ut_keras import hparam_overrides
-from ut_keras.hparam_field import Check, HParamError, field, inert, later, specs
+from ut_keras.hparam_field import Check, HParamError, field, inert, later, specs, training
 from ut_keras.registry import unknown_name_message
 
 POSITIVE = "[1, inf)"
@@ -52,6 +52,13 @@ POSTPROCESS = Check(
     "'none' or letters out of n (norm), d (dropout) and a (add the layer's input)",
     lambda text: text == "none" or set(text) <= set("nda"),
 )
+
+# T2T takes its names in CamelCase too.
+OPTIMIZERS = (
+    *("adam", "true_adam", "multistep_adam", "adafactor", "momentum", "sgd", "adagrad", "rms_prop"),
+    *("Adam", "TrueAdam", "MultistepAdam", "Adafactor", "Momentum", "SGD", "Adagrad", "RMSProp"),
+)
+_OTHER_OPTIMIZERS = ("adam_w", "ftrl", "yellow_fin", "AdamW", "Ftrl", "YellowFin")
 
 _OTHER_MODELS = "only other models of T2T read it"
 
@@ -100,7 +107,7 @@ class BasicHParams:
     shared_embedding_and_softmax_weights: bool = field(True, architecture=True)
     multiply_embedding_mode: Literal["sqrt_depth", "none"] = later("sqrt_depth", architecture=True)
     symbol_dropout: float = later(0.0, RATE)
-    symbol_modality_num_shards: int = inert(16, "the embedding is one matrix, not shards")
+    symbol_modality_num_shards: int = field(16, POSITIVE)  # of a table, in Adafactor's statistics
     vocab_divisor: int = later(1, POSITIVE, architecture=True)
     factored_logits: bool = later(False)
     label_smoothing: float = field(0.1, RATE)
@@ -121,44 +128,31 @@ class BasicHParams:
     # --- Initial weights ------------------------------------------------------------------------
     initializer: Literal[
         "uniform_unit_scaling", "normal_unit_scaling", "uniform", "orthogonal", "xavier"
-    ] = later("uniform_unit_scaling")
+    ] = field("uniform_unit_scaling")
     initializer_gain: float = field(1.0, "(0, inf)")
     pretrained_model_dir: str = later("")
     warm_start_from_second: str = later("")
 
     # --- Optimizer ------------------------------------------------------------------------------
-    optimizer: Literal[
-        "adam",
-        "true_adam",
-        "adam_w",
-        "multistep_adam",
-        "adafactor",
-        "Adafactor",
-        "momentum",
-        "sgd",
-        "adagrad",
-        "rms_prop",
-        "ftrl",
-        "yellow_fin",
-    ] = field("adam", supported=("adam", "true_adam"))
+    optimizer: Literal[OPTIMIZERS + _OTHER_OPTIMIZERS] = training("adam", supported=OPTIMIZERS)
     optimizer_adam_beta1: float = field(0.9, RATE)
     optimizer_adam_beta2: float = field(0.997, RATE)
     optimizer_adam_epsilon: float = field(1e-9, NON_NEGATIVE)
-    optimizer_momentum_momentum: float = later(0.9, RATE)
-    optimizer_momentum_nesterov: bool = later(False)
-    optimizer_adafactor_beta1: float = later(0.0, RATE)
-    optimizer_adafactor_beta2: float = later(0.999, RATE)
-    optimizer_adafactor_clipping_threshold: float = later(1.0, NON_NEGATIVE)
-    optimizer_adafactor_decay_type: Literal["pow", "adam"] = later("pow")
-    optimizer_adafactor_factored: bool = later(True)
-    optimizer_adafactor_memory_exponent: float = later(0.8, NON_NEGATIVE)
-    optimizer_adafactor_multiply_by_parameter_scale: bool = later(True)
-    optimizer_multistep_accumulate_steps: int = later(0, NON_NEGATIVE)
-    optimizer_zero_grads: bool = later(False)
+    optimizer_momentum_momentum: float = field(0.9, RATE)
+    optimizer_momentum_nesterov: bool = field(False)
+    optimizer_adafactor_beta1: float = field(0.0, RATE)
+    optimizer_adafactor_beta2: float = field(0.999, "(0, 1)")
+    optimizer_adafactor_clipping_threshold: float | None = field(1.0, "(0, inf)")
+    optimizer_adafactor_decay_type: Literal["pow", "adam"] = field("pow")
+    optimizer_adafactor_factored: bool = field(True)
+    optimizer_adafactor_memory_exponent: float = field(0.8, NON_NEGATIVE)
+    optimizer_adafactor_multiply_by_parameter_scale: bool = field(True)
+    optimizer_multistep_accumulate_steps: int = field(0, NON_NEGATIVE)  # of multistep_adam
+    optimizer_zero_grads: bool = field(False)
     clip_grad_norm: float = field(0.0, NON_NEGATIVE)  # over all gradients together; 0: no clipping
-    grad_noise_scale: float = later(0.0, NON_NEGATIVE)
-    weight_decay: float = later(0.0, NON_NEGATIVE)
-    weight_noise: float = later(0.0, NON_NEGATIVE)
+    grad_noise_scale: float = field(0.0, NON_NEGATIVE)
+    weight_decay: float = field(0.0, NON_NEGATIVE)
+    weight_noise: float = training(0.0, NON_NEGATIVE, supported=())
 
     # --- Learning rate --------------------------------------------------------------------------
     learning_rate_schedule: str = field(
@@ -200,9 +194,9 @@ class BasicHParams:
     eval_run_autoregressive: bool = later(False)
 
     # --- Relative and area attention ------------------------------------------------------------
-    max_relative_position: int = field(0, NON_NEGATIVE, architecture=True)
-    heads_share_relative_embedding: bool = field(False, architecture=True)
-    add_relative_to_values: bool = field(False, architecture=True)
+    max_relative_position: int = later(0, NON_NEGATIVE, architecture=True)
+    heads_share_relative_embedding: bool = later(False, architecture=True)
+    add_relative_to_values: bool = later(False, architecture=True)
     area_key_mode: str = later("none", architecture=True)
     area_value_mode: str = later("none", architecture=True)
     num_area_layers: int = later(0, NON_NEGATIVE, architecture=True)
@@ -270,13 +264,18 @@ class BasicHParams:
         """Returns a dict from name to value, in the order of the fields."""
         return {name: getattr(self, name) for name in specs(type(self))}
 
-    def check_supported(self):
-        """Raises `HParamError`, naming all of them, if values are set that are not implemented."""
+    def check_supported(self, training=True):
+        """Raises `HParamError`, naming all of them, if values are set that are not implemented.
+
+        Args:
+            training: bool. False passes over what only training reads: a model that was trained
+                elsewhere can do all the rest.
+        """
         refused = [
             f"{name}={getattr(self, name)!r} "
             f"(supported now: {', '.join(map(repr, spec.supported_values))})"
             for name, spec in specs(type(self)).items()
-            if not spec.is_supported(getattr(self, name))
+            if not spec.is_supported(getattr(self, name)) and (training or not spec.facts.training)
         ]
         if refused:
             raise HParamError(f"Not supported yet: {'; '.join(refused)}.")

@@ -45,6 +45,7 @@ class _Facts(NamedTuple):
     supported: tuple | None
     inert: str
     comma_separated: bool
+    training: bool
 
 
 def field(
@@ -56,6 +57,7 @@ def field(
     supported=None,
     inert="",
     comma_separated=False,
+    training=False,
 ):
     """Declares a hyperparameter.
 
@@ -67,11 +69,13 @@ def field(
         supported: tuple of the values that are implemented besides the default; None: every value.
         inert: str. Why the field has no effect here; "" if it has one.
         comma_separated: bool. True for T2T's strings such as "0,1", which may be given as [0,1].
+        training: bool. True if only training reads it: a model can be made and used without.
     """
-    facts = _Facts(interval, check, architecture, supported, inert, comma_separated)
+    facts = _Facts(interval, check, architecture, supported, inert, comma_separated, training)
     return dataclasses.field(default=default, metadata={"facts": facts})
 
 
+training = functools.partial(field, training=True)
 later = functools.partial(field, supported=())  # no value but the default is implemented yet
 
 

@@ -92,7 +92,7 @@ class Transformer(keras.Model):
             HParamError: if a field holds a value that is not supported.
             ValueError: if the features do not fit the model.
         """
-        hparams.check_supported()
+        hparams.check_supported(training=False)
         if "targets" not in specs:
             raise ValueError(f"specs must hold 'targets'. Received: {sorted(specs)}.")
         return cls(hparams, specs, target_space_id, **kwargs)

@@ -3,19 +3,16 @@
     optimizer = optimize.get(hp, train_steps=250000)
     optimizer.apply(gradients, model.trainable_variables)
 
-An optimizer here does three things that Keras' own do not: it clips by the global norm *after* the
-gradients of all replicas were summed (Keras clips each replica's before), it knows T2T's weight
-decay (an L2 loss, so it passes through the moments and the clipping), and it updates a variable by
-one fused kernel. The rest of the library sees a plain `keras.Optimizer`.
+`optimizer.Optimizer` says what all of them do before they update.
 
 To add an optimizer, subclass `Optimizer` and register a function (hp, schedule) -> optimizer.
 """
 
-import keras
-import tensorflow as tf
-
 from ut_keras import registry
-from ut_keras.training import learning_rate
+from ut_keras.hparam import HParamError
+from ut_keras.training import gradient_descent, learning_rate
+from ut_keras.training.adafactor import Adafactor
+from ut_keras.training.adam import Adam, MultistepAdam
 
 _OPTIMIZERS = registry.Registry("optimizer")
 
@@ -29,8 +26,17 @@ def get(hp, train_steps=None):
 
     Raises:
         UnknownNameError: if there is no such optimizer.
+        HParamError: if the hparams contradict each other or are not supported.
     """
+    hp.check_supported()
     make = _OPTIMIZERS.get(hp.optimizer)
+    steps = hp.optimizer_multistep_accumulate_steps
+    if (make is multistep_adam) != bool(steps):
+        raise HParamError(
+            "optimizer_multistep_accumulate_steps goes with the optimizer 'multistep_adam', and "
+            f"must be at least 1 there and 0 elsewhere. Received: optimizer={hp.optimizer!r}, "
+            f"optimizer_multistep_accumulate_steps={steps}."
+        )
     return make(hp, learning_rate.from_hparams(hp, train_steps))
 
 
@@ -39,135 +45,84 @@ def names():
     return _OPTIMIZERS.names()
 
 
-class Optimizer(keras.optimizers.Optimizer):
-    """What T2T does between the gradients and any optimizer's update.
+def _register(*names):
+    """Registers under several names: T2T takes its own, and CamelCase for the sake of old sets."""
 
-        g = sum over replicas + l2_rate * variable,  then  g *= clip / max(clip, |g|)
+    def register(make):
+        for name in names:
+            _OPTIMIZERS.add(name, make)
+        return make
 
-    Args:
-        learning_rate: float or `LearningRateSchedule`.
-        clip_grad_norm: float. Bound on the norm of all gradients together; 0 = no bound.
-        l2_rate: float. Weight decay as the gradient of l2_rate/2 * variable^2; 1-D variables whose
-            name ends in "bias" are left out, as in T2T.
-        name: str.
-        **kwargs: those of `keras.optimizers.Optimizer`.
-    """
-
-    def __init__(self, learning_rate, clip_grad_norm=0.0, l2_rate=0.0, name=None, **kwargs):
-        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
-        self.clip_grad_norm = clip_grad_norm
-        self.l2_rate = l2_rate
-
-    def build(self, variables):
-        if self.built:
-            return
-        super().build(variables)
-        self._is_decayed = [
-            not (len(variable.shape) == 1 and variable.name.endswith("bias"))
-            for variable in variables
-        ]
-
-    def _all_reduce_sum_gradients(self, grads_and_vars):
-        # Keras calls this in each replica's context; what it returns goes to `update_step`.
-        variables = [variable for _, variable in grads_and_vars]
-        gradients = [_dense(gradient, variable) for gradient, variable in grads_and_vars]
-        reduced = super()._all_reduce_sum_gradients(list(zip(gradients, variables, strict=True)))
-        gradients = [gradient for gradient, _ in reduced]
-        if self.l2_rate:
-            gradients = [
-                gradient + self.l2_rate * variable
-                if self._is_decayed[self._get_variable_index(variable)]
-                else gradient
-                for gradient, variable in zip(gradients, variables, strict=True)
-            ]
-        if self.clip_grad_norm:
-            gradients, _ = tf.clip_by_global_norm(gradients, self.clip_grad_norm)
-        return list(zip(gradients, variables, strict=True))
-
-    def get_config(self):
-        config = super().get_config()
-        config.update({"clip_grad_norm": self.clip_grad_norm, "l2_rate": self.l2_rate})
-        return config
+    return register
 
 
-def _dense(gradient, variable):
-    """A gather's gradient (rows and their indices) as a tensor of the variable's shape."""
-    if not isinstance(gradient, tf.IndexedSlices):
-        return gradient
-    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])
+def _gradients(hp):
+    """What holds for every optimizer."""
+    return {
+        "clip_grad_norm": hp.clip_grad_norm,
+        "l2_rate": hp.weight_decay,
+        "grad_noise_scale": hp.grad_noise_scale,
+        "zero_grads": hp.optimizer_zero_grads,
+    }
 
 
-@keras.saving.register_keras_serializable(package="ut_keras")
-class Adam(Optimizer):
-    """Adam as TensorFlow 1 and T2T have it: epsilon stands outside the bias correction.
-
-        m = b1 m + (1 - b1) g,   v = b2 v + (1 - b2) g^2
-        w -= lr sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + eps)         (t = 1 at first)
-
-    `keras.optimizers.Adam` computes the same in a dozen operations per variable; this one in one.
-
-    Args:
-        learning_rate: float or `LearningRateSchedule`.
-        beta_1: float. Decay of the first moment.
-        beta_2: float. Decay of the second moment.
-        epsilon: float.
-        name: str.
-        **kwargs: those of `Optimizer`.
-
-    References: Kingma and Ba 2015, the formulation before section 2.1; `tf.train.AdamOptimizer`.
-    """
-
-    def __init__(
-        self, learning_rate=0.001, beta_1=0.9, beta_2=0.997, epsilon=1e-9, name="adam", **kwargs
-    ):
-        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
-
-    def build(self, variables):
-        if self.built:
-            return
-        super().build(variables)
-        self._momentums, self._velocities = self.add_optimizer_variables(
-            variables, ["momentum", "velocity"]
-        )
-
-    def update_step(self, gradient, variable, learning_rate):
-        index = self._get_variable_index(variable)
-        dtype = variable.dtype
-        t = tf.cast(self.iterations + 1, dtype)
-        tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle,
-            m=self._momentums[index].handle,
-            v=self._velocities[index].handle,
-            beta1_power=tf.pow(tf.cast(self.beta_1, dtype), t),
-            beta2_power=tf.pow(tf.cast(self.beta_2, dtype), t),
-            lr=tf.cast(learning_rate, dtype),
-            beta1=tf.cast(self.beta_1, dtype),
-            beta2=tf.cast(self.beta_2, dtype),
-            epsilon=tf.cast(self.epsilon, dtype),
-            grad=tf.cast(gradient, dtype),
-        )
-
-    def get_config(self):
-        config = super().get_config()
-        config.update(
-            {"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
-        )
-        return config
+def _adam(hp):
+    return {
+        "beta_1": hp.optimizer_adam_beta1,
+        "beta_2": hp.optimizer_adam_beta2,
+        "epsilon": hp.optimizer_adam_epsilon,
+        **_gradients(hp),
+    }
 
 
 # T2T's "adam" is LazyAdam, which leaves the moments of embedding rows that a batch does not use
-# alone. With tied embeddings every row has a gradient, and both names mean the same.
-@_OPTIMIZERS.register("adam")
-@_OPTIMIZERS.register("true_adam")
+# alone. T2T's embedding hands it gradients of all rows, and both names mean the same.
+@_register("adam", "true_adam", "Adam", "TrueAdam")
 def adam(hp, schedule):
-    return Adam(
-        learning_rate=schedule,
-        beta_1=hp.optimizer_adam_beta1,
-        beta_2=hp.optimizer_adam_beta2,
-        epsilon=hp.optimizer_adam_epsilon,
-        clip_grad_norm=hp.clip_grad_norm,
-        l2_rate=hp.weight_decay,
+    return Adam(schedule, **_adam(hp))
+
+
+@_register("multistep_adam", "MultistepAdam")
+def multistep_adam(hp, schedule):
+    return MultistepAdam(schedule, hp.optimizer_multistep_accumulate_steps, **_adam(hp))
+
+
+@_register("adafactor", "Adafactor")
+def adafactor(hp, schedule):
+    return Adafactor(
+        schedule,
+        beta_1=hp.optimizer_adafactor_beta1,
+        decay_type=hp.optimizer_adafactor_decay_type,
+        beta_2=hp.optimizer_adafactor_beta2,
+        memory_exponent=hp.optimizer_adafactor_memory_exponent,
+        clipping_threshold=hp.optimizer_adafactor_clipping_threshold,
+        factored=hp.optimizer_adafactor_factored,
+        multiply_by_parameter_scale=hp.optimizer_adafactor_multiply_by_parameter_scale,
+        table_shards=hp.symbol_modality_num_shards,
+        **_gradients(hp),
     )
+
+
+@_register("momentum", "Momentum")
+def momentum(hp, schedule):
+    return gradient_descent.Momentum(
+        schedule,
+        momentum=hp.optimizer_momentum_momentum,
+        nesterov=hp.optimizer_momentum_nesterov,
+        **_gradients(hp),
+    )
+
+
+@_register("sgd", "SGD")
+def sgd(hp, schedule):
+    return gradient_descent.GradientDescent(schedule, **_gradients(hp))
+
+
+@_register("adagrad", "Adagrad")
+def adagrad(hp, schedule):
+    return gradient_descent.Adagrad(schedule, **_gradients(hp))
+
+
+@_register("rms_prop", "RMSProp")
+def rms_prop(hp, schedule):
+    return gradient_descent.RMSProp(schedule, **_gradients(hp))

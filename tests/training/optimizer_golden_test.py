@@ -1,0 +1,82 @@
+"""Ten updates of ours against ten of T2T's (tests/testdata/t2t/README.md)."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import t2t_golden_test as t2t
+from ut_keras import t2t_import, t2t_slots
+from ut_keras.training import losses, optimize
+
+
+@functools.cache
+def _model_and_gradients(name):
+    """Traced once for all the runs of a model; the weights are a run's own to set."""
+    setting, arrays = t2t._load("model", name)
+    weights = t2t._group(arrays, "var/")
+    model = t2t._model(setting, weights)
+
+    @tf.function
+    def gradients(inputs, targets):
+        features = {"inputs": inputs, "targets": targets}
+        with tf.GradientTape() as tape:
+            output = model.forward(features, training=True)
+            loss = losses.total(model.loss_terms(output, targets, training=True))
+        return loss, tape.gradient(loss, model.trainable_variables)
+
+    return model, [variable.numpy() for variable in model.trainable_variables], gradients
+
+
+@pytest.fixture(scope="module", params=t2t._configurations("optim"))
+def run(request):
+    """Model and optimizer after ten updates, what was seen on the way, and T2T's arrays."""
+    setting, arrays = t2t._load("optim", request.param)
+    model, weights, gradients = _model_and_gradients(setting["model_golden"])
+    for variable, weight in zip(model.trainable_variables, weights, strict=True):
+        variable.assign(weight)
+    optimizer = optimize.get(model.hparams.override(setting["hparams"]))
+    optimizer.build(model.trainable_variables)
+    update = tf.function(optimizer.apply)
+    seen = []
+    for inputs, targets in zip(arrays["inputs"], arrays["targets"], strict=True):
+        loss, grads = gradients(tf.constant(inputs), tf.constant(targets))
+        seen.append((float(loss), float(optimizer.learning_rate)))
+        update(grads)
+    return model, optimizer, np.array(seen).T, arrays
+
+
+def test_losses_and_rates(run):
+    _, _, (loss, rate), arrays = run
+    np.testing.assert_allclose(rate, arrays["lr"], rtol=1e-5)
+    np.testing.assert_allclose(loss, arrays["loss"], rtol=1e-4)
+
+
+def test_weights(run):
+    model, _, _, arrays = run
+    exported = t2t_import.export_variables(model)
+    expected = t2t._group(arrays, "after10/")
+    assert set(exported) == set(expected)
+    for name, value in expected.items():
+        np.testing.assert_allclose(exported[name], value, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+def test_slots(run):
+    """T2T's statistics, put into an optimizer of ours, are those that ours has come to."""
+    model, optimizer, _, arrays = run
+    slots = t2t._group(arrays, "slot/")
+    if not slots:
+        pytest.skip("this trajectory holds no slots")
+    loaded = type(optimizer).from_config(optimizer.get_config())
+    assert t2t_slots.assign(model, loaded, slots) == 10 == int(optimizer.iterations)
+    count = 0
+    for path, expected in loaded.slots().items():
+        for slot, value in zip(optimizer.slots()[path], expected, strict=True):
+            largest = np.abs(value.numpy()).max()
+            assert largest > 0
+            np.testing.assert_allclose(
+                slot.numpy(), value.numpy(), rtol=1e-4, atol=1e-4 * largest, err_msg=slot.path
+            )
+            count += 1
+    assert count >= len(model.trainable_variables)

@@ -1,0 +1,96 @@
+"""The statistics of T2T's optimizers, into ours, so that a T2T run goes on training here.
+
+    model = t2t_import.load_checkpoint(t2t_output_dir, "transformer")
+    optimizer = optimize.get(model.hparams)
+    t2t_slots.load_optimizer(t2t_output_dir, model, optimizer)
+
+T2T keeps them beside the weights, as training/WEIGHT/OPTIMIZER, training/WEIGHT/OPTIMIZER_1, ...
+in the order in which its optimizer makes them.
+"""
+
+import re
+
+import numpy as np
+import tensorflow as tf
+
+from ut_keras import t2t_import
+
+_SCOPE = "training/"
+# Powers and counters that follow from the number of updates.
+_DERIVED = re.compile(r"(beta[12]_power|iter)(_\d+)?$")
+
+
+def load_optimizer(t2t_output_dir, model, optimizer):
+    """Sets an optimizer to where the newest checkpoint of a T2T run has got.
+
+    Args:
+        t2t_output_dir: str, with `model.ckpt-*`.
+        model: what `t2t_import.load_checkpoint` made of it.
+        optimizer: that of `training.optimize.get`; built, if it is not yet.
+    Returns:
+        int, the number of updates.
+    Raises:
+        ValueError: if there is no checkpoint, or it is that of another optimizer.
+    """
+    path = tf.train.latest_checkpoint(t2t_output_dir)
+    if path is None:
+        raise ValueError(f"t2t_output_dir must hold a checkpoint. Received: {t2t_output_dir}.")
+    reader = tf.train.load_checkpoint(path)
+    names = [
+        name
+        for name in reader.get_variable_to_shape_map()
+        if name == "global_step" or name.startswith(_SCOPE)
+    ]
+    return assign(model, optimizer, {name: reader.get_tensor(name) for name in names})
+
+
+def assign(model, optimizer, variables):
+    """As `load_optimizer`, from a dict from T2T's variable name to array.
+
+    A weight that had no gradient there has no statistics there, and keeps those it has here.
+    """
+    optimizer.build(model.trainable_variables)
+    slots = optimizer.slots()
+    values, used = [], set()
+    for entry in t2t_import.weight_entries(model):
+        for number, slot in enumerate(slots[entry.variable.path]):
+            names = _slot_names(entry, optimizer, number)
+            present = [name for name in names if name in variables]
+            used.update(present)
+            if present:
+                values.append((slot, _join(slot, entry, names, variables)))
+    expected = {name for name in variables if name.startswith(_SCOPE)} - used
+    unknown = sorted(
+        name for name in expected if not _DERIVED.fullmatch(name.removeprefix(_SCOPE))
+    )
+    if unknown:
+        raise ValueError(
+            f"The optimizer must be that of the T2T run. Received: {type(optimizer).__name__}, "
+            f"which has no place for {len(unknown)} variables, such as {unknown[0]}."
+        )
+    for slot, value in values:
+        slot.assign(value)
+    step = int(variables["global_step"])
+    optimizer.iterations.assign(step)
+    return step
+
+
+def _slot_names(entry, optimizer, number):
+    suffix = f"_{number}" if number else ""
+    return [f"{_SCOPE}{name}/{optimizer.t2t_slot_name}{suffix}" for name in entry.names]
+
+
+def _join(slot, entry, names, variables):
+    """One statistic of a weight; of a table, from its shards, the empty ones left out."""
+    filled = [
+        np.asarray(variables[name])
+        for name, shape in zip(names, entry.shapes, strict=True)
+        if shape[0] > 0
+    ]
+    size = sum(part.size for part in filled)
+    if size != np.prod(slot.shape):
+        raise ValueError(
+            f"{names[0]} must have {np.prod(slot.shape)} numbers, with what else belongs to "
+            f"{slot.path}. Received: {size}."
+        )
+    return np.concatenate([part.ravel() for part in filled]).reshape(slot.shape)

@@ -1,0 +1,269 @@
+"""Adafactor: Adam's second moments, of a matrix, from the sums of its rows and columns."""
+
+import itertools
+import math
+
+import keras
+import tensorflow as tf
+
+from ut_keras.training import optimizer
+
+_EPSILON = 1e-30  # keeps the second moments above 0
+_MIN_SCALE = 1e-3  # lets weights get away from 0
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class Adafactor(optimizer.Optimizer):
+    """Adafactor as T2T has it.
+
+        r = d r + (1 - d) rowmean(g^2),   c = d c + (1 - d) columnmean(g^2)
+        u = g / sqrt(r c / mean(r)),      u = u / max(1, rms(u) / threshold)
+        w -= lr max(0.001, rms(w)) u
+
+    Every variable of two or more dimensions is a collection of matrices, its last two; biases and
+    scales keep full second moments. `keras.optimizers.Adafactor` always bounds the rate by
+    1/sqrt(t) and cannot leave out the scale of the weights.
+
+    T2T cuts an embedding table into shards, each a variable of its own: scale, threshold and
+    columns are a shard's. `table_shards` does the same with a table that is whole.
+
+    Args:
+        learning_rate: float or `LearningRateSchedule`.
+        beta_1: float. Decay of the mean of the updates; 0 takes no mean and no memory.
+        decay_type: "pow": d = 1 - t^-memory_exponent; "adam": Adam's b2 with its bias correction.
+        beta_2: float. b2 of decay_type "adam".
+        memory_exponent: float. Of decay_type "pow".
+        clipping_threshold: float, or None. Bound on the root mean square of a variable's u.
+        factored: bool. False keeps all second moments.
+        multiply_by_parameter_scale: bool. Whether the rate is relative to the weights' size.
+        table_shards: int. Into how many shards T2T cuts variables named "weights".
+        name: str.
+        **kwargs: those of `Optimizer`.
+
+    Raises:
+        ValueError: for an unknown decay_type.
+
+    References: Shazeer and Stern 2018; T2T `utils/adafactor.py`.
+    """
+
+    t2t_slot_name = "Adafactor"
+
+    def __init__(
+        self,
+        learning_rate=0.01,
+        beta_1=0.0,
+        decay_type="pow",
+        beta_2=0.999,
+        memory_exponent=0.8,
+        clipping_threshold=1.0,
+        factored=True,
+        multiply_by_parameter_scale=True,
+        table_shards=1,
+        name="adafactor",
+        **kwargs,
+    ):
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        if decay_type not in ("pow", "adam"):
+            raise ValueError(f"decay_type must be 'pow' or 'adam'. Received: {decay_type!r}.")
+        self.beta_1 = beta_1
+        self.decay_type = decay_type
+        self.beta_2 = beta_2
+        self.memory_exponent = memory_exponent
+        self.clipping_threshold = clipping_threshold
+        self.factored = factored
+        self.multiply_by_parameter_scale = multiply_by_parameter_scale
+        self.table_shards = table_shards
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._parts = [self._make_parts(variable) for variable in variables]
+        self._means = None
+        if self.beta_1:
+            self._means = self.add_optimizer_variables(variables, "momentum")
+        self._moments = [
+            [self._add_slot(variable, name, shape) for name, shape in self._moment_shapes(variable)]
+            for variable in variables
+        ]
+
+    def slots(self):
+        means = self._means or [None] * len(self._moments)
+        return {
+            path: ([] if mean is None else [mean]) + moments
+            for path, (mean, moments) in self._by_path(means, self._moments).items()
+        }
+
+    def _make_parts(self, variable):
+        is_table = variable.name == "weights" and len(variable.shape) == 2
+        if is_table and self.table_shards > 1:
+            return _ShardParts(variable.shape[0], self.table_shards)
+        return _WholePart()
+
+    def _moment_shapes(self, variable):
+        shape = tuple(variable.shape)
+        if not self._is_factored(shape):
+            return [("velocity", shape)]
+        parts = self._make_parts(variable)
+        return [
+            ("row_velocity", shape[:-1]),
+            ("column_velocity", (*parts.column_axes(shape[:-2]), shape[-1])),
+        ]
+
+    def _is_factored(self, shape):
+        return self.factored and len(shape) >= 2
+
+    def _add_slot(self, variable, name, shape):
+        with self._distribution_strategy.extended.colocate_vars_with(variable.value):
+            return self.add_variable(
+                shape=shape,
+                dtype=variable.dtype,
+                name=f"{variable.path.replace('/', '_')}_{name}",
+            )
+
+    def update_step(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        dtype = variable.dtype
+        parts = self._parts[index]
+        learning_rate = tf.cast(learning_rate, dtype)
+        decay = tf.cast(self._decay(), dtype)
+
+        gradients = parts.cut(tf.cast(gradient, dtype))
+        directions = self._directions(gradients, self._moments[index], parts, decay)
+        updates = []
+        for direction, value in zip(directions, parts.cut(variable), strict=True):
+            if self.clipping_threshold is not None:
+                rms = _rms(direction, parts.axes)
+                direction /= tf.maximum(1.0, rms / self.clipping_threshold)
+            rate = learning_rate
+            if self.multiply_by_parameter_scale:
+                rate *= tf.maximum(_rms(value, parts.axes), _MIN_SCALE)
+            updates.append(rate * direction)
+        update = parts.join(updates)
+
+        if self._means is not None:
+            mean = self._means[index]
+            update = self.beta_1 * tf.convert_to_tensor(mean) + (1.0 - self.beta_1) * update
+            self.assign(mean, update)
+        self.assign_sub(variable, update)
+
+    def _decay(self):
+        """d of this update: 0 at the first."""
+        t = tf.cast(self.iterations + 1, tf.float32)
+        if self.decay_type == "pow":
+            return 1.0 - tf.pow(t, -self.memory_exponent)
+        return self.beta_2 * (1.0 - tf.pow(self.beta_2, t - 1.0)) / (1.0 - tf.pow(self.beta_2, t))
+
+    def _directions(self, gradients, moments, parts, decay):
+        """The gradients over the roots of their second moments, which are brought up to date."""
+        squares = [tf.square(gradient) + _EPSILON for gradient in gradients]
+        if len(moments) == 1:
+            velocities = [
+                decay * old + (1.0 - decay) * square
+                for old, square in zip(parts.cut(moments[0]), squares, strict=True)
+            ]
+            self.assign(moments[0], parts.join(velocities))
+            return [
+                gradient * tf.math.rsqrt(velocity)
+                for gradient, velocity in zip(gradients, velocities, strict=True)
+            ]
+        rows = [
+            decay * old + (1.0 - decay) * tf.reduce_mean(square, -1)
+            for old, square in zip(parts.cut(moments[0]), squares, strict=True)
+        ]
+        columns = [
+            decay * old + (1.0 - decay) * tf.reduce_mean(square, -2)
+            for old, square in zip(parts.cut_columns(moments[1]), squares, strict=True)
+        ]
+        self.assign(moments[0], parts.join(rows))
+        self.assign(moments[1], parts.join_columns(columns))
+        return [
+            gradient
+            * tf.math.rsqrt(row / tf.reduce_mean(row, -1, keepdims=True))[..., tf.newaxis]
+            * tf.math.rsqrt(column)[..., tf.newaxis, :]
+            for gradient, row, column in zip(gradients, rows, columns, strict=True)
+        ]
+
+    def get_config(self):
+        config = super().get_config()
+        config.update(
+            {
+                "beta_1": self.beta_1,
+                "decay_type": self.decay_type,
+                "beta_2": self.beta_2,
+                "memory_exponent": self.memory_exponent,
+                "clipping_threshold": self.clipping_threshold,
+                "factored": self.factored,
+                "multiply_by_parameter_scale": self.multiply_by_parameter_scale,
+                "table_shards": self.table_shards,
+            }
+        )
+        return config
+
+
+class _WholePart:
+    """A variable that T2T does not cut."""
+
+    axes = None  # over which a root mean square is taken
+
+    def column_axes(self, axes):
+        return axes
+
+    def cut(self, x):
+        return [tf.convert_to_tensor(x)]
+
+    def join(self, parts):
+        return parts[0]
+
+    cut_columns = cut
+    join_columns = join
+
+
+class _ShardParts:
+    """A table [V, D] as at most two stacks of shards, [S, rows, D]: shards differ by one row.
+
+    Args:
+        vocab_size: int V.
+        shards: int. With more shards than rows, T2T's last ones are empty, and left out here.
+    """
+
+    axes = (1, 2)
+
+    def __init__(self, vocab_size, shards):
+        shards = min(vocab_size, shards)
+        rows, longer = divmod(vocab_size, shards)
+        stacks = ((longer, rows + 1), (shards - longer, rows))
+        self._stacks = [(count, size) for count, size in stacks if count]
+        self._shards = shards
+
+    def column_axes(self, axes):
+        return (*axes, self._shards)
+
+    def cut(self, x):
+        """[V, ...] -> per stack [S, rows, ...]."""
+        pieces = _split(x, [math.prod(stack) for stack in self._stacks])
+        return [
+            tf.reshape(piece, [*stack, *piece.shape[1:]])
+            for piece, stack in zip(pieces, self._stacks, strict=True)
+        ]
+
+    def join(self, parts):
+        flat = [tf.reshape(part, [math.prod(part.shape[:2]), *part.shape[2:]]) for part in parts]
+        return tf.concat(flat, axis=0)
+
+    def cut_columns(self, x):
+        """[shards, D] -> per stack [S, D]."""
+        return _split(x, [count for count, _ in self._stacks])
+
+    def join_columns(self, parts):
+        return tf.concat(parts, axis=0)
+
+
+def _split(x, sizes):
+    x = tf.convert_to_tensor(x)
+    ends = itertools.accumulate(sizes)
+    return [x[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def _rms(x, axes):
+    return tf.sqrt(tf.reduce_mean(tf.square(x), axes, keepdims=axes is not None))

@@ -1,0 +1,132 @@
+"""Adam as T2T has it, and Adam that updates once in several batches."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras.training import optimizer
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class Adam(optimizer.Optimizer):
+    """Adam as TensorFlow 1 and T2T have it: epsilon stands outside the bias correction.
+
+        m = b1 m + (1 - b1) g,   v = b2 v + (1 - b2) g^2
+        w -= lr sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + eps)         (t = 1 at first)
+
+    `keras.optimizers.Adam` computes the same in a dozen operations per variable; this one in one.
+
+    Args:
+        learning_rate: float or `LearningRateSchedule`.
+        beta_1: float. Decay of the first moment.
+        beta_2: float. Decay of the second moment.
+        epsilon: float.
+        name: str.
+        **kwargs: those of `Optimizer`.
+
+    References: Kingma and Ba 2015, the formulation before section 2.1; `tf.train.AdamOptimizer`.
+    """
+
+    t2t_slot_name = "Adam"
+
+    def __init__(
+        self, learning_rate=0.001, beta_1=0.9, beta_2=0.997, epsilon=1e-9, name="adam", **kwargs
+    ):
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._momentums, self._velocities = self.add_optimizer_variables(
+            variables, ["momentum", "velocity"]
+        )
+
+    def slots(self):
+        return self._by_path(self._momentums, self._velocities)
+
+    def update_step(self, gradient, variable, learning_rate):
+        self._update(gradient, variable, learning_rate, self.iterations + 1)
+
+    def _update(self, gradient, variable, learning_rate, t):
+        """Update number `t` of a variable."""
+        index = self._get_variable_index(variable)
+        dtype = variable.dtype
+        t = tf.cast(t, dtype)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self._momentums[index].handle,
+            v=self._velocities[index].handle,
+            beta1_power=tf.pow(tf.cast(self.beta_1, dtype), t),
+            beta2_power=tf.pow(tf.cast(self.beta_2, dtype), t),
+            lr=tf.cast(learning_rate, dtype),
+            beta1=tf.cast(self.beta_1, dtype),
+            beta2=tf.cast(self.beta_2, dtype),
+            epsilon=tf.cast(self.epsilon, dtype),
+            grad=tf.cast(gradient, dtype),
+        )
+
+    def get_config(self):
+        config = super().get_config()
+        config.update({"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon})
+        return config
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class MultistepAdam(Adam):
+    """Adam that updates at every n-th call only, with the mean of the last n gradients.
+
+    `iterations` counts calls. The update is that of Adam on the n batches as one, where the
+    learning rate does not depend on the step and the loss of the one batch is the mean of the n
+    losses, that is, where all n hold the same number of target tokens. Clipping and noise apply to
+    each of the n gradients, as in T2T.
+
+    Args:
+        accumulate_steps: int n.
+        **kwargs: those of `Adam`.
+
+    Raises:
+        ValueError: if n < 1.
+
+    References: Saunders et al. 2018; T2T `utils/multistep_optimizer.py`.
+    """
+
+    def __init__(self, learning_rate=0.001, accumulate_steps=1, name="multistep_adam", **kwargs):
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        if accumulate_steps < 1:
+            raise ValueError(
+                "accumulate_steps must be at least 1. "
+                f"Received: accumulate_steps={accumulate_steps}."
+            )
+        self.accumulate_steps = accumulate_steps
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._accumulated = self.add_optimizer_variables(variables, "accumulated")
+
+    def slots(self):
+        return self._by_path(self._momentums, self._velocities, self._accumulated)
+
+    def update_step(self, gradient, variable, learning_rate):
+        accumulated = self._accumulated[self._get_variable_index(variable)]
+        gradient = tf.cast(gradient, variable.dtype)
+        calls = self.iterations + 1
+
+        def update():
+            mean = (tf.convert_to_tensor(accumulated) + gradient) / self.accumulate_steps
+            self._update(mean, variable, learning_rate, calls // self.accumulate_steps)
+            self.assign(accumulated, tf.zeros_like(gradient))
+            return True
+
+        def accumulate():
+            self.assign_add(accumulated, gradient)
+            return True
+
+        tf.cond(tf.equal(calls % self.accumulate_steps, 0), update, accumulate)
+
+    def get_config(self):
+        return {**super().get_config(), "accumulate_steps": self.accumulate_steps}

@@ -1,0 +1,134 @@
+"""Gradient descent and its simple relatives, as TensorFlow 1 has them; a fused kernel each."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras.training import optimizer
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class GradientDescent(optimizer.Optimizer):
+    """w -= lr g"""
+
+    def __init__(self, learning_rate=0.01, name="sgd", **kwargs):
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+
+    def update_step(self, gradient, variable, learning_rate):
+        tf.raw_ops.ResourceApplyGradientDescent(
+            var=variable.handle,
+            alpha=tf.cast(learning_rate, variable.dtype),
+            delta=tf.cast(gradient, variable.dtype),
+        )
+
+
+class _OneSlotOptimizer(optimizer.Optimizer):
+    """Keeps one statistic per weight, `slot`, which starts at `initial`."""
+
+    slot = ""
+    initial = 0.0
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._statistics = self.add_optimizer_variables(
+            variables, self.slot, initializer=keras.initializers.Constant(self.initial)
+        )
+
+    def slots(self):
+        return self._by_path(self._statistics)
+
+    def _statistic(self, variable):
+        return self._statistics[self._get_variable_index(variable)]
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class Momentum(_OneSlotOptimizer):
+    """m = momentum m + g,   w -= lr m;   with Nesterov's momentum   w -= lr (g + momentum m)
+
+    Args:
+        learning_rate: float or `LearningRateSchedule`.
+        momentum: float.
+        nesterov: bool.
+        name: str.
+        **kwargs: those of `Optimizer`.
+    """
+
+    t2t_slot_name = "Momentum"
+    slot = "momentum"
+
+    def __init__(
+        self, learning_rate=0.01, momentum=0.9, nesterov=False, name="momentum", **kwargs
+    ):
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        self.momentum = momentum
+        self.nesterov = nesterov
+
+    def update_step(self, gradient, variable, learning_rate):
+        dtype = variable.dtype
+        tf.raw_ops.ResourceApplyMomentum(
+            var=variable.handle,
+            accum=self._statistic(variable).handle,
+            lr=tf.cast(learning_rate, dtype),
+            grad=tf.cast(gradient, dtype),
+            momentum=tf.cast(self.momentum, dtype),
+            use_nesterov=self.nesterov,
+        )
+
+    def get_config(self):
+        return {**super().get_config(), "momentum": self.momentum, "nesterov": self.nesterov}
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class Adagrad(_OneSlotOptimizer):
+    """v += g^2,   w -= lr g / sqrt(v);   v starts at 0.1"""
+
+    t2t_slot_name = "Adagrad"
+    slot = "accumulator"
+    initial = 0.1
+
+    def __init__(self, learning_rate=0.01, name="adagrad", **kwargs):
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+
+    def update_step(self, gradient, variable, learning_rate):
+        tf.raw_ops.ResourceApplyAdagrad(
+            var=variable.handle,
+            accum=self._statistic(variable).handle,
+            lr=tf.cast(learning_rate, variable.dtype),
+            grad=tf.cast(gradient, variable.dtype),
+        )
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class RMSProp(_OneSlotOptimizer):
+    """v = 0.9 v + 0.1 g^2,   w -= lr g / sqrt(v + 1e-10);   v starts at 1"""
+
+    t2t_slot_name = "RMSProp"
+    slot = "velocity"
+    initial = 1.0
+
+    def __init__(self, learning_rate=0.001, name="rms_prop", **kwargs):
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        # The kernel wants it, and T2T has it, though hparams cannot give RMSProp a momentum.
+        self._momentums = self.add_optimizer_variables(variables, "momentum")
+
+    def slots(self):
+        return self._by_path(self._statistics, self._momentums)
+
+    def update_step(self, gradient, variable, learning_rate):
+        dtype = variable.dtype
+        tf.raw_ops.ResourceApplyRMSProp(
+            var=variable.handle,
+            ms=self._statistic(variable).handle,
+            mom=self._momentums[self._get_variable_index(variable)].handle,
+            lr=tf.cast(learning_rate, dtype),
+            rho=tf.cast(0.9, dtype),
+            momentum=tf.cast(0.0, dtype),
+            epsilon=tf.cast(1e-10, dtype),
+            grad=tf.cast(gradient, dtype),
+        )

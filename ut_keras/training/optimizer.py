@@ -1,0 +1,144 @@
+"""What every optimizer here does with the gradients before its own update rule.
+
+It does what Keras' own do not: it treats gradients *after* those of all replicas were summed (Keras
+clips each replica's before), and it knows T2T's weight decay, which is an L2 loss and so passes
+through the moments and the clipping. The rest of the library sees a plain `keras.Optimizer`.
+"""
+
+import random
+
+import keras
+import tensorflow as tf
+
+
+class Optimizer(keras.optimizers.Optimizer):
+    """What T2T does between the gradients and any optimizer's update.
+
+        g = sum over replicas + l2_rate * variable + noise,   then   g *= clip / max(clip, |g|)
+
+    Args:
+        learning_rate: float or `LearningRateSchedule`.
+        clip_grad_norm: float. Bound on the norm of all gradients together; 0 = no bound.
+        l2_rate: float. Weight decay as the gradient of l2_rate/2 * variable^2; 1-D variables whose
+            name ends in "bias" are left out, as in T2T.
+        grad_noise_scale: float. Times a normal distribution cut off at two standard deviations.
+        zero_grads: bool. Whether a variable without a gradient has the gradient 0, rather than
+            being passed over: its moments decay then.
+        name: str.
+        **kwargs: those of `keras.optimizers.Optimizer`.
+
+    References: T2T `utils/optimize.py`; `tf.contrib.layers.optimize_loss`.
+    """
+
+    # How T2T's checkpoints call the slots: VARIABLE/NAME, VARIABLE/NAME_1, ...
+    t2t_slot_name = None
+
+    def __init__(
+        self,
+        learning_rate,
+        clip_grad_norm=0.0,
+        l2_rate=0.0,
+        grad_noise_scale=0.0,
+        zero_grads=False,
+        name=None,
+        **kwargs,
+    ):
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        self.clip_grad_norm = clip_grad_norm
+        self.l2_rate = l2_rate
+        self.grad_noise_scale = grad_noise_scale
+        self.zero_grads = zero_grads
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._is_decayed = [_is_decayed(variable) for variable in variables]
+        if self.grad_noise_scale:
+            # A variable, so that a run that goes on from a checkpoint draws on.
+            self._noise_seed = self.add_variable(
+                shape=(),
+                initializer=keras.initializers.Constant(random.randint(0, 2**30)),
+                dtype="int32",
+                name="noise_seed",
+            )
+
+    def slots(self):
+        """The statistics of every variable, in the order in which T2T makes them.
+
+        Returns:
+            dict from path of the variable to list of Keras variables.
+        """
+        return self._by_path()
+
+    def _by_path(self, *statistics):
+        """Lists in the order of the variables, as `slots` returns them."""
+        rows = zip(*statistics, strict=True) if statistics else [()] * len(self._is_decayed)
+        paths = [variable.path for variable in self._trainable_variables]
+        return {path: list(row) for path, row in zip(paths, rows, strict=True)}
+
+    def apply(self, grads, trainable_variables=None):
+        variables = trainable_variables
+        if variables is None:
+            variables = self._trainable_variables
+        # The L2 loss gives a gradient to variables that have no other.
+        filled = [
+            tf.zeros(variable.shape, variable.dtype)
+            if gradient is None and (self.zero_grads or (self.l2_rate and _is_decayed(variable)))
+            else gradient
+            for gradient, variable in zip(grads, variables, strict=True)
+        ]
+        super().apply(filled, trainable_variables)
+
+    def _all_reduce_sum_gradients(self, grads_and_vars):
+        # Keras calls this in each replica's context; what it returns goes to `update_step`.
+        variables = [variable for _, variable in grads_and_vars]
+        gradients = [_dense(gradient, variable) for gradient, variable in grads_and_vars]
+        reduced = super()._all_reduce_sum_gradients(list(zip(gradients, variables, strict=True)))
+        gradients = [gradient for gradient, _ in reduced]
+        if self.l2_rate:
+            gradients = [
+                gradient + self.l2_rate * variable
+                if self._is_decayed[self._get_variable_index(variable)]
+                else gradient
+                for gradient, variable in zip(gradients, variables, strict=True)
+            ]
+        if self.grad_noise_scale:
+            gradients = [
+                gradient + self.grad_noise_scale * self._noise(variable)
+                for gradient, variable in zip(gradients, variables, strict=True)
+            ]
+        if self.clip_grad_norm:
+            gradients, _ = tf.clip_by_global_norm(gradients, self.clip_grad_norm)
+        return list(zip(gradients, variables, strict=True))
+
+    def _noise(self, variable):
+        """The same on all replicas: it depends on the variable and the step alone."""
+        seed = tf.convert_to_tensor(self._noise_seed) + self._get_variable_index(variable)
+        step = tf.cast(self.iterations, tf.int32)
+        return tf.random.stateless_truncated_normal(
+            variable.shape, tf.stack([seed, step]), dtype=variable.dtype
+        )
+
+    def get_config(self):
+        config = super().get_config()
+        config.update(
+            {
+                "clip_grad_norm": self.clip_grad_norm,
+                "l2_rate": self.l2_rate,
+                "grad_noise_scale": self.grad_noise_scale,
+                "zero_grads": self.zero_grads,
+            }
+        )
+        return config
+
+
+def _is_decayed(variable):
+    return not (len(variable.shape) == 1 and variable.name.endswith("bias"))
+
+
+def _dense(gradient, variable):
+    """A gather's gradient (rows and their indices) as a tensor of the variable's shape."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])
