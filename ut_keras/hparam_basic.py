@@ -194,9 +194,9 @@ class BasicHParams:
     eval_run_autoregressive: bool = later(False)
 
     # --- Relative and area attention ------------------------------------------------------------
-    max_relative_position: int = later(0, NON_NEGATIVE, architecture=True)
-    heads_share_relative_embedding: bool = later(False, architecture=True)
-    add_relative_to_values: bool = later(False, architecture=True)
+    max_relative_position: int = field(0, NON_NEGATIVE, architecture=True)
+    heads_share_relative_embedding: bool = field(False, architecture=True)
+    add_relative_to_values: bool = field(False, architecture=True)
     area_key_mode: str = later("none", architecture=True)
     area_value_mode: str = later("none", architecture=True)
     num_area_layers: int = later(0, NON_NEGATIVE, architecture=True)

@@ -17,9 +17,16 @@ from ut_keras.data.features import FeatureSpec
 
 # From the path of a weight to T2T's name within the model's scope; applied in this order.
 _RULES = (
+    (r"/depth/(before|recurrence|after)/", r"/depth/"),
+    (r"/depth/(signals/)?timing/dense/", r"/depth/{timing_dense}/"),
     (r"^(encoder|decoder)/depth/", r"body/\1/{depth}"),
     (r"^(encoder|decoder)/layer_prepostprocess/", r"body/\1/layer_prepostprocess/"),
-    (r"/?block/|timing/", r""),
+    (r"/?block/|signals/|timing/", r""),
+    (r"unit_layer_0/", r""),
+    (r"/map/(conv\d)/", r"_\1/"),
+    (r"/map/", r"/"),
+    (r"/(relative_positions_\w+)$", r"/dot_product_attention_relative/\1/embeddings"),
+    (r"/(\w+_relative_embeddings)$", r"/dot_product_self_attention_relative_v2/\1"),
     (r"pondering/", r"pondering/dense/"),
     (r"/dense_relu_dense/", r"/"),
     (r"(sepconv/conv\d)/pointwise/kernel", r"\1_single/pointwise_kernel"),
@@ -55,7 +62,7 @@ def build_model(model_name, t2t_hparams, variables, target_space_id=0):
     Raises:
         ValueError: lists the variables that have no place here, and the weights that got none.
     """
-    hp = hparam.from_dict(t2t_hparams)
+    hp = hparam.from_dict(_read_by_t2t(model_name, t2t_hparams))
     specs = _read_specs(model_name, variables)
     models.check_name(model_name)
     model = models.from_specs(model_name, hp, specs, target_space_id)
@@ -128,6 +135,18 @@ def _listing(directory):
     return sorted(os.listdir(directory))[:5] if os.path.isdir(directory) else "no such folder"
 
 
+def _is_universal(model_name):
+    return model_name.startswith("universal_transformer")
+
+
+def _read_by_t2t(model_name, t2t_hparams):
+    """Without what T2T's model lets lie, so that what is made is what T2T had."""
+    ignored = {"block_length"}  # its attention always takes 128
+    if _is_universal(model_name):
+        ignored |= {"heads_share_relative_embedding", "add_relative_to_values"}
+    return {name: value for name, value in t2t_hparams.items() if name not in ignored}
+
+
 def _read_specs(model_name, variables):
     """Feature specs, off names such as symbol_modality_24_16/input_emb/weights_0."""
     tables = {}  # from kind ("shared", "input_emb", ...) to vocabulary sizes
@@ -166,14 +185,16 @@ def weight_entries(model):
 
 
 def _entry(model, variable):
-    depth = ""
-    if hasattr(model.hparams, "recurrence_type") and model.name != "transformer":
+    depth, timing_dense = "", "dense"
+    if _is_universal(model.name):
         depth = f"universal_transformer_{model.hparams.recurrence_type}/"
+        if model.hparams.recurrence_type == "dwa":  # which makes a "dense" of its own before
+            timing_dense = "dense_1"
     classes = f"{model.specs['targets'].vocab_size}_{model.hparams.hidden_size}"
     name = variable.path
     for pattern, replacement in _RULES:
         name = re.sub(pattern, replacement, name)
-    name = name.format(depth=depth, classes=classes)
+    name = name.format(depth=depth, timing_dense=timing_dense, classes=classes)
     shape = tuple(variable.shape)
     if name.endswith("pointwise_kernel"):
         shape = (1, 1, *shape)
