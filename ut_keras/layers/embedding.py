@@ -133,6 +133,7 @@ class TargetSpaceEmbedding(keras.layers.Layer):
 
     Args:
         target_space_id: int in [0, 32). T2T's `SpaceID` of the targets.
+        kernel_initializer: Keras initializer, of the table with a row for every kind.
     Call arguments:
         x: float tensor [B, S, D].
     Returns:
@@ -144,25 +145,31 @@ class TargetSpaceEmbedding(keras.layers.Layer):
 
     NUM_SPACES = 32
 
-    def __init__(self, target_space_id, **kwargs):
+    def __init__(self, target_space_id, kernel_initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         if not 0 <= target_space_id < self.NUM_SPACES:
             raise ValueError(
                 f"target_space_id must be in [0, {self.NUM_SPACES}). Received: {target_space_id}."
             )
         self.target_space_id = target_space_id
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape):
-        # T2T leaves the initializer to the scope, which is uniform_unit_scaling.
         self.kernel = self.add_weight(
-            name="kernel", shape=(self.NUM_SPACES, x_shape[-1]), initializer="glorot_uniform"
+            name="kernel",
+            shape=(self.NUM_SPACES, x_shape[-1]),
+            initializer=self.kernel_initializer,
         )
 
     def call(self, x):
         return x + tf.convert_to_tensor(self.kernel)[self.target_space_id]
 
     def get_config(self):
-        return {**super().get_config(), "target_space_id": self.target_space_id}
+        return {
+            **super().get_config(),
+            "target_space_id": self.target_space_id,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
 
     def compute_output_shape(self, x_shape):
         return x_shape

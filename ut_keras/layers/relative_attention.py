@@ -39,7 +39,7 @@ class RelativeAttention(attention.MultiHeadAttention):
             self.add_weight(
                 name=f"relative_positions_{kind}",
                 shape=(2 * self.max_relative_position + 1, self.key_channels // self.num_heads),
-                initializer=self.kernel_initializer,
+                initializer=self.kernel_initializer.clone(),  # not the same numbers twice
             )
             for kind in ("keys", "values")
         ]

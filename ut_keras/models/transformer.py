@@ -156,7 +156,10 @@ class Transformer(keras.Model):
             self.source_dropout = dropout_lib.Dropout(rate, name="source_dropout", dtype=policy)
             if hp.use_target_space_embedding:
                 self.target_space = embedding.TargetSpaceEmbedding(
-                    self.target_space_id, name="target_space_embedding", dtype=policy
+                    self.target_space_id,
+                    assemble.kernel_initializer(hp),
+                    name="target_space_embedding",
+                    dtype=policy,
                 )
         self.decoder = self._decoder()
         if self.decoder is not None:
