@@ -13,6 +13,7 @@ A new dataset is one file that subclasses `Problem`:
 No TensorFlow is loaded before data are written or read.
 """
 
+import itertools
 import os
 import zlib
 
@@ -20,6 +21,7 @@ from ut_keras import registry
 from ut_keras.data import features, text_encoder, tfrecords
 
 REGISTRY = registry.Registry("problem")
+_ENCODED_TOGETHER = 8192  # examples; many are encoded much faster than one
 
 
 def register(name):
@@ -102,12 +104,15 @@ class Problem:
     def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
         """Yields the samples of a split as {"inputs": [int], "targets": [int]}, EOS included."""
         encoders = self.feature_encoders(data_dir)
-        for sample in self.generate_samples(split, data_dir, tmp_dir, seed):
-            yield {
-                name: encoders[name].encode(text)
-                + ([] if name in self.class_label_features else [text_encoder.EOS])
-                for name, text in sample.items()
-            }
+        samples = iter(self.generate_samples(split, data_dir, tmp_dir, seed))
+        while group := list(itertools.islice(samples, _ENCODED_TOGETHER)):
+            columns = {}
+            for name in group[0]:
+                end = [] if name in self.class_label_features else [text_encoder.EOS]
+                texts = [sample[name] for sample in group]
+                columns[name] = [ids + end for ids in encoders[name].encode_batch(texts)]
+            for values in zip(*columns.values(), strict=True):
+                yield dict(zip(columns, values, strict=True))
 
     def generate_data(self, data_dir, tmp_dir=None, seed=0):
         """Writes the TFRecord files and side files, those that are not there yet.

@@ -11,7 +11,6 @@ vocabulary files and the vocabularies built are T2T's, to the letter.
 """
 
 import collections
-import functools
 import re
 
 from ut_keras.data import tokenizer
@@ -25,6 +24,8 @@ from ut_keras.data.text_encoder_base import (
 _ESCAPE_CHARACTERS = set("\\_u;0123456789")
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
 _UNKNOWN_CHARACTER = "\u3013"
+_CACHE_SIZE = 2**18
+_MANY_TEXTS = 1000
 
 
 class SubwordTextEncoder(TextEncoder):
@@ -48,8 +49,9 @@ class SubwordTextEncoder(TextEncoder):
         self._alphabet = {c for subtoken in subtokens for c in subtoken} | _ESCAPE_CHARACTERS
         self._ids = {subtoken: i for i, subtoken in enumerate(subtokens) if subtoken}
         self._longest = max(map(len, subtokens))
-        # Most tokens of a text are frequent words.
-        self._encode_token = functools.lru_cache(maxsize=1 << 17)(self._encode_token_anew)
+        self._plain = self._alphabet - set("\\_\n")
+        self._encoded_tokens = {}  # most tokens of a text are frequent words
+        self._batch_encoder = None
 
     @property
     def vocab_size(self):
@@ -60,8 +62,25 @@ class SubwordTextEncoder(TextEncoder):
         """tuple of str, by id."""
         return tuple(self._subtokens)
 
+    @property
+    def alphabet(self):
+        """frozenset of str. The characters that are not escaped, and those of escapes."""
+        return frozenset(self._alphabet)
+
     def encode(self, text):
-        return [i for token in tokenizer.encode(text) for i in self._encode_token(token)]
+        encoded = self._encoded_tokens
+        ids = []
+        for token in tokenizer.encode(text):
+            ids += encoded.get(token) or self._encode_token(token)
+        return ids
+
+    def encode_batch(self, texts):
+        """Returns the ids of every string of a list; many are encoded by tensorflow-text."""
+        if len(texts) >= _MANY_TEXTS and self._batch_encoder is None:
+            self._batch_encoder = self._make_batch_encoder()
+        if len(texts) >= _MANY_TEXTS and self._batch_encoder:
+            return self._batch_encoder.encode(texts)
+        return super().encode_batch(texts)
 
     def encode_without_tokenizing(self, token):
         """Returns the ids of a string that is taken as one token."""
@@ -82,9 +101,28 @@ class SubwordTextEncoder(TextEncoder):
     def __setstate__(self, state):
         self.__init__(**state)
 
-    def _encode_token_anew(self, token):
-        escaped = escape_token(token, self._alphabet)
-        return tuple(self._ids[s] for s in split_greedily(escaped, self._ids, self._longest))
+    def _encode_token(self, token):
+        known = self._encoded_tokens.get(token)
+        if known is not None:
+            return known
+        if self._plain.issuperset(token):
+            escaped = token + "_"
+        else:
+            escaped = escape_token(token, self._alphabet)
+        ids = tuple(self._ids[s] for s in split_greedily(escaped, self._ids, self._longest))
+        if len(self._encoded_tokens) >= _CACHE_SIZE:
+            self._encoded_tokens.clear()
+        self._encoded_tokens[token] = ids
+        return ids
+
+    def _make_batch_encoder(self):
+        # TensorFlow takes seconds to load, which a few texts do not need.
+        from ut_keras.data import subword_batch
+
+        try:
+            return subword_batch.BatchEncoder(self)
+        except ValueError:
+            return False  # a vocabulary with holes, which `encode` tells about where it meets one
 
     @classmethod
     def build_to_target_size(

@@ -30,6 +30,10 @@ class TextEncoder:
         """Returns the ids of a string, without EOS."""
         raise NotImplementedError
 
+    def encode_batch(self, texts):
+        """Returns the list of ids of every string of a list."""
+        return [self.encode(text) for text in texts]
+
     def decode(self, ids):
         """Returns the string for a list of ids."""
         raise NotImplementedError

@@ -1,0 +1,45 @@
+"""Longest-match splitting by tensorflow-text: the inner loop of subwords, in C++.
+
+    "that_'_s_so_"  ->  ids of ["that_", "'", "_", "s_", "so_"]
+
+Whole escaped texts are split at once. A subtoken with `_` anywhere but at its end fits no token, so
+no match can reach over the end of one.
+"""
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+
+def make(encoder):
+    """Makes the splitter of a `SubwordTextEncoder`.
+
+    Returns:
+        A `tf_text.FastWordpieceTokenizer` for escaped texts.
+
+    Raises:
+        ValueError: if the vocabulary lacks a character of its alphabet, so that there are texts
+            that it cannot encode, or holds the character 0.
+    """
+    ids = {subtoken: i for i, subtoken in enumerate(encoder.subtokens)}
+    lacking = sorted(character for character in encoder.alphabet if character not in ids)
+    if lacking or "\0" in encoder.alphabet:
+        raise ValueError(
+            "The vocabulary must hold every character of its alphabet (those of its subtokens, and "
+            f"'\\_u;0123456789'), and not the character 0. Received: a vocabulary of "
+            f"{len(ids)} subtokens without {lacking[:10]}."
+        )
+    # The splitter wants names that differ and are not empty. No text has "__": what must not match
+    # gets such a name.
+    names = [
+        f"__{i}" if not subtoken or "_" in subtoken[:-1] or ids[subtoken] != i else subtoken
+        for i, subtoken in enumerate(encoder.subtokens)
+    ]
+    unknown = "__"  # asked for, and never met
+    return tf_text.FastWordpieceTokenizer(
+        [*names, unknown],
+        suffix_indicator="",
+        max_bytes_per_word=2**31 - 1,
+        token_out_type=tf.int32,
+        unknown_token=unknown,
+        no_pretokenization=True,
+    )
