@@ -334,8 +334,8 @@ def test_generate_needs_a_writing_model(kind):
 
 
 def test_unsupported_field_is_refused():
-    hp = hparams.get("transformer_tiny", "ffn_layer=conv_hidden_relu")
-    with pytest.raises(hparam.HParamError, match="ffn_layer='conv_hidden_relu'"):
+    hp = hparams.get("transformer_tiny", "norm_type=batch")
+    with pytest.raises(hparam.HParamError, match="norm_type='batch'"):
         models.get("transformer", hp, vocab_sizes={"inputs": V, "targets": V})
 
 

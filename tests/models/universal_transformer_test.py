@@ -158,6 +158,6 @@ def test_refuses():
     hp = hparams.get("universal_transformer_tiny")
     with pytest.raises(ValueError, match="needs a problem with inputs"):
         models.get("universal_transformer_encoder", hp, vocab_sizes={"targets": 9})
-    hp = hp.override("recurrence_type=gru")
-    with pytest.raises(hparam.HParamError, match="recurrence_type='gru'"):
+    hp = hp.override("activation_dtype=float16")
+    with pytest.raises(hparam.HParamError, match="activation_dtype='float16'"):
         models.get("universal_transformer", hp, vocab_sizes=sizes)
