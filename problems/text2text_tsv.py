@@ -30,6 +30,13 @@ _MAX_SUBTOKEN_LENGTH = 200  # T2T's; bounds the time that a very long token take
 class Text2TextTsv(problem.Problem):
     """Pairs of texts from tab-separated files."""
 
+    eval_metrics = (
+        *problem.Problem.eval_metrics,
+        "approx_bleu_score",
+        "rouge_2_fscore",
+        "rouge_L_fscore",
+    )
+
     @property
     def vocab_filename(self):
         return f"vocab.{self.filename}.{_VOCAB_SIZE}.subwords"

@@ -24,7 +24,7 @@ def accuracy(logits, targets):
 @METRICS.register("accuracy_top5")
 def accuracy_top5(logits, targets):
     """Share of targets whose logit is among the five largest (or among all, if fewer)."""
-    logits, targets, weights = _flatten(logits, targets)
+    logits, targets, weights = flatten(logits, targets)
     classes = logits.shape[-1]
     if classes is not None and classes <= 5:
         # top_k of more than there is fails, and all of them are among the largest.
@@ -47,7 +47,7 @@ def accuracy_per_sequence(logits, targets):
 @METRICS.register("neg_log_perplexity")
 def neg_log_perplexity(logits, targets):
     """Mean log probability of the targets; without label smoothing."""
-    logits, targets, weights = _flatten(logits, targets)
+    logits, targets, weights = flatten(logits, targets)
     cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
     return -tf.reduce_sum(cross_entropy * weights), tf.reduce_sum(weights)
 
@@ -58,14 +58,14 @@ def edit_distance(logits, targets):
 
     As in T2T, what is predicted behind the end of the targets counts as inserted.
     """
-    logits, targets, _ = _flatten(logits, targets)
+    logits, targets, _ = flatten(logits, targets)
     predictions = tf.argmax(logits, axis=-1, output_type=targets.dtype)
     distances = tf.edit_distance(_sparse(predictions), _sparse(targets), normalize=False)
     count = tf.math.count_nonzero(targets, dtype=tf.float32)
     return tf.reduce_sum(distances), count
 
 
-def _flatten(logits, targets):
+def flatten(logits, targets):
     """Logits [B, T, V] in float32, targets [B, T] and weights [B, T]; a class label has T = 1."""
     logits = tf.cast(logits, tf.float32)
     targets = tf.cast(targets, tf.int32)
@@ -76,7 +76,7 @@ def _flatten(logits, targets):
 
 def _correct(logits, targets):
     """Whether the largest logit is the target's, as float [B, T], and the weights [B, T]."""
-    logits, targets, weights = _flatten(logits, targets)
+    logits, targets, weights = flatten(logits, targets)
     predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
     return tf.cast(predictions == targets, tf.float32), weights
 

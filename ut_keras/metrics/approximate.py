@@ -1,0 +1,90 @@
+"""T2T's BLEU and ROUGE of teacher-forced ids: quick to compute, good for watching a run.
+
+"Approximate", because they compare subword ids and not words, because every id is predicted from
+the true ones before it, and because, as in T2T, padding is compared like any id. Each is the mean
+over the batches of an evaluation of the value of a batch. Rows that are all padding, with which
+batches may be filled up, are left out. For BLEU as papers report it, see `bleu`.
+
+References: tensor2tensor/utils/bleu_hook.py, rouge.py; Lin 2004 (ROUGE).
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from ut_keras.metrics import bleu
+from ut_keras.metrics.teacher_forced import METRICS, flatten
+
+# T2T's guards against 0 / 0.
+_EPSILON_2, _EPSILON_L = 1e-8, 1e-12
+
+
+@METRICS.register("approx_bleu_score")
+def approx_bleu_score(logits, targets):
+    """BLEU up to 4-grams, with brevity penalty, of the ids with the largest logits."""
+    return _of_batch(bleu.compute_bleu, logits, targets)
+
+
+@METRICS.register("rouge_2_fscore")
+def rouge_2_fscore(logits, targets):
+    """F-score of the sets of pairs of neighbouring ids; mean over the rows."""
+    return _of_batch(rouge_2, logits, targets)
+
+
+@METRICS.register("rouge_L_fscore")
+def rouge_l_fscore(logits, targets):
+    """F-score of the longest common subsequence; mean over the rows."""
+    return _of_batch(rouge_l, logits, targets)
+
+
+def rouge_2(references, hypotheses):
+    """ROUGE-2 of rows of ids, two arrays [B, T]; float."""
+    scores = []
+    for reference, hypothesis in zip(references.tolist(), hypotheses.tolist(), strict=True):
+        there = set(zip(reference, reference[1:], strict=False))
+        here = set(zip(hypothesis, hypothesis[1:], strict=False))
+        precision = len(there & here) / max(1, len(here))
+        recall = len(there & here) / max(1, len(there))
+        scores.append(2 * precision * recall / (precision + recall + _EPSILON_2))
+    return float(np.mean(scores))
+
+
+def rouge_l(references, hypotheses):
+    """ROUGE-L of rows of ids, two arrays [B, T]; float.
+
+        F = (1 + b^2) P R / (R + b^2 P),   b = P / R,   P = R = LCS / T for rows of one length
+    """
+    recall = common_subsequence_lengths(references, hypotheses) / references.shape[1]
+    precision = recall * references.shape[1] / hypotheses.shape[1]
+    beta = precision / (recall + _EPSILON_L)
+    scores = (1 + beta**2) * recall * precision
+    scores /= recall + beta**2 * precision + _EPSILON_L
+    return float(np.mean(scores))
+
+
+def common_subsequence_lengths(a, b):
+    """Length of the longest common subsequence of every row of `a` [B, N] and `b` [B, M]; [B].
+
+    L[i, j] = max(L[i - 1, j], L[i, j - 1], L[i - 1, j - 1] + 1 if a_i = b_j), a row i at a time.
+    """
+    lengths = np.zeros((len(a), b.shape[1] + 1), np.int64)
+    for i in range(a.shape[1]):
+        extended = np.where(a[:, i : i + 1] == b, lengths[:, :-1] + 1, 0)
+        lengths[:, 1:] = np.maximum(lengths[:, 1:], extended)
+        lengths = np.maximum.accumulate(lengths, axis=1)
+    return lengths[:, -1]
+
+
+def _of_batch(function, logits, targets):
+    """(value, 1) of a batch, (0, 0) of one without a row; `function` takes numpy arrays of ids."""
+    logits, targets, _ = flatten(logits, targets)
+    predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
+
+    def compute(references, hypotheses):
+        rows = references.any(axis=1)
+        if not rows.any():
+            return np.zeros(2, np.float32)
+        return np.array([function(references[rows], hypotheses[rows]), 1], np.float32)
+
+    pair = tf.numpy_function(compute, [targets, predictions], tf.float32, stateful=False)
+    pair.set_shape([2])
+    return pair[0], pair[1]

@@ -1,0 +1,132 @@
+"""BLEU of files: T2T's own, and sacreBLEU, which others compare with.
+
+    bleu_wrapper("ref.txt", "hyp.txt")                          ->  0.2731      T2T, lower case
+    bleu_wrapper("ref.txt", "hyp.txt", case_sensitive=True)     ->  0.2654
+    sacrebleu_wrapper("ref.txt", "hyp.txt")                     ->  0.2648      mteval-13a, cased
+
+Both are in [0, 1], and need a single reference. They differ in how words are told apart, and in
+T2T's smoothing, which gives a little for an order of n-grams without a match.
+
+References: Papineni et al. 2002; tensor2tensor/utils/bleu_hook.py; Post 2018 (sacreBLEU).
+"""
+
+import collections
+import functools
+import math
+import re
+import sys
+import unicodedata
+
+
+def compute_bleu(references, hypotheses, max_order=4, use_bp=True):
+    """T2T's BLEU of a corpus.
+
+        BLEU = min(1, exp(1 - r / h)) * (p_1 p_2 … p_max_order)^(1 / max_order)
+
+    p_n is the share of the hypotheses' n-grams that are in their references. An order without a
+    match counts as half a match, the next one as a quarter and so on; one without n-grams as 1.
+
+    Args:
+        references, hypotheses: lists of lists of tokens (or ids), one for each segment.
+        max_order: int. The longest n-grams.
+        use_bp: bool. Whether the brevity penalty, the first factor, applies.
+
+    Returns:
+        float in [0, 1].
+    """
+    matches, possible = [0] * max_order, [0] * max_order
+    for reference, hypothesis in zip(references, hypotheses, strict=True):
+        for order in range(1, max_order + 1):
+            there, here = _ngrams(reference, order), _ngrams(hypothesis, order)
+            matches[order - 1] += sum((there & here).values())
+            possible[order - 1] += sum(here.values())
+    reference_length = sum(map(len, references))
+    hypothesis_length = sum(map(len, hypotheses))
+    if not any(possible):
+        return 0.0
+    smoothing, log_precision = 1.0, 0.0
+    for matched, total in zip(matches, possible, strict=True):
+        if total and not matched:
+            smoothing *= 2
+            matched = 1 / smoothing
+        log_precision += math.log(matched / total) if total else 0.0
+    bleu = math.exp(log_precision / max_order)
+    if use_bp and hypothesis_length < reference_length:
+        bleu *= math.exp(1 - reference_length / hypothesis_length)
+    return bleu
+
+
+def bleu_tokenize(text):
+    """Splits a line into words as mteval-v14 does: at punctuation, but "1,000.5" is one word.
+
+    As there, a full stop behind a number at the end of a line stays with it; and as in T2T, a
+    backslash is no punctuation.
+    """
+    for pattern, replacement in _rules():
+        text = pattern.sub(replacement, text)
+    return text.split()
+
+
+def bleu_wrapper(ref_filename, hyp_filename, case_sensitive=False):
+    """T2T's BLEU of a file of translations against one of references, in [0, 1].
+
+    Raises:
+        ValueError: if they have not the same number of lines.
+    """
+    references, hypotheses = _read_pair(ref_filename, hyp_filename)
+    if not case_sensitive:
+        references = [line.lower() for line in references]
+        hypotheses = [line.lower() for line in hypotheses]
+    return compute_bleu(
+        [bleu_tokenize(line) for line in references], [bleu_tokenize(line) for line in hypotheses]
+    )
+
+
+def sacrebleu_wrapper(ref_filename, hyp_filename, case_sensitive=True):
+    """sacreBLEU's BLEU with its own settings, of the same files, in [0, 1]."""
+    import sacrebleu
+
+    references, hypotheses = _read_pair(ref_filename, hyp_filename)
+    if references[-1] == hypotheses[-1] == "":  # behind the last line break
+        references, hypotheses = references[:-1], hypotheses[:-1]
+    bleu = sacrebleu.corpus_bleu(hypotheses, [references], lowercase=not case_sensitive)
+    return bleu.score / 100
+
+
+def _ngrams(tokens, order):
+    starts = range(len(tokens) - order + 1)
+    return collections.Counter(tuple(tokens[start : start + order]) for start in starts)
+
+
+def _read_pair(ref_filename, hyp_filename):
+    references, hypotheses = _read(ref_filename), _read(hyp_filename)
+    if len(references) != len(hypotheses):
+        raise ValueError(
+            "The two files must have the same number of lines. "
+            f"Received: {ref_filename} with {len(references)}, {hyp_filename} with "
+            f"{len(hypotheses)}."
+        )
+    return references, hypotheses
+
+
+def _read(filename):
+    with open(filename, encoding="utf-8", newline="") as file:
+        return file.read().split("\n")
+
+
+@functools.cache
+def _rules():
+    """(pattern, replacement) pairs, in order."""
+    punctuation, symbols = _class("P", besides="\\"), _class("S")
+    return (
+        (re.compile(rf"([^\d])({punctuation})"), r"\1 \2 "),
+        (re.compile(rf"({punctuation})([^\d])"), r" \1 \2"),
+        (re.compile(rf"({symbols})"), r" \1 "),
+    )
+
+
+def _class(category, besides=""):
+    """A regular expression for the characters of a Unicode category."""
+    every = map(chr, range(sys.maxunicode))
+    chosen = (c for c in every if unicodedata.category(c)[0] == category and c not in besides)
+    return f"[{re.escape(''.join(chosen))}]"
