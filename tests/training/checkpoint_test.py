@@ -1,9 +1,10 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.training import toy
-from ut_keras.training import checkpoint, optimize
+from ut_keras.training import checkpoint, gradient_descent, optimize
 
 
 def _make(directory, vocab_size=toy.VOCAB_SIZE, keep=20, dropout=0.5):
@@ -11,8 +12,11 @@ def _make(directory, vocab_size=toy.VOCAB_SIZE, keep=20, dropout=0.5):
     optimizer = optimize.Adam(0.1)
     optimizer.build(model.trainable_variables)
     position = {"epoch": tf.Variable(0, dtype=tf.int64)}
-    return model, optimizer, position, checkpoint.Checkpoints(
-        str(directory), model, optimizer, position, keep=keep
+    return (
+        model,
+        optimizer,
+        position,
+        checkpoint.Checkpoints(str(directory), model, optimizer, position, keep=keep),
     )
 
 
@@ -39,6 +43,35 @@ def test_everything_comes_back(tmp_path):
     # The dropout masks go on where they were.
     actual = other.forward(features, training=True).logits
     np.testing.assert_array_equal(actual.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: optimize.Adafactor(0.1, beta_1=0.9),
+        lambda: optimize.MultistepAdam(0.1, accumulate_steps=2, grad_noise_scale=0.1),
+        lambda: gradient_descent.RMSProp(0.1),
+        lambda: gradient_descent.GradientDescent(0.1),
+    ],
+    ids=["adafactor", "multistep_adam_with_noise", "rms_prop", "sgd"],
+)
+def test_every_optimizer_goes_on(make, tmp_path):
+    def start(seed):
+        keras.utils.set_random_seed(seed)
+        model = toy.ToyModel()
+        optimizer = make()
+        optimizer.build(model.trainable_variables)
+        return model, optimizer, checkpoint.Checkpoints(str(tmp_path), model, optimizer)
+
+    model, optimizer, checkpoints = start(seed=0)
+    _train(model, optimizer, 3)
+    checkpoints.save()
+    _train(model, optimizer, 3)
+    other, other_optimizer, others = start(seed=1)
+    assert others.restore_newest()
+    _train(other, other_optimizer, 3)
+    for a, b in zip(model.trainable_variables, other.trainable_variables, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
 def test_model_alone_can_be_read(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_keras import hparam_basic, registry
+from ut_keras import hparam, hparam_basic, registry
 from ut_keras.training import optimize
 
 _STEPS = 8
@@ -126,6 +126,61 @@ def test_slots_are_saved_with_a_keras_model(tmp_path):
     model.fit(x, y, epochs=2, verbose=0)
     restored.fit(x, y, epochs=2, verbose=0)
     np.testing.assert_array_equal(model.get_weights()[0], restored.get_weights()[0])
+
+
+def test_there_is_an_optimizer_for_every_supported_name():
+    assert sorted(hparam_basic.OPTIMIZERS) == optimize.names()
+    for name in optimize.names():
+        steps = 2 if name in ("multistep_adam", "MultistepAdam") else 0
+        hp = _hparams(
+            optimizer=name,
+            optimizer_multistep_accumulate_steps=steps,
+            grad_noise_scale=0.1,
+            clip_grad_norm=1.0,
+            weight_decay=0.2,
+            optimizer_zero_grads=True,
+        )
+        config = optimize.get(hp).get_config()
+        assert (config["grad_noise_scale"], config["clip_grad_norm"]) == (0.1, 1.0)
+        assert (config["l2_rate"], config["zero_grads"]) == (0.2, True)
+
+
+def test_adafactor_takes_all_its_switches():
+    hp = _hparams(
+        optimizer="Adafactor",
+        optimizer_adafactor_beta1=0.9,
+        optimizer_adafactor_beta2=0.99,
+        optimizer_adafactor_clipping_threshold=None,
+        optimizer_adafactor_decay_type="adam",
+        optimizer_adafactor_factored=False,
+        optimizer_adafactor_memory_exponent=0.7,
+        optimizer_adafactor_multiply_by_parameter_scale=False,
+        symbol_modality_num_shards=4,
+    )
+    config = optimize.get(hp).get_config()
+    expected = {
+        "beta_1": 0.9,
+        "beta_2": 0.99,
+        "clipping_threshold": None,
+        "decay_type": "adam",
+        "factored": False,
+        "memory_exponent": 0.7,
+        "multiply_by_parameter_scale": False,
+        "table_shards": 4,
+    }
+    assert {name: config[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(("name", "steps"), [("adam", 2), ("multistep_adam", 0)])
+def test_accumulation_goes_with_one_optimizer(name, steps):
+    hp = _hparams(optimizer=name, optimizer_multistep_accumulate_steps=steps)
+    with pytest.raises(hparam.HParamError, match="goes with the optimizer 'multistep_adam'"):
+        optimize.get(hp)
+
+
+def test_what_only_training_reads_is_refused_here():
+    with pytest.raises(hparam.HParamError, match="optimizer='ftrl'.*weight_noise=0.1"):
+        optimize.get(_hparams(optimizer="ftrl", weight_noise=0.1))
 
 
 def test_unknown_optimizer_lists_the_nearest():

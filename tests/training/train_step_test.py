@@ -20,7 +20,10 @@ def two_replicas():
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("model", ["toy", "adaptive"])
+_RUNS = ["toy", "adaptive", "adafactor", "multistep_adam", "rms_prop"]
+
+
+@pytest.mark.parametrize("model", _RUNS)
 def test_two_replicas_equal_one(two_replicas, model):
     one, two = two_replicas[model]
     assert (one["replicas"], two["replicas"]) == (1, 2)
@@ -31,7 +34,7 @@ def test_two_replicas_equal_one(two_replicas, model):
     assert two["evaluation"] == pytest.approx(one["evaluation"], rel=1e-5)
 
 
-@pytest.mark.parametrize("model", ["toy", "adaptive"])
+@pytest.mark.parametrize("model", _RUNS)
 def test_replicas_stay_equal_and_are_traced_once(two_replicas, model):
     _, two = two_replicas[model]
     assert two["replica_difference"] == 0.0

@@ -14,7 +14,7 @@ import tensorflow as tf
 import hparams
 from tests.training import toy
 from ut_keras import metrics, models
-from ut_keras.training import distribution, evaluation, optimize, train_step
+from ut_keras.training import distribution, evaluation, gradient_descent, optimize, train_step
 
 _HPARAMS = (
     "hidden_size=16,filter_size=32,num_heads=2,act_max_steps=3,attention_dropout=0.0,"
@@ -51,12 +51,28 @@ def _dataset():
     )
 
 
-def _train(make_model, devices):
+def _adam():
+    return optimize.Adam(0.01, clip_grad_norm=0.5, l2_rate=1e-3, epsilon=1e-3)
+
+
+def _adafactor():
+    return optimize.Adafactor(0.05, beta_1=0.5, grad_noise_scale=1e-3)
+
+
+def _multistep_adam():
+    return optimize.MultistepAdam(0.01, accumulate_steps=2, epsilon=1e-3, zero_grads=True)
+
+
+def _rms_prop():
+    return gradient_descent.RMSProp(0.01)
+
+
+def _train(make_model, make_optimizer, devices):
     strategy = distribution.get_strategy(devices=devices)
     keras.utils.set_random_seed(0)
     with strategy.scope():
         model = make_model()
-        optimizer = optimize.Adam(0.01, clip_grad_norm=0.5, l2_rate=1e-3, epsilon=1e-3)
+        optimizer = make_optimizer()
         optimizer.build(model.trainable_variables)
     batches = strategy.experimental_distribute_dataset(_dataset())
     step = train_step.make_train_step(model, optimizer, strategy, batches.element_spec)
@@ -72,16 +88,18 @@ def _train(make_model, devices):
         "ponder": [float(result.ponder_sum) for result in results],
         "evaluation": evaluate(_dataset()),
         "weights": [v.numpy().ravel().tolist() for v in model.trainable_variables],
-        "replica_difference": _replica_difference(model),
+        "replica_difference": _replica_difference(
+            [*model.trainable_variables, *optimizer.variables]
+        ),
         "traces": step.experimental_get_tracing_count(),
     }
 
 
-def _replica_difference(model):
+def _replica_difference(variables):
     differences = [0.0]
-    for variable in model.trainable_variables:
+    for variable in variables:
         values = getattr(variable.value, "values", [variable.value])
-        differences += [float(np.abs(values[0] - value).max()) for value in values]
+        differences += [float(np.abs(values[0].numpy() - value.numpy()).max()) for value in values]
     return max(differences)
 
 
@@ -89,8 +107,14 @@ def main():
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     runs = {
-        name: [_train(make_model, ["CPU:0"]), _train(make_model, ["CPU:0", "CPU:1"])]
-        for name, make_model in (("toy", _toy_model), ("adaptive", _adaptive_model))
+        name: [_train(*made, ["CPU:0"]), _train(*made, ["CPU:0", "CPU:1"])]
+        for name, *made in (
+            ("toy", _toy_model, _adam),
+            ("adaptive", _adaptive_model, _adam),
+            ("adafactor", _toy_model, _adafactor),
+            ("multistep_adam", _toy_model, _multistep_adam),
+            ("rms_prop", _toy_model, _rms_prop),
+        )
     }
     json.dump(runs, sys.stdout)
 

@@ -72,7 +72,7 @@ def check(args):
     models.check_name(args.model)
     output_dir = os.path.expanduser(args.output_dir)
     hp, saved = _hparams(args, output_dir)
-    hp.check_supported()
+    hp.check_supported(training=schedule != "evaluate")
     decode = decode_hparams.parse(args.decode_hparams)
     for name, least in _LEAST.items():
         if getattr(args, name) < least:
@@ -239,14 +239,19 @@ def _say_differences(saved, hp, output_dir):
 
 def _write_records(setup):
     hparam.save(setup.hp, os.path.join(setup.output_dir, "hparams.json"))
-    path = os.path.join(setup.output_dir, "run.json")
-    record = {
-        "problem": setup.problem.name,
-        "model": setup.args.model,
-        "hparams_set": setup.args.hparams_set,
-        "hparams": setup.args.hparams,
-        "random_seed": setup.seed,
-    }
+    write_run_record(
+        setup.output_dir,
+        problem=setup.problem.name,
+        model=setup.args.model,
+        hparams_set=setup.args.hparams_set,
+        hparams=setup.args.hparams,
+        random_seed=setup.seed,
+    )
+
+
+def write_run_record(output_dir, **record):
+    """Writes `run.json`, which says whose run a folder holds."""
+    path = os.path.join(output_dir, "run.json")
     with open(f"{path}.tmp", "w", encoding="utf-8") as file:
         json.dump(record, file, indent=2)
         file.write("\n")

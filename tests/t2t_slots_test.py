@@ -1,0 +1,113 @@
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import t2t_golden_test as t2t
+from ut_keras import t2t_import, t2t_slots
+from ut_keras.training import adafactor, adam, optimize
+
+FOLDER = os.path.join(t2t.FOLDER, "ckpt", "transformer")
+ADAPTIVE = os.path.join(t2t.FOLDER, "ckpt", "adaptive_universal_transformer")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return t2t_import.load_checkpoint(FOLDER, "transformer", target_space_id=11)
+
+
+def _variables(path=FOLDER):
+    reader = tf.train.load_checkpoint(os.path.join(path, "model.ckpt-20"))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"), [(FOLDER, "transformer"), (ADAPTIVE, "universal_transformer")]
+)
+def test_checkpoint_goes_on(folder, name):
+    model = t2t_import.load_checkpoint(folder, name, target_space_id=11)
+    optimizer = optimize.get(model.hparams)
+    assert t2t_slots.load_optimizer(folder, model, optimizer) == 20
+    assert int(optimizer.iterations) == 20
+    variables = _variables(folder)
+    # T2T's powers follow from the step, as ours do.
+    for number, beta in ((1, optimizer.beta_1), (2, optimizer.beta_2)):
+        assert variables[f"training/beta{number}_power"] == pytest.approx(beta**21, rel=1e-5)
+    for number, suffix in ((0, "Adam"), (1, "Adam_1")):
+        slots = [optimizer.slots()[v.path][number] for v in model.trainable_variables]
+        for weight, value in t2t_import.export_variables(model, slots).items():
+            np.testing.assert_array_equal(value, variables[f"training/{weight}/{suffix}"])
+    assert np.abs(slots[0].numpy()).max() > 0
+
+
+def test_weight_without_statistics_keeps_its_own(model):
+    variables = _variables()
+    scale = "training/transformer/body/encoder/layer_prepostprocess/layer_norm/layer_norm_scale"
+    for suffix in ("Adam", "Adam_1"):
+        del variables[f"{scale}/{suffix}"]
+    optimizer = adam.Adam()
+    t2t_slots.assign(model, optimizer, _training(variables))
+    slots = optimizer.slots()["encoder/layer_prepostprocess/layer_norm/layer_norm_scale"]
+    assert not np.any([slot.numpy() for slot in slots])
+
+
+def test_other_optimizer_is_told(model):
+    with pytest.raises(ValueError, match="must be that of the T2T run. Received: Adafactor, which"):
+        t2t_slots.assign(model, adafactor.Adafactor(table_shards=16), _training(_variables()))
+
+
+def test_wrong_shape_changes_nothing(model):
+    variables = _training(_variables())
+    name = "training/transformer/body/target_space_embedding/kernel/Adam_1"
+    optimizer = adam.Adam()
+    with pytest.raises(ValueError, match=f"{name} must have 1024 numbers.*Received: 992"):
+        t2t_slots.assign(model, optimizer, {**variables, name: variables[name][:-1]})
+    assert int(optimizer.iterations) == 0
+    assert not np.any(
+        [
+            slot.numpy()
+            for slot in optimizer.slots()["encoder/layer_prepostprocess/layer_norm/layer_norm_bias"]
+        ]
+    )
+
+
+def test_adafactor_with_fewer_rows_than_shards(model):
+    """T2T's empty shards have columns that are not numbers; vocabulary 4, shards 16."""
+    table = "training/transformer/symbol_modality_4_32/shared/weights_{}/Adafactor"
+    optimizer = adafactor.Adafactor(table_shards=16)
+    variables = {"global_step": np.int64(7)}
+    for shard in range(16):
+        rows = 1 if shard < 4 else 0
+        variables[table.format(shard)] = np.full(rows, shard, "float32")
+        columns = np.full(32, shard if rows else np.nan, "float32")
+        variables[table.format(shard) + "_1"] = columns
+    t2t_slots.assign(model, optimizer, variables)
+    rows, columns = optimizer.slots()["target_embedding/weights"]
+    np.testing.assert_array_equal(rows.numpy(), [0, 1, 2, 3])
+    np.testing.assert_array_equal(columns.numpy(), np.repeat([[0], [1], [2], [3]], 32, axis=1))
+
+
+def test_no_checkpoint(model, tmp_path):
+    with pytest.raises(ValueError, match="must hold a checkpoint. Received"):
+        t2t_slots.load_optimizer(str(tmp_path), model, adam.Adam())
+
+
+def test_run_of_an_unknown_optimizer_can_be_used(tmp_path):
+    for name in os.listdir(FOLDER):
+        shutil.copy(os.path.join(FOLDER, name), tmp_path)
+    path = tmp_path / "hparams.json"
+    path.write_text(path.read_text().replace('"true_adam"', '"yellow_fin"'))
+    model = t2t_import.load_checkpoint(str(tmp_path), "transformer", target_space_id=11)
+    assert model.generate({"inputs": np.array([[3, 2, 1]], "int32")}).ids.shape[0] == 1
+    with pytest.raises(ValueError, match="optimizer='yellow_fin'"):
+        model.compile()
+
+
+def _training(variables):
+    return {
+        name: value
+        for name, value in variables.items()
+        if name == "global_step" or name.startswith("training/")
+    }

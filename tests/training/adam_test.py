@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+from tests.training import optimizer_examples as examples
+from ut_keras.training import adam, learning_rate
+
+
+def _mean(batches):
+    return {name: np.mean([batch[name] for batch in batches], axis=0) for name in batches[0]}
+
+
+@pytest.mark.parametrize("mode", examples.MODES)
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_accumulation_is_adam_on_the_mean(mode, steps):
+    batches = examples.gradients()
+    means = [_mean(batches[at : at + steps]) for at in range(0, len(batches), steps)]
+    expected = examples.train(adam.Adam(0.1), batches=means)
+    optimizer = adam.MultistepAdam(0.1, accumulate_steps=steps)
+    examples.assert_same(examples.train(optimizer, mode), expected)
+    assert int(optimizer.iterations) == examples.STEPS
+
+
+def test_nothing_changes_before_the_last_batch():
+    optimizer = adam.MultistepAdam(0.1, accumulate_steps=4)
+    examples.assert_same(
+        examples.train(optimizer, batches=examples.gradients()[:3]), examples.values(0)
+    )
+    accumulated = optimizer.slots()["bias"][2].numpy()
+    np.testing.assert_allclose(accumulated, 3 * _mean(examples.gradients()[:3])["bias"], rtol=1e-5)
+
+
+def test_rate_is_that_of_the_last_of_the_batches():
+    """T2T counts batches and divides by their number in an update: 1/2 at the first."""
+    schedule = learning_rate.HParamsSchedule(
+        learning_rate_schedule="constant*linear_warmup",
+        learning_rate_constant=0.1,
+        learning_rate_warmup_steps=10,
+        optimizer_multistep_accumulate_steps=2,
+    )
+    batches = examples.gradients()
+    first = examples.train(adam.MultistepAdam(schedule, 2), batches=batches[:2])
+    expected = examples.train(adam.Adam(0.1 * 0.5 / 10), batches=[_mean(batches[:2])])
+    examples.assert_same(first, expected)
+
+
+def test_steps_must_be_positive():
+    with pytest.raises(ValueError, match="at least 1. Received: accumulate_steps=0"):
+        adam.MultistepAdam(accumulate_steps=0)

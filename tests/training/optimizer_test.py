@@ -1,0 +1,83 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training import optimizer_examples as examples
+from ut_keras.training import adam, gradient_descent
+
+
+def _noise(mode="graph", seed=0, **fields):
+    """What one update adds to weights that have no gradient."""
+    keras.utils.set_random_seed(seed)
+    optimizer = gradient_descent.GradientDescent(1.0, grad_noise_scale=0.5, **fields)
+    variable = keras.Variable(np.zeros((200, 100), "float32"))
+    optimizer.build([variable])
+    apply = optimizer.apply
+    if mode != "eager":
+        apply = tf.function(lambda batch: optimizer.apply(batch), jit_compile=mode == "xla")
+    drawn = []
+    for _ in range(2):
+        before = variable.numpy()
+        apply([tf.zeros(variable.shape)])
+        drawn.append(variable.numpy() - before)
+    return drawn
+
+
+@pytest.mark.parametrize("mode", examples.MODES)
+def test_noise_is_a_normal_distribution_cut_off(mode):
+    first, second = _noise(mode)
+    assert first.std() == pytest.approx(0.5 * 0.8796, rel=0.02)
+    assert 0.95 < np.abs(first).max() <= 1.0
+    assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.05
+
+
+def test_noise_follows_the_seed():
+    np.testing.assert_array_equal(_noise(seed=1), _noise(seed=1))
+    assert np.abs(_noise(seed=1)[0] - _noise(seed=2)[0]).max() > 0.1
+
+
+def test_noise_is_clipped_too():
+    first, _ = _noise(clip_grad_norm=1.0)
+    assert np.linalg.norm(first) == pytest.approx(1.0, rel=1e-4)
+
+
+def test_noise_goes_on_where_a_checkpoint_was_written():
+    """The seed is a variable of the optimizer."""
+    optimizer = adam.Adam(grad_noise_scale=1.0)
+    optimizer.build([keras.Variable(np.zeros(3, "float32"))])
+    assert any(variable.path.endswith("noise_seed") for variable in optimizer.variables)
+
+
+def _one_without_gradient(**fields):
+    """The second variable has a gradient in the first update only."""
+    variables = [keras.Variable([1.0, 2.0], name=name) for name in ("kernel", "bias")]
+    optimizer = adam.Adam(0.1, **fields)
+    optimizer.build(variables)
+    ones = tf.ones(2)
+    optimizer.apply([ones, ones], variables)
+    before = variables[1].numpy()
+    optimizer.apply([ones, None], variables)
+    return before, variables[1].numpy()
+
+
+# Keras tells of variables without gradients.
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+def test_variable_without_a_gradient_is_passed_over():
+    before, after = _one_without_gradient()
+    np.testing.assert_array_equal(before, after)
+
+
+def test_zero_grads_lets_momentum_go_on():
+    before, after = _one_without_gradient(zero_grads=True)
+    assert (after < before - 0.01).all()
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+def test_weight_decay_needs_no_gradient():
+    kernel, bias = (keras.Variable([[1.0]], name="kernel"), keras.Variable([1.0], name="bias"))
+    other = keras.Variable([1.0], name="other")
+    optimizer = gradient_descent.GradientDescent(1.0, l2_rate=0.25)
+    optimizer.build([other, kernel, bias])
+    optimizer.apply([tf.zeros(1), None, None])
+    assert (float(other[0]), float(kernel[0, 0]), float(bias[0])) == (0.75, 0.75, 1.0)
