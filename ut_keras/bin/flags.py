@@ -74,6 +74,16 @@ DATAGEN = (
     Flag("env_problem_batch_size", 0, refused="there are no environment problems"),
 )
 
+IMPORT_T2T = (
+    Flag("t2t_output_dir", None, "Folder of the T2T run: hparams.json, checkpoint, flags.", str),
+    Flag("data_dir", None, "Folder with the data, or at least T2T's vocabulary.", str),
+    Flag("problem", None, "Name of the problem. Default: as in T2T's flags_t2t.txt.", str),
+    Flag("model", None, "Name of the model. Default: as in T2T's flags_t2t.txt.", str),
+    Flag("output_dir", None, "Folder to write our run to.", str),
+    _USR_DIR,
+    _REGISTRY_HELP,
+)
+
 TRAINER = (
     _PROBLEM,
     Flag("model", None, "Name of the model.", str),

@@ -1,0 +1,171 @@
+import json
+import os
+import re
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import trainer
+from ut_keras.bin import import_t2t
+
+FOLDER = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t")
+DATA_DIR = os.path.join(FOLDER, "data_dir")
+RUNS = {
+    "transformer": "transformer",
+    "adaptive_universal_transformer": "universal_transformer",
+}
+PROBLEM = "algorithmic_reverse_binary40"
+
+
+def _source(name="transformer"):
+    return os.path.join(FOLDER, "ckpt", name)
+
+
+def _import(source, output_dir, *more, data_dir=DATA_DIR):
+    argv = [f"--t2t_output_dir={source}", f"--data_dir={data_dir}", f"--output_dir={output_dir}"]
+    return import_t2t.main([*argv, *more])
+
+
+def _train(output_dir, model, *more):
+    argv = [f"--problem={PROBLEM}", f"--model={model}", f"--data_dir={DATA_DIR}"]
+    return trainer.main([*argv, f"--output_dir={output_dir}", *more])
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def imported(request, tmp_path_factory):
+    """(name of the golden run, folder that it was imported to)"""
+    output_dir = tmp_path_factory.mktemp(request.param)
+    assert _import(_source(request.param), output_dir) == 0
+    return request.param, output_dir
+
+
+def test_leaves_the_records_of_a_run(imported):
+    name, output_dir = imported
+    assert (output_dir / "model.ckpt-20.index").exists()
+    hparams = json.loads((output_dir / "hparams.json").read_text())
+    assert (hparams["hidden_size"], hparams["optimizer"]) == (32, "true_adam")
+    assert hparams["layer_prepostprocess_dropout"] > 0
+    run = json.loads((output_dir / "run.json").read_text())
+    assert (run["problem"], run["model"], run["random_seed"]) == (PROBLEM, RUNS[name], 17)
+    assert run["hparams_set"].endswith("transformer_tiny")
+
+
+def test_weights_and_statistics_are_those_of_t2t(imported):
+    name, output_dir = imported
+    there = tf.train.load_checkpoint(_source(name))
+    here = tf.train.load_checkpoint(str(output_dir))
+    shapes = here.get_variable_to_shape_map()
+    values = [
+        here.get_tensor(key).ravel()
+        for key in shapes
+        if key.startswith(("model/", "optimizer/")) and shapes[key]
+    ]
+    expected = [
+        there.get_tensor(key).ravel()
+        for key, shape in there.get_variable_to_shape_map().items()
+        if shape
+    ]
+    # Shards are joined: the same numbers under other names.
+    values, expected = np.sort(np.concatenate(values)), np.sort(np.concatenate(expected))
+    np.testing.assert_array_equal(values, expected)
+
+
+def test_evaluates_and_trains_on(imported, tmp_path, capsys):
+    name, output_dir = imported
+    run = shutil.copytree(output_dir, tmp_path / "run")
+    assert _train(run, RUNS[name], "--schedule=evaluate", "--eval_steps=2") == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"accuracy_per_sequence=\S+ accuracy=\S+ loss=\S+ .*steps=20", shown)
+    assert _train(run, RUNS[name], "--schedule=train", "--train_steps=22") == 0
+    assert "Going on from step 20" in capsys.readouterr().out
+    assert (run / "model.ckpt-22.index").exists()
+
+
+def _error(capsys, *arguments, **keywords):
+    assert _import(*arguments, **keywords) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("error: "), lines
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        (["--problem=algorithmic_reverse_binary4"], "algorithmic_reverse_binary40"),
+        (["--problem=algorithmic_reverse_decimal40"], r"sizes, .*4.* Received: .*12"),
+        (["--model=transfomer"], "transformer"),
+        (["--model=universal_transformer"], "cannot be imported: .*universal_transformer"),
+        (["--t2t_output_dir=/nowhere"], "--t2t_output_dir must be a folder.*'/nowhere'"),
+        (["--t2t_output_dir="], "--t2t_output_dir must be given"),
+        ([f"--t2t_output_dir={DATA_DIR}"], "without hparams.json"),
+        (["--data_dir=/nowhere"], "--data_dir must be a folder"),
+        (["--output_dir="], "--output_dir must be given"),
+        ([f"--output_dir={_source()}"], "without a run.*has a checkpoint"),
+        (["--problem=text2text_tsv"], r"vocab.text2text_tsv.8192.subwords"),
+        (["--modl=transformer"], "--model"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(tmp_path, capsys, more, message):
+    assert re.search(message, _error(capsys, _source(), tmp_path / "run", *more))
+    assert not (tmp_path / "run").exists()
+
+
+def _copy(tmp_path):
+    return shutil.copytree(_source(), tmp_path / "t2t")
+
+
+def test_without_flags_the_names_must_be_given(tmp_path, capsys):
+    source = _copy(tmp_path)
+    for path in source.glob("flags*"):
+        path.unlink()
+    run = tmp_path / "run"
+    assert "--problem must be given" in _error(capsys, source, run)
+    assert "--model must be given" in _error(capsys, source, run, f"--problem={PROBLEM}")
+    assert _import(source, run, f"--problem={PROBLEM}", "--model=transformer") == 0
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda hp: {**hp, "hiden_size": 3}, "hiden_size.*hidden_size"),
+        (lambda hp: {**hp, "norm_type": "batch"}, "norm_type"),
+        (lambda hp: {**hp, "num_hidden_layers": 3}, "Not found there: .*layer_2"),
+        (lambda hp: {**hp, "hidden_size": 64}, "must have the shape|do not fit"),
+        (lambda hp: [hp], "must hold a JSON object"),
+    ],
+)
+def test_hparams_that_do_not_fit(tmp_path, capsys, change, message):
+    source = _copy(tmp_path)
+    path = source / "hparams.json"
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    assert re.search(message, _error(capsys, source, tmp_path / "run"))
+
+
+@pytest.mark.parametrize("suffix", ["index", "data-00001-of-00002"])
+def test_damaged_checkpoint(tmp_path, capsys, suffix):
+    source = _copy(tmp_path)
+    path = source / f"model.ckpt-20.{suffix}"
+    path.write_bytes(path.read_bytes()[:40])
+    assert "cannot be imported" in _error(capsys, source, tmp_path / "run")
+
+
+def test_checkpoint_of_weights_only(tmp_path, capsys):
+    """As averaging leaves it: no statistics of an optimizer; or not even the step."""
+    source = _copy(tmp_path)
+    reader = tf.train.load_checkpoint(str(source))
+    names = [name for name in reader.get_variable_to_shape_map() if "training/" not in name]
+    for number, kept in enumerate((names, [name for name in names if name != "global_step"])):
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            variables = [
+                tf.compat.v1.get_variable(name, initializer=reader.get_tensor(name))
+                for name in kept
+            ]
+            session.run(tf.compat.v1.global_variables_initializer())
+            saver = tf.compat.v1.train.Saver(variables)
+            saver.save(session, str(source / "model.ckpt"), global_step=21 + number)
+        if number == 0:
+            assert _import(source, tmp_path / "run") == 0
+            assert "no statistics of an optimizer, which starts anew" in capsys.readouterr().out
+    assert "must hold global_step" in _error(capsys, source, tmp_path / "other")

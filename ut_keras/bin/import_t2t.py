@@ -1,0 +1,169 @@
+"""ut-import-t2t: makes a run of ours of one of Tensor2Tensor's.
+
+    ut-import-t2t --t2t_output_dir=t2t_run --data_dir=t2t_data --output_dir=run
+
+Takes the newest checkpoint (weights, step, the optimizer's statistics) and hparams.json. Problem
+and model are those that T2T noted in flags_t2t.txt, unless --problem and --model say otherwise.
+Then `trainer.py --output_dir=run` with the same problem and model evaluates it or trains on.
+"""
+
+import os
+import secrets
+import sys
+
+from ut_keras import hparam, models
+from ut_keras.bin import command, flags, run_setup
+from ut_keras.bin.flags import UsageError
+
+
+def main(argv=None):
+    """Runs the command; returns the exit code."""
+    return command.run(_run, argv)
+
+
+def _run(argv):
+    args = flags.parse(flags.IMPORT_T2T, argv, "ut-import-t2t", __doc__)
+    command.import_user_package(args.t2t_usr_dir)
+    if args.registry_help:
+        print(command.registry_help())
+        return
+    import problems
+
+    source, output_dir, data_dir = _folders(args)
+    t2t_flags = read_t2t_flags(source)
+    problem = problems.get(_name("problem", args, t2t_flags))
+    model_name = _name("model", args, t2t_flags)
+    models.check_name(model_name)
+    # Says what is wrong with the file, if anything is, before TensorFlow is loaded.
+    hparam.load(os.path.join(source, "hparams.json"))
+    specs = problem.feature_specs(data_dir)
+    seed = t2t_flags.get("random_seed", "")
+    seed = int(seed) if seed.isdecimal() else secrets.randbelow(2**31)
+
+    model, optimizer, step = _load(source, model_name, problem.target_space_id, seed)
+    _check_vocabulary(specs, model, problem.name, data_dir)
+    path = _write(model, optimizer, output_dir)
+    hparam.save(model.hparams, os.path.join(output_dir, "hparams.json"))
+    run_setup.write_run_record(
+        output_dir,
+        problem=problem.name,
+        model=model_name,
+        hparams_set=t2t_flags.get("hparams_set"),
+        hparams=t2t_flags.get("hparams", ""),
+        random_seed=seed,
+    )
+    print(f"Wrote {path} (step {step}), hparams.json and run.json. Go on with:")
+    print(
+        f"  python trainer.py --problem={problem.name} --model={model_name} "
+        f"--data_dir={data_dir} --output_dir={output_dir} --train_steps=…"
+    )
+
+
+def read_t2t_flags(directory):
+    """What T2T noted of its command line: dict from flag to text; empty if it noted nothing."""
+    values = {}
+    for filename in ("flags.txt", "flags_t2t.txt"):
+        path = os.path.join(directory, filename)
+        if not os.path.exists(path):
+            continue
+        with open(path, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                name, equals, value = line.strip().removeprefix("--").partition("=")
+                if equals and value != "None":
+                    values[name] = value
+    return values
+
+
+def _folders(args):
+    for name in ("t2t_output_dir", "data_dir", "output_dir"):
+        if not getattr(args, name):
+            raise UsageError(f"--{name} must be given.")
+    source, data_dir, output_dir = (
+        os.path.expanduser(getattr(args, name))
+        for name in ("t2t_output_dir", "data_dir", "output_dir")
+    )
+    for name, folder in (("t2t_output_dir", source), ("data_dir", data_dir)):
+        if not os.path.isdir(folder):
+            raise UsageError(f"--{name} must be a folder. Received: {folder!r}, which is none.")
+    for filename in ("hparams.json", "checkpoint"):
+        if not os.path.exists(os.path.join(source, filename)):
+            listing = ", ".join(sorted(os.listdir(source))[:5]) or "nothing"
+            raise UsageError(
+                "--t2t_output_dir must hold the files that t2t-trainer writes: hparams.json, "
+                f"checkpoint and model.ckpt-*. Received: {source!r} without {filename} (it holds "
+                f"{listing})."
+            )
+    if os.path.exists(os.path.join(output_dir, "checkpoint")):
+        raise UsageError(
+            "--output_dir must be a folder without a run. "
+            f"Received: {output_dir!r}, which has a checkpoint."
+        )
+    return source, output_dir, data_dir
+
+
+def _name(flag, args, t2t_flags):
+    name = getattr(args, flag) or t2t_flags.get(flag)
+    if not name:
+        raise UsageError(
+            f"--{flag} must be given where there is no flags_t2t.txt in --t2t_output_dir that "
+            "names it. --registry_help lists the names."
+        )
+    return name
+
+
+def _load(source, model_name, target_space_id, seed):
+    """Model, optimizer and step of the newest checkpoint."""
+    print("Loading TensorFlow…", flush=True)
+    import keras
+    import tensorflow as tf
+
+    from ut_keras import t2t_import, t2t_slots
+    from ut_keras.training import optimize
+
+    keras.utils.set_random_seed(seed)
+    try:
+        names = [name for name, _ in tf.train.list_variables(source)]
+        if "global_step" not in names:
+            raise ValueError("its newest checkpoint must hold global_step, the number of updates.")
+        model = t2t_import.load_checkpoint(source, model_name, target_space_id)
+        optimizer = optimize.get(model.hparams)
+        step = t2t_slots.load_optimizer(source, model, optimizer)
+    # The rest is what TensorFlow's reader makes of damaged files.
+    except (ValueError, tf.errors.OpError, IndexError, RuntimeError) as error:
+        message = str(getattr(error, "message", error))
+        raise UsageError(f"The run in {source} cannot be imported: {message}") from error
+    statistics = sum(name.startswith("training/") for name in names)
+    print(
+        f"Read {model_name} at step {step}: {model.count_params():,} weights; "
+        + (
+            f"{statistics} statistics of the optimizer {model.hparams.optimizer}."
+            if statistics
+            else "no statistics of an optimizer, which starts anew."
+        )
+    )
+    return model, optimizer, step
+
+
+def _check_vocabulary(specs, model, problem_name, data_dir):
+    there = {name: spec.vocab_size for name, spec in model.specs.items()}
+    here = {name: spec.vocab_size for name, spec in specs.items()}
+    if there != here:
+        raise UsageError(
+            f"The problem {problem_name} with its vocabulary in {data_dir} must have the features "
+            f"of the checkpoint and their sizes, {there}. Received: {here}."
+        )
+
+
+def _write(model, optimizer, output_dir):
+    import tensorflow as tf
+
+    from ut_keras.training import checkpoint
+
+    os.makedirs(output_dir, exist_ok=True)
+    # The place in the data: T2T notes none, so training begins an epoch.
+    position = {name: tf.Variable(0, dtype=tf.int64) for name in ("epoch", "batch")}
+    return checkpoint.Checkpoints(output_dir, model, optimizer, position).save()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
