@@ -74,6 +74,14 @@ def test_wrong_shape(variables):
         _build(changed)
 
 
+def test_what_t2t_lets_lie_has_no_effect():
+    """Its models hand block_length to no layer: restricted attention takes 128 always."""
+    setting, arrays = t2t._load("model", "transformer_lm_local_mask_right.a")
+    assert t2t._t2t_hparams(setting)["block_length"] == 4
+    model = t2t._model(setting, t2t._group(arrays, "var/"))
+    assert model.hparams.block_length == 128
+
+
 def test_no_embedding():
     with pytest.raises(ValueError, match="variables must hold an embedding of transformer"):
         t2t_import.build_model("transformer", {}, {"transformer/body/x": np.zeros(3)})

@@ -65,6 +65,7 @@ def layer(hp, side, transition_layer):
 
 
 def _attention(hp, layer_class=attention.MultiHeadAttention, **arguments):
+    arguments = {"hard_attention_k": hp.hard_attention_k, **arguments}
     return layer_class(
         hp.num_heads,
         hp.hidden_size,
@@ -72,7 +73,6 @@ def _attention(hp, layer_class=attention.MultiHeadAttention, **arguments):
         hp.attention_value_channels or None,
         dropout_rate=hp.attention_dropout,
         dropout_broadcast_dims=_axes(hp.attention_dropout_broadcast_dims),
-        hard_attention_k=hp.hard_attention_k,
         kernel_initializer=kernel_initializer(hp),
         name="multihead_attention",
         dtype=dtype_policy(hp),
@@ -95,11 +95,18 @@ def _causal_relative_attention(hp):
         max_relative_position=hp.max_relative_position,
         heads_share_relative_embedding=hp.heads_share_relative_embedding,
         add_relative_to_values=hp.add_relative_to_values,
+        hard_attention_k=0,  # as in T2T: hard is the attention to the encoder only
     )
 
 
 def _local_attention(hp, **window):
-    return _attention(hp, local_attention.LocalAttention, block_length=hp.block_length, **window)
+    return _attention(
+        hp,
+        local_attention.LocalAttention,
+        block_length=hp.block_length,
+        hard_attention_k=0,  # as in T2T
+        **window,
+    )
 
 
 _SELF_ATTENTIONS = {

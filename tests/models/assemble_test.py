@@ -1,0 +1,141 @@
+"""Every variant as a whole model; `tests/t2t_golden_test.py` says that it computes what T2T did."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import hparams
+from tests.models import examples
+from ut_keras import hparam, models
+
+# Name -> kind of model, overrides.
+VARIANTS = {
+    "highway": (
+        "universal",
+        "recurrence_type=highway,gates_inputs=sti,couple_carry_transform_gates=0,"
+        "gate_ffn_layer=dense_dropconnect,dropconnect_dropout=0.2",
+    ),
+    "skip": ("universal", "recurrence_type=skip,gate_ffn_layer=dense_relu_dense"),
+    "dwa": ("universal", "recurrence_type=dwa"),
+    "gru": (
+        "universal",
+        "recurrence_type=gru,add_step_timing_signal=0,add_ffn_unit_to_the_transition_function=1",
+    ),
+    "lstm": (
+        "universal",
+        "recurrence_type=lstm,add_step_timing_signal=0,use_memory_as_final_state=1",
+    ),
+    "mixed": ("adaptive", "mix_with_transformer='before_ut,after_ut',num_mixedin_layers=1"),
+    "sru": ("adaptive", "add_sru=1,num_inrecurrence_layers=2"),
+    "relative": (
+        "universal",
+        "self_attention_type=dot_product_relative,max_relative_position=2,hard_attention_k=3",
+    ),
+    "causal_relative": (
+        "language_model",
+        "self_attention_type=dot_product_relative_v2,max_relative_position=2",
+    ),
+    "local": (
+        "transformer",
+        "self_attention_type=local_unmasked,block_length=2,ffn_layer=conv_relu_conv",
+    ),
+    "local_causal": ("adaptive", "self_attention_type=local_mask_right,block_length=2"),
+    "parameters": ("transformer", "ffn_layer=parameter_attention"),
+    "sru_transition": ("language_model", "ffn_layer=sru"),
+}
+
+
+@functools.cache
+def _shared(name):
+    return examples.make(*VARIANTS[name])
+
+
+def _features(name):
+    return examples.features(VARIANTS[name][0])
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_is_causal(name):
+    model, features = _shared(name), _features(name)
+    before = model(features, training=False)
+    targets = features["targets"].copy()
+    targets[:, 2:] = (targets[:, 2:] + 5) % examples.V
+    after = model({**features, "targets": targets}, training=False)
+    np.testing.assert_allclose(before[:, :3], after[:, :3], atol=1e-5)
+    assert np.abs(before[:, 3:] - after[:, 3:]).max() > 1e-3
+    assert model.decoder_is_causal
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_length_has_no_effect(name):
+    """Neither padding behind the source nor room behind the targets; also row by row."""
+    model, features = _shared(name), _features(name)
+    before = model(features, training=False)
+    wider = {key: np.pad(value, [(0, 0), (0, 2)]) for key, value in features.items()}
+    np.testing.assert_allclose(model(wider)[:, :4], before, atol=1e-5)
+    row = {key: value[1:2] for key, value in features.items()}
+    np.testing.assert_allclose(model(row)[0], before[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_save_and_load(name, tmp_path):
+    model, features = _shared(name), _features(name)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    paths = [variable.path for variable in model.trainable_variables]
+    assert [variable.path for variable in loaded.trainable_variables] == paths
+    np.testing.assert_array_equal(loaded(features), model(features))
+
+
+def test_xla_trains():
+    """A loop over positions within the loop over steps is the hardest for it."""
+    model = _shared("sru")
+    features = {key: tf.constant(value) for key, value in _features("sru").items()}
+
+    def gradients(features):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(model(features, training=False)))
+        return tape.gradient(loss, model.trainable_variables)
+
+    compiled = tf.function(gradients, jit_compile=True)(features)
+    for variable, got, want in zip(
+        model.trainable_variables, compiled, gradients(features), strict=True
+    ):
+        want = tf.convert_to_tensor(want)
+        largest = np.abs(want).max()
+        np.testing.assert_allclose(got, want, atol=1e-4 * largest, err_msg=variable.path)
+
+
+def test_gates_at_padding():
+    """Coupled gates carry padding through; gates of their own are not 0 there."""
+    for overrides, zero in (("", True), (",couple_carry_transform_gates=0", False)):
+        model = examples.make("universal", "recurrence_type=highway" + overrides)
+        assert model.encoder.depth.transform_gate.zero_at_padding is zero
+        assert model.decoder.depth.transform_gate.zero_at_padding is False
+
+
+def test_gates_begin_carrying():
+    hp = hparams.get("universal_transformer_highway_base", examples.SIZE)
+    hp = hp.override("transform_bias_init=-2,couple_carry_transform_gates=0")
+    model = models.get("universal_transformer", hp, vocab_sizes={"targets": 7})
+    depth = model.decoder.depth
+    np.testing.assert_array_equal(depth.transform_gate.map.bias, np.full(16, -2.0))
+    np.testing.assert_array_equal(depth.carry_gate.map.bias, np.full(16, 2.0))
+
+
+def test_hard_attention_is_where_it_is_in_t2t():
+    """Not in causal relative self-attention, but from there to the encoder."""
+    overrides = "self_attention_type=dot_product_relative_v2,max_relative_position=2"
+    model = examples.make("transformer", overrides + ",hard_attention_k=3")
+    out = model.inspect(examples.features("transformer"))
+    assert np.all(np.count_nonzero(out.decoder.attention_weights[..., 3, :], axis=-1) == 4)
+    assert np.count_nonzero(out.decoder.memory_attention_weights, axis=-1).max() == 2
+
+
+@pytest.mark.parametrize("recurrence_type", ["gru", "lstm"])
+def test_units_refuse_a_step_signal(recurrence_type):
+    with pytest.raises(hparam.HParamError, match="needs add_step_timing_signal=False .*Received"):
+        examples.make("universal", f"recurrence_type={recurrence_type}")
