@@ -1,0 +1,136 @@
+"""Writes the tables that docs/t2t.md refers to, from the declarations of hparams and flags.
+
+    python docs/t2t_tables.py            writes docs/t2t_hparams.md and docs/t2t_flags.md
+"""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from ut_keras import hparam  # noqa: E402
+from ut_keras.bin import flags  # noqa: E402
+from ut_keras.hparam_basic import BasicHParams  # noqa: E402
+from ut_keras.hparam_field import specs  # noqa: E402
+
+# Why fields are refused, by the beginnings of their names; the first that fits.
+REASONS = {
+    "multiproblem_": "a run has one problem",
+    "moe_": "there is no mixture of experts",
+    "scheduled_sampling_": "training is by teacher forcing only",
+    "mixed_precision_": "bfloat16, by activation_dtype, needs no loss scaling",
+    "gpu_automatic_mixed_precision": "set activation_dtype to bfloat16",
+    "weight_dtype": "weights are float32 under any activation_dtype",
+    "activation_dtype": "float16 needs loss scaling, bfloat16 does not",
+    "num_area_layers": "there is no area attention",
+    "max_area_": "there is no area attention",
+    "memory_height": "there is no area attention",
+    "area_": "there is no area attention",
+    "split_": "examples are not cut into chunks",
+    "mlperf_mode": "there is no MLPerf logging",
+    "pretrained_model_dir": "no weights are taken over from other runs",
+    "warm_start_from_second": "no weights are taken over from other runs",
+}
+NOT_YET = "not supported yet"
+OURS = ("act_halted_state", "act_force_final_remainder", "act_mask_padding")
+
+
+def hparams_table():
+    """The text of t2t_hparams.md."""
+    basic, transformer = specs(BasicHParams), specs(hparam.TransformerHParams)
+    universal = specs(hparam.UniversalTransformerHParams)
+    sections = (
+        ("Of every model", basic),
+        ("Of the Transformer", _new_or_changed(transformer, basic)),
+        ("Of the Universal Transformer", _new_or_changed(universal, transformer)),
+    )
+    lines = [
+        "# T2T's hparams here",
+        "",
+        "Written by `docs/t2t_tables.py` from the declarations. Names and defaults are T2T's.",
+        '"same": every value does what it does in T2T. "refused": any other value ends the command',
+        "with a line that names the field. A section lists what the one before has not, or has",
+        "otherwise.",
+    ]
+    for title, fields in sections:
+        lines += ["", f"## {title}", "", "| hparam | default | here |", "|---|---|---|"]
+        lines += [
+            f"| `{name}` | {_code(spec.default)} | {_here(spec)} |" for name, spec in fields.items()
+        ]
+    ignored = ", ".join(f"`{name}`" for name in sorted(hparam.T2T_BOOKKEEPING))
+    tables = ", ".join(f"`{name}`" for name in sorted(hparam.T2T_FUNCTION_TABLES))
+    lines += [
+        "",
+        "## In T2T's hparams.json only",
+        "",
+        f"Ignored, for they repeat the command line: {ignored}.",
+        f"Refused if not empty, for a function cannot be replaced by an hparam: {tables}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def flags_table():
+    """The text of t2t_flags.md."""
+    lines = [
+        "# T2T's flags here",
+        "",
+        "Written by `docs/t2t_tables.py` from the declarations. A refused flag may be given with its",
+        "default. `--hp_NAME=value` is T2T's other spelling of `--hparams=NAME=value`.",
+    ]
+    for title, table in (("t2t-trainer", flags.TRAINER), ("t2t-datagen", flags.DATAGEN)):
+        lines += ["", f"## {title}", "", "| flag | here |", "|---|---|"]
+        for flag in table:
+            text = f"refused: {flag.refused}" if flag.refused else flag.help
+            lines.append(f"| `--{flag.name}` | {_cell(text)} |")
+    return "\n".join(lines) + "\n"
+
+
+FILES = {"t2t_hparams.md": hparams_table, "t2t_flags.md": flags_table}
+
+
+def reason(name):
+    """Why values of a field are refused, and the beginning of a name that it goes by."""
+    for beginning, words in REASONS.items():
+        if name.startswith(beginning):
+            return words, beginning
+    return NOT_YET, None
+
+
+def _new_or_changed(fields, before):
+    return {
+        name: spec
+        for name, spec in fields.items()
+        if name not in before
+        or (spec.default, spec.facts) != (before[name].default, before[name].facts)
+    }
+
+
+def _here(spec):
+    if spec.name in OURS:
+        return "ours; the default is what T2T does"
+    if spec.facts.inert:
+        return f"no effect: {spec.facts.inert}"
+    if spec.facts.supported is None:
+        return "same"
+    values = spec.supported_values
+    same = f"same for {', '.join(map(_code, values))}; " if len(values) > 1 else ""
+    return f"{same}others refused: {reason(spec.name)[0]}"
+
+
+def _code(value):
+    return f"`{_cell(repr(value))}`"
+
+
+def _cell(text):
+    return text.replace("|", "\\|")
+
+
+def main():
+    for filename, text in FILES.items():
+        with open(os.path.join(HERE, filename), "w", encoding="utf-8") as file:
+            file.write(text())
+
+
+if __name__ == "__main__":
+    main()
