@@ -75,8 +75,8 @@ def flags_table():
     lines = [
         "# T2T's flags here",
         "",
-        "Written by `docs/t2t_tables.py` from the declarations. A refused flag may be given with its",
-        "default. `--hp_NAME=value` is T2T's other spelling of `--hparams=NAME=value`.",
+        "Written by `docs/t2t_tables.py` from the declarations. A refused flag may be given with",
+        "its default. `--hp_NAME=value` is T2T's other spelling of `--hparams=NAME=value`.",
     ]
     for title, table in (("t2t-trainer", flags.TRAINER), ("t2t-datagen", flags.DATAGEN)):
         lines += ["", f"## {title}", "", "| flag | here |", "|---|---|"]
