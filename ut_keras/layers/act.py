@@ -237,7 +237,7 @@ class AdaptiveComputationTime(keras.layers.Layer):
         weights = tf.cast(self._per_position(update_weights), state.dtype)
         if self.act_type == "accumulated":
             return state * weights + output
-        return state * weights + output * (1 - weights)
+        return output + (state - output) * weights
 
     def _per_position(self, unit_values):
         """U -> broadcastable to [B, S, D]."""

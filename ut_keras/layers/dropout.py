@@ -42,7 +42,7 @@ class Dropout(keras.layers.Layer):
         threshold = round(self.rate * RESOLUTION)
         keep = self._random_int16(x) >= threshold - RESOLUTION // 2
         kept_share = 1 - threshold / RESOLUTION  # what is really kept, so that means stay true
-        return tf.where(keep, x * tf.constant(1 / kept_share, x.dtype), tf.zeros([], x.dtype))
+        return x * (tf.cast(keep, x.dtype) * tf.constant(1 / kept_share, x.dtype))
 
     def _random_int16(self, x):
         """Uniform int16, of the shape of `x` but for the shared axes.

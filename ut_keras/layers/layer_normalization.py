@@ -31,15 +31,38 @@ class LayerNormalization(keras.layers.Layer):
         self.bias = self.add_weight(name="layer_norm_bias", shape=(size,), initializer="zeros")
 
     def call(self, x):
-        wide = tf.cast(x, tf.float32)
-        mean = tf.reduce_mean(wide, axis=-1, keepdims=True)
-        centered = wide - mean
-        variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
-        normalized = tf.cast(centered * tf.math.rsqrt(variance + self.epsilon), x.dtype)
-        return normalized * self.scale + self.bias
+        scale, bias = (tf.cast(part, tf.float32) for part in (self.scale, self.bias))
+        return tf.cast(_normalize(tf.cast(x, tf.float32), scale, bias, self.epsilon), x.dtype)
 
     def get_config(self):
         return {**super().get_config(), "epsilon": self.epsilon}
 
     def compute_output_shape(self, input_shape):
         return input_shape
+
+
+def _normalize(x, scale, bias, epsilon):
+    """The formula above, with its gradient written out: half as many passes over x.
+
+        dx = (dz - mean(dz) - z mean(dz z)) / sqrt(variance + epsilon),   z = normalized x,
+        dz = scale dy,   d scale = sum(dy z),   d bias = sum(dy)
+    """
+
+    @tf.custom_gradient
+    def normalize(x, scale, bias):
+        centered = x - tf.reduce_mean(x, axis=-1, keepdims=True)
+        variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
+        inverse = tf.math.rsqrt(variance + epsilon)
+        z = centered * inverse
+
+        def gradient(dy):
+            rows = list(range(x.shape.rank - 1))
+            dy_z = dy * z
+            dz = dy * scale
+            mean_dz_z = tf.reduce_mean(dz * z, axis=-1, keepdims=True)
+            dx = (dz - tf.reduce_mean(dz, axis=-1, keepdims=True) - z * mean_dz_z) * inverse
+            return dx, tf.reduce_sum(dy_z, axis=rows), tf.reduce_sum(dy, axis=rows)
+
+        return z * scale + bias, gradient
+
+    return normalize(x, scale, bias)

@@ -52,13 +52,39 @@ def cross_entropy(logits, targets, label_smoothing, weights):
     References: T2T `common_layers.padded_cross_entropy`, `smoothing_cross_entropy`.
     """
     logits = tf.cast(logits, tf.float32)
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
-    if label_smoothing:
-        size = logits.shape[-1]
-        target_logits = tf.gather(logits, targets, batch_dims=targets.shape.rank)
-        spread = target_logits - tf.reduce_mean(logits, axis=-1)
-        losses += label_smoothing * size / (size - 1) * spread - _entropy(label_smoothing, size)
+    losses = _smoothed_cross_entropy(logits, targets, label_smoothing)
     return LossTerm(tf.reduce_sum(losses * weights), tf.reduce_sum(weights))
+
+
+def _smoothed_cross_entropy(logits, targets, label_smoothing):
+    """The losses [...] of logits [..., V]; its gradient is written out, in one pass over [.., V].
+
+        d loss / d logits = softmax(logits) - onehot + s V / (V - 1) (onehot - 1 / V)
+    """
+    size = logits.shape[-1]
+    spread = label_smoothing * size / (size - 1)
+    entropy = _entropy(label_smoothing, size) if label_smoothing else 0.0
+    flat_targets = tf.reshape(targets, [-1])
+    places = tf.stack([tf.range(tf.size(flat_targets)), flat_targets], axis=1)
+
+    @tf.custom_gradient
+    def losses_of(flat):
+        results = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(features=flat, labels=flat_targets)
+        losses, softmax_less_onehot = results.loss, results.backprop
+        if label_smoothing:
+            means = tf.reduce_mean(flat, axis=-1)
+            losses += spread * (tf.gather_nd(flat, places) - means) - entropy
+
+        def gradient(upstream):
+            column = upstream[:, tf.newaxis]
+            if not label_smoothing:
+                return column * softmax_less_onehot
+            spread_out = column * (softmax_less_onehot - spread / size)
+            return tf.tensor_scatter_nd_add(spread_out, places, spread * upstream)
+
+        return losses, gradient
+
+    return tf.reshape(losses_of(tf.reshape(logits, [-1, size])), tf.shape(targets))
 
 
 def symbol_weights(targets):
