@@ -8,10 +8,7 @@ becomes one. The escaped texts are split in one call, and their ids cut apart ag
 import contextlib
 import functools
 import gc
-import itertools
-import os
 import sys
-from concurrent import futures
 
 import numpy as np
 
@@ -45,10 +42,11 @@ class BatchEncoder:
 
     def encode(self, texts):
         """Returns the list of ids, without EOS, of every text."""
-        chunks = [texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)]
-        # Numpy and TensorFlow let other threads run.
-        with _no_garbage_collection(), futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            return list(itertools.chain.from_iterable(pool.map(self._encode_chunk, chunks)))
+        encoded = []
+        with _no_garbage_collection():
+            for start in range(0, len(texts), _CHUNK):
+                encoded += self._encode_chunk(texts[start : start + _CHUNK])
+        return encoded
 
     def _encode_chunk(self, texts):
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
