@@ -1,9 +1,10 @@
 """T2T's BLEU and ROUGE of teacher-forced ids: quick to compute, good for watching a run.
 
 "Approximate", because they compare subword ids and not words, because every id is predicted from
-the true ones before it, and because, as in T2T, padding is compared like any id. Each is the mean
-over the batches of an evaluation of the value of a batch. Rows that are all padding, with which
-batches may be filled up, are left out. For BLEU as papers report it, see `bleu`.
+the true ones before it, and because, as in T2T, padding is compared like any id. ROUGE is the mean
+over rows; BLEU, which is no mean over rows, is T2T's mean over batches, and a replica's share of a
+batch counts as one. Rows that are all padding, with which batches may be filled up, are left out.
+For BLEU as papers report it, see `bleu`.
 
 References: tensor2tensor/utils/bleu_hook.py, rouge.py; Lin 2004 (ROUGE).
 """
@@ -21,23 +22,27 @@ _EPSILON_2, _EPSILON_L = 1e-8, 1e-12
 @METRICS.register("approx_bleu_score")
 def approx_bleu_score(logits, targets):
     """BLEU up to 4-grams, with brevity penalty, of the ids with the largest logits."""
-    return _of_batch(bleu.compute_bleu, logits, targets)
+
+    def score(references, hypotheses):
+        return bleu.compute_bleu(references, hypotheses), 1
+
+    return _of_rows(score, logits, targets)
 
 
 @METRICS.register("rouge_2_fscore")
 def rouge_2_fscore(logits, targets):
     """F-score of the sets of pairs of neighbouring ids; mean over the rows."""
-    return _of_batch(rouge_2, logits, targets)
+    return _of_rows(_sum_and_count(rouge_2), logits, targets)
 
 
 @METRICS.register("rouge_L_fscore")
 def rouge_l_fscore(logits, targets):
     """F-score of the longest common subsequence; mean over the rows."""
-    return _of_batch(rouge_l, logits, targets)
+    return _of_rows(_sum_and_count(rouge_l), logits, targets)
 
 
 def rouge_2(references, hypotheses):
-    """ROUGE-2 of rows of ids, two arrays [B, T]; float."""
+    """ROUGE-2 of each row of ids, two arrays [B, T]; [B]."""
     scores = []
     for reference, hypothesis in zip(references.tolist(), hypotheses.tolist(), strict=True):
         there = set(zip(reference, reference[1:], strict=False))
@@ -45,20 +50,18 @@ def rouge_2(references, hypotheses):
         precision = len(there & here) / max(1, len(here))
         recall = len(there & here) / max(1, len(there))
         scores.append(2 * precision * recall / (precision + recall + _EPSILON_2))
-    return float(np.mean(scores))
+    return np.array(scores)
 
 
 def rouge_l(references, hypotheses):
-    """ROUGE-L of rows of ids, two arrays [B, T]; float.
+    """ROUGE-L of each row of ids, two arrays [B, T]; [B].
 
         F = (1 + b^2) P R / (R + b^2 P),   b = P / R,   P = R = LCS / T for rows of one length
     """
     recall = common_subsequence_lengths(references, hypotheses) / references.shape[1]
     precision = recall * references.shape[1] / hypotheses.shape[1]
     beta = precision / (recall + _EPSILON_L)
-    scores = (1 + beta**2) * recall * precision
-    scores /= recall + beta**2 * precision + _EPSILON_L
-    return float(np.mean(scores))
+    return (1 + beta**2) * recall * precision / (recall + beta**2 * precision + _EPSILON_L)
 
 
 def common_subsequence_lengths(a, b):
@@ -74,8 +77,16 @@ def common_subsequence_lengths(a, b):
     return lengths[:, -1]
 
 
-def _of_batch(function, logits, targets):
-    """(value, 1) of a batch, (0, 0) of one without a row; `function` takes numpy arrays of ids."""
+def _sum_and_count(score_rows):
+    def score(references, hypotheses):
+        scores = score_rows(references, hypotheses)
+        return scores.sum(), len(scores)
+
+    return score
+
+
+def _of_rows(score, logits, targets):
+    """`score(references, hypotheses)` -> (sum, count), of the numpy rows that are not padding."""
     logits, targets, _ = flatten(logits, targets)
     predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
 
@@ -83,7 +94,7 @@ def _of_batch(function, logits, targets):
         rows = references.any(axis=1)
         if not rows.any():
             return np.zeros(2, np.float32)
-        return np.array([function(references[rows], hypotheses[rows]), 1], np.float32)
+        return np.array(score(references[rows], hypotheses[rows]), np.float32)
 
     pair = tf.numpy_function(compute, [targets, predictions], tf.float32, stateful=False)
     pair.set_shape([2])
