@@ -5,10 +5,10 @@
 
 Hidden 256, filter 1024, 4 heads, 6 steps, vocabulary 8000, 16 x (32 source + 32 target) tokens,
 dropout 0.1, Adam. All sides take turns, two steps each, so that a noisy machine is noisy for all;
-the ratio is the median over the turns. "of matmul" is the arithmetic of the step over its time, as a part of the rate
-of a 2048 x 2048 float32 product in the same run. The arithmetic is that of the textbook model, for
-the depth that ran; the Universal Transformer here does a little less, for it projects the encoder's
-output once for all steps.
+the ratio is the median over the turns. "of matmul" is the arithmetic of the step over its time, as
+a part of the rate of a 2048 x 2048 float32 product in the same run. The arithmetic is that of the
+textbook model, for the depth that ran; the Universal Transformer here does a little less, for it
+projects the encoder's output once for all steps.
 """
 
 import argparse
