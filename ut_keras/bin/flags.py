@@ -45,7 +45,7 @@ _SERVER = "it belongs to TensorFlow 1's parameter servers; several workers are n
 _CLOUD = "Google's Cloud ML Engine, which it is for, exists no more"
 _GRAPH = "it belongs to TensorFlow 1's graphs and sessions"
 _LATER = "it is not supported yet"
-_EXPORT = "export is a command of its own, ut-exporter"
+_EXPORT = "export is not supported yet"
 
 _PROBLEM = Flag("problem", None, "Name of the problem (dataset).", str)
 _DATA_DIR = Flag("data_dir", None, "Folder with the data, which --generate_data writes.", str)
