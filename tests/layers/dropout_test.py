@@ -85,3 +85,9 @@ def test_gradient_passes_where_kept():
 def test_rate_out_of_range(rate):
     with pytest.raises(ValueError, match=rf"rate must be in \[0, 1\). Received: {rate}"):
         dropout.Dropout(rate)
+
+
+def test_rate_next_to_one_is_finite():
+    """The nearest multiple of the resolution would be 1, and nothing would be kept."""
+    layer = dropout.Dropout(1 - 1e-7, seed=0)
+    assert np.isfinite(layer(np.ones((64, 64), "float32"), training=True)).all()

@@ -59,7 +59,7 @@ def test_weights(run):
     expected = t2t._group(arrays, "after10/")
     assert set(exported) == set(expected)
     for name, value in expected.items():
-        np.testing.assert_allclose(exported[name], value, rtol=1e-4, atol=1e-4, err_msg=name)
+        np.testing.assert_allclose(exported[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
 def test_slots(run):

@@ -39,7 +39,7 @@ class Dropout(keras.layers.Layer):
     def call(self, x, training=None):
         if not training or self.rate == 0:
             return x
-        threshold = round(self.rate * RESOLUTION)
+        threshold = min(round(self.rate * RESOLUTION), RESOLUTION - 1)  # something is always kept
         keep = self._random_int16(x) >= threshold - RESOLUTION // 2
         kept_share = 1 - threshold / RESOLUTION  # what is really kept, so that means stay true
         return x * (tf.cast(keep, x.dtype) * tf.constant(1 / kept_share, x.dtype))
