@@ -84,6 +84,25 @@ class Problem:
         """
         return records
 
+    # What is measured, besides `eval_metrics`.
+
+    def feature_metrics(self, data_dir):
+        """Returns {name: FeatureMetric}: metrics that read features, or ids of the vocabulary.
+
+        Teacher-forced. Names with a "/" are kept out of the result line.
+        """
+        return {}
+
+    def score_decoded(self, sources, references, hypotheses):
+        """Scores what free decoding wrote.
+
+        Args:
+            sources, references, hypotheses: lists of str, of one length.
+        Returns:
+            dict from name to float.
+        """
+        return {}
+
     # Generation.
 
     def side_files(self):

@@ -60,9 +60,7 @@ def assign(model, optimizer, variables):
             if present:
                 values.append((slot, _join(slot, entry, names, variables)))
     expected = {name for name in variables if name.startswith(_SCOPE)} - used
-    unknown = sorted(
-        name for name in expected if not _DERIVED.fullmatch(name.removeprefix(_SCOPE))
-    )
+    unknown = sorted(name for name in expected if not _DERIVED.fullmatch(name.removeprefix(_SCOPE)))
     if unknown:
         raise ValueError(
             f"The optimizer must be that of the T2T run. Received: {type(optimizer).__name__}, "

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tests.training import toy
 from ut_keras import metrics
+from ut_keras.data import features as features_lib
 from ut_keras.training import (
     checkpoint,
     distribution,
@@ -60,9 +61,7 @@ def test_train_eval_and_decode_learns_and_leaves_its_records(tmp_path, capsys):
     assert results["accuracy_per_sequence"] == 1.0
     assert results["decode/accuracy_per_sequence"] == 1.0
     assert results["ponder_time"] == 2.0
-    assert results["loss"] == pytest.approx(
-        results["losses/training"] + results["losses/act_loss"]
-    )
+    assert results["loss"] == pytest.approx(results["losses/training"] + results["losses/act_loss"])
     output = capsys.readouterr().out
     assert re.search(r"step 100/100  loss \d.*  seq accuracy .*tokens/s  ponder 2.00", output)
     assert re.match(
@@ -239,3 +238,32 @@ def test_decode_settings_bound_the_rows(tmp_path):
     )
     results = trainer.train_eval_and_decode(_epoch, _epoch_zero)
     assert results["decode/num_samples"] == 7
+
+
+def test_a_metric_reads_features_and_is_finished(tmp_path):
+    def sources(logits, targets, features):
+        real = tf.cast(features["inputs"] != 0, tf.float32)
+        return tf.reduce_sum(real), tf.constant(1.0)
+
+    metric = features_lib.FeatureMetric(sources, lambda mean: mean + 0.5)
+    trainer, _ = _make(tmp_path, feature_metrics={"accuracy/sources": metric})
+    batches = list(toy.dataset(seed=99))
+    counted = np.mean([np.count_nonzero(features["inputs"]) for features, _ in batches])
+    results = trainer.continuous_train_and_eval(_epoch, lambda: toy.dataset(seed=99))
+    assert results["accuracy/sources"] == pytest.approx(counted + 0.5)
+
+
+def test_free_decoding_is_scored_as_text(tmp_path):
+    seen = {}
+
+    def score(sources, references, hypotheses):
+        seen.update(sources=sources, references=references, hypotheses=hypotheses)
+        return {
+            "exact": float(np.mean([a == b for a, b in zip(references, hypotheses, strict=True)]))
+        }
+
+    trainer, _ = _make(tmp_path, score_decoded=score, settings={"train_steps": 1})
+    results = trainer.train_eval_and_decode(_epoch, lambda: toy.dataset(seed=99))
+    assert results["decode/exact"] == results["decode/accuracy_per_sequence"]
+    assert len(seen["sources"]) == len(seen["hypotheses"]) == results["decode/num_samples"]
+    assert seen["references"][0] and isinstance(seen["references"][0], str)

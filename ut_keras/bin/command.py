@@ -108,8 +108,7 @@ def registry_help():
         "Problems": problems.names(),
     }
     return "\n\n".join(
-        f"{title}:\n" + "\n".join(f"  {name}" for name in names)
-        for title, names in tables.items()
+        f"{title}:\n" + "\n".join(f"  {name}" for name in names) for title, names in tables.items()
     )
 
 

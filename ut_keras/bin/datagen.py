@@ -1,6 +1,6 @@
 """ut-datagen: writes the data of a problem.
 
-    ut-datagen --problem=algorithmic_reverse_binary40 --data_dir=data --tmp_dir=raw
+ut-datagen --problem=algorithmic_reverse_binary40 --data_dir=data --tmp_dir=raw
 """
 
 import os

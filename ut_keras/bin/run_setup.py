@@ -76,9 +76,7 @@ def check(args):
     decode = decode_hparams.parse(args.decode_hparams)
     for name, least in _LEAST.items():
         if getattr(args, name) < least:
-            raise UsageError(
-                f"--{name} must be at least {least}. Received: {getattr(args, name)}."
-            )
+            raise UsageError(f"--{name} must be at least {least}. Received: {getattr(args, name)}.")
     data_dir = os.path.expanduser(args.data_dir)
     if not args.generate_data and not os.path.isdir(data_dir):
         raise UsageError(
@@ -170,6 +168,8 @@ def make_trainer(setup):
             eval_split=setup.eval_split,
         ),
         metrics=_metrics(problem),
+        feature_metrics=problem.feature_metrics(setup.data_dir),
+        score_decoded=problem.score_decoded,
         decode_settings=free_decoding.DecodeSettings(**setup.decode),
         class_labels=specs["targets"].modality == "class_label",
         to_text=_to_text(problem.feature_encoders(setup.data_dir), specs),

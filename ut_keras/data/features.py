@@ -1,5 +1,6 @@
-"""What a feature holds: the one thing that a model has to know about a problem. No TensorFlow."""
+"""What a feature holds, and what is measured on it; a problem says both. No TensorFlow."""
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 
@@ -16,3 +17,17 @@ class FeatureSpec(NamedTuple):
     vocab_size: int
     modality: Literal["symbol", "sentences", "class_label"] = "symbol"
     shape: tuple = ()
+
+
+class FeatureMetric(NamedTuple):
+    """A teacher-forced metric that reads more than logits and targets.
+
+    Fields:
+        function: (logits, targets, features) -> (sum, count), float32 scalars that add up over
+            batches and replicas. `features` holds all features of the records, those that the
+            model does not read too.
+        finish: from sum / count to the result, such as `exp` for a perplexity.
+    """
+
+    function: Callable
+    finish: Callable = float

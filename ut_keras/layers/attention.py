@@ -144,9 +144,7 @@ class MultiHeadAttention(keras.layers.Layer):
     def _split_heads(self, x):
         """[B, S, C] -> [B, H, S, C / H]."""
         shape = tf.shape(x)
-        heads = tf.reshape(
-            x, [shape[0], shape[1], self.num_heads, x.shape[-1] // self.num_heads]
-        )
+        heads = tf.reshape(x, [shape[0], shape[1], self.num_heads, x.shape[-1] // self.num_heads])
         return tf.transpose(heads, [0, 2, 1, 3])
 
     def _join_heads(self, x):

@@ -39,4 +39,3 @@ def segment_attention_mask(query_segments, key_segments):
     References: T2T `common_attention.attention_bias_same_segment`.
     """
     return (query_segments[:, :, tf.newaxis] == key_segments[:, tf.newaxis, :])[:, tf.newaxis]
-

@@ -44,8 +44,8 @@ class LayerNormalization(keras.layers.Layer):
 def _normalize(x, scale, bias, epsilon):
     """The formula above, with its gradient written out: half as many passes over x.
 
-        dx = (dz - mean(dz) - z mean(dz z)) / sqrt(variance + epsilon),   z = normalized x,
-        dz = scale dy,   d scale = sum(dy z),   d bias = sum(dy)
+    dx = (dz - mean(dz) - z mean(dz z)) / sqrt(variance + epsilon),   z = normalized x,
+    dz = scale dy,   d scale = sum(dy z),   d bias = sum(dy)
     """
 
     @tf.custom_gradient

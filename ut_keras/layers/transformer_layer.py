@@ -97,9 +97,7 @@ class TransformerLayer(keras.layers.Layer):
         """Keys and values of the encoder's output [B, S, D], which no step changes."""
         return self.memory_attention.project_key_value(memory)
 
-    def call(
-        self, state, attention_mask=None, padding_mask=None, memory=None, training=None
-    ):
+    def call(self, state, attention_mask=None, padding_mask=None, memory=None, training=None):
         attended = self.self_attention_block(
             state, attention_mask=attention_mask, training=training
         )
@@ -210,9 +208,7 @@ class Sublayer(keras.layers.Layer):
         self.postprocess.build(x_shape)
 
     def call(self, x, training=None, **arguments):
-        inner = self.sublayer(
-            self.preprocess(x, training=training), training=training, **arguments
-        )
+        inner = self.sublayer(self.preprocess(x, training=training), training=training, **arguments)
         result = inner.output if isinstance(inner, tuple) else inner
         return SublayerOutput(self.postprocess(result, residual=x, training=training), inner)
 

@@ -56,7 +56,7 @@ def rouge_2(references, hypotheses):
 def rouge_l(references, hypotheses):
     """ROUGE-L of each row of ids, two arrays [B, T]; [B].
 
-        F = (1 + b^2) P R / (R + b^2 P),   b = P / R,   P = R = LCS / T for rows of one length
+    F = (1 + b^2) P R / (R + b^2 P),   b = P / R,   P = R = LCS / T for rows of one length
     """
     recall = common_subsequence_lengths(references, hypotheses) / references.shape[1]
     precision = recall * references.shape[1] / hypotheses.shape[1]

@@ -1,7 +1,7 @@
 """The models by name. Listing the names loads no TensorFlow.
 
-    model = models.get("universal_transformer", hp, problem, data_dir)
-    model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 32, "targets": 32})
+model = models.get("universal_transformer", hp, problem, data_dir)
+model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 32, "targets": 32})
 """
 
 import importlib

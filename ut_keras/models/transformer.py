@@ -353,9 +353,7 @@ class Transformer(keras.Model):
         """
         output = self.forward(features, training, record_attention=True)
         terms = self.loss_terms(output, features["targets"], training)
-        values = {
-            name: tf.add_n([term.value() for term in parts]) for name, parts in terms.items()
-        }
+        values = {name: tf.add_n([term.value() for term in parts]) for name, parts in terms.items()}
         values.setdefault("extra", tf.constant(0.0))
         if "act_loss" in values:  # T2T adds "extra" only where nothing else is added
             del values["extra"]

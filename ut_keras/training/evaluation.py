@@ -1,7 +1,7 @@
 """Teacher-forced evaluation: the loss and the metrics of a split, as sums over counts.
 
-    evaluate = Evaluator(model, strategy, metrics={"accuracy": metrics.get("accuracy")})
-    evaluate(dataset, steps=100)  ->  {"loss": 0.31, "losses/training": 0.3, "accuracy": 0.9, …}
+evaluate = Evaluator(model, strategy, metrics={"accuracy": metrics.get("accuracy")})
+evaluate(dataset, steps=100)  ->  {"loss": 0.31, "losses/training": 0.3, "accuracy": 0.9, …}
 """
 
 import numpy as np
@@ -22,12 +22,14 @@ class Evaluator:
         model: with `forward` and `loss_terms`.
         strategy: a `tf.distribute.Strategy`.
         metrics: dict from metric name to function (logits, targets) -> (sum, count).
+        feature_metrics: dict from metric name to `FeatureMetric`.
     """
 
-    def __init__(self, model, strategy, metrics):
+    def __init__(self, model, strategy, metrics, feature_metrics=None):
         self._model = model
         self._strategy = strategy
         self._metrics = dict(metrics)
+        self._feature_metrics = dict(feature_metrics or {})
         self._step = self._element_spec = None
 
     def __call__(self, dataset, steps=-1, should_stop=lambda: False):
@@ -58,7 +60,10 @@ class Evaluator:
                 return None
         if totals is None:
             raise EmptyDatasetError("The dataset to evaluate must have a batch. Received: none.")
-        return _results(*totals)
+        results = _results(*totals)
+        for name, metric in self._feature_metrics.items():
+            results[name] = metric.finish(results[name])
+        return results
 
     def _compile(self, element_spec):
         """Makes the step: one trace for all batches of datasets of these shapes."""
@@ -79,6 +84,8 @@ class Evaluator:
             name: [(term.numerator, term.denominator) for term in terms[name]] for name in terms
         }
         values = {name: fn(output.logits, targets) for name, fn in self._metrics.items()}
+        for name, metric in self._feature_metrics.items():
+            values[name] = metric.function(output.logits, targets, features)
         pondered = ponder.times_and_masks(output, features, targets)
         if pondered:
             values["ponder_time"] = ponder.sum_and_count(pondered)

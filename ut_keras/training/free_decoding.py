@@ -54,11 +54,16 @@ class FreeDecoder:
         model: with `generate`, or for class labels `forward`.
         settings: `DecodeSettings`.
         class_labels: bool. Whether the targets are class labels.
+        to_text: function (feature name, ids) -> str, for `score`.
+        score: function (sources, references, hypotheses), lists of str, -> dict from name to float.
+            Optional.
     """
 
-    def __init__(self, model, settings, class_labels):
+    def __init__(self, model, settings, class_labels, to_text=None, score=None):
         self._settings = settings
         self._class_labels = class_labels
+        self._to_text = to_text
+        self._score = score
 
         @tf.function(reduce_retracing=True)
         def predict_class(features):
@@ -90,12 +95,14 @@ class FreeDecoder:
             (results, samples): dict from name to float, and list of `Sample`. None if given up.
         """
         counts = np.zeros(4)
-        shown = []
+        shown, texts = [], []
         for features, targets in evaluation.readable(self._batches(dataset)):
             decoded = self._predict(features).numpy()
             for row in range(len(decoded)):
                 sample = self._sample(features, targets, decoded, row)
                 counts += _count(sample)
+                if self._score:
+                    texts.append(self._texts(sample))
                 if len(shown) < num_shown:
                     shown.append(sample)
             if should_stop():
@@ -106,7 +113,16 @@ class FreeDecoder:
             "decode/accuracy": right_ids / max(1, ids),
             "decode/num_samples": rows,
         }
+        if texts:
+            scores = self._score(*(list(column) for column in zip(*texts, strict=True)))
+            results.update({f"decode/{name}": value for name, value in scores.items()})
         return {name: float(value) for name, value in results.items()}, shown
+
+    def _texts(self, sample):
+        """(source, reference, hypothesis); a language model's source is ""."""
+        source = "" if sample.inputs is None else self._to_text("inputs", sample.inputs)
+        written = (self._to_text("targets", ids) for ids in (sample.target, sample.decoded))
+        return (source, *written)
 
     def _batches(self, dataset):
         if self._settings.num_samples >= 0 or self._settings.batch_size:

@@ -57,9 +57,7 @@ class Momentum(_OneSlotOptimizer):
     t2t_slot_name = "Momentum"
     slot = "momentum"
 
-    def __init__(
-        self, learning_rate=0.01, momentum=0.9, nesterov=False, name="momentum", **kwargs
-    ):
+    def __init__(self, learning_rate=0.01, momentum=0.9, nesterov=False, name="momentum", **kwargs):
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.momentum = momentum
         self.nesterov = nesterov

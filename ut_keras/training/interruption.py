@@ -21,8 +21,8 @@ class Interrupted(Exception):
 class StopRequest:
     """Context in which the first signal is noted and a second one acts at once.
 
-        with StopRequest() as stop:
-            while not stop.requested: ...
+    with StopRequest() as stop:
+        while not stop.requested: ...
     """
 
     def __init__(self):
@@ -32,9 +32,7 @@ class StopRequest:
     def __enter__(self):
         # Python delivers signals to the main thread only.
         if threading.current_thread() is threading.main_thread():
-            self._previous = {
-                number: signal.signal(number, self._note) for number in _NAMES
-            }
+            self._previous = {number: signal.signal(number, self._note) for number in _NAMES}
         return self
 
     def __exit__(self, *exception):

@@ -59,7 +59,7 @@ def cross_entropy(logits, targets, label_smoothing, weights):
 def _smoothed_cross_entropy(logits, targets, label_smoothing):
     """The losses [...] of logits [..., V]; its gradient is written out, in one pass over [.., V].
 
-        d loss / d logits = softmax(logits) - onehot + s V / (V - 1) (onehot - 1 / V)
+    d loss / d logits = softmax(logits) - onehot + s V / (V - 1) (onehot - 1 / V)
     """
     size = logits.shape[-1]
     spread = label_smoothing * size / (size - 1)

@@ -1,8 +1,8 @@
 """What a run leaves behind in numbers: TensorBoard's files and `metrics.jsonl`.
 
-    output_dir/events.out.…        training: losses, learning rate, speed, ponder times
-    output_dir/eval/events.out.…   evaluation, under T2T's tags
-    output_dir/metrics.jsonl       one JSON object per evaluation
+output_dir/events.out.…        training: losses, learning rate, speed, ponder times
+output_dir/eval/events.out.…   evaluation, under T2T's tags
+output_dir/metrics.jsonl       one JSON object per evaluation
 """
 
 import json

@@ -60,6 +60,9 @@ class Trainer:
         output_dir: str, an existing folder.
         settings: `TrainSettings`.
         metrics: dict from name to function (logits, targets) -> (sum, count).
+        feature_metrics: dict from name to `FeatureMetric`.
+        score_decoded: function (sources, references, hypotheses), lists of str, -> dict from name
+            to float: what free decoding is scored by besides. Optional.
         decode_settings: `DecodeSettings`, for `train_eval_and_decode`.
         class_labels: bool. Whether the targets are class labels.
         to_text: function (feature name, ids) -> str, to show samples. Optional.
@@ -74,6 +77,8 @@ class Trainer:
         output_dir,
         settings,
         metrics=None,
+        feature_metrics=None,
+        score_decoded=None,
         decode_settings=None,
         class_labels=False,
         to_text=None,
@@ -87,7 +92,8 @@ class Trainer:
         self._class_labels = class_labels
         self._to_text = to_text or (lambda name, ids: " ".join(str(i) for i in ids))
         self._decode_settings = decode_settings or free_decoding.DecodeSettings()
-        self._evaluator = evaluation.Evaluator(model, strategy, metrics or {})
+        self._score_decoded = score_decoded
+        self._evaluator = evaluation.Evaluator(model, strategy, metrics or {}, feature_metrics)
         self._summaries = summaries.Summaries(output_dir, problem_name)
         self._progress = progress_lib.Progress(settings.train_steps)
         self._free_decoder = None
@@ -267,7 +273,11 @@ class Trainer:
             return {}
         if self._free_decoder is None:
             self._free_decoder = free_decoding.FreeDecoder(
-                self._model, self._decode_settings, self._class_labels
+                self._model,
+                self._decode_settings,
+                self._class_labels,
+                self._to_text,
+                self._score_decoded,
             )
         decoded = self._free_decoder(dataset, should_stop=lambda: self._stop.requested)
         if decoded is None:
