@@ -39,6 +39,9 @@ class Problem:
         eval_metrics: tuple of str, T2T's names of metrics.
         target_space_id: int. T2T's id of the kind of target, which its models embed.
         class_label_features: tuple of str. The features that hold one class id, without EOS.
+        paper: str. The paper and the table that it serves, for docs/problems.md.
+        licence: str. What the data may be used for.
+        raw_files: tuple of `download.RawFile`, what it is made of.
     """
 
     name = None
@@ -47,6 +50,9 @@ class Problem:
     eval_metrics = ("accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity")
     target_space_id = 0
     class_label_features = ()
+    paper = ""
+    licence = ""
+    raw_files = ()
 
     # What a dataset says about itself.
 

@@ -1,0 +1,103 @@
+"""One line on the terminal that says how far a long piece of work is.
+
+    training-parallel-nc-v12.tgz: 84.2 MB of 168.4 MB (50 %), 5.1 MB/s, 16 s left
+
+On a terminal the line is written over; in a log a new one comes every half minute. Work that is
+done within a second leaves none.
+"""
+
+import sys
+import time
+
+_QUIET_SECONDS = 1
+_TERMINAL_SECONDS = 0.5
+_LOG_SECONDS = 30
+
+
+class ProgressLine:
+    """Counts and shows.
+
+    Args:
+        title: str. What the line begins with.
+        total: number of units that there will be; None if that is not known.
+        show: function from a number of units to text.
+        done: number of units that were there before; they do not count for the rate.
+        clock: function that gives seconds.
+        stream: file. Standard output if None.
+    """
+
+    def __init__(self, title, total=None, show=str, done=0, clock=time.monotonic, stream=None):
+        self._title = title
+        self._total = total
+        self._show = show
+        self._before = self._done = done
+        self._clock = clock
+        self._stream = stream or sys.stdout
+        self._overwrite = self._stream.isatty()
+        self._start = clock()
+        self._next = self._start + _QUIET_SECONDS
+        self._width = 0
+
+    def add(self, count):
+        """Counts `count` more units."""
+        self.set(self._done + count)
+
+    def set(self, done):
+        """Says that `done` units are there."""
+        self._done = done
+        now = self._clock()
+        if now >= self._next:
+            self._write(self.text(now))
+            self._next = now + (_TERMINAL_SECONDS if self._overwrite else _LOG_SECONDS)
+
+    def text(self, now):
+        """The line at a time of the clock."""
+        rate = (self._done - self._before) / max(now - self._start, 1e-9)
+        parts = [f"{self._title}: {self._show(self._done)}"]
+        if self._total:
+            share = min(self._done / self._total, 1)
+            parts[0] += f" of {self._show(self._total)} ({share:.0%})".replace("%", " %")
+        parts.append(f"{self._show(int(rate))}/s")
+        if self._total and rate > 0:
+            parts.append(f"{duration(max(self._total - self._done, 0) / rate)} left")
+        return ", ".join(parts)
+
+    def close(self):
+        """Takes the line off a terminal."""
+        if self._overwrite and self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+            self._width = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def _write(self, text):
+        if self._overwrite:
+            self._stream.write("\r" + text.ljust(self._width))
+            self._width = max(self._width, len(text))
+        else:
+            self._stream.write(text + "\n")
+        self._stream.flush()
+
+
+def duration(seconds):
+    """Text of a number of seconds: 42 s, 3 min 5 s, 2 h 10 min."""
+    seconds = round(seconds)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+
+
+def size(count):
+    """Text of a number of bytes: 512 B, 1.5 kB, 84.2 MB."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.4g} {unit}"
+        count /= 1000
+    return f"{count:.4g} GB"
