@@ -13,6 +13,7 @@ A new dataset is one file that subclasses `Problem`:
 No TensorFlow is loaded before data are written or read.
 """
 
+import dataclasses
 import itertools
 import os
 import zlib
@@ -39,6 +40,7 @@ class Problem:
         eval_metrics: tuple of str, T2T's names of metrics.
         target_space_id: int. T2T's id of the kind of target, which its models embed.
         class_label_features: tuple of str. The features that hold one class id, without EOS.
+        max_length: int. Training drops longer examples; None leaves it to the hparams.
         paper: str. The paper and the table that it serves, for docs/problems.md.
         licence: str. What the data may be used for.
         raw_files: tuple of `download.RawFile`, what it is made of.
@@ -50,6 +52,7 @@ class Problem:
     eval_metrics = ("accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity")
     target_space_id = 0
     class_label_features = ()
+    max_length = None
     paper = ""
     licence = ""
     raw_files = ()
@@ -205,10 +208,13 @@ class Problem:
 
         from ut_keras.data import input_pipeline
 
+        settings = input_pipeline.InputSettings.from_hparams(hparams)
+        if self.max_length:
+            settings = dataclasses.replace(settings, max_length=self.max_length)
         return input_pipeline.make_dataset(
             files,
             specs,
-            input_pipeline.InputSettings.from_hparams(hparams),
+            settings,
             training=split == "train",
             num_replicas=num_replicas,
             seed=seed,

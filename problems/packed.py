@@ -1,0 +1,38 @@
+"""Packed problems: several examples in a row of constant length, see ut_keras/data/packing.py.
+
+    class MyProblemPacked(packed.Packed, MyProblem):
+        vocab_name = "my_problem"
+
+As in T2T the dev split is packed too, so that its `accuracy_per_sequence` counts rows; free
+decoding takes the rows apart again.
+"""
+
+from ut_keras.data import features, packing
+
+# Segments and positions are counted, not looked up: any number will do.
+_COUNTED = features.FeatureSpec(2**31 - 1)
+
+
+class Packed:
+    """Comes before a text problem in the list of bases.
+
+    Attributes:
+        packed_length: int. Symbols in a row, at most; T2T's name.
+    """
+
+    packed_length = 256
+
+    @property
+    def max_length(self):
+        return self.packed_length
+
+    def record_specs(self, data_dir):
+        specs = super().record_specs(data_dir)
+        counted = (f"{name}_{part}" for name in specs for part in ("segmentation", "position"))
+        return {**specs, **dict.fromkeys(counted, _COUNTED)}
+
+    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
+        examples = super().generate_encoded_samples(split, data_dir, tmp_dir, seed)
+        if split == "train":
+            examples = packing.shuffled(examples, seed)
+        yield from packing.pack(examples, self.packed_length)

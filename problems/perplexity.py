@@ -1,0 +1,60 @@
+"""Perplexity per word, whatever the model's symbols are.
+
+    exp(sum of -log p over all symbols / words)
+
+A word is what stands between spaces; the end of a sentence, EOS, counts as one, as in the published
+numbers of PTB, WikiText-2 and the One Billion Word benchmark. T2T leaves it to the user to multiply
+the mean over subwords by the ratio of subwords to words (1.108137 for lm1b with 32k subwords).
+"""
+
+import math
+
+from ut_keras.data import features, text_encoder
+
+
+def per_word(encoder):
+    """Returns the `FeatureMetric`.
+
+    Args:
+        encoder: the targets' `TextEncoder`.
+    """
+
+    def function(logits, targets, features):
+        import numpy as np
+        import tensorflow as tf
+
+        del features
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=targets, logits=tf.cast(logits, tf.float32)
+        )
+        total = tf.reduce_sum(losses * tf.cast(targets != text_encoder.PAD, tf.float32))
+        words = tf.numpy_function(
+            lambda rows: np.float32(sum(count_words(encoder, row) for row in rows.tolist())),
+            [targets],
+            tf.float32,
+            stateful=False,
+        )
+        words.set_shape([])
+        return total, words
+
+    return features.FeatureMetric(function, exp)
+
+
+def count_words(encoder, ids):
+    """The words of a row of ids, padding and several sentences in it allowed; EOS counts as one."""
+    words, sentence = 0, []
+    for i in ids:
+        if i == text_encoder.EOS:
+            words += len(encoder.decode(sentence).split()) + 1
+            sentence = []
+        elif i != text_encoder.PAD:
+            sentence.append(i)
+    return words + len(encoder.decode(sentence).split())
+
+
+def exp(mean):
+    """e to the power of a mean loss; infinity where a broken model's is too large."""
+    try:
+        return math.exp(mean)
+    except OverflowError:
+        return math.inf

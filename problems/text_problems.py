@@ -1,0 +1,137 @@
+"""What datasets of text share, by T2T's names: vocabulary, metrics. Your own takes ten lines:
+
+    @problem.register("my_problem")
+    class MyProblem(text_problems.Text2TextProblem):
+        approx_vocab_size = 2**13
+
+        def generate_samples(self, split, data_dir, tmp_dir, seed):
+            with open(os.path.join(tmp_dir, f"{split}.txt"), encoding="utf-8") as file:
+                for line in file:
+                    yield {"inputs": line.strip().lower(), "targets": line.strip()}
+
+`Text2SelfProblem` is a language model: its samples have "targets" only. `Text2ClassProblem` has a
+class label, a text, for "targets".
+"""
+
+import collections
+import itertools
+import os
+
+from problems import perplexity, problem
+from ut_keras.data import text_encoder
+
+_MAX_SUBTOKEN_LENGTH = 200  # T2T's; bounds the time that a very long token takes.
+
+
+class Text2TextProblem(problem.Problem):
+    """Text to text; a subclass says its `generate_samples`.
+
+    Attributes:
+        vocab_type: "subwords", one vocabulary for both sides, built from the train split; "tokens",
+            its words, the most frequent first; or "characters", UTF-8 bytes without a vocabulary.
+        approx_vocab_size: int. Subwords, about; for tokens the largest number of words.
+        max_samples_for_vocab: int. Samples that the vocabulary is built from; None takes all.
+        oov_token: str. For tokens: the word that stands for those outside of the vocabulary.
+        vocab_name: str. The problem whose vocabulary it is; None is this one.
+    """
+
+    num_train_shards = 100
+    eval_metrics = (
+        *problem.Problem.eval_metrics,
+        "approx_bleu_score",
+        "rouge_2_fscore",
+        "rouge_L_fscore",
+    )
+    vocab_type = "subwords"
+    approx_vocab_size = 2**15
+    max_samples_for_vocab = None
+    oov_token = None
+    vocab_name = None
+
+    @property
+    def vocab_filename(self):
+        name = self.vocab_name or self.filename
+        if self.vocab_type == "tokens":
+            return f"vocab.{name}.tokens"
+        return f"vocab.{name}.{self.approx_vocab_size}.subwords"
+
+    def side_files(self):
+        return () if self.vocab_type == "characters" else (self.vocab_filename,)
+
+    def feature_encoders(self, data_dir):
+        encoder = self.text_encoder(data_dir)
+        return {"inputs": encoder, "targets": encoder}
+
+    def text_encoder(self, data_dir):
+        """Returns the encoder of the text."""
+        if self.vocab_type == "characters":
+            return text_encoder.ByteTextEncoder()
+        path = os.path.join(data_dir, self.vocab_filename)
+        if self.vocab_type == "tokens":
+            return text_encoder.TokenTextEncoder(path, replace_oov=self.oov_token)
+        return text_encoder.SubwordTextEncoder(path)
+
+    def prepare(self, data_dir, tmp_dir):
+        if self.vocab_type == "characters":
+            return
+        path = os.path.join(data_dir, self.vocab_filename)
+        if not os.path.exists(path):
+            self.build_vocab(self.texts_for_vocab(data_dir, tmp_dir)).store_to_file(path)
+
+    def texts_for_vocab(self, data_dir, tmp_dir):
+        """Yields the texts that the vocabulary is built from."""
+        samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
+        for sample in itertools.islice(samples, self.max_samples_for_vocab):
+            yield from (
+                text for name, text in sample.items() if name not in self.class_label_features
+            )
+
+    def build_vocab(self, texts):
+        """Returns the encoder for an iterable of texts."""
+        if self.vocab_type == "subwords":
+            return text_encoder.SubwordTextEncoder.build_from_generator(
+                texts, self.approx_vocab_size, max_subtoken_length=_MAX_SUBTOKEN_LENGTH
+            )
+        counts = collections.Counter(word for text in texts for word in text.split())
+        words = sorted(counts, key=lambda word: (-counts[word], word))[: self.approx_vocab_size]
+        if self.oov_token and self.oov_token not in words:
+            words.insert(0, self.oov_token)
+        return text_encoder.TokenTextEncoder(tokens=words)
+
+
+class Text2SelfProblem(Text2TextProblem):
+    """A language model; samples have "targets" only."""
+
+    def feature_encoders(self, data_dir):
+        return {"targets": self.text_encoder(data_dir)}
+
+    def feature_metrics(self, data_dir):
+        return {"per_word_perplexity": perplexity.per_word(self.text_encoder(data_dir))}
+
+
+class Text2ClassProblem(Text2TextProblem):
+    """Text to one of several classes, whose names are in a file; `targets` of a sample is one."""
+
+    eval_metrics = ("accuracy", "neg_log_perplexity")
+    class_label_features = ("targets",)
+
+    @property
+    def labels_filename(self):
+        return f"labels.{self.filename}.txt"
+
+    def side_files(self):
+        return (*super().side_files(), self.labels_filename)
+
+    def feature_encoders(self, data_dir):
+        path = os.path.join(data_dir, self.labels_filename)
+        return {
+            "inputs": self.text_encoder(data_dir),
+            "targets": text_encoder.ClassLabelEncoder(filename=path),
+        }
+
+    def prepare(self, data_dir, tmp_dir):
+        super().prepare(data_dir, tmp_dir)
+        path = os.path.join(data_dir, self.labels_filename)
+        if not os.path.exists(path):
+            samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
+            text_encoder.write_lines(path, sorted({sample["targets"] for sample in samples}))

@@ -1,0 +1,133 @@
+"""Packing: several short examples in one row, so that little of a batch is padding.
+
+    pack([{"inputs": [8, 7, 1], "targets": [4, 1]}, {"inputs": [2, 3, 4, 1], "targets": [5, 6, 1]}])
+
+    inputs               [8, 7, 1, 2, 3, 4, 1]        targets               [4, 1, 5, 6, 1]
+    inputs_segmentation  [1, 1, 1, 2, 2, 2, 2]        targets_segmentation  [1, 1, 2, 2, 2]
+    inputs_position      [0, 1, 2, 0, 1, 2, 3]        targets_position      [0, 1, 0, 1, 2]
+
+The segmentation, counted from 1, keeps the examples apart in attention. Rows and ids are T2T's
+(`generator_utils.pack_examples` without spacing, as all its problems have it). No TensorFlow is loaded to pack.
+"""
+
+import random
+
+_SHUFFLED_TOGETHER = 1 << 16
+
+
+def pack(examples, packed_length, open_rows=10):
+    """Packs examples, each into the first of the open rows that has room for it.
+
+    Args:
+        examples: iterable of dicts of id lists, "targets" and perhaps "inputs".
+        packed_length: int. Ids in a row, at most. Targets without inputs that are longer are cut
+            into several rows; a longer pair stays whole, in a row of its own.
+        open_rows: int. When an example fits into none of so many rows, the oldest is done.
+
+    Yields:
+        dicts of id lists. As in T2T, rows without inputs have "inputs" [0], which is not read.
+    """
+    rows = []
+    for example in examples:
+        pieces, example = _cut(example, packed_length)
+        for piece in pieces:
+            yield _Row(piece).features()
+        if example is None:
+            continue
+        row = next((row for row in rows if row.has_room(example, packed_length)), None)
+        if row is not None:
+            row.add(example)
+            continue
+        if len(rows) == open_rows:
+            yield rows.pop(0).features()
+        rows.append(_Row(example))
+    for row in rows:
+        yield row.features()
+
+
+def shuffled(examples, seed):
+    """Yields the examples in another order, shuffled in blocks that fit into memory.
+
+    Neighbours of a corpus belong together, and would go into the same row.
+    """
+    rng = random.Random(seed)
+    block = []
+    for example in examples:
+        block.append(example)
+        if len(block) == _SHUFFLED_TOGETHER:
+            rng.shuffle(block)
+            yield from block
+            block = []
+    rng.shuffle(block)
+    yield from block
+
+
+def unpack(features):
+    """The examples of one packed row, the way they were before.
+
+    Args:
+        features: dict of int tensors [length], "targets" and perhaps "inputs", with their
+            segmentation.
+
+    Returns:
+        A `tf.data.Dataset` of dicts of "targets" and "inputs", int tensors [length].
+    """
+    import tensorflow as tf
+
+    names = [name for name in ("inputs", "targets") if f"{name}_segmentation" in features]
+    count = tf.reduce_max(features["targets_segmentation"])
+
+    def example(number):
+        return {
+            name: tf.boolean_mask(features[name], features[f"{name}_segmentation"] == number)
+            for name in names
+        }
+
+    return tf.data.Dataset.range(1, tf.cast(count, tf.int64) + 1).map(
+        lambda number: example(tf.cast(number, count.dtype))
+    )
+
+
+class _Row:
+    """A row that examples are added to."""
+
+    def __init__(self, example):
+        self._ids = {name: [] for name in example}
+        self._segmentation = {name: [] for name in example}
+        self._position = {name: [] for name in example}
+        self._count = 0
+        self.add(example)
+
+    def has_room(self, example, packed_length):
+        return all(
+            len(self._ids[name]) + len(ids) <= packed_length for name, ids in example.items()
+        )
+
+    def add(self, example):
+        self._count += 1
+        for name, ids in example.items():
+            self._ids[name] += ids
+            self._segmentation[name] += [self._count] * len(ids)
+            self._position[name] += range(len(ids))
+
+    def features(self):
+        row = {"inputs": [0]}
+        for name, ids in self._ids.items():
+            row[name] = ids
+            row[f"{name}_segmentation"] = self._segmentation[name]
+            row[f"{name}_position"] = self._position[name]
+        return row
+
+
+def _cut(example, packed_length):
+    """(examples that fill a row, what is left to pack or None); pairs cannot be cut."""
+    if "inputs" in example:
+        return (), {name: example[name] for name in ("inputs", "targets")}
+    ids = example["targets"]
+    if len(ids) <= packed_length:
+        return (), {"targets": ids}
+    full = len(ids) // packed_length * packed_length
+    pieces = [
+        {"targets": ids[start : start + packed_length]} for start in range(0, full, packed_length)
+    ]
+    return pieces, {"targets": ids[full:]} if ids[full:] else None
