@@ -1,0 +1,275 @@
+"""Times greedy and beam search beside the original and PyTorch's libraries.
+
+    python benchmarks/decode.py
+    python benchmarks/decode.py --with_t2t=t2t_env/bin/python          # see t2t/requirements.txt
+    python benchmarks/decode.py --with_torch=peers_env/bin/python      # see peers/requirements.txt
+    python benchmarks/decode.py --lengths                              # time by position, memory
+
+Hidden 256, filter 1024, 4 heads, 6 steps (or layers), vocabulary 8000, random weights; 8 sentences
+of 32 symbols. Every side writes all 32 + 32 positions that T2T's search may: the end of sequence
+scores 0 or less (its row of the tied embedding is zero, Marian has a bias for it) where the best of
+8000 others score some 3 more, and a side that wrote less stops the run. All sides have 2 threads
+and take turns, in another order every round, so that a noisy machine is noisy for all: read the
+ratios, medians over the rounds of a side's seconds by ours. "first" is the first decoding of a
+side, with tracing or building its graph.
+"""
+
+import argparse
+import inspect
+import json
+import os
+import platform
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from train_step import cpu_name
+
+SHAPE = {
+    "hidden": 256,
+    "filter": 1024,
+    "heads": 4,
+    "steps": 6,
+    "vocab": 8000,
+    "batch": 8,
+    "source": 32,
+    "decode_length": 32,
+    "alpha": 0.6,
+    "threads": 2,
+}
+EOS = 1
+OURS = "ut_keras, cached"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--with_t2t", metavar="PYTHON", help="Python of T2T's environment")
+    parser.add_argument("--with_torch", metavar="PYTHON", help="Python of PyTorch's environment")
+    parser.add_argument("--beams", default="1,4", help="numbers of beams; 1 is greedy")
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--lengths", action="store_true", help="ours only, up to 256 positions")
+    parser.add_argument("--memory_of", metavar="BATCH,LENGTH,BEAMS", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.memory_of:
+        return print(peak_memory(*map(int, args.memory_of.split(","))))
+    print(f"machine: {cpu_name()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    all_beams = [int(beams) for beams in args.beams.split(",")]
+    if args.lengths:
+        for beams in all_beams:
+            print_lengths(beams, args.rounds)
+        return print_memory()
+    sides = {OURS: Ours(), "ut_keras, full prefix": Ours(cache=False)}
+    if args.with_t2t:
+        worker = [args.with_t2t, os.path.join(HERE, "t2t", "decode_worker.py")]
+        sides["T2T Universal Transformer"] = Worker([*worker, "universal_transformer"])
+        sides["T2T Transformer, cached"] = Worker([*worker, "transformer"])
+    if args.with_torch:
+        worker = [args.with_torch, os.path.join(HERE, "peers", "decode_worker.py")]
+        sides["MarianMT, cached"] = Worker([*worker, "marian"])
+        sides["x-transformers, tied, cached"] = Worker([*worker, "x_transformers"])
+    for beams in all_beams:
+        compare(sides, beams, args.rounds)
+
+
+def compare(sides, beams, rounds):
+    """Times one kind of search, all sides in turn, and prints its table."""
+    first, seconds, refused = {}, {}, {}
+    for name, side in sides.items():
+        start = time.perf_counter()
+        taken, why = side.run(beams)
+        if taken is None:
+            refused[name] = why
+            continue
+        first[name], seconds[name] = time.perf_counter() - start, []
+        side.run(beams)  # the second is not quite warm either
+    for number in range(rounds):
+        for name in random.Random(number).sample(sorted(seconds), len(seconds)):
+            seconds[name].append(sides[name].run(beams)[0])
+    print(
+        f"\n{'greedy' if beams == 1 else f'beam {beams}'}, median of {rounds}\n"
+        f"  {'':29} seconds (least, most)    ratio to ours (quartiles)   first"
+    )
+    for name, taken in seconds.items():
+        ratios = [theirs / ours for theirs, ours in zip(taken, seconds[OURS], strict=True)]
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        print(
+            f"  {name:29} {statistics.median(taken):6.3f} ({min(taken):6.3f}, {max(taken):6.3f})  "
+            f"{middle:6.2f} ({low:6.2f}, {high:6.2f})  {first[name]:10.1f} s",
+            flush=True,
+        )
+    for name, why in refused.items():
+        print(f"  {name:29} -  {why}")
+
+
+class Ours:
+    """Our Universal Transformer, in this process."""
+
+    def __init__(self, cache=True):
+        import tensorflow as tf
+
+        import hparams
+        from ut_keras import models
+
+        if not hasattr(Ours, "model"):  # one model and one pool of threads for all sides of ours
+            tf.config.threading.set_intra_op_parallelism_threads(SHAPE["threads"])
+            tf.config.threading.set_inter_op_parallelism_threads(SHAPE["threads"])
+            tf.keras.utils.set_random_seed(1)
+            overrides = (
+                f"hidden_size={SHAPE['hidden']},filter_size={SHAPE['filter']},"
+                f"num_heads={SHAPE['heads']},num_rec_steps={SHAPE['steps']}"
+            )
+            Ours.model = models.get(
+                "universal_transformer",
+                hparams.get("universal_transformer_base", overrides),
+                vocab_sizes={"inputs": SHAPE["vocab"], "targets": SHAPE["vocab"]},
+            )
+            table = Ours.model.softmax.embedding.numpy()
+            table[EOS] = 0
+            Ours.model.softmax.embedding.assign(table)
+        self.options = {"cache": cache}
+        if "cache" not in inspect.signature(Ours.model.generate).parameters:
+            self.options = {}
+
+    def run(self, beams, batch=SHAPE["batch"], decode_length=SHAPE["decode_length"]):
+        """Seconds of one search, and why it was refused (never)."""
+        import numpy as np
+        import tensorflow as tf
+
+        size = (batch, SHAPE["source"])
+        inputs = np.random.RandomState(1).randint(2, SHAPE["vocab"], size=size).astype("int32")
+        inputs = tf.constant(inputs)
+        start = time.perf_counter()
+        decoded = self.model.generate(
+            {"inputs": inputs},
+            beam_size=beams,
+            alpha=SHAPE["alpha"],
+            decode_length=decode_length,
+            **self.options,
+        )
+        ids = decoded.ids.numpy()
+        seconds = time.perf_counter() - start
+        check_length("ut_keras", ids.shape[2], SHAPE["source"] + decode_length)
+        return seconds, None
+
+
+class Worker:
+    """One of the others, in a process of its own."""
+
+    def __init__(self, command):
+        self.command = command
+        self.process = subprocess.Popen(
+            [*command, json.dumps(SHAPE)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def run(self, beams):
+        """Seconds of one search and None; or None and why it cannot be done."""
+        self.process.stdin.write(f"{beams}\n")
+        self.process.stdin.flush()
+        for line in self.process.stdout:
+            if line.startswith("RESULT "):
+                result = json.loads(line.removeprefix("RESULT "))
+                if "error" in result:
+                    return None, result["error"]
+                written = result["written"]
+                check_length(self.command[-1], written, SHAPE["source"] + SHAPE["decode_length"])
+                return result["seconds"], None
+        raise SystemExit(
+            f"{' '.join(self.command)} stopped. Expected an environment as the requirements.txt "
+            f"beside it says. Received: exit code {self.process.wait()}."
+        )
+
+
+def check_length(name, written, expected):
+    if written != expected:
+        raise SystemExit(f"{name} must write {expected} positions. Received: {written}.")
+
+
+# What a symbol costs by its position, and what the cache takes.
+
+
+def print_lengths(beams, rounds):
+    """Whole searches of several lengths; the cost at a position is the slope between two."""
+    lengths = [SHAPE["source"], 64, 96, 128, 192, 256]
+    ours = Ours()
+    seconds = {length: [] for length in lengths}
+    for number in range(-1, rounds):
+        for length in random.Random(number).sample(lengths, len(lengths)):
+            taken, _ = ours.run(beams, decode_length=length - SHAPE["source"])
+            if number >= 0:
+                seconds[length].append(taken)
+    medians = {length: statistics.median(taken) for length, taken in seconds.items()}
+    print(
+        f"\n{'greedy' if beams == 1 else f'beam {beams}'}: cost by length, median of {rounds}\n"
+        "  positions   seconds   ms a position   from the last length on   MFLOP, of it attention"
+    )
+    before = None
+    for length, taken in medians.items():
+        slope = ""
+        if before is not None:
+            slope = f"{(taken - medians[before]) / (length - before) * 1e3:.2f}"
+        work, attention = position_flop(length, beams)
+        print(
+            f"  {length:9} {taken:9.3f} {taken / length * 1e3:15.2f} {slope:>25} "
+            f"{work / 1e6:15.1f} {attention / work:6.1%}"
+        )
+        before = length
+
+
+def position_flop(length, beams):
+    """Arithmetic of one position of all rows with `length` positions in reach; and attention's."""
+    d, f, steps = SHAPE["hidden"], SHAPE["filter"], SHAPE["steps"]
+    rows = SHAPE["batch"] * beams
+    attention = steps * 2 * (length + SHAPE["source"]) * d
+    others = steps * (6 * d * d + 2 * d * f) + d * SHAPE["vocab"]
+    return 2 * rows * (attention + others), 2 * rows * attention
+
+
+def print_memory(batch=64, length=256):
+    """How much the process grows when it decodes a large batch, each in a process of its own."""
+    print(f"\nmemory at {batch} x {length} positions, MB")
+    for beams in (1, 4):
+        shape = f"{batch},{length},{beams}"
+        grown = int(
+            subprocess.run(
+                [sys.executable, os.path.abspath(__file__), "--memory_of", shape],
+                check=True,
+                stdout=subprocess.PIPE,
+                text=True,
+            ).stdout.split()[-1]
+        )
+        own, memory = paper_memory(batch, length, beams)
+        print(
+            f"  {'greedy' if beams == 1 else f'beam {beams}'}: on paper {own / 1e6:.0f} of the "
+            f"prefix and {memory / 1e6:.0f} of the source; the process grew by {grown / 1e6:.0f}"
+        )
+
+
+def paper_memory(batch, length, beams):
+    """Bytes of keys and values: of the prefix, per step; of the source, once for all steps."""
+    one = 2 * batch * SHAPE["hidden"] * 4
+    return SHAPE["steps"] * beams * length * one, beams * SHAPE["source"] * one
+
+
+def peak_memory(batch, length, beams):
+    """Bytes by which this process's peak grew over that of a search traced in small."""
+    ours = Ours()
+    ours.run(beams, batch=1, decode_length=1)
+    ours.run(beams, batch=2, decode_length=2)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    ours.run(beams, batch=batch, decode_length=length - SHAPE["source"])
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Decoding by the original T2T, timed on request: one of the other sides of decode.py.
+
+    decode_worker.py {transformer|universal_transformer} SHAPE
+
+Reads lines from standard input, each a number of beams; answers with a JSON object: the seconds and
+how many positions were written. Run by decode.py with the Python of T2T's environment
+(requirements.txt). A graph is built and run once, unmeasured, when its number of beams first comes.
+
+The row of EOS in the tied embedding is zero: its logit is 0, far below the best of the others', so
+that no search ends before `source + decode_length` symbols.
+"""
+
+import json
+import os
+import sys
+import time
+
+MODEL, SHAPE = sys.argv[1], json.loads(sys.argv[2])
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = os.environ["T2T_ONEDNN"] = "1"
+
+import shim
+import numpy as np
+import tensorflow.compat.v1 as tf
+from tensor2tensor.data_generators import problem_hparams
+from tensor2tensor.models import transformer
+from tensor2tensor.models.research import universal_transformer
+from tensor2tensor.utils import contrib
+
+# T2T's summaries need tf.contrib, which is no more.
+contrib.summary = lambda: contrib.DummyModule(scalar=lambda *args, **kwargs: None)
+
+EOS = 1
+
+
+def hparams():
+    if MODEL == "transformer":
+        hp = transformer.transformer_base()
+    else:
+        hp = universal_transformer.universal_transformer_base()
+        hp.num_rec_steps = hp.act_max_steps = SHAPE["steps"]
+    hp.hidden_size, hp.filter_size = SHAPE["hidden"], SHAPE["filter"]
+    hp.num_heads, hp.num_hidden_layers = SHAPE["heads"], SHAPE["steps"]
+    hp.symbol_modality_num_shards = 1
+    return hp
+
+
+class Graph:
+    """One search, in a graph and session of its own."""
+
+    def __init__(self, beams):
+        graph = tf.Graph()
+        with graph.as_default():
+            tf.set_random_seed(1)
+            hp = hparams()
+            problem = problem_hparams.test_problem_hparams(SHAPE["vocab"], SHAPE["vocab"], hp)
+            classes = {
+                "transformer": transformer.Transformer,
+                "universal_transformer": universal_transformer.UniversalTransformer,
+            }
+            model = classes[MODEL](hp, tf.estimator.ModeKeys.PREDICT, problem)
+            rng = np.random.RandomState(1)
+            size = (SHAPE["batch"], SHAPE["source"], 1, 1)
+            inputs = rng.randint(2, SHAPE["vocab"], size=size).astype(np.int32)
+            self.inputs = tf.placeholder(tf.int32, size)
+            self.feed = {self.inputs: inputs}
+            self.outputs = model.infer(
+                {"inputs": self.inputs, "target_space_id": tf.constant(0)},
+                decode_length=SHAPE["decode_length"],
+                beam_size=beams,
+                top_beams=beams,
+                alpha=SHAPE["alpha"],
+            )["outputs"]
+            threads = SHAPE["threads"]
+            config = tf.ConfigProto(
+                intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
+            )
+            self.session = tf.Session(graph=graph, config=config)
+            self.session.run(tf.global_variables_initializer())
+            for variable in tf.trainable_variables():
+                if variable.shape.as_list() == [SHAPE["vocab"], SHAPE["hidden"]]:
+                    table = self.session.run(variable)
+                    table[EOS] = 0
+                    variable.load(table, self.session)
+        self.run()
+
+    def run(self):
+        start = time.perf_counter()
+        outputs = self.session.run(self.outputs, self.feed)
+        return time.perf_counter() - start, outputs
+
+
+graphs = {}
+for line in sys.stdin:
+    beams = int(line)
+    if beams not in graphs:
+        graphs[beams] = Graph(beams)
+    seconds, outputs = graphs[beams].run()
+    # [B, L, 1, 1] of T2T's slow greedy search, [B, L] of its fast one, [B, beams, L]
+    written = outputs.shape[1] if beams == 1 else outputs.shape[2]
+    result = {"seconds": seconds, "written": int(written)}
+    print("RESULT " + json.dumps(result), flush=True)
