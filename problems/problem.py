@@ -1,7 +1,7 @@
 """What a dataset is: a name, its features, how to generate it, how to read it.
 
-    raw text --generate_samples--> {"inputs": str, "targets": str} --encoders--> ids + EOS
-      --generate_data--> <filename>-train-00000-of-00010 --dataset--> batches
+    raw text --generate_samples--> {"inputs": str, "targets": str} --shuffled, encode_samples-->
+      ids + EOS --> <filename>-train-00000-of-00010 --dataset--> batches
 
 A new dataset is one file that subclasses `Problem`:
 
@@ -13,15 +13,20 @@ A new dataset is one file that subclasses `Problem`:
 No TensorFlow is loaded before data are written or read.
 """
 
+import collections
 import dataclasses
+import functools
 import itertools
 import os
+import sys
+import time
 import zlib
 
 from ut_keras import registry
-from ut_keras.data import features, text_encoder, tfrecords
+from ut_keras.data import features, generation, progress_line, text_encoder, tfrecords
 
 REGISTRY = registry.Registry("problem")
+DEFAULT_SEED = 429459  # t2t-datagen's
 _ENCODED_TOGETHER = 8192  # examples; many are encoded much faster than one
 
 
@@ -129,10 +134,14 @@ class Problem:
         """Yields the samples of a split as {"inputs": str, "targets": str}."""
         raise NotImplementedError
 
-    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
-        """Yields the samples of a split as {"inputs": [int], "targets": [int]}, EOS included."""
+    def encode_samples(self, samples, data_dir):
+        """Yields the records {"inputs": [int], "targets": [int]} of samples, EOS included.
+
+        Called once per file, in several processes where there are many samples. There may be more
+        or fewer records than samples, as when several are packed into one.
+        """
         encoders = self.feature_encoders(data_dir)
-        samples = iter(self.generate_samples(split, data_dir, tmp_dir, seed))
+        samples = iter(samples)
         while group := list(itertools.islice(samples, _ENCODED_TOGETHER)):
             columns = {}
             for name in group[0]:
@@ -142,16 +151,35 @@ class Problem:
             for values in zip(*columns.values(), strict=True):
                 yield dict(zip(columns, values, strict=True))
 
-    def generate_data(self, data_dir, tmp_dir=None, seed=0):
+    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
+        """Yields the records of a split; where this is overridden, in one process."""
+        samples = self.generate_samples(split, data_dir, tmp_dir, seed)
+        return self.encode_samples(samples, data_dir)
+
+    @functools.cached_property
+    def left_out(self):
+        """Counter of the reasons for which `generate_samples` leaves out samples; it counts."""
+        return collections.Counter()
+
+    def num_shards(self, split):
+        """Returns the number of files of a split."""
+        return self.num_train_shards if split == "train" else 1
+
+    def generate_data(
+        self, data_dir, tmp_dir=None, seed=DEFAULT_SEED, tasks=None, num_processes=None
+    ):
         """Writes the TFRecord files and side files, those that are not there yet.
 
         Args:
             data_dir: str. Folder to write to; it is made.
             tmp_dir: str. Folder with raw data, for problems that have some.
             seed: int. The same seed gives the same files.
+            tasks: iterable of int, which files to write, counted over the splits from 0 on. The
+                others may be written by other machines. All if None.
+            num_processes: int. One per processor if None. It does not change the files.
 
         Returns:
-            dict from the name of each split that was written to its number of examples.
+            dict from the name of each split that was written to to its number of new examples.
 
         Raises:
             DataError: if raw data are missing or not as expected; nothing half is left behind.
@@ -160,28 +188,72 @@ class Problem:
         side_files_are_there = all(
             os.path.exists(os.path.join(data_dir, name)) for name in self.side_files()
         )
-        missing = [
-            split
-            for split in self.splits_to_generate(tmp_dir)
-            if not tfrecords.is_complete(data_dir, self.filename, split)
-        ]
+        missing = self._missing_shards(data_dir, tmp_dir, seed, tasks)
         if side_files_are_there and not missing:
             print(f"{self.name}: data found in {data_dir}, nothing to generate")
             return {}
+        start = time.monotonic()
         self.prepare(data_dir, tmp_dir)
         counts = {}
-        for split in missing:
-            # Python's own hash of a string differs from run to run.
-            split_seed = zlib.crc32(f"{self.name} {split} {seed}".encode())
-            samples = self.generate_encoded_samples(split, data_dir, tmp_dir, split_seed)
-            num_shards = self.num_train_shards if split == "train" else 1
-            paths = tfrecords.shard_paths(data_dir, self.filename, split, num_shards)
-            counts[split] = tfrecords.write(
-                samples, paths, shuffle_seed=split_seed if split == "train" else None
+        for split, shards in missing.items():
+            counts[split.name] = self._generate_split(
+                split, shards, data_dir, tmp_dir, num_processes
             )
-        written = ", ".join(f"{count} {split}" for split, count in counts.items())
-        print(f"{self.name}: wrote {written or 'vocabulary'} examples to {data_dir}")
+        print(f"{self.name}: {_summary(counts, self.left_out, time.monotonic() - start, data_dir)}")
         return counts
+
+    def _missing_shards(self, data_dir, tmp_dir, seed, tasks):
+        """{`generation.Split`: its shards that are to be written}."""
+        missing = {}
+        first = 0
+        names = self.splits_to_generate(tmp_dir)
+        total = sum(map(self.num_shards, names))
+        if tasks is not None:
+            outside = [task for task in tasks if not 0 <= task < total]
+            if outside or not tasks:
+                raise tfrecords.DataError(
+                    f"The tasks of {self.name} must be in 0..{total - 1}, one per file of "
+                    f"{', '.join(names)}. Received: {outside or 'none'}."
+                )
+        for name in names:
+            num_shards = self.num_shards(name)
+            # Python's own hash of a string differs from run to run.
+            split_seed = zlib.crc32(f"{self.name} {name} {seed}".encode())
+            split = generation.Split(
+                str(data_dir), self.filename, name, num_shards, split_seed, name == "train"
+            )
+            wanted = None
+            if tasks is not None:
+                wanted = [task - first for task in tasks if 0 <= task - first < num_shards]
+            first += num_shards
+            if wanted == [] or (wanted is None and self._is_complete(data_dir, name)):
+                continue
+            if shards := generation.missing_shards(split, wanted):
+                missing[split] = shards
+        return missing
+
+    def _is_complete(self, data_dir, split):
+        return tfrecords.is_complete(data_dir, self.filename, split)
+
+    def _generate_split(self, split, shards, data_dir, tmp_dir, num_processes):
+        where = (split.name, data_dir, tmp_dir, split.seed)
+        self.left_out.clear()
+        if type(self).generate_encoded_samples is Problem.generate_encoded_samples:
+            samples = self.generate_samples(*where)
+            encode = functools.partial(self.encode_samples, data_dir=data_dir)
+        else:
+            samples, encode = self.generate_encoded_samples(*where), iter
+        package = sys.modules[type(self).__module__.partition(".")[0]]
+        folders = getattr(package, "__path__", ())
+        return generation.write(
+            split,
+            samples,
+            encode,
+            shards,
+            num_processes,
+            self.left_out,
+            import_roots=[os.path.dirname(folder) for folder in folders],
+        )
 
     # Reading.
 
@@ -220,3 +292,15 @@ class Problem:
             seed=seed,
             preprocess=self.preprocess,
         )
+
+
+def _summary(counts, left_out, seconds, data_dir):
+    written = ", ".join(f"{count} {split}" for split, count in counts.items()) or "vocabulary"
+    text = f"wrote {written} examples to {data_dir}"
+    if seconds >= 1:
+        rate = sum(counts.values()) / seconds
+        text += f" in {progress_line.duration(seconds)}, {rate:,.0f} a second"
+    if left_out:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+        text += f"; left out: {reasons}"
+    return text

@@ -2,14 +2,13 @@
 
     training-parallel-nc-v12.tgz: 84.2 MB of 168.4 MB (50 %), 5.1 MB/s, 16 s left
 
-On a terminal the line is written over; in a log a new one comes every half minute. Work that is
-done within a second leaves none.
+On a terminal the line is written over; in a log a new one comes every half minute, so that short
+work leaves none.
 """
 
 import sys
 import time
 
-_QUIET_SECONDS = 1
 _TERMINAL_SECONDS = 0.5
 _LOG_SECONDS = 30
 
@@ -34,8 +33,9 @@ class ProgressLine:
         self._clock = clock
         self._stream = stream or sys.stdout
         self._overwrite = self._stream.isatty()
+        self._every = _TERMINAL_SECONDS if self._overwrite else _LOG_SECONDS
         self._start = clock()
-        self._next = self._start + _QUIET_SECONDS
+        self._next = self._start + self._every
         self._width = 0
 
     def add(self, count):
@@ -48,7 +48,7 @@ class ProgressLine:
         now = self._clock()
         if now >= self._next:
             self._write(self.text(now))
-            self._next = now + (_TERMINAL_SECONDS if self._overwrite else _LOG_SECONDS)
+            self._next = now + self._every
 
     def text(self, now):
         """The line at a time of the clock."""

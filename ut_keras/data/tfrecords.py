@@ -4,12 +4,12 @@ A record is a `tf.train.Example` whose features are int64 lists:
 
     {"inputs": [3, 2, 3, 1], "targets": [3, 2, 3, 1]}
 
-Files are written under a temporary name and renamed when the whole split is there, so that a run
-that was broken off leaves nothing that looks whole. TensorFlow is loaded only to read and write.
+Files are written under a temporary name and renamed when they are whole, and a split is read only
+if all of its files are there. TensorFlow is loaded only to read and write.
 """
 
+import functools
 import os
-import random
 import re
 
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
@@ -79,20 +79,18 @@ def is_complete(data_dir, filename, split):
         return False
 
 
-def write(examples, paths, shuffle_seed=None):
+def write(examples, paths):
     """Writes examples to shards, one after the other in turn, all or nothing.
 
     Args:
         examples: iterable of dicts from feature name to a non-empty list of ints.
         paths: list of str, one file per shard.
-        shuffle_seed: int. If given, the records of each shard are shuffled, shard by shard in
-            memory; else they keep their order.
 
     Returns:
-        The number of examples written.
+        The number of examples written, which may be 0.
 
     Raises:
-        DataError: if there are none, or a feature of one is empty.
+        DataError: if a feature of an example is empty.
     """
     import tensorflow as tf
 
@@ -107,11 +105,6 @@ def write(examples, paths, shuffle_seed=None):
         finally:
             for writer in writers:
                 writer.close()
-        if not count:
-            raise DataError(f"Expected examples to write to {paths[0]}. Received: none.")
-        if shuffle_seed is not None:
-            for shard, path in enumerate(temporary):
-                _shuffle_file(path, shuffle_seed + shard)
         for source, target in zip(temporary, paths, strict=True):
             os.replace(source, target)
     finally:
@@ -123,16 +116,23 @@ def write(examples, paths, shuffle_seed=None):
 
 def serialize(example):
     """Returns the bytes of the `tf.train.Example` that holds a dict of int lists."""
-    import tensorflow as tf
-
-    features = {}
+    message = _example_class()()
+    features = message.features.feature
     for name, values in example.items():
         if not len(values):
             raise DataError(
                 f"Feature {name!r} of an example must not be empty. Received: {example}."
             )
-        features[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+        features[name].int64_list.value.extend(values)
+    return message.SerializeToString(deterministic=True)
+
+
+@functools.cache
+def _example_class():
+    import tensorflow as tf
+
+    # Looking it up takes as long as filling one in.
+    return tf.train.Example
 
 
 def read(path):
@@ -168,13 +168,3 @@ def _shards_by_count(data_dir, filename, split):
         if match and name[: match.start()] == f"{filename}-{split}":
             sets.setdefault(int(match[2]), set()).add(int(match[1]))
     return sets
-
-
-def _shuffle_file(path, seed):
-    import tensorflow as tf
-
-    records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
-    random.Random(seed).shuffle(records)
-    with tf.io.TFRecordWriter(path) as writer:
-        for record in records:
-            writer.write(record)

@@ -1,0 +1,134 @@
+"""Shuffles more records than fit into memory.
+
+    buckets = Buckets(folder, num_buckets=10)
+    for record in records:
+        buckets.add(rng.randrange(10), record)       in memory; in files as soon as there are many
+    for bucket in buckets.close():
+        for record in bucket.read(seed):             shuffled; without a seed in their order
+
+A bucket that fits into memory is shuffled there. A larger one is spread over smaller ones first,
+and those one after the other. Either way every order is equally likely, and the order depends on
+the seed and the records only.
+"""
+
+import dataclasses
+import os
+import random
+import shutil
+import struct
+
+# Bytes of records that one process holds, without what Python adds.
+MEMORY = 128 << 20
+_LENGTH = struct.Struct("<I")
+_OVERHEAD = 48  # bytes that Python adds to a record in a list
+
+
+@dataclasses.dataclass(frozen=True)
+class Bucket:
+    """Some of the records.
+
+    Fields:
+        count: int. How many.
+        records: tuple of bytes, those in memory. Or:
+        path: str, the file that they are in.
+    """
+
+    count: int
+    records: tuple = ()
+    path: str | None = None
+
+    def read(self, seed=None, memory=MEMORY):
+        """Yields the records; shuffled if there is a seed, an int or a str."""
+        rng = None if seed is None else random.Random(seed)
+        if self.path is None:
+            yield from _shuffled(self.records, rng)
+        elif rng is None:
+            yield from _stream(self.path)
+        else:
+            yield from _read_shuffled(self.path, rng, memory)
+
+
+class Buckets:
+    """Takes records in.
+
+    Args:
+        folder: str. Where files go, if there are to be any.
+        num_buckets: int.
+        memory: int. Bytes of records from which on they go to files.
+    """
+
+    def __init__(self, folder, num_buckets, memory=MEMORY // 2):
+        self._folder = folder
+        self._memory = memory
+        self._pending = [[] for _ in range(num_buckets)]
+        self._counts = [0] * num_buckets
+        self._bytes = 0
+        self._in_files = False
+
+    def add(self, number, record):
+        """Puts bytes into the bucket of a number."""
+        self._pending[number].append(record)
+        self._bytes += len(record) + _OVERHEAD
+        if self._bytes > self._memory:
+            self._write()
+
+    def close(self):
+        """Returns the list of all `Bucket`s; nothing may be added any more."""
+        if not self._in_files:
+            return [Bucket(len(records), tuple(records)) for records in self._pending]
+        self._write()
+        return [
+            Bucket(count, path=self._path(number)) if count else Bucket(0)
+            for number, count in enumerate(self._counts)
+        ]
+
+    def _write(self):
+        os.makedirs(self._folder, exist_ok=True)
+        for number, records in enumerate(self._pending):
+            if records:
+                with open(self._path(number), "ab") as file:
+                    for record in records:
+                        file.write(_LENGTH.pack(len(record)))
+                        file.write(record)
+                self._counts[number] += len(records)
+                records.clear()
+        self._bytes = 0
+        self._in_files = True
+
+    def _path(self, number):
+        return os.path.join(self._folder, str(number))
+
+
+def _shuffled(records, rng):
+    if rng is None:
+        return records
+    records = list(records)
+    rng.shuffle(records)
+    return records
+
+
+def _stream(path):
+    with open(path, "rb") as file:
+        while length := file.read(_LENGTH.size):
+            yield file.read(*_LENGTH.unpack(length))
+
+
+def _read_shuffled(path, rng, memory):
+    size = os.path.getsize(path)
+    if size <= memory:
+        yield from _shuffled(_stream(path), rng)
+        return
+    num_parts = size // memory + 2
+    folder = path + ".parts"
+    parts = Buckets(folder, num_parts, memory // 2)
+    for record in _stream(path):
+        parts.add(rng.randrange(num_parts), record)
+    for part in parts.close():
+        if part.path and os.path.getsize(part.path) == size:  # One record that is too large.
+            yield from _stream(part.path)
+        elif part.path:
+            yield from _read_shuffled(part.path, rng, memory)
+            os.remove(part.path)
+        else:
+            yield from _shuffled(part.records, rng)
+    shutil.rmtree(folder, ignore_errors=True)
