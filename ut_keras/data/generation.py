@@ -142,7 +142,7 @@ def write(split, samples, encode, shards, num_processes=None, left_out=(), impor
                 counts = process_pool.run(
                     _WriteShard(encode),
                     jobs,
-                    num_processes if is_large else 1,
+                    num_processes,
                     line.add,
                     import_roots,
                 )
