@@ -282,6 +282,13 @@ def test_missing_feature(tmp_path):
     assert_data_error(rf"needs the feature 'targets'.*{files[0]}", files)
 
 
+def test_missing_feature_with_a_default(tmp_path):
+    files = write(tmp_path, [{"targets": [1], "extra": [4]}, {"targets": [1]}])
+    specs = {"targets": FeatureSpec(5), "extra": FeatureSpec(5, "class_label", default=2)}
+    ((features, _),) = batches(files, specs=specs)
+    assert features["extra"].tolist() == [[4], [2]]
+
+
 def test_wrong_number_of_values(tmp_path):
     specs = {
         "inputs": FeatureSpec(9, "sentences", (3, 2)),

@@ -253,6 +253,18 @@ def test_a_metric_reads_features_and_is_finished(tmp_path):
     assert results["accuracy/sources"] == pytest.approx(counted + 0.5)
 
 
+def test_a_feature_metric_that_counts_nothing_is_left_out(tmp_path):
+    def nothing(logits, targets, features):
+        return tf.constant(0.0), tf.constant(0.0)
+
+    trainer, _ = _make(
+        tmp_path, feature_metrics={"perplexity": features_lib.FeatureMetric(nothing)}
+    )
+    results = trainer.continuous_train_and_eval(_epoch, lambda: toy.dataset(seed=99))
+    assert "accuracy" in results
+    assert "perplexity" not in results
+
+
 def test_free_decoding_is_scored_as_text(tmp_path):
     seen = {}
 

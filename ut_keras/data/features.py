@@ -12,11 +12,14 @@ class FeatureSpec(NamedTuple):
         modality: "symbol": [B, length] ids; "sentences": [B, sentences, words] ids, each sentence
             becomes one position (bAbI); "class_label": [B, 1], one class id, no padding.
         shape: fixed lengths behind the batch axis, where a problem has them ("sentences" does).
+        default: int. What a record without the feature is taken to hold, such as one that T2T
+            wrote; None if every record must have it.
     """
 
     vocab_size: int
     modality: Literal["symbol", "sentences", "class_label"] = "symbol"
     shape: tuple = ()
+    default: int | None = None
 
 
 class FeatureMetric(NamedTuple):

@@ -40,6 +40,8 @@ def parse_records(files, records, specs):
     features = {}
     for name, spec in specs.items():
         rows = parsed[name]
+        if spec.default is not None:
+            rows = _fill_empty(rows, spec.default)
         lengths = rows.row_lengths()
         checks = [_check("feature is missing", lengths > 0, name, files=files)]
         shape = fixed_shape(spec)
@@ -78,6 +80,13 @@ def brief(error):
     """What TensorFlow's error says, without where in the graph."""
     first_line = re.sub(r"\{\{.*?\}\}", "", str(error)).strip().splitlines()[0]
     return first_line.split(" [Op:")[0].strip()
+
+
+def _fill_empty(rows, value):
+    """Ragged [n, (length)] with `value` in the rows that hold nothing."""
+    empty = tf.cast(rows.row_lengths() == 0, rows.row_splits.dtype)
+    filling = tf.fill([tf.reduce_sum(empty)], tf.constant(value, rows.dtype))
+    return tf.concat([rows, tf.RaggedTensor.from_row_lengths(filling, empty)], axis=1)
 
 
 def _check(check, good, *values, files):

@@ -42,7 +42,8 @@ class Evaluator:
 
         Returns:
             dict from name to float: "loss", "losses/NAME" for every loss, the metrics, and
-            "ponder_time" if the model ponders. None if it was given up.
+            "ponder_time" if the model ponders; a feature metric that counted nothing is left out.
+            None if it was given up.
 
         Raises:
             EmptyDatasetError: if there is no batch.
@@ -62,7 +63,9 @@ class Evaluator:
             raise EmptyDatasetError("The dataset to evaluate must have a batch. Received: none.")
         results = _results(*totals)
         for name, metric in self._feature_metrics.items():
-            results[name] = metric.finish(results[name])
+            value = results.pop(name)
+            if totals[1][name][1]:
+                results[name] = metric.finish(value)
         return results
 
     def _compile(self, element_spec):
