@@ -1,0 +1,200 @@
+"""The files of subject-verb agreement: Linzen's table, and three layouts of test sentences.
+
+    agr_50_mostcommon_10K.tsv.gz    Linzen et al. 2016, 18 columns. `sentence` has words outside of
+                                    the 10,000 most common replaced by their part of speech.
+    subj_agr_filtered.text, .gold   7,489 of its sentences with all words (Gulordava et al. 2018):
+                                    "discipline in public schools of all levels is generally …"
+                                    7 TAB is TAB are TAB 2  verb's place, right, wrong, attractors
+    generated.tab                   410 English pairs of the same authors, half of them nonsense:
+                                    prefix "The thing to keep in mind", form is/are, n_attr 0
+    wiki-dev.txt, wiki-test.txt     Linzen-style sentences with both forms of the verb, as prepared
+                                    for a course at Edinburgh; without the number of attractors.
+
+Each becomes `Example`s. The layouts other than Linzen's do not say how many attractors or which
+part of speech there is where they leave it out; nothing is guessed here.
+"""
+
+import csv
+import functools
+import gzip
+import io
+import os
+import random
+import zlib
+from typing import NamedTuple
+
+from problems import verb_forms
+from ut_keras.data import download
+from ut_keras.data.tfrecords import DataError
+
+TABLE = download.RawFile(
+    "agr_50_mostcommon_10K.tsv.gz",
+    "http://tallinzen.net/media/rnn_agreement/agr_50_mostcommon_10K.tsv.gz",
+    licence="sentences of Wikipedia, CC BY-SA",
+)
+_COLUMNS = ("sentence", "verb_pos", "verb_index", "n_intervening", "n_diff_intervening")
+_SPLITS = ("train", "dev", "test")
+_TRAIN_SHARE, _DEV_SHARE = 0.09, 0.01
+
+
+class Example(NamedTuple):
+    """A sentence up to its verb.
+
+    Fields:
+        words: list of str, those before the verb.
+        verb: str, the form that agrees.
+        wrong_verb: str, the other form; None if the file does not say.
+        tag: "VBZ" (singular) or "VBP" (plural).
+        attractors: int, nouns of the other number between subject and verb; None if not said.
+    """
+
+    words: list
+    verb: str
+    wrong_verb: str | None
+    tag: str
+    attractors: int | None
+
+
+# Linzen's table.
+
+
+def table_path(tmp_dir):
+    """Returns the path of Linzen's table, as .tsv or .tsv.gz; downloads it if it is not there."""
+    path = os.path.join(tmp_dir or "", TABLE.name.removesuffix(".gz"))
+    return path if os.path.isfile(path) else download.fetch(tmp_dir, TABLE)
+
+
+def read_sentences(tmp_dir):
+    """Yields the whole sentences of the table."""
+    for row in _read_table(table_path(tmp_dir)):
+        yield row["sentence"]
+
+
+def read_split(tmp_dir, split):
+    """Yields the `Example`s of T2T's "train", "dev" or "test", in the order of the table."""
+    path = table_path(tmp_dir)
+    for row, number in zip(_read_table(path), _split_of_rows(path), strict=True):
+        if number == _SPLITS.index(split):
+            words = row["sentence"].split()
+            place = int(row["verb_index"]) - 1  # 1-based in the table.
+            attractors = int(row["n_diff_intervening"])
+            yield Example(words[:place], words[place], None, row["verb_pos"], attractors)
+
+
+@functools.lru_cache(maxsize=1)
+def _split_of_rows(path):
+    """T2T's split: 0, 1, 2 for the rows of train, dev and test, 3 for none; one byte a row.
+
+    The rows are shuffled with seed 1 as Python 3 does it; the first 9 % are train, 1 % dev and of
+    the others test has those where all nouns in between are attractors.
+    """
+    is_test = [row["n_intervening"] == row["n_diff_intervening"] for row in _read_table(path)]
+    order = list(range(len(is_test)))
+    random.Random(1).shuffle(order)
+    num_train = int(len(order) * _TRAIN_SHARE)
+    num_dev = int(len(order) * _DEV_SHARE)
+    splits = bytearray(2 if test else 3 for test in is_test)
+    for row in order[:num_train]:
+        splits[row] = 0
+    for row in order[num_train : num_train + num_dev]:
+        splits[row] = 1
+    return bytes(splits)
+
+
+def _read_table(path):
+    try:
+        with open(path, "rb") as file:
+            raw = gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file
+            reader = csv.DictReader(
+                io.TextIOWrapper(raw, encoding="utf-8", newline=""), delimiter="\t"
+            )
+            missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
+            if missing:
+                raise DataError(
+                    f"{path} must have the columns {', '.join(_COLUMNS)} in its first line. "
+                    f"Received: none named {missing[0]}."
+                )
+            for row in reader:
+                if not _is_good(row):
+                    raise DataError(
+                        f"A row must have a sentence, verb_pos VBZ or VBP, its place and counts. "
+                        f"Received: {path}, line {reader.line_num}: {str(row)[:200]}."
+                    )
+                yield row
+    except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} must be a whole table in UTF-8. Received: {error}.") from error
+
+
+def _is_good(row):
+    numbers = [row[name] or "" for name in ("verb_index", "n_intervening", "n_diff_intervening")]
+    return (
+        row["verb_pos"] in verb_forms.TAGS
+        and all(number.isdigit() for number in numbers)
+        and 1 <= int(row["verb_index"]) <= len(row["sentence"].split())
+    )
+
+
+# The other layouts.
+
+
+def read_linzen_testset(tmp_dir, split):
+    """Yields the `Example`s of subj_agr_filtered.text and .gold."""
+    del split
+    texts = _read_lines(tmp_dir, "subj_agr_filtered.text")
+    golds = _read_lines(tmp_dir, "subj_agr_filtered.gold")
+    if len(texts) != len(golds):
+        raise DataError(
+            f"subj_agr_filtered.text and .gold in {tmp_dir!r} must have as many lines. "
+            f"Received: {len(texts)} and {len(golds)}."
+        )
+    for text, (number, gold) in zip(texts, enumerate(golds, start=1), strict=True):
+        place, right, wrong, attractors = _fields(gold, 4, "subj_agr_filtered.gold", number)
+        tag = "VBP" if verb_forms.third_person(right) == wrong else "VBZ"
+        yield Example(text.split()[: int(place)], right, wrong, tag, int(attractors))
+
+
+def read_gulordava(tmp_dir, split):
+    """Yields the `Example`s of generated.tab, which has a line for the right and the wrong form."""
+    del split
+    rows = list(csv.DictReader(_read_lines(tmp_dir, "generated.tab"), delimiter="\t"))
+    for right, wrong in zip(rows[::2], rows[1::2], strict=False):
+        if (right.get("class"), wrong.get("class")) != ("correct", "wrong"):
+            raise DataError(
+                f"generated.tab in {tmp_dir!r} must have pairs of lines of the classes correct and "
+                f"wrong. Received: {right.get('class')!r} and {wrong.get('class')!r}."
+            )
+        tag = "VBZ" if right["correct_number"] == "sing" else "VBP"
+        words = right["prefix"].split()
+        yield Example(words, right["form"], wrong["form"], tag, int(right["n_attr"]))
+
+
+def read_edinburgh_nlu(tmp_dir, split):
+    """Yields the `Example`s of wiki-dev.txt or wiki-test.txt."""
+    name = f"wiki-{split}.txt"
+    for number, line in enumerate(_read_lines(tmp_dir, name)[1:], start=2):
+        sentence, _, place, tag, _, other = _fields(line, 6, name, number)
+        words = sentence.split()
+        verb = words[int(place)]
+        # A rare verb is its part of speech in the sentence, and so is its other form.
+        wrong = verb_forms.other_form(verb, tag, verb_forms.TAGS) or other
+        yield Example(words[: int(place)], verb, wrong, tag, None)
+
+
+def _read_lines(tmp_dir, name):
+    path = os.path.join(tmp_dir or "", name)
+    if not os.path.isfile(path):
+        raise DataError(f"Expected {name} in tmp_dir. Received: tmp_dir={tmp_dir!r} without it.")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().splitlines()
+    except UnicodeDecodeError as error:
+        raise DataError(f"Text must be UTF-8. Received: {path}: {error}.") from error
+
+
+def _fields(line, count, name, number):
+    fields = line.split("\t")
+    if len(fields) != count:
+        raise DataError(
+            f"{name} must have {count} fields in every line. Received: line {number}: {line!r}."
+        )
+    return fields

@@ -1,0 +1,64 @@
+"""Metrics on the last word of a row: that before EOS, or the class label.
+
+Each is a `FeatureMetric.function`, or makes one: (logits, targets, features) -> (sum, count).
+"""
+
+import math
+
+from ut_keras.data import text_encoder
+
+_LARGEST = 700.0  # e to this is still a float.
+
+
+def predictions(logits, targets):
+    """What is predicted at the last word of each row, and what stands there.
+
+    Args:
+        logits: float tensor [B, T, V] with symbols, [B, V] with class labels.
+        targets: int tensor [B, T], [B, 1].
+
+    Returns:
+        (logits [B, V] float32, word ids [B] int32, weights [B] float32). The weight is 0 in a row
+        without EOS or without a word before it.
+    """
+    import tensorflow as tf
+
+    targets = tf.cast(targets, tf.int32)
+    if len(logits.shape) == 2:
+        return tf.cast(logits, tf.float32), targets[:, 0], tf.ones(tf.shape(targets)[:1])
+    is_end = tf.cast(targets == text_encoder.EOS, tf.int32)
+    ends = tf.argmax(is_end, axis=1, output_type=tf.int32)  # 0 where there is none.
+    places = tf.maximum(ends - 1, 0)
+    words = tf.gather(targets, places, batch_dims=1)
+    return (
+        tf.cast(tf.gather(logits, places, batch_dims=1), tf.float32),
+        words,
+        tf.cast(ends > 0, tf.float32),
+    )
+
+
+def accuracy(unknown_id):
+    """Share of rows whose last word has the largest logit; an unknown word is never right."""
+    import tensorflow as tf
+
+    def function(logits, targets, features):
+        logits, words, weights = predictions(logits, targets)
+        right = tf.argmax(logits, axis=-1, output_type=tf.int32) == words
+        right = tf.logical_and(right, words != unknown_id)
+        return tf.reduce_sum(tf.cast(right, tf.float32) * weights), tf.reduce_sum(weights)
+
+    return function
+
+
+def cross_entropy(logits, targets, features):
+    """Nats at the last word."""
+    import tensorflow as tf
+
+    logits, words, weights = predictions(logits, targets)
+    nats = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=words, logits=logits)
+    return tf.reduce_sum(nats * weights), tf.reduce_sum(weights)
+
+
+def perplexity(nats):
+    """The `finish` of `cross_entropy`."""
+    return math.exp(min(nats, _LARGEST))

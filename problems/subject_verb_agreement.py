@@ -1,0 +1,294 @@
+"""Subject-verb agreement: which number has the verb to come (Linzen, Dupoux & Goldberg 2016).
+
+    discipline in public schools of all levels is generally very tight …
+    subject                                     the verb: is, not are
+
+Schools and levels are attractors: nouns of the other number between subject and verb. A record of
+`sva_number_prediction`; the vocabulary is a small one, of the test's table:
+
+    inputs      discipline in public schools of all levels      [7318, 8, 161, 373, 5, 37, 498, 1]
+    targets     VBZ, one class id                               [0]         0 VBZ (is), 1 VBP (are)
+    attractors                                                  [2]         6 = more than 5
+
+and of `sva_language_modeling`, which reads the verb too:
+
+    targets     discipline in public schools of all levels is   [7318, 8, 161, …, 498, 11, 1]
+    wrong_verb  are                                             [9]         0 = not in vocabulary
+    attractors                                                  [2]         7 = not said
+
+Names, splits, vocabulary and ids are T2T's; `attractors` and `wrong_verb` are not in its records,
+which are read without them. The splits are 9 % train, 1 % dev and of the other 90 % test the rows
+where all nouns between subject and verb are attractors; the shuffle is that of Python 3. Words are
+those of all splits. The raw table comes from tmp_dir, see agreement_files.py.
+
+Metrics, `attractors_0` … `attractors_5` being the rows with so many: `accuracy/attractors_N` of the
+number; and for the language model `verb_ranking_accuracy`, the paper's score (table 2): how often
+the right form is more probable than the wrong one, and `verb_ranking_accuracy/attractors_N`. Rows
+whose other form is not in the vocabulary do not count, as with Linzen.
+
+`<problem>_linzen_testset`, `_gulordava` and `_edinburgh_nlu` are other test sets, for a model
+trained on the table, with its vocabulary, which must lie in data_dir:
+
+    python trainer.py --schedule=evaluate --problem=sva_language_modeling_gulordava …
+
+They have all words, and no parts of speech to put for those outside of the vocabulary: such a word
+stands as CD with a digit in it, NNS if it ends in s, else NN. That is a guess, so their figures are
+near those on the table's form, not the same.
+"""
+
+import collections
+import functools
+import os
+import re
+
+from problems import agreement_files, last_word, problem, verb_forms
+from ut_keras.data import features, text_encoder
+from ut_keras.data.tfrecords import DataError
+
+_MANY_ATTRACTORS, _ATTRACTORS_NOT_SAID = 6, 7
+_ATTRACTORS = features.FeatureSpec(8, "class_label", default=_ATTRACTORS_NOT_SAID)
+
+
+class _Agreement(problem.Problem):
+    """What both ways to ask share."""
+
+    splits = ("train", "dev", "test")
+    paper = "Universal Transformers, table 2"
+    licence = agreement_files.TABLE.licence
+    raw_files = (agreement_files.TABLE,)
+    base_name = None
+
+    def num_shards(self, split):
+        return 10 if split == "test" else 1
+
+    @property
+    def vocab_filename(self):
+        return f"vocab.{self.base_name}.tokens"
+
+    def side_files(self):
+        return (self.vocab_filename,)
+
+    def prepare(self, data_dir, tmp_dir):
+        path = os.path.join(data_dir, self.vocab_filename)
+        if not os.path.exists(path):
+            counts = collections.Counter()
+            for sentence in agreement_files.read_sentences(tmp_dir):
+                counts.update(sentence.split())
+            words = sorted(counts, key=lambda word: (-counts[word], word))
+            text_encoder.TokenTextEncoder(tokens=words).store_to_file(path)
+
+    def read_examples(self, tmp_dir, split):
+        """Yields the `Example`s of a split."""
+        return agreement_files.read_split(tmp_dir, split)
+
+    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
+        words = self._words(data_dir)
+        for example in self.read_examples(tmp_dir, split):
+            yield {**self.encode(example, words), "attractors": [_bucket(example.attractors)]}
+
+    def encode(self, example, words):
+        """Returns the features of an `Example`, except for the attractors."""
+        raise NotImplementedError
+
+    def _words(self, data_dir):
+        path = os.path.join(data_dir, self.vocab_filename)
+        return _Words(text_encoder.TokenTextEncoder(path))
+
+
+class NumberPrediction(_Agreement):
+    """The words before the verb -> singular or plural."""
+
+    eval_metrics = ("accuracy",)
+    class_label_features = ("targets",)
+    base_name = "sva_number_prediction"
+
+    def feature_encoders(self, data_dir):
+        path = os.path.join(data_dir, self.vocab_filename)
+        return {
+            "inputs": text_encoder.TokenTextEncoder(path),
+            "targets": text_encoder.ClassLabelEncoder(verb_forms.TAGS),
+        }
+
+    def record_specs(self, data_dir):
+        return {**self.feature_specs(data_dir), "attractors": _ATTRACTORS}
+
+    def feature_metrics(self, data_dir):
+        return _by_attractors("accuracy", _is_number_right)
+
+    def encode(self, example, words):
+        return {
+            "inputs": [*map(words.to_id, example.words), text_encoder.EOS],
+            "targets": [verb_forms.TAGS.index(example.tag)],
+        }
+
+
+class LanguageModeling(_Agreement):
+    """The words up to the verb, one after the other."""
+
+    base_name = "sva_language_modeling"
+
+    def feature_encoders(self, data_dir):
+        path = os.path.join(data_dir, self.vocab_filename)
+        return {"targets": text_encoder.TokenTextEncoder(path)}
+
+    def record_specs(self, data_dir):
+        specs = self.feature_specs(data_dir)
+        size = specs["targets"].vocab_size
+        wrong_verb = features.FeatureSpec(size, "class_label", default=text_encoder.PAD)
+        return {**specs, "wrong_verb": wrong_verb, "attractors": _ATTRACTORS}
+
+    def feature_metrics(self, data_dir):
+        name = "verb_ranking_accuracy"
+        overall = features.FeatureMetric(_weighted(_is_right_verb_ahead))
+        return {name: overall, **_by_attractors(name, _is_right_verb_ahead)}
+
+    def encode(self, example, words):
+        verb, wrong_verb = words.verb_ids(example)
+        return {
+            "targets": [*map(words.to_id, example.words), verb, text_encoder.EOS],
+            "wrong_verb": [wrong_verb],
+        }
+
+
+# Words to ids.
+
+
+class _Words:
+    """The ids of a vocabulary, with a part of speech for words outside of it."""
+
+    def __init__(self, encoder):
+        self._encoder = encoder
+        self._known = {encoder.decode([i]) for i in range(encoder.vocab_size)}
+        self.to_id = functools.lru_cache(maxsize=100_000)(self._to_id)
+
+    def verb_ids(self, example):
+        """(the id of the right form, the id of the wrong one or 0)."""
+        verb, wrong = (self._find(form) for form in (example.verb, example.wrong_verb))
+        if verb is None:  # A rare one: the table then has its part of speech.
+            verb, wrong = example.tag, None
+        if wrong is None:
+            wrong = verb_forms.other_form(verb, example.tag, self._known)
+        return self.to_id(verb), self.to_id(wrong) if wrong else text_encoder.PAD
+
+    def _to_id(self, word):
+        found = self._find(word) or self._find(_stand_in(word))
+        if found is None:
+            raise DataError(
+                f"The vocabulary must have the word or parts of speech such as NN to put for it, "
+                f"as that of Linzen's table has. Received: {word!r}."
+            )
+        (index,) = self._encoder.encode(found)
+        return index
+
+    def _find(self, word):
+        """The word as the vocabulary has it, or None."""
+        if word is None or word in self._known:
+            return word
+        return word.lower() if word.lower() in self._known else None
+
+
+def _stand_in(word):
+    if re.search(r"\d", word):
+        return "CD"
+    return "NNS" if word.endswith("s") else "NN"
+
+
+def _bucket(attractors):
+    if attractors is None:
+        return _ATTRACTORS_NOT_SAID
+    return min(attractors, _MANY_ATTRACTORS)
+
+
+# Metrics.
+
+
+def _is_number_right(logits, targets, features):
+    """(whether it is right [B], weights [B]), both float32."""
+    import tensorflow as tf
+
+    logits, labels, weights = last_word.predictions(logits, targets)
+    right = tf.argmax(logits, axis=-1, output_type=tf.int32) == labels
+    return tf.cast(right, tf.float32), weights
+
+
+def _is_right_verb_ahead(logits, targets, features):
+    """The same, of the right form against the wrong one."""
+    import tensorflow as tf
+
+    logits, right, weights = last_word.predictions(logits, targets)
+    wrong = features["wrong_verb"][:, 0]
+    ahead = tf.gather(logits, right, batch_dims=1) > tf.gather(logits, wrong, batch_dims=1)
+    weights *= tf.cast(wrong != text_encoder.PAD, tf.float32)
+    return tf.cast(ahead, tf.float32), weights
+
+
+def _by_attractors(name, is_right):
+    return {
+        f"{name}/attractors_{count}": features.FeatureMetric(_weighted(is_right, count))
+        for count in range(_MANY_ATTRACTORS)
+    }
+
+
+def _weighted(is_right, attractors=None):
+    """The mean of `is_right`, over the rows with so many attractors if a number is given."""
+
+    def function(logits, targets, features):
+        import tensorflow as tf
+
+        right, weights = is_right(logits, targets, features)
+        if attractors is not None:
+            weights *= tf.cast(features["attractors"][:, 0] == attractors, tf.float32)
+        return tf.reduce_sum(right * weights), tf.reduce_sum(weights)
+
+    return function
+
+
+# Other test sets.
+
+
+class _OtherTestSet:
+    """Mixed in: sentences of another file, with the vocabulary of the table."""
+
+    def __init__(self, read, splits):
+        self._read = read
+        self.splits = splits
+
+    raw_files = ()
+
+    def num_shards(self, split):
+        return 1
+
+    def prepare(self, data_dir, tmp_dir):
+        if not os.path.exists(os.path.join(data_dir, self.vocab_filename)):
+            raise DataError(
+                f"{self.name} must find the vocabulary of {self.base_name} in data_dir; generate "
+                f"its data first. Received: data_dir={data_dir!r} without {self.vocab_filename}."
+            )
+
+    def read_examples(self, tmp_dir, split):
+        return self._read(tmp_dir, split)
+
+
+class _OtherNumberPrediction(_OtherTestSet, NumberPrediction):
+    pass
+
+
+class _OtherLanguageModeling(_OtherTestSet, LanguageModeling):
+    pass
+
+
+def _register():
+    """Files 8 names: sva_{number_prediction,language_modeling}[_TESTSET]."""
+    test_sets = {
+        "linzen_testset": (agreement_files.read_linzen_testset, ("test",)),
+        "gulordava": (agreement_files.read_gulordava, ("test",)),
+        "edinburgh_nlu": (agreement_files.read_edinburgh_nlu, ("dev", "test")),
+    }
+    ways = ((NumberPrediction, _OtherNumberPrediction), (LanguageModeling, _OtherLanguageModeling))
+    for own, other in ways:
+        problem.REGISTRY.add(own.base_name, own)
+        for name, arguments in test_sets.items():
+            problem.REGISTRY.add(f"{own.base_name}_{name}", functools.partial(other, *arguments))
+
+
+_register()
