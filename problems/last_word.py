@@ -3,11 +3,7 @@
 Each is a `FeatureMetric.function`, or makes one: (logits, targets, features) -> (sum, count).
 """
 
-import math
-
 from ut_keras.data import text_encoder
-
-_LARGEST = 700.0  # e to this is still a float.
 
 
 def predictions(logits, targets):
@@ -39,11 +35,32 @@ def predictions(logits, targets):
 
 def accuracy(unknown_id):
     """Share of rows whose last word has the largest logit; an unknown word is never right."""
-    import tensorflow as tf
 
     def function(logits, targets, features):
+        import tensorflow as tf
+
+        del features
         logits, words, weights = predictions(logits, targets)
         right = tf.argmax(logits, axis=-1, output_type=tf.int32) == words
+        right = tf.logical_and(right, words != unknown_id)
+        return tf.reduce_sum(tf.cast(right, tf.float32) * weights), tf.reduce_sum(weights)
+
+    return function
+
+
+def accuracy_from_context(unknown_id):
+    """The same, if only the words of the inputs may be chosen (Chu et al. 2017)."""
+
+    def function(logits, targets, features):
+        import tensorflow as tf
+
+        logits, words, weights = predictions(logits, targets)
+        inputs = tf.cast(features["inputs"], tf.int32)
+        no_words = (text_encoder.PAD, text_encoder.EOS, unknown_id)
+        is_word = tf.reduce_all([inputs != i for i in no_words], axis=0)
+        scores = tf.gather(logits, inputs, batch_dims=1)
+        best = tf.argmax(tf.where(is_word, scores, scores.dtype.min), axis=1)
+        right = tf.gather(inputs, best, batch_dims=1) == words
         right = tf.logical_and(right, words != unknown_id)
         return tf.reduce_sum(tf.cast(right, tf.float32) * weights), tf.reduce_sum(weights)
 
@@ -54,11 +71,7 @@ def cross_entropy(logits, targets, features):
     """Nats at the last word."""
     import tensorflow as tf
 
+    del features
     logits, words, weights = predictions(logits, targets)
     nats = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=words, logits=logits)
     return tf.reduce_sum(nats * weights), tf.reduce_sum(weights)
-
-
-def perplexity(nats):
-    """The `finish` of `cross_entropy`."""
-    return math.exp(min(nats, _LARGEST))

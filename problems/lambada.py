@@ -1,0 +1,147 @@
+"""LAMBADA: the last word of a passage, which its context gives away (Paperno et al. 2016).
+
+    in my palm is a clear stone , and inside it is a small ivory statuette . a guardian angel .
+    `` figured if you 're going to be out at night getting hit by cars , you might as well have some
+    backup . '' i look at him , feeling stunned . like this is some sort of sign . but as i stare at
+    harlin , his mouth curved in a confident grin , i do n't care about signs
+
+A record of `lambada_lm`, a language model:
+
+    targets   in my palm is a clear stone … care about signs    [21, 27, 1350, …, 64, 2062, 1]
+
+and of `lambada_rc`, reading comprehension: the passage, and its last word as one class id:
+
+    inputs    in my palm is a clear stone … care about          [21, 27, 1350, …, 376, 64, 1]
+    targets   signs                                             [2062]
+
+`_control` evaluates on the control set, passages of the same novels that nobody filtered; the dev
+split is that. Train is the novels: for the language model a sentence each, as in T2T, so that it
+never sees a passage; for reading comprehension passages whose last word stands in the context, as
+of Chu et al. 2017 (T2T takes the last word of every sentence, nearly always a full stop). See
+lambada_files.py for the files. Without novels only dev and test are generated, which is enough to
+evaluate a model of `lambada_lm` with `--problem=lambada_lm_control --schedule=evaluate`.
+
+The vocabulary is T2T's, `<UNK>` and the first 60,000 lines of lambada-vocab-2.txt, behind `<pad>`
+and `<EOS>`; in T2T's files `<UNK>` has the id of padding and `<s>` that of EOS.
+
+Metrics: `last_word_accuracy` and, where all words are predicted too, `last_word_perplexity`, the
+paper's (table 3). A last word outside of the vocabulary (6.1 % of dev, 4.2 % of test, 0.5 % of
+control) is never right; its probability is that of `<UNK>`. T2T's `accuracy` counts `<UNK>` for an
+unknown word as right. `last_word_accuracy_from_context` chooses among the words of the passage
+only, as Chu et al. do; T2T's and the paper's class label is any word of the vocabulary. The answer
+stands in the context in 83 % of dev and test, 16 % of control.
+"""
+
+import itertools
+import os
+
+from problems import lambada_files, last_word, perplexity, problem, text_problems
+from ut_keras.data import features, text_encoder
+
+_UNKNOWN = "<UNK>"
+
+
+class _Lambada(text_problems.Text2TextProblem):
+    """What both ways to ask share."""
+
+    splits = ("train", "dev", "test")
+    num_train_shards = 10
+    eval_metrics = problem.Problem.eval_metrics
+    vocab_type = "tokens"
+    approx_vocab_size = 60_000
+    oov_token = _UNKNOWN
+    dev_file = lambada_files.DEV
+    paper = "Universal Transformers, table 3"
+    licence = lambada_files.DATASET.licence
+    raw_files = (lambada_files.DATASET,)
+
+    def splits_to_generate(self, tmp_dir):
+        if lambada_files.is_there(tmp_dir) and not self.has_train(tmp_dir):
+            return self.splits[1:]
+        return self.splits
+
+    def has_train(self, tmp_dir):
+        """Whether there are files to train on."""
+        return bool(lambada_files.novels(tmp_dir))
+
+    def prepare(self, data_dir, tmp_dir):
+        lambada_files.fetch(tmp_dir)
+        if not self.has_train(tmp_dir):
+            print(f"{self.name}: no train-novels in {tmp_dir}, so there will be no train split")
+        path = os.path.join(data_dir, self.vocab_filename)
+        if not os.path.exists(path):
+            lines = lambada_files.read(tmp_dir, lambada_files.VOCAB)
+            lines = itertools.islice(lines, self.approx_vocab_size)
+            words = [line.split(" ")[0] for line in lines]
+            text_encoder.TokenTextEncoder(tokens=[_UNKNOWN, *words]).store_to_file(path)
+
+    def read(self, split, tmp_dir):
+        """Yields the passages of a split."""
+        if split == "train":
+            return self.read_train(tmp_dir)
+        name = self.dev_file if split == "dev" else lambada_files.TEST
+        return lambada_files.read(tmp_dir, name)
+
+    def read_train(self, tmp_dir):
+        raise NotImplementedError
+
+    def last_word_accuracy(self, data_dir):
+        (unknown_id,) = self.text_encoder(data_dir).encode(_UNKNOWN)
+        return {"last_word_accuracy": features.FeatureMetric(last_word.accuracy(unknown_id))}
+
+
+@problem.register("lambada_lm")
+class LambadaLm(_Lambada):
+    """A language model of sentences; the last word of a passage is one of its predictions."""
+
+    def feature_encoders(self, data_dir):
+        return {"targets": self.text_encoder(data_dir)}
+
+    def read_train(self, tmp_dir):
+        return lambada_files.read_novels(tmp_dir)
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        for line in self.read(split, tmp_dir):
+            yield {"targets": line}
+
+    def feature_metrics(self, data_dir):
+        nats = features.FeatureMetric(last_word.cross_entropy, perplexity.exp)
+        return {**self.last_word_accuracy(data_dir), "last_word_perplexity": nats}
+
+
+@problem.register("lambada_lm_control")
+class LambadaLmControl(LambadaLm):
+    dev_file = lambada_files.CONTROL
+
+
+@problem.register("lambada_rc")
+class LambadaRc(_Lambada):
+    """All words of a passage but the last -> the last one, as a class."""
+
+    eval_metrics = ("accuracy", "accuracy_top5", "neg_log_perplexity")
+    class_label_features = ("targets",)
+    raw_files = (lambada_files.DATASET, lambada_files.COMPREHENSION)
+
+    def has_train(self, tmp_dir):
+        return super().has_train(tmp_dir) or lambada_files.has_comprehension(tmp_dir)
+
+    def read_train(self, tmp_dir):
+        return lambada_files.read_comprehension(tmp_dir)
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        for line in self.read(split, tmp_dir):
+            passage, _, word = line.rpartition(" ")
+            yield {"inputs": passage, "targets": word}
+
+    def feature_metrics(self, data_dir):
+        (unknown_id,) = self.text_encoder(data_dir).encode(_UNKNOWN)
+        from_context = features.FeatureMetric(last_word.accuracy_from_context(unknown_id))
+        return {
+            **self.last_word_accuracy(data_dir),
+            "last_word_accuracy_from_context": from_context,
+        }
+
+
+@problem.register("lambada_rc_control")
+class LambadaRcControl(LambadaRc):
+    dev_file = lambada_files.CONTROL
