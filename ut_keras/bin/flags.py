@@ -45,6 +45,7 @@ _SERVER = "it belongs to TensorFlow 1's parameter servers; several workers are n
 _CLOUD = "Google's Cloud ML Engine, which it is for, exists no more"
 _GRAPH = "it belongs to TensorFlow 1's graphs and sessions"
 _LATER = "it is not supported yet"
+_NO_DIR = "it belongs to --translations_dir, which is not supported"
 _EXPORT = "export is not supported yet"
 
 _PROBLEM = Flag("problem", None, "Name of the problem (dataset).", str)
@@ -82,6 +83,27 @@ IMPORT_T2T = (
     Flag("output_dir", None, "Folder to write our run to.", str),
     _USR_DIR,
     _REGISTRY_HELP,
+)
+
+AVG_CHECKPOINTS = (
+    Flag("checkpoints", "", "Checkpoints to average, joined by commas."),
+    Flag("prefix", "", "Put before each of them, such as a folder with its slash."),
+    Flag("num_last_checkpoints", 0, "The newest so many in the folder of --prefix, instead."),
+    Flag("output_path", "/tmp/averaged.ckpt", 'Where to write; "-0" is added, as T2T does.'),
+)
+
+BLEU = (
+    Flag("translation", None, "File with the translations, one segment a line.", str),
+    Flag("reference", None, "File with the reference translations.", str),
+    Flag("bleu_variant", "both", "cased, uncased or both."),
+    Flag("t2t", False, "Score as t2t-bleu does, not by sacreBLEU."),
+    Flag("source", None, type=str, refused="BLEU reads no source; T2T ignores it"),
+    Flag("translations_dir", None, type=str, refused="call it once for every file"),
+    Flag("event_dir", None, type=str, refused=_NO_DIR),
+    Flag("tag_suffix", "", refused=_NO_DIR),
+    Flag("min_steps", -1, refused=_NO_DIR),
+    Flag("wait_minutes", 0, refused=_NO_DIR),
+    Flag("report_zero", None, type=bool, refused=_NO_DIR),
 )
 
 TRAINER = (
@@ -165,6 +187,49 @@ TRAINER = (
     Flag("autotune_max_trials", 10, refused=_CLOUD),
     Flag("autotune_parallel_trials", 1, refused=_CLOUD),
     Flag("job-dir", None, type=str, refused=_CLOUD),
+)
+
+# t2t-decoder takes all flags of t2t-trainer besides its own.
+_DECODER_OWN = (
+    Flag("problem", None, "Name of the problem. Default: as in the run's run.json.", str),
+    Flag("model", None, "Name of the model. Default: as in run.json.", str),
+    Flag("hparams_set", None, "Named set of hparams; without it, the run's hparams.json.", str),
+    Flag("hparams", "", "Values to replace, as for the trainer."),
+    Flag("data_dir", None, "Folder with the vocabulary and, to decode a split, the data.", str),
+    Flag("output_dir", "", "Folder of the run; its newest checkpoint is taken."),
+    Flag("checkpoint_path", None, "Checkpoint to take instead, such as run/model.ckpt-1000.", str),
+    Flag("decode_from_file", "", "File to decode, one line after the other."),
+    Flag("decode_to_file", "", "File to write to. Default: named after the one to decode."),
+    Flag("decode_interactive", False, "Decode what is typed."),
+    Flag("score_file", "", "File of lines source<TAB>target to score, to --decode_to_file."),
+    Flag("decode_reference", "", "File of references: BLEU of what was decoded from a file."),
+    Flag("decode_hparams", "", 'How: "beam_size=4,alpha=0.6,extra_length=100,…".'),
+    Flag("eval_use_test_set", False, 'Without a file: decode the "test" split, not "dev".'),
+    Flag("keep_timestamp", False, "Give the file that is written the checkpoint's time."),
+    Flag("random_seed", None, "Seed of sampling, if decode_hparams has none.", int),
+    Flag("tmp_dir", "/tmp/t2t_datagen", "Without effect: nothing is generated."),
+    _USR_DIR,
+    _REGISTRY_HELP,
+    Flag("worker_gpu", 1, refused="decoding takes one device"),
+    Flag("decode_shards", 1, refused=_LATER),
+    Flag("decode_in_memory", False, refused="what is decoded is shown or written to a file"),
+    Flag("disable_grappler_optimizations", False, refused=_GRAPH),
+)
+_RUNTIME = (
+    "intra_op_parallelism_threads",
+    "inter_op_parallelism_threads",
+    "log_device_placement",
+    "optionally_use_dist_strat",
+)
+DECODER = (
+    *_DECODER_OWN,
+    *(
+        flag
+        if flag.name in _RUNTIME or flag.refused
+        else dataclasses.replace(flag, help="", refused="it belongs to training")
+        for flag in TRAINER
+        if flag.name not in {own.name for own in _DECODER_OWN}
+    ),
 )
 
 

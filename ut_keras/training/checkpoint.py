@@ -11,6 +11,7 @@ data. TensorFlow writes the two files under other names and renames them before 
 `checkpoint` mentions them, so a torn checkpoint is never found.
 """
 
+import contextlib
 import os
 import re
 
@@ -92,6 +93,18 @@ class Checkpoints:
             raise CheckpointError(f"No checkpoint can be read. Received: {'; '.join(failures)}")
         return False
 
+    def restore(self, path):
+        """Reads one checkpoint.
+
+        Args:
+            path: str, such as "run/model.ckpt-1000".
+
+        Raises:
+            CheckpointError: if it cannot be read or belongs to another model.
+        """
+        with _readable(path):
+            self._restore(path)
+
     def _newest_first(self):
         paths = list(reversed(self._manager.checkpoints))
         # A file `checkpoint` of TensorFlow 1 names its newest only in a way that the manager skips.
@@ -106,11 +119,7 @@ class Checkpoints:
         self._checkpoint.restore(path).assert_existing_objects_matched().expect_partial()
 
     def _check_shapes(self, path, shapes):
-        if not any(key.startswith("model/") and key.endswith(_KEY_SUFFIX) for key in shapes):
-            raise CheckpointError(
-                f"{path} is not a checkpoint of this library. If it was written by Tensor2Tensor, "
-                "import it with ut-import-t2t."
-            )
+        _check_ours(path, shapes)
         for group, variables in self._groups.items():
             for name, variable in variables.items():
                 key = f"{group}/{_escape(name)}{_KEY_SUFFIX}"
@@ -133,6 +142,26 @@ class Checkpoints:
                 f"{path} belongs to another model: it has a variable {name} of shape "
                 f"{tuple(shapes[extra[0]])}, which this model has not."
             )
+
+
+def read_weights(path):
+    """Reads the model's variables of a checkpoint, without a model.
+
+    Returns:
+        dict from the variable's path to a numpy array.
+
+    Raises:
+        CheckpointError: if it cannot be read or was not written by this library.
+    """
+    with _readable(path):
+        reader = tf.train.load_checkpoint(path)
+        names = {
+            key: _unescape(key[len("model/") : -len(_KEY_SUFFIX)])
+            for key in reader.get_variable_to_shape_map()
+            if key.startswith("model/") and key.endswith(_KEY_SUFFIX)
+        }
+        _check_ours(path, names)
+        return {name: reader.get_tensor(key) for key, name in names.items()}
 
 
 def model_variables(model):
@@ -178,6 +207,24 @@ def _by_path(variables, *prefixes):
 
 def _is_seed(variable):
     return variable.path.endswith(_SEED_SUFFIX)
+
+
+def _check_ours(path, keys):
+    if not any(key.startswith("model/") and key.endswith(_KEY_SUFFIX) for key in keys):
+        raise CheckpointError(
+            f"{path} is not a checkpoint of this library. If it was written by Tensor2Tensor, "
+            "import it with ut-import-t2t."
+        )
+
+
+@contextlib.contextmanager
+def _readable(path):
+    try:
+        yield
+    except _UNREADABLE as error:
+        raise CheckpointError(
+            f"A checkpoint must be readable. Received: {path}: {_first_line(error)}"
+        ) from error
 
 
 def _escape(name):

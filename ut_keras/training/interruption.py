@@ -46,11 +46,13 @@ class StopRequest:
 
     def interrupted(self, step):
         """The `Interrupted` to raise once the state at `step` is saved."""
-        return Interrupted(
-            f"{_NAMES[self._signal]}: stopped at step {step}, a checkpoint is written. "
-            "Run the same command again to go on.",
-            exit_code=128 + self._signal,
+        return self.stopped(
+            f"stopped at step {step}, a checkpoint is written. Run the same command again to go on."
         )
+
+    def stopped(self, text):
+        """The `Interrupted` to raise, with a text that says what is saved."""
+        return Interrupted(f"{_NAMES[self._signal]}: {text}", exit_code=128 + self._signal)
 
     def _note(self, number, frame):
         if self.requested:

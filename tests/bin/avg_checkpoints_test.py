@@ -1,0 +1,130 @@
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import trainer
+from tests.bin import small_run
+from ut_keras.bin import avg_checkpoints, datagen
+
+TARGET = "target_embedding/embedding"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The folder of a run with checkpoints at 1, 2 and 3."""
+    folder = tmp_path_factory.mktemp("run")
+    small_run.write(folder, steps=(1, 2, 3))
+    return folder
+
+
+def _weights(path):
+    reader = tf.train.load_checkpoint(str(path))
+    keys = [key for key in reader.get_variable_to_shape_map() if key.startswith("model/")]
+    return {key: reader.get_tensor(key) for key in keys}
+
+
+def _error(capsys, *argv):
+    return small_run.error(capsys, avg_checkpoints.main, list(argv))
+
+
+def _expect_mean(path, run, steps):
+    averaged = _weights(path)
+    parts = [_weights(run / f"model.ckpt-{step}") for step in steps]
+    assert averaged.keys() == parts[0].keys() and averaged
+    for key, value in averaged.items():
+        exact = np.mean([part[key].astype("float64") for part in parts], axis=0)
+        np.testing.assert_array_equal(value, exact.astype("float32"))
+
+
+def test_newest_of_a_folder(run, tmp_path, capsys):
+    output = tmp_path / "new" / "averaged.ckpt"
+    argv = [f"--prefix={run}/", "--num_last_checkpoints=2", f"--output_path={output}"]
+    assert avg_checkpoints.main(argv) == 0
+    shown = capsys.readouterr().out
+    assert "model.ckpt-2" in shown and "model.ckpt-3" in shown and "ckpt-1\n" not in shown
+    assert f"--checkpoint_path={output}-0" in shown and f"--output_dir={tmp_path / 'new'}" in shown
+    _expect_mean(f"{output}-0", run, (2, 3))
+
+
+def test_named_ones(run, tmp_path):
+    output = tmp_path / "averaged"
+    argv = [f"--prefix={run}/model.ckpt-", "--checkpoints=1, 3", f"--output_path={output}"]
+    assert avg_checkpoints.main(argv) == 0
+    _expect_mean(f"{output}-0", run, (1, 3))
+
+
+def test_sums_are_float64(tmp_path, monkeypatch):
+    from ut_keras.training import checkpoint
+
+    values = iter([1e8, 1.0, -1e8, 0.0])
+    monkeypatch.setattr(
+        checkpoint, "read_weights", lambda path: {"w": np.full([1], next(values), "float32")}
+    )
+    assert avg_checkpoints.average(["a", "b", "c", "d"])["w"] == np.float32(0.25)
+
+
+def test_result_is_an_output_dir(run, tmp_path, capsys):
+    """Evaluation takes it, and averaging again replaces it."""
+    argv = [
+        f"--prefix={run}",
+        "--num_last_checkpoints=3",
+        f"--output_path={tmp_path}/averaged.ckpt",
+    ]
+    assert avg_checkpoints.main(argv) == 0
+    assert avg_checkpoints.main(argv) == 0
+    assert "--output_dir" in capsys.readouterr().out
+    name = small_run.PROBLEM
+    data = tmp_path / "data"
+    assert datagen.main([f"--problem={name}", f"--data_dir={data}", f"--tmp_dir={data}"]) == 0
+    evaluate = [f"--problem={name}", "--model=transformer", f"--data_dir={data}", "--eval_steps=1"]
+    assert trainer.main([*evaluate, f"--output_dir={tmp_path}", "--schedule=evaluate"]) == 0
+    assert "evaluation at step 0: " in capsys.readouterr().out
+
+
+def test_a_run_keeps_its_own_newest(run, capsys):
+    before = (run / "checkpoint").read_text(), (run / "run.json").read_text()
+    argv = [f"--prefix={run}/", "--num_last_checkpoints=2", f"--output_path={run}/averaged.ckpt"]
+    assert avg_checkpoints.main(argv) == 0
+    shown = capsys.readouterr().out
+    assert "--checkpoint_path=" in shown and "--output_dir" not in shown
+    assert before == ((run / "checkpoint").read_text(), (run / "run.json").read_text())
+
+
+def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
+    output = f"--output_path={tmp_path}/averaged.ckpt"
+    assert "--num_last_checkpoints, at least 1, must be given" in _error(capsys, output)
+    prefix = f"--prefix={run}/model.ckpt-"
+    line = _error(capsys, output, prefix, "--checkpoints=1,7")
+    assert "there is no" in line and "model.ckpt-7.index" in line
+    assert "twice" in _error(capsys, output, prefix, "--checkpoints=1,1")
+    assert "must name a checkpoint" in _error(capsys, output, "--checkpoints=,")
+    line = _error(capsys, output, f"--prefix={run}", "--num_last_checkpoints=9")
+    assert "at most the number of checkpoints" in line and ", 3. Received: 9." in line
+    line = _error(capsys, output, f"--prefix={tmp_path}/none/", "--num_last_checkpoints=1")
+    assert "must be the folder of a run" in line
+    line = _error(capsys, f"--output_path={tmp_path}", prefix, "--checkpoints=1")
+    assert "--output_path must be a file's name" in line
+    line = _error(capsys, "--output_path=/proc/none/x", prefix, "--checkpoints=1")
+    assert "/proc/none" in line
+    assert os.listdir(tmp_path) == []
+
+
+def test_checkpoints_of_different_models(run, tmp_path, capsys):
+    small_run.write(tmp_path, filter_size=8)
+    names = f"--checkpoints={run}/model.ckpt-1,{tmp_path}/model.ckpt-1"
+    line = _error(capsys, names, f"--output_path={tmp_path}/averaged")
+    assert "must be of the same model" in line and "conv1/bias is (32,)" in line
+
+
+def test_checkpoints_of_tensor2tensor_and_torn_ones(run, tmp_path, capsys):
+    folder = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "ckpt", "transformer")
+    [name] = [name for name in os.listdir(folder) if name.endswith("20.index")]
+    line = _error(capsys, f"--checkpoints={folder}/{name}", f"--output_path={tmp_path}/averaged")
+    assert "ut-import-t2t" in line
+    for ending in ("index", "data-00000-of-00001"):
+        content = (run / f"model.ckpt-1.{ending}").read_bytes()
+        (tmp_path / f"torn.{ending}").write_bytes(content[: len(content) // 2])
+    line = _error(capsys, f"--checkpoints={tmp_path}/torn", f"--output_path={tmp_path}/averaged")
+    assert "A checkpoint must be readable" in line and "torn" in line

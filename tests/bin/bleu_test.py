@@ -1,0 +1,75 @@
+import csv
+import os
+
+import pytest
+
+from tests.bin import small_run
+from ut_keras.bin import bleu
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "ref").write_text("The cat sat on the mat .\nIt was a Dark night .\n")
+    (tmp_path / "hyp").write_text("the cat sat on the mat .\nIt was a dark night .")
+    return [f"--reference={tmp_path / 'ref'}", f"--translation={tmp_path / 'hyp'}"]
+
+
+def _error(capsys, argv):
+    return small_run.error(capsys, bleu.main, argv)
+
+
+def _shared_pair(shared_dir):
+    data = os.path.join(shared_dir, "data")
+    name = "sennrich2016.newstest2014"
+    with open(os.path.join(data, "bleu_reference", "SCORES.tsv"), encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    [scores] = [row for row in rows if f"{row['system']}.{row['testset']}" == name]
+    return scores, [
+        f"--reference={data}/wmt/en-de/newstest2014.de",
+        f"--translation={data}/bleu_reference/detok/{name}.detok.de",
+    ]
+
+
+def test_sacrebleu_of_a_published_system(shared_dir, capsys):
+    scores, argv = _shared_pair(shared_dir)
+    assert bleu.main(argv) == 0
+    uncased, cased = capsys.readouterr().out.splitlines()
+    assert cased.startswith(f"BLEU_cased =  {float(scores['sacreBLEU_cased']):.2f}  57.0/31.3/19.2")
+    assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in cased
+    assert uncased.startswith(f"BLEU_uncased =  {float(scores['sacreBLEU_lc']):.2f}")
+    assert "|case:lc|" in uncased
+    assert "25.36" in cased  # the figure itself, whatever the file says
+
+
+def test_t2t_bleu_of_a_published_system(shared_dir, capsys):
+    scores, argv = _shared_pair(shared_dir)
+    assert bleu.main([*argv, "--t2t"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"BLEU_uncased = {float(scores['t2t_bleu_uncased']):6.2f}",
+        f"BLEU_cased = {float(scores['t2t_bleu_cased']):6.2f}",
+    ]
+    assert (scores["t2t_bleu_uncased"][:5], scores["t2t_bleu_cased"][:5]) == ("26.56", "26.02")
+
+
+def test_case(files, capsys):
+    """A missing line break at the end of a file is no missing line."""
+    assert bleu.main([*files, "--bleu_variant=uncased"]) == 0
+    assert capsys.readouterr().out.startswith("BLEU_uncased = 100.00  100.0/100.0")
+    assert bleu.main([*files, "--bleu_variant=cased", "--t2t"]) == 0
+    [line] = capsys.readouterr().out.splitlines()
+    assert 10 < float(line.removeprefix("BLEU_cased = ")) < 90
+
+
+def test_mistakes_are_told_in_one_line(files, tmp_path, capsys):
+    assert "--translation must be given" in _error(capsys, files[:1])
+    assert "both" in _error(capsys, [*files, "--bleu_variant=bot"])
+    assert "/nowhere" in _error(capsys, [files[0], "--translation=/nowhere"])
+    (tmp_path / "hyp").write_bytes(b"one\n\xff\n")
+    assert "hyp, line 2" in _error(capsys, files)
+    (tmp_path / "hyp").write_text("one\ntwo\nthree\n")
+    line = _error(capsys, files)
+    assert "same number of lines" in line and "ref with 2" in line and "hyp with 3" in line
+    for name in ("ref", "hyp"):
+        (tmp_path / name).write_text("")
+    assert "at least one" in _error(capsys, files)
+    assert "--translations_dir cannot be set" in _error(capsys, ["--translations_dir=x"])

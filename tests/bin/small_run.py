@@ -1,0 +1,56 @@
+"""A run of a model with large random weights, which writes other things for every input."""
+
+import numpy as np
+
+import hparams
+import problems
+from ut_keras import hparam, models
+from ut_keras.bin import run_setup
+
+PROBLEM = "algorithmic_reverse_binary40_test"
+SMALL = {"hidden_size": 16, "filter_size": 32, "num_heads": 2, "num_hidden_layers": 1}
+
+
+def write(directory, data_dir=None, problem=PROBLEM, model="transformer", steps=(1,), **changed):
+    """Writes checkpoints and records.
+
+    Args:
+        directory: str, an existing folder.
+        data_dir: str, of the problem.
+        problem, model: str, names.
+        steps: ints, of the checkpoints; the weights of each are drawn anew.
+        changed: hparams.
+    Returns:
+        The model, with the weights of the last checkpoint.
+    """
+    from ut_keras.training import checkpoint, optimize
+
+    hp = hparams.get(
+        "universal_transformer_tiny" if model.startswith("univ") else "transformer_tiny",
+        ",".join(f"{name}={value}" for name, value in {**SMALL, **changed}.items()),
+    )
+    problem = problems.get(problem)
+    built = models.get(model, hp, problem, data_dir and str(data_dir))
+    optimizer = optimize.get(hp)
+    optimizer.build(built.trainable_variables)
+    checkpoints = checkpoint.Checkpoints(str(directory), built, optimizer)
+    for step in steps:
+        rng = np.random.default_rng(step)
+        for weight in built.trainable_variables:
+            weight.assign(rng.normal(scale=1.5, size=weight.shape).astype("float32"))
+        optimizer.iterations.assign(step)
+        checkpoints.save()
+    hparam.save(hp, str(directory / "hparams.json"))
+    run_setup.write_run_record(
+        str(directory), problem=problem.name, model=model, hparams_set="transformer_tiny"
+    )
+    return built
+
+
+def error(capsys, main, argv):
+    """The one line on stderr of a command that is refused."""
+    assert main(argv) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("error: ")
+    return lines[0]

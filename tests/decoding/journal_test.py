@@ -1,0 +1,54 @@
+import pytest
+
+from ut_keras.decoding.journal import Journal
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "out.partial")
+
+
+def test_goes_on_with_what_is_there(path):
+    journal = Journal(path, "job")
+    journal.add(0, [["eins\u2028"], ["zwei"]])
+    journal.add(3, [["drei\n"]])
+    again = Journal(path, "job")
+    assert again.finished == {0: [["eins\u2028"], ["zwei"]], 3: [["drei\n"]]}
+    again.add(1, [[]])
+    last = Journal(path, "job")
+    assert list(last.finished) == [0, 3, 1]
+    last.remove()
+    with pytest.raises(FileNotFoundError):
+        open(path)
+
+
+@pytest.mark.parametrize("lost", [1, 5, 30])
+def test_torn_last_line_is_left_out(path, lost):
+    journal = Journal(path, "job")
+    journal.add(0, ["a"])
+    journal.add(1, ["b" * 40])
+    with open(path, "r+b") as file:
+        file.truncate(file.seek(0, 2) - lost)
+    again = Journal(path, "job")
+    assert again.finished == {0: ["a"]}
+    again.add(1, ["c"])
+    assert Journal(path, "job").finished == {0: ["a"], 1: ["c"]}
+
+
+def test_other_job_starts_anew(path):
+    journal = Journal(path, "job")
+    journal.add(0, ["a"])
+    other = Journal(path, "other")
+    assert other.is_of_another_job and not other.finished
+    other.add(0, ["b"])
+    assert Journal(path, "other").finished == {0: ["b"]}
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"no journal\n", b'{"job"'])
+def test_what_is_no_journal_starts_anew(path, content):
+    with open(path, "wb") as file:
+        file.write(content)
+    journal = Journal(path, "job")
+    assert not journal.finished
+    journal.add(0, ["a"])
+    assert Journal(path, "job").finished == {0: ["a"]}

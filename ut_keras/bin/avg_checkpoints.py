@@ -1,0 +1,196 @@
+"""ut-avg-checkpoints: the mean of the weights of several checkpoints of a run.
+
+    ut-avg-checkpoints --prefix=run/ --num_last_checkpoints=8 --output_path=averaged/averaged.ckpt
+    ut-avg-checkpoints --prefix=run/model.ckpt- --checkpoints=1000,2000 --output_path=…
+
+Writes averaged/averaged.ckpt-0, with the run's hparams.json and run.json beside it, for
+`ut-decoder --checkpoint_path=averaged/averaged.ckpt-0`, or `--output_dir=averaged` of a command
+that evaluates or decodes. Weights only, without the optimizer's state: no training goes on from it.
+In the folder of a run, the run's own files are left as they are.
+"""
+
+import os
+import sys
+
+from ut_keras.bin import command, flags
+from ut_keras.bin.flags import UsageError
+
+_RECORDS = ("hparams.json", "run.json")
+
+
+def main(argv=None):
+    """Runs the command; returns the exit code."""
+    return command.run(_run, argv)
+
+
+def _run(argv):
+    args = flags.parse(flags.AVG_CHECKPOINTS, argv, "ut-avg-checkpoints", __doc__)
+    prefix = os.path.expanduser(args.prefix)
+    output_path = os.path.abspath(os.path.expanduser(args.output_path))
+    if not os.path.basename(output_path) or os.path.isdir(output_path):
+        raise UsageError(
+            "--output_path must be a file's name, such as averaged/averaged.ckpt. "
+            f"Received: {args.output_path!r}."
+        )
+    if args.checkpoints:
+        paths = named_checkpoints(args.checkpoints, prefix)
+    else:
+        paths = last_checkpoints(args.num_last_checkpoints, prefix)
+    check_writable(os.path.dirname(output_path))
+
+    command.load_tensorflow()
+    weights = average(paths)
+    written = write(weights, output_path)
+    print(f"Averaged {len(paths)} checkpoints:")
+    for path in paths:
+        print(f"  {path}")
+    print(f"Wrote {written}, weights without the optimizer's state: --checkpoint_path={written}")
+    if make_output_dir(os.path.dirname(paths[-1]), written):
+        print(f"With the records of its run: --output_dir={os.path.dirname(written)}")
+
+
+def named_checkpoints(names, prefix):
+    """Paths of the checkpoints that are named: "a,b" with a prefix for each.
+
+    Raises:
+        UsageError: if one is not there, is named twice, or there is none.
+    """
+    paths = [prefix + name.strip() for name in names.split(",") if name.strip()]
+    paths = [os.path.expanduser(path.removesuffix(".index")) for path in paths]
+    for path in paths:
+        if not os.path.exists(f"{path}.index"):
+            raise UsageError(
+                "--checkpoints must be those that --prefix and a name make the path of. "
+                f"Received: {path!r}, but there is no {path}.index."
+            )
+        if paths.count(path) > 1:
+            raise UsageError(f"--checkpoints must be different ones. Received: {path!r} twice.")
+    if not paths:
+        raise UsageError(f"--checkpoints must name a checkpoint. Received: {names!r}.")
+    return paths
+
+
+def last_checkpoints(number, prefix):
+    """Paths of the newest `number` checkpoints of a folder, the oldest first.
+
+    Raises:
+        UsageError: if there are not as many.
+    """
+    if number < 1:
+        raise UsageError(
+            "--checkpoints or --num_last_checkpoints, at least 1, must be given. "
+            f"Received: --num_last_checkpoints={number}."
+        )
+    folder = prefix if os.path.isdir(prefix) else os.path.dirname(prefix)
+    if not prefix or not os.path.exists(os.path.join(folder, "checkpoint")):
+        raise UsageError(
+            "--prefix must be the folder of a run, where --num_last_checkpoints is given. "
+            f"Received: {prefix!r}; there is no file {os.path.join(folder, 'checkpoint')!r}."
+        )
+    command.load_tensorflow()
+    import tensorflow as tf
+
+    state = tf.train.get_checkpoint_state(folder)
+    paths = list(state.all_model_checkpoint_paths) if state else []
+    paths = [path for path in paths if os.path.exists(f"{path}.index")]
+    if len(paths) < number:
+        raise UsageError(
+            f"--num_last_checkpoints must be at most the number of checkpoints in {folder!r}, "
+            f"{len(paths)}. Received: {number}."
+        )
+    return paths[-number:]
+
+
+def check_writable(folder):
+    """Makes the folder; raises OSError if nothing can be written there."""
+    os.makedirs(folder, exist_ok=True)
+    probe = os.path.join(folder, f".writable.{os.getpid()}")
+    with open(probe, "w", encoding="utf-8"):
+        pass
+    os.remove(probe)
+
+
+def average(paths):
+    """The mean of every weight of some checkpoints, summed up in float64.
+
+    Args:
+        paths: list of str.
+    Returns:
+        dict from the variable's name to a numpy array of the dtype that it is stored with.
+    Raises:
+        CheckpointError: if one cannot be read, is not of this library, or is of another model.
+    """
+    from ut_keras.training import checkpoint
+
+    sums, dtypes = {}, {}
+    for path in paths:
+        weights = checkpoint.read_weights(path)
+        for name in sorted(weights.keys() | sums.keys()) if sums else ():
+            here, there = (
+                group[name].shape if name in group else "missing" for group in (weights, sums)
+            )
+            if here != there:
+                raise checkpoint.CheckpointError(
+                    "The checkpoints must be of the same model. "
+                    f"Received: {name} is {there} in {paths[0]} and {here} in {path}."
+                )
+        for name, value in weights.items():
+            sums[name] = sums.get(name, 0) + value.astype("float64")
+            dtypes[name] = value.dtype
+    return {name: (total / len(paths)).astype(dtypes[name]) for name, total in sums.items()}
+
+
+def write(weights, output_path):
+    """Writes weights as a checkpoint of a model: `output_path`-0.
+
+    Returns:
+        str, the path.
+    """
+    import tensorflow as tf
+
+    variables = {name: tf.Variable(value) for name, value in weights.items()}
+    checkpoint = tf.train.Checkpoint(model=variables)
+    checkpoint.save_counter.assign(1)  # which a manager looks for
+    return checkpoint.write(f"{output_path}-0")
+
+
+def make_output_dir(source, path):
+    """Makes the folder of an averaged checkpoint one that commands take as --output_dir.
+
+    Not the folder of a run: its file `checkpoint` would then name the average as the newest.
+
+    Args:
+        source: str, the folder whose records are copied.
+        path: str, the checkpoint.
+    Returns:
+        bool, whether it was done.
+    """
+    folder, name = os.path.split(path)
+    if _other_checkpoint(folder, name):
+        return False
+    for record in _RECORDS:
+        if os.path.exists(os.path.join(source, record)):
+            with open(os.path.join(source, record), encoding="utf-8") as file:
+                _write_whole(os.path.join(folder, record), file.read())
+    lines = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
+    _write_whole(os.path.join(folder, "checkpoint"), lines)
+    return os.path.exists(os.path.join(folder, "hparams.json"))
+
+
+def _other_checkpoint(folder, name):
+    """Whether the folder's file `checkpoint` names another checkpoint than this."""
+    try:
+        with open(os.path.join(folder, "checkpoint"), encoding="utf-8") as file:
+            return f'"{name}"' not in file.readline()
+    except FileNotFoundError:
+        return False
+
+
+def _write_whole(path, text):
+    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(f"{path}.tmp", path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

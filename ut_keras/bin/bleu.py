@@ -1,0 +1,87 @@
+"""ut-bleu: BLEU of a file of translations.
+
+    ut-bleu --translation=newstest2014.decoded.de --reference=newstest2014.de
+
+scores by sacreBLEU and prints its signature, so that others can compare; `--t2t` scores as t2t-bleu
+does. The files hold one segment a line; texts are as people write them, not split into tokens.
+"""
+
+import os
+import sys
+
+from ut_keras.bin import command, flags
+from ut_keras.bin.flags import UsageError
+from ut_keras.data import text_lines
+from ut_keras.registry import unknown_name_message
+
+VARIANTS = {"uncased": (False,), "cased": (True,), "both": (False, True)}
+
+
+def main(argv=None):
+    """Runs the command; returns the exit code."""
+    return command.run(_run, argv)
+
+
+def _run(argv):
+    args = flags.parse(flags.BLEU, argv, "ut-bleu", __doc__)
+    for name in ("translation", "reference"):
+        if not getattr(args, name):
+            raise UsageError(f"--{name} must be given: a file with one segment a line.")
+    if args.bleu_variant not in VARIANTS:
+        raise UsageError(unknown_name_message("bleu_variant", args.bleu_variant, VARIANTS))
+    pair = read_pair(args.reference, args.translation)
+    for case_sensitive in VARIANTS[args.bleu_variant]:
+        print((t2t_line if args.t2t else sacrebleu_line)(*pair, case_sensitive))
+
+
+def read_pair(reference, translation):
+    """Reads two files, line by line.
+
+    Args:
+        reference, translation: str, paths.
+    Returns:
+        (references, hypotheses): lists of str, of one length.
+    Raises:
+        DataError: if one is empty or not UTF-8, or they have not the same number of lines.
+    """
+    paths = [os.path.expanduser(path) for path in (reference, translation)]
+    references, hypotheses = (text_lines.read(path) for path in paths)
+    if len(references) != len(hypotheses) or not references:
+        raise UsageError(
+            "The two files must have the same number of lines, at least one. "
+            f"Received: {paths[0]} with {len(references)}, {paths[1]} with {len(hypotheses)}."
+        )
+    return references, hypotheses
+
+
+def t2t_line(references, hypotheses, case_sensitive):
+    """What t2t-bleu prints of a pair of lists of lines."""
+    command.load_tensorflow()  # which its package imports
+    from ut_keras.metrics import bleu
+
+    def words(lines):
+        return [bleu.bleu_tokenize(line if case_sensitive else line.lower()) for line in lines]
+
+    score = bleu.compute_bleu(words(references), words(hypotheses))
+    return f"{_name(case_sensitive)} = {100 * score:6.2f}"
+
+
+def sacrebleu_line(references, hypotheses, case_sensitive):
+    """sacreBLEU's score with its parts and its signature."""
+    from sacrebleu.metrics import BLEU
+
+    metric = BLEU(lowercase=not case_sensitive)
+    score = metric.corpus_score(hypotheses, [references])
+    precisions = "/".join(f"{value:.1f}" for value in score.precisions)
+    return (
+        f"{_name(case_sensitive)} = {score.score:6.2f}  {precisions} (BP {score.bp:.3f}, "
+        f"{score.sys_len} words, reference {score.ref_len})  {metric.get_signature()}"
+    )
+
+
+def _name(case_sensitive):
+    return "BLEU_cased" if case_sensitive else "BLEU_uncased"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""Text files of one segment a line, as people hand them in. No TensorFlow.
+
+Lines end at a line feed and nowhere else, so that line 17 of one file stays line 17 of another.
+"""
+
+import codecs
+
+from ut_keras.data.tfrecords import DataError
+
+
+def read(path):
+    """Reads the lines of a file, without their line breaks.
+
+    A last line may lack its line break. A byte order mark and carriage returns before line breaks
+    are no part of the text.
+
+    Args:
+        path: str.
+    Returns:
+        list of str.
+    Raises:
+        DataError: names the line that is not UTF-8.
+        OSError: if the file cannot be read.
+    """
+    with open(path, "rb") as file:
+        lines = file.read().removeprefix(codecs.BOM_UTF8).split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return [_text(path, number, line) for number, line in enumerate(lines, start=1)]
+
+
+def one_line(text):
+    """`text` as one line of a file: a space for every line break, "?" for what is not UTF-8."""
+    text = text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _text(path, number, line):
+    try:
+        return line.removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"Text must be UTF-8. Received: {path}, line {number}: {error.reason} at byte "
+            f"{error.start + 1} of the line."
+        ) from error

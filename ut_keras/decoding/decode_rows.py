@@ -1,0 +1,114 @@
+"""Decodes many rows, batch by batch, and gives the results in the rows' order.
+
+    batches = length_batches.plan([len(row) for row in rows], tokens=8192, most_rows=128)
+    results = decode_rows(batches, decode_batch, journal, progress)     one for each row
+
+What a row or a result is, only `decode_batch` knows.
+"""
+
+import shutil
+import sys
+import time
+
+
+def decode_rows(batches, decode_batch, journal=None, progress=None, should_stop=lambda: False):
+    """Decodes the batches that are not finished.
+
+    Args:
+        batches: list of lists of row numbers.
+        decode_batch: function (number of the batch, row numbers) -> list of results, one per row.
+        journal: `Journal` to note results in and to go on from. Optional.
+        progress: `RowProgress`. Optional.
+        should_stop: function that says, after each batch, whether to give up.
+    Returns:
+        dict from row number to result; None if given up.
+    """
+    results = {}
+    finished = journal.finished if journal else {}
+    for number, rows in enumerate(batches):
+        is_new = number not in finished
+        batch_results = decode_batch(number, rows) if is_new else finished[number]
+        results.update(zip(rows, batch_results, strict=True))
+        if is_new and journal:
+            journal.add(number, batch_results)
+        if progress:
+            progress.add(rows, is_new)
+        if is_new and should_stop() and len(results) < sum(map(len, batches)):
+            return None
+    return results
+
+
+class RowProgress:
+    """The progress line: `decoded 1,200/3,003 lines  85.2 lines/s  00:21 left`.
+
+    On a terminal the line is written over; elsewhere a new one appears every few seconds.
+
+    Args:
+        lengths: list of int, of the rows: long ones take longer.
+        what: str, what a row is called, in the plural.
+        stream: text stream.
+        log_seconds: float. Time between lines where the stream is no terminal.
+        clock: function to the time in seconds.
+    """
+
+    def __init__(self, lengths, what="lines", stream=None, log_seconds=10.0, clock=time.monotonic):
+        self._lengths = lengths
+        self._what = what
+        self._stream = stream or sys.stdout
+        self._is_live = self._stream.isatty()
+        self._every = 0.5 if self._is_live else log_seconds
+        self._clock = clock
+        self._shown_at = self._started = clock()
+        self._shown_length = 0
+        self._is_shown = True
+        self.rows = 0  # those that are done
+        self._new_rows = self._new_length = 0
+        self._length_left = sum(lengths)
+
+    def add(self, rows, is_new=True):
+        """Counts rows that are done; those of an earlier run say nothing about the speed."""
+        length = sum(self._lengths[row] for row in rows)
+        self.rows += len(rows)
+        self._length_left -= length
+        if is_new:
+            self._new_rows += len(rows)
+            self._new_length += length
+        self._is_shown = False
+        if is_new and self._clock() - self._shown_at >= self._every:
+            self.show()
+
+    def show(self):
+        """Writes the line, over the last one on a terminal."""
+        self._shown_at = self._clock()
+        self._is_shown = True
+        line = self._line()
+        if self._is_live:
+            line = line[: shutil.get_terminal_size().columns - 1]
+            padding = " " * max(0, self._shown_length - len(line))
+            self._stream.write(f"\r{line}{padding}")
+            self._shown_length = len(line)
+        else:
+            self._stream.write(line + "\n")
+        self._stream.flush()
+
+    def end(self):
+        """Writes the last line, if it is not there yet."""
+        if not self._is_shown:
+            self.show()
+        if self._is_live and self._shown_length:
+            self._stream.write("\n")
+            self._stream.flush()
+
+    def _line(self):
+        seconds = max(self._clock() - self._started, 1e-9)
+        parts = [f"decoded {self.rows:,}/{len(self._lengths):,} {self._what}"]
+        if self._new_length:
+            parts.append(f"{self._new_rows / seconds:,.1f} {self._what}/s")
+            parts.append(f"{_clock_time(self._length_left * seconds / self._new_length)} left")
+        return "  ".join(parts)
+
+
+def _clock_time(seconds):
+    minutes, seconds = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
