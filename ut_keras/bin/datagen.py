@@ -1,12 +1,19 @@
-"""ut-datagen: writes the data of a problem.
+"""ut-datagen: writes the data of problems, and shows what is in them.
 
-ut-datagen --problem=algorithmic_reverse_binary40 --data_dir=data --tmp_dir=raw
+ut-datagen --problem=translate_ende_wmt32k --data_dir=data --tmp_dir=raw --inspect=3
+ut-datagen --problem='algorithmic_*,tiny_algo' --exclude_problems=nlplike --data_dir=data
+
+Running it again writes what is missing. Several machines share the work by files, "tasks": those of
+--only_list, counted from 0, go to --task_id=7, or --task_id_start=0 --task_id_end=8 (without 8).
 """
 
+import fnmatch
 import os
 import sys
 
 from ut_keras.bin import command, flags
+
+_MAX_LENGTH = 256  # T2T's hparam of the Transformer
 
 
 def main(argv=None):
@@ -24,15 +31,94 @@ def _run(argv):
         raise flags.UsageError("--problem must be given. --registry_help lists the names.")
     import problems
 
-    problem = problems.get(args.problem)
+    chosen = [problems.get(name) for name in _names(args, problems.names())]
+    data_dir, tmp_dir = (os.path.expanduser(path or "") for path in (args.data_dir, args.tmp_dir))
     if args.only_list:
-        print(f"{problem.name}: {', '.join(problem.splits)}")
+        for problem in chosen:
+            print(_listed(problem, tmp_dir))
         return
-    if not args.data_dir:
+    if not data_dir:
         raise flags.UsageError("--data_dir must be given: the folder to write to.")
-    problem.generate_data(
-        os.path.expanduser(args.data_dir), os.path.expanduser(args.tmp_dir), args.random_seed
+    tasks = _tasks(args)
+    for name, least in (("num_concurrent_processes", 1), ("inspect", 0)):
+        value = getattr(args, name)
+        if value is not None and value < least:
+            raise flags.UsageError(f"--{name} must be at least {least}. Received: {value}.")
+    command.load_tensorflow()
+    for problem in chosen:
+        problem.generate_data(
+            data_dir, tmp_dir, args.random_seed, tasks, args.num_concurrent_processes
+        )
+        if args.inspect:
+            _inspect(problem, data_dir, args.inspect)
+
+
+def _names(args, known):
+    """The names that --problem and --exclude_problems leave, sorted; unknown ones stay in.
+
+    Every part of --problem is a name or a pattern; as in T2T, every part of --exclude_problems is
+    looked for anywhere in a name.
+    """
+    chosen = set()
+    for part in filter(None, args.problem.split(",")):
+        chosen.update(fnmatch.filter(known, part) if "*" in part else [part])
+    excluded = list(filter(None, args.exclude_problems.split(",")))
+    names = sorted(name for name in chosen if not any(part in name for part in excluded))
+    if not names:
+        raise flags.UsageError(
+            "--problem and --exclude_problems must leave a problem. --registry_help lists the "
+            f"names. Received: --problem={args.problem} --exclude_problems={args.exclude_problems}."
+        )
+    return names
+
+
+def _tasks(args):
+    """The tasks asked for; None for all."""
+    start, end = args.task_id_start, args.task_id_end
+    if args.task_id < 0 and start < 0 and end < 0:
+        return None
+    if args.task_id >= 0 and start < 0 and end < 0:
+        return [args.task_id]
+    if args.task_id < 0 and 0 <= start < end:
+        return range(start, end)
+    raise flags.UsageError(
+        "Give --task_id, or --task_id_start and behind it --task_id_end. Received: "
+        f"--task_id={args.task_id} --task_id_start={start} --task_id_end={end}."
     )
+
+
+def _listed(problem, tmp_dir):
+    """The line of --only_list: splits, and their files as tasks."""
+    parts, first = [], 0
+    for split in problem.splits_to_generate(tmp_dir):
+        last = first + problem.num_shards(split) - 1
+        parts.append(f"{split} ({first}-{last})" if last > first else f"{split} ({first})")
+        first = last + 1
+    return f"{problem.name}: {', '.join(parts)}"
+
+
+def _inspect(problem, data_dir, count):
+    """Prints what is in every split that is there."""
+    from ut_keras.data import generation, inspection, tfrecords
+
+    for split in ("train", "dev", "test"):
+        if not tfrecords.is_complete(data_dir, problem.filename, split):
+            continue
+        print(f"\n{problem.name}, {split}")
+        print(
+            inspection.report(
+                tfrecords.find(data_dir, problem.filename, split),
+                problem.record_specs(data_dir),
+                problem.feature_encoders(data_dir),
+                problem.preprocess,
+                problem.max_length or _MAX_LENGTH,
+                training=split == "train",
+                num_shown=count,
+            )
+        )
+        origin = generation.read_origin(generation.origin_path(data_dir, problem.filename, split))
+        for reason, number in (origin or {}).get("left_out", {}).items():
+            print(f"reading left out {number:,} {reason}")
 
 
 if __name__ == "__main__":

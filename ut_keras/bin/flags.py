@@ -57,20 +57,23 @@ _USR_DIR = Flag(
 _REGISTRY_HELP = Flag("registry_help", False, "List problems, models and hparams sets.")
 
 DATAGEN = (
-    _PROBLEM,
+    Flag("problem", None, "Name of a problem, or several: name,other_name,algorithmic_*", str),
     _DATA_DIR,
     _TMP_DIR,
     _USR_DIR,
     _REGISTRY_HELP,
     Flag("random_seed", 429459, "The same seed gives the same files."),
     Flag("only_list", False, "Say what would be generated, and stop."),
-    Flag("exclude_problems", "", refused="--problem names one problem"),
-    Flag("num_shards", 0, refused="T2T ignores it for registered problems too"),
+    Flag(
+        "exclude_problems", "", "Parts of names, joined by commas, that --problem is not to match."
+    ),
+    Flag("task_id", -1, "Write this file only, counted over all splits; see --only_list."),
+    Flag("task_id_start", -1, "Write the files from this one on, up to"),
+    Flag("task_id_end", -1, "this one, which is not written."),
+    Flag("num_concurrent_processes", None, "Processes to encode in. Default: all processors.", int),
+    Flag("inspect", 0, "Show so many records as text, and lengths, vocabulary, what is left out."),
+    Flag("num_shards", 0, refused="T2T refuses it for registered problems too"),
     Flag("max_cases", 0, refused="T2T ignores it for registered problems too"),
-    Flag("task_id", -1, refused=_LATER),
-    Flag("task_id_start", -1, refused=_LATER),
-    Flag("task_id_end", -1, refused=_LATER),
-    Flag("num_concurrent_processes", None, type=int, refused=_LATER),
     Flag("env_problem_max_env_steps", 0, refused="there are no environment problems"),
     Flag("env_problem_batch_size", 0, refused="there are no environment problems"),
 )

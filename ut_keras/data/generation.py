@@ -83,7 +83,7 @@ def missing_shards(split, shards=None):
     """
     there = [shard for shard, path in enumerate(split.paths) if os.path.exists(path)]
     wanted = range(split.num_shards) if shards is None else shards
-    if shards is None and len(there) == split.num_shards:
+    if len(there) == split.num_shards:
         return []
     origin = read_origin(split.origin_path)
     if not there or (origin and _same_plan(origin, split)):

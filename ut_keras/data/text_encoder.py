@@ -110,6 +110,11 @@ class TokenTextEncoder(TextEncoder):
     def vocab_size(self):
         return len(self._tokens)
 
+    @property
+    def oov_id(self):
+        """int. The id of words that are not in the vocabulary; None if they are an error."""
+        return self._ids.get(self._replace_oov)
+
     def encode(self, text):
         words = text.split()
         if self._replace_oov is not None:

@@ -1,6 +1,7 @@
 """What all text encoders share: the reserved ids, the interface, vocabulary files."""
 
 import os
+import secrets
 
 from ut_keras.data.tfrecords import DataError
 
@@ -56,6 +57,8 @@ def read_lines(filename):
 
 def write_lines(filename, lines):
     """Writes a file, whole or not at all."""
-    with open(filename + ".incomplete", "w", encoding="utf-8", newline="\n") as file:
+    # Several machines may be writing the same file.
+    temporary = f"{filename}.incomplete.{secrets.token_hex(4)}"
+    with open(temporary, "w", encoding="utf-8", newline="\n") as file:
         file.writelines(line + "\n" for line in lines)
-    os.replace(filename + ".incomplete", filename)
+    os.replace(temporary, filename)
