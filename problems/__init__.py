@@ -10,6 +10,7 @@ A new dataset registers itself: see problems/problem.py.
 from problems.problem import REGISTRY, Problem, register
 
 # Each of these registers its problems.
+from problems import learning_to_execute, scan  # noqa: F401  isort: skip
 from problems import algorithmic, babi_qa, text2text_tsv  # noqa: F401  isort: skip
 
 __all__ = ["Problem", "get", "names", "register"]
