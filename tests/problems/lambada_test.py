@@ -101,7 +101,8 @@ def test_control_is_the_dev_split(tmp_path, way):
     write_files(tmp_path)
     problem, counts = generate(f"lambada_{way}_control", tmp_path)
     assert counts["dev"] == 1
-    found = " ".join(records(problem, tmp_path, "dev")[0].values())
+    (record,) = records(problem, tmp_path, "dev")
+    found = f"{record.get('inputs', '')} {record['targets']}"
     assert found.replace("<EOS>", "").split() == CONTROL.split()
 
 
