@@ -12,6 +12,7 @@ from problems.problem import REGISTRY, Problem, register
 # Each of these registers its problems.
 from problems import learning_to_execute, scan  # noqa: F401  isort: skip
 from problems import algorithmic, babi_qa, text2text_tsv  # noqa: F401  isort: skip
+from problems import lambada, subject_verb_agreement, wsj_parsing  # noqa: F401  isort: skip
 
 __all__ = ["Problem", "get", "names", "register"]
 
