@@ -22,7 +22,7 @@ def samples(problem, split="train"):
     return list(problem.generate_encoded_samples(split, None, None, seed=3))
 
 
-def test_names_are_t2ts():
+def test_names():
     assert NAMES == [
         "algorithmic_addition_binary40",
         "algorithmic_addition_decimal40",
@@ -34,6 +34,7 @@ def test_names_are_t2ts():
         "algorithmic_reverse_binary40",
         "algorithmic_reverse_binary40_test",
         "algorithmic_reverse_decimal40",
+        "algorithmic_reverse_decimal40_held_out",
         "algorithmic_reverse_nlplike32k",
         "algorithmic_reverse_nlplike8k",
         "algorithmic_shift_decimal40",
@@ -145,17 +146,29 @@ def test_generation_is_repeatable(tmp_path):
     assert first != content("c", 2)
 
 
-def test_test_split_is_held_out(tmp_path):
-    problem = small("algorithmic_identity_binary40", train_size=2000)
-    problem.generate_data(tmp_path)
+@pytest.mark.parametrize("name", NAMES)
+def test_test_split_is_of_exactly_the_longest_length(name):
+    problem = small(name, test_size=20)
+    if "test" not in problem.splits:
+        return
+    inputs = [example["inputs"] for example in samples(problem, "test")]
+    assert len({tuple(ids) for ids in inputs}) == 20
+    assert {len(ids) - 1 for ids in inputs} == {problem.dev_length}
+    assert problem.dev_length > problem.train_length
+    if name.endswith("40") and "shift" not in name:
+        assert (problem.train_length, problem.dev_length) == (40, 400)
 
-    def inputs(split):
-        paths = tfrecords.find(tmp_path, problem.filename, split)
-        return {tuple(e["inputs"]) for path in paths for e in tfrecords.read(path)}
 
-    assert inputs("test")
-    assert not inputs("test") & inputs("train")
-    assert max(map(len, inputs("test"))) <= 41
+def test_held_out_strings_are_not_in_training():
+    problem = small("algorithmic_reverse_decimal40_held_out", train_size=5000, dev_size=500)
+    assert (problem.train_length, problem.dev_length) == (40, 40)
+    train, dev = (
+        [tuple(e["inputs"]) for e in samples(problem, split)] for split in ("train", "dev")
+    )
+    assert not set(train) & set(dev)
+    # Short ones too, most of which any other training set of this size has.
+    assert sum(len(ids) == 3 for ids in dev) > 3
+    assert {len(ids) for ids in dev} == set(range(2, 42))
 
 
 def test_reads_a_folder_that_t2t_generated():
