@@ -1,0 +1,187 @@
+"""Writes the table of problems from what they say about themselves.
+
+python docs/problems_table.py            writes docs/problems.md
+"""
+
+import collections
+import fnmatch
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+import problems  # noqa: E402
+from problems.problem import Problem  # noqa: E402
+from ut_keras.data.tfrecords import DataError  # noqa: E402
+
+# Examples of train, dev, test, where the raw data decide; the first pattern that fits. None: there
+# is no such split, or it is not known.
+SIZES = {
+    "babi_qa_*_all_tasks_1k": (20_000, 20_000, None),
+    "babi_qa_*_all_tasks_10k": (200_000, 20_000, None),
+    "babi_qa_sentence_single_*_1k": (1_000, 1_000, None),
+    "babi_qa_sentence_single_*_10k": (10_000, 1_000, None),
+    "babi_qa_*_1k": (20_000, 1_000, None),
+    "babi_qa_*_10k": (200_000, 1_000, None),
+    "lambada_*_control": (None, 5_000, None),
+    "lambada_*": (None, 4_869, 5_153),
+    "languagemodel_lm1b*_packed": (None, None, None),
+    "languagemodel_lm1b*": (30_301_028, 6_075, None),
+    "languagemodel_ptb*": (42_068, 3_370, 3_761),
+    "lte_*": (1_000_000, 2_000, 10_000),
+    "scan_simple": (16_728, None, 4_182),
+    "scan_length": (16_990, None, 3_920),
+    "scan_addprim_jump": (14_670, None, 7_706),
+    "scan_addprim_turn_left": (21_890, None, 1_208),
+    "scan_template_jump_around_right": (18_528, None, 1_173),
+    "scan_template_*": (15_225, None, 4_476),
+    "translate_*_multi30k": (29_000, 1_014, 1_000),
+    "translate_*_packed": (None, None, None),
+    "translate_enfr_wmt_small*": (1_000_000, None, 3_003),
+    "translate_*_wmt*": (None, 3_000, 3_003),
+}
+USUAL_METRICS = Problem.eval_metrics
+_MOST_NAMES = 4
+_NUMBER = re.compile(r"(?<=[a-z])\d+(?=_|$)")
+_COLUMNS = ("problem", "serves", "examples", "vocabulary", "metrics", "licence", "raw files")
+_HEAD = """# The problems
+
+Written by `docs/problems_table.py` from the problems themselves.
+
+    ut-datagen --problem=NAME --data_dir=… --tmp_dir=… --inspect=5
+
+writes one and shows what is in it. The file in each heading opens with a worked record. `NAME_rev`
+is a problem from text to text with its sides exchanged.
+
+- Metrics: besides {usual},
+  which all have that do not say "only". In italics: more of its own, read from features or from
+  freely decoded text; the file says which.
+- Examples: ? where the number is not known before the data are there.
+- Raw files are downloaded into `--tmp_dir`, or put there by hand. Where none are named, the data
+  are generated or your own.
+"""
+
+
+def problems_table():
+    """The text of problems.md."""
+    sections = collections.defaultdict(lambda: collections.defaultdict(list))
+    for name in sorted(problems.names(), key=_in_order):
+        problem = problems.get(name)
+        sections[_module(problem)][_NUMBER.sub("#", name), _cells(problem)].append(name)
+    usual = ", ".join(f"`{name}`" for name in USUAL_METRICS)
+    return _HEAD.format(usual=usual) + "".join(map(_section, sections, sections.values()))
+
+
+def _section(module, groups):
+    """The text of the problems of one file; what all have in common stands above the table."""
+    rows = [(_joined(names), *cells) for (_, cells), names in groups.items()]
+    columns = [set(column) for column in zip(*rows, strict=True)]
+    common = [len(column) == 1 and (len(rows) > 1 or column == {""}) for column in columns]
+    links = {file: None for name in _names(groups) for file in problems.get(name).raw_files}
+    urls = [f"[{file.name}]({file.url})" for file in links if file.url]
+    lines = ["", f"## problems/{module}.py", ""]
+    for title, value, is_common in zip(_COLUMNS, rows[0], common, strict=True):
+        if is_common and value and not (title == "raw files" and urls):
+            lines.append(f"- {title}: {value}")
+    if urls:
+        lines.append(f"- raw files from {', '.join(urls)}")
+    if lines[-1]:
+        lines.append("")
+    for row in [_COLUMNS, ["---"] * len(_COLUMNS), *rows]:
+        cells = [
+            cell.replace("|", "\\|") for cell, left in zip(row, common, strict=True) if not left
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _names(groups):
+    return [name for names in groups.values() for name in names]
+
+
+def _cells(problem):
+    """All columns but the first."""
+    return (
+        problem.paper,
+        _examples(problem),
+        _vocabulary(problem),
+        _metrics(problem),
+        problem.licence,
+        ", ".join(f"`{raw_file.name}`" for raw_file in problem.raw_files),
+    )
+
+
+def _module(problem):
+    return type(problem).__module__.rpartition(".")[2]
+
+
+def _examples(problem):
+    known = next(
+        (sizes for pattern, sizes in SIZES.items() if fnmatch.fnmatch(problem.name, pattern)),
+        (None, None, None),
+    )
+    parts = []
+    for split, size in zip(("train", "dev", "test"), known, strict=True):
+        if split in problem.splits:
+            size = size or getattr(problem, f"{split}_size", None)
+            parts.append(f"{split} {size:,}" if size else f"{split} ?")
+    return ", ".join(parts)
+
+
+def _vocabulary(problem):
+    kind = getattr(problem, "vocab_type", None)
+    if kind == "subwords":
+        return f"about {problem.approx_vocab_size:,} subwords"
+    if kind == "characters":
+        return "bytes"
+    if kind == "tokens":
+        size = problem.approx_vocab_size
+        return f"words, at most {size:,}" if size else "words"
+    try:
+        sizes = {encoder.vocab_size for encoder in problem.feature_encoders(None).values()}
+    except (TypeError, DataError):
+        return "words"  # in a file, which there is not
+    return f"{', '.join(map(str, sorted(sizes)))} symbols"
+
+
+def _metrics(problem):
+    names = [f"`{name}`" for name in problem.eval_metrics if name not in USUAL_METRICS]
+    if not set(USUAL_METRICS) <= set(problem.eval_metrics):
+        names = [f"only `{', '.join(problem.eval_metrics)}`"]
+    if type(problem).feature_metrics is not Problem.feature_metrics:
+        names.append("*of features*")
+    if type(problem).score_decoded is not Problem.score_decoded:
+        names.append("*of decoded text*")
+    return ", ".join(names)
+
+
+def _joined(names):
+    """The names of a row; numbers that make the only difference stand in braces."""
+    if len(names) == 1:
+        return f"`{names[0]}`"
+    names = sorted(names, key=_in_order)
+    numbers = [_NUMBER.search(name) for name in names]
+    one = len({name[: n.start()] + name[n.end() :] for name, n in zip(names, numbers, strict=True)})
+    if one > 1:
+        return ", ".join(f"`{name}`" for name in names)
+    words = [number[0] for number in numbers]
+    shown = ",".join(words) if len(words) <= 2 * _MOST_NAMES else f"{words[0]}…{words[-1]}"
+    return f"`{names[0][: numbers[0].start()]}{{{shown}}}{names[0][numbers[0].end() :]}`"
+
+
+def _in_order(name):
+    """A key that sorts by the file, and numbers by their size."""
+    parts = re.split(r"(\d+)", name)
+    numbered = [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+    return _module(problems.get(name)), numbered
+
+
+def main():
+    with open(os.path.join(HERE, "problems.md"), "w", encoding="utf-8") as file:
+        file.write(problems_table())
+
+
+if __name__ == "__main__":
+    main()

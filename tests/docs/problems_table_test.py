@@ -1,0 +1,70 @@
+"""The table of problems says what the problems say."""
+
+import fnmatch
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+
+import problems
+
+DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs")
+
+
+def _load():
+    spec = importlib.util.spec_from_file_location("problems_table", f"{DOCS}/problems_table.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TABLE = _load()
+
+
+def _read():
+    with open(os.path.join(DOCS, "problems.md"), encoding="utf-8") as file:
+        return file.read()
+
+
+def test_table_is_up_to_date():
+    assert _read() == TABLE.problems_table(), "run: python docs/problems_table.py"
+
+
+def _names(cell):
+    """The names that a first cell stands for; a…b are all numbers between."""
+    for name in re.findall(r"`([^`]+)`", cell):
+        match = re.match(r"(.*)\{(.*)\}(.*)", name)
+        if not match:
+            yield name
+            continue
+        numbers = match[2].split(",")
+        if "…" in match[2]:
+            first, last = map(int, match[2].split("…"))
+            numbers = map(str, range(first, last + 1))
+        yield from (match[1] + number + match[3] for number in numbers)
+
+
+def test_every_problem_is_in_the_table_once():
+    cells = [line.split(" | ")[0] for line in _read().splitlines() if line.startswith("| `")]
+    names = [name for cell in cells for name in _names(cell)]
+    assert sorted(names) == problems.names()
+
+
+def test_sizes_belong_to_problems():
+    for pattern, sizes in TABLE.SIZES.items():
+        found = fnmatch.filter(problems.names(), pattern)
+        assert found, pattern
+        for name in found:
+            first = next(p for p in TABLE.SIZES if fnmatch.fnmatch(name, p))
+            for split, size in zip(("train", "dev", "test"), sizes, strict=True):
+                assert first != pattern or size is None or split in problems.get(name).splits, name
+
+
+def test_loads_no_tensorflow():
+    code = (
+        "import runpy, sys; runpy.run_path(sys.argv[1])['problems_table']();"
+        "assert not {'tensorflow', 'keras'} & set(sys.modules)"
+    )
+    path = os.path.join(DOCS, "problems_table.py")
+    subprocess.run([sys.executable, "-c", code, path], check=True)
