@@ -31,8 +31,6 @@ class Packed:
         counted = (f"{name}_{part}" for name in specs for part in ("segmentation", "position"))
         return {**specs, **dict.fromkeys(counted, _COUNTED)}
 
-    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
-        examples = super().generate_encoded_samples(split, data_dir, tmp_dir, seed)
-        if split == "train":
-            examples = packing.shuffled(examples, seed)
-        yield from packing.pack(examples, self.packed_length)
+    def encode_samples(self, samples, data_dir):
+        # Of one file, which is shuffled by now: neighbours of a corpus are not packed together.
+        return packing.pack(super().encode_samples(samples, data_dir), self.packed_length)

@@ -96,16 +96,6 @@ def test_examples_are_not_changed():
     assert examples == [{"inputs": [2, 1], "targets": [3, 1]}] * 3
 
 
-def test_shuffled(monkeypatch):
-    monkeypatch.setattr(packing, "_SHUFFLED_TOGETHER", 10)
-    order = list(packing.shuffled(range(25), seed=1))
-    assert order == list(packing.shuffled(range(25), seed=1))
-    assert order != list(packing.shuffled(range(25), seed=2))
-    assert order[:10] != list(range(10))
-    assert sorted(order[:10]) == list(range(10))
-    assert sorted(order[20:]) == list(range(20, 25))
-
-
 @pytest.mark.parametrize("names", [("inputs", "targets"), ("targets",)])
 def test_unpack_is_the_inverse(names):
     import tensorflow as tf

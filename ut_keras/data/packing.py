@@ -7,12 +7,8 @@
     inputs_position      [0, 1, 2, 0, 1, 2, 3]        targets_position      [0, 1, 0, 1, 2]
 
 The segmentation, counted from 1, keeps the examples apart in attention. Rows and ids are T2T's
-(`generator_utils.pack_examples` without spacing, as all its problems have it). No TensorFlow is loaded to pack.
+(`generator_utils.pack_examples` without spacing, as all its problems have it).
 """
-
-import random
-
-_SHUFFLED_TOGETHER = 1 << 16
 
 
 def pack(examples, packed_length, open_rows=10):
@@ -43,23 +39,6 @@ def pack(examples, packed_length, open_rows=10):
         rows.append(_Row(example))
     for row in rows:
         yield row.features()
-
-
-def shuffled(examples, seed):
-    """Yields the examples in another order, shuffled in blocks that fit into memory.
-
-    Neighbours of a corpus belong together, and would go into the same row.
-    """
-    rng = random.Random(seed)
-    block = []
-    for example in examples:
-        block.append(example)
-        if len(block) == _SHUFFLED_TOGETHER:
-            rng.shuffle(block)
-            yield from block
-            block = []
-    rng.shuffle(block)
-    yield from block
 
 
 def unpack(features):
@@ -106,9 +85,9 @@ class _Row:
     def add(self, example):
         self._count += 1
         for name, ids in example.items():
-            self._ids[name] += ids
-            self._segmentation[name] += [self._count] * len(ids)
-            self._position[name] += range(len(ids))
+            self._ids[name].extend(ids)
+            self._segmentation[name].extend([self._count] * len(ids))
+            self._position[name].extend(range(len(ids)))
 
     def features(self):
         row = {"inputs": [0]}

@@ -12,8 +12,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from ut_keras.data import packing
 from ut_keras.data.text_encoder import EOS
 from ut_keras.training import evaluation
+
+_UNPACKED_TOGETHER = 64  # examples of packed rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +128,10 @@ class FreeDecoder:
         return (source, *written)
 
     def _batches(self, dataset):
+        if "targets_segmentation" in dataset.element_spec[0]:
+            rows = dataset.unbatch().flat_map(lambda features, _: packing.unpack(features))
+            rows = rows.map(lambda features: (features, features["targets"]))
+            dataset = rows.padded_batch(_UNPACKED_TOGETHER)
         if self._settings.num_samples >= 0 or self._settings.batch_size:
             dataset = dataset.unbatch().take(self._settings.num_samples)
             dataset = dataset.padded_batch(self._settings.batch_size or 64)

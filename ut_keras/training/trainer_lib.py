@@ -317,14 +317,15 @@ class _RunContext(interruption.StopRequest):
 
 def result_line(results):
     """Results as `accuracy_per_sequence=0.97 accuracy=0.99 loss=0.05 …`; free decoding first."""
-    shown = dict(results)
-    for name in ("accuracy", "accuracy_per_sequence"):
-        decoded = shown.pop(f"decode/{name}", shown.pop(name, None))
-        if decoded is not None:
-            shown = {name: decoded, **shown}
-    return " ".join(
-        f"{name}={_number(name, value)}" for name, value in shown.items() if "/" not in name
-    )
+    decoded = {
+        name.removeprefix("decode/"): value
+        for name, value in results.items()
+        if name.startswith("decode/") and name != "decode/num_samples"
+    }
+    values = {**results, **decoded}
+    first = ("accuracy_per_sequence", "accuracy", *decoded)
+    names = dict.fromkeys(name for name in (*first, *values) if name in values and "/" not in name)
+    return " ".join(f"{name}={_number(name, values[name])}" for name in names)
 
 
 def _number(name, value):

@@ -1,0 +1,104 @@
+"""The One Billion Word benchmark (Chelba et al. 2013), T2T's names: shuffled sentences of news.
+
+    targets  "The U.S. Centers for Disease Control and Prevention initially advised school systems
+              to close if outbreaks occurred , then reversed itself …"                    ids, EOS
+
+Words outside of the published vocabulary become "UNK", so that perplexities can be compared.
+`languagemodel_lm1b32k` and `8k` have about 32,768 or 8,192 subwords, built from the first 63,000
+sentences; `characters` has bytes; `_packed` rows of 256 subwords, or 1,024 bytes.
+
+train 30,301,028 sentences (99 files); dev 6,075, the first held-out file of 50, which papers call
+the test set. `per_word_perplexity` is that of papers.
+"""
+
+import functools
+import os
+
+from problems import packed, problem, raw_text, text_problems
+from ut_keras.data import download
+
+_NAME = "1-billion-word-language-modeling-benchmark-r13output"
+_LICENCE = "text of WMT 2011 News Crawl; research use"
+_CORPUS = download.RawFile(
+    f"{_NAME}.tar.gz",
+    f"http://www.statmt.org/lm-benchmark/{_NAME}.tar.gz",
+    "01ba60381110baf7f189dfd2b8374de371e8c9a340835793f190bdae9e90a34e",
+    _LICENCE,
+)
+_WORDS = download.RawFile(
+    "vocab-2016-09-10.txt",
+    "http://download.tensorflow.org/models/LM_LSTM_CNN/vocab-2016-09-10.txt",
+)
+_FILES = {
+    "train": [
+        f"{_NAME}/training-monolingual.tokenized.shuffled/news.en-{i:05d}-of-00100"
+        for i in range(1, 100)
+    ],
+    "dev": [f"{_NAME}/heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-00050"],
+}
+
+
+@problem.register("languagemodel_lm1b32k")
+class LanguagemodelLm1b32k(text_problems.Text2SelfProblem):
+    """32k subwords."""
+
+    licence = _LICENCE
+    raw_files = (_CORPUS, _WORDS)
+    max_samples_for_vocab = 63_000
+
+    def prepare(self, data_dir, tmp_dir):
+        _words(tmp_dir)
+        for names in _FILES.values():
+            raw_text.find(tmp_dir, _CORPUS, names[0])
+        super().prepare(data_dir, tmp_dir)
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        words = _words(tmp_dir)
+        for name in _FILES[split]:
+            for line in raw_text.read_lines(raw_text.find(tmp_dir, _CORPUS, name)):
+                text = " ".join(word if word in words else "UNK" for word in line.split())
+                yield {"targets": text}
+
+
+@problem.register("languagemodel_lm1b8k")
+class LanguagemodelLm1b8k(LanguagemodelLm1b32k):
+    """8k subwords."""
+
+    approx_vocab_size = 2**13
+
+
+@problem.register("languagemodel_lm1b_characters")
+class LanguagemodelLm1bCharacters(LanguagemodelLm1b32k):
+    """Bytes."""
+
+    vocab_type = "characters"
+
+
+@problem.register("languagemodel_lm1b32k_packed")
+class LanguagemodelLm1b32kPacked(packed.Packed, LanguagemodelLm1b32k):
+    """Rows of 256 subwords."""
+
+    vocab_name = "languagemodel_lm1b32k"
+
+
+@problem.register("languagemodel_lm1b8k_packed")
+class LanguagemodelLm1b8kPacked(packed.Packed, LanguagemodelLm1b8k):
+    """Rows of 256 subwords."""
+
+    vocab_name = "languagemodel_lm1b8k"
+
+
+@problem.register("languagemodel_lm1b_characters_packed")
+class LanguagemodelLm1bCharactersPacked(packed.Packed, LanguagemodelLm1bCharacters):
+    """Rows of 1,024 bytes."""
+
+    packed_length = 1024
+
+
+@functools.lru_cache(maxsize=1)
+def _words(tmp_dir):
+    """The published vocabulary."""
+    path = os.path.join(tmp_dir or "", f"{_WORDS.name}.en")  # what T2T calls it
+    if not os.path.exists(path):
+        path = download.fetch(tmp_dir, _WORDS)
+    return frozenset(raw_text.read_lines(path))

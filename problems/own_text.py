@@ -1,0 +1,99 @@
+"""Your own text, by file name: `train`, `dev` and `test` in tmp_dir, UTF-8, one example a line.
+
+    text2text_tsv    train.tsv    source TAB target
+    text2self_txt    train.txt    text, for a language model
+    text2class_tsv   train.tsv    text TAB label
+
+Without `dev` every 20th line of `train` is held out for it; `test` may be missing too. Empty lines
+are left out. More than this, such as data of another form, takes ten lines of Python: see
+text_problems.py.
+"""
+
+import os
+
+from ut_keras.data.tfrecords import DataError
+
+_HELD_OUT_EVERY = 20
+
+
+class OwnText:
+    """Comes before a text problem in the list of bases; which then says its `generate_samples`.
+
+    Attributes:
+        extension: str. Of the files, without a dot.
+        fields: tuple of str. What a line holds, between tabs.
+    """
+
+    num_train_shards = 10
+    approx_vocab_size = 2**13
+    extension = "txt"
+    fields = ("text",)
+
+    def splits_to_generate(self, tmp_dir):
+        return (*self.splits, "test") if self._has(tmp_dir, "test") else self.splits
+
+    def prepare(self, data_dir, tmp_dir):
+        if not self._has(tmp_dir, "train"):
+            raise DataError(
+                f"Expected a file train.{self.extension} with lines {'<TAB>'.join(self.fields)} in "
+                f"tmp_dir, and dev.{self.extension}, test.{self.extension} if you have them. "
+                f"Received: tmp_dir={tmp_dir!r}, which has none."
+            )
+        if not self._has(tmp_dir, "dev"):
+            print(
+                f"{self.name}: no dev.{self.extension}, holding out every {_HELD_OUT_EVERY}th line "
+                f"of train.{self.extension}"
+            )
+        # All files are read to their end before anything is written.
+        for split in self.splits_to_generate(tmp_dir):
+            if not sum(1 for _ in self.lines(split, tmp_dir)):
+                raise DataError(
+                    f"Expected lines for the {split} split. Received: none in tmp_dir={tmp_dir!r} "
+                    f"(without dev.{self.extension}, train.{self.extension} needs at least "
+                    f"{_HELD_OUT_EVERY})."
+                )
+        super().prepare(data_dir, tmp_dir)
+
+    def lines(self, split, tmp_dir):
+        """Yields the lines of a split as tuples of their fields, stripped, none of them empty.
+
+        Raises:
+            DataError: names the line that is not as it should be.
+        """
+        if split == "test" or self._has(tmp_dir, "dev"):
+            yield from self._read(tmp_dir, split)
+            return
+        for count, line in enumerate(self._read(tmp_dir, "train"), start=1):
+            if (count % _HELD_OUT_EVERY == 0) == (split == "dev"):
+                yield line
+
+    def _path(self, tmp_dir, split):
+        return os.path.join(tmp_dir or "", f"{split}.{self.extension}")
+
+    def _has(self, tmp_dir, split):
+        return os.path.isfile(self._path(tmp_dir, split))
+
+    def _read(self, tmp_dir, split):
+        path = self._path(tmp_dir, split)
+        with open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                except UnicodeDecodeError as error:
+                    raise DataError(
+                        f"Text must be UTF-8. Received: {path}, line {number}: {error}."
+                    ) from error
+                if text.strip():
+                    yield self._fields(text, path, number)
+
+    def _fields(self, text, path, number):
+        if len(self.fields) == 1:
+            return (text.strip(),)
+        parts = tuple(part.strip() for part in text.split("\t"))
+        if len(parts) != len(self.fields) or not all(parts):
+            shown = text if len(text) <= 80 else text[:77] + "..."
+            raise DataError(
+                f"Every line must be {'<TAB>'.join(self.fields)}, none of them empty. "
+                f"Received: {path}, line {number}: {shown!r}."
+            )
+        return parts

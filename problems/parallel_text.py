@@ -1,0 +1,130 @@
+"""Parallel text: line n of one file is the translation of line n of the other.
+
+    newstest2013.en   A Republican strategy to counter the re-election of Obama
+    newstest2013.de   Eine republikanische Strategie, um der Wiederwahl von Obama entgegenzutreten
+
+Files may be plain, `.gz`, or `.sgm`, of which the text between `<seg …>` and `</seg>` is taken. See
+raw_text.py for where they are looked for. Or they come from tensorflow-datasets: its data folder is
+tmp_dir, and a translation builder is prepared there: `tmp_dir/wmt_t2t_translate/de-en/1.0.0`.
+"""
+
+import glob
+import html
+import itertools
+import os
+import re
+from typing import NamedTuple
+
+from problems import raw_text
+from ut_keras.data import download
+from ut_keras.data.tfrecords import DataError
+
+_SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>$")
+
+
+class Files(NamedTuple):
+    """The two sides of a corpus.
+
+    Fields:
+        archive: `RawFile` that has both; None if the sides themselves are `RawFile`s.
+        source, target: tuple of str, the names that they may have, that in the archive first; or
+            `RawFile`.
+    """
+
+    archive: download.RawFile | None
+    source: tuple | download.RawFile
+    target: tuple | download.RawFile
+
+    @property
+    def raw_files(self):
+        return (self.archive,) if self.archive else (self.source, self.target)
+
+
+def find(tmp_dir, files):
+    """Returns the paths (source, target), after a download if need be.
+
+    Raises:
+        DataError: if they cannot be had.
+    """
+    sides = (files.source, files.target)
+    if files.archive is None:
+        return tuple(download.fetch(tmp_dir, side) for side in sides)
+    return tuple(raw_text.find(tmp_dir, files.archive, *names) for names in sides)
+
+
+def is_at_hand(tmp_dir, files):
+    """Whether nothing has to be downloaded."""
+    sides = (files.source, files.target)
+    if files.archive is None:
+        return all(os.path.isfile(os.path.join(tmp_dir or "", side.name)) for side in sides)
+    return all(raw_text.is_at_hand(tmp_dir, files.archive, *names) for names in sides)
+
+
+def read_pairs(paths):
+    """Yields (source, target), stripped; either may be empty.
+
+    Raises:
+        DataError: if a line is not UTF-8, or one file has more lines than the other.
+    """
+    sides = (_read_side(path) for path in paths)
+    for number, pair in enumerate(itertools.zip_longest(*sides), start=1):
+        if None in pair:
+            shorter, longer = paths if pair[0] is None else paths[::-1]
+            raise DataError(
+                f"Both sides must have the same number of lines. Received: {shorter} with "
+                f"{number - 1}, {longer} with more."
+            )
+        yield pair
+
+
+def lines_for_vocab(path, budget=1e6):
+    """Yields the lines of a file that T2T builds a vocabulary from: about 1 MB, evenly spread.
+
+    References: T2T `generator_utils.generate_lines_for_vocab`.
+    """
+    skipped_between = int(raw_text.size(path) / budget / 2)
+    skipped = 0
+    for line in raw_text.read_lines(path):
+        if skipped < skipped_between:
+            skipped += 1
+            continue
+        if budget <= 0:
+            return
+        budget -= len(line)
+        skipped = 0
+        yield line
+
+
+def find_builder(tmp_dir, name):
+    """Returns the folder of a prepared tensorflow-datasets builder, its newest version, or None.
+
+    Args:
+        tmp_dir: str. Its data folder.
+        name: str, such as "wmt_t2t_translate/de-en".
+    """
+    pattern = os.path.join(glob.escape(tmp_dir or ""), name, "*", "dataset_info.json")
+    found = sorted(glob.glob(pattern))
+    return os.path.dirname(found[-1]) if found else None
+
+
+def read_builder(folder, split, source, target, max_examples=None):
+    """Yields the (source, target) texts of a split of a prepared tensorflow-datasets builder.
+
+    With `max_examples` only about so many, evenly spread.
+    """
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(folder)
+    step = 1
+    if max_examples:
+        step = -(-builder.info.splits[split].num_examples // max_examples)
+    for example in builder.as_dataset(split=split).shard(step, 0).as_numpy_iterator():
+        yield tuple(example[language].decode("utf-8").strip() for language in (source, target))
+
+
+def _read_side(path):
+    lines = raw_text.read_lines(path)
+    if not path.endswith(".sgm"):
+        return lines
+    segments = (_SEGMENT.match(line) for line in lines)
+    return (html.unescape(segment[1]).strip() for segment in segments if segment)

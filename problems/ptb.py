@@ -1,0 +1,77 @@
+"""Penn Treebank as Mikolov prepared it, T2T's names: 10,000 words in lower case, `N` for numbers.
+
+    ptb.train.txt       mr. <unk> is chairman of <unk> n.v. the dutch publishing group
+    ptb.char.train.txt  m r . _ < u n k > _ i s _ c h a i r m a n _ o f _ …
+
+    languagemodel_ptb10k          targets  "mr. <unk> is chairman of …"     ids of words, EOS
+    languagemodel_ptb_characters  targets  "mr. <unk> is chairman of …"     bytes, EOS
+
+train 42,068 lines, dev 3,370, test 3,761 (not in T2T); `vocab.lmptb.10000`, the most frequent word
+first. `per_word_perplexity` counts one EOS a line, as published numbers do.
+
+Otherwise than in T2T, where padding and EOS have the ids of the two most frequent words (`the`,
+`<unk>`) and lines end in a word `<EOS>` and then in id 1, ids 0 and 1 are reserved and EOS ends a
+line. A data folder of T2T trains here as it does there, without `per_word_perplexity`. And
+characters are the text itself; T2T's are the file's, with a space behind each.
+"""
+
+from problems import problem, raw_text, text_problems
+from ut_keras.data import download, text_encoder
+
+_LICENCE = "the Penn Treebank's (LDC); the raw file is offered for research"
+_ARCHIVE = download.RawFile(
+    "simple-examples.tgz",
+    "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
+    licence=_LICENCE,
+)
+_PARTS = {"train": "train", "dev": "valid", "test": "test"}
+
+
+@problem.register("languagemodel_ptb10k")
+class LanguagemodelPtb10k(text_problems.Text2SelfProblem):
+    """Words."""
+
+    licence = _LICENCE
+    raw_files = (_ARCHIVE,)
+    splits = ("train", "dev", "test")
+    num_train_shards = 10
+    vocab_type = "tokens"
+    vocab_filename = "vocab.lmptb.10000"
+    approx_vocab_size = 10_000
+    oov_token = "<unk>"
+    member = "simple-examples/data/ptb.{}.txt"
+
+    def prepare(self, data_dir, tmp_dir):
+        for split in self.splits:
+            self._path(split, tmp_dir)
+        super().prepare(data_dir, tmp_dir)
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        for line in raw_text.read_lines(self._path(split, tmp_dir)):
+            yield {"targets": " ".join(line.split())}
+
+    def feature_metrics(self, data_dir):
+        first = self.text_encoder(data_dir).decode(range(text_encoder.NUM_RESERVED_IDS))
+        if self.vocab_type == "tokens" and first != " ".join(text_encoder.RESERVED_TOKENS):
+            print(
+                f"{self.vocab_filename} is T2T's: its id 0, which is padding, is the word "
+                f"{first.split()[0]!r}. No per_word_perplexity.",
+                flush=True,
+            )
+            return {}
+        return super().feature_metrics(data_dir)
+
+    def _path(self, split, tmp_dir):
+        return raw_text.find(tmp_dir, _ARCHIVE, self.member.format(_PARTS[split]))
+
+
+@problem.register("languagemodel_ptb_characters")
+class LanguagemodelPtbCharacters(LanguagemodelPtb10k):
+    """Bytes."""
+
+    vocab_type = "characters"
+    member = "simple-examples/data/ptb.char.{}.txt"
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        for sample in super().generate_samples(split, data_dir, tmp_dir, seed):
+            yield {"targets": sample["targets"].replace(" ", "").replace("_", " ")}

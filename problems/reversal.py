@@ -1,0 +1,83 @@
+"""`NAME_rev` and `NAME_copy`: a problem from text to text turned round, on its files, as in T2T.
+
+translate_ende_wmt32k_rev     German to English
+translate_ende_wmt32k_copy    English to English: the targets are the inputs
+"""
+
+from problems.problem import Problem
+from ut_keras.data.tfrecords import DataError
+
+_PARTS = ("", "_segmentation", "_position")  # The last two are those of packed problems.
+
+
+class Derived:
+    """A problem that reads and writes the files of another; all but the features is the other's.
+
+    Args:
+        base: `Problem`.
+        reverse: bool. Exchange inputs and targets.
+        copy: bool. Then take the inputs for targets.
+    """
+
+    def __init__(self, base, reverse, copy):
+        self._base = base
+        self._reverse = reverse
+        self._copy = copy
+        self.name = base.name + "_copy" * copy + "_rev" * reverse
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["_base"], name)
+
+    def feature_encoders(self, data_dir):
+        return self._turned(self._base.feature_encoders(data_dir))
+
+    def feature_specs(self, data_dir):
+        specs = self._turned(self._base.feature_specs(data_dir))
+        modalities = {spec.modality for spec in specs.values()}
+        if modalities != {"symbol"}:
+            raise DataError(
+                f"Only a problem from text to text can be turned round. Received: {self.name} "
+                f"with features {', '.join(sorted(modalities))}."
+            )
+        return specs
+
+    def feature_metrics(self, data_dir):
+        return {}  # They read the features the right way round.
+
+    def preprocess(self, records):
+        return self._turned(self._base.preprocess(records))
+
+    dataset = Problem.dataset
+
+    def _turned(self, features):
+        if "inputs" not in features:
+            raise DataError(
+                f"Only a problem with inputs can be turned round. Received: {self.name}, "
+                f"with {', '.join(features)}."
+            )
+        sources = {"inputs": "inputs", "targets": "targets"}
+        if self._reverse:
+            sources = {"inputs": "targets", "targets": "inputs"}
+        if self._copy:
+            sources["targets"] = sources["inputs"]
+        return {
+            name + part: features[source + part]
+            for name, source in sources.items()
+            for part in _PARTS
+            if source + part in features
+        }
+
+
+def parse(name):
+    """Returns (name of the base problem, whether reversed, whether copied).
+
+    Every ending counts once; "a_rev_rev" is no turned "a".
+    """
+    reverse = copy = False
+    while True:
+        if name.endswith("_rev") and not reverse:
+            name, reverse = name.removesuffix("_rev"), True
+        elif name.endswith("_copy") and not copy:
+            name, copy = name.removesuffix("_copy"), True
+        else:
+            return name, reverse, copy

@@ -1,0 +1,104 @@
+"""What translation problems share: parallel text, its vocabulary, BLEU.
+
+A sample of `translate_ende_wmt32k`, encoded with subwords that both languages share:
+
+    inputs   "Orlando Bloom and Miranda Kerr still love each other"
+    targets  "Orlando Bloom und Miranda Kerr lieben sich noch immer"
+
+`decode/bleu` is sacreBLEU's cased BLEU in percent (13a), which is comparable between papers.
+`approx_bleu_score` is T2T's, of teacher-forced ids, and is not a score of translations.
+"""
+
+import itertools
+
+from problems import parallel_text, text_problems
+
+_PAIRS_FOR_VOCAB = 40_000  # About as much text as T2T takes of the files.
+
+
+class TranslateProblem(text_problems.Text2TextProblem):
+    """From one language to another.
+
+    Attributes:
+        source, target: str. The languages, as in "en", "de".
+        files: dict from split to a tuple of `parallel_text.Files`, read one after the other.
+        tfds_name: str. The builder of tensorflow-datasets with these data; None if there is none.
+    """
+
+    source = "en"
+    target = None
+    files = {}
+    tfds_name = None
+
+    @property
+    def splits(self):
+        return tuple(self.files)
+
+    @property
+    def raw_files(self):
+        every = (raw for parts in self.files.values() for files in parts for raw in files.raw_files)
+        return tuple(dict.fromkeys(every))
+
+    def splits_to_generate(self, tmp_dir):
+        """All; but "test", which T2T does not have, not where it alone would need a download."""
+        if self._builder(tmp_dir):
+            return self.splits
+        return tuple(
+            split
+            for split in self.splits
+            if split != "test"
+            or self._at_hand(tmp_dir, "test")
+            or not self._at_hand(tmp_dir, "dev")
+        )
+
+    def prepare(self, data_dir, tmp_dir):
+        folder = self._builder(tmp_dir)
+        if folder:
+            print(f"{self.name}: reading tensorflow-datasets' {folder}", flush=True)
+        else:
+            for split in self.splits_to_generate(tmp_dir):
+                for files in self.files[split]:
+                    parallel_text.find(tmp_dir, files)
+        super().prepare(data_dir, tmp_dir)
+
+    def texts_for_vocab(self, data_dir, tmp_dir):
+        folder = self._builder(tmp_dir)
+        if folder:
+            pairs = parallel_text.read_builder(
+                folder, "train", self.source, self.target, _PAIRS_FOR_VOCAB
+            )
+            yield from itertools.chain.from_iterable(pairs)
+            return
+        for files in self.files["train"]:
+            for path in parallel_text.find(tmp_dir, files):
+                yield from parallel_text.lines_for_vocab(path)
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        for source, target in self._pairs(split, tmp_dir):
+            if source and target:
+                yield {"inputs": source, "targets": target}
+            else:
+                self.left_out["with an empty side"] += 1
+
+    def score_decoded(self, sources, references, hypotheses):
+        import sacrebleu
+
+        return {"bleu": sacrebleu.corpus_bleu(hypotheses, [references]).score}
+
+    def _pairs(self, split, tmp_dir):
+        folder = self._builder(tmp_dir)
+        if folder:
+            name = {"dev": "validation"}.get(split, split)
+            yield from parallel_text.read_builder(folder, name, self.source, self.target)
+            return
+        for files in self.files[split]:
+            yield from parallel_text.read_pairs(parallel_text.find(tmp_dir, files))
+
+    def _at_hand(self, tmp_dir, split):
+        return all(parallel_text.is_at_hand(tmp_dir, files) for files in self.files[split])
+
+    def _builder(self, tmp_dir):
+        """The folder of tensorflow-datasets, where the files themselves are not there."""
+        if not self.tfds_name or self._at_hand(tmp_dir, "train"):
+            return None
+        return parallel_text.find_builder(tmp_dir, self.tfds_name)

@@ -1,0 +1,63 @@
+"""WikiText-2 (Merity et al. 2016): articles of Wikipedia as one stream of words. Not in T2T.
+
+     = Robert <unk> =
+    (an empty line)
+     Robert <unk> is an English film , television and theatre actor . He had a guest @-@ …
+
+    targets  "<EOS> = Robert <unk> = <EOS> <EOS> Robert <unk> is an English film , …"    256 words
+
+Every line, an empty one too, ends in EOS, and the stream is cut into windows of 256 words, so that
+`per_word_perplexity` is over the same 217,646 (dev) and 245,569 (test) words as published numbers;
+but a window does not see the one before it. The vocabulary, `vocab.languagemodel_wikitext2.tokens`,
+is that of the train split, where rare words are `<unk>` already: 33,277, the most frequent first.
+
+Files: `wikitext-2-v1.zip`, or `train.txt`, `valid.txt`, `test.txt` in tmp_dir.
+"""
+
+import itertools
+
+from problems import problem, raw_text, text_problems
+from ut_keras.data import download, text_encoder
+
+_LICENCE = "CC BY-SA (Wikipedia)"
+_ARCHIVE = download.RawFile(
+    "wikitext-2-v1.zip", "https://wikitext.smerity.com/wikitext-2-v1.zip", licence=_LICENCE
+)
+_PARTS = {"train": "train", "dev": "valid", "test": "test"}
+_WINDOW = 256  # words
+
+
+@problem.register("languagemodel_wikitext2")
+class LanguagemodelWikitext2(text_problems.Text2SelfProblem):
+    """Words."""
+
+    licence = _LICENCE
+    raw_files = (_ARCHIVE,)
+    splits = ("train", "dev", "test")
+    num_train_shards = 10
+    vocab_type = "tokens"
+    approx_vocab_size = None
+    oov_token = "<unk>"
+    max_length = _WINDOW
+
+    def prepare(self, data_dir, tmp_dir):
+        for split in self.splits:
+            _path(split, tmp_dir)
+        super().prepare(data_dir, tmp_dir)
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        end = text_encoder.RESERVED_TOKENS[text_encoder.EOS]
+        lines = raw_text.read_lines(_path(split, tmp_dir))
+        words = itertools.chain.from_iterable([*line.split(), end] for line in lines)
+        while window := list(itertools.islice(words, _WINDOW)):
+            yield {"targets": " ".join(window)}
+
+    def encode_samples(self, samples, data_dir):
+        encoder = self.text_encoder(data_dir)
+        for sample in samples:
+            yield {"targets": encoder.encode(sample["targets"])}  # EOS is where a line ends
+
+
+def _path(split, tmp_dir):
+    part = _PARTS[split]
+    return raw_text.find(tmp_dir, _ARCHIVE, f"wikitext-2/wiki.{part}.tokens", f"{part}.txt")

@@ -1,0 +1,55 @@
+"""The archives of the WMT translation tasks, T2T's addresses; checksums where one is known.
+
+What lies in them is in the problems that read them. T2T takes `dev.tgz` of 2017; that of 2019 holds
+the same test sets.
+"""
+
+from problems import parallel_text
+from ut_keras.data import download
+
+LICENCE = "research use (WMT; Europarl, UN and Common Crawl text under their own terms)"
+
+
+def _archive(url, sha256=None):
+    return download.RawFile(url.rpartition("/")[2], url, sha256, LICENCE)
+
+
+NEWS_COMMENTARY_V13 = _archive(
+    "http://data.statmt.org/wmt18/translation-task/training-parallel-nc-v13.tgz",
+    "17992b7e919cfb754c60f4e754148bc23b80706ad0ed7b34150831a554b40c91",
+)
+NEWS_COMMENTARY_V9 = _archive(
+    "http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
+    "cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
+)
+COMMON_CRAWL = _archive(
+    "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
+    "c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
+)
+EUROPARL_V7 = _archive(
+    "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
+    "0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
+)
+GIGA_FREN = _archive(
+    "http://www.statmt.org/wmt10/training-giga-fren.tar",
+    "3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a",
+)
+UNDOC = _archive(
+    "http://www.statmt.org/wmt13/training-parallel-un.tgz",
+    "29141b5c1eba149a94f7a59d3b1a834b2e47fe0f8758d68dcd77a3d3f497ee47",
+)
+DEV = _archive("http://data.statmt.org/wmt17/translation-task/dev.tgz")
+
+
+def newstest2013(language):
+    """The dev set from English to a language."""
+    return parallel_text.Files(DEV, ("dev/newstest2013.en",), (f"dev/newstest2013.{language}",))
+
+
+def newstest2014(language):
+    """The test set, all of its 3,003 lines; plain files `newstest2014.{en,…}` do as well."""
+    return parallel_text.Files(
+        DEV,
+        (f"dev/newstest2014-{language}en-ref.en.sgm", "dev/newstest2014.en"),
+        (f"dev/newstest2014-{language}en-src.{language}.sgm", f"dev/newstest2014.{language}"),
+    )
