@@ -7,12 +7,29 @@
 A new dataset registers itself: see problems/problem.py.
 """
 
+from problems import reversal
 from problems.problem import REGISTRY, Problem, register
 
 # Each of these registers its problems.
-from problems import learning_to_execute, scan  # noqa: F401  isort: skip
-from problems import algorithmic, babi_qa, text2text_tsv  # noqa: F401  isort: skip
-from problems import lambada, subject_verb_agreement, wsj_parsing  # noqa: F401  isort: skip
+from problems import (  # noqa: F401  isort: skip
+    algorithmic,
+    babi_qa,
+    lambada,
+    learning_to_execute,
+    lm1b,
+    ptb,
+    scan,
+    subject_verb_agreement,
+    text2class_tsv,
+    text2self_txt,
+    text2text_tmpdir,
+    text2text_tsv,
+    translate_ende,
+    translate_enfr,
+    translate_multi30k,
+    wikitext2,
+    wsj_parsing,
+)
 
 __all__ = ["Problem", "get", "names", "register"]
 
@@ -23,11 +40,14 @@ def names():
 
 
 def get(name):
-    """Returns the `Problem` that is registered as `name`.
+    """Returns the `Problem` that is registered as `name`, perhaps with `_rev` or `_copy` behind it.
 
     Raises:
         UnknownNameError: if there is none; the message lists the nearest names.
     """
+    base, reverse, copy = reversal.parse(name)
+    if name not in REGISTRY and base != name:
+        return reversal.Derived(get(base), reverse, copy)
     problem = REGISTRY.get(name)()
     problem.name = name
     return problem
