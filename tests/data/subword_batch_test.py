@@ -1,11 +1,11 @@
-import gc
 import random
 
+import numpy as np
 import pytest
 
 from tests.data import subword_text_encoder_test as golden
 from tests.data.subword_tokenizer_op_test import hostile_texts
-from ut_keras.data import subword_batch, text_encoder, tokenizer
+from ut_keras.data import subword_batch, text_encoder
 
 
 @pytest.mark.parametrize("vocab", golden.VOCABS)
@@ -13,28 +13,58 @@ def test_matches_t2t(vocab):
     encoder = golden.load(vocab)
     expected = [entry["ids"] for entry in golden.GOLDEN["vocabs"][vocab]["encodings"]]
     strings = golden.GOLDEN["strings"]
-    assert subword_batch.BatchEncoder(encoder).encode(strings) == expected
+    batch = subword_batch.BatchEncoder(encoder)
+    assert batch.encode(strings).to_lists() == expected
+    assert batch.encode(strings).to_lists() == expected  # of known tokens now
     times = 1000 // len(strings) + 1
     assert encoder.encode_batch(strings * times) == expected * times
+    assert encoder.encode_ragged(strings * times).to_lists() == expected * times
 
 
 @pytest.mark.parametrize("vocab", golden.VOCABS)
 def test_equals_one_by_one_on_hostile_texts(vocab):
     encoder = golden.load(vocab)
     texts = [*hostile_texts(3000), "\ud800 a", "a\0b", "\U0010ffff_", *map(chr, range(200, 1200))]
+    texts += ["\udc80\ud83d", "\ud83d\ude00", "a" * 5000, "_" * 100, "\0" * 40, "日本" * 30]
+    texts += ["ab" * n + "c" * (n % 3) for n in range(30)]
     random.Random(3).shuffle(texts)
-    assert encoder.encode_batch(texts) == [encoder.encode(text) for text in texts]
-    assert gc.isenabled()
+    expected = [encoder.encode(text) for text in texts]
+    assert encoder.encode_batch(texts) == expected
+    assert encoder.encode_ragged(texts).values.dtype == np.int32
+    few_at_once = subword_batch.BatchEncoder(encoder)
+    for start in range(0, len(texts), 500):
+        some = few_at_once.encode(texts[start : start + 500])
+        assert some.to_lists() == expected[start : start + 500]
+
+
+def test_threads_give_the_same_ids(monkeypatch):
+    monkeypatch.setattr(subword_batch, "_CHUNK", 50)
+    encoder = golden.load("200")
+    texts = hostile_texts(3000)
+    ids = subword_batch.BatchEncoder(encoder).encode(texts, num_threads=4)
+    assert ids.to_lists() == [encoder.encode(text) for text in texts]
+
+
+def test_forgets_when_it_knows_many_tokens(monkeypatch):
+    monkeypatch.setattr(subword_batch, "_CHUNK", 50)
+    monkeypatch.setattr(subword_batch, "_MOST_TOKENS", 100)
+    encoder = golden.load("200")
+    batch = subword_batch.BatchEncoder(encoder)
+    texts = hostile_texts(3000)
+    assert batch.encode(texts).to_lists() == [encoder.encode(text) for text in texts]
+    assert len(batch._table) < 500
 
 
 def test_few_and_empty_texts():
     encoder = golden.load("200")
     batch = subword_batch.BatchEncoder(encoder)
-    assert encoder.encode_batch([]) == batch.encode([]) == []
-    assert batch.encode(["", ""]) == [[], []]
-    texts = ["so cool", "", "\U0010ffff_"]
+    assert encoder.encode_batch([]) == batch.encode([]).to_lists() == []
+    assert encoder.encode_ragged([]).to_lists() == []
+    assert batch.encode(["", ""]).to_lists() == [[], []]
+    texts = ["", "so cool", "", " ", "\U0010ffff_", ""]
     expected = [encoder.encode(text) for text in texts]
-    assert encoder.encode_batch(texts) == batch.encode(texts) == expected
+    assert encoder.encode_batch(texts) == batch.encode(texts).to_lists() == expected
+    assert encoder.encode_ragged(texts).to_lists() == expected
 
 
 def test_vocabulary_with_holes_is_encoded_one_by_one():
@@ -44,7 +74,7 @@ def test_vocabulary_with_holes_is_encoded_one_by_one():
         encoder.encode_batch(["ab 0"] * 1500)
 
 
-def test_word_characters_are_those_of_the_tokenizer():
-    classes = subword_batch.character_classes(frozenset())
-    for code in random.Random(4).sample(range(0x110000), 20000):
-        assert (classes[code] & 1) == (tokenizer.decode(["a", chr(code)])[1:2] == " "), hex(code)
+def test_encoders_of_one_vocabulary_share_what_they_know():
+    subtokens = golden.load("200").subtokens
+    assert subword_batch.of(subtokens) is subword_batch.of(tuple(list(subtokens)))
+    assert subword_batch.of(subtokens) is not subword_batch.of(golden.load("500").subtokens)

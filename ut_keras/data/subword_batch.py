@@ -1,29 +1,40 @@
-"""Subwords of many texts at once, by numpy and tensorflow-text: the ids of `encode`, sooner.
+r"""Subwords of many texts at once, by numpy and tensorflow-text: the ids of `encode`, sooner.
 
-All texts of a chunk lie in one array of code points. Whether neighbours differ in kind (letter or
-digit, or not) says where a token ends; there goes a `_`, and a single space between two words
-becomes one. The escaped texts are split in one call, and their ids cut apart again.
+    texts --tokenizer_batch--> tokens --token_table--> numbers --ids of every number--> ids
+                                 \--subword_matcher, the new ones--/
+
+Most tokens of a text are words that came before; their ids are only gathered.
 """
 
-import contextlib
+import concurrent.futures
 import functools
-import gc
 import sys
+import threading
 
 import numpy as np
 
-from ut_keras.data import subword_matcher
+from ut_keras.data import subword_matcher, subword_text_encoder, tokenizer_batch
+from ut_keras.data.ragged_ids import RaggedIds
+from ut_keras.data.token_table import TokenTable
 
-_NUM_CODE_POINTS = sys.maxunicode + 1
-_CHUNK = 1024  # texts; the arrays of so many sentences fit the processor's cache
-_WORD, _ESCAPED = 1, 2
-# Stands for a `_` of the text while `_` ends tokens; the last code point, which is no character.
-_UNDERSCORE = sys.maxunicode
+_CHUNK = 2048  # texts; the arrays of so many sentences stay near the processor
+_MOST_TOKENS = 2**20  # then it starts anew, for bounded memory
+_TOKEN_END = ord("_")
+_NO_UTF8 = 0xFF
 _MANY = 32
 
 
+@functools.lru_cache(maxsize=4)
+def of(subtokens):
+    """Returns the `BatchEncoder` of a tuple of subtokens, the same one for the same subtokens.
+
+    So a process that writes file after file, each with an encoder of its own, learns words once.
+    """
+    return BatchEncoder(subword_text_encoder.SubwordTextEncoder(subtokens=subtokens))
+
+
 class BatchEncoder:
-    """Encodes lists of texts.
+    """Encodes lists of texts. What it knows of tokens stays for the next list.
 
     Args:
         encoder: `SubwordTextEncoder`.
@@ -33,121 +44,117 @@ class BatchEncoder:
     """
 
     def __init__(self, encoder):
-        self._encoder = encoder
         self._matcher = subword_matcher.make(encoder)
-        self._classes = character_classes(encoder.alphabet)
-        # Handing out the same int objects is faster than making new ones.
-        self._ints = np.empty(encoder.vocab_size, object)
-        self._ints[:] = range(encoder.vocab_size)
+        self._is_plain = np.zeros(sys.maxunicode + 1, bool)
+        self._is_plain[[ord(character) for character in encoder.alphabet - {"\n"}]] = True
+        self._lock = threading.Lock()
+        self._forget()
 
-    def encode(self, texts):
-        """Returns the list of ids, without EOS, of every text."""
-        encoded = []
-        with _no_garbage_collection():
-            for start in range(0, len(texts), _CHUNK):
-                encoded += self._encode_chunk(texts[start : start + _CHUNK])
-        return encoded
+    def _forget(self):
+        self._table = TokenTable()
+        self._ids = _IdsByNumber()
+
+    def encode(self, texts, num_threads=1):
+        """Returns the `RaggedIds`, without EOS, of a list of strings.
+
+        Args:
+            num_threads: int. Two are of use if nothing else runs, as reading text, and finding the
+                ids of known words, goes on while another thread encodes new words.
+        """
+        chunks = [texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)]
+        if num_threads == 1 or len(chunks) < 2:
+            return RaggedIds.concatenate([self._encode_chunk(chunk) for chunk in chunks])
+        with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
+            return RaggedIds.concatenate(list(pool.map(self._encode_chunk, chunks)))
 
     def _encode_chunk(self, texts):
-        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-        characters = "".join(texts).encode("utf-32-le", "surrogatepass")
-        codes = np.frombuffer(characters, np.uint32)
-        if not len(codes) or codes.max() == _UNDERSCORE:
-            return [self._encoder.encode(text) for text in texts]
-        text_ends = np.cumsum(lengths[lengths > 0])
-        classes = self._classes.take(codes)
-        special = np.unique(codes[classes >= _ESCAPED])
-        out, tokens_up_to = _end_tokens(codes, classes & _WORD, text_ends)
-        # Only now, for the letters and digits of an escaped character are no word.
-        escaped = _escape(out.tobytes().decode("utf-32-le", "surrogatepass"), special).encode()
+        tokens = tokenizer_batch.split(texts)
+        with self._lock:
+            if len(self._table) > _MOST_TOKENS:
+                self._forget()
+            numbers = self._table.numbers(tokens)
+            if len(self._table) > len(self._ids):
+                self._add_ids(tokens, numbers)
+            ids = self._ids  # for others may make it forget
+        return ids.gather(numbers, tokens.ends)
+
+    def _add_ids(self, tokens, numbers):
+        """Encodes one token of every new number."""
+        new = np.flatnonzero(numbers >= len(self._ids))
+        example = np.empty(len(self._table) - len(self._ids), np.int64)
+        example[numbers[new] - len(self._ids)] = new
+        joined = tokenizer_batch.concatenate(
+            tokens.data, tokens.starts[example], tokens.lengths[example], _NO_UTF8
+        )
+        escaped = self._escape(joined)
         ids, _, id_ends = self._matcher.tokenize_with_offsets([escaped])
-        token_ends = np.flatnonzero(np.frombuffer(escaped, np.uint8) == ord("_")) + 1
-        num_ids = np.zeros(len(texts), np.int64)
-        num_ids[lengths > 0] = token_ends[tokens_up_to - 1]
+        token_ends = np.flatnonzero(np.frombuffer(escaped, np.uint8) == _TOKEN_END) + 1
         # Every token ends where one of its ids does.
-        num_ids[lengths > 0] = id_ends.values.numpy().searchsorted(num_ids[lengths > 0]) + 1
-        return _cut(self._ints[ids.values.numpy()].tolist(), np.maximum.accumulate(num_ids))
+        ends = id_ends.values.numpy().searchsorted(token_ends) + 1
+        self._ids.add(ids.values.numpy(), np.diff(ends, prepend=0))
+
+    def _escape(self, joined):
+        """Escapes tokens that end with 0xFF, as `subword_text_encoder.escape_token` does."""
+        joined = joined.replace(b"\\", b"\\\\").replace(b"_", b"\\u")
+        joined = joined.replace(bytes([_NO_UTF8]), bytes([_TOKEN_END]))
+        text = joined.decode("utf-8", "surrogatepass")
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        is_plain = self._is_plain.take(codes)
+        if is_plain.all():
+            return joined
+        special = np.unique(codes[~is_plain]).tolist()
+        escapes = {chr(code): f"\\{code};" for code in special}
+        if len(escapes) > _MANY:
+            return text.translate(str.maketrans(escapes)).encode()
+        for character, escape in escapes.items():
+            text = text.replace(character, escape)
+        return text.encode()
 
 
-def character_classes(alphabet):
-    """For every code point: 1 for a letter or digit, + 2 if it must be escaped; uint8."""
-    classes = _word_characters() | np.uint8(_ESCAPED)
-    plain = [ord(character) for character in alphabet - set("\\_\n")]
-    classes[plain] &= _WORD
-    return classes
+class _IdsByNumber:
+    """The ids of every token of a table, by its number; arrays that grow, and never change else."""
+
+    def __init__(self):
+        self._ids = np.zeros(1024, np.int32)
+        self._starts = np.zeros(1024, np.int64)
+        self._lengths = np.zeros(1024, np.int32)
+        self._num_ids = 0
+        self._count = 1  # there is no number 0
+
+    def __len__(self):
+        return self._count
+
+    def add(self, ids, lengths):
+        """Adds the ids of the next numbers, `lengths` of them each."""
+        starts = self._num_ids + np.cumsum(lengths) - lengths
+        self._ids = _put(self._ids, self._num_ids, ids)
+        self._starts = _put(self._starts, self._count, starts)
+        self._lengths = _put(self._lengths, self._count, lengths)
+        self._num_ids += len(ids)
+        self._count += len(starts)
+
+    def gather(self, numbers, ends):
+        """Returns the `RaggedIds` of texts.
+
+        Args:
+            numbers: int32 [tokens].
+            ends: int64 [texts], the number of tokens up to the end of each text.
+        """
+        lengths = self._lengths.take(numbers)
+        id_ends = np.zeros(len(numbers) + 1, np.int64)
+        np.cumsum(lengths, out=id_ends[1:])
+        where = tokenizer_batch.ranges(self._starts.take(numbers), lengths, id_ends[1:])
+        row_splits = np.zeros(len(ends) + 1, np.int64)
+        row_splits[1:] = id_ends.take(ends)
+        return RaggedIds(self._ids.take(where), row_splits)
 
 
-@functools.cache
-def _word_characters():
-    """For every code point, 1 if it is a letter or digit, else 0; the same as `tokenizer`'s."""
-    codes = range(_NUM_CODE_POINTS)
-    return np.fromiter((chr(code).isalnum() for code in codes), np.uint8, _NUM_CODE_POINTS)
-
-
-def _end_tokens(codes, is_word, text_ends):
-    """Ends every token by a `_`.
-
-    Args:
-        codes: uint32 [N], the code points of all texts.
-        is_word: uint8 [N].
-        text_ends: int [texts], where each text ends; none is empty.
-
-    Returns:
-        (code points with the `_`, number of tokens up to the end of each text).
-    """
-    is_last = np.empty(len(codes), bool)  # of its run
-    np.not_equal(is_word[1:], is_word[:-1], out=is_last[:-1])
-    is_last[text_ends - 1] = True
-    is_first = np.empty(len(codes), bool)
-    is_first[0] = True
-    is_first[1:] = is_last[:-1]
-    # A single space between words: it has to go, the `_` of the word before takes its place.
-    is_gap = (codes == ord(" ")) & is_last & is_first
-    is_gap[text_ends - 1] = is_gap[text_ends[:-1]] = is_gap[0] = False
-    gaps = np.flatnonzero(is_gap)
-    codes = np.where(codes == ord("_"), np.uint32(_UNDERSCORE), codes)
-    codes[gaps] = ord("_")
-    num_tokens = np.cumsum(is_last)[text_ends - 1] - gaps.searchsorted(text_ends)
-    is_last[gaps] = is_last[gaps - 1] = False
-    out = codes.repeat(is_last.view(np.uint8) + np.uint8(1))
-    ends = np.flatnonzero(is_last)
-    out[ends + np.arange(1, len(ends) + 1)] = ord("_")
-    return out, num_tokens
-
-
-def _escape(text, special):
-    """Escapes the special characters, as `subword_text_encoder.escape_token` does."""
-    escapes = {chr(code): f"\\{code};" for code in special.tolist()}
-    if "_" in escapes:
-        del escapes["_"]
-        escapes[chr(_UNDERSCORE)] = "\\u"
-    if "\\" in escapes:
-        del escapes["\\"]
-        text = text.replace("\\", "\\\\")  # before there are backslashes of ours
-    if len(escapes) > _MANY:
-        return text.translate(str.maketrans(escapes))
-    for character, escape in escapes.items():
-        text = text.replace(character, escape)
-    return text
-
-
-@contextlib.contextmanager
-def _no_garbage_collection():
-    """Python looks through all objects again and again as lists are made; ours hold no cycles."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _cut(ids, ends):
-    """The lists that end at `ends`."""
-    pieces = []
-    start = 0
-    for end in ends.tolist():
-        pieces.append(ids[start:end])
-        start = end
-    return pieces
+def _put(array, start, values):
+    """Writes values into an array from `start` on; returns it, or a longer one."""
+    end = start + len(values)
+    if end > len(array):
+        longer = np.zeros(2 * end, array.dtype)
+        longer[:start] = array[:start]
+        array = longer
+    array[start:end] = values
+    return array

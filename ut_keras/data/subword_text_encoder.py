@@ -75,12 +75,18 @@ class SubwordTextEncoder(TextEncoder):
         return ids
 
     def encode_batch(self, texts):
-        """Returns the ids of every string of a list; many are encoded by tensorflow-text."""
+        """Returns the ids of every string of a list; of many by way of `encode_ragged`."""
+        if len(texts) < _MANY_TEXTS:
+            return super().encode_batch(texts)
+        return self.encode_ragged(texts).to_lists()
+
+    def encode_ragged(self, texts, num_threads=1):
+        """Returns the ids of every string of a list as `RaggedIds`, of many by `subword_batch`."""
         if len(texts) >= _MANY_TEXTS and self._batch_encoder is None:
-            self._batch_encoder = self._make_batch_encoder()
+            self._batch_encoder = self._find_batch_encoder()
         if len(texts) >= _MANY_TEXTS and self._batch_encoder:
-            return self._batch_encoder.encode(texts)
-        return super().encode_batch(texts)
+            return self._batch_encoder.encode(texts, num_threads)
+        return super().encode_ragged(texts)
 
     def encode_without_tokenizing(self, token):
         """Returns the ids of a string that is taken as one token."""
@@ -115,12 +121,12 @@ class SubwordTextEncoder(TextEncoder):
         self._encoded_tokens[token] = ids
         return ids
 
-    def _make_batch_encoder(self):
+    def _find_batch_encoder(self):
         # TensorFlow takes seconds to load, which a few texts do not need.
         from ut_keras.data import subword_batch
 
         try:
-            return subword_batch.BatchEncoder(self)
+            return subword_batch.of(self.subtokens)
         except ValueError:
             return False  # a vocabulary with holes, which `encode` tells about where it meets one
 

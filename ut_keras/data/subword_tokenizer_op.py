@@ -12,7 +12,7 @@ longest match (`subword_matcher`). Nothing of Python is needed to serve it, only
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.data import subword_batch, subword_matcher
+from ut_keras.data import subword_matcher, tokenizer_batch
 from ut_keras.data.text_encoder_base import EOS, PAD
 
 _SPACE = ord(" ")
@@ -34,7 +34,7 @@ class SubwordTokenizer(tf.Module):
     def __init__(self, encoder, name="subword_tokenizer"):
         super().__init__(name=name)
         self._matcher = subword_matcher.make(encoder)
-        classes = subword_batch.character_classes(encoder.alphabet)
+        classes = character_classes(encoder.alphabet)
         # Neighbouring code points are mostly of one class: a short list instead of a long table.
         starts = np.flatnonzero(np.diff(classes, prepend=classes[0] ^ 1))
         self._class_starts = tf.constant(starts, tf.int32)
@@ -109,6 +109,14 @@ class SubwordTokenizer(tf.Module):
         follows_word = is_word & tf.roll(is_word, 1, 0) & ~is_start
         spaces = tf.where(follows_word, " ", "")
         return tokens.with_flat_values(tf.strings.join([spaces, tokens.flat_values]))
+
+
+def character_classes(alphabet):
+    """For every code point: 1 for a letter or digit, + 2 if it must be escaped; uint8."""
+    classes = tokenizer_batch.is_word() | np.uint8(_ESCAPED)
+    plain = [ord(character) for character in alphabet - set("\\_\n")]
+    classes[plain] &= _WORD
+    return classes
 
 
 def cut_at_eos(ids):

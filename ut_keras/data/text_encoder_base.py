@@ -3,6 +3,7 @@
 import os
 import secrets
 
+from ut_keras.data.ragged_ids import RaggedIds
 from ut_keras.data.tfrecords import DataError
 
 PAD = 0
@@ -34,6 +35,10 @@ class TextEncoder:
     def encode_batch(self, texts):
         """Returns the list of ids of every string of a list."""
         return [self.encode(text) for text in texts]
+
+    def encode_ragged(self, texts):
+        """Returns the ids of every string of a list as `RaggedIds`, the fastest for many texts."""
+        return RaggedIds.from_lists([self.encode(text) for text in texts])
 
     def decode(self, ids):
         """Returns the string for a list of ids."""

@@ -1,0 +1,140 @@
+"""Numbers for tokens, many at once, by numpy: what a `dict` would do for one after the other.
+
+A token of up to 15 bytes is two words of 8, the last byte being its length; of a longer one the
+first bytes, 8 at a time, are numbered by a table of their own. So keys are never ambiguous. The
+numbers are found by hashing with open addressing: `slots` holds numbers, and the keys lie by
+number, where those of frequent tokens, which come early, stay in the processor's cache.
+"""
+
+import numpy as np
+
+_LONGEST = 15  # bytes
+_WORD = 8
+_FIRST_CAPACITY = 2**14
+_SLOTS_PER_KEY = 4  # so that most keys are where they are looked for at first
+_FREE = 0
+# Odd, otherwise of no meaning.
+_MULTIPLIERS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+
+
+class TokenTable:
+    """Gives every token a number, from 1 on, in about the order in which they come."""
+
+    def __init__(self):
+        self._keys = _KeyTable()
+        self._beginnings = _KeyTable()
+
+    def __len__(self):
+        """The number that the next new token gets."""
+        return self._keys.count
+
+    def numbers(self, tokens):
+        """Returns the number of every one of `tokenizer_batch.Tokens`; int32 [tokens]."""
+        return self._keys.numbers(*self._make_keys(tokens))
+
+    def _make_keys(self, tokens):
+        """Two uint64 [tokens]."""
+        num_words = len(tokens.data) - _WORD + 1
+        words = np.ndarray(num_words, "<u8", tokens.data, strides=(1,)).copy()  # overlapping
+        bits = np.minimum(tokens.lengths, _LONGEST)
+        bits *= 8
+        low = words.take(tokens.starts)
+        low <<= np.maximum(64 - bits, 0).view(np.uint64)  # shifts out what is behind the token
+        high = words.take(tokens.starts + _WORD)
+        high <<= (128 - bits).view(np.uint64)
+        bits >>= 3
+        high |= bits.view(np.uint64)
+        long = np.flatnonzero(tokens.lengths > _LONGEST)
+        if len(long):
+            starts, lengths = tokens.starts[long], tokens.lengths[long]
+            low[long], high[long] = self._make_long_keys(words, starts, lengths)
+        return low, high
+
+    def _make_long_keys(self, words, starts, lengths):
+        beginnings = np.zeros(len(starts), np.uint64)
+        left = np.arange(len(starts))
+        while len(left):
+            keys = words.take(starts[left]), beginnings[left] << np.uint64(8) | np.uint64(1)
+            beginnings[left] = self._beginnings.numbers(*keys)
+            starts[left] += _WORD
+            lengths[left] -= _WORD
+            left = left[lengths[left] > _WORD]
+        low = words.take(starts) << (64 - 8 * lengths).view(np.uint64)
+        return low, beginnings << np.uint64(8) | (_LONGEST + lengths).view(np.uint64)
+
+
+class _KeyTable:
+    """Numbers for keys of two uint64 each, of which the second is not 0."""
+
+    def __init__(self):
+        self.count = 1
+        self._low = np.zeros(_FIRST_CAPACITY, np.uint64)
+        self._high = np.zeros(_FIRST_CAPACITY, np.uint64)  # by number
+        self._make_slots()
+
+    def numbers(self, low, high):
+        """Returns the number of every key, new ones included; int32 [n]."""
+        if self.count + len(low) > len(self._low):
+            self._grow(self.count + len(low))
+        slots = self._home(low, high)
+        numbers = self._slots.take(slots)
+        others = np.flatnonzero(self._differ(numbers, low, high))
+        if len(others):
+            numbers[others] = self._search(low[others], high[others], slots[others])
+        return numbers
+
+    def _search(self, low, high, slots):
+        """Looks from slot to slot, and takes free ones for new keys."""
+        found = np.zeros(len(low), np.int32)
+        left = np.arange(len(low))
+        while len(left):
+            numbers = self._slots[slots]
+            free = np.flatnonzero(numbers == _FREE)
+            if len(free):
+                self._add(low[left[free]], high[left[free]], slots[free])
+                numbers = self._slots[slots]
+            differ = self._differ(numbers, low[left], high[left])
+            found[left[~differ]] = numbers[~differ]
+            left = left[differ]
+            slots = (slots[differ] + 1) & (len(self._slots) - 1)
+        return found
+
+    def _add(self, low, high, slots):
+        """Puts new keys into free slots; of several keys for one slot only one gets it."""
+        claims = -1 - np.arange(len(slots), dtype=np.int32)
+        self._slots[slots] = claims
+        won = np.flatnonzero(self._slots[slots] == claims)
+        numbers = np.arange(self.count, self.count + len(won), dtype=np.int32)
+        self._slots[slots[won]] = numbers
+        self._low[numbers] = low[won]
+        self._high[numbers] = high[won]
+        self.count += len(won)
+
+    def _differ(self, numbers, low, high):
+        return (self._low.take(numbers) != low) | (self._high.take(numbers) != high)
+
+    def _home(self, low, high):
+        """The slot that a key is looked for at first; int64."""
+        hashes = high * _MULTIPLIERS[0]
+        hashes ^= hashes >> np.uint64(29)
+        hashes += low
+        hashes *= _MULTIPLIERS[1]
+        hashes >>= np.uint64(65 - len(self._slots).bit_length())
+        return hashes.view(np.int64)
+
+    def _grow(self, capacity):
+        while len(self._low) < capacity:
+            self._low = np.concatenate([self._low, np.zeros_like(self._low)])
+            self._high = np.concatenate([self._high, np.zeros_like(self._high)])
+        self._make_slots()
+
+    def _make_slots(self):
+        self._slots = np.full(_SLOTS_PER_KEY * len(self._low), _FREE, np.int32)
+        numbers = np.arange(1, self.count, dtype=np.int32)
+        slots = self._home(self._low[1 : self.count], self._high[1 : self.count])
+        while len(numbers):
+            free = self._slots[slots] == _FREE
+            self._slots[slots[free]] = numbers[free]
+            lost = self._slots[slots] != numbers
+            numbers = numbers[lost]
+            slots = (slots[lost] + 1) & (len(self._slots) - 1)
