@@ -45,9 +45,7 @@ def get(name):
     Raises:
         UnknownNameError: if there is none; the message lists the nearest names.
     """
-    base, reverse, copy = reversal.parse(name)
-    if name not in REGISTRY and base != name:
-        return reversal.Derived(get(base), reverse, copy)
-    problem = REGISTRY.get(name)()
-    problem.name = name
-    return problem
+    base, reverse, copy = (name, False, False) if name in REGISTRY else reversal.parse(name)
+    problem = REGISTRY.get(base)()
+    problem.name = base
+    return reversal.Derived(problem, reverse, copy) if reverse or copy else problem

@@ -26,7 +26,9 @@ class Derived:
         self.name = base.name + "_copy" * copy + "_rev" * reverse
 
     def __getattr__(self, name):
-        return getattr(self.__dict__["_base"], name)
+        if name == "_base":  # while a copy of this is made
+            raise AttributeError(name)
+        return getattr(self._base, name)
 
     def feature_encoders(self, data_dir):
         return self._turned(self._base.feature_encoders(data_dir))

@@ -1,0 +1,367 @@
+import gzip
+import io
+import json
+import os
+import pickle
+import tarfile
+import types
+
+import pytest
+import sacrebleu
+
+import problems
+from problems import parallel_text
+from ut_keras.data import text_encoder, tfrecords
+
+HPARAMS = types.SimpleNamespace(batch_size=4096, max_length=256)
+SGM = """\
+<srcset setid="newstest2014" srclang="any">
+<doc sysid="ref" docid="1" genre="news" origlang="de">
+<p>
+<seg id="1">{} 1 &amp; one</seg>
+<seg id="2">{} 2</seg>
+</p>
+</doc>
+</srcset>
+"""
+
+
+def archive(tmp_path, name, **members):
+    """Writes an archive; "/" in member names is spelled "__"."""
+    with tarfile.open(tmp_path / name, "w:gz" if name.endswith("gz") else "w") as tar:
+        for member, content in members.items():
+            content = content if isinstance(content, bytes) else content.encode()
+            info = tarfile.TarInfo(member.replace("__", "/"))
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+
+
+def lines(what, count):
+    return "".join(f"{what} {i}\n" for i in range(count))
+
+
+def write_ende(tmp_path):
+    archive(
+        tmp_path,
+        "training-parallel-nc-v13.tgz",
+        **{
+            "training-parallel-nc-v13__news-commentary-v13.de-en.en": lines("news", 30),
+            "training-parallel-nc-v13__news-commentary-v13.de-en.de": lines("Nachricht", 30),
+        },
+    )
+    archive(
+        tmp_path,
+        "training-parallel-commoncrawl.tgz",
+        **{
+            "commoncrawl.de-en.en": "web 0\n\n \xa0 padded web \n",
+            "commoncrawl.de-en.de": "Netz 0\nohne Quelle\nNetz\x85mit Umbruch\n",
+        },
+    )
+    archive(
+        tmp_path,
+        "training-parallel-europarl-v7.tgz",
+        **{
+            "training__europarl-v7.de-en.en": lines("Parliament", 5),
+            "training__europarl-v7.de-en.de": lines("Parlament", 5),
+        },
+    )
+    archive(
+        tmp_path,
+        "dev.tgz",
+        **{
+            "dev__newstest2013.en": lines("dev", 4),
+            "dev__newstest2013.de": lines("Entwicklung", 4),
+            "dev__newstest2014-deen-ref.en.sgm": SGM.format("test", "test"),
+            "dev__newstest2014-deen-src.de.sgm": SGM.format("Prüfung", "Prüfung"),
+        },
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_checksums(monkeypatch):
+    """The archives here are not the official ones."""
+    monkeypatch.setattr("ut_keras.data.download._check", lambda path, raw_file: None)
+
+
+def small_shards(problem):
+    problem.num_train_shards = 2
+    return problem
+
+
+def generate(name, tmp_path):
+    problem = small_shards(problems.get(name))
+    return problem, problem.generate_data(str(tmp_path / "data"), str(tmp_path), num_processes=1)
+
+
+def records(problem, tmp_path, split):
+    paths = tfrecords.find(tmp_path / "data", problem.filename, split)
+    return [example for path in paths for example in tfrecords.read(path)]
+
+
+def texts(problem, tmp_path, split):
+    encoder = problem.feature_encoders(str(tmp_path / "data"))["inputs"]
+    return [
+        tuple(encoder.decode(text_encoder.cut_at_eos(record[n])) for n in ("inputs", "targets"))
+        for record in records(problem, tmp_path, split)
+    ]
+
+
+def test_t2ts_archives(tmp_path):
+    write_ende(tmp_path)
+    problem, counts = generate("translate_ende_wmt8k", tmp_path)
+    assert counts == {"train": 37, "dev": 4, "test": 2}
+    with open(tmp_path / "data" / "datagen.translate_ende_wmt8k-train.json") as file:
+        assert json.load(file)["left_out"] == {"with an empty side": 1}
+    assert "vocab.translate_ende_wmt8k.8192.subwords" in os.listdir(tmp_path / "data")
+    assert texts(problem, tmp_path, "dev")[3] == ("dev 3", "Entwicklung 3")
+    assert texts(problem, tmp_path, "test") == [
+        ("test 1 & one", "Prüfung 1 & one"),
+        ("test 2", "Prüfung 2"),
+    ]
+    train = texts(problem, tmp_path, "train")
+    assert {("news 29", "Nachricht 29"), ("Parliament 0", "Parlament 0")} < set(train)
+    # Only a line feed ends a line; white space around it goes.
+    assert ("padded web", "Netz\x85mit Umbruch") in train
+
+
+def test_what_t2t_has_unpacked_and_plain_test_files(tmp_path):
+    write_ende(tmp_path)
+    for name in ("training-parallel-nc-v13", "training-parallel-commoncrawl"):
+        with tarfile.open(tmp_path / f"{name}.tgz") as tar:
+            tar.extractall(tmp_path, filter="data")
+        os.remove(tmp_path / f"{name}.tgz")
+    os.remove(tmp_path / "dev.tgz")
+    for language in ("en", "de"):
+        (tmp_path / f"newstest2013.{language}").write_text(lines("dev", 3))
+        (tmp_path / f"newstest2014.{language}").write_text(lines("test", 5))
+    assert generate("translate_ende_wmt_characters", tmp_path)[1] == {
+        "train": 37,
+        "dev": 3,
+        "test": 5,
+    }
+
+
+def test_without_test_files_there_is_no_test_split(tmp_path):
+    write_ende(tmp_path)
+    os.remove(tmp_path / "dev.tgz")
+    for language in ("en", "de"):
+        (tmp_path / f"newstest2013.{language}").write_text(lines("dev", 3))
+    assert generate("translate_ende_wmt8k", tmp_path)[1] == {"train": 37, "dev": 3}
+
+
+def test_an_archive_without_the_file(tmp_path):
+    write_ende(tmp_path)
+    archive(tmp_path, "training-parallel-commoncrawl.tgz", other="x")
+    with pytest.raises(tfrecords.DataError, match=r"commoncrawl.tgz must hold commoncrawl.de-en"):
+        generate("translate_ende_wmt8k", tmp_path)
+    assert os.listdir(tmp_path / "data") == []
+
+
+def test_sides_of_different_length(tmp_path):
+    (tmp_path / "a").write_text("one\ntwo\nthree\n")
+    (tmp_path / "b").write_text("eins\nzwei\n")
+    paths = (str(tmp_path / "a"), str(tmp_path / "b"))
+    with pytest.raises(tfrecords.DataError, match="Received: .*b with 2, .*a with more"):
+        list(parallel_text.read_pairs(paths))
+
+
+def test_gzip_inside_the_archive(tmp_path):
+    archive(
+        tmp_path,
+        "training-giga-fren.tar",
+        **{
+            "giga-fren.release2.fixed.en.gz": gzip.compress(b"web page\n"),
+            "giga-fren.release2.fixed.fr.gz": gzip.compress("page d'été\n".encode()),
+        },
+    )
+    giga = problems.get("translate_enfr_wmt32k").files["train"][3]
+    paths = parallel_text.find(str(tmp_path), giga)
+    assert list(parallel_text.read_pairs(paths)) == [("web page", "page d'été")]
+    assert list(parallel_text.lines_for_vocab(paths[1])) == ["page d'été"]
+
+
+def test_lines_for_vocab(tmp_path):
+    """Between two lines that are taken int(size / budget / 2) are left out; 60 bytes here."""
+    path = tmp_path / "text"
+    path.write_text("".join(f"line {i:04}\n" for i in range(6)))
+    assert list(parallel_text.lines_for_vocab(str(path), budget=60)) == [
+        f"line {i:04}" for i in range(6)
+    ]
+    assert list(parallel_text.lines_for_vocab(str(path), budget=15)) == ["line 0002", "line 0005"]
+
+
+@pytest.mark.parametrize(
+    ("name", "vocabulary"),
+    [
+        ("translate_ende_wmt32k", "vocab.translate_ende_wmt32k.32768.subwords"),
+        ("translate_ende_wmt32k_packed", "vocab.translate_ende_wmt32k.32768.subwords"),
+        ("translate_ende_wmt8k_packed", "vocab.translate_ende_wmt8k.8192.subwords"),
+        ("translate_enfr_wmt_small8k", "vocab.translate_enfr_wmt_small8k.8192.subwords"),
+        ("translate_enfr_wmt_small32k", "vocab.translate_enfr_wmt_small32k.32768.subwords"),
+        ("translate_enfr_wmt8k", "vocab.translate_enfr_wmt8k.8192.subwords"),
+        ("translate_enfr_wmt32k_packed", "vocab.translate_enfr_wmt32k.32768.subwords"),
+    ],
+)
+def test_vocabulary_names_are_t2ts(name, vocabulary):
+    assert problems.get(name).side_files() == (vocabulary,)
+
+
+@pytest.mark.parametrize("small", ["", "_small"])
+def test_characters_need_no_vocabulary(small):
+    assert problems.get(f"translate_enfr_wmt{small}_characters").side_files() == ()
+
+
+def test_packed(tmp_path):
+    write_ende(tmp_path)
+    problem, counts = generate("translate_ende_wmt8k_packed", tmp_path)
+    assert counts["dev"] == 1
+    (record,) = records(problem, tmp_path, "dev")
+    encoder = problem.feature_encoders(str(tmp_path / "data"))["inputs"]
+    first = [
+        i for i, s in zip(record["targets"], record["targets_segmentation"], strict=True) if s == 1
+    ]
+    assert encoder.decode(first) == "Entwicklung 0<EOS>"
+    assert max(record["inputs_segmentation"]) == 4
+    assert record["inputs_position"][: len(encoder.encode("dev 0")) + 2][-2:] == [
+        len(encoder.encode("dev 0")),
+        0,
+    ]
+    # Whatever the hparams' max_length.
+    short = types.SimpleNamespace(batch_size=4096, max_length=8)
+    rows = 0
+    for features, targets in problem.dataset("train", tmp_path / "data", short):
+        assert features["targets_position"].shape == targets.shape
+        rows += targets.shape[0]
+    assert rows == counts["train"]
+
+
+def test_reversed_and_copied(tmp_path):
+    write_ende(tmp_path)
+    base, _ = generate("translate_ende_wmt8k", tmp_path)
+    folder = str(tmp_path / "data")
+    encoder = base.feature_encoders(folder)["inputs"]
+
+    def pairs(name):
+        problem = pickle.loads(pickle.dumps(problems.get(name)))
+        assert problem.name == name
+        assert problem.generate_data(folder, str(tmp_path)) == {}
+        for features, targets in problem.dataset("test", folder, HPARAMS):
+            for ids in zip(features["inputs"].numpy(), targets.numpy(), strict=True):
+                yield tuple(encoder.decode(text_encoder.cut_at_eos(i)) for i in ids)
+
+    assert ("test 2", "Prüfung 2") in pairs("translate_ende_wmt8k")
+    assert ("Prüfung 2", "test 2") in pairs("translate_ende_wmt8k_rev")
+    assert ("test 2", "test 2") in pairs("translate_ende_wmt8k_copy")
+    assert ("Prüfung 2", "Prüfung 2") in pairs("translate_ende_wmt8k_copy_rev")
+
+
+def test_packed_and_reversed(tmp_path):
+    write_ende(tmp_path)
+    generate("translate_ende_wmt8k_packed", tmp_path)
+    problem = problems.get("translate_ende_wmt8k_packed_rev")
+    ((features, targets),) = problem.dataset("dev", tmp_path / "data", HPARAMS)
+    encoder = problem.feature_encoders(str(tmp_path / "data"))["inputs"]
+    assert encoder.decode(targets[0].numpy().tolist()).startswith("dev 0<EOS>")
+    assert features["targets_segmentation"].shape == targets.shape
+    assert features["inputs_segmentation"].shape == features["inputs"].shape
+
+
+def test_classes_cannot_be_turned_round(tmp_path):
+    (tmp_path / "train.tsv").write_text("good\tyes\nbad\tno\n" * 20)
+    problem = problems.get("text2class_tsv_rev")
+    problem.generate_data(str(tmp_path / "data"), str(tmp_path))
+    with pytest.raises(tfrecords.DataError, match="from text to text.*text2class_tsv_rev"):
+        problem.feature_specs(str(tmp_path / "data"))
+
+
+def test_unknown_base_of_a_reversed_problem():
+    with pytest.raises(ValueError, match="translate_ende_wmt32k"):
+        problems.get("translate_ende_wmt3k_rev")
+    with pytest.raises(ValueError, match="Unknown problem"):
+        problems.get("translate_ende_wmt32k_rev_rev")
+
+
+def test_bleu_is_cased_and_in_percent():
+    problem = problems.get("translate_ende_multi30k")
+    reference = ["Die Katze sitzt auf der Matte."]
+    assert problem.score_decoded([""], reference, reference) == {"bleu": pytest.approx(100)}
+    lower = problem.score_decoded([""], reference, ["die katze sitzt auf der matte."])["bleu"]
+    assert lower == sacrebleu.corpus_bleu(["die katze sitzt auf der matte."], [reference]).score
+    assert lower < 50
+
+
+def test_tensorflow_datasets(tmp_path):
+    import tensorflow_datasets as tfds
+
+    class WmtT2tTranslate(tfds.core.GeneratorBasedBuilder):
+        """A small one of the same name and features."""
+
+        VERSION = tfds.core.Version("1.0.0")
+        BUILDER_CONFIGS = [tfds.core.BuilderConfig(name="de-en")]
+
+        def _info(self):
+            return self.dataset_info_from_configs(
+                features=tfds.features.Translation(languages=("de", "en"))
+            )
+
+        def _split_generators(self, dl_manager):
+            return {split: self._examples(split) for split in ("train", "validation", "test")}
+
+        def _examples(self, split):
+            for i in range(20 if split == "train" else 3):
+                yield i, {"en": f"{split} sentence {i}", "de": f"{split} Satz {i}"}
+
+        _generate_examples = None
+
+    tfds.core.registered._DATASET_REGISTRY.pop("wmt_t2t_translate", None)
+    WmtT2tTranslate(data_dir=str(tmp_path)).download_and_prepare()
+    problem, counts = generate("translate_ende_wmt8k", tmp_path)
+    assert counts == {"train": 20, "dev": 3, "test": 3}
+    assert sorted(texts(problem, tmp_path, "dev"))[0] == (
+        "validation sentence 0",
+        "validation Satz 0",
+    )
+
+
+def test_real_newstest(shared_dir, tmp_path):
+    write_ende(tmp_path)
+    os.remove(tmp_path / "dev.tgz")
+    folder = os.path.join(shared_dir, "data", "wmt", "en-de")
+    for name in os.listdir(folder):
+        os.symlink(os.path.join(folder, name), tmp_path / name)
+    problem, counts = generate("translate_ende_wmt_characters", tmp_path)
+    assert counts == {"train": 37, "dev": 3000, "test": 3003}
+    assert texts(problem, tmp_path, "test")[0] == (
+        "Gutach: Increased safety for pedestrians",
+        "Gutach: Noch mehr Sicherheit für Fußgänger",
+    )
+
+
+def test_real_bleu(shared_dir):
+    """The published output that `t2t-bleu` and sacreBLEU were run on: SCORES.tsv."""
+    folder = os.path.join(shared_dir, "data")
+    with open(
+        os.path.join(folder, "bleu_reference", "detok", "sennrich2016.newstest2014.detok.de"),
+        encoding="utf-8",
+    ) as file:
+        hypotheses = file.read().split("\n")[:3003]
+    with open(os.path.join(folder, "wmt", "en-de", "newstest2014.de"), encoding="utf-8") as file:
+        references = file.read().split("\n")[:3003]
+    problem = problems.get("translate_ende_wmt32k")
+    score = problem.score_decoded(references, references, hypotheses)["bleu"]
+    assert score == pytest.approx(25.3579, abs=1e-4)
+
+
+def test_real_multi30k(shared_dir):
+    problem = problems.get("translate_ende_multi30k")
+    folder = os.path.join(shared_dir, "data", "multi30k", "raw")
+    counts = {}
+    for split in problem.splits:
+        samples = list(problem.generate_samples(split, None, folder, seed=0))
+        counts[split] = len(samples)
+    assert counts == {"train": 29_000, "dev": 1_014, "test": 1_000}
+    assert samples[0] == {
+        "inputs": "A man in an orange hat starring at something.",
+        "targets": "Ein Mann mit einem orangefarbenen Hut, der etwas anstarrt.",
+    }
+    assert [raw.name for raw in problem.raw_files][:2] == ["train.en.gz", "train.de.gz"]
