@@ -8,8 +8,6 @@ import trainer
 from tests.bin import small_run
 from ut_keras.bin import avg_checkpoints, datagen
 
-TARGET = "target_embedding/embedding"
-
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):

@@ -83,7 +83,7 @@ def test_refused_flags_say_why_and_accept_their_default():
     assert _parse("--use_tpu=False", "--ps_gpu=0", "--tpu_num_shards=8").use_tpu is False
 
 
-@pytest.mark.parametrize("table", [flags.TRAINER, flags.DATAGEN])
+@pytest.mark.parametrize("table", [flags.TRAINER, flags.DATAGEN, flags.DECODER, flags.BLEU])
 def test_tables_are_whole(table):
     names = [flag.name for flag in table]
     assert len(set(names)) == len(names)

@@ -8,7 +8,13 @@ from ut_keras import hparam, models
 from ut_keras.bin import run_setup
 
 PROBLEM = "algorithmic_reverse_binary40_test"
-SMALL = {"hidden_size": 16, "filter_size": 32, "num_heads": 2, "num_hidden_layers": 1}
+SMALL = {
+    "hidden_size": 16,
+    "filter_size": 32,
+    "num_heads": 2,
+    "num_hidden_layers": 1,
+    "shared_embedding_and_softmax_weights": False,
+}
 
 
 def write(directory, data_dir=None, problem=PROBLEM, model="transformer", steps=(1,), **changed):
@@ -37,7 +43,11 @@ def write(directory, data_dir=None, problem=PROBLEM, model="transformer", steps=
     for step in steps:
         rng = np.random.default_rng(step)
         for weight in built.trainable_variables:
-            weight.assign(rng.normal(scale=1.5, size=weight.shape).astype("float32"))
+            if len(weight.shape) > 1:
+                value = rng.normal(size=weight.shape).astype("float32")
+                if "softmax" in weight.path:
+                    value[1] *= 0.3  # EOS: not always the first
+                weight.assign(value)
         optimizer.iterations.assign(step)
         checkpoints.save()
     hparam.save(hp, str(directory / "hparams.json"))

@@ -1,29 +1,54 @@
 """T2T's `--decode_hparams`: "beam_size=4,alpha=0.6,extra_length=100". No TensorFlow."""
 
+import math
+from typing import Any, NamedTuple
+
 from ut_keras import hparam_overrides, registry
 from ut_keras.bin.flags import UsageError
 
-# What works, with T2T's defaults; the fields of `free_decoding.DecodeSettings`.
-_WORKING = {
-    "beam_size": 4,
-    "alpha": 0.6,
-    "extra_length": 100,
-    "batch_size": 0,
-    "num_samples": -1,
+
+class Field(NamedTuple):
+    """A decode hparam that works: its default (T2T's, but for our own) and its range."""
+
+    default: Any
+    least: float | None = None
+    most: float | None = None
+
+
+# Of the trainer: the fields of `free_decoding.DecodeSettings`.
+TRAINER = {
+    "beam_size": Field(4, 1),
+    "alpha": Field(0.6, 0),
+    "extra_length": Field(100, 0),
+    "batch_size": Field(0, 0),
+    "num_samples": Field(-1, -1),
+}
+
+# Of ut-decoder. The search's, by their names in `model.generate`, are ours; T2T has eos_penalty,
+# which its search does not read.
+DECODER = {
+    **TRAINER,
+    "return_beams": Field(False),
+    "write_beam_scores": Field(False),
+    "max_input_size": Field(-1, -1),
+    "log_results": Field(True),
+    "min_length": Field(0, 0),
+    "eos_penalty": Field(0.0),
+    "no_repeat_ngram_size": Field(0, 0),
+    "sampling_temp": Field(0.0, 0),
+    "top_k": Field(0, 0),
+    "top_p": Field(1.0, 0, 1),
+    "seed": Field(-1, -1),
 }
 
 # The rest of T2T's: accepted with these values, which change nothing.
 _FIXED = {
-    "return_beams": False,
-    "write_beam_scores": False,
     "force_decode_length": False,
     "min_length_ratio": 0.0,
-    "eos_penalty": 0.0,
     "block_size": 0,
     "guess_and_check_top_k": 0,
     "guess_and_check_epsilon": -1,
     "insertion_parallel": False,
-    "max_input_size": -1,
     "identity_output": False,
     "num_decodes": 1,
     "shards": 1,
@@ -38,18 +63,25 @@ _FIXED = {
     "skip_eos_postprocess": False,
     "multiproblem_task_id": -1,
     "export_extra_infer_outputs": "",
-    "log_results": True,
     "summaries_log_dir": "decode",
+    "save_images": False,
+    "display_decoded_images": False,
 }
+_INSTEAD = {
+    "min_length_ratio": "T2T's search does not read it either; give min_length",
+    "force_decode_length": "what stands behind the end is never written; give min_length",
+    "decode_to_file": "give the flag --decode_to_file",
+    "decode_reference": "give the flag --decode_reference",
+}
+_SAMPLING = ("top_k", "top_p", "seed")
 
-_LEAST = {"beam_size": 1, "alpha": 0, "extra_length": 0, "batch_size": 0, "num_samples": -1}
 
-
-def parse(text):
+def parse(text, fields=None):
     """Reads decode hparams.
 
     Args:
         text: str, "name=value" pairs joined by commas.
+        fields: `TRAINER` (the default) or `DECODER`: what the command can do.
 
     Returns:
         dict with a value for every field that works.
@@ -57,26 +89,83 @@ def parse(text):
     Raises:
         HParamError: if `text` is malformed.
         UsageError: for an unknown name (the nearest are listed), a value of the wrong type or out
-            of range, or a field that is not supported.
+            of range, a field that is not supported, or fields that do not go together.
     """
-    values = dict(_WORKING)
+    fields = TRAINER if fields is None else fields
+    values = {name: field.default for name, field in fields.items()}
     for name, word in hparam_overrides.parse(text).items():
-        default = {**_WORKING, **_FIXED}.get(name)
-        if default is None:
-            known = [*_WORKING, *_FIXED]
-            raise UsageError(registry.unknown_name_message("decode hparam", name, known))
-        value = _convert(name, str(word), type(default))
-        if name in _FIXED and value != default:
-            raise UsageError(
-                f"The decode hparam {name} is not supported yet. Received: {name}={value!r}."
-            )
-        if name in _WORKING:
-            if value < _LEAST[name]:
-                raise UsageError(
-                    f"The decode hparam {name} must be at least {_LEAST[name]}. Received: {value}."
-                )
+        known = {**_FIXED, **{name: field.default for name, field in DECODER.items()}}
+        if name not in known:
+            raise UsageError(registry.unknown_name_message("decode hparam", name, list(known)))
+        value = _convert(name, str(word), type(known[name]))
+        if name in fields:
+            _check_range(name, value, fields[name])
             values[name] = value
+        elif value != known[name]:
+            raise UsageError(_refusal(name, value))
+    _check_together(values)
     return values
+
+
+def search_options(values, batch=0):
+    """What `model.generate` is called with, but for what is its default anyway.
+
+    Args:
+        values: dict from `parse(text, DECODER)`.
+        batch: int, the batch's number: each samples with a seed of its own.
+    """
+    options = {name: values[name] for name in ("beam_size", "alpha")}
+    options["decode_length"] = values["extra_length"]
+    for name in ("min_length", "eos_penalty", "no_repeat_ngram_size", "top_k", "top_p"):
+        if values[name] != DECODER[name].default:
+            options[name] = values[name]
+    if values["sampling_temp"]:
+        options["temperature"] = values["sampling_temp"]
+        if values["seed"] >= 0:
+            options["seed"] = (values["seed"] + batch) % 2**31
+    return options
+
+
+def _check_range(name, value, field):
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"The decode hparam {name} must be finite. Received: {value}.")
+    if field.least is not None and value < field.least:
+        raise UsageError(
+            f"The decode hparam {name} must be at least {field.least}. Received: {value}."
+        )
+    if field.most is not None and value > field.most:
+        raise UsageError(
+            f"The decode hparam {name} must be at most {field.most}. Received: {value}."
+        )
+
+
+def _refusal(name, value):
+    if name in DECODER:
+        reason = "works in ut-decoder only"
+    else:
+        reason = f"is not supported{'; ' + _INSTEAD[name] if name in _INSTEAD else ' yet'}"
+    return f"The decode hparam {name} {reason}. Received: {name}={value!r}."
+
+
+def _check_together(values):
+    if values.get("write_beam_scores") and not values["return_beams"]:
+        raise UsageError(
+            "The decode hparam write_beam_scores goes with return_beams=True only. "
+            "Received: return_beams=False."
+        )
+    if values.get("sampling_temp") and values["beam_size"] > 1:
+        raise UsageError(
+            "The decode hparam sampling_temp goes with beam_size=1 only. "
+            f"Received: sampling_temp={values['sampling_temp']}, beam_size={values['beam_size']}."
+        )
+    for name in _SAMPLING if "sampling_temp" in values else ():
+        if values[name] != DECODER[name].default and not values["sampling_temp"]:
+            raise UsageError(
+                f"The decode hparam {name} is for sampling: sampling_temp must be above 0. "
+                f"Received: {name}={values[name]}, sampling_temp=0.0."
+            )
+    if values.get("top_p") == 0:
+        raise UsageError("The decode hparam top_p must be above 0. Received: 0.0.")
 
 
 def _convert(name, word, kind):

@@ -71,7 +71,7 @@ def check(args):
     problem = problems.get(args.problem)
     models.check_name(args.model)
     output_dir = os.path.expanduser(args.output_dir)
-    hp, saved = _hparams(args, output_dir)
+    hp, saved = final_hparams(args, output_dir)
     hp.check_supported(training=schedule != "evaluate")
     decode = decode_hparams.parse(args.decode_hparams)
     for name, least in _LEAST.items():
@@ -83,7 +83,7 @@ def check(args):
             f"--data_dir must be a folder with data; --generate_data makes them. "
             f"Received: {data_dir!r}, which does not exist."
         )
-    record = _run_record(output_dir)
+    record = run_record(output_dir)
     trains = schedule != "evaluate"
     _check_same_run(args, record, output_dir, trains)
     if _has_checkpoint(output_dir) and saved is not None:
@@ -102,7 +102,7 @@ def check(args):
         data_dir=data_dir,
         tmp_dir=os.path.expanduser(args.tmp_dir),
         output_dir=output_dir,
-        eval_split=_eval_split(args, problem),
+        eval_split=eval_split(args, problem),
         seed=seed,
         decode=decode,
     )
@@ -169,10 +169,11 @@ def make_trainer(setup):
         ),
         metrics=_metrics(problem),
         feature_metrics=problem.feature_metrics(setup.data_dir),
+        summarize=problem.summarize,
         score_decoded=problem.score_decoded,
         decode_settings=free_decoding.DecodeSettings(**setup.decode),
         class_labels=specs["targets"].modality == "class_label",
-        to_text=_to_text(problem.feature_encoders(setup.data_dir), specs),
+        to_text=to_text_function(problem.feature_encoders(setup.data_dir), specs),
         problem_name=problem.name,
     )
     if setup.trains:
@@ -180,7 +181,7 @@ def make_trainer(setup):
     return trainer, make_epoch, make_eval_dataset
 
 
-def _hparams(args, output_dir):
+def final_hparams(args, output_dir):
     """The final hparams, and those that the folder holds (or None)."""
     path = os.path.join(output_dir, "hparams.json")
     saved = hparam.load(path) if os.path.exists(path) else None
@@ -194,7 +195,7 @@ def _hparams(args, output_dir):
     return saved.override(args.hparams), saved
 
 
-def _run_record(output_dir):
+def run_record(output_dir):
     path = os.path.join(output_dir, "run.json")
     if not os.path.exists(path):
         return {}
@@ -262,7 +263,7 @@ def _has_checkpoint(output_dir):
     return os.path.exists(os.path.join(output_dir, "checkpoint"))
 
 
-def _eval_split(args, problem):
+def eval_split(args, problem):
     wanted = "test" if args.eval_use_test_set else "dev"
     if wanted not in problem.splits:
         if args.eval_use_test_set or "test" not in problem.splits:
@@ -285,7 +286,7 @@ def _metrics(problem):
     return {name: metrics.get(name) for name in problem.eval_metrics if name in known}
 
 
-def _to_text(encoders, specs):
+def to_text_function(encoders, specs):
     """Function (feature name, ids) -> str."""
     from ut_keras.data import text_encoder
 

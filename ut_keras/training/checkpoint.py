@@ -52,9 +52,14 @@ class Checkpoints:
             groups["position"] = dict(position)
         self._groups = groups
         self._checkpoint = tf.train.Checkpoint(**groups)
-        self._manager = tf.train.CheckpointManager(
-            self._checkpoint, directory, max_to_keep=keep or None, checkpoint_name="model.ckpt"
-        )
+        try:
+            self._manager = tf.train.CheckpointManager(
+                self._checkpoint, directory, max_to_keep=keep or None, checkpoint_name="model.ckpt"
+            )
+        except ValueError as error:
+            raise CheckpointError(
+                f"The file checkpoint in {directory} must name a checkpoint. Received: {error}."
+            ) from error
 
     @property
     def newest(self):

@@ -1,0 +1,182 @@
+"""What ut-decoder refuses, in one line and before any model is made."""
+
+import os
+import re
+import shutil
+
+import pytest
+
+from tests.bin import decoder_problems, small_run  # noqa: F401  registers
+from ut_keras import models
+from ut_keras.bin import decode_setup, decoder
+
+T2T_RUN = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "ckpt", "transformer")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """{kind: folder of a run}"""
+    folders = {}
+    for kind, options in {
+        "reverse": {},
+        "classes": {"problem": "decoder_test_classes"},
+        "language_model": {"problem": "decoder_test_language_model"},
+    }.items():
+        folders[kind] = tmp_path_factory.mktemp(kind)
+        small_run.write(folders[kind], folders[kind], **options)
+    return folders
+
+
+@pytest.fixture
+def flags(runs, tmp_path):
+    """A command line that works, as a dict."""
+    (tmp_path / "source").write_text("0 1\n1\n")
+    return {
+        "output_dir": runs["reverse"],
+        "data_dir": tmp_path,
+        "decode_from_file": tmp_path / "source",
+        "decode_to_file": tmp_path / "out",
+        "decode_hparams": "beam_size=2,extra_length=1",
+    }
+
+
+def _argv(flags):
+    return [f"--{name}={value}" for name, value in flags.items() if value is not None]
+
+
+@pytest.fixture
+def error(flags, capsys, monkeypatch, tmp_path):
+    """Function from changes of the command line to its error; no model may be made."""
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("a model was made")
+
+    def run(**changes):
+        line = small_run.error(capsys, decoder.main, _argv({**flags, **changes}))
+        assert not {"out", "out.partial"} & set(os.listdir(tmp_path))
+        return line
+
+    monkeypatch.setattr(models, "get", refuse)
+    return run
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"output_dir": None}, "--output_dir or --checkpoint_path must be given"),
+        ({"output_dir": "/nowhere"}, "folder of a run with a checkpoint.*'/nowhere', which has no"),
+        ({"checkpoint_path": "/nowhere/model.ckpt-1"}, "there is no /nowhere/model.ckpt-1.index"),
+        ({"data_dir": None}, "--data_dir must be given"),
+        ({"data_dir": "/nowhere"}, "--data_dir must be a folder. Received: '/nowhere'"),
+        ({"problem": "algorithmic_reverse_binary4"}, "algorithmic_reverse_binary40"),
+        ({"problem": "algorithmic_identity_binary40"}, "of a run of --problem=algorithmic_reverse"),
+        ({"model": "universal_transformer"}, "is of a run of --model=transformer. Received"),
+        ({"model": "transformr"}, "nearest names: transformer"),
+        ({"hparams_set": "transformer_base"}, "weights are of another model.*hidden_size is 16"),
+        ({"hparams": "hidden_size=32"}, "hidden_size is 16 there and 32 here"),
+        ({"decode_hparams": "beam_size=5"}, "at most the size of the targets' vocabulary, 4. .*5"),
+        ({"decode_hparams": "alpha=-1"}, "alpha must be at least 0. Received: -1.0"),
+        ({"decode_hparams": "beams=1"}, "beam_size"),
+        ({"decode_from_file": "/nowhere"}, "--decode_from_file must be a file. .*'/nowhere'"),
+        ({"decode_from_file": "/"}, "--decode_from_file must be a file"),
+        ({"decode_to_file": "/nowhere/out"}, "in a folder that exists. Received: '/nowhere/out'"),
+        ({"decode_to_file": "/proc/out"}, "/proc/out"),
+        ({"decode_to_file": "/tmp"}, "'/tmp', which is a folder"),
+        ({"score_file": "/etc/passwd"}, "One thing at a time .*from_file and --score_file"),
+        ({"decode_reference": "/etc/passwd"}, "as many lines as --decode_from_file"),
+        ({"worker_gpu": "2"}, "--worker_gpu cannot be set"),
+        ({"train_steps": "3"}, "--train_steps cannot be set: it belongs to training"),
+        ({"beam_size": "3"}, "Unknown flag: '--beam_size'"),
+    ],
+)
+def test_mistakes(error, changes, message):
+    assert re.search(message, error(**changes))
+
+
+def test_other_modes(error, flags, tmp_path):
+    without = {"decode_from_file": None, "decode_to_file": None}
+    score = {**without, "score_file": flags["decode_from_file"]}
+    assert "where the scores of --score_file go" in error(**score)
+    assert "does not go with --decode_interactive" in error(
+        decode_from_file=None, decode_interactive=True
+    )
+    assert "goes with --decode_from_file only" in error(**without, decode_reference="x")
+    assert "must have the split 'test'" in error(**without, eval_use_test_set=True)
+    target = flags["decode_from_file"]
+    assert "must be another file" in error(decode_to_file=target)
+
+
+def test_bad_lines_are_named_by_their_number(error, flags):
+    source = flags["decode_from_file"]
+    source.write_bytes(b"0 1\n0 \xff\n")
+    assert "Text must be UTF-8" in (line := error()) and "source, line 2" in line
+    source.write_text("0 1\n\n2 1\n")
+    assert "source, line 3 cannot be encoded: Numbers must be in [0, 2)" in error()
+    source.write_text("0 1\t1\n0 1\n")
+    score = {"decode_from_file": None, "score_file": source}
+    assert "must be source<TAB>target. Received" in (line := error(**score))
+    assert "source, line 2: '0 1'" in line
+
+
+def test_missing_vocabulary(error, runs, tmp_path):
+    run = shutil.copytree(runs["reverse"], tmp_path / "run")
+    os.remove(run / "run.json")
+    line = error(output_dir=run, problem="text2text_tsv", model="transformer")
+    assert "Expected a vocabulary file" in line and "text2text_tsv" in line
+
+
+def test_kinds_of_problems(error, flags, runs):
+    class_run, language_model = runs["classes"], runs["language_model"]
+    score = {"decode_from_file": None, "score_file": flags["decode_from_file"]}
+    line = error(output_dir=class_run, **score)
+    assert "scores targets of symbols" in line
+    line = error(output_dir=language_model, decode_from_file=None, decode_to_file=None)
+    assert "no inputs to decode; give prompts" in line
+
+
+def test_stories_are_no_lines(error, runs, tmp_path):
+    run = shutil.copytree(runs["classes"], tmp_path / "run")
+    os.remove(run / "run.json")
+    line = error(output_dir=run, problem="decoder_test_stories", model="transformer")
+    assert "A line of text must be the input" in line and "its dev split" in line
+    line = error(output_dir=run, problem="decoder_test_stories")
+    assert "--model must be given where no run.json" in line
+
+
+# What only the weights tell.
+
+
+def test_checkpoint_of_another_vocabulary(flags, runs, tmp_path, capsys):
+    run = shutil.copytree(runs["reverse"], tmp_path / "run")
+    os.remove(run / "run.json")
+    argv = {**flags, "output_dir": run, "model": "transformer", "problem": "decoder_test_decimal"}
+    line = small_run.error(capsys, decoder.main, _argv(argv))
+    assert "another model or vocabulary" in line and "(4, 16) there and (12, 16) here" in line
+
+
+def test_checkpoint_of_tensor2tensor_and_a_torn_one(flags, runs, tmp_path, capsys):
+    argv = {**flags, "checkpoint_path": f"{T2T_RUN}/model.ckpt-20"}
+    assert "ut-import-t2t" in small_run.error(capsys, decoder.main, _argv(argv))
+    run = shutil.copytree(runs["reverse"], tmp_path / "run")
+    data = run / "model.ckpt-1.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:100])
+    line = small_run.error(capsys, decoder.main, _argv({**flags, "output_dir": run}))
+    assert "No checkpoint can be read" in line
+    argv = {**flags, "output_dir": None, "checkpoint_path": run / "model.ckpt-1"}
+    line = small_run.error(capsys, decoder.main, _argv(argv))
+    assert "A checkpoint must be readable" in line
+    for file in run.glob("model.ckpt-1.*"):
+        file.unlink()
+    line = small_run.error(capsys, decoder.main, _argv({**flags, "output_dir": run}))
+    assert "No checkpoint can be read" in line
+    (run / "checkpoint").write_text("")
+    line = small_run.error(capsys, decoder.main, _argv({**flags, "output_dir": run}))
+    assert "must name a checkpoint" in line
+
+
+def test_names_are_those_of_t2t():
+    values = {"beam_size": 4, "alpha": 0.6}
+    names = ("transformer", "transformer_base", "translate_ende_wmt32k")
+    expected = "test.en.transformer.transformer_base.translate_ende_wmt32k.beam4.alpha0.6.decodes"
+    assert decode_setup.decode_filename("test.en", *names, values) == expected
+    assert decode_setup.decode_filename(expected, *names, values) == expected

@@ -1,0 +1,47 @@
+"""Problems of kinds that no quick dataset has, for the tests of ut-decoder."""
+
+import problems
+from problems import problem
+from ut_keras.data import text_encoder
+from ut_keras.data.features import FeatureSpec
+
+WORDS = ("no", "yes", "maybe", "a", "b", "c", "d", ".")
+
+
+@problem.register("decoder_test_classes")
+class Classes(problem.Problem):
+    """Words to one of three labels."""
+
+    class_label_features = ("targets",)
+
+    def feature_encoders(self, data_dir):
+        return {
+            "inputs": text_encoder.TokenTextEncoder(tokens=WORDS),
+            "targets": text_encoder.ClassLabelEncoder(labels=WORDS[:3]),
+        }
+
+
+@problem.register("decoder_test_language_model")
+class LanguageModel(problem.Problem):
+    """Bytes that go on."""
+
+    def feature_encoders(self, data_dir):
+        return {"targets": text_encoder.ByteTextEncoder()}
+
+
+@problem.register("decoder_test_stories")
+class Stories(Classes):
+    """Inputs of sentences, which no line of text is."""
+
+    def feature_specs(self, data_dir):
+        specs = super().feature_specs(data_dir)
+        size = specs["inputs"].vocab_size
+        return {**specs, "inputs": FeatureSpec(size, "sentences", (3, 4))}
+
+
+@problem.register("decoder_test_decimal")
+class Decimal(problem.Problem):
+    """The reversal of binary numbers with another vocabulary."""
+
+    def feature_encoders(self, data_dir):
+        return problems.get("algorithmic_reverse_decimal40").feature_encoders(data_dir)

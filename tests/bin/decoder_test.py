@@ -1,0 +1,352 @@
+"""The command as a user meets it, on a small model that writes much."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import problems
+from tests.bin import decoder_problems, small_run
+from ut_keras.bin import datagen, decoder, row_predictor
+from ut_keras.data.text_encoder import cut_at_eos
+from ut_keras.models import transformer
+
+PROBLEM = small_run.PROBLEM
+ENCODER = problems.get(PROBLEM).feature_encoders()["inputs"]
+
+
+class Run:
+    """A run: its model, its folder and its data."""
+
+    def __init__(self, folder, data_dir, **options):
+        self.model = small_run.write(folder, data_dir, **options)
+        self.folder = folder
+        self.data_dir = data_dir
+
+    def argv(self, *more):
+        return [f"--output_dir={self.folder}", f"--data_dir={self.data_dir}", *more]
+
+    def decode(self, *more):
+        assert decoder.main(self.argv(*more)) == 0
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    data_dir = tmp_path_factory.mktemp("data")
+    argv = [f"--problem={PROBLEM}", f"--data_dir={data_dir}", f"--tmp_dir={data_dir}"]
+    assert datagen.main(argv) == 0
+    return Run(tmp_path_factory.mktemp("run"), data_dir, steps=(1, 3))
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A file of 40 lines of 1 to 9 symbols, four of them empty, and its lines."""
+    return _source(tmp_path / "source", shortest=1)
+
+
+@pytest.fixture
+def equal_source(tmp_path):
+    """The same with 9 symbols a line."""
+    return _source(tmp_path / "source", shortest=9)
+
+
+def _source(path, shortest):
+    rng = np.random.default_rng(7)
+    lengths = rng.integers(shortest, 10, size=40)
+    lines = [" ".join(map(str, rng.integers(2, size=length))) for length in lengths]
+    lines[3] = lines[4] = lines[20] = lines[39] = ""
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path, lines
+
+
+def _search(model, line, **options):
+    """[(text, score)] of one line alone."""
+    ids = ENCODER.encode(line) + [1]
+    found = model.generate({"inputs": [ids]}, **options)
+    texts = [ENCODER.decode(cut_at_eos(row)) for row in found.ids[0].numpy()]
+    return list(zip(texts, found.scores[0].numpy().tolist(), strict=True))
+
+
+def _lines(path):
+    content = path.read_text()
+    assert content.endswith("\n")
+    return content.split("\n")[:-1]
+
+
+def test_every_line_gets_its_own_result(run, source, tmp_path, capsys):
+    path, lines = source
+    how = "beam_size=2,extra_length=4,batch_size=1"
+    target = tmp_path / "out"
+    run.decode(
+        f"--decode_from_file={path}", f"--decode_to_file={target}", f"--decode_hparams={how}"
+    )
+    options = {"beam_size": 2, "alpha": 0.6, "decode_length": 4}
+    expected = [_search(run.model, line, **options)[0][0] if line else "" for line in lines]
+    assert _lines(target) == expected
+    assert len(set(expected)) > 10  # not all the same
+    shown = capsys.readouterr().out
+    assert "lines 4, 5, 21, 40: empty" in shown
+    assert "decoded 40/40 lines  " in shown and "lines/s" in shown and "00:00 left" in shown
+    assert f"Weights: {run.folder}/model.ckpt-3" in shown
+    assert sorted(os.listdir(tmp_path)) == ["out", "source"]
+
+
+def test_default_name_and_token_batches(run, equal_source):
+    path, lines = equal_source
+    run.decode(f"--decode_from_file={path}", "--decode_hparams=beam_size=3,extra_length=4,alpha=1")
+    target = f"{path}.transformer.transformer_tiny.{PROBLEM}.beam3.alpha1.0.decodes"
+    options = {"beam_size": 3, "alpha": 1.0, "decode_length": 4}
+    expected = [_search(run.model, line, **options)[0][0] if line else "" for line in lines]
+    assert _lines(path.parent / os.path.basename(target)) == expected
+    assert len(set(expected)) == 3
+
+
+def test_beams_and_scores(run, equal_source, tmp_path):
+    path, lines = equal_source
+    how = "beam_size=3,extra_length=3,return_beams=True"
+    argv = [f"--decode_from_file={path}", f"--decode_to_file={tmp_path / 'out'}"]
+    run.decode(*argv, f"--decode_hparams={how}")
+    beams = [_search(run.model, line, beam_size=3, decode_length=3) for line in lines if line]
+    found = [line for line in _lines(tmp_path / "out") if line]
+    assert found == ["\t".join(text for text, _ in row) for row in beams]
+    run.decode(*argv, f"--decode_hparams={how},write_beam_scores=True")
+    for line, row in zip(filter(None, _lines(tmp_path / "out")), beams, strict=True):
+        columns = line.split("\t")
+        assert columns[::2] == [text for text, _ in row]
+        expected = [score for _, score in row]
+        np.testing.assert_allclose([float(x) for x in columns[1::2]], expected, atol=0.006)
+        assert all(len(x.partition(".")[2]) == 2 for x in columns[1::2])
+
+
+def test_few_traces_for_many_shapes(run, source, tmp_path, monkeypatch):
+    shapes, traced = set(), []
+    original = transformer.Transformer.encode
+    call = row_predictor.RowPredictor.__call__
+
+    def encode(self, *args, **kwargs):
+        traced.append(1)
+        return original(self, *args, **kwargs)
+
+    def predict(self, rows, *args, **kwargs):
+        shapes.add((len(rows), max(map(len, rows))))
+        return call(self, rows, *args, **kwargs)
+
+    monkeypatch.setattr(transformer.Transformer, "encode", encode)
+    monkeypatch.setattr(row_predictor.RowPredictor, "__call__", predict)
+    argv = [f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}"]
+    run.decode(*argv, "--decode_hparams=batch_size=3,extra_length=2")
+    assert len(shapes) >= 8
+    assert 1 <= len(traced) <= 3
+
+
+@pytest.fixture
+def interruption(monkeypatch):
+    """Sends a signal in the batch of a number; counts the batches."""
+    counts = {"batches": 0, "at": None}
+    call = row_predictor.RowPredictor.__call__
+
+    def predict(self, *args, **kwargs):
+        counts["batches"] += 1
+        if counts["batches"] == counts["at"]:
+            signal.raise_signal(signal.SIGTERM)
+        return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(row_predictor.RowPredictor, "__call__", predict)
+    return counts
+
+
+def test_goes_on_where_it_was_interrupted(run, source, tmp_path, capsys, interruption):
+    how = "--decode_hparams=beam_size=2,extra_length=3,batch_size=4"
+    argv = run.argv(f"--decode_from_file={source[0]}", how)
+    assert decoder.main([*argv, f"--decode_to_file={tmp_path / 'whole'}"]) == 0
+    all_batches, interruption["batches"] = interruption["batches"], 0
+    assert all_batches == 9  # 36 lines that are not empty
+
+    argv.append(f"--decode_to_file={tmp_path / 'out'}")
+    interruption["at"] = 3
+    capsys.readouterr()
+    assert decoder.main(argv) == 143
+    assert "16 of 40 lines are decoded, kept in" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists() and (tmp_path / "out.partial").exists()
+
+    interruption.update(batches=0, at=None)
+    assert decoder.main(argv) == 0
+    assert "Going on with what" in capsys.readouterr().out
+    assert interruption["batches"] == all_batches - 3
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not (tmp_path / "out.partial").exists()
+
+
+@pytest.mark.parametrize("change", ["settings", "checkpoint"])
+def test_does_not_go_on_with_something_else(run, source, tmp_path, capsys, interruption, change):
+    how = "--decode_hparams=beam_size=2,extra_length=3,batch_size=4"
+    argv = run.argv(f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}")
+    interruption["at"] = 3
+    assert decoder.main([*argv, how]) == 143
+    if change == "settings":
+        how = how.replace("extra_length=3", "extra_length=2")
+    else:
+        argv.append(f"--checkpoint_path={run.folder}/model.ckpt-1")
+    interruption.update(batches=0, at=None)
+    assert decoder.main([*argv, how]) == 0
+    assert interruption["batches"] >= 9
+    assert "starting anew" in capsys.readouterr().out
+
+
+def test_checkpoint_path_alone(run, source, tmp_path):
+    """Hparams, model and problem are those beside it."""
+    how = "--decode_hparams=beam_size=2,extra_length=4"
+    run.decode(f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'two'}", how)
+    argv = [f"--data_dir={run.data_dir}", f"--decode_from_file={source[0]}", how]
+    for step, same in ((3, True), (1, False)):
+        target = tmp_path / f"of_{step}"
+        path = f"--checkpoint_path={run.folder}/model.ckpt-{step}"
+        assert decoder.main([*argv, path, f"--decode_to_file={target}", "--keep_timestamp"]) == 0
+        assert (target.read_text() == (tmp_path / "two").read_text()) == same
+        written = os.path.getmtime(f"{run.folder}/model.ckpt-{step}.index")
+        assert os.path.getmtime(target) == written
+
+
+def test_split_to_files(run, tmp_path):
+    how = (
+        "beam_size=2,extra_length=2,num_samples=12,return_beams=True,write_beam_scores=True,"
+        "batch_size=1"
+    )
+    run.decode(f"--decode_to_file={tmp_path / 'dev'}", f"--decode_hparams={how}")
+    base = tmp_path / f"dev.transformer.transformer_tiny.{PROBLEM}.beam2.alpha0.6"
+    inputs, targets, outputs = (
+        _lines(base.parent / f"{base.name}.{kind}") for kind in ("inputs", "targets", "decodes")
+    )
+    assert len(os.listdir(tmp_path)) == 3
+    assert len(inputs) == len(targets) == len(outputs) == 24
+    assert inputs[::2] == inputs[1::2]
+    for source, target in zip(inputs, targets, strict=True):
+        assert target.split() == source.split()[::-1]
+    for number in (0, 5, 11):
+        expected = _search(run.model, inputs[2 * number], beam_size=2, decode_length=2)
+        found = [line.split("\t")[0] for line in outputs[2 * number : 2 * number + 2]]
+        assert found == [text for text, _ in expected]
+    from ut_keras.data import tfrecords
+
+    [file] = tfrecords.find(str(run.data_dir), PROBLEM, "dev")
+    first = next(iter(tfrecords.read(file)))
+    assert ENCODER.decode(first["inputs"]) == inputs[0]  # in the order of the file
+
+
+def test_split_is_shown(run, capsys):
+    run.decode("--decode_hparams=beam_size=1,extra_length=1,num_samples=3")
+    shown = capsys.readouterr().out
+    assert shown.count("INPUT: ") == shown.count("OUTPUT: ") == shown.count("TARGET: ") == 3
+    assert f"{PROBLEM} dev: accuracy_per_sequence=" in shown and "num_samples=3" in shown
+
+
+def test_bleu_of_what_was_decoded(run, source, tmp_path, capsys):
+    argv = [f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}"]
+    how = "--decode_hparams=beam_size=1,extra_length=3"
+    run.decode(*argv, how)
+    os.rename(tmp_path / "out", tmp_path / "reference")
+    capsys.readouterr()
+    run.decode(*argv, how, f"--decode_reference={tmp_path / 'reference'}")
+    shown = capsys.readouterr().out
+    assert "sacreBLEU: BLEU_cased = 100.00  " in shown and "T2T: BLEU_cased = 100.00" in shown
+
+
+def test_typed_lines(run, capsys, monkeypatch, tmp_path):
+    (tmp_path / "typed").write_text(
+        "0 1 1\n\nabc\ndl=1\n1 1 0\nns=2\ndl=x\nit=image\n1\nq\n0 0 0\n"
+    )
+    with open(tmp_path / "typed") as file:
+        monkeypatch.setattr("sys.stdin", file)
+        run.decode("--decode_interactive", "--decode_hparams=beam_size=1,extra_length=5")
+    lines = capsys.readouterr().out.splitlines()
+    lines = lines[lines.index("  q                   (quit)") + 1 :]
+    assert "input, line 3 cannot be encoded" in lines[1] and "'abc'" in lines[1]
+    assert "dl must be a number" in lines[3] and "type must be text" in lines[4]
+    expected = [
+        _search(run.model, line, decode_length=extra)[0][0]
+        for line, extra in (("0 1 1", 5), ("1 1 0", 1), ("1", 1), ("1", 1))
+    ]
+    assert [lines[0], *lines[2:3], *lines[5:]] == expected
+
+
+def test_typed_lines_with_beams(run, capsys, monkeypatch, tmp_path):
+    (tmp_path / "typed").write_text("0 1 1\n")
+    with open(tmp_path / "typed") as file:
+        monkeypatch.setattr("sys.stdin", file)
+        run.decode("--decode_interactive", "--decode_hparams=beam_size=2,return_beams=True")
+    lines = capsys.readouterr().out.splitlines()[-4:]
+    assert lines[0] == "BEAM 0:" and lines[2] == "BEAM 1:"
+    text, score = _search(run.model, "0 1 1", beam_size=2, decode_length=100)[0]
+    assert lines[1].startswith(f'"{text}"\tScore:{score:.2f}')
+
+
+@pytest.mark.parametrize("model", ["transformer", "universal_transformer_encoder"])
+def test_classes(tmp_path, model):
+    """Each line alone and among others of any length gets the same label."""
+    (tmp_path / "run").mkdir()
+    run = Run(tmp_path / "run", tmp_path, problem="decoder_test_classes", model=model, steps=(3,))
+    rng = np.random.default_rng(5)
+    words = decoder_problems.WORDS
+    lines = [" ".join(rng.choice(words, size=rng.integers(1, 7))) for _ in range(10)]
+    (tmp_path / "source").write_text("\n".join(lines))
+    run.decode(f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}")
+    encoders = problems.get("decoder_test_classes").feature_encoders(None)
+    expected = []
+    for line in lines:
+        ids = np.array([encoders["inputs"].encode(line) + [1]])
+        logits = run.model({"inputs": ids, "targets": np.zeros([1, 1], int)})
+        expected.append(encoders["targets"].decode([int(np.argmax(logits))]))
+    assert _lines(tmp_path / "out") == expected
+    assert len(set(expected)) > 1
+
+
+def test_language_model_goes_on_with_the_lines(tmp_path):
+    (tmp_path / "run").mkdir()
+    run = Run(tmp_path / "run", tmp_path, problem="decoder_test_language_model", steps=(3,))
+    lines = ["ab", "abc", "", "x", "abd", "It is."]
+    (tmp_path / "source").write_text("".join(f"{line}\n" for line in lines))
+    how = "--decode_hparams=beam_size=2,extra_length=6"
+    argv = [f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}"]
+    run.decode(*argv, how)
+    encoder = problems.get("decoder_test_language_model").feature_encoders(None)["targets"]
+    expected = []
+    for line in lines:
+        ids = encoder.encode("It is. " if line == "It is." else line)  # as in T2T
+        if line:
+            found = run.model.generate({"inputs": [ids]}, beam_size=2, decode_length=6)
+            text = encoder.decode(cut_at_eos(found.ids[0, 0].numpy()))
+            expected.append(text.replace("\n", " ").replace("\r", " "))
+        else:
+            expected.append("")
+    assert _lines(tmp_path / "out") == expected
+    assert all(expected[:2]) and expected[0] != expected[1]
+
+
+def test_lines_of_any_length(run, tmp_path, capsys):
+    long = " ".join("01" * 150)  # training stopped at 256
+    (tmp_path / "source").write_text(f"0 1\n{long}\n1\n")
+    argv = [f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}"]
+    run.decode(*argv, "--decode_hparams=beam_size=1,extra_length=2")
+    assert "line 2: longer than the 256 symbols" in capsys.readouterr().out
+    [found] = _search(run.model, long, decode_length=2)
+    assert _lines(tmp_path / "out")[1] == found[0]
+    run.decode(*argv, "--decode_hparams=beam_size=1,extra_length=2,max_input_size=6")
+    assert "line 2: cut to max_input_size=6 symbols" in capsys.readouterr().out
+    [found] = _search(run.model, long[:9], decode_length=2)
+    assert _lines(tmp_path / "out")[1] == found[0]
+
+
+def test_empty_file_and_file_of_empty_lines(run, tmp_path):
+    for content in ("", "\n\n"):
+        (tmp_path / "source").write_text(content)
+        argv = [f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}"]
+        run.decode(*argv)
+        assert (tmp_path / "out").read_text() == content
+
+
+def test_records_of_the_run_are_enough(run):
+    """The fixture's run.json names problem and model; nothing else in these tests does."""
+    record = json.loads((run.folder / "run.json").read_text())
+    assert (record["problem"], record["model"]) == (PROBLEM, "transformer")

@@ -1,0 +1,268 @@
+"""From the flags of ut-decoder to what is to be done: everything that can be checked early.
+
+    setup = check(args)              names, run, files, decode hparams: without TensorFlow
+    model = load_model(setup)        the weights
+
+The run is the folder --output_dir, or that of --checkpoint_path; its hparams.json and run.json say
+which model it is.
+"""
+
+import dataclasses
+import os
+from typing import Any
+
+import problems
+from ut_keras import hparam, models
+from ut_keras.bin import decode_hparams, run_setup
+from ut_keras.bin.flags import UsageError
+
+FILE, SCORE, INTERACTIVE, SPLIT = "decode_from_file", "score_file", "decode_interactive", "split"
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """A command line, checked.
+
+    Fields:
+        args: the flags.
+        mode: `FILE`, `SCORE`, `INTERACTIVE` or `SPLIT`.
+        problem: `Problem`.
+        model_name: str.
+        hp: hparams.
+        data_dir: str.
+        specs: dict from feature name to `FeatureSpec`.
+        encoders: dict from feature name to `TextEncoder`.
+        checkpoint: str, the path given, or None for the newest of `run_dir`.
+        run_dir: str.
+        source: str, the file to read; None where none is.
+        target: str, the file to write; None where none is.
+        split: str, what is decoded where no file is given.
+        values: dict of decode hparams.
+    """
+
+    args: Any
+    mode: str
+    problem: Any
+    model_name: str
+    hp: Any
+    data_dir: str
+    specs: dict
+    encoders: dict
+    checkpoint: str | None
+    run_dir: str
+    source: str | None
+    target: str | None
+    split: str
+    values: dict
+
+    @property
+    def is_language_model(self):
+        return "inputs" not in self.specs
+
+    @property
+    def class_labels(self):
+        return self.specs["targets"].modality == "class_label"
+
+    def to_text(self, name, ids):
+        """The text of ids of a feature, without what stands behind EOS."""
+        return run_setup.to_text_function(self.encoders, self.specs)(name, ids)
+
+
+def check(args):
+    """Checks flags against each other, the run, the registries and the files.
+
+    Raises:
+        UsageError, UnknownNameError, HParamError, DataError, OSError: one line that says what is
+            wrong.
+    """
+    mode = _mode(args)
+    run_dir, checkpoint = _run(args)
+    records = [run_setup.run_record(run_dir)]
+    if checkpoint and os.path.dirname(checkpoint) != run_dir:
+        records.append(run_setup.run_record(os.path.dirname(checkpoint)))
+    problem = problems.get(_name("problem", args, records, run_dir, problems.get))
+    model_name = _name("model", args, records, run_dir, models.check_name)
+    hp, saved = run_setup.final_hparams(args, run_dir)
+    hp.check_supported(training=False)
+    if saved is not None:
+        hparam.check_same_architecture(saved, hp)
+    values = decode_hparams.parse(args.decode_hparams, decode_hparams.DECODER)
+    if args.random_seed is not None and values["sampling_temp"] and values["seed"] < 0:
+        values["seed"] = args.random_seed
+    if not args.data_dir:
+        raise UsageError("--data_dir must be given: the folder with the problem's vocabulary.")
+    data_dir = os.path.expanduser(args.data_dir)
+    if not os.path.isdir(data_dir):
+        raise UsageError(f"--data_dir must be a folder. Received: {data_dir!r}, which is none.")
+    specs = problem.feature_specs(data_dir)
+    _check_fits(mode, problem, specs, values)
+    hparams_set = args.hparams_set or records[0].get("hparams_set")
+    source, target = _files(args, mode, (model_name, hparams_set, problem.name), values)
+    return Setup(
+        args=args,
+        mode=mode,
+        problem=problem,
+        model_name=model_name,
+        hp=hp,
+        data_dir=data_dir,
+        specs=specs,
+        encoders=problem.feature_encoders(data_dir),
+        checkpoint=checkpoint,
+        run_dir=run_dir,
+        source=source,
+        target=target,
+        split=run_setup.eval_split(args, problem) if mode == SPLIT else "",
+        values=values,
+    )
+
+
+def load_model(setup):
+    """Builds the model and reads its weights; loads TensorFlow.
+
+    Returns:
+        (model, path of the checkpoint).
+    Raises:
+        CheckpointError: if there is none, it cannot be read, or belongs to another model.
+    """
+    from ut_keras.training import checkpoint as checkpoint_lib
+
+    model = models.get(setup.model_name, setup.hp, setup.problem, setup.data_dir)
+    checkpoints = checkpoint_lib.Checkpoints(setup.run_dir, model)
+    if setup.checkpoint:
+        checkpoints.restore(setup.checkpoint)
+        return model, setup.checkpoint
+    if not checkpoints.restore_newest():
+        raise checkpoint_lib.CheckpointError(
+            f"Expected a checkpoint in {setup.run_dir}. Received: none."
+        )
+    return model, checkpoints.newest
+
+
+def _mode(args):
+    given = [mode for mode in (FILE, SCORE, INTERACTIVE) if getattr(args, mode)]
+    if len(given) > 1:
+        names = " and ".join(f"--{mode}" for mode in given)
+        raise UsageError(f"One thing at a time must be asked for. Received: {names}.")
+    return given[0] if given else SPLIT
+
+
+def _run(args):
+    """(folder of the run, path of the checkpoint or None)"""
+    if not args.output_dir and not args.checkpoint_path:
+        raise UsageError("--output_dir or --checkpoint_path must be given: whose weights to take.")
+    checkpoint = None
+    if args.checkpoint_path:
+        checkpoint = os.path.expanduser(args.checkpoint_path).removesuffix(".index")
+        if not os.path.exists(f"{checkpoint}.index"):
+            raise UsageError(
+                "--checkpoint_path must be a checkpoint, such as run/model.ckpt-1000. "
+                f"Received: {args.checkpoint_path!r}, but there is no {checkpoint}.index."
+            )
+    if not args.output_dir:
+        return os.path.dirname(checkpoint), checkpoint
+    run_dir = os.path.expanduser(args.output_dir)
+    if checkpoint is None and not os.path.exists(os.path.join(run_dir, "checkpoint")):
+        raise UsageError(
+            "--output_dir must be the folder of a run with a checkpoint; ut-trainer makes one. "
+            f"Received: {run_dir!r}, which has none."
+        )
+    return run_dir, checkpoint
+
+
+def _name(flag, args, records, run_dir, check_name):
+    """The name of the problem or model: as given, else as in the run's record."""
+    given = getattr(args, flag)
+    if given:
+        check_name(given)  # before it is compared: a name that is misspelt is no other model
+    noted = [record[flag] for record in records if record.get(flag)]
+    if not given and not noted:
+        raise UsageError(
+            f"--{flag} must be given where no run.json in {run_dir!r} names it. "
+            "--registry_help lists the names."
+        )
+    for name in noted:
+        if name != (given or noted[0]):
+            raise UsageError(
+                f"The checkpoint is of a run of --{flag}={name}. "
+                f"Received: --{flag}={given or noted[0]}."
+            )
+    if not given:
+        check_name(noted[0])
+    return given or noted[0]
+
+
+def _check_fits(mode, problem, specs, values):
+    """Whether the problem's model can do what is asked for."""
+    modality = specs["targets"].modality
+    if mode == SCORE and modality == "class_label":
+        raise UsageError(
+            f"--score_file scores targets of symbols. Received: {problem.name}, whose targets are "
+            "class labels."
+        )
+    if mode == SPLIT and "inputs" not in specs:
+        raise UsageError(
+            f"{problem.name} has no inputs to decode; give prompts by --decode_from_file or "
+            "--decode_interactive."
+        )
+    if mode != SPLIT and "inputs" in specs and specs["inputs"].modality != "symbol":
+        raise UsageError(
+            f"A line of text must be the input of {problem.name}. Received: a problem whose inputs "
+            f"are {specs['inputs'].modality}; without a file its {'/'.join(problem.splits[1:])} "
+            "split is decoded."
+        )
+    size = specs["targets"].vocab_size
+    if modality == "class_label":  # as in T2T, nothing to search
+        values["beam_size"] = 1
+    elif values["beam_size"] > size and mode != SCORE:
+        raise UsageError(
+            "The decode hparam beam_size must be at most the size of the targets' vocabulary, "
+            f"{size}. Received: {values['beam_size']}."
+        )
+
+
+def _files(args, mode, names, values):
+    """(file to read, file to write), each None where there is none."""
+    source = {FILE: args.decode_from_file, SCORE: args.score_file}.get(mode)
+    target = args.decode_to_file
+    if source:
+        source = os.path.expanduser(source)
+        if not os.path.isfile(source):
+            raise UsageError(f"--{mode} must be a file. Received: {source!r}, which is none.")
+    if mode == SCORE and not target:
+        raise UsageError("--decode_to_file must be given: where the scores of --score_file go.")
+    if mode == INTERACTIVE and target:
+        raise UsageError("--decode_to_file does not go with --decode_interactive.")
+    if args.decode_reference and mode != FILE:
+        raise UsageError("--decode_reference goes with --decode_from_file only.")
+    if mode == FILE and not target:
+        target = decode_filename(source, *names, values)
+    elif mode == SPLIT and target:
+        target = decode_filename(target, *names, values)
+    if not target:
+        return source, None
+    target = os.path.expanduser(target)
+    _check_writable(target)
+    if source and os.path.realpath(source) == os.path.realpath(target):
+        raise UsageError(f"--decode_to_file must be another file. Received: {target!r} for both.")
+    return source, target
+
+
+def decode_filename(base, model, hparams_set, problem, values):
+    """T2T's name of a file of decodes: `BASE.MODEL.HPARAMS.PROBLEM.beamN.alphaX.decodes`."""
+    ending = f"beam{values['beam_size']}.alpha{values['alpha']}.decodes"
+    if ending in base:
+        return base
+    return f"{base}.{model}.{hparams_set}.{problem}.{ending}"
+
+
+def _check_writable(target):
+    folder = os.path.dirname(target) or "."
+    if not os.path.isdir(folder) or os.path.isdir(target):
+        raise UsageError(
+            "--decode_to_file must be a file in a folder that exists. Received: "
+            f"{target!r}{', which is a folder' if os.path.isdir(target) else ''}."
+        )
+    probe = f"{target}.writable.{os.getpid()}"
+    with open(probe, "wb"):
+        pass
+    os.remove(probe)

@@ -1,0 +1,187 @@
+"""ut-decoder: decodes a file, a split of the problem or what is typed; or scores given targets.
+
+    ut-decoder --output_dir=run --data_dir=data --decode_from_file=test.en --decode_to_file=test.de
+    ut-decoder --output_dir=run --data_dir=data --decode_interactive
+    ut-decoder --output_dir=run --data_dir=data --eval_use_test_set
+    ut-decoder --output_dir=run --data_dir=data --score_file=pairs.tsv --decode_to_file=scores
+
+--decode_hparams="beam_size=4,alpha=0.6,return_beams=True,write_beam_scores=True" says how. An
+interrupted command, given again, goes on where it stopped: what is finished lies in
+DECODE_TO_FILE.partial, and the file itself appears when it is whole.
+"""
+
+import dataclasses
+import os
+import sys
+
+from ut_keras.bin import command, decode_job, decode_setup, flags, line_encoding
+from ut_keras.data import text_lines
+
+
+def main(argv=None):
+    """Runs the command; returns the exit code."""
+    return command.run(_run, argv)
+
+
+def _run(argv):
+    args = flags.parse(flags.DECODER, argv, "ut-decoder", __doc__)
+    command.import_user_package(args.t2t_usr_dir)
+    if args.registry_help:
+        print(command.registry_help())
+        return
+    setup = decode_setup.check(args)
+    modes = {
+        decode_setup.FILE: _decode_file,
+        decode_setup.SCORE: _score_file,
+        decode_setup.INTERACTIVE: _decode_typed,
+        decode_setup.SPLIT: _decode_split,
+    }
+    modes[setup.mode](setup)
+
+
+# The modes.
+
+
+def _decode_file(setup):
+    lines = text_lines.read(setup.source)
+    references = _read_references(setup, lines)
+    _load_tensorflow(setup)
+    if setup.is_language_model:
+        ids = line_encoding.prompts(setup.source, lines, setup.encoders["targets"])
+    else:
+        ids = line_encoding.sources(setup.source, lines, setup.encoders["inputs"])
+    _say_notes(setup, ids)
+    rows = line_encoding.cut(ids, setup.values["max_input_size"])
+    results = decode_job.decode(setup, rows)
+    written = ["\t".join(beams) for beams in results]
+    _write(setup.target, written)
+    _finish(setup, [setup.target])
+    if references is not None:
+        from ut_keras.bin import bleu
+
+        best = [decode_job.best_text(beams, setup.values) for beams in results]
+        for line in (bleu.sacrebleu_line, bleu.t2t_line):
+            kind = "T2T" if line is bleu.t2t_line else "sacreBLEU"
+            print(f"{kind}: {line(references, best, True)}")
+
+
+def _score_file(setup):
+    lines = text_lines.read(setup.source)
+    _load_tensorflow(setup)
+    sources, targets = line_encoding.pairs(setup.source, lines, setup.encoders)
+    _write(setup.target, [scores[0] for scores in decode_job.decode(setup, targets, sources)])
+    _finish(setup, [setup.target])
+
+
+def _decode_typed(setup):
+    from ut_keras.bin import decode_interactive
+
+    _load_tensorflow(setup)
+    predictor, _ = decode_job.load_predictor(setup)
+    decode_interactive.loop(setup, predictor)
+
+
+def _decode_split(setup):
+    _load_tensorflow(setup)
+    sources, targets = _read_split(setup)
+    results = decode_job.decode(setup, sources)
+    inputs = [text_lines.one_line(setup.to_text("inputs", row)) for row in sources]
+    targets = [text_lines.one_line(setup.to_text("targets", row)) for row in targets]
+    if setup.target:
+        base = setup.target.rpartition(".")[0]
+        times = [len(beams) for beams in results]
+        paths = [setup.target, f"{base}.targets", f"{base}.inputs"]
+        _write(paths[1], _repeated(targets, times))
+        _write(paths[2], _repeated(inputs, times))
+        _write(paths[0], [beam for beams in results for beam in beams])
+        _finish(setup, paths)
+    elif setup.values["log_results"]:
+        for source, beams, target in zip(inputs, results, targets, strict=True):
+            outputs = "\n".join(f"OUTPUT: {beam}" for beam in beams)
+            print(f"INPUT: {source}\n{outputs}\nTARGET: {target}\n")
+    best = [decode_job.best_text(beams, setup.values) for beams in results]
+    _say_scores(setup, inputs, targets, best)
+
+
+# Their parts.
+
+
+def _load_tensorflow(setup):
+    from ut_keras.bin import run_setup
+
+    command.load_tensorflow()
+    run_setup.configure_tensorflow(setup.args)
+
+
+def _read_references(setup, lines):
+    """The lines of --decode_reference, if it is given."""
+    if not setup.args.decode_reference:
+        return None
+    path = os.path.expanduser(setup.args.decode_reference)
+    references = text_lines.read(path)
+    if len(references) != len(lines) or not lines:
+        raise flags.UsageError(
+            "--decode_reference must have as many lines as --decode_from_file, at least one. "
+            f"Received: {path} with {len(references)}, {setup.source} with {len(lines)}."
+        )
+    return references
+
+
+def _read_split(setup):
+    """(inputs, targets) of the examples of a split, in the order of the files."""
+    import numpy as np
+
+    from ut_keras.data import input_pipeline
+
+    # Batches of a fixed number of examples are not sorted by length.
+    hp = dataclasses.replace(setup.hp, use_fixed_batch_size=True, batch_size=decode_job.MOST_ROWS)
+    dataset = setup.problem.dataset(setup.split, setup.data_dir, hp)
+    most = setup.values["num_samples"]
+    rows = []
+    with input_pipeline.readable_errors():
+        for features, targets in dataset:
+            rows += zip(features["inputs"].numpy(), targets.numpy(), strict=True)
+            if 0 <= most <= len(rows):
+                rows = rows[:most]
+                break
+    trimmed = setup.specs["inputs"].modality == "symbol"
+    inputs = [np.trim_zeros(row, "b") if trimmed else row for row, _ in rows]
+    return inputs, [target for _, target in rows]
+
+
+def _repeated(texts, times):
+    return [text for text, number in zip(texts, times, strict=True) for _ in range(number)]
+
+
+def _write(path, lines):
+    """Writes a file, whole or not at all."""
+    with open(f"{path}.incomplete", "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    os.replace(f"{path}.incomplete", path)
+
+
+def _finish(setup, paths):
+    """Says what was written; the journal is not needed any more."""
+    os.remove(f"{setup.target}.partial")
+    if setup.args.keep_timestamp and setup.checkpoint:
+        time = os.path.getmtime(f"{setup.checkpoint}.index")
+        os.utime(setup.target, (time, time))
+    print(f"Wrote {', '.join(paths)}", flush=True)
+
+
+def _say_notes(setup, ids):
+    longest = setup.hp.max_length or setup.hp.batch_size
+    for note in line_encoding.notes(ids, longest, setup.values["max_input_size"]):
+        print(f"note: {setup.source}: {note}", flush=True)
+
+
+def _say_scores(setup, inputs, targets, outputs):
+    right = sum(target == output for target, output in zip(targets, outputs, strict=True))
+    scores = {"accuracy_per_sequence": right / max(1, len(targets))}
+    scores.update(setup.problem.score_decoded(inputs, targets, outputs))
+    shown = " ".join(f"{name}={value:.4g}" for name, value in scores.items())
+    print(f"{setup.problem.name} {setup.split}: {shown} num_samples={len(targets)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

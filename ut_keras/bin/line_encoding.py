@@ -1,0 +1,133 @@
+"""Lines of a file as ids for a model; what is wrong is said with the number of the line.
+
+"Zwei Hunde spielen im Schnee."  ->  [34, 265, 116, 37, 269, 2, 1]      a source, 1 = EOS
+"It was a dark"                  ->  [12, 40, 7, 311]                   a prompt
+""                               ->  []                                 stays an empty line
+"""
+
+import string
+
+from ut_keras.data.text_encoder import EOS
+from ut_keras.data.tfrecords import DataError
+
+_SHOWN = 10
+
+
+def sources(path, lines, encoder, first=1):
+    """Encodes sources.
+
+    Args:
+        path: str, of the file, for errors.
+        lines: list of str.
+        encoder: `TextEncoder`.
+        first: int, the number of the first line.
+    Returns:
+        list of lists of ids with EOS; [] for an empty line.
+    Raises:
+        DataError: for the first line that cannot be encoded.
+    """
+    lines = [line.strip() for line in lines]
+    ids = _encode(path, lines, encoder, first)
+    return [row + [EOS] if line else [] for line, row in zip(lines, ids, strict=True)]
+
+
+def prompts(path, lines, encoder, first=1):
+    """Encodes prompts of a language model; as `sources`, but for EOS.
+
+    As in T2T, a space follows a punctuation mark at the end: of subwords, those with the space are
+    the ones that stand within texts.
+    """
+    lines = [line + " " if line and line[-1] in string.punctuation else line for line in lines]
+    return [
+        row if line.strip() else []
+        for line, row in zip(lines, _encode(path, lines, encoder, first), strict=True)
+    ]
+
+
+def pairs(path, lines, encoders):
+    """Encodes lines source<TAB>target; of a language model, lines of targets.
+
+    Args:
+        encoders: dict from "inputs" (not in a language model) and "targets" to `TextEncoder`.
+    Returns:
+        (sources, targets): lists of lists of ids with EOS; the sources are None for a language
+        model.
+    Raises:
+        DataError: for the first line that is no pair, or cannot be encoded.
+    """
+    names = [name for name in ("inputs", "targets") if name in encoders]
+    expected = "source<TAB>target" if len(names) == 2 else "a target without a TAB"
+    columns = []
+    for number, line in enumerate(lines, start=1):
+        parts = [part.strip() for part in line.split("\t")]
+        if len(parts) != len(names) or not any(parts):
+            raise DataError(
+                f"Every line must be {expected}. Received: {path}, line {number}: {_short(line)}."
+            )
+        columns.append(parts)
+    columns = list(zip(*columns, strict=True)) or [()] * len(names)
+    encoded = {
+        name: [row + [EOS] for row in _encode(path, column, encoders[name])]
+        for name, column in zip(names, columns, strict=True)
+    }
+    return encoded.get("inputs"), encoded["targets"]
+
+
+def cut(rows, most):
+    """Rows cut as by T2T's max_input_size: `most` ids with EOS, one less without; < 1: not cut."""
+    if most < 1:
+        return rows
+    return [
+        row[: most - 1] + [i for i in row[-1:] if i == EOS] if len(row) > most else row
+        for row in rows
+    ]
+
+
+def notes(rows, longest, max_input_size):
+    """What a user should know of the lines: list of str.
+
+    Args:
+        rows: list of lists of ids, before they are cut.
+        longest: int, the length that training went to.
+        max_input_size: int, what they are cut to, if above 0.
+    """
+    empty = [number for number, row in enumerate(rows, start=1) if not row]
+    long = [number for number, row in enumerate(rows, start=1) if len(row) > longest]
+    found = []
+    if empty:
+        found.append(f"{_lines(empty)}empty, and will be empty in what is written.")
+    if max_input_size > 0:
+        long = [number for number, row in enumerate(rows, start=1) if len(row) > max_input_size]
+        if long:
+            found.append(f"{_lines(long)}cut to max_input_size={max_input_size} symbols.")
+    elif long:
+        found.append(
+            f"{_lines(long)}longer than the {longest} symbols that training went to (max_length); "
+            "decoded whole."
+        )
+    return found
+
+
+def _encode(path, lines, encoder, first=1):
+    try:
+        return encoder.encode_batch(list(lines))
+    except ValueError:
+        for number, line in enumerate(lines, start=first):
+            try:
+                encoder.encode(line)
+            except ValueError as error:
+                raise DataError(
+                    f"{path}, line {number} cannot be encoded: {str(error).rstrip('.')}. "
+                    f"Received: {_short(line)}."
+                ) from error
+        raise
+
+
+def _lines(numbers):
+    shown = ", ".join(str(number) for number in numbers[:_SHOWN])
+    more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
+    return f"{'line' if len(numbers) == 1 else 'lines'} {shown}{more}: "
+
+
+def _short(line):
+    return repr(line if len(line) <= 80 else line[:77] + "...")
