@@ -107,6 +107,10 @@ class Problem:
         """
         return {}
 
+    def summarize(self, results):
+        """Returns {name: float}, what follows from the results of an evaluation, such as a mean."""
+        return {}
+
     def score_decoded(self, sources, references, hypotheses):
         """Scores what free decoding wrote.
 

@@ -265,6 +265,12 @@ def test_a_feature_metric_that_counts_nothing_is_left_out(tmp_path):
     assert "perplexity" not in results
 
 
+def test_results_are_summarized(tmp_path):
+    trainer, _ = _make(tmp_path, summarize=lambda results: {"error": 1.0 - results["accuracy"]})
+    results = trainer.continuous_train_and_eval(_epoch, lambda: toy.dataset(seed=99))
+    assert results["error"] == 1.0 - results["accuracy"]
+
+
 def test_free_decoding_is_scored_as_text(tmp_path):
     seen = {}
 

@@ -23,13 +23,15 @@ class Evaluator:
         strategy: a `tf.distribute.Strategy`.
         metrics: dict from metric name to function (logits, targets) -> (sum, count).
         feature_metrics: dict from metric name to `FeatureMetric`.
+        summarize: function from the results to more of them. Optional.
     """
 
-    def __init__(self, model, strategy, metrics, feature_metrics=None):
+    def __init__(self, model, strategy, metrics, feature_metrics=None, summarize=None):
         self._model = model
         self._strategy = strategy
         self._metrics = dict(metrics)
         self._feature_metrics = dict(feature_metrics or {})
+        self._summarize = summarize or (lambda results: {})
         self._step = self._element_spec = None
 
     def __call__(self, dataset, steps=-1, should_stop=lambda: False):
@@ -66,7 +68,7 @@ class Evaluator:
             value = results.pop(name)
             if totals[1][name][1]:
                 results[name] = metric.finish(value)
-        return results
+        return {**results, **self._summarize(results)}
 
     def _compile(self, element_spec):
         """Makes the step: one trace for all batches of datasets of these shapes."""

@@ -61,6 +61,7 @@ class Trainer:
         settings: `TrainSettings`.
         metrics: dict from name to function (logits, targets) -> (sum, count).
         feature_metrics: dict from name to `FeatureMetric`.
+        summarize: function from the results of an evaluation to more of them. Optional.
         score_decoded: function (sources, references, hypotheses), lists of str, -> dict from name
             to float: what free decoding is scored by besides. Optional.
         decode_settings: `DecodeSettings`, for `train_eval_and_decode`.
@@ -78,6 +79,7 @@ class Trainer:
         settings,
         metrics=None,
         feature_metrics=None,
+        summarize=None,
         score_decoded=None,
         decode_settings=None,
         class_labels=False,
@@ -93,7 +95,9 @@ class Trainer:
         self._to_text = to_text or (lambda name, ids: " ".join(str(i) for i in ids))
         self._decode_settings = decode_settings or free_decoding.DecodeSettings()
         self._score_decoded = score_decoded
-        self._evaluator = evaluation.Evaluator(model, strategy, metrics or {}, feature_metrics)
+        self._evaluator = evaluation.Evaluator(
+            model, strategy, metrics or {}, feature_metrics, summarize
+        )
         self._summaries = summaries.Summaries(output_dir, problem_name)
         self._progress = progress_lib.Progress(settings.train_steps)
         self._free_decoder = None
