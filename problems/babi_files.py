@@ -2,7 +2,11 @@
 
 Looked for in tmp_dir: any *tasks_1-20_v1-2*.tar.gz that holds tasks_1-20_v1-2/en/ (1,000 questions
 per task) or en-10k/ (10,000), as the official tasks_1-20_v1-2.tar.gz does. Several archives may
-share the work, and the unpacked folder tasks_1-20_v1-2 comes before them.
+share the work, and the unpacked folder tasks_1-20_v1-2 comes before them. With neither there, the
+official one is downloaded.
+
+The validation split is the official one, en-valid/ or en-valid-10k/, which parts the stories of
+each training file, about 9 to 1. Where the archive lacks it, every tenth story is taken.
 """
 
 import collections
@@ -12,11 +16,15 @@ import os
 import tarfile
 import zlib
 
-from ut_keras.data import tokenizer
+from ut_keras.data import download, tokenizer
 from ut_keras.data.tfrecords import DataError
 
 _FOLDER = "tasks_1-20_v1-2"
-_URL = f"http://www.thespermwhale.com/jaseweston/babi/{_FOLDER}.tar.gz"
+ARCHIVE = download.RawFile(
+    f"{_FOLDER}.tar.gz",
+    f"http://www.thespermwhale.com/jaseweston/babi/{_FOLDER}.tar.gz",
+    licence="CC BY 3.0",
+)
 TASKS = {
     1: "single-supporting-fact",
     2: "two-supporting-facts",
@@ -40,8 +48,10 @@ TASKS = {
     20: "agents-motivations",
 }
 SUBSETS = {"1k": "en", "10k": "en-10k"}
-# A question with what was said before it; the story is a tuple of sentences.
-Example = collections.namedtuple("Example", ["story", "question", "answer"])
+_VALID_SUBSETS = {"en": "en-valid", "en-10k": "en-valid-10k"}
+_HELD_OUT_EVERY = 10  # stories
+# A question of task 1..20 with what was said before it; the story is a tuple of sentences.
+Example = collections.namedtuple("Example", ["task", "story", "question", "answer"])
 
 
 def read_examples(tmp_dir, subset, tasks, mode):
@@ -56,36 +66,82 @@ def read_examples(tmp_dir, subset, tasks, mode):
     Raises:
         DataError: if a file is missing or is not bAbI's.
     """
-    names = tuple(f"{_FOLDER}/{subset}/qa{task}_{TASKS[task]}_{mode}.txt" for task in tasks)
-    return [example for examples in _parsed(tmp_dir, names) for example in examples]
+    names = _names(subset, tasks, mode)
+    return _flat(_parsed(tmp_dir, names), tasks)
 
 
-@functools.lru_cache(maxsize=2)
+def read_validated_examples(tmp_dir, subset, tasks, mode):
+    """Returns the `Example`s of "train" or "valid", two parts of the training files.
+
+    Args and raised errors as of `read_examples`.
+    """
+    valid_subset = _VALID_SUBSETS[subset]
+    names = tuple(f"{_FOLDER}/{valid_subset}/qa{task}_{mode}.txt" for task in tasks)
+    if _lacking(names, _read_files(tmp_dir, names)):
+        print(f"bAbI: no {valid_subset}; every {_HELD_OUT_EVERY}th story is held out")
+        parts = [
+            [
+                story
+                for number, story in enumerate(stories, start=1)
+                if (number % _HELD_OUT_EVERY == 0) == (mode == "valid")
+            ]
+            for stories in _parsed(tmp_dir, _names(subset, tasks, "train"))
+        ]
+        return _flat(parts, tasks)
+    return _flat(_parsed(tmp_dir, names), tasks)
+
+
+def _names(subset, tasks, mode):
+    return tuple(f"{_FOLDER}/{subset}/qa{task}_{TASKS[task]}_{mode}.txt" for task in tasks)
+
+
+def _flat(files, tasks):
+    """The examples of some files of the tasks, each a list of stories."""
+    return [
+        Example(task, *example)
+        for task, stories in zip(tasks, files, strict=True)
+        for story in stories
+        for example in story
+    ]
+
+
+@functools.lru_cache(maxsize=4)
 def _parsed(tmp_dir, names):
-    """The examples of each file; generating a problem asks for the same files several times."""
+    """The stories of each file; generating a problem asks for the same files several times."""
     texts = _read_files(tmp_dir, names)
+    if _lacking(names, texts) and not texts and not _archives(tmp_dir):
+        download.fetch(tmp_dir, ARCHIVE)
+        texts = _read_files(tmp_dir, names)
+    if lacking := _lacking(names, texts):
+        raise DataError(
+            f"Expected {lacking[0]} in tmp_dir={tmp_dir!r}, in {ARCHIVE.name} or unpacked. "
+            f"Received: not in {', '.join(_archives(tmp_dir)) or 'the folder there'}. Download "
+            f"{ARCHIVE.url} and put it there."
+        )
     return [_parse(name, texts[name]) for name in names]
 
 
 def _parse(name, text):
-    examples = []
-    story = []
+    """The stories of a file, each a list of (sentences so far, question, answer)."""
+    stories = []
+    sentences = []
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             position, line = line.strip().split(" ", 1)
             if int(position) == 1:
-                story = []
+                stories.append([])
+                sentences = []
             if "\t" in line:
                 question, answer, _ = line.split("\t")
                 answer = answer.strip().replace(",", "")
-                examples.append(Example(tuple(story), _normalize(question), answer))
+                stories[-1].append((tuple(sentences), _normalize(question), answer))
                 continue
-        except ValueError as error:
+        except (ValueError, IndexError) as error:
             raise DataError(
                 f"{name} must hold lines of bAbI (number, text). Received: line {number}, {line!r}."
             ) from error
-        story.append(_normalize(line))
-    return examples
+        sentences.append(_normalize(line))
+    return stories
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -94,16 +150,23 @@ def _normalize(sentence):
     return " ".join(" ".join(tokenizer.encode(sentence)).split())
 
 
+def _archives(tmp_dir):
+    return sorted(glob.glob(os.path.join(glob.escape(tmp_dir or ""), f"*{_FOLDER}*.tar.gz")))
+
+
+def _lacking(names, texts):
+    return [name for name in names if name not in texts]
+
+
 def _read_files(tmp_dir, names):
-    """{name: text} for files of bAbI, from the unpacked folder or the archives in tmp_dir."""
+    """{name: text} for the files that the unpacked folder or the archives in tmp_dir have."""
     texts = {}
     for name in names:
         path = os.path.join(tmp_dir or "", name)
         if os.path.isfile(path):
             with open(path, encoding="utf-8") as file:
                 texts[name] = file.read()
-    archives = sorted(glob.glob(os.path.join(glob.escape(tmp_dir or ""), f"*{_FOLDER}*.tar.gz")))
-    for path in archives:
+    for path in _archives(tmp_dir):
         missing = set(names) - set(texts)
         if not missing:
             break
@@ -116,11 +179,4 @@ def _read_files(tmp_dir, names):
                         texts[name] = archive.extractfile(member).read().decode("utf-8")
         except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
             raise DataError(f"{path} must be a whole .tar.gz file. Received: {error}.") from error
-    missing = [name for name in names if name not in texts]
-    if missing:
-        found = f"not in {', '.join(archives)}" if archives else "no archive of it"
-        raise DataError(
-            f"Expected {missing[0]} in tmp_dir={tmp_dir!r}, in {_FOLDER}.tar.gz or unpacked. "
-            f"Received: {found}. Download {_URL} and put it there."
-        )
     return texts

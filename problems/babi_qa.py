@@ -23,14 +23,29 @@ record of `babi_qa_sentence_single_task1_1k`, [sentences + 1, words], flat in th
               Where is     Mary ?   0         0       the question is always the last row
     targets   bathroom
 
-`task` is all_tasks or task1..task20, `size` is 1k or 10k (examples per task for training). The dev
-split is bAbI's test file, 1,000 questions for each task. Commas in an answer are left out, so that
-it is one word. Otherwise than in T2T, `<EOQ>` has an id of its own, 2; there it is the full stop's.
-The raw data come from an archive in tmp_dir, see babi_files.py.
+`task` is all_tasks or task1..task20, `size` is 1k or 10k (examples per task for training). As in
+T2T and in the authors' code, the dev split is bAbI's **test** file, 1,000 questions for each task.
+To choose anything, take `<name>_valid`: its dev split is the official validation split, some 10 %
+of the training stories, which training then lacks; its test split is the test file
+(`--eval_use_test_set`). Vocabulary and ids are those of `<name>`.
+
+Every record has its `task`, 1..20, which T2T's lack, so an evaluation gives the paper's table 1:
+
+    error/task_1 … error/task_20     share of wrong answers, in metrics.jsonl and TensorBoard
+    mean_error                       their mean                     (table: "average error", in %)
+    failed_tasks                     how many are above 0.05        (table: in parentheses)
+
+"Joint" is one run on `babi_qa_sentence_all_tasks_10k`, "single" the mean over 20 runs, on
+`babi_qa_sentence_single_task1_10k` to `…_task20_10k`.
+
+Commas in an answer are left out, so that it is one word. Otherwise than in T2T, `<EOQ>` has an id
+of its own, 2; there it is the full stop's. The raw data are an archive, see babi_files.py. bAbI
+repeats itself: 741 of the 1,000 test stories of task 4 are in its 10k training file too.
 """
 
 import collections
 import functools
+import itertools
 import json
 import os
 
@@ -39,6 +54,9 @@ from ut_keras.data import features, text_encoder
 
 _SEPARATOR = "<EOQ>"
 _SEPARATOR_ID = 2
+_FAILED = 0.05  # A task fails above this share of wrong answers.
+# T2T's records have none; then nothing counts for any task.
+_TASK = features.FeatureSpec(len(babi_files.TASKS) + 1, "class_label", default=0)
 
 
 class _BabiProblem(problem.Problem):
@@ -48,15 +66,22 @@ class _BabiProblem(problem.Problem):
         task: int, 0 for all tasks.
         size: "1k" or "10k".
         joint: bool. Train on all tasks.
+        valid: bool. Have a validation split.
     """
 
+    paper = "Dehghani et al. 2019, table 1"
+    licence = "CC BY 3.0"
+    raw_files = (babi_files.ARCHIVE,)
     num_train_shards = 1
     eval_metrics = ("accuracy",)
     class_label_features = ("targets",)
     reserved_words = ()
 
-    def __init__(self, task, size, joint):
+    def __init__(self, task, size, joint, valid=False):
         self._task = task
+        self._valid = valid
+        if valid:
+            self.splits = ("train", "dev", "test")
         self._subset = babi_files.SUBSETS[size]
         self._train_tasks = tuple(babi_files.TASKS) if joint or not task else (task,)
         self._dev_tasks = (task,) if task else tuple(babi_files.TASKS)
@@ -72,17 +97,56 @@ class _BabiProblem(problem.Problem):
         encoder = text_encoder.TokenTextEncoder(os.path.join(data_dir, self.vocab_filename))
         return {"inputs": encoder, "targets": encoder}
 
+    def record_specs(self, data_dir):
+        return {**self.feature_specs(data_dir), "task": _TASK}
+
     def prepare(self, data_dir, tmp_dir):
-        examples = self._examples("train", tmp_dir) + self._examples("dev", tmp_dir)
+        # Every split is read to its end before anything is written.
+        for split in self.splits:
+            self._examples(split, tmp_dir)
+        examples = [
+            *babi_files.read_examples(tmp_dir, self._subset, self._train_tasks, "train"),
+            *babi_files.read_examples(tmp_dir, self._subset, self._dev_tasks, "test"),
+        ]
         path = os.path.join(data_dir, self.vocab_filename)
         if not os.path.exists(path):
             words = [*self.reserved_words, *_words_by_frequency(examples)]
             text_encoder.TokenTextEncoder(tokens=words).store_to_file(path)
+        self._store_metadata(examples, data_dir)
+
+    def _store_metadata(self, examples, data_dir):
+        """Writes what else has to be known of all examples."""
 
     def _examples(self, split, tmp_dir):
-        if split == "train":
-            return babi_files.read_examples(tmp_dir, self._subset, self._train_tasks, "train")
-        return babi_files.read_examples(tmp_dir, self._subset, self._dev_tasks, "test")
+        tasks = self._train_tasks if split == "train" else self._dev_tasks
+        where = (tmp_dir, self._subset, tasks)
+        if not self._valid:
+            return babi_files.read_examples(*where, "train" if split == "train" else "test")
+        if split == "test":
+            return babi_files.read_examples(*where, "test")
+        return babi_files.read_validated_examples(*where, "train" if split == "train" else "valid")
+
+    def feature_metrics(self, data_dir):
+        return {
+            f"error/task_{task}": features.FeatureMetric(functools.partial(_wrong_answers, task))
+            for task in self._dev_tasks
+        }
+
+    def summarize(self, results):
+        errors = [value for name, value in results.items() if name.startswith("error/task_")]
+        if not errors:
+            return {}
+        failed = sum(error > _FAILED for error in errors)
+        return {"mean_error": sum(errors) / len(errors), "failed_tasks": float(failed)}
+
+
+def _wrong_answers(task, logits, targets, features):
+    """(wrong answers, questions) of a task."""
+    import tensorflow as tf
+
+    wrong = tf.argmax(logits, axis=-1, output_type=targets.dtype) != targets[:, 0]
+    of_task = tf.cast(features["task"][:, 0] == task, tf.float32)
+    return tf.reduce_sum(tf.cast(wrong, tf.float32) * of_task), tf.reduce_sum(of_task)
 
 
 class BabiQaConcat(_BabiProblem):
@@ -93,10 +157,10 @@ class BabiQaConcat(_BabiProblem):
     @property
     def filename(self):
         task = f"qa{self._task}_{babi_files.TASKS[self._task]}" if self._task else "qa0_all-tasks"
-        return f"babi_qa_{self._subset}_{task}"
+        return f"babi_qa_{self._subset}_{task}{'_valid' * self._valid}"
 
     def record_specs(self, data_dir):
-        specs = self.feature_specs(data_dir)
+        specs = super().record_specs(data_dir)
         return {**specs, "context": specs["inputs"]}
 
     def preprocess(self, records):
@@ -104,7 +168,8 @@ class BabiQaConcat(_BabiProblem):
 
         separators = tf.fill([tf.shape(records["targets"])[0], 1], _SEPARATOR_ID)
         parts = [records["inputs"], separators, records["context"]]
-        return {"inputs": tf.concat(parts, axis=1), "targets": records["targets"]}
+        others = {name: records[name] for name in ("targets", "task")}
+        return {"inputs": tf.concat(parts, axis=1), **others}
 
     def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
         encoder = self.feature_encoders(data_dir)["inputs"]
@@ -113,6 +178,7 @@ class BabiQaConcat(_BabiProblem):
                 "inputs": encoder.encode(example.question) + [text_encoder.EOS],
                 "context": encoder.encode(" ".join(example.story)) + [text_encoder.EOS],
                 "targets": encoder.encode(example.answer),
+                "task": [example.task],
             }
 
 
@@ -142,9 +208,7 @@ class BabiQaSentence(_BabiProblem):
             "targets": specs["targets"],
         }
 
-    def prepare(self, data_dir, tmp_dir):
-        super().prepare(data_dir, tmp_dir)
-        examples = self._examples("train", tmp_dir) + self._examples("dev", tmp_dir)
+    def _store_metadata(self, examples, data_dir):
         sentences = {sentence for example in examples for sentence in self._story(example)}
         metadata = {
             "max_story_length": max(len(self._story(example)) for example in examples),
@@ -169,6 +233,7 @@ class BabiQaSentence(_BabiProblem):
             yield {
                 "inputs": [i for sentence in sentences for i in to_row(sentence)],
                 "targets": encoder.encode(example.answer),
+                "task": [example.task],
             }
 
     def _story(self, example):
@@ -189,19 +254,20 @@ def _words_by_frequency(examples):
 
 
 def _register():
-    """Files 126 names: babi_qa_{concat,sentence,sentence_single}_{all_tasks,taskN}_{1k,10k}."""
+    """Files babi_qa_{concat,sentence,sentence_single}_{all_tasks,taskN}_{1k,10k}{,_valid}."""
     forms = {
         "concat": (BabiQaConcat, True),
         "sentence": (BabiQaSentence, True),
         "sentence_single": (BabiQaSentence, False),
     }
-    for form, (problem_class, joint) in forms.items():
-        for task in (0, *babi_files.TASKS):
-            for size in babi_files.SUBSETS:
-                problem.REGISTRY.add(
-                    f"babi_qa_{form}_{f'task{task}' if task else 'all_tasks'}_{size}",
-                    functools.partial(problem_class, task, size, joint),
-                )
+    tasks = {0: "all_tasks", **{task: f"task{task}" for task in babi_files.TASKS}}
+    sizes, ends = babi_files.SUBSETS, ("", "_valid")
+    for form, task, size, end in itertools.product(forms, tasks, sizes, ends):
+        problem_class, joint = forms[form]
+        problem.REGISTRY.add(
+            f"babi_qa_{form}_{tasks[task]}_{size}{end}",
+            functools.partial(problem_class, task, size, joint, valid=bool(end)),
+        )
 
 
 _register()

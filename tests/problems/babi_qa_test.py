@@ -9,7 +9,7 @@ import pytest
 
 import problems
 from problems import babi_files
-from ut_keras.data import tfrecords
+from ut_keras.data import download, tfrecords
 
 HPARAMS = types.SimpleNamespace(batch_size=2048, max_length=256)
 
@@ -28,12 +28,19 @@ TEST = """\
 """
 
 
-def write_archive(folder, subset="en", tasks=babi_files.TASKS, train=TRAIN, name=None):
+def write_archive(folder, subset="en", tasks=babi_files.TASKS, train=TRAIN, name=None, valid=None):
+    """`valid`: {"train": text, "valid": text}, the official parts of the training file."""
     path = os.path.join(folder, name or "tasks_1-20_v1-2.tar.gz")
     with tarfile.open(path, "w:gz") as archive:
         for task in tasks:
-            for mode, text in (("train", train), ("test", TEST)):
-                member = f"tasks_1-20_v1-2/{subset}/qa{task}_{babi_files.TASKS[task]}_{mode}.txt"
+            texts = {
+                f"{subset}/qa{task}_{babi_files.TASKS[task]}_train.txt": train,
+                f"{subset}/qa{task}_{babi_files.TASKS[task]}_test.txt": TEST,
+            }
+            for mode, text in (valid or {}).items():
+                texts[f"{subset.replace('en', 'en-valid')}/qa{task}_{mode}.txt"] = text
+            for member, text in texts.items():
+                member = f"tasks_1-20_v1-2/{member}"
                 info = tarfile.TarInfo(member)
                 info.size = len(text.encode())
                 archive.addfile(info, io.BytesIO(text.encode()))
@@ -53,10 +60,11 @@ def records(problem, tmp_path, split):
 
 def test_names():
     names = [name for name in problems.names() if name.startswith("babi_qa_")]
-    assert len(names) == 126
+    assert len(names) == 252
     assert "babi_qa_concat_all_tasks_1k" in names
     assert "babi_qa_sentence_task20_10k" in names
     assert "babi_qa_sentence_single_task1_10k" in names
+    assert "babi_qa_sentence_single_task1_10k_valid" in names
 
 
 def test_worked_record_of_concat(tmp_path):
@@ -166,10 +174,18 @@ def assert_data_error(pattern, name, tmp_path):
 
 def test_missing_raw_data(tmp_path):
     name = "babi_qa_sentence_task1_1k"
-    pattern = f"tmp_dir='{tmp_path}'.*no archive.*Download http.*tasks_1-20_v1-2.tar.gz"
-    assert_data_error(pattern, name, tmp_path)
     path = write_archive(tmp_path, tasks=[1, 2])
-    assert_data_error(f"en/qa3_three-supporting-facts_train.txt.*not in {path}", name, tmp_path)
+    pattern = f"en/qa3_three-supporting-facts_train.txt.*not in {path}.*Download http.*"
+    assert_data_error(pattern, name, tmp_path)
+
+
+def test_the_archive_is_downloaded(tmp_path, monkeypatch):
+    def fetch(tmp_dir, raw_file):
+        assert raw_file.name == "tasks_1-20_v1-2.tar.gz"
+        write_archive(tmp_dir)
+
+    monkeypatch.setattr(download, "fetch", fetch)
+    assert generate("babi_qa_sentence_single_task1_1k", tmp_path)[1] == {"train": 3, "dev": 1}
 
 
 def test_damaged_raw_data(tmp_path):
@@ -180,6 +196,110 @@ def test_damaged_raw_data(tmp_path):
     write_archive(tmp_path, train=TRAIN + "no number\n")
     name = "babi_qa_sentence_single_task1_1k"
     assert_data_error("qa1_.*_train.txt must hold.*line 8", name, tmp_path)
+
+
+# Validation splits.
+
+
+def test_official_validation_split(tmp_path):
+    first, second = TRAIN.split("1 Sandra")
+    parts = {"train": first, "valid": f"1 Sandra{second}"}
+    write_archive(tmp_path, subset="en-10k", valid=parts)
+    problem, counts = generate("babi_qa_sentence_task2_10k_valid", tmp_path)
+    assert counts == {"train": 40, "dev": 1, "test": 1}
+    other, counts = generate("babi_qa_sentence_task2_10k", tmp_path)
+    assert counts == {"train": 60, "dev": 1}
+    data = tmp_path / "data"
+    for path in (problem.vocab_filename, problem.metadata_filename):
+        unsplit = path.replace("_valid", "")
+        assert (data / path).read_text() == (data / unsplit).read_text()
+    [dev] = records(problem, tmp_path, "dev")
+    encoder = problem.feature_encoders(data)["targets"]
+    assert encoder.decode(dev["targets"]) == "kitchen"
+    assert records(problem, tmp_path, "test") == records(other, tmp_path, "dev")
+
+
+def test_validation_split_by_story(tmp_path, capsys):
+    stories = [f"1 Word{i}.\n2 Who?\tWord{i}\t1\n3 So?\tWord{i}\t1\n" for i in range(1, 21)]
+    write_archive(tmp_path, train="".join(stories))
+    problem, counts = generate("babi_qa_concat_task7_1k_valid", tmp_path)
+    assert counts == {"train": 20 * 36, "dev": 4, "test": 1}
+    assert "no en-valid; every 10th story" in capsys.readouterr().out
+    encoder = problem.feature_encoders(tmp_path / "data")["targets"]
+    answers = {
+        split: {encoder.decode(record["targets"]) for record in records(problem, tmp_path, split)}
+        for split in ("train", "dev")
+    }
+    assert answers["dev"] == {"Word10", "Word20"}
+    assert len(answers["train"]) == 18
+    assert not answers["train"] & answers["dev"]
+
+
+# The paper's table.
+
+
+def evaluate(problem, data_dir, wrong_tasks):
+    """The results of a model that is right except on some tasks."""
+    sums = {}
+    metrics = problem.feature_metrics(data_dir)
+    size = problem.feature_specs(data_dir)["targets"].vocab_size
+    for features, targets in problem.dataset("dev", data_dir, HPARAMS):
+        is_wrong = np.isin(features["task"].numpy()[:, 0], list(wrong_tasks))
+        predicted = (targets.numpy()[:, 0] + is_wrong) % size
+        logits = np.eye(size, dtype=np.float32)[predicted]
+        for name, metric in metrics.items():
+            pair = np.array([float(x) for x in metric.function(logits, targets, features)])
+            sums[name] = sums.get(name, 0) + pair
+    results = {name: total / count for name, (total, count) in sums.items() if count}
+    return {**results, **problem.summarize(results)}
+
+
+@pytest.mark.parametrize("form", ["concat", "sentence"])
+def test_error_per_task(tmp_path, form):
+    write_archive(tmp_path)
+    problem, _ = generate(f"babi_qa_{form}_all_tasks_1k", tmp_path)
+    results = evaluate(problem, tmp_path / "data", {3, 19})
+    assert {name: value for name, value in results.items() if value} == {
+        "error/task_3": 1.0,
+        "error/task_19": 1.0,
+        "mean_error": 0.1,
+        "failed_tasks": 2.0,
+    }
+    assert len(results) == 22
+
+
+def test_error_of_one_task():
+    assert list(problems.get("babi_qa_sentence_task3_1k").feature_metrics(None)) == ["error/task_3"]
+
+
+def test_five_percent_is_no_failure():
+    problem = problems.get("babi_qa_concat_all_tasks_1k")
+    errors = {"error/task_1": 0.05, "error/task_2": 0.051, "accuracy": 0.9}
+    summary = problem.summarize(errors)
+    assert summary == {"mean_error": pytest.approx(0.0505), "failed_tasks": 1.0}
+
+
+def test_records_without_the_task_are_read(tmp_path):
+    """T2T's, and those of our first version."""
+    write_archive(tmp_path)
+    problem, _ = generate("babi_qa_concat_all_tasks_1k", tmp_path)
+    for split in ("train", "dev"):
+        [path] = tfrecords.find(tmp_path / "data", problem.filename, split)
+        found = list(tfrecords.read(path))
+        for record in found:
+            assert 1 <= record.pop("task")[0] <= 20
+        tfrecords.write(found, [path])
+    assert evaluate(problem, tmp_path / "data", {3}) == {}
+    assert sum(len(t) for _, t in problem.dataset("train", tmp_path / "data", HPARAMS)) == 60
+
+
+def test_validation_split_of_real_data(shared_dir):
+    folder = os.path.join(shared_dir, "data", "babi")
+    where = (folder, "en", tuple(babi_files.TASKS))
+    train, valid = (babi_files.read_validated_examples(*where, mode) for mode in ("train", "valid"))
+    assert (len(train), len(valid)) == (18_013, 1_987)
+    everything = babi_files.read_examples(*where, "train")
+    assert collections.Counter(train + valid) == collections.Counter(everything)
 
 
 def test_vocabulary_of_real_data(shared_dir, tmp_path):
