@@ -26,6 +26,6 @@ def test_unknown_name_lists_the_nearest():
 def test_every_problem_can_be_made(name):
     problem = problems.get(name)
     assert problem.name == name
-    assert "train" in problem.splits
-    assert {"dev", "test"} & set(problem.splits)  # SCAN has no dev.
+    assert set(problem.splits) <= {"train", "dev", "test"}
+    assert {"dev", "test"} & set(problem.splits)
     assert "accuracy" in problem.eval_metrics
