@@ -1,0 +1,105 @@
+import os
+import types
+
+import pytest
+
+import problems
+from ut_keras.data import text_encoder, tfrecords
+
+HPARAMS = types.SimpleNamespace(batch_size=512, max_length=256)
+
+
+def generate(name, tmp_path):
+    problem = problems.get(name)
+    return problem, problem.generate_data(str(tmp_path / "data"), str(tmp_path), num_processes=1)
+
+
+def records(problem, tmp_path, split):
+    paths = tfrecords.find(tmp_path / "data", problem.filename, split)
+    return [record for path in paths for record in tfrecords.read(path)]
+
+
+def write(folder, **files):
+    for name, lines in files.items():
+        text = "".join(line + "\n" for line in lines)
+        (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
+
+
+def test_language_model(tmp_path):
+    lines = [f"Sentence {i}\twith a tab, ä." for i in range(40)]
+    write(tmp_path, train__txt=["", *lines], test__txt=["  last one "])
+    problem, counts = generate("text2self_txt", tmp_path)
+    assert counts == {"train": 38, "dev": 2, "test": 1}
+    encoder = problem.feature_encoders(str(tmp_path / "data"))["targets"]
+    assert [encoder.decode(r["targets"][:-1]) for r in records(problem, tmp_path, "dev")] == [
+        lines[19],
+        lines[39],
+    ]
+    (test,) = records(problem, tmp_path, "test")
+    assert list(test) == ["targets"]
+    assert encoder.decode(test["targets"]) == "last one<EOS>"
+    assert list(problem.feature_specs(str(tmp_path / "data"))) == ["targets"]
+    assert list(problem.feature_metrics(str(tmp_path / "data"))) == ["per_word_perplexity"]
+
+
+def test_classes(tmp_path):
+    write(
+        tmp_path,
+        train__tsv=[f"text number {i}\t{label}" for i in range(10) for label in ("good", "so so")],
+        dev__tsv=["a text\tso so", "a text\tgood"],
+    )
+    problem, counts = generate("text2class_tsv", tmp_path)
+    assert counts == {"train": 20, "dev": 2}
+    folder = str(tmp_path / "data")
+    assert text_encoder.read_lines(f"{folder}/labels.text2class_tsv.txt") == ["good", "so so"]
+    assert [record["targets"] for record in records(problem, tmp_path, "dev")] == [[1], [0]]
+    spec = problem.feature_specs(folder)["targets"]
+    assert (spec.vocab_size, spec.modality) == (2, "class_label")
+    encoder = problem.feature_encoders(folder)["inputs"]
+    assert encoder.decode(records(problem, tmp_path, "dev")[0]["inputs"]) == "a text<EOS>"
+    assert "good" not in "".join(encoder.subtokens)
+    batches = problem.dataset("train", folder, HPARAMS)
+    assert sum(targets.shape[0] for _, targets in batches) == 20
+
+
+def test_a_label_that_training_does_not_know(tmp_path):
+    write(tmp_path, train__tsv=["a\tx", "b\ty"], dev__tsv=["c\tz"])
+    with pytest.raises(tfrecords.DataError, match="labels of the dev split.*Received: z"):
+        generate("text2class_tsv", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("text2self_txt", "train.txt"), ("text2class_tsv", "train.tsv")]
+)
+def test_missing_file(tmp_path, name, file):
+    with pytest.raises(tfrecords.DataError, match=f"{file} with lines text.*tmp_dir='{tmp_path}'"):
+        generate(name, tmp_path)
+
+
+def test_t2ts_tmpdir(tmp_path):
+    write(
+        tmp_path,
+        inputs__train__txt=[f"source {i}" for i in range(9)],
+        targets__train__txt=[f"target {i}" for i in range(9)],
+        inputs__eval__txt=["source of the eval set"],
+        targets__eval__txt=["target of the eval set"],
+        vocab__txt=["source", "target", "of", "the", "1"],
+    )
+    problem, counts = generate("text2text_tmpdir", tmp_path)
+    assert counts == {"train": 9, "dev": 1}
+    assert "vocab.text2text_tmpdir.32768.subwords" in os.listdir(tmp_path / "data")
+
+    problem, counts = generate("text2text_tmpdir_tokens", tmp_path)
+    encoder = problem.feature_encoders(str(tmp_path / "data"))["inputs"]
+    assert text_encoder.read_lines(
+        str(tmp_path / "data" / "vocab.text2text_tmpdir_tokens.tokens")
+    ) == ["<pad>", "<EOS>", "<UNK>", "source", "target", "of", "the", "1"]
+    (dev,) = records(problem, tmp_path, "dev")
+    assert dev == {"inputs": [3, 5, 6, 2, 2, 1], "targets": [4, 5, 6, 2, 2, 1]}
+    assert encoder.decode(dev["inputs"]) == "source of the <UNK> <UNK> <EOS>"
+
+
+def test_t2ts_tmpdir_without_a_file(tmp_path):
+    write(tmp_path, inputs__train__txt=["a"], targets__train__txt=["b"])
+    with pytest.raises(tfrecords.DataError, match="Expected inputs.eval.txt in tmp_dir"):
+        generate("text2text_tmpdir", tmp_path)

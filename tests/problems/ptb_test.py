@@ -1,0 +1,81 @@
+import io
+import os
+import tarfile
+
+import pytest
+
+import problems
+from ut_keras.data import text_encoder, tfrecords
+
+TRAIN = " mr. <unk> is chairman of <unk> n.v. \n the dutch the group the <unk> \n"
+VALID = " the group is dutch \n"
+TEST = " the outsider is <unk> \n"
+
+
+@pytest.fixture
+def raw_dir(tmp_path):
+    with tarfile.open(tmp_path / "simple-examples.tgz", "w:gz") as archive:
+        for part, text in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
+            spelled = "\n".join(
+                " ".join("_".join(line.split())) for line in text.rstrip("\n").split("\n")
+            )
+            for name, content in ((f"ptb.{part}.txt", text), (f"ptb.char.{part}.txt", spelled)):
+                info = tarfile.TarInfo(f"./simple-examples/data/{name}")
+                info.size = len(content.encode())
+                archive.addfile(info, io.BytesIO(content.encode()))
+    return tmp_path
+
+
+def generate(name, raw_dir):
+    problem = problems.get(name)
+    problem.num_train_shards = 1
+    return problem, problem.generate_data(str(raw_dir / "data"), str(raw_dir), num_processes=1)
+
+
+def records(problem, raw_dir, split):
+    paths = tfrecords.find(raw_dir / "data", problem.filename, split)
+    return [record["targets"] for path in paths for record in tfrecords.read(path)]
+
+
+def test_words(raw_dir):
+    problem, counts = generate("languagemodel_ptb10k", raw_dir)
+    assert counts == {"train": 2, "dev": 1, "test": 1}
+    lines = text_encoder.read_lines(str(raw_dir / "data" / "vocab.lmptb.10000"))
+    assert lines[:4] == ["<pad>", "<EOS>", "<unk>", "the"]  # 3 times each
+    assert len(lines) == 2 + 9
+    encoder = problem.feature_encoders(str(raw_dir / "data"))["targets"]
+    (dev,) = records(problem, raw_dir, "dev")
+    assert dev[0] == 3
+    assert encoder.decode(dev) == "the group is dutch <EOS>"
+    (test,) = records(problem, raw_dir, "test")
+    assert encoder.decode(test) == "the <unk> is <unk> <EOS>"
+    assert list(problem.feature_metrics(str(raw_dir / "data"))) == ["per_word_perplexity"]
+
+
+def test_characters_are_the_text(raw_dir):
+    problem, _ = generate("languagemodel_ptb_characters", raw_dir)
+    encoder = problem.feature_encoders(str(raw_dir / "data"))["targets"]
+    assert {encoder.decode(ids) for ids in records(problem, raw_dir, "train")} == {
+        "mr. <unk> is chairman of <unk> n.v.<EOS>",
+        "the dutch the group the <unk><EOS>",
+    }
+    assert problem.side_files() == ()
+    assert list(problem.feature_metrics(str(raw_dir / "data"))) == ["per_word_perplexity"]
+
+
+def test_a_vocabulary_of_t2t_is_read_as_it_is(tmp_path, capsys):
+    """Its ids stay; but its padding is a word, and no perplexity is claimed."""
+    (tmp_path / "vocab.lmptb.10000").write_text("the\n<unk>\n<EOS>\nN")
+    problem = problems.get("languagemodel_ptb10k")
+    encoder = problem.feature_encoders(str(tmp_path))["targets"]
+    assert encoder.encode("N the missing <EOS>") == [3, 0, 1, 2]
+    assert problem.feature_metrics(str(tmp_path)) == {}
+    assert "is the word 'the'" in capsys.readouterr().out
+
+
+def test_missing_file(raw_dir):
+    os.rename(raw_dir / "simple-examples.tgz", raw_dir / "other.tgz")
+    with tarfile.open(raw_dir / "simple-examples.tgz", "w:gz"):
+        pass
+    with pytest.raises(tfrecords.DataError, match="must hold simple-examples/data/ptb.train.txt"):
+        generate("languagemodel_ptb10k", raw_dir)

@@ -1,0 +1,114 @@
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from problems import packed, text_problems
+from ut_keras.data import text_encoder, tfrecords
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+USER_PACKAGE = """
+import os
+
+from problems import problem, text_problems
+
+
+@problem.register("my_lower_case")
+class MyLowerCase(text_problems.Text2TextProblem):
+    approx_vocab_size = 2**8
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        with open(os.path.join(tmp_dir, f"{split}.txt"), encoding="utf-8") as file:
+            for line in file:
+                yield {"inputs": line.strip().lower(), "targets": line.strip()}
+"""
+
+
+def test_ten_lines_and_t2t_usr_dir(tmp_path):
+    """A problem of one's own, as a package beside the data; here through ut-datagen."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text(USER_PACKAGE)
+    (tmp_path / "train.txt").write_text("Two Dogs Play\nIn the Snow\n" * 60)
+    (tmp_path / "dev.txt").write_text("In the Snow\n")
+    program = f"""
+        import sys
+
+        from ut_keras.bin import datagen
+
+        if __name__ == "__main__":
+            sys.exit(datagen.main([
+                "--t2t_usr_dir={tmp_path}/mine", "--problem=my_lower_case",
+                "--data_dir={tmp_path}/data", "--tmp_dir={tmp_path}",
+            ]))
+    """
+    (tmp_path / "run.py").write_text(textwrap.dedent(program))
+    env = {**os.environ, "PYTHONPATH": ROOT}
+    run = subprocess.run(
+        [sys.executable, str(tmp_path / "run.py")], capture_output=True, text=True, env=env
+    )
+    assert run.returncode == 0, run.stderr
+    assert "my_lower_case: wrote 120 train, 1 dev examples" in run.stdout
+    names = os.listdir(tmp_path / "data")
+    assert "vocab.my_lower_case.256.subwords" in names
+    assert "my_lower_case-train-00099-of-00100" in names
+    encoder = text_encoder.SubwordTextEncoder(
+        str(tmp_path / "data" / "vocab.my_lower_case.256.subwords")
+    )
+    ((dev,),) = (
+        list(tfrecords.read(path))
+        for path in tfrecords.find(str(tmp_path / "data"), "my_lower_case", "dev")
+    )
+    assert encoder.decode(dev["inputs"]) == "in the snow<EOS>"
+    assert encoder.decode(dev["targets"]) == "In the Snow<EOS>"
+
+
+class Words(text_problems.Text2SelfProblem):
+    name = "words"
+    num_train_shards = 1
+    vocab_type = "tokens"
+    approx_vocab_size = 2
+    oov_token = "<unk>"
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        for text in ("b a b", "c b a", "d"):
+            yield {"targets": text}
+
+
+class WordsPacked(packed.Packed, Words):
+    name = "words_packed"
+    vocab_name = "words"
+    packed_length = 6
+
+
+def test_tokens_are_the_most_frequent_words(tmp_path):
+    assert Words().generate_data(str(tmp_path)) == {"train": 3, "dev": 3}
+    lines = text_encoder.read_lines(str(tmp_path / "vocab.words.tokens"))
+    assert lines == ["<pad>", "<EOS>", "<unk>", "b", "a"]
+    rows = [record["targets"] for record in tfrecords.read(f"{tmp_path}/words-dev-00000-of-00001")]
+    assert rows == [[3, 4, 3, 1], [2, 3, 4, 1], [2, 1]]
+
+
+def test_packed_words_share_the_vocabulary(tmp_path):
+    Words().generate_data(str(tmp_path))
+    before = os.path.getmtime(tmp_path / "vocab.words.tokens")
+    assert WordsPacked().generate_data(str(tmp_path))["dev"] == 2
+    assert os.path.getmtime(tmp_path / "vocab.words.tokens") == before
+    rows = list(tfrecords.read(f"{tmp_path}/words_packed-dev-00000-of-00001"))
+    assert [row["targets"] for row in rows] == [[3, 4, 3, 1, 2, 1], [2, 3, 4, 1]]
+    assert rows[0]["targets_segmentation"] == [1, 1, 1, 1, 2, 2]
+
+
+def test_max_samples_for_vocab(tmp_path):
+    problem = Words()
+    problem.max_samples_for_vocab = 1
+    assert list(problem.texts_for_vocab(None, None)) == ["b a b"]
+
+
+@pytest.mark.parametrize("vocab_type", ["subwords", "tokens"])
+def test_missing_vocabulary(tmp_path, vocab_type):
+    problem = Words()
+    problem.vocab_type = vocab_type
+    with pytest.raises(tfrecords.DataError, match="vocabulary file"):
+        problem.feature_encoders(str(tmp_path))
