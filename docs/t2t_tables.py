@@ -1,6 +1,6 @@
 """Writes the tables that docs/t2t.md refers to, from the declarations of hparams and flags.
 
-    python docs/t2t_tables.py            writes docs/t2t_hparams.md and docs/t2t_flags.md
+python docs/t2t_tables.py            writes docs/t2t_hparams.md and docs/t2t_flags.md
 """
 
 import os
@@ -78,7 +78,14 @@ def flags_table():
         "Written by `docs/t2t_tables.py` from the declarations. A refused flag may be given with",
         "its default. `--hp_NAME=value` is T2T's other spelling of `--hparams=NAME=value`.",
     ]
-    for title, table in (("t2t-trainer", flags.TRAINER), ("t2t-datagen", flags.DATAGEN)):
+    tables = {
+        "t2t-trainer": flags.TRAINER,
+        "t2t-datagen": flags.DATAGEN,
+        "t2t-decoder, besides those of t2t-trainer": flags.DECODER_OWN,
+        "t2t-avg-checkpoints": flags.AVG_CHECKPOINTS,
+        "t2t-bleu": flags.BLEU,
+    }
+    for title, table in tables.items():
         lines += ["", f"## {title}", "", "| flag | here |", "|---|---|"]
         for flag in table:
             text = f"refused: {flag.refused}" if flag.refused else flag.help

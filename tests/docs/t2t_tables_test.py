@@ -57,6 +57,6 @@ def test_the_page_names_existing_hparams_and_flags_only():
     fields = set(specs(hparam.UniversalTransformerHParams)) | hparam.T2T_BOOKKEEPING
     assigned = set(re.findall(r"`([a-z]\w+)=[^`]*`", page))
     assert assigned and assigned <= fields
-    tables = (flags.TRAINER, flags.DATAGEN, flags.IMPORT_T2T)
+    tables = (flags.TRAINER, flags.DATAGEN, flags.IMPORT_T2T, flags.DECODER, flags.BLEU)
     known = {flag.name for table in tables for flag in table}
     assert set(re.findall(r"--([a-z]\w+)", page)) - {"hp_NAME"} <= known

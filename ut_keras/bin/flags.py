@@ -193,7 +193,7 @@ TRAINER = (
 )
 
 # t2t-decoder takes all flags of t2t-trainer besides its own.
-_DECODER_OWN = (
+DECODER_OWN = (
     Flag("problem", None, "Name of the problem. Default: as in the run's run.json.", str),
     Flag("model", None, "Name of the model. Default: as in run.json.", str),
     Flag("hparams_set", None, "Named set of hparams; without it, the run's hparams.json.", str),
@@ -225,13 +225,13 @@ _RUNTIME = (
     "optionally_use_dist_strat",
 )
 DECODER = (
-    *_DECODER_OWN,
+    *DECODER_OWN,
     *(
         flag
         if flag.name in _RUNTIME or flag.refused
         else dataclasses.replace(flag, help="", refused="it belongs to training")
         for flag in TRAINER
-        if flag.name not in {own.name for own in _DECODER_OWN}
+        if flag.name not in {own.name for own in DECODER_OWN}
     ),
 )
 

@@ -1,0 +1,51 @@
+"""The commands that the pages show can be read, and the table of decode hparams is whole."""
+
+import os
+import re
+import shlex
+
+import pytest
+
+from ut_keras.bin import decode_hparams, flags
+
+ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
+TABLES = {
+    "ut-decoder": flags.DECODER,
+    "ut-avg-checkpoints": flags.AVG_CHECKPOINTS,
+    "ut-bleu": flags.BLEU,
+}
+
+
+def _read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def _commands():
+    text = _read("README.md") + _read("docs", "decoding.md")
+    text = re.sub(r"^\$ ", "", text.replace("\\\n", " "), flags=re.MULTILINE)
+    return [line for line in text.splitlines() if line.startswith(tuple(f"{c} " for c in TABLES))]
+
+
+@pytest.mark.parametrize("line", _commands())
+def test_commands(line):
+    words = shlex.split(line, comments=True)
+    args = flags.parse(TABLES[words[0]], words[1:], words[0], "")
+    decode_hparams.parse(getattr(args, "decode_hparams", ""), decode_hparams.DECODER)
+
+
+def test_every_command_is_shown():
+    assert {line.split()[0] for line in _commands()} == set(TABLES)
+
+
+def test_table_of_decode_hparams():
+    page = _read("docs", "decoding.md")
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| ([^|]+) \|", page, flags=re.MULTILINE)
+    shown = {}
+    for names, defaults in rows:
+        names = re.findall(r"\w+", names)
+        shown.update(zip(names, defaults.split(", "), strict=True))
+    assert shown == {
+        name: f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
+        for name, field in decode_hparams.DECODER.items()
+    }
