@@ -11,6 +11,7 @@ import tensorflow as tf
 from tests.training import toy
 from ut_keras import metrics
 from ut_keras.data import features as features_lib
+from ut_keras.data import packing
 from ut_keras.training import (
     checkpoint,
     distribution,
@@ -285,3 +286,47 @@ def test_free_decoding_is_scored_as_text(tmp_path):
     assert results["decode/exact"] == results["decode/accuracy_per_sequence"]
     assert len(seen["sources"]) == len(seen["hypotheses"]) == results["decode/num_samples"]
     assert seen["references"][0] and isinstance(seen["references"][0], str)
+
+
+def test_packed_rows_are_decoded_one_by_one(tmp_path):
+    seen = {}
+
+    def score(sources, references, hypotheses):
+        seen.update(sources=sources, references=references, hypotheses=hypotheses)
+        return {"bleu": 12.345}
+
+    texts = [[2, 3, 1], [4, 1], [5, 6, 7, 1], [3, 1]]
+    rows = packing.pack([{"inputs": ids, "targets": ids} for ids in texts], packed_length=5)
+    rows = [{name: tf.constant([ids]) for name, ids in row.items()} for row in rows]
+    assert len(rows) == 3
+    spec = {name: tf.TensorSpec((None, None), tf.int32) for name in rows[0]}
+
+    def packed():
+        signature = (spec, spec["targets"])
+        return tf.data.Dataset.from_generator(
+            lambda: ((row, row["targets"]) for row in rows), output_signature=signature
+        )
+
+    trainer, _ = _make(tmp_path, score_decoded=score, settings={"train_steps": 1})
+    results = trainer.train_eval_and_decode(_epoch, packed)
+    assert results["decode/num_samples"] == 4
+    assert sorted(seen["references"]) == ["2 3", "3", "4", "5 6 7"]
+    assert seen["sources"][0].split()[: len(seen["references"][0].split())] == (
+        seen["references"][0].split()
+    )
+
+
+def test_the_result_line_shows_what_was_decoded_first():
+    line = trainer_lib.result_line(
+        {
+            "accuracy": 0.5,
+            "loss": 2.0,
+            "losses/training": 1.5,
+            "decode/accuracy": 0.25,
+            "decode/bleu": 12.345,
+            "decode/accuracy/long": 0.1,
+            "decode/num_samples": 7.0,
+            "steps": 3,
+        }
+    )
+    assert line == "accuracy=0.25 bleu=12.35 loss=2 steps=3"
