@@ -170,7 +170,6 @@ def make_trainer(setup):
         metrics=_metrics(problem),
         feature_metrics=problem.feature_metrics(setup.data_dir),
         summarize=problem.summarize,
-        summarize=problem.summarize,
         score_decoded=problem.score_decoded,
         decode_settings=free_decoding.DecodeSettings(**setup.decode),
         class_labels=specs["targets"].modality == "class_label",
