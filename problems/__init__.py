@@ -12,11 +12,13 @@ from problems.problem import REGISTRY, Problem, register
 
 # Each of these registers its problems.
 from problems import (  # noqa: F401  isort: skip
+    algebra,
     algorithmic,
     babi_qa,
     lambada,
     learning_to_execute,
     lm1b,
+    math_questions,
     ptb,
     scan,
     subject_verb_agreement,

@@ -5,11 +5,16 @@ import types
 import pytest
 
 import problems
+from problems import algorithmic
 from ut_keras.data import tfrecords
 
 T2T_DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "data_dir")
 HPARAMS = types.SimpleNamespace(batch_size=512, max_length=256)
-NAMES = [n for n in problems.names() if n.startswith("algorithmic_")] + ["tiny_algo"]
+NAMES = [
+    name
+    for name in problems.names()
+    if isinstance(problems.get(name), algorithmic.AlgorithmicProblem)
+]
 
 
 def small(name, train_size=200, dev_size=100, test_size=50):

@@ -1,0 +1,103 @@
+"""Equations to solve for a letter, generated (T2T's `algorithmic_algebra_inverse`).
+
+A record, by characters (bytes + 2, EOS last):
+
+    inputs    "k:c+k*d=m-e"      solve for k
+    targets   "(m-e-c)/d"
+
+The letter stands once in the equation. Each side is a tree of + - * /, 0 to 2 operations deep in
+training and 0 to 3 in dev. The answer is what undoing one operation after the other gives, not
+simplified. T2T writes these data, but has no problem to train on them: there ":" has id 1, that of
+EOS, nothing ends a record, and there is no vocabulary.
+"""
+
+import random
+import string
+from typing import Any, NamedTuple
+
+from problems import problem
+from ut_keras.data import text_encoder
+
+_PRECEDENCE = {"+": 0, "-": 0, "*": 1, "/": 1}
+_ASSOCIATIVE = "+*"
+
+
+class Node(NamedTuple):
+    """An operation; its sides are nodes or letters."""
+
+    sign: str
+    left: Any
+    right: Any
+
+    def __str__(self):
+        rank = _PRECEDENCE[self.sign]
+        left = _in_parentheses(self.left, lambda node: _PRECEDENCE[node.sign] < rank)
+        right = _in_parentheses(
+            self.right,
+            lambda node: (
+                _PRECEDENCE[node.sign] <= rank
+                and not (node.sign == self.sign and self.sign in _ASSOCIATIVE)
+            ),
+        )
+        return f"{left}{self.sign}{right}"
+
+
+def _in_parentheses(tree, needed):
+    return f"({tree})" if isinstance(tree, Node) and needed(tree) else str(tree)
+
+
+@problem.register("algorithmic_algebra_inverse")
+class AlgebraInverse(problem.Problem):
+    """Equation -> what the letter is."""
+
+    licence = "generated"
+    max_depth = {"train": 2, "dev": 3}
+    sizes = {"train": 100_000, "dev": 10_000}
+
+    def feature_encoders(self, data_dir=None):
+        encoder = text_encoder.ByteTextEncoder()
+        return {"inputs": encoder, "targets": encoder}
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        rng = random.Random(seed)
+        for _ in range(self.sizes[split]):
+            letter, *others = rng.sample(string.ascii_lowercase, 26)
+            depths = [rng.randint(0, self.max_depth[split]) for _ in range(2)]
+            with_letter = random_tree(rng, depths[0], others, letter)
+            without = random_tree(rng, depths[1], others)
+            left, right = rng.sample([with_letter, without], 2)
+            answer = solve(with_letter, without, letter)
+            yield {"inputs": f"{letter}:{left}={right}", "targets": str(answer)}
+
+
+def random_tree(rng, depth, letters, required=None):
+    """Draws a tree of a depth, of `letters` and, exactly once, `required`."""
+    if not depth:
+        return required or rng.choice(letters)
+    depths = rng.sample([depth - 1, rng.randrange(depth)], 2)
+    wanted = rng.sample([required, None], 2)
+    sides = [
+        random_tree(rng, side_depth, letters, side_wanted)
+        for side_depth, side_wanted in zip(depths, wanted, strict=True)
+    ]
+    return Node(rng.choice("+-*/"), *sides)
+
+
+def solve(tree, other_side, letter):
+    """Returns what the letter is, if `tree` equals `other_side`."""
+    while tree != letter:
+        sign, left, right = tree
+        inverse = {"+": "-", "-": "+", "*": "/", "/": "*"}[sign]
+        if _has(left, letter):
+            tree, other_side = left, Node(inverse, other_side, right)
+        elif sign in _ASSOCIATIVE:
+            tree, other_side = right, Node(inverse, other_side, left)
+        else:  # left - x = other, left / x = other
+            tree, other_side = right, Node(sign, left, other_side)
+    return other_side
+
+
+def _has(tree, letter):
+    if isinstance(tree, Node):
+        return _has(tree.left, letter) or _has(tree.right, letter)
+    return tree == letter

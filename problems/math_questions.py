@@ -1,0 +1,146 @@
+"""Questions and answers about numbers and programs, from files; T2T's names.
+
+    problem                        inputs                                targets
+    algorithmic_math_two_variables "y=691,x=-999,y*x"                    "-690309"
+    algorithmic_math_deepmind_all  "Solve -42*r + 27*c = -1167 and …"    "4"
+    program_search_algolisp        "you are given an array of numbers …" "[ reduce [ filter … ] ]"
+
+The first two by characters (bytes + 2), the third with one vocabulary of subwords; EOS is last.
+
+- Two variables (Wangperawong 2018): one file, `symbolic_math_train.txt`; every eleventh line is
+  dev, T2T's share of one in eleven files.
+- DeepMind's (Saxton et al. 2019), all modules; train is easy, medium and hard, dev interpolate and
+  extrapolate. T2T looks for the folder `v1.0`, where the archive has `mathematics_dataset-v1.0`.
+- AlgoLisp (Polosukhin & Skidanov 2018): a description and a program as a tree, whose brackets are
+  words.
+"""
+
+import glob
+import gzip
+import json
+import os
+
+from problems import problem, text_problems
+from ut_keras.data import download
+from ut_keras.data.tfrecords import DataError
+
+_HELD_OUT_EVERY = 11
+_MLU = download.RawFile(
+    "mathematical_language_understanding_train.tar.gz",
+    "https://art.wangperawong.com/mathematical_language_understanding_train.tar.gz",
+)
+_DEEPMIND = download.RawFile(
+    "mathematics_dataset-v1.0.tar.gz",
+    "https://storage.googleapis.com/mathematics-dataset/mathematics_dataset-v1.0.tar.gz",
+    licence="Apache 2.0",
+)
+_ALGOLISP = {
+    "train": "https://www.dropbox.com/s/qhun6kml9yb2ui9/metaset3.train.jsonl.gz?dl=1",
+    "dev": "https://www.dropbox.com/s/aajkw83j2ps8bzx/metaset3.dev.jsonl.gz?dl=1",
+    "test": "https://www.dropbox.com/s/f1x9ybkjpf371cp/metaset3.test.jsonl.gz?dl=1",
+}
+_ALGOLISP = {
+    split: download.RawFile(f"metaset3.{split}.jsonl.gz", url) for split, url in _ALGOLISP.items()
+}
+
+
+@problem.register("algorithmic_math_two_variables")
+class MathTwoVariables(text_problems.Text2TextProblem):
+    """A sum, difference or product of two numbers that are given by name."""
+
+    vocab_type = "characters"
+    num_train_shards = 10
+    raw_files = (_MLU,)
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        path = os.path.join(tmp_dir or "", "symbolic_math_train.txt")
+        if not os.path.exists(path):
+            folder = _unpacked(tmp_dir, _MLU)
+            (path,) = _found(os.path.join(folder, "**", "symbolic_math_train.txt"), _MLU)[:1]
+        for number, line in enumerate(_lines(path), start=1):
+            if (number % _HELD_OUT_EVERY == 0) != (split == "dev"):
+                continue
+            question, colon, answer = line.partition(":")
+            if not colon:
+                raise DataError(
+                    f"Every line must be question:answer. Received: {path}, line {number}: {line}."
+                )
+            yield {"inputs": question, "targets": answer}
+
+
+@problem.register("algorithmic_math_deepmind_all")
+class MathDeepmindAll(text_problems.Text2TextProblem):
+    """School mathematics: a question and its answer."""
+
+    vocab_type = "characters"
+    num_train_shards = 128
+    raw_files = (_DEEPMIND,)
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        levels = {
+            "train": ("train-easy", "train-medium", "train-hard"),
+            "dev": ("interpolate", "extrapolate"),
+        }
+        folder = _unpacked(tmp_dir, _DEEPMIND)
+        for level in levels[split]:
+            for path in _found(os.path.join(folder, "*v1.0", level, "*.txt"), _DEEPMIND):
+                lines = list(_lines(path))
+                if len(lines) % 2:
+                    raise DataError(
+                        f"Lines must be questions and answers in turn. Received: {path}, "
+                        f"{len(lines)} lines."
+                    )
+                for question, answer in zip(lines[::2], lines[1::2], strict=True):
+                    yield {"inputs": question, "targets": answer}
+
+
+@problem.register("program_search_algolisp")
+class ProgramSearchAlgolisp(text_problems.Text2TextProblem):
+    """A description of a task to a program in a small Lisp."""
+
+    splits = ("train", "dev", "test")
+    raw_files = tuple(_ALGOLISP.values())
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        path = download.fetch(tmp_dir, _ALGOLISP[split])
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    entry = json.loads(line)
+                    words, tree = entry["text"], entry["short_tree"]
+                except (ValueError, KeyError) as error:
+                    raise DataError(
+                        "Every line must be a JSON object with text and short_tree. "
+                        f"Received: {path}, line {number}: {error}."
+                    ) from error
+                yield {"inputs": " ".join(words), "targets": " ".join(_flat(tree))}
+
+
+def _flat(tree):
+    yield "["
+    for part in tree:
+        if isinstance(part, list):
+            yield from _flat(part)
+        else:
+            yield part
+    yield "]"
+
+
+def _unpacked(tmp_dir, raw_file):
+    path = download.fetch(tmp_dir, raw_file)
+    return download.unpack(path, path.removesuffix(".tar.gz"))
+
+
+def _found(pattern, raw_file):
+    """The files of an archive."""
+    paths = sorted(glob.glob(pattern, recursive=True))
+    if not paths:
+        raise DataError(f"{raw_file.name} must have files {pattern}. Received: none.")
+    return paths
+
+
+def _lines(path):
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if line.strip():
+                yield line.strip()

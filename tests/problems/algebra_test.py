@@ -1,0 +1,66 @@
+import fractions
+import random
+import re
+
+import pytest
+
+import problems
+from problems import algebra
+
+
+def small(split):
+    problem = problems.get("algorithmic_algebra_inverse")
+    problem.sizes = {"train": 500, "dev": 500}
+    return list(problem.generate_samples(split, None, None, seed=4))
+
+
+def value(text, letters):
+    """The exact value of an expression."""
+    exact = re.sub("[a-z]", lambda match: f"letters[{match[0]!r}]", text)
+    return eval(exact, {"__builtins__": {}}, {"letters": letters})
+
+
+def test_worked_record():
+    tree = algebra.Node("+", "c", algebra.Node("*", "k", "d"))
+    other = algebra.Node("-", "m", "e")
+    assert (str(tree), str(other)) == ("c+k*d", "m-e")
+    assert str(algebra.solve(tree, other, "k")) == "(m-e-c)/d"
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_the_answers_solve_the_equations(split):
+    for number, sample in enumerate(small(split)):
+        letter, equation = sample["inputs"].split(":")
+        left, right = equation.split("=")
+        assert equation.count(letter) == 1
+        assert letter not in sample["targets"]
+        letters = {
+            c: fractions.Fraction(101 + (7 * i + number) ** 2 % 997, 13)
+            for i, c in enumerate("abcdefghijklmnopqrstuvwxyz")
+        }
+        try:
+            letters[letter] = value(sample["targets"], letters)
+            sides = value(left, letters), value(right, letters)
+        except ZeroDivisionError:  # as in a = b / x - b / x
+            continue
+        assert sides[0] == sides[1], sample
+
+
+def test_depths():
+    def depth(tree):
+        return 1 + max(map(depth, tree[1:])) if isinstance(tree, algebra.Node) else 0
+
+    rng = random.Random(1)
+    for wanted in range(4):
+        for _ in range(50):
+            assert depth(algebra.random_tree(rng, wanted, "abc", "x")) == wanted
+    assert max(sample["inputs"].count("=") for sample in small("dev")) == 1
+    assert max(len(s["inputs"]) for s in small("dev")) > max(
+        len(s["inputs"]) for s in small("train")
+    )
+
+
+def test_generate_data(tmp_path):
+    problem = problems.get("algorithmic_algebra_inverse")
+    problem.sizes = {"train": 30, "dev": 10}
+    assert problem.generate_data(tmp_path) == {"train": 30, "dev": 10}
