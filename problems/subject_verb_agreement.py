@@ -249,11 +249,13 @@ def _weighted(is_right, attractors=None):
 class _OtherTestSet:
     """Mixed in: sentences of another file, with the vocabulary of the table."""
 
-    def __init__(self, read, splits):
+    def __init__(self, read, splits, files):
         self._read = read
         self.splits = splits
+        self.raw_files = tuple(agreement_files.OTHER_FILES[name] for name in files)
+        self.licence = self.raw_files[0].licence
 
-    raw_files = ()
+    paper = ""
 
     def num_shards(self, split):
         return 1
@@ -280,9 +282,17 @@ class _OtherLanguageModeling(_OtherTestSet, LanguageModeling):
 def _register():
     """Files 8 names: sva_{number_prediction,language_modeling}[_TESTSET]."""
     test_sets = {
-        "linzen_testset": (agreement_files.read_linzen_testset, ("test",)),
-        "gulordava": (agreement_files.read_gulordava, ("test",)),
-        "edinburgh_nlu": (agreement_files.read_edinburgh_nlu, ("dev", "test")),
+        "linzen_testset": (
+            agreement_files.read_linzen_testset,
+            ("test",),
+            ("subj_agr_filtered.text", "subj_agr_filtered.gold"),
+        ),
+        "gulordava": (agreement_files.read_gulordava, ("test",), ("generated.tab",)),
+        "edinburgh_nlu": (
+            agreement_files.read_edinburgh_nlu,
+            ("dev", "test"),
+            ("wiki-dev.txt", "wiki-test.txt"),
+        ),
     }
     ways = ((NumberPrediction, _OtherNumberPrediction), (LanguageModeling, _OtherLanguageModeling))
     for own, other in ways:
