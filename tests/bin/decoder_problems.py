@@ -1,7 +1,7 @@
 """Problems of kinds that no quick dataset has, for the tests of ut-decoder."""
 
 import problems
-from problems import problem
+from problems import packed, problem
 from ut_keras.data import text_encoder
 from ut_keras.data.features import FeatureSpec
 
@@ -45,3 +45,24 @@ class Decimal(problem.Problem):
 
     def feature_encoders(self, data_dir):
         return problems.get("algorithmic_reverse_decimal40").feature_encoders(data_dir)
+
+
+@problem.register("decoder_test_digits")
+class Digits(problem.Problem):
+    """Digits and their reversal."""
+
+    num_train_shards = 1
+
+    def feature_encoders(self, data_dir):
+        encoder = text_encoder.IntegerTextEncoder(12)
+        return {"inputs": encoder, "targets": encoder}
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        for number in range(10, 30):
+            digits = " ".join(str(number))
+            yield {"inputs": digits, "targets": digits[::-1]}
+
+
+@problem.register("decoder_test_digits_packed")
+class DigitsPacked(packed.Packed, Digits):
+    packed_length = 16

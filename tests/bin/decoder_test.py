@@ -235,6 +235,28 @@ def test_split_to_files(run, tmp_path):
     assert ENCODER.decode(first["inputs"]) == inputs[0]  # in the order of the file
 
 
+def test_split_of_packed_rows_is_taken_apart(tmp_path):
+    name = "decoder_test_digits_packed"
+    argv = [f"--problem={name}", f"--data_dir={tmp_path}", f"--tmp_dir={tmp_path}"]
+    assert datagen.main(argv) == 0
+    (tmp_path / "run").mkdir()
+    run = Run(tmp_path / "run", tmp_path, problem=name)
+    run.decode(
+        f"--decode_to_file={tmp_path / 'dev'}", "--decode_hparams=beam_size=1,extra_length=1"
+    )
+    base = f"dev.transformer.transformer_tiny.{name}.beam1.alpha0.6"
+    inputs, targets = (_lines(tmp_path / f"{base}.{kind}") for kind in ("inputs", "targets"))
+    assert sorted(inputs) == [" ".join(str(number)) for number in range(10, 30)]
+    assert targets == [line[::-1] for line in inputs]
+    # The problem that is not packed has the same model.
+    (tmp_path / "source").write_text("1 2\n")
+    run.decode(
+        "--problem=decoder_test_digits",
+        f"--decode_from_file={tmp_path / 'source'}",
+        "--decode_hparams=beam_size=1,extra_length=1",
+    )
+
+
 def test_split_is_shown(run, capsys):
     run.decode("--decode_hparams=beam_size=1,extra_length=1,num_samples=3")
     shown = capsys.readouterr().out

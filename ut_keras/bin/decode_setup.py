@@ -181,7 +181,8 @@ def _name(flag, args, records, run_dir, check_name):
             "--registry_help lists the names."
         )
     for name in noted:
-        if name != (given or noted[0]):
+        # What was trained on packed rows is decoded unpacked.
+        if name.removesuffix("_packed") != (given or noted[0]).removesuffix("_packed"):
             raise UsageError(
                 f"The checkpoint is of a run of --{flag}={name}. "
                 f"Received: --{flag}={given or noted[0]}."

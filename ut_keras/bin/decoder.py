@@ -131,11 +131,15 @@ def _read_split(setup):
     """(inputs, targets) of the examples of a split, in the order of the files."""
     import numpy as np
 
-    from ut_keras.data import input_pipeline
+    from ut_keras.data import input_pipeline, packing
 
     # Batches of a fixed number of examples are not sorted by length.
     hp = dataclasses.replace(setup.hp, use_fixed_batch_size=True, batch_size=decode_job.MOST_ROWS)
     dataset = setup.problem.dataset(setup.split, setup.data_dir, hp)
+    if "targets_segmentation" in dataset.element_spec[0]:
+        rows = dataset.unbatch().flat_map(lambda features, _: packing.unpack(features))
+        rows = rows.map(lambda features: (features, features["targets"]))
+        dataset = rows.padded_batch(decode_job.MOST_ROWS)
     most = setup.values["num_samples"]
     rows = []
     with input_pipeline.readable_errors():
