@@ -20,10 +20,16 @@ import itertools
 import os
 import sys
 import time
-import zlib
 
 from ut_keras import registry
-from ut_keras.data import features, generation, progress_line, text_encoder, tfrecords
+from ut_keras.data import (
+    features,
+    generation,
+    generation_plan,
+    progress_line,
+    text_encoder,
+    tfrecords,
+)
 
 REGISTRY = registry.Registry("problem")
 DEFAULT_SEED = 429459  # t2t-datagen's
@@ -192,52 +198,22 @@ class Problem:
         side_files_are_there = all(
             os.path.exists(os.path.join(data_dir, name)) for name in self.side_files()
         )
-        missing = self._missing_shards(data_dir, tmp_dir, seed, tasks)
+        num_shards = {split: self.num_shards(split) for split in self.splits_to_generate(tmp_dir)}
+        tasks = None if tasks is None else list(tasks)
+        missing = generation_plan.plan(data_dir, self.filename, num_shards, seed, tasks)
         if side_files_are_there and not missing:
             print(f"{self.name}: data found in {data_dir}, nothing to generate")
             return {}
         start = time.monotonic()
         self.prepare(data_dir, tmp_dir)
-        counts = {}
+        counts, left_out = {}, collections.Counter()
         for split, shards in missing.items():
             counts[split.name] = self._generate_split(
                 split, shards, data_dir, tmp_dir, num_processes
             )
-        print(f"{self.name}: {_summary(counts, self.left_out, time.monotonic() - start, data_dir)}")
+            left_out += self.left_out
+        print(f"{self.name}: {_summary(counts, left_out, time.monotonic() - start, data_dir)}")
         return counts
-
-    def _missing_shards(self, data_dir, tmp_dir, seed, tasks):
-        """{`generation.Split`: its shards that are to be written}."""
-        missing = {}
-        first = 0
-        names = self.splits_to_generate(tmp_dir)
-        total = sum(map(self.num_shards, names))
-        if tasks is not None:
-            outside = [task for task in tasks if not 0 <= task < total]
-            if outside or not tasks:
-                raise tfrecords.DataError(
-                    f"The tasks of {self.name} must be in 0..{total - 1}, one per file of "
-                    f"{', '.join(names)}. Received: {outside or 'none'}."
-                )
-        for name in names:
-            num_shards = self.num_shards(name)
-            # Python's own hash of a string differs from run to run.
-            split_seed = zlib.crc32(f"{self.name} {name} {seed}".encode())
-            split = generation.Split(
-                str(data_dir), self.filename, name, num_shards, split_seed, name == "train"
-            )
-            wanted = None
-            if tasks is not None:
-                wanted = [task - first for task in tasks if 0 <= task - first < num_shards]
-            first += num_shards
-            if wanted == [] or (wanted is None and self._is_complete(data_dir, name)):
-                continue
-            if shards := generation.missing_shards(split, wanted):
-                missing[split] = shards
-        return missing
-
-    def _is_complete(self, data_dir, split):
-        return tfrecords.is_complete(data_dir, self.filename, split)
 
     def _generate_split(self, split, shards, data_dir, tmp_dir, num_processes):
         where = (split.name, data_dir, tmp_dir, split.seed)

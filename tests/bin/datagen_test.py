@@ -100,5 +100,5 @@ def test_inspect_says_what_reading_left_out(tmp_path, capsys):
     argv = ["--problem=datagen_test_left_out", f"--t2t_usr_dir={tmp_path / 'user'}", "--inspect=1"]
     assert _run(tmp_path / "data", *argv) == 0
     out = capsys.readouterr().out
-    assert "; left out: 3 without a source" in out
+    assert "; left out: 6 without a source" in out
     assert out.count("reading left out 3 without a source") == 2

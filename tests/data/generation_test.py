@@ -6,14 +6,14 @@ import os
 
 import pytest
 
-from ut_keras.data import external_shuffle, generation, tfrecords
+from ut_keras.data import external_shuffle, generation, generation_plan, tfrecords
 from ut_keras.data.tfrecords import DataError
 
 SAMPLES = [{"inputs": str(i), "targets": str(i % 10)} for i in range(200)]
 
 
 def _split(tmp_path, num_shards=4, seed=5, name="train"):
-    return generation.Split(str(tmp_path), "p", name, num_shards, seed, name == "train")
+    return generation_plan.Split(str(tmp_path), "p", name, num_shards, seed)
 
 
 def encode(samples):
@@ -29,7 +29,7 @@ def _fail_at(number, error, samples):
 
 
 def _write(split, shards=None, samples=SAMPLES, **options):
-    wanted = generation.missing_shards(split, shards)
+    wanted = generation_plan.missing_shards(split, shards)
     return generation.write(split, iter(samples), options.pop("encode", encode), wanted, **options)
 
 
@@ -57,7 +57,7 @@ def test_all_samples_are_there_shuffled_and_spread_evenly(tmp_path):
     assert sorted(i for shard in shards for i in shard) == list(range(200))
     assert all(shard != sorted(shard) for shard in shards)
     assert sorted(os.listdir(tmp_path)) == sorted(map(os.path.basename, split.paths))
-    assert generation.missing_shards(split) == []
+    assert generation_plan.missing_shards(split) == []
 
 
 def test_dev_keeps_its_order(tmp_path):
@@ -104,7 +104,7 @@ def test_a_broken_off_run_goes_on(tmp_path, few_in_memory):
             num_processes=1,
         )
     # Finished are the first two, and nothing else looks it.
-    assert generation.missing_shards(split) == [2, 3]
+    assert generation_plan.missing_shards(split) == [2, 3]
     names = sorted(os.listdir(tmp_path))
     assert names[0] == "datagen.p-train.json" and names[1:-1] == [
         os.path.basename(path) for path in split.paths[:2]
@@ -135,9 +135,9 @@ def test_going_on_with_other_samples_is_refused(tmp_path):
 def test_another_seed_begins_anew_but_not_on_one_of_several_machines(tmp_path):
     _begin(tmp_path)
     other = _split(tmp_path, seed=6)
-    with pytest.raises(DataError, match="same seed.*'seed': 5.*wanted.*'seed': 6"):
-        generation.missing_shards(other, [2])
-    assert generation.missing_shards(other) == [0, 1, 2, 3]
+    with pytest.raises(DataError, match="same seed.*'random_seed': 5.*wanted.*'random_seed': 6"):
+        generation_plan.missing_shards(other, [2])
+    assert generation_plan.missing_shards(other) == [0, 1, 2, 3]
     assert _write(other) == 200
     (tmp_path / "clean").mkdir()
     _write(_split(tmp_path / "clean", seed=6))
@@ -147,9 +147,9 @@ def test_another_seed_begins_anew_but_not_on_one_of_several_machines(tmp_path):
 def test_files_of_unknown_origin_are_no_beginning(tmp_path):
     split = _begin(tmp_path)
     os.remove(split.origin_path)
-    assert generation.missing_shards(split) == [0, 1, 2, 3]
+    assert generation_plan.missing_shards(split) == [0, 1, 2, 3]
     with pytest.raises(DataError, match="unknown origin"):
-        generation.missing_shards(split, [2])
+        generation_plan.missing_shards(split, [2])
 
 
 @pytest.mark.parametrize("samples, options", [([], {}), (SAMPLES, {"encode": lambda samples: ()})])
@@ -182,7 +182,7 @@ def test_what_was_left_out_is_kept(tmp_path):
     with open(tmp_path / "datagen.p-train.json", encoding="utf-8") as file:
         origin = json.load(file)
     assert origin["left_out"] == {"with an empty side": 2} and origin["samples"] == 200
-    assert generation.read_origin(split.origin_path) == origin
+    assert generation_plan.read_origin(split.origin_path) == origin
 
 
 def test_folders_of_killed_runs_are_removed_and_those_of_others_are_not(tmp_path):

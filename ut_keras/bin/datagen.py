@@ -99,7 +99,7 @@ def _listed(problem, tmp_dir):
 
 def _inspect(problem, data_dir, count):
     """Prints what is in every split that is there."""
-    from ut_keras.data import generation, inspection, tfrecords
+    from ut_keras.data import generation_plan, inspection, tfrecords
 
     for split in ("train", "dev", "test"):
         if not tfrecords.is_complete(data_dir, problem.filename, split):
@@ -116,8 +116,9 @@ def _inspect(problem, data_dir, count):
                 num_shown=count,
             )
         )
-        origin = generation.read_origin(generation.origin_path(data_dir, problem.filename, split))
-        for reason, number in (origin or {}).get("left_out", {}).items():
+        path = generation_plan.origin_path(data_dir, problem.filename, split)
+        origin = generation_plan.read_origin(path) or {}
+        for reason, number in origin.get("left_out", {}).items():
             print(f"reading left out {number:,} {reason}")
 
 
