@@ -147,11 +147,14 @@ class FreeDecoder:
 
 
 def _count(sample):
-    """[1 if the row is right, 1, ids that are right, ids of the longer of the two]"""
-    length = max(len(sample.target), len(sample.decoded))
+    """[1 if the row is right, 1, ids that are right, ids of the target]
+
+    The two ratios are seq-acc and char-acc of Dehghani et al. 2019: what is written beyond the
+    target's end counts against the row only.
+    """
     overlap = min(len(sample.target), len(sample.decoded))
     right_ids = np.sum(sample.target[:overlap] == sample.decoded[:overlap])
-    return np.array([sample.is_right, 1, right_ids, length])
+    return np.array([sample.is_right, 1, right_ids, len(sample.target)])
 
 
 def _cut_at_end(ids):
