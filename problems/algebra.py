@@ -52,7 +52,8 @@ class AlgebraInverse(problem.Problem):
 
     licence = "generated"
     max_depth = {"train": 2, "dev": 3}
-    sizes = {"train": 100_000, "dev": 10_000}
+    train_size = 100_000
+    dev_size = 10_000
 
     def feature_encoders(self, data_dir=None):
         encoder = text_encoder.ByteTextEncoder()
@@ -60,7 +61,7 @@ class AlgebraInverse(problem.Problem):
 
     def generate_samples(self, split, data_dir, tmp_dir, seed):
         rng = random.Random(seed)
-        for _ in range(self.sizes[split]):
+        for _ in range(self.train_size if split == "train" else self.dev_size):
             letter, *others = rng.sample(string.ascii_lowercase, 26)
             depths = [rng.randint(0, self.max_depth[split]) for _ in range(2)]
             with_letter = random_tree(rng, depths[0], others, letter)
