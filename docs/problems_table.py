@@ -19,8 +19,6 @@ from ut_keras.data.tfrecords import DataError  # noqa: E402
 # Examples of train, dev, test, where the raw data decide; the first pattern that fits. None: there
 # is no such split, or it is not known.
 SIZES = {
-    "babi_qa_*_all_tasks_*_valid": (None, None, 20_000),
-    "babi_qa_*_valid": (None, None, 1_000),
     "babi_qa_*_all_tasks_1k_valid": (18_013, 1_987, 20_000),
     "babi_qa_*_all_tasks_10k_valid": (None, None, 20_000),
     "babi_qa_*_valid": (None, None, 1_000),
