@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from ut_keras.data import subword_text_encoder, text_encoder, tokenizer
+from ut_keras.data import subword_escaping, subword_vocabulary, text_encoder, tokenizer
 from ut_keras.data.tfrecords import DataError
 
 FOLDER = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "text")
@@ -66,7 +66,7 @@ def test_builds_the_vocabularies_of_t2t(vocab, tmp_path):
 
 
 def test_builds_from_counts_and_texts_as_t2t():
-    subtokens = subword_text_encoder.build_subtokens(TOKEN_COUNTS, 5, num_iterations=2)
+    subtokens = subword_vocabulary.VocabularyBuilder(TOKEN_COUNTS).build(5, num_iterations=2)
     assert subtokens == GOLDEN["build_from_token_counts_min5_iter2"]
     encoder = text_encoder.SubwordTextEncoder.build_from_generator(corpus(), 150)
     assert list(encoder.subtokens) == GOLDEN["build_from_generator_150"]
@@ -75,8 +75,8 @@ def test_builds_from_counts_and_texts_as_t2t():
 def test_escaping_matches_t2t():
     alphabet = set("abcxy\n\\_u;0123456789")
     for case in GOLDEN["escape"]:
-        assert subword_text_encoder.escape_token(case["token"], alphabet) == case["escaped"]
-        assert subword_text_encoder.unescape_token(case["escaped"]) == case["unescaped"]
+        assert subword_escaping.escape_token(case["token"], alphabet) == case["escaped"]
+        assert subword_escaping.unescape_token(case["escaped"]) == case["unescaped"]
 
 
 def test_bytes_match_t2t():

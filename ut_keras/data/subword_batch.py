@@ -13,7 +13,7 @@ import threading
 
 import numpy as np
 
-from ut_keras.data import subword_matcher, subword_text_encoder, tokenizer_batch
+from ut_keras.data import subword_matcher, tokenizer_batch
 from ut_keras.data.ragged_ids import RaggedIds
 from ut_keras.data.token_table import TokenTable
 
@@ -25,12 +25,12 @@ _MANY = 32
 
 
 @functools.lru_cache(maxsize=4)
-def of(subtokens):
-    """Returns the `BatchEncoder` of a tuple of subtokens, the same one for the same subtokens.
+def of(encoder):
+    """Returns the `BatchEncoder` of a `SubwordTextEncoder`; equal ones have the same.
 
     So a process that writes file after file, each with an encoder of its own, learns words once.
     """
-    return BatchEncoder(subword_text_encoder.SubwordTextEncoder(subtokens=subtokens))
+    return BatchEncoder(encoder)
 
 
 class BatchEncoder:
@@ -80,11 +80,9 @@ class BatchEncoder:
 
     def _add_ids(self, tokens, numbers):
         """Encodes one token of every new number."""
-        new = np.flatnonzero(numbers >= len(self._ids))
-        example = np.empty(len(self._table) - len(self._ids), np.int64)
-        example[numbers[new] - len(self._ids)] = new
+        new = self._table.examples(numbers, len(self._ids))
         joined = tokenizer_batch.concatenate(
-            tokens.data, tokens.starts[example], tokens.lengths[example], _NO_UTF8
+            tokens.data, tokens.starts[new], tokens.lengths[new], _NO_UTF8
         )
         escaped = self._escape(joined)
         ids, _, id_ends = self._matcher.tokenize_with_offsets([escaped])

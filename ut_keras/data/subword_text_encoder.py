@@ -10,20 +10,16 @@ vocabulary's alphabet `\<code point>;`. So every text can be encoded and decoded
 vocabulary files and the vocabularies built are T2T's, to the letter.
 """
 
-import collections
-import re
-
+from ut_keras.data import token_counts as token_counter
 from ut_keras.data import tokenizer
+from ut_keras.data.subword_escaping import ESCAPE_CHARACTERS, escape_token, unescape_token
+from ut_keras.data.subword_vocabulary import VocabularyBuilder
 from ut_keras.data.text_encoder_base import (
-    RESERVED_TOKENS,
     TextEncoder,
     read_lines,
     write_lines,
 )
 
-_ESCAPE_CHARACTERS = set("\\_u;0123456789")
-_ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
-_UNKNOWN_CHARACTER = "\u3013"
 _CACHE_SIZE = 2**18
 _MANY_TEXTS = 1000
 
@@ -46,7 +42,7 @@ class SubwordTextEncoder(TextEncoder):
         if filename is not None:
             subtokens = [_unquoted(line.rstrip()) for line in read_lines(filename)]
         self._subtokens = list(subtokens)
-        self._alphabet = {c for subtoken in subtokens for c in subtoken} | _ESCAPE_CHARACTERS
+        self._alphabet = {c for subtoken in subtokens for c in subtoken} | ESCAPE_CHARACTERS
         self._ids = {subtoken: i for i, subtoken in enumerate(subtokens) if subtoken}
         self._longest = max(map(len, subtokens))
         self._plain = self._alphabet - set("\\_\n")
@@ -101,6 +97,12 @@ class SubwordTextEncoder(TextEncoder):
         """Writes the vocabulary as T2T does, every subtoken in single quotes."""
         write_lines(filename, [f"'{subtoken}'" for subtoken in self._subtokens])
 
+    def __eq__(self, other):
+        return isinstance(other, SubwordTextEncoder) and self._subtokens == other._subtokens
+
+    def __hash__(self):
+        return hash(self.subtokens)
+
     def __getstate__(self):
         return {"subtokens": self._subtokens}
 
@@ -126,7 +128,7 @@ class SubwordTextEncoder(TextEncoder):
         from ut_keras.data import subword_batch
 
         try:
-            return subword_batch.of(self.subtokens)
+            return subword_batch.of(self)
         except ValueError:
             return False  # a vocabulary with holes, which `encode` tells about where it meets one
 
@@ -159,11 +161,12 @@ class SubwordTextEncoder(TextEncoder):
                 "target_size must be positive and min_count not above max_count. "
                 f"Received: {target_size}, {min_count}, {max_count}."
             )
+        builder = VocabularyBuilder(token_counts, max_subtoken_length)
         best = None
         low, high = min_count, max_count
         while True:
             count = (low + high) // 2
-            subtokens = build_subtokens(token_counts, count, num_iterations, max_subtoken_length)
+            subtokens = builder.build(count, num_iterations)
             size = len(subtokens)
             # On a tie T2T keeps what it tried first.
             if best is None or abs(size - target_size) < abs(len(best) - target_size):
@@ -176,66 +179,8 @@ class SubwordTextEncoder(TextEncoder):
     @classmethod
     def build_from_generator(cls, texts, target_size, max_subtoken_length=None):
         """Builds an encoder whose `vocab_size` is near `target_size` from an iterable of texts."""
-        counts = collections.Counter()
-        for text in texts:
-            counts.update(tokenizer.encode(text))
+        counts = token_counter.count(texts)
         return cls.build_to_target_size(target_size, counts, 1, 1000, max_subtoken_length)
-
-
-def build_subtokens(token_counts, min_count, num_iterations=4, max_subtoken_length=None):
-    """Returns the subtokens that occur at least `min_count` times, the most frequent first.
-
-    Starts from single characters. Each iteration splits all tokens by the subtokens so far and
-    counts every string that begins where one of the pieces does; those with `min_count` are the
-    next subtokens, but not what is only the beginning of others.
-    """
-    min_count = max(1, min_count)
-    alphabet = {c for token in [*token_counts, *RESERVED_TOKENS] for c in token}
-    alphabet |= _ESCAPE_CHARACTERS
-    escaped_counts = [(escape_token(t, alphabet), count) for t, count in token_counts.items()]
-    reserved = [escape_token(token, alphabet) for token in RESERVED_TOKENS]
-    subtokens = list(alphabet)
-    for _ in range(num_iterations):
-        counts = _count_candidates(escaped_counts, subtokens, max_subtoken_length)
-        chosen = _choose(counts, alphabet, min_count)
-        # The alphabet is always there, however rare, so that everything can be encoded.
-        chosen += [(counts.get(character, 0), character) for character in alphabet]
-        subtokens = reserved + [subtoken for _, subtoken in sorted(chosen, reverse=True)]
-    return subtokens
-
-
-def _count_candidates(escaped_counts, subtokens, max_subtoken_length):
-    known, longest = set(subtokens), max(map(len, subtokens))
-    counts = collections.defaultdict(int)
-    for escaped, count in escaped_counts:
-        start = 0
-        for piece in split_greedily(escaped, known, longest):
-            stop = len(escaped) + 1
-            if max_subtoken_length is not None:
-                # T2T's bound is exclusive: the longest has one character less.
-                stop = min(stop, start + max_subtoken_length)
-            for end in range(start + 1, stop):
-                counts[escaped[start:end]] += count
-            start += len(piece)
-    return counts
-
-
-def _choose(counts, alphabet, min_count):
-    """(count, subtoken) pairs with `min_count`, after taking away what longer ones account for."""
-    by_length = collections.defaultdict(list)
-    for subtoken, count in counts.items():
-        if count >= min_count:
-            by_length[len(subtoken)].append(subtoken)
-    chosen = []
-    for length in sorted(by_length, reverse=True):
-        for subtoken in by_length[length]:
-            count = counts[subtoken]
-            if count >= min_count:
-                if subtoken not in alphabet:
-                    chosen.append((count, subtoken))
-                for end in range(1, length):
-                    counts[subtoken[:end]] -= count
-    return chosen
 
 
 def split_greedily(escaped, subtokens, longest):
@@ -254,27 +199,6 @@ def split_greedily(escaped, subtokens, longest):
                 f"of which {escaped[start]!r} is missing."
             )
     return pieces
-
-
-def escape_token(token, alphabet):
-    """Makes a token of characters of the alphabet only, with `_` at its end and nowhere else."""
-    token = token.replace("\\", "\\\\").replace("_", "\\u")
-    characters = [c if c in alphabet and c != "\n" else f"\\{ord(c)};" for c in token]
-    return "".join(characters) + "_"
-
-
-def unescape_token(escaped):
-    """The inverse of `escape_token`; the `_` at the end may be gone."""
-
-    def original(match):
-        if match[1] is None:
-            return "_" if match[0] == "\\u" else "\\"
-        try:
-            return chr(int(match[1]))
-        except (ValueError, OverflowError):
-            return _UNKNOWN_CHARACTER
-
-    return _ESCAPED.sub(original, escaped.removesuffix("_"))
 
 
 def _unquoted(line):

@@ -21,8 +21,8 @@ class TokenTable:
     """Gives every token a number, from 1 on, in about the order in which they come."""
 
     def __init__(self):
-        self._keys = _KeyTable()
-        self._beginnings = _KeyTable()
+        self._keys = KeyTable()
+        self._beginnings = KeyTable()
 
     def __len__(self):
         """The number that the next new token gets."""
@@ -31,6 +31,13 @@ class TokenTable:
     def numbers(self, tokens):
         """Returns the number of every one of `tokenizer_batch.Tokens`; int32 [tokens]."""
         return self._keys.numbers(*self._make_keys(tokens))
+
+    def examples(self, numbers, first):
+        """Returns where in `numbers` each of the numbers from `first` to the last one occurs."""
+        new = np.flatnonzero(numbers >= first)
+        places = np.empty(len(self) - first, np.int64)
+        places[numbers[new] - first] = new
+        return places
 
     def _make_keys(self, tokens):
         """Two uint64 [tokens]."""
@@ -63,7 +70,7 @@ class TokenTable:
         return low, beginnings << np.uint64(8) | (_LONGEST + lengths).view(np.uint64)
 
 
-class _KeyTable:
+class KeyTable:
     """Numbers for keys of two uint64 each, of which the second is not 0."""
 
     def __init__(self):
