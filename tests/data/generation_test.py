@@ -185,6 +185,16 @@ def test_what_was_left_out_is_kept(tmp_path):
     assert generation_plan.read_origin(split.origin_path) == origin
 
 
+def test_files_that_a_killed_run_had_begun_are_removed(tmp_path):
+    split = _split(tmp_path)
+    for ending in (".incomplete", ".incomplete.99"):
+        with open(split.paths[1] + ending, "w") as file:
+            file.write("half")
+    assert generation_plan.missing_shards(split) == [0, 1, 2, 3]
+    _write(split)
+    assert sorted(os.listdir(tmp_path)) == sorted(map(os.path.basename, split.paths))
+
+
 def test_folders_of_killed_runs_are_removed_and_those_of_others_are_not(tmp_path):
     for name in ("killed", "alive"):
         (tmp_path / f"datagen.p-train.working.{name}").mkdir()

@@ -7,9 +7,9 @@ disk if there are many. Encoding is not: files are made in several processes, ea
 the bytes depend neither on the number of processes nor on which files one run makes: several
 machines can share the work, and a run that was broken off goes on with the files that it lacks.
 
-    <problem>-train-00007-of-00100.incomplete     a file that is being written
-    datagen.<problem>-train.working.*             buckets; removed at the end, or by the next run
-    datagen.<problem>-train.json                  what the files are made of, see generation_plan.py
+    <problem>-train-00007-of-00100.incomplete.*     a file that is being written
+    datagen.<problem>-train.working.*               buckets; the next run removes what was left
+    datagen.<problem>-train.json                    what the files are made of: generation_plan.py
 """
 
 import contextlib
@@ -56,7 +56,8 @@ def write(split, samples, encode, shards, num_processes=None, left_out=(), impor
         DataError: if there are none, if a feature is empty, or if the samples are not those that
             files which are there were made of.
     """
-    _remove(split.paths[shard] for shard in shards)
+    paths = [split.paths[shard] for shard in shards]
+    _remove([*paths, *_begun(paths)])
     with _working_folder(split) as folder:
         title = f"{split.filename} {split.name}"
         buckets, origin = _spread(split, samples, shards, folder, f"{title}, reading")
@@ -88,10 +89,10 @@ def write(split, samples, encode, shards, num_processes=None, left_out=(), impor
                     raise DataError(f"Expected records of {title}. Received: none.")
             except DataError:
                 # Whoever mends the data begins anew.
-                _remove(job.path for job in jobs)
+                _remove(paths)
                 raise
             finally:
-                _remove(f"{job.path}.incomplete" for job in jobs)
+                _remove(_begun(paths))
                 there = sum(map(os.path.exists, split.paths))
                 if not there or (there == split.num_shards and not origin["left_out"]):
                     _remove([split.origin_path])
@@ -173,6 +174,11 @@ def _working_folder(split):
             yield os.path.join(folder, "buckets")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _begun(paths):
+    """The files that were begun, by whatever process, and not finished."""
+    return [name for path in paths for name in glob.glob(f"{glob.escape(path)}.incomplete*")]
 
 
 def _remove(paths):

@@ -94,7 +94,8 @@ def write(examples, paths):
     """
     import tensorflow as tf
 
-    temporary = [path + ".incomplete" for path in paths]
+    # A process of a run that was killed may not have noticed yet.
+    temporary = [f"{path}.incomplete.{os.getpid()}" for path in paths]
     count = 0
     try:
         writers = [tf.io.TFRecordWriter(path) for path in temporary]
