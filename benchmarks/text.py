@@ -1,4 +1,4 @@
-"""Times subword encoding of real text, beside the original.
+"""Times subword encoding of real text, and building a vocabulary, beside the original.
 
     python benchmarks/text.py
     python benchmarks/text.py --with_t2t=t2t_env/bin/python            # see t2t/requirements.txt
@@ -8,15 +8,20 @@ folder is $UT_KERAS_SHARED/data/wmt (default: `shared` beside the checkout). Voc
 newstest2013 and 2014, so that a few characters have to be escaped. All sides take turns, so that a
 noisy machine is noisy for all; read the ratios.
 
-"first pass": a new encoder, nothing is cached. "second pass": the same encoder and sentences once
-more, which is as well as T2T's cache of tokens can do; `encode_batch` has no cache. The ids of all
-sides are compared. Processor time is what to read where other programs run.
+"first pass": a new encoder that knows no word; "second pass": the same encoder and sentences once
+more, so that T2T's cache of words and ours know them all. Ids come as two arrays (encode_ragged) or
+as lists (encode_batch, encode, T2T). Data generation encodes in one process per core, each with an
+encoder of its own; T2T's in one. "times T2T's speed" is by the clock; "per core" compares processor
+time, that of all processes together, and is what to read where other programs run. The ids of all
+sides are compared.
 """
 
 import argparse
+import contextlib
 import glob
 import hashlib
 import json
+import multiprocessing
 import os
 import platform
 import statistics
@@ -33,7 +38,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from train_step import cpu_name
 
-from ut_keras.data import subword_text_encoder, text_encoder, tokenizer
+from ut_keras.data import (
+    process_pool,
+    subword_batch,
+    subword_vocabulary,
+    text_encoder,
+    token_counts,
+)
+from ut_keras.data.ragged_ids import RaggedIds
 
 SHARED = os.environ.get("UT_KERAS_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
 MIN_COUNT = 4  # gives a vocabulary of about 8,000
@@ -64,11 +76,15 @@ def main():
 
 def compare(vocab, texts, text_file, args):
     """Times all sides in turn, and prints their lines."""
-    sides = {"encode_batch": Ours(vocab, texts, batch=True), "encode": Ours(vocab, texts)}
+    num_processes = process_pool.default_num_processes()
+    sides = {
+        f"encode_ragged, {num_processes} processes": Processes(vocab, texts, num_processes),
+        "encode_ragged": Ours(vocab, texts, "encode_ragged"),
+        "encode_batch": Ours(vocab, texts, "encode_batch"),
+        "encode": Ours(vocab, texts, "encode"),
+    }
     if args.with_t2t:
         sides["T2T"] = T2T(args.with_t2t, vocab, text_file)
-    warm_up = text_encoder.SubwordTextEncoder(vocab)
-    warm_up.encode_batch(texts[:2000])  # TensorFlow is loaded
     passes = ("first pass", "second pass")
     seconds = {(side, which): [] for side in sides for which in passes}
     digests = set()
@@ -87,41 +103,112 @@ def compare(vocab, texts, text_file, args):
         for name in sides:
             rates = sorted(len(texts) / wall for wall, _ in seconds[name, which])
             shown = (statistics.median(rates), rates[0], rates[-1])
-            line = f"  {name:13}" + " ".join(f"{rate:9,.0f}" for rate in shown)
-            if args.with_t2t and name != "T2T":
-                wall, cpu = (ratio(seconds["T2T", which], seconds[name, which], i) for i in (0, 1))
-                line += f"   {wall:4.1f} times T2T's speed, by processor time {cpu:4.1f}"
+            line = f"  {name:26}" + " ".join(f"{rate:11,.0f}" for rate in shown)
+            line += beside(seconds["T2T", which], seconds[name, which]) if args.with_t2t else ""
             print(line)
     print("\nthe ids of all sides are equal")
+    compare_building(texts, sides.get("T2T"))
 
 
-def ratio(theirs, ours, which):
-    """Of turns that are next to each other, not of two medians."""
-    return statistics.median(t[which] / o[which] for t, o in zip(theirs, ours, strict=True))
+def compare_building(texts, t2t):
+    """Times counting tokens and one vocabulary."""
+    start, cpu_start = time.perf_counter(), time.process_time()
+    counts = token_counts.count(texts)
+    subtokens = subword_vocabulary.VocabularyBuilder(counts).build(MIN_COUNT)
+    wall, cpu = time.perf_counter() - start, time.process_time() - cpu_start
+    print(f"\na vocabulary of {len(subtokens):,} from {len(counts):,} tokens: {wall:.2f} s", end="")
+    if t2t:
+        their_wall, their_cpu, digest = t2t.build()
+        if digest != hashlib.sha256("\n".join(subtokens).encode()).hexdigest():
+            raise SystemExit("error: the vocabularies must be equal. Received: others.")
+        print(
+            f"; T2T {their_wall:.2f} s" + beside([(their_wall, their_cpu)], [(wall, cpu)]), end=""
+        )
+    print()
+
+
+def beside(theirs, ours):
+    """The ratios of turns that are next to each other, not of two medians."""
+    wall, cpu = (
+        statistics.median(t[i] / o[i] for t, o in zip(theirs, ours, strict=True)) for i in (0, 1)
+    )
+    return f"   {wall:5.1f} times T2T's speed, per core {cpu:5.1f}"
 
 
 class Ours:
-    """Our encoder, by lists or one string at a time."""
+    """Our encoder, by one of its methods."""
 
-    def __init__(self, vocab, texts, batch=False):
-        self._vocab, self._texts, self._batch = vocab, texts, batch
+    def __init__(self, vocab, texts, method):
+        self._vocab, self._texts, self._method = vocab, texts, method
+        self._encoder = text_encoder.SubwordTextEncoder(vocab)
+        self._encoder.encode_batch(texts[:2000])  # TensorFlow is loaded
 
     def new(self):
         self._encoder = text_encoder.SubwordTextEncoder(self._vocab)
-        if self._batch:
-            self._encoder.encode_batch(self._texts[:1000])  # makes its tables
+        subword_batch.of.cache_clear()
+        self._encoder.encode_batch([""] * 2000)  # makes its tables
 
     def encode(self):
-        start, cpu_start = time.perf_counter(), time.process_time()
-        if self._batch:
-            encoded = self._encoder.encode_batch(self._texts)
-        else:
-            encoded = [self._encoder.encode(text) for text in self._texts]
-        wall, cpu = time.perf_counter() - start, time.process_time() - cpu_start
-        import numpy as np
+        wall, cpu, ids = self.timed()
+        return wall, cpu, digest_of(ids)
 
-        flat = np.array([i for ids in encoded for i in [*ids, -1]], np.int32)
-        return wall, cpu, hashlib.sha256(flat.tobytes()).hexdigest()
+    def timed(self):
+        """Returns seconds, seconds of processor time, and what the method returned."""
+        start, cpu_start = time.perf_counter(), time.process_time()
+        if self._method == "encode":
+            ids = [self._encoder.encode(text) for text in self._texts]
+        else:
+            ids = getattr(self._encoder, self._method)(self._texts)
+        return time.perf_counter() - start, time.process_time() - cpu_start, ids
+
+
+class Processes:
+    """`encode_ragged` in several processes, which keep their ids as those that write files do."""
+
+    def __init__(self, vocab, texts, num_processes):
+        context = multiprocessing.get_context("spawn")
+        self._connections = []
+        for i in range(num_processes):
+            some = texts[len(texts) * i // num_processes : len(texts) * (i + 1) // num_processes]
+            ours, theirs = context.Pipe()
+            context.Process(target=_work, args=(theirs, vocab, some), daemon=True).start()
+            self._connections.append(ours)
+        self._ask("new")
+
+    def _ask(self, what):
+        for connection in self._connections:
+            connection.send(what)
+        return [connection.recv() for connection in self._connections]
+
+    def new(self):
+        self._ask("new")
+
+    def encode(self):
+        start = time.perf_counter()
+        cpu = sum(self._ask("encode"))
+        wall = time.perf_counter() - start
+        return wall, cpu, digest_of(RaggedIds.concatenate(self._ask("ids")))
+
+
+def _work(connection, vocab, texts):
+    side = Ours(vocab, texts, "encode_ragged")
+    ids = None
+    with contextlib.suppress(EOFError):  # the benchmark is over
+        while True:
+            what = connection.recv()
+            if what == "encode":
+                _, cpu, ids = side.timed()
+                connection.send(cpu)
+            elif what == "ids":
+                connection.send(ids)
+            else:
+                connection.send(side.new())
+
+
+def digest_of(ids):
+    """Of the ids, with a -1 behind those of every text."""
+    ragged = ids if isinstance(ids, RaggedIds) else RaggedIds.from_lists(ids)
+    return hashlib.sha256(ragged.append(-1).values.tobytes()).hexdigest()
 
 
 class T2T:
@@ -129,7 +216,7 @@ class T2T:
 
     def __init__(self, python, vocab, text_file):
         self._process = subprocess.Popen(
-            [python, os.path.join(HERE, "t2t", "text_worker.py"), vocab, text_file],
+            [python, os.path.join(HERE, "t2t", "text_worker.py"), vocab, text_file, str(MIN_COUNT)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -140,7 +227,14 @@ class T2T:
         self._process.stdin.write("new\n")
 
     def encode(self):
-        self._process.stdin.write("encode\n")
+        return self._ask("encode")
+
+    def build(self):
+        """Returns seconds, seconds of processor time, and a digest of the vocabulary."""
+        return self._ask("build")
+
+    def _ask(self, what):
+        self._process.stdin.write(what + "\n")
         self._process.stdin.flush()
         for line in self._process.stdout:
             if line.startswith("RESULT "):
@@ -171,11 +265,8 @@ def _lines(file):
 
 
 def build_vocab(texts, path):
-    counts = {}
-    for text in texts:
-        for token in tokenizer.encode(text):
-            counts[token] = counts.get(token, 0) + 1
-    subtokens = subword_text_encoder.build_subtokens(counts, MIN_COUNT)
+    counts = token_counts.count(texts)
+    subtokens = subword_vocabulary.VocabularyBuilder(counts).build(MIN_COUNT)
     text_encoder.SubwordTextEncoder(subtokens=subtokens).store_to_file(path)
 
 

@@ -2,9 +2,10 @@
 
 Reads lines from standard input: "new" makes an encoder with empty caches, "encode" encodes the
 text file with it and is answered by a JSON list of seconds, seconds of processor time and a digest
-of the ids. Run by text.py with the Python of T2T's environment (requirements.txt).
+of the ids, "build" counts its tokens and builds a vocabulary of them, answered in the same way. Run by text.py with the Python of T2T's environment (requirements.txt).
 """
 
+import collections
 import hashlib
 import json
 import sys
@@ -12,19 +13,33 @@ import time
 
 import shim
 import numpy as np
-from tensor2tensor.data_generators import text_encoder
+from tensor2tensor.data_generators import text_encoder, tokenizer
 
-VOCAB, TEXT = sys.argv[1:]
+VOCAB, TEXT, MIN_COUNT = sys.argv[1:]
 with open(TEXT, encoding="utf-8", newline="\n") as file:
     texts = file.read().split("\n")
+
+
+def encode():
+    encoded = [encoder.encode(text) for text in texts]
+    return lambda: np.array([i for ids in encoded for i in [*ids, -1]], np.int32).tobytes()
+
+
+def build():
+    counts = collections.Counter()
+    for text in texts:
+        counts.update(tokenizer.encode(text))
+    built = text_encoder.SubwordTextEncoder()
+    built.build_from_token_counts(counts, int(MIN_COUNT))
+    return lambda: "\n".join(built.all_subtoken_strings).encode("utf-8")
+
 
 for line in sys.stdin:
     if line.strip() == "new":
         encoder = text_encoder.SubwordTextEncoder(VOCAB)
         continue
     start, cpu_start = time.perf_counter(), time.process_time()
-    encoded = [encoder.encode(text) for text in texts]
+    result = {"encode": encode, "build": build}[line.strip()]()
     taken = time.perf_counter() - start, time.process_time() - cpu_start
-    flat = np.array([i for ids in encoded for i in [*ids, -1]], np.int32)
-    digest = hashlib.sha256(flat.tobytes()).hexdigest()
+    digest = hashlib.sha256(result()).hexdigest()
     print("RESULT " + json.dumps([*taken, digest]), flush=True)

@@ -1,3 +1,5 @@
+import gc
+
 import numpy as np
 
 from ut_keras.data.ragged_ids import RaggedIds
@@ -13,6 +15,10 @@ def test_to_and_from_lists():
     assert ids.num_rows == 5
     assert [ids.row(i).tolist() for i in range(5)] == ROWS
     assert RaggedIds.from_lists([]).to_lists() == []
+    small = RaggedIds.from_lists([[0, 2**16 - 1], [2]]).to_lists()
+    assert small == [[0, 2**16 - 1], [2]]
+    assert {type(i) for row in small for i in row} == {int}
+    assert gc.isenabled()
 
 
 def test_concatenate():

@@ -1,3 +1,4 @@
+import concurrent.futures
 import random
 
 import numpy as np
@@ -37,12 +38,16 @@ def test_equals_one_by_one_on_hostile_texts(vocab):
         assert some.to_lists() == expected[start : start + 500]
 
 
-def test_threads_give_the_same_ids(monkeypatch):
+def test_threads_may_share_an_encoder(monkeypatch):
     monkeypatch.setattr(subword_batch, "_CHUNK", 50)
+    monkeypatch.setattr(subword_batch, "_MOST_TOKENS", 300)
     encoder = golden.load("200")
-    texts = hostile_texts(3000)
-    ids = subword_batch.BatchEncoder(encoder).encode(texts, num_threads=4)
-    assert ids.to_lists() == [encoder.encode(text) for text in texts]
+    batch = subword_batch.BatchEncoder(encoder)
+    texts = [hostile_texts(2000, seed) for seed in range(4)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        encoded = list(pool.map(batch.encode, texts))
+    for ids, some in zip(encoded, texts, strict=True):
+        assert ids.to_lists() == [encoder.encode(text) for text in some]
 
 
 def test_forgets_when_it_knows_many_tokens(monkeypatch):

@@ -6,7 +6,6 @@ r"""Subwords of many texts at once, by numpy and tensorflow-text: the ids of `en
 Most tokens of a text are words that came before; their ids are only gathered.
 """
 
-import concurrent.futures
 import functools
 import sys
 import threading
@@ -54,18 +53,10 @@ class BatchEncoder:
         self._table = TokenTable()
         self._ids = _IdsByNumber()
 
-    def encode(self, texts, num_threads=1):
-        """Returns the `RaggedIds`, without EOS, of a list of strings.
-
-        Args:
-            num_threads: int. Two are of use if nothing else runs, as reading text, and finding the
-                ids of known words, goes on while another thread encodes new words.
-        """
+    def encode(self, texts):
+        """Returns the `RaggedIds`, without EOS, of a list of strings."""
         chunks = [texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)]
-        if num_threads == 1 or len(chunks) < 2:
-            return RaggedIds.concatenate([self._encode_chunk(chunk) for chunk in chunks])
-        with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
-            return RaggedIds.concatenate(list(pool.map(self._encode_chunk, chunks)))
+        return RaggedIds.concatenate([self._encode_chunk(chunk) for chunk in chunks])
 
     def _encode_chunk(self, texts):
         tokens = tokenizer_batch.split(texts)
@@ -75,7 +66,7 @@ class BatchEncoder:
             numbers = self._table.numbers(tokens)
             if len(self._table) > len(self._ids):
                 self._add_ids(tokens, numbers)
-            ids = self._ids  # for others may make it forget
+            ids = self._ids  # another thread may make it forget
         return ids.gather(numbers, tokens.ends)
 
     def _add_ids(self, tokens, numbers):

@@ -76,12 +76,12 @@ class SubwordTextEncoder(TextEncoder):
             return super().encode_batch(texts)
         return self.encode_ragged(texts).to_lists()
 
-    def encode_ragged(self, texts, num_threads=1):
+    def encode_ragged(self, texts):
         """Returns the ids of every string of a list as `RaggedIds`, of many by `subword_batch`."""
         if len(texts) >= _MANY_TEXTS and self._batch_encoder is None:
             self._batch_encoder = self._find_batch_encoder()
         if len(texts) >= _MANY_TEXTS and self._batch_encoder:
-            return self._batch_encoder.encode(texts, num_threads)
+            return self._batch_encoder.encode(texts)
         return super().encode_ragged(texts)
 
     def encode_without_tokenizing(self, token):
