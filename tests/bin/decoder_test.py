@@ -6,6 +6,7 @@ import signal
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import problems
 from tests.bin import decoder_problems, small_run
@@ -177,6 +178,18 @@ def test_goes_on_where_it_was_interrupted(run, source, tmp_path, capsys, interru
     assert interruption["batches"] == all_batches - 3
     assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
     assert not (tmp_path / "out.partial").exists()
+
+
+def test_too_little_memory_names_the_line(run, source, tmp_path, capsys, monkeypatch):
+    def predict(self, rows, *args, **kwargs):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
+
+    monkeypatch.setattr(row_predictor.RowPredictor, "__call__", predict)
+    lengths = [len(line.split()) + 1 if line else 0 for line in source[1]]
+    argv = run.argv(f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}")
+    line = small_run.error(capsys, decoder.main, argv)
+    assert f"lines of up to {max(lengths)} symbols" in line
+    assert f"number {lengths.index(max(lengths)) + 1}," in line and "out of memory" in line
 
 
 @pytest.mark.parametrize("change", ["settings", "checkpoint"])

@@ -4,11 +4,13 @@ Knows what was asked for (`Setup`) and hands it to what knows neither flags nor 
 `length_batches`, `decode_rows`, `journal`.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 
 from ut_keras.bin import decode_setup
+from ut_keras.bin.flags import UsageError
 from ut_keras.data import text_lines
 from ut_keras.decoding import decode_rows, journal, length_batches
 
@@ -50,6 +52,10 @@ def decode(setup, rows, sources=None):
     progress.add([number for number, row in enumerate(rows) if not len(row)], is_new=False)
 
     def decode_batch(number, batch):
+        with _enough_memory(batch, [lengths[i] for i in batch], what):
+            return decode_chosen(number, batch)
+
+    def decode_chosen(number, batch):
         chosen = [rows[i] for i in batch]
         if setup.mode == decode_setup.SCORE:
             values = predictor.scores(chosen, sources and [sources[i] for i in batch])
@@ -66,6 +72,22 @@ def decode(setup, rows, sources=None):
         kept = f", kept in {work.path}. Give the same command again to go on." if work else "."
         raise stop.stopped(f"stopped; {progress.rows} of {len(rows)} {what} are decoded{kept}")
     return [results.get(number, [""]) for number in range(len(rows))]
+
+
+@contextlib.contextmanager
+def _enough_memory(batch, lengths, what):
+    """Turns TensorFlow's error into one line that says which rows were too much."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        number = batch[lengths.index(max(lengths))] + 1
+        raise UsageError(
+            f"The memory must hold {len(batch)} {what} of up to {max(lengths)} symbols, such as "
+            f"number {number}, with their beams. Received: out of memory. Decode hparams that "
+            "help: batch_size=1; a smaller beam_size or extra_length; max_input_size."
+        ) from error
 
 
 def _plan(setup, predictor, lengths):
