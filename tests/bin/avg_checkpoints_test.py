@@ -64,7 +64,7 @@ def test_sums_are_float64(tmp_path, monkeypatch):
 
 
 def test_result_is_an_output_dir(run, tmp_path, capsys):
-    """Evaluation takes it, and averaging again replaces it."""
+    """Evaluation takes it, training does not, and averaging again replaces it."""
     argv = [
         f"--prefix={run}",
         "--num_last_checkpoints=3",
@@ -79,6 +79,10 @@ def test_result_is_an_output_dir(run, tmp_path, capsys):
     evaluate = [f"--problem={name}", "--model=transformer", f"--data_dir={data}", "--eval_steps=1"]
     assert trainer.main([*evaluate, f"--output_dir={tmp_path}", "--schedule=evaluate"]) == 0
     assert "evaluation at step 0: " in capsys.readouterr().out
+    line = small_run.error(
+        capsys, trainer.main, [*evaluate, f"--output_dir={tmp_path}", "--schedule=train"]
+    )
+    assert "weights without the optimizer's state" in line
 
 
 def test_a_run_keeps_its_own_newest(run, capsys):

@@ -125,6 +125,11 @@ class Checkpoints:
 
     def _check_shapes(self, path, shapes):
         _check_ours(path, shapes)
+        if "optimizer" in self._groups and not any(key.startswith("optimizer/") for key in shapes):
+            raise CheckpointError(
+                f"{path} holds weights without the optimizer's state, as ut-avg-checkpoints writes "
+                "them: training cannot go on from it."
+            )
         for group, variables in self._groups.items():
             for name, variable in variables.items():
                 key = f"{group}/{_escape(name)}{_KEY_SUFFIX}"
