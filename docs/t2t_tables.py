@@ -33,17 +33,24 @@ REASONS = {
     "warm_start_from_second": "no weights are taken over from other runs",
 }
 NOT_YET = "not supported yet"
-OURS = ("act_halted_state", "act_force_final_remainder", "act_mask_padding")
+OURS = (
+    "act_halted_state",
+    "act_force_final_remainder",
+    "act_mask_padding",
+    "attention_mask_padding",
+)
 
 
 def hparams_table():
     """The text of t2t_hparams.md."""
     basic, transformer = specs(BasicHParams), specs(hparam.TransformerHParams)
     universal = specs(hparam.UniversalTransformerHParams)
+    lstm = specs(hparam.LSTMHParams)
     sections = (
         ("Of every model", basic),
         ("Of the Transformer", _new_or_changed(transformer, basic)),
         ("Of the Universal Transformer", _new_or_changed(universal, transformer)),
+        ("Of the LSTMs, beside those of every model", _new_or_changed(lstm, basic)),
     )
     lines = [
         "# T2T's hparams here",

@@ -11,6 +11,7 @@ A set is a function that calls its parent and replaces a few fields:
 
 from hparams import (  # noqa: F401  (they register)
     deepstart,
+    lstm,
     quick,
     transformer,
     transformer_table3,
@@ -34,7 +35,7 @@ def get(name, overrides=""):
         overrides: str such as "hidden_size=64,pos=None", or dict from name to value.
 
     Returns:
-        A frozen `TransformerHParams` or `UniversalTransformerHParams`.
+        A frozen `TransformerHParams`, `UniversalTransformerHParams` or `LSTMHParams`.
 
     Raises:
         UnknownNameError: if there is no such set; the nearest names are listed.

@@ -14,6 +14,7 @@ from typing import Literal
 
 from ut_keras.hparam_basic import DIMENSIONS, NON_NEGATIVE, POSITIVE, RATE, BasicHParams
 from ut_keras.hparam_field import Check, HParamError, field, inert, later, specs
+from ut_keras.hparam_lstm import LSTMHParams
 
 # Keys of T2T's hparams.json that are no hyperparameters: what the command line said, ...
 T2T_BOOKKEEPING = frozenset(
@@ -218,13 +219,16 @@ def from_dict(values):
             ignored.
 
     Returns:
-        `UniversalTransformerHParams` if one of its own fields is there, else `TransformerHParams`.
+        `UniversalTransformerHParams` or `LSTMHParams` if one of its own fields is there, else
+        `TransformerHParams`.
 
     Raises:
         HParamError: if a name is unknown, or a value has the wrong type or is out of range.
     """
     own = specs(UniversalTransformerHParams).keys() - specs(TransformerHParams).keys()
     cls = UniversalTransformerHParams if own & values.keys() else TransformerHParams
+    if values.keys() & (specs(LSTMHParams).keys() - specs(UniversalTransformerHParams).keys()):
+        cls = LSTMHParams
     for name in T2T_FUNCTION_TABLES & values.keys():
         if values[name] not in ({}, "{}"):
             raise HParamError(

@@ -60,7 +60,7 @@ OPTIMIZERS = (
 )
 _OTHER_OPTIMIZERS = ("adam_w", "ftrl", "yellow_fin", "AdamW", "Ftrl", "YellowFin")
 
-_OTHER_MODELS = "only other models of T2T read it"
+OTHER_MODELS = "only other models of T2T read it"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,16 +91,16 @@ class BasicHParams:
     split_targets_chunk_length: int = later(0, NON_NEGATIVE)
     split_targets_max_chunks: int = later(100, POSITIVE)
     split_targets_strided_training: bool = later(False)
-    video_num_input_frames: int = inert(1, _OTHER_MODELS)
-    video_num_target_frames: int = inert(1, _OTHER_MODELS)
+    video_num_input_frames: int = inert(1, OTHER_MODELS)
+    video_num_target_frames: int = inert(1, OTHER_MODELS)
     use_custom_ops: bool = inert(True, "there are no custom ops")
 
     # --- Size -----------------------------------------------------------------------------------
     hidden_size: int = field(512, POSITIVE, architecture=True)
     num_hidden_layers: int = field(6, POSITIVE, architecture=True)
-    kernel_height: int = inert(3, _OTHER_MODELS)
-    kernel_width: int = inert(1, _OTHER_MODELS)
-    compress_steps: int = inert(0, _OTHER_MODELS)
+    kernel_height: int = inert(3, OTHER_MODELS)
+    kernel_width: int = inert(1, OTHER_MODELS)
+    compress_steps: int = inert(0, OTHER_MODELS)
 
     # --- Embedding and softmax ------------------------------------------------------------------
     shared_embedding: bool = field(False, architecture=True)
@@ -123,7 +123,7 @@ class BasicHParams:
         "layer", architecture=True
     )
     norm_epsilon: float = field(1e-6, "(0, inf)")
-    dropout: float = inert(0.2, _OTHER_MODELS)
+    dropout: float = inert(0.2, OTHER_MODELS)
 
     # --- Initial weights ------------------------------------------------------------------------
     initializer: Literal[

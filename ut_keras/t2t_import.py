@@ -32,6 +32,19 @@ _RULES = (
     (r"(sepconv/conv\d)/pointwise/kernel", r"\1_single/pointwise_kernel"),
     (r"(sepconv/conv\d)/pointwise/", r"\1_single/"),
     (r"(sepconv/conv\d)/depthwise", r"\1_single/depthwise"),
+    (r"^encoder/(cell_\d+)/", r"body/{model}/encoder/rnn/multi_rnn_cell/\1/lstm_cell/"),
+    (r"^decoder/(cell_\d+)/", r"body/{model}/decoder/rnn/{wrapper}multi_rnn_cell/\1/lstm_cell/"),
+    (r"^decoder/(attention_layer(_\d+)?)/", r"body/{model}/decoder/rnn/{wrapper}\1/"),
+    (
+        r"^decoder/(attention_v)(_\d+)?$",
+        r"body/{model}/decoder/rnn/{wrapper}bahdanau_attention\2/\1",
+    ),
+    (
+        r"^decoder/query_layer/",
+        r"body/{model}/decoder/rnn/{wrapper}bahdanau_attention/query_layer/",
+    ),
+    (r"^decoder/memory_layer/", r"body/{model}/memory_layer/"),
+    (r"^decoder/dense/", r"body/{model}/decoder/dense/"),
     (r"^target_space_embedding/", r"body/target_space_embedding/"),
     (r"^source_position/embedding", r"body/inputs_positional_embedding"),
     (r"^target_position/embedding", r"body/targets_positional_embedding"),
@@ -139,8 +152,14 @@ def _is_universal(model_name):
     return model_name.startswith("universal_transformer")
 
 
+def _is_lstm(model_name):
+    return model_name.startswith("lstm_")
+
+
 def _read_by_t2t(model_name, t2t_hparams):
     """Without what T2T's model lets lie, so that what is made is what T2T had."""
+    if _is_lstm(model_name):  # its plain set has nothing that tells it from a Transformer's
+        return {"attention_mask_padding": False, **t2t_hparams}
     ignored = {"block_length"}  # its attention always takes 128
     if _is_universal(model_name):
         ignored |= {"heads_share_relative_embedding", "add_relative_to_values"}
@@ -169,7 +188,8 @@ def _read_specs(model_name, variables):
         raise ValueError(
             f"variables must hold an embedding of {model_name}. Received: {sorted(variables)[:3]}."
         )
-    if any(name.startswith(f"{model_name}/body/encoder/") for name in variables):
+    encoder = f"{model_name}/body/{model_name + '/' if _is_lstm(model_name) else ''}encoder/"
+    if any(name.startswith(encoder) for name in variables):
         sizes = tables.get("input_emb") or shared
         # Two shared tables: the one that is not the softmax's is the source's.
         specs["inputs"] = FeatureSpec(min(sizes - targets if len(sizes) > 1 else sizes))
@@ -194,7 +214,13 @@ def _entry(model, variable):
     name = variable.path
     for pattern, replacement in _RULES:
         name = re.sub(pattern, replacement, name)
-    name = name.format(depth=depth, timing_dense=timing_dense, classes=classes)
+    name = name.format(
+        depth=depth,
+        timing_dense=timing_dense,
+        classes=classes,
+        model=model.name,
+        wrapper="attention_wrapper/" if model.name == "lstm_seq2seq_attention" else "",
+    )
     shape = tuple(variable.shape)
     if name.endswith("pointwise_kernel"):
         shape = (1, 1, *shape)
@@ -214,14 +240,14 @@ def _table_entry(model, variable):
         kind = "shared"
     else:
         kind = kinds[owner]
-    vocab_size, hidden_size = variable.shape
+    vocab_size, width = variable.shape
     shards = model.hparams.symbol_modality_num_shards
     rows = [vocab_size // shards + (shard < vocab_size % shards) for shard in range(shards)]
-    scope = f"{model.name}/symbol_modality_{vocab_size}_{hidden_size}/{kind}"
+    scope = f"{model.name}/symbol_modality_{vocab_size}_{model.hparams.hidden_size}/{kind}"
     return _Entry(
         variable,
         tuple(f"{scope}/weights_{shard}" for shard in range(shards)),
-        tuple((row, hidden_size) for row in rows),
+        tuple((row, width) for row in rows),
     )
 
 

@@ -35,7 +35,7 @@ def test_table_is_up_to_date(filename):
 
 
 def test_reasons_and_our_own_fields_are_real():
-    fields = specs(hparam.UniversalTransformerHParams)
+    fields = specs(hparam.UniversalTransformerHParams) | specs(hparam.LSTMHParams)
     refused = [name for name, spec in fields.items() if spec.facts.supported is not None]
     used = {TABLES.reason(name)[1] for name in refused} - {None}
     assert used == set(TABLES.REASONS)

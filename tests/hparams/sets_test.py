@@ -21,9 +21,14 @@ LACKING_IN_T2T = {
     "act_force_final_remainder": False,
     "act_halted_state": "transform",
     "act_mask_padding": False,
+    "attention_layer_size": 128,
+    "attention_mask_padding": False,
+    "attention_mechanism": "bahdanau",
     "block_length": 128,
     "dropconnect_dropout": 0.0,
     "gates_inputs": "i",
+    "num_heads": 1,
+    "output_attention": True,
 }
 OURS = [name for name in hparams.names() if name.endswith(("_deepstart", "_quick"))]
 

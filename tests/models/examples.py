@@ -10,6 +10,7 @@ from ut_keras import models
 from ut_keras.data.features import FeatureSpec
 
 SIZE = "hidden_size=16,filter_size=24,num_heads=2"
+LSTM_SIZE = "hidden_size=16,attention_layer_size=12,num_heads=2"
 V, C, B = 13, 4, 3
 INPUTS = np.array([[5, 3, 7, 2, 1], [4, 6, 1, 0, 0], [9, 1, 0, 0, 0]], "int32")
 TARGETS = np.array([[3, 8, 2, 1], [6, 1, 0, 0], [2, 12, 1, 0]], "int32")
@@ -74,6 +75,26 @@ KINDS = {
         _ANSWER,
         {"inputs": STORIES, "targets": TARGETS},
     ),
+    "lstm": ("lstm_seq2seq", "lstm_seq2seq", _BOTH, _FEATURES),
+    "lstm_language_model": (
+        "lstm_seq2seq",
+        "lstm_seq2seq",
+        {"targets": SYMBOLS},
+        {"targets": TARGETS},
+    ),
+    "lstm_attention": ("lstm_seq2seq_attention", "lstm_attention", _BOTH, _FEATURES),
+    "lstm_classifier": (
+        "lstm_seq2seq_attention",
+        "lstm_luong_attention",
+        _CLASSIFY,
+        {"inputs": INPUTS, "targets": CLASSES},
+    ),
+    "lstm_stories": (
+        "lstm_seq2seq",
+        "lstm_seq2seq",
+        _ANSWER,
+        {"inputs": STORIES, "targets": TARGETS},
+    ),
 }
 SEQUENCE_KINDS = tuple(
     kind
@@ -86,7 +107,8 @@ def make(kind, overrides=""):
     """A new model; its weights are shaken, for initial ones hide mistakes."""
     name, hparams_set, specs, _ = KINDS[kind]
     steps = ",num_rec_steps=3,act_max_steps=3" if "universal" in name else ""
-    hp = hparams.get(hparams_set, SIZE + steps).override(overrides)
+    size = LSTM_SIZE if name.startswith("lstm") else SIZE
+    hp = hparams.get(hparams_set, size + steps).override(overrides)
     keras.utils.set_random_seed(0)
     model = models.from_specs(name, hp, specs)
     random = np.random.RandomState(0)

@@ -11,6 +11,7 @@ from ut_keras import hparam, models, t2t_import
 # Together they have every kind of weight.
 VARIANTS = (
     "aut_basic",
+    "lstm_bahdanau_multi",
     "transformer_conv_relu_conv",
     "transformer_lm_relative_v2",
     "transformer_parameter_attention",
@@ -52,6 +53,8 @@ def _deviation(name, shape, hp):
     if name.endswith(("layer_embedding", "depth_embedding", "_relative_embeddings")):
         return shape[-1] ** -0.5
     # uniform_unit_scaling
+    if len(shape) == 1:
+        return (hp.initializer_gain / shape[0]) ** 0.5
     field = math.prod(shape[:-2])
     return (hp.initializer_gain / (field * (shape[-2] + shape[-1]) / 2)) ** 0.5
 
@@ -84,7 +87,9 @@ def _check(variables, hp, noise=0.0):
 def _fresh(name, overrides):
     setting, arrays = t2t._load("model", name + ".a")
     specs = t2t_import._read_specs(setting["model"], t2t._group(arrays, "var/"))
-    hp = hparam.from_dict({**t2t._t2t_hparams(setting), **SIZES, **overrides})
+    values = t2t._t2t_hparams(setting)
+    sizes = {key: size for key, size in SIZES.items() if key in values}
+    hp = hparam.from_dict({**values, **sizes, **overrides})
     return models.from_specs(setting["model"], hp, specs, target_space_id=1)
 
 

@@ -22,6 +22,8 @@ class _Problem:
 
 def test_names():
     assert models.names() == [
+        "lstm_seq2seq",
+        "lstm_seq2seq_attention",
         "transformer",
         "universal_transformer",
         "universal_transformer_encoder",

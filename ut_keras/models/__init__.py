@@ -12,6 +12,8 @@ from ut_keras.data import features as features_lib
 _CLASSES = registry.Registry("model")
 _CLASSES.add("transformer", "ut_keras.models.transformer:Transformer")
 _CLASSES.add("universal_transformer", "ut_keras.models.universal_transformer:UniversalTransformer")
+_CLASSES.add("lstm_seq2seq", "ut_keras.models.lstm_seq2seq:LSTMSeq2seq")
+_CLASSES.add("lstm_seq2seq_attention", "ut_keras.models.lstm_seq2seq:LSTMSeq2seqAttention")
 _CLASSES.add(
     "universal_transformer_encoder",
     "ut_keras.models.universal_transformer:UniversalTransformerEncoder",
@@ -33,7 +35,7 @@ def get(name, hparams, problem=None, data_dir=None, vocab_sizes=None):
 
     Args:
         name: str, one of `names()`.
-        hparams: `TransformerHParams`, such as `hparams.get("transformer_base")`.
+        hparams: hyperparameters of the model's kind, such as `hparams.get("transformer_base")`.
         problem: a `Problem`, which says what its features are. Or:
         vocab_sizes: dict from feature name to vocabulary size; symbol features. Leave "inputs" out
             for a language model.

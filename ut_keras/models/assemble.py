@@ -4,7 +4,7 @@ import functools
 
 import keras
 
-from ut_keras.hparam import HParamError, UniversalTransformerHParams
+from ut_keras.hparam import HParamError, TransformerHParams, UniversalTransformerHParams
 from ut_keras.layers import (
     act,
     dense,
@@ -42,7 +42,14 @@ def layered_stack(hp, side):
     Args:
         hp: `TransformerHParams`.
         side: "encoder", "decoder" or "language_model", which is a decoder without an encoder.
+    Raises:
+        HParamError: if the hparams are not those of a Transformer.
     """
+    if not isinstance(hp, TransformerHParams):
+        raise HParamError(
+            "A Transformer needs a set of its own, such as transformer_base. "
+            f"Received: {type(hp).__name__}."
+        )
     specific = hp.num_encoder_layers if side == "encoder" else hp.num_decoder_layers
     block = assemble_block.block(hp, side, specific or hp.num_hidden_layers, "layer")
     depth = stack.LayeredDepth(block, name="depth", dtype=dtype_policy(hp))

@@ -1,0 +1,106 @@
+"""T2T's sets for LSTMs: all of its lstm.py. Those with area attention are refused when used."""
+
+from dataclasses import replace
+
+from hparams.registry import register
+from ut_keras.hparam_lstm import LSTMHParams
+
+
+@register("lstm_seq2seq")
+def lstm_seq2seq():
+    """T2T's `basic_params1`, with two layers of 128."""
+    return LSTMHParams(
+        batch_size=1024,
+        max_length=0,
+        hidden_size=128,
+        num_hidden_layers=2,
+        shared_embedding_and_softmax_weights=False,
+        symbol_modality_num_shards=1,
+        layer_preprocess_sequence="none",
+        layer_postprocess_sequence="dan",
+        daisy_chain_variables=False,
+        clip_grad_norm=2.0,
+        optimizer_adam_beta1=0.85,
+        optimizer_adam_epsilon=1e-6,
+        learning_rate=0.1,
+        learning_rate_constant=1.0,
+        learning_rate_schedule="legacy",
+        learning_rate_decay_scheme="none",
+        learning_rate_warmup_steps=100,
+    )
+
+
+# --- With attention -------------------------------------------------------------------------------
+
+
+@register("lstm_bahdanau_attention")
+def lstm_bahdanau_attention():
+    return replace(lstm_seq2seq(), attention_mechanism="bahdanau")
+
+
+@register("lstm_luong_attention")
+def lstm_luong_attention():
+    return replace(lstm_seq2seq(), attention_mechanism="luong")
+
+
+@register("lstm_attention")
+def lstm_attention():
+    return lstm_bahdanau_attention()
+
+
+@register("lstm_bahdanau_attention_multi")
+def lstm_bahdanau_attention_multi():
+    return replace(lstm_bahdanau_attention(), num_heads=4)
+
+
+@register("lstm_luong_attention_multi")
+def lstm_luong_attention_multi():
+    """All heads weigh the source alike, for they have one query: a wider attention layer."""
+    return replace(lstm_luong_attention(), num_heads=4)
+
+
+@register("lstm_asr_v1")
+def lstm_asr_v1():
+    return replace(
+        lstm_bahdanau_attention(),
+        hidden_size=256,
+        batch_size=36,
+        max_input_seq_length=600000,
+        max_target_seq_length=350,
+        max_length=600000,
+        min_length_bucket=300000,
+        learning_rate=0.05,
+    )
+
+
+# --- With attention to areas ----------------------------------------------------------------------
+
+
+@register("lstm_area_attention_base")
+def lstm_area_attention_base():
+    return replace(
+        lstm_luong_attention(),
+        batch_size=16384,
+        hidden_size=1024,
+        num_heads=4,
+        dropout=0.2,
+        learning_rate=0.1,
+        max_area_width=2,
+        area_key_mode="mean",
+        area_value_mode="sum",
+    )
+
+
+@register("lstm_area_attention_enfr")
+def lstm_area_attention_enfr():
+    return replace(lstm_area_attention_base(), dropout=0.1)
+
+
+@register("lstm_area_attention_char")
+def lstm_area_attention_char():
+    return replace(lstm_area_attention_base(), batch_size=20480)
+
+
+@register("lstm_area_attention_char_enfr")
+def lstm_area_attention_char_enfr():
+    return replace(lstm_area_attention_char(), dropout=0.1)

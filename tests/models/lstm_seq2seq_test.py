@@ -1,0 +1,124 @@
+"""The LSTM baselines; what the original computed is in t2t_golden_test."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import hparams
+from tests.models import examples
+from ut_keras import models
+from ut_keras.hparam import HParamError
+
+PAD = [(0, 0), (0, 2)]
+FAST = "dropout=0.1,learning_rate_schedule=constant,learning_rate_constant=0.02"
+KINDS = ("lstm", "lstm_attention", "lstm_stories")
+
+
+def _pad(features):
+    return {name: np.pad(value, PAD) for name, value in features.items()}
+
+
+@pytest.mark.parametrize("kind", ["lstm", "lstm_language_model"])
+def test_padding_has_no_effect(kind):
+    model, features = examples.shared(kind), examples.features(kind)
+    want = model(features, training=False)
+    got = model(_pad(features), training=False)[:, : want.shape[1]]
+    np.testing.assert_allclose(got[:, :-1], want[:, :-1], atol=1e-6)
+
+
+def test_attention_sees_padding_as_t2t_does_unless_told():
+    features = examples.features("lstm_attention")
+    wider = {**features, "inputs": np.pad(features["inputs"], PAD)}
+    model = examples.shared("lstm_attention")
+    assert np.abs(model(wider) - model(features)).max() > 1e-4
+    masking = examples.make("lstm_attention", "attention_mask_padding=True")
+    np.testing.assert_allclose(masking(wider), masking(features), atol=1e-6)
+
+
+def test_source_is_read_backwards():
+    model, features = examples.shared("lstm"), examples.features("lstm")
+    encoded = model.encode(features)
+    last_read = encoded.stack.output[:, 0]  # the first symbol
+    np.testing.assert_allclose(encoded.states[-1].output, last_read, atol=1e-6)
+    np.testing.assert_array_equal(encoded.stack.output[1, 3:], 0)
+
+
+def test_empty_sentences_before_the_question_are_passed_over():
+    model, features = examples.shared("lstm_stories"), examples.features("lstm_stories")
+    stories = features["inputs"]
+    encoded = model.encode({"inputs": stories})
+    alone = model.encode({"inputs": stories[2:, -1:]})
+    for got, want in zip(encoded.states, alone.states, strict=True):
+        np.testing.assert_allclose(got.output[2], want.output[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "lstm_language_model"])
+def test_is_causal(kind):
+    model, features = examples.shared(kind), examples.features(kind)
+    changed = dict(features, targets=features["targets"].copy())
+    changed["targets"][0, 2] = 5
+    got, want = model(changed), model(features)
+    np.testing.assert_allclose(got[:, :3], want[:, :3], atol=1e-6)
+    assert np.abs(got[0, 3] - want[0, 3]).max() > 1e-4
+
+
+def test_attention_weights_are_shown():
+    out = examples.shared("lstm_attention").inspect(examples.features("lstm_attention"))
+    weights = out.decoder.memory_attention_weights
+    assert weights.shape == (1, 3, 2, 4, 5)  # [N, B, H, T, S]
+    np.testing.assert_allclose(tf.reduce_sum(weights, -1), 1, atol=1e-6)
+    assert set(out.losses) == {"training", "extra"}
+
+
+@pytest.mark.parametrize("kind", ["lstm", "lstm_attention", "lstm_classifier"])
+def test_fits(kind):
+    model, features = examples.make(kind, FAST), examples.features(kind)
+    model.compile()
+    dataset = tf.data.Dataset.from_tensors((features, features["targets"])).repeat(30)
+    options = {"epochs": 2, "steps_per_epoch": 15, "shuffle": False, "verbose": 0}
+    history = model.fit(dataset, **options).history
+    assert history["loss"][1] < 0.8 * history["loss"][0]
+
+
+def test_table_that_scores_has_the_attentions_width():
+    model = examples.make("lstm_attention", "num_heads=1")
+    assert model.softmax.embedding.shape == (examples.V, 12)
+    message = "attention_layer_size=12, hidden_size=16, shared_embedding_and_softmax_weights=True"
+    with pytest.raises(HParamError, match=message):
+        examples.make("lstm_attention", "num_heads=1,shared_embedding_and_softmax_weights=True")
+
+
+def test_refuses_hparams_of_other_models():
+    sizes = {"inputs": 9, "targets": 9}
+    with pytest.raises(HParamError, match="An LSTM needs a set of its own.*: TransformerHParams"):
+        models.get("lstm_seq2seq", hparams.get("transformer_tiny"), vocab_sizes=sizes)
+    for name in ("transformer", "universal_transformer"):
+        with pytest.raises(HParamError, match="needs a set of its own"):
+            models.get(name, hparams.get("lstm_seq2seq"), vocab_sizes=sizes)
+    with pytest.raises(HParamError, match="max_area_width=2"):
+        models.get(
+            "lstm_seq2seq_attention", hparams.get("lstm_area_attention_base"), vocab_sizes=sizes
+        )
+
+
+def test_refuses_packed_examples_and_attention_to_nothing():
+    features = examples.features("lstm")
+    packed = {**features, "inputs_segmentation": (features["inputs"] != 0).astype("int32")}
+    with pytest.raises(ValueError, match="one example a row.*Received: inputs_segmentation"):
+        examples.shared("lstm")(packed)
+    with pytest.raises(ValueError, match="needs a problem with inputs. Received: .'targets'"):
+        hp = hparams.get("lstm_attention")
+        models.get("lstm_seq2seq_attention", hp, vocab_sizes={"targets": 9})
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("kind", [*KINDS, "lstm_language_model"])
+def test_cache_matches_full_forward(kind, beam_size):
+    model = examples.shared(kind)
+    features = examples.features(kind)
+    given = {"inputs": features["inputs" if "inputs" in features else "targets"][:, :3]}
+    options = {"beam_size": beam_size, "decode_length": 8}
+    got = model.generate(given, **options)
+    want = model.generate(given, **options, cache=False)
+    np.testing.assert_array_equal(got.ids, want.ids)
+    np.testing.assert_allclose(got.scores, want.scores, rtol=1e-5)

@@ -1,0 +1,24 @@
+"""The hyperparameters of the LSTM baselines; names and defaults are T2T's (`models/lstm.py`)."""
+
+import dataclasses
+from typing import Literal
+
+from ut_keras.hparam_basic import OTHER_MODELS, POSITIVE, RATE, BasicHParams
+from ut_keras.hparam_field import field, inert
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LSTMHParams(BasicHParams):
+    """Hyperparameters of `lstm_seq2seq` and `lstm_seq2seq_attention`."""
+
+    dropout: float = field(0.2, RATE)  # of what enters each layer, at every position
+    moe_num_experts: int = inert(64, OTHER_MODELS)
+    moe_loss_coef: float = inert(0.01, OTHER_MODELS)
+
+    # --- Attention, of lstm_seq2seq_attention ---------------------------------------------------
+    attention_mechanism: Literal["bahdanau", "luong"] = field("bahdanau", architecture=True)
+    attention_layer_size: int = field(128, POSITIVE, architecture=True)
+    num_heads: int = field(1, POSITIVE, architecture=True)
+    output_attention: bool = field(True, architecture=True)  # False: the last LSTM's output
+    # Ours beside T2T's, which attends to padding too.
+    attention_mask_padding: bool = field(False)

@@ -1,0 +1,213 @@
+"""The LSTM baselines: a source is read backwards, and its last state written out.
+
+    ids ─ embed ─ reverse ─ LSTMs ──── last states ──┐
+    ids ─ embed ─ shift right ─ LSTMs (+ attention) ─ logits
+
+A class label has one position, which sees only the source. Without a source, `lstm_seq2seq` is a
+language model.
+"""
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_keras.decoding import recurrent_scorer
+from ut_keras.hparam import HParamError
+from ut_keras.hparam_lstm import LSTMHParams
+from ut_keras.layers import lstm, lstm_attention, target_shift
+from ut_keras.layers.stack_output import StackOutput
+from ut_keras.models import assemble, transformer
+
+
+class EncodedByLSTM(NamedTuple):
+    """The source, encoded."""
+
+    stack: StackOutput  # output [B, S, D] in the order of the source
+    padding_mask: tf.Tensor  # bool [B, S], True at real tokens
+    states: tuple  # `LSTMState` of each layer, behind the source's first symbol
+
+
+class LSTMMemory(NamedTuple):
+    """What the decoder starts from and attends to."""
+
+    states: tuple  # `LSTMState` of each layer
+    attention: lstm_attention.AttentionMemory | None
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class LSTMSeq2seq(transformer.Transformer):
+    """Encoder and decoder of T2T's `lstm_seq2seq`.
+
+    Arguments, calls and returns are those of `Transformer`, with `LSTMHParams`; packed examples
+    are refused, for a state would run on from one into the next.
+
+    References: Sutskever et al. 2014; T2T `models/lstm.py`.
+    """
+
+    @classmethod
+    def from_hparams(cls, hparams, specs, target_space_id=0, **kwargs):
+        if not isinstance(hparams, LSTMHParams):
+            raise HParamError(
+                "An LSTM needs a set of its own, such as lstm_seq2seq or lstm_attention. "
+                f"Received: {type(hparams).__name__}."
+            )
+        return super().from_hparams(hparams, specs, target_space_id, **kwargs)
+
+    # Parts.
+
+    def _make_stacks(self):
+        self.encoder = None
+        if "inputs" in self.specs:
+            self.encoder = lstm.LSTMStack(**self._lstm_arguments(), name="encoder")
+        self.decoder = self._decoder()
+
+    def _decoder(self):
+        return lstm.LSTMStack(**self._lstm_arguments(), name="decoder")
+
+    def _lstm_arguments(self):
+        hp = self.hparams
+        return {
+            "num_layers": hp.num_hidden_layers,
+            "hidden_size": hp.hidden_size,
+            "dropout_rate": hp.dropout,
+            "kernel_initializer": assemble.kernel_initializer(hp),
+            "dtype": self.dtype_policy,
+        }
+
+    def _build_all(self):
+        if self.class_labels:
+            self.class_label_head.build((None, None, self._softmax_size()))
+        super()._build_all()
+
+    # The forward pass.
+
+    def encode(self, features, training=None, record_attention=False):
+        ids = self._ids(features, "inputs")
+        real = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
+        x = tf.reverse(self.source_embedding(ids), [1])
+        encoded = self.encoder(x, padding_mask=tf.reverse(real, [1]), training=training)
+        stack = StackOutput(tf.reverse(encoded.output, [1]), None, None, None, None)
+        return EncodedByLSTM(stack, real, encoded.states)
+
+    def project_memory(self, encoded, features):
+        return LSTMMemory(encoded.states, None)
+
+    def decode(self, features, memory, training=None, record_attention=False):
+        ids = self._ids(features, "targets")
+        x = target_shift.shift_right(self._embed_targets(ids))
+        # T2T goes on for one position behind the last real one.
+        lengths = tf.math.count_nonzero(ids, axis=1) + 1
+        real = tf.sequence_mask(lengths, tf.shape(ids)[1])
+        output, weights = self._decode_states(x, real, memory, training)
+        return StackOutput(output, None, None, None, weights if record_attention else None)
+
+    def _decode_states(self, x, real, memory, training):
+        """(output [B, T, D'], attention weights [1, B, H, T, S] or None) of embedded targets."""
+        states = None if memory is None else memory.states
+        return self.decoder(x, real, states, training=training).output, None
+
+    # Decoding: of N rows, one for each example and beam.
+
+    def scorer(self, given, beams, room, use_cache=True):
+        return recurrent_scorer.scorer(self, given, beams, room, use_cache)
+
+    def start(self, memory, num_rows):
+        """The state before the first position; memory is that of the rows."""
+        if memory is None:
+            return tuple(cell.zero_state(num_rows) for cell in self.decoder.cells)
+        return memory.states
+
+    def read(self, symbols, state, memory):
+        """One position.
+
+        Args:
+            symbols: int32 [N]. The symbol before the position, 0 before the first.
+            state: from `start` or `read`.
+            memory: `LSTMMemory` of the rows.
+        Returns:
+            (logits [N, V] of the symbol at the position, state).
+        """
+        del memory
+        read = self.decoder(self.target_embedding(symbols[:, tf.newaxis]), initial_states=state)
+        return self.logits(read.output)[:, 0], read.states
+
+    def read_all(self, symbols, state):
+        """The state behind symbols [N, P] of a language model."""
+        return self.decoder(self.target_embedding(symbols), initial_states=state).states
+
+    def decode_states(self, ids, memory):
+        """What is scored, [N, T, D'], of positions that all are real."""
+        x = target_shift.shift_right(self.target_embedding(ids))
+        return self._decode_states(x, None, memory, training=False)[0]
+
+    def _check_features(self, features):
+        super()._check_features(features)
+        packed = sorted(name for name in features if name.endswith("_segmentation"))
+        if packed:
+            raise ValueError(
+                f"An LSTM reads one example a row, not packed ones. Received: {', '.join(packed)}."
+            )
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class LSTMSeq2seqAttention(LSTMSeq2seq):
+    """T2T's `lstm_seq2seq_attention`: the decoder looks back at the whole source.
+
+    As in T2T it looks at padding too, so that a result depends a little on the longest source of
+    its batch; `attention_mask_padding` is the cure.
+
+    References: Bahdanau et al. 2015; Luong et al. 2015; T2T `models/lstm.py`.
+    """
+
+    @classmethod
+    def from_hparams(cls, hparams, specs, target_space_id=0, **kwargs):
+        if "inputs" not in specs:
+            raise ValueError(
+                f"lstm_seq2seq_attention needs a problem with inputs. Received: {sorted(specs)}."
+            )
+        return super().from_hparams(hparams, specs, target_space_id, **kwargs)
+
+    def _decoder(self):
+        hp = self.hparams
+        return lstm_attention.AttentionLSTM(
+            **self._lstm_arguments(),
+            mechanism=hp.attention_mechanism,
+            attention_layer_size=hp.attention_layer_size,
+            num_heads=hp.num_heads,
+            output_attention=hp.output_attention,
+            name="decoder",
+        )
+
+    def _softmax_size(self):
+        hp = self.hparams
+        if hp.output_attention and hp.num_heads == 1:
+            return hp.attention_layer_size
+        return hp.hidden_size
+
+    def _shares_softmax(self):
+        shares, hp = super()._shares_softmax(), self.hparams
+        if shares and self._softmax_size() != hp.hidden_size:
+            raise HParamError(
+                "attention_layer_size must be hidden_size where one table embeds and scores. "
+                f"Received: attention_layer_size={hp.attention_layer_size}, "
+                f"hidden_size={hp.hidden_size}, shared_embedding_and_softmax_weights=True."
+            )
+        return shares
+
+    def project_memory(self, encoded, features):
+        may_attend = encoded.padding_mask if self.hparams.attention_mask_padding else None
+        attention = self.decoder.project_memory(encoded.stack.output, may_attend)
+        return LSTMMemory(encoded.states, attention)
+
+    def _decode_states(self, x, real, memory, training):
+        output, weights = self.decoder(x, memory.attention, memory.states, real, training=training)
+        return output, weights[tf.newaxis]
+
+    def start(self, memory, num_rows):
+        return self.decoder.start(memory.attention, memory.states)
+
+    def read(self, symbols, state, memory):
+        projected = self.decoder.cells[0].project(self.target_embedding(symbols))
+        state = self.decoder.step(projected, state, memory.attention)
+        return self.logits(self.decoder.output(state)[:, tf.newaxis])[:, 0], state
