@@ -15,7 +15,6 @@ side, with tracing or building its graph.
 """
 
 import argparse
-import inspect
 import json
 import os
 import platform
@@ -134,8 +133,6 @@ class Ours:
             table[EOS] = 0
             Ours.model.softmax.embedding.assign(table)
         self.options = {"cache": cache}
-        if "cache" not in inspect.signature(Ours.model.generate).parameters:
-            self.options = {}
 
     def run(self, beams, batch=SHAPE["batch"], decode_length=SHAPE["decode_length"]):
         """Seconds of one search, and why it was refused (never)."""

@@ -55,6 +55,7 @@ def test_the_page_names_existing_hparams_and_flags_only():
 
     page = _read("t2t.md")
     fields = set(specs(hparam.UniversalTransformerHParams)) | hparam.T2T_BOOKKEEPING
+    fields |= set(specs(hparam.LSTMHParams))
     assigned = set(re.findall(r"`([a-z]\w+)=[^`]*`", page))
     assert assigned and assigned <= fields
     tables = (flags.TRAINER, flags.DATAGEN, flags.IMPORT_T2T, flags.DECODER, flags.BLEU)
