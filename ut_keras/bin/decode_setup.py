@@ -1,7 +1,8 @@
 """From the flags of ut-decoder to what is to be done: everything that can be checked early.
 
     setup = check(args)              names, run, files, decode hparams: without TensorFlow
-    model = load_model(setup)        the weights
+    run = check_run(args)            the same of any command that takes a run's weights
+    model = load_model(run)          the weights
 
 The run is the folder --output_dir, or that of --checkpoint_path; its hparams.json and run.json say
 which model it is.
@@ -20,12 +21,11 @@ FILE, SCORE, INTERACTIVE, SPLIT = "decode_from_file", "score_file", "decode_inte
 
 
 @dataclasses.dataclass(frozen=True)
-class Setup:
-    """A command line, checked.
+class Run:
+    """Which weights are asked for, checked.
 
     Fields:
         args: the flags.
-        mode: `FILE`, `SCORE`, `INTERACTIVE` or `SPLIT`.
         problem: `Problem`.
         model_name: str.
         hp: hparams.
@@ -34,14 +34,10 @@ class Setup:
         encoders: dict from feature name to `TextEncoder`.
         checkpoint: str, the path given, or None for the newest of `run_dir`.
         run_dir: str.
-        source: str, the file to read; None where none is.
-        target: str, the file to write; None where none is.
-        split: str, what is decoded where no file is given.
-        values: dict of decode hparams.
+        record: dict, what the folder's run.json says.
     """
 
     args: Any
-    mode: str
     problem: Any
     model_name: str
     hp: Any
@@ -50,10 +46,7 @@ class Setup:
     encoders: dict
     checkpoint: str | None
     run_dir: str
-    source: str | None
-    target: str | None
-    split: str
-    values: dict
+    record: dict
 
     @property
     def is_language_model(self):
@@ -68,6 +61,25 @@ class Setup:
         return run_setup.to_text_function(self.encoders, self.specs)(name, ids)
 
 
+@dataclasses.dataclass(frozen=True)
+class Setup(Run):
+    """A command line of ut-decoder, checked.
+
+    Fields:
+        mode: `FILE`, `SCORE`, `INTERACTIVE` or `SPLIT`.
+        source: str, the file to read; None where none is.
+        target: str, the file to write; None where none is.
+        split: str, what is decoded where no file is given.
+        values: dict of decode hparams.
+    """
+
+    mode: str
+    source: str | None
+    target: str | None
+    split: str
+    values: dict
+
+
 def check(args):
     """Checks flags against each other, the run, the registries and the files.
 
@@ -76,6 +88,33 @@ def check(args):
             wrong.
     """
     mode = _mode(args)
+    run = check_run(args)
+    values = decode_hparams.parse(args.decode_hparams, decode_hparams.DECODER)
+    if args.random_seed is not None and values["sampling_temp"] and values["seed"] < 0:
+        values["seed"] = args.random_seed
+    _check_fits(mode, run.problem, run.specs, values)
+    hparams_set = args.hparams_set or run.record.get("hparams_set")
+    source, target = _files(args, mode, (run.model_name, hparams_set, run.problem.name), values)
+    return Setup(
+        **vars(run),
+        mode=mode,
+        source=source,
+        target=target,
+        split=run_setup.eval_split(args, run.problem) if mode == SPLIT else "",
+        values=values,
+    )
+
+
+def check_run(args):
+    """Checks the flags that say whose weights to take: what every command needs that reads a run.
+
+    Args:
+        args: with problem, model, hparams_set, hparams, data_dir, output_dir, checkpoint_path.
+    Returns:
+        `Run`.
+    Raises:
+        As `check`.
+    """
     run_dir, checkpoint = _run(args)
     records = [run_setup.run_record(run_dir)]
     if checkpoint and os.path.dirname(checkpoint) != run_dir:
@@ -86,39 +125,30 @@ def check(args):
     hp.check_supported(training=False)
     if saved is not None:
         hparam.check_same_architecture(saved, hp)
-    values = decode_hparams.parse(args.decode_hparams, decode_hparams.DECODER)
-    if args.random_seed is not None and values["sampling_temp"] and values["seed"] < 0:
-        values["seed"] = args.random_seed
     if not args.data_dir:
         raise UsageError("--data_dir must be given: the folder with the problem's vocabulary.")
     data_dir = os.path.expanduser(args.data_dir)
     if not os.path.isdir(data_dir):
         raise UsageError(f"--data_dir must be a folder. Received: {data_dir!r}, which is none.")
-    specs = problem.feature_specs(data_dir)
-    _check_fits(mode, problem, specs, values)
-    hparams_set = args.hparams_set or records[0].get("hparams_set")
-    source, target = _files(args, mode, (model_name, hparams_set, problem.name), values)
-    return Setup(
+    return Run(
         args=args,
-        mode=mode,
         problem=problem,
         model_name=model_name,
         hp=hp,
         data_dir=data_dir,
-        specs=specs,
+        specs=problem.feature_specs(data_dir),
         encoders=problem.feature_encoders(data_dir),
         checkpoint=checkpoint,
         run_dir=run_dir,
-        source=source,
-        target=target,
-        split=run_setup.eval_split(args, problem) if mode == SPLIT else "",
-        values=values,
+        record=records[0],
     )
 
 
-def load_model(setup):
+def load_model(run):
     """Builds the model and reads its weights; loads TensorFlow.
 
+    Args:
+        run: `Run` or `Setup`.
     Returns:
         (model, path of the checkpoint).
     Raises:
@@ -126,14 +156,14 @@ def load_model(setup):
     """
     from ut_keras.training import checkpoint as checkpoint_lib
 
-    model = models.get(setup.model_name, setup.hp, setup.problem, setup.data_dir)
-    checkpoints = checkpoint_lib.Checkpoints(setup.run_dir, model)
-    if setup.checkpoint:
-        checkpoints.restore(setup.checkpoint)
-        return model, setup.checkpoint
+    model = models.get(run.model_name, run.hp, run.problem, run.data_dir)
+    checkpoints = checkpoint_lib.Checkpoints(run.run_dir, model)
+    if run.checkpoint:
+        checkpoints.restore(run.checkpoint)
+        return model, run.checkpoint
     if not checkpoints.restore_newest():
         raise checkpoint_lib.CheckpointError(
-            f"Expected a checkpoint in {setup.run_dir}. Received: none."
+            f"Expected a checkpoint in {run.run_dir}. Received: none."
         )
     return model, checkpoints.newest
 
