@@ -23,6 +23,10 @@ def _run(argv):
     if args.registry_help:
         print(command.registry_help())
         return
+    if args.hparams_range:
+        from ut_keras.bin import tune
+
+        return tune.run(args, __file__)
     from ut_keras.bin import run_setup
 
     setup = run_setup.check(args)

@@ -13,13 +13,15 @@ from hparams import (  # noqa: F401  (they register)
     deepstart,
     lstm,
     quick,
+    ranges,
     transformer,
     transformer_table3,
     universal_transformer,
 )
-from hparams.registry import SETS, register
+from hparams.registry import RANGES, SETS, register, register_range
+from ut_keras.hparam_range import RangedHParams
 
-__all__ = ["get", "names", "register"]
+__all__ = ["get", "get_range", "names", "range_names", "register", "register_range"]
 
 
 def names():
@@ -42,3 +44,19 @@ def get(name, overrides=""):
         HParamError: if an override is malformed, unknown, of the wrong type or out of range.
     """
     return SETS.get(name)().override(overrides)
+
+
+def range_names():
+    """Returns the names of all ranges to search, sorted."""
+    return RANGES.names()
+
+
+def get_range(name):
+    """Returns the ranges that are registered under a name, as a tuple of `Range`.
+
+    Raises:
+        UnknownNameError: if there are none; the nearest names are listed.
+    """
+    ranged = RangedHParams()
+    RANGES.get(name)(ranged)
+    return ranged.ranges

@@ -105,6 +105,7 @@ def registry_help():
     tables = {
         "Models": models.names(),
         "HParams sets": hparams.names(),
+        "HParams ranges": hparams.range_names(),
         "Problems": problems.names(),
     }
     return "\n\n".join(

@@ -139,10 +139,15 @@ TRAINER = (
     Flag("inter_op_parallelism_threads", 0, "Operations at a time; 0: one per core."),
     Flag("log_device_placement", False, "Print where each operation runs."),
     Flag("optionally_use_dist_strat", False, "Without effect: tf.distribute is always used."),
+    # Search; docs/tuning.md.
+    Flag("hparams_range", None, "Search this range of hparams instead of training once.", str),
+    Flag("autotune_objective", None, "With it: metric to go by, as named in metrics.jsonl.", str),
+    Flag("autotune_maximize", True, "With it: whether more of the metric is better."),
+    Flag("autotune_max_trials", 10, "With it: trials altogether, earlier ones included."),
+    Flag("autotune_parallel_trials", 1, "With it: trials at a time."),
     _USR_DIR,
     _REGISTRY_HELP,
     # Not yet.
-    Flag("hparams_range", None, type=str, refused=_LATER),
     Flag("warm_start_from", None, type=str, refused=_LATER),
     Flag("eval_early_stopping_steps", None, type=int, refused=_LATER),
     Flag("eval_early_stopping_metric", "loss", refused=_LATER),
@@ -185,10 +190,6 @@ TRAINER = (
     Flag("cloud_tpu_name", f"{getpass.getuser()}-tpu", refused=_TPU),
     Flag("cloud_mlengine", False, refused=_CLOUD),
     Flag("cloud_mlengine_master_type", None, type=str, refused=_CLOUD),
-    Flag("autotune_objective", None, type=str, refused=_CLOUD),
-    Flag("autotune_maximize", True, refused=_CLOUD),
-    Flag("autotune_max_trials", 10, refused=_CLOUD),
-    Flag("autotune_parallel_trials", 1, refused=_CLOUD),
     Flag("job-dir", None, type=str, refused=_CLOUD),
 )
 

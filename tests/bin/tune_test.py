@@ -1,0 +1,237 @@
+"""The search as a user meets it; the trainer is a stand-in of milliseconds, but for one test."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import hparams
+import trainer
+from tests.bin import small_run
+from ut_keras.bin import command, flags, tune, tuner
+
+pytest.importorskip("optuna")
+
+_ROOT = pathlib.Path(__file__).parents[2]
+_PROGRAM = str(_ROOT / "tests/bin/tuned_program.py")
+_RANGE = "tune_test_range"
+
+
+@hparams.register_range(_RANGE)
+def _range(rhp):
+    rhp.set_float("learning_rate_constant", 1e-5, 1.0, scale=rhp.LOG_SCALE)
+    rhp.set_discrete("num_heads", [2, 3, 4])
+    rhp.set_categorical("ffn_layer", ["dense_relu_dense", "conv_hidden_relu"])
+
+
+def _argv(directory, *more, **changed):
+    values = {
+        "problem": small_run.PROBLEM,
+        "model": "transformer",
+        "hparams_set": "transformer_tiny",
+        "hparams": "hidden_size=12",
+        "data_dir": str(directory),
+        "output_dir": str(directory / "search"),
+        "train_steps": "6",
+        "hparams_range": _RANGE,
+        "autotune_objective": "score",
+        "autotune_max_trials": "5",
+        "random_seed": "1",
+    } | changed
+    return [*(f"--{name}={value}" for name, value in values.items() if value is not None), *more]
+
+
+def _search(argv):
+    """Runs a search in this process, as the trainer would; the exit code."""
+
+    def run(argv):
+        return tune.run(flags.parse(flags.TRAINER, argv, "trainer.py", ""), _PROGRAM)
+
+    return command.run(run, argv)
+
+
+def _record(directory):
+    return json.loads((directory / "search/search.json").read_text())
+
+
+def _starts(directory, number):
+    return (directory / f"search/trial-{number}/starts").read_text().splitlines()
+
+
+def _wait_for(path, process):
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_search_leaves_its_record_and_a_table(tmp_path, capsys):
+    assert _search(_argv(tmp_path)) == 0
+    record = _record(tmp_path)
+    values = [trial["value"] for trial in record["trials"]]
+    assert len(values) == 5 and record["best_trial"] == values.index(max(values))
+    assert {trial["state"] for trial in record["trials"]} == {"complete"}
+    assert {trial["step"] for trial in record["trials"]} == {6}
+    lines = capsys.readouterr().out.splitlines()
+    table = lines[lines.index(next(line for line in lines if line.startswith("trial  "))) :]
+    assert table[0].split() == [
+        *("trial", "score", "step", "learning_rate_constant", "num_heads", "ffn_layer")
+    ]
+    assert table[1].startswith(f"trial-{record['best_trial']} ")
+    assert "--hparams=hidden_size=12,learning_rate_constant=" in table[-1]
+
+
+def test_the_same_command_redoes_nothing_and_more_trials_go_on(tmp_path):
+    assert _search(_argv(tmp_path)) == 0
+    first = _record(tmp_path)["trials"]
+    assert _search(_argv(tmp_path)) == 0
+    assert _search(_argv(tmp_path, autotune_max_trials="7", random_seed=None)) == 0
+    trials = _record(tmp_path)["trials"]
+    assert trials[:5] == first and len(trials) == 7
+    assert all(len(_starts(tmp_path, number)) == 1 for number in range(7))
+
+
+def test_it_finds_what_is_best(tmp_path):
+    ranges = hparams.get_range(_RANGE)
+    trials = []
+    for number in range(25):
+        params, values = tuner.propose(ranges, trials, True, 3)
+        trial = tune.search_record.Trial(number, params, values, "complete")
+        trial.value = -abs(values["num_heads"] - 3) - abs(values["learning_rate_constant"] - 0.5)
+        trials.append(trial)
+    late = [trial.value for trial in trials[12:]]
+    assert sum(late) / len(late) > sum(t.value for t in trials[:5]) / 5
+    assert max(trials, key=lambda trial: trial.value).hparams["num_heads"] == 3
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_search_goes_on_as_if_it_had_not_been(tmp_path, end):
+    """SIGKILL: the trial is told by the system; the next search waits until it has saved."""
+    whole, parted = tmp_path / "whole", tmp_path / "parted"
+    whole.mkdir()
+    parted.mkdir()
+    assert _search(_argv(whole)) == 0
+    code = (
+        "import sys; from tests.bin import tune_test\nsys.exit(tune_test._search(sys.argv[1:]))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *_argv(parted)],
+        cwd=_ROOT,
+        env=os.environ | {"TUNED_PROGRAM": "slow"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    _wait_for(parted / "search/trial-1/ready", process)
+    process.send_signal(end)
+    output, _ = process.communicate(timeout=30)
+    if end != signal.SIGKILL:
+        assert process.returncode == 128 + end
+        assert "Run the same command again to go on" in output
+    assert [trial["state"] for trial in _record(parted)["trials"]] == ["complete", "running"]
+
+    assert _search(_argv(parted)) == 0
+    assert (parted / "search/trial-1/saved").exists()
+    assert _record(parted) == _record(whole)
+    assert [len(_starts(parted, number)) for number in range(5)] == [1, 2, 1, 1, 1]
+
+
+def test_a_trial_that_fails_is_told_and_left_out(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TUNED_PROGRAM", "broken")
+    assert _search(_argv(tmp_path)) == 0
+    trial = _record(tmp_path)["trials"][1]
+    assert (trial["state"], trial["value"]) == ("failed", None)
+    assert trial["reason"] == "The loss and the weights must be finite."
+    assert "trial-1 failed: The loss and the weights must be" in capsys.readouterr().out
+
+
+def test_hparams_that_do_not_go_together_are_a_failed_trial(tmp_path):
+    assert _search(_argv(tmp_path, hparams="hidden_size=8")) == 0
+    trials = _record(tmp_path)["trials"]
+    failed = [trial for trial in trials if trial["hparams"]["num_heads"] == 3]
+    assert failed and len(failed) < len(trials)
+    assert all("divisible by num_heads" in trial["reason"] for trial in failed)
+
+
+def test_trials_at_a_time_share_the_gpus(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    assert _search(_argv(tmp_path, autotune_parallel_trials="2")) == 0
+    seen = {_starts(tmp_path, number)[0] for number in range(5)}
+    assert seen == {"0,1", "2,3"}
+    with pytest.raises(flags.UsageError, match="a multiple of"):
+        tune.gpu_groups(3)
+
+
+def test_what_the_command_line_fixes_is_not_searched(tmp_path):
+    assert _search(_argv(tmp_path, hparams="hidden_size=12,num_heads=4")) == 0
+    assert all("num_heads" not in trial["hparams"] for trial in _record(tmp_path)["trials"])
+
+
+def test_wrong_objective_is_told_and_can_be_put_right(tmp_path, capsys):
+    argv = _argv(tmp_path, autotune_objective="scor")
+    line = small_run.error(capsys, _search, argv)
+    assert "--autotune_objective must be one of score" in line
+    problem = small_run.PROBLEM
+    assert _search(_argv(tmp_path, autotune_objective=f"metrics-{problem}/targets/score")) == 0
+
+
+def test_another_search_needs_another_folder(tmp_path, capsys):
+    assert _search(_argv(tmp_path)) == 0
+    for changed in ({"train_steps": "7"}, {"random_seed": "2"}, {"hparams": "hidden_size=24"}):
+        line = small_run.error(capsys, _search, _argv(tmp_path, **changed))
+        assert "holds a search with" in line and next(iter(changed)) in line
+
+
+@pytest.mark.parametrize(
+    "changed, message",
+    [
+        ({"autotune_objective": None}, "--autotune_objective must be given"),
+        ({"autotune_objective": "loss"}, "give --noautotune_maximize"),
+        ({"hparams_range": "transformer_bas_range"}, "transformer_base_range"),
+        ({"hparams_range": "universal_transformer_base_range"}, "num_rec_steps"),
+        ({"hparams_set": None}, "--hparams_set must be given"),
+        ({"autotune_max_trials": "0"}, "--autotune_max_trials must be at least 1"),
+        ({"autotune_parallel_trials": "0"}, "--autotune_parallel_trials must be at least 1"),
+        ({"schedule": "train"}, "--schedule must train and evaluate"),
+        ({"data_dir": "/nowhere"}, "does not exist"),
+    ],
+)
+def test_mistakes_are_told_before_anything_starts(tmp_path, capsys, changed, message):
+    assert message in small_run.error(capsys, _search, _argv(tmp_path, **changed))
+    assert not (tmp_path / "search/search.json").exists()
+
+
+def test_several_workers(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    assert "TF_CONFIG must not be set" in small_run.error(capsys, _search, _argv(tmp_path))
+
+
+def test_without_optuna(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert "pip install 'optuna" in small_run.error(capsys, _search, _argv(tmp_path))
+
+
+def test_with_the_real_trainer(tmp_path, capsys):
+    argv = _argv(
+        tmp_path,
+        "--generate_data",
+        f"--tmp_dir={tmp_path}",
+        "--local_eval_frequency=2",
+        "--eval_steps=1",
+        "--noautotune_maximize",
+        hparams="hidden_size=12,filter_size=8,num_hidden_layers=1,batch_size=256,num_heads=2",
+        autotune_objective="loss",
+        autotune_max_trials="1",
+        train_steps="2",
+    )
+    assert trainer.main(argv) == 0
+    (trial,) = _record(tmp_path)["trials"]
+    assert trial["state"] == "complete" and trial["step"] == 2 and trial["value"] > 0
+    run = json.loads((tmp_path / "search/trial-0/hparams.json").read_text())
+    assert run["learning_rate_constant"] == trial["hparams"]["learning_rate_constant"]
+    assert run["hidden_size"] == 12
+    assert "best: trial-0" in capsys.readouterr().out

@@ -1,0 +1,108 @@
+"""What ranges are made of, and what a tuner's trial draws from them."""
+
+import random
+
+import pytest
+
+import hparams
+from ut_keras import hparam_range
+from ut_keras.hparam import HParamError
+from ut_keras.hparam_range import RangedHParams
+
+
+class _Draws:
+    """A trial that draws at random, on the scale that it is told."""
+
+    def __init__(self):
+        self._random = random.Random(1)
+
+    def suggest_float(self, name, low, high, log=False):
+        draw = self._random.random()
+        return low * (high / low) ** draw if log else low + (high - low) * draw
+
+    def suggest_int(self, name, low, high, log=False):
+        return round(self.suggest_float(name, low - 0.5, high + 0.5) if not log else low)
+
+    def suggest_categorical(self, name, values):
+        return self._random.choice(values)
+
+
+def _draw(fill, times=400):
+    ranged = RangedHParams()
+    fill(ranged)
+    (item,) = ranged.ranges
+    trial = _Draws()
+    return [item.suggest(trial) for _ in range(times)]
+
+
+def test_float_and_its_scales():
+    shares = []
+    for scale in (None, RangedHParams.LOG_SCALE, RangedHParams.REVERSE_LOG_SCALE):
+        values = _draw(lambda r, s=scale: r.set_float("dropout", 0.001, 1, scale=s))
+        assert all(0.001 <= value <= 1 for value in values)
+        shares.append(sum(value < 0.5 for value in values) / len(values))
+    assert 0.4 < shares[0] < 0.6 and shares[1] > 0.85 and shares[2] < 0.15
+
+
+def test_int_holds_both_ends():
+    assert set(_draw(lambda r: r.set_int("num_heads", 2, 4))) == {2, 3, 4}
+
+
+def test_discrete_and_categorical_hold_every_value():
+    assert set(_draw(lambda r: r.set_discrete("hidden_size", [64, 16, 32]))) == {16, 32, 64}
+    values = _draw(lambda r: r.set_categorical("transformer_ffn_type", ["fc", "sepconv"]))
+    assert set(values) == {"fc", "sepconv"}
+
+
+def test_the_later_call_wins_but_keeps_the_kind():
+    ranged = RangedHParams()
+    ranged.set_float("dropout", 0.0, 0.5)
+    ranged.set_float("dropout", 0.1, 0.2)
+    assert [item.values for item in ranged.ranges] == [(0.1, 0.2)]
+    with pytest.raises(ValueError, match="dropout must keep its kind, float. Received: discrete"):
+        ranged.set_discrete("dropout", [0.1])
+
+
+@pytest.mark.parametrize(
+    "fill, message",
+    [
+        (lambda r: r.set_float("dropout", 0.5, 0.1), "Received: 0.5 to 0.1"),
+        (lambda r: r.set_float("dropout", 0.0, 0.1, scale=r.LOG_SCALE), "above 0 on a log scale"),
+        (lambda r: r.set_float("dropout", 0.0, float("inf")), "finite"),
+        (lambda r: r.set_discrete("num_heads", []), "Received: none for num_heads"),
+        (lambda r: r.set_int("num_heads", 1, 2, length=3), "length must be None"),
+    ],
+)
+def test_impossible_ranges(fill, message):
+    with pytest.raises(ValueError, match=message):
+        fill(RangedHParams())
+
+
+@pytest.mark.parametrize(
+    "fill, message",
+    [
+        (lambda r: r.set_discrete("hiden_size", [8]), "hidden_size"),
+        (lambda r: r.set_discrete("hidden_size", [8.5]), "hidden_size must be an int"),
+        (lambda r: r.set_float("relu_dropout", 0.0, 1.0), "relu_dropout must be"),
+        (lambda r: r.set_categorical("ffn_layer", ["fc"]), "ffn_layer must be one of"),
+    ],
+)
+def test_ranges_must_fit_the_hparams(fill, message):
+    ranged = RangedHParams()
+    fill(ranged)
+    with pytest.raises(HParamError, match=message):
+        hparam_range.check_hparams(ranged.ranges, hparams.get("transformer_base"))
+
+
+def test_what_is_searched_in_vain():
+    ranged = RangedHParams()
+    ranged.set_float("learning_rate", 0.1, 1.0)
+    ranged.set_float("learning_rate_constant", 0.1, 1.0)
+    ranged.set_discrete("kernel_height", [1, 3])
+    base = hparams.get("transformer_base")
+    lines = hparam_range.without_effect(ranged.ranges, base)
+    assert [line.split()[0] for line in lines] == ["learning_rate", "kernel_height"]
+    assert "reads learning_rate_constant" in lines[0]
+    legacy = base.override("learning_rate_schedule=legacy")
+    lines = hparam_range.without_effect(ranged.ranges, legacy)
+    assert [line.split()[0] for line in lines] == ["learning_rate_constant", "kernel_height"]

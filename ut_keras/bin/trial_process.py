@@ -1,0 +1,83 @@
+"""A trial as a process of its own: the trainer on one set of hparams, in a folder of its own.
+
+It holds a lock on the folder as long as it lives. If the search is killed, the trial is told to
+stop (on Linux) and saves; a search that goes on waits until it has.
+"""
+
+import ctypes
+import fcntl
+import os
+import signal
+import subprocess
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_prctl = getattr(ctypes.CDLL(None), "prctl", None)
+
+
+class TrialProcess:
+    """A running trial.
+
+    Args:
+        command: list of str.
+        directory: str, made if missing. What the process prints is added to log.txt there.
+        gpus: str for CUDA_VISIBLE_DEVICES, or None to leave it.
+        lock: what `try_lock(directory)` returned.
+    """
+
+    def __init__(self, command, directory, gpus, lock):
+        self._directory = directory
+        self._told = False
+        environment = dict(os.environ)
+        if gpus is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = gpus
+        # In a session of its own, Ctrl-C at the terminal reaches the search only.
+        with open(os.path.join(directory, "log.txt"), "ab") as log, lock:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                pass_fds=[lock.fileno()],
+                start_new_session=True,
+                preexec_fn=_stop_with_parent,
+            )
+
+    @property
+    def exit_code(self):
+        """int, or None as long as it runs; -N after signal N."""
+        return self._process.poll()
+
+    def stop(self):
+        """Asks it to save and end; once, for a second signal would end it at once."""
+        if not self._told and self.exit_code is None:
+            self._process.send_signal(signal.SIGTERM)
+        self._told = True
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait()
+
+    def last_line(self):
+        """The last line that it has printed; without "error: "."""
+        with open(os.path.join(self._directory, "log.txt"), "rb") as log:
+            log.seek(max(0, os.path.getsize(log.name) - 4096))
+            lines = log.read().decode(errors="replace").split("\n")
+        return next((line for line in reversed(lines) if line.strip()), "").removeprefix("error: ")
+
+
+def try_lock(directory):
+    """Returns an open file that holds the lock on a folder, or None if another process does."""
+    os.makedirs(directory, exist_ok=True)
+    file = open(os.path.join(directory, ".lock"), "w", encoding="utf-8")  # noqa: SIM115
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
+
+
+def _stop_with_parent():
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

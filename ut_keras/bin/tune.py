@@ -1,0 +1,295 @@
+"""Hyperparameter search: `trainer.py --hparams_range=NAME --autotune_objective=METRIC …`.
+
+    output_dir/trial-N       an ordinary run each, with log.txt
+    output_dir/search.json   all trials, what they tried and reached
+
+Running the same command again goes on: unfinished trials first, each from its newest checkpoint;
+finished ones are not redone.
+"""
+
+import math
+import os
+import shlex
+import sys
+import time
+
+import hparams as hparams_lib
+from ut_keras import hparam, hparam_overrides, hparam_range
+from ut_keras.bin import (
+    command,
+    flags,
+    run_setup,
+    search_record,
+    search_table,
+    trial_process,
+    tuner,
+)
+from ut_keras.bin.flags import UsageError
+from ut_keras.training import interruption
+
+_WAIT_SECONDS = 0.2
+_OWN_FLAGS = {"hparams_range", "output_dir", "hparams", "random_seed", "generate_data"}
+# The identity of a search, beside its ranges: with other values its trials could not be compared.
+_SAME = ("problem", "model", "hparams_set", "hparams", "hparams_range", "autotune_objective")
+_SAME += ("autotune_maximize", "train_steps", "eval_steps", "eval_use_test_set", "schedule")
+
+
+def run(args, program):
+    """Searches, and prints the table of all trials at the end.
+
+    Args:
+        args: the trainer's flags.
+        program: str. Path of the trainer.
+
+    Raises:
+        UsageError: if the flags do not fit, or no trial has ended well.
+        Interrupted: after a signal; what runs is saved.
+    """
+    hp, ranges, setup = check(args)
+    lock = trial_process.try_lock(setup.output_dir)
+    if lock is None:
+        raise UsageError(f"Another search must not run in {setup.output_dir}. Received: one does.")
+    with lock:
+        identity = {name: getattr(args, name) for name in _SAME}
+        identity["ranges"] = [str(item) for item in ranges]
+        record = search_record.SearchRecord(setup.output_dir, identity, args.random_seed)
+        for line in hparam_range.without_effect(ranges, hp):
+            print(f"note: {line}", flush=True)
+        if args.generate_data:
+            command.load_tensorflow()
+            setup.problem.generate_data(setup.data_dir, setup.tmp_dir)
+        search = _Search(args, setup, hp, ranges, record, program)
+        with interruption.StopRequest() as stop:
+            search.run(stop)
+    print(search_table.table(record), flush=True)
+    if not record.best():
+        reasons = "; ".join(dict.fromkeys(trial.reason for trial in record.trials))
+        raise UsageError(f"A trial of a search must end well. Received: {reasons or 'no trials'}.")
+    best = record.best()[0]
+    print(
+        f"best: trial-{best.number}, by --hparams_set={args.hparams_set} "
+        f"--hparams={shlex.quote(_overrides(args, best))}",
+        flush=True,
+    )
+
+
+def check(args):
+    """Checks the flags of a search, without TensorFlow.
+
+    Returns:
+        (hp, ranges, setup): the hparams that trials start from, a tuple of `Range`, a `Setup`.
+
+    Raises:
+        UsageError, UnknownNameError, HParamError: one line that says what is wrong.
+    """
+    if not args.autotune_objective:
+        raise UsageError(
+            "--autotune_objective must be given with --hparams_range: the name of a metric, such "
+            "as accuracy_per_sequence."
+        )
+    if args.autotune_maximize and args.autotune_objective.rpartition("/")[2] == "loss":
+        raise UsageError(
+            "--autotune_objective=loss must be minimised: give --noautotune_maximize. "
+            "Received: --autotune_maximize=True, the default."
+        )
+    for name in ("autotune_max_trials", "autotune_parallel_trials", "train_steps"):
+        if getattr(args, name) < 1:
+            raise UsageError(f"--{name} must be at least 1. Received: {getattr(args, name)}.")
+    if os.environ.get("TF_CONFIG"):
+        raise UsageError(
+            "TF_CONFIG must not be set for --hparams_range: a trial has one process. "
+            f"Received: {os.environ['TF_CONFIG']}."
+        )
+    if not args.hparams_set:
+        raise UsageError("--hparams_set must be given: what the trials start from.")
+    ranges = hparams_lib.get_range(args.hparams_range)
+    setup = run_setup.check(args)
+    if setup.schedule in ("train", "evaluate"):
+        raise UsageError(
+            "--schedule must train and evaluate: the objective is read off evaluations. "
+            f"Received: {args.schedule}."
+        )
+    if os.path.exists(os.path.join(setup.output_dir, "checkpoint")):
+        raise UsageError(
+            f"--output_dir must be a folder for a search. Received: {setup.output_dir}, which "
+            "holds a run."
+        )
+    hparam_range.check_hparams(ranges, setup.hp)
+    # What the command line fixes is not searched.
+    fixed = hparam_overrides.parse(args.hparams)
+    ranges = tuple(item for item in ranges if item.name not in fixed)
+    if not ranges:
+        raise UsageError("--hparams must leave a range to search. Received: all are set.")
+    gpu_groups(args.autotune_parallel_trials)
+    tuner.check_installed()
+    return setup.hp, ranges, setup
+
+
+def gpu_groups(parallel):
+    """What CUDA_VISIBLE_DEVICES is for each of the trials that run at a time.
+
+    Returns:
+        List of str, or of None to leave it as it is.
+
+    Raises:
+        UsageError: if the GPUs that it names cannot be divided evenly.
+    """
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if parallel == 1 or not visible:
+        return [None] * parallel
+    gpus = visible.split(",")
+    if len(gpus) % parallel:
+        raise UsageError(
+            "CUDA_VISIBLE_DEVICES must name a multiple of --autotune_parallel_trials GPUs, or be "
+            f"empty. Received: {visible} for {parallel} trials."
+        )
+    each = len(gpus) // parallel
+    return [",".join(gpus[number * each :][:each]) for number in range(parallel)]
+
+
+def trial_arguments(args, output_dir, trial, seed):
+    """The trainer's arguments for a trial: those of the search, and what it tries."""
+    kept = []
+    for flag in flags.TRAINER:
+        value = getattr(args, flag.name.replace("-", "_"))
+        is_own = flag.name in _OWN_FLAGS or flag.name.startswith("autotune_")
+        if not is_own and value != flag.default:
+            kept.append(f"--{flag.name}={value}")
+    return [
+        *kept,
+        f"--hparams={_overrides(args, trial)}",
+        f"--random_seed={seed}",
+        f"--output_dir={_trial_dir(output_dir, trial)}",
+    ]
+
+
+class _Search:
+    """The trials that run, and what becomes of them."""
+
+    def __init__(self, args, setup, hp, ranges, record, program):
+        self._args = args
+        self._setup = setup
+        self._hp = hp
+        self._ranges = ranges
+        self._record = record
+        self._program = program
+        self._seed = record.random_seed
+        self._running = {}  # slot -> (trial, process)
+
+    def run(self, stop):
+        """Runs trials until there are enough of them."""
+        gpus = gpu_groups(self._args.autotune_parallel_trials)
+        stopped = None
+        try:
+            while True:
+                more = False
+                for slot in range(len(gpus)):
+                    if slot not in self._running and not stop.requested and stopped is None:
+                        more = self._start(slot, gpus[slot]) or more
+                if not self._running and not more:
+                    break
+                time.sleep(_WAIT_SECONDS)
+                for slot, (trial, process) in list(self._running.items()):
+                    if stop.requested or stopped is not None:
+                        process.stop()
+                    if process.exit_code is not None:
+                        del self._running[slot]
+                        stopped = self._end(trial, process, stop) or stopped
+        finally:
+            for _, process in self._running.values():
+                process.kill()
+        if stop.requested:
+            raise stop.stopped(
+                "the search stopped, its trials are saved. Run the same command again to go on."
+            )
+        if stopped is not None:
+            raise interruption.Interrupted(
+                f"A trial was stopped (exit code {stopped}) and the search with it. Run the same "
+                "command again to go on.",
+                stopped,
+            )
+
+    def _start(self, slot, gpus):
+        """Starts the next trial, if it can be; False if there is none."""
+        trial = self._next()
+        if trial is None:
+            return False
+        directory = _trial_dir(self._setup.output_dir, trial)
+        lock = trial_process.try_lock(directory)
+        if lock is None:
+            # The process of a search that was killed saves and ends. Tried again at the next turn.
+            return True
+        arguments = trial_arguments(self._args, self._setup.output_dir, trial, self._seed)
+        words = [sys.executable, self._program, *arguments]
+        process = trial_process.TrialProcess(words, directory, gpus, lock)
+        self._running[slot] = trial, process
+        print(f"trial-{trial.number}: {search_table.assignments(trial)}", flush=True)
+        return True
+
+    def _next(self):
+        """The first trial that has to run: an unfinished one, else a new one, else None."""
+        busy = {trial.number for trial, _ in self._running.values()}
+        for trial in self._record.trials:
+            if trial.state == search_record.RUNNING and trial.number not in busy:
+                return trial
+        while len(self._record.trials) < self._args.autotune_max_trials:
+            params, values = tuner.propose(
+                self._ranges, self._record.trials, self._args.autotune_maximize, self._seed
+            )
+            trial = self._record.add(params, values)
+            try:
+                self._hp.override(values).check_supported()
+            except hparam.HParamError as error:
+                self._fail(trial, str(error))
+                continue
+            return trial
+        return None
+
+    def _end(self, trial, process, stop):
+        """Files what a process that has ended leaves; returns its exit code if it was stopped."""
+        code = process.exit_code
+        if code == 0:
+            self._read_objective(trial)
+        elif code < 0 and stop.requested:
+            pass  # before it could save; it runs again
+        elif code < 0:
+            self._fail(trial, f"killed by signal {-code}")
+        elif code in (1, 2):
+            self._fail(trial, process.last_line())
+        else:
+            return code
+        return None
+
+    def _read_objective(self, trial):
+        directory = _trial_dir(self._setup.output_dir, trial)
+        step, value = search_record.objective_at_the_end(
+            directory, self._setup.problem.name, self._args.autotune_objective
+        )
+        if not math.isfinite(value):
+            self._fail(trial, f"{self._args.autotune_objective}={value} at step {step}")
+            return
+        trial.state, trial.step, trial.value = search_record.COMPLETE, step, value
+        self._record.write()
+        best = self._record.best()[0]
+        print(
+            f"trial-{trial.number}: {self._args.autotune_objective}={value:.4g} "
+            f"(best: {best.value:.4g}, trial-{best.number})",
+            flush=True,
+        )
+
+    def _fail(self, trial, reason):
+        trial.state, trial.reason = search_record.FAILED, reason
+        self._record.write()
+        print(f"trial-{trial.number}: failed: {reason}", flush=True)
+
+
+def _trial_dir(output_dir, trial):
+    return os.path.join(output_dir, f"trial-{trial.number}")
+
+
+def _overrides(args, trial):
+    own = ",".join(
+        f"{name}='{value}'" if isinstance(value, str) and "," in value else f"{name}={value}"
+        for name, value in trial.hparams.items()
+    )
+    return ",".join(filter(None, [args.hparams, own]))

@@ -1,0 +1,163 @@
+"""Ranges of hyperparameters to search: what a ranged set fills in, with T2T's names; no TensorFlow.
+
+    def my_range(rhp):
+        rhp.set_float("learning_rate_constant", 0.3, 3.0, scale=rhp.LOG_SCALE)
+        rhp.set_discrete("hidden_size", [128, 256, 512])
+
+A function written for T2T's `register_ranged_hparams` works as it is.
+
+References: tensor2tensor/layers/common_hparams.py, `RangedHParams`.
+"""
+
+import dataclasses
+import math
+
+from ut_keras.hparam_basic import learning_rate_factors
+from ut_keras.hparam_field import HParamError, specs
+from ut_keras.registry import unknown_name_message
+
+# The factor of a schedule that reads each rate.
+_RATES = {"learning_rate": "legacy", "learning_rate_constant": "constant"}
+_FLOAT, _INT, _DISCRETE, _CATEGORICAL = "float", "int", "discrete", "categorical"
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """The values that one hyperparameter may take.
+
+    Fields:
+        name: str.
+        kind: "float", "int" (both ends are allowed), "discrete" (numbers in order) or
+            "categorical" (values without order).
+        values: tuple. The ends of an interval, or all values.
+        scale: int, one of those of `RangedHParams`, or None for linear. On which scale an
+            interval's values are equally likely; discrete values are equally likely under any.
+    """
+
+    name: str
+    kind: str
+    values: tuple
+    scale: int | None = None
+
+    def suggest(self, trial):
+        """Asks a tuner's trial for a value.
+
+        Args:
+            trial: with Optuna's `suggest_float`, `suggest_int` and `suggest_categorical`.
+
+        Returns:
+            The value. The trial itself keeps a discrete value's place in the order, and on the
+            reversed scale the mirror image of the value.
+        """
+        low, high = self.values[0], self.values[-1]
+        log = self.scale in (RangedHParams.LOG_SCALE, RangedHParams.REVERSE_LOG_SCALE)
+        if self.kind == _CATEGORICAL:
+            return trial.suggest_categorical(self.name, self.values)
+        if self.kind == _DISCRETE:
+            return self.values[trial.suggest_int(self.name, 0, len(self.values) - 1)]
+        suggest = trial.suggest_float if self.kind == _FLOAT else trial.suggest_int
+        value = suggest(self.name, low, high, log=log)
+        # Dense at the upper end is dense at the lower one, seen in a mirror.
+        return low + high - value if self.scale == RangedHParams.REVERSE_LOG_SCALE else value
+
+    def __str__(self):
+        if self.kind in (_DISCRETE, _CATEGORICAL):
+            return f"{self.name} in {{{', '.join(map(str, self.values))}}}"
+        scale = RangedHParams.SCALES_STR.get(self.scale, "")
+        return f"{self.name} in [{self.values[0]}, {self.values[1]}]{scale and f' ({scale})'}"
+
+
+class RangedHParams:
+    """Collects ranges, by T2T's four methods. `length`, of T2T's lists, must be None."""
+
+    LINEAR_SCALE = 1
+    LOG_SCALE = 2
+    REVERSE_LOG_SCALE = 3
+    SCALES_STR = {LOG_SCALE: "log scale", REVERSE_LOG_SCALE: "reversed log scale"}
+
+    def __init__(self):
+        self._ranges = {}
+
+    @property
+    def ranges(self):
+        """Tuple of `Range`, in the order of the calls."""
+        return tuple(self._ranges.values())
+
+    def set_categorical(self, name, categories, length=None):
+        """One of `categories`, which have no order."""
+        self._add(name, _CATEGORICAL, categories, None, length)
+
+    def set_discrete(self, name, feasible_points, scale=None, length=None):
+        """One of the numbers `feasible_points`, which have an order."""
+        self._add(name, _DISCRETE, sorted(feasible_points), scale, length)
+
+    def set_float(self, name, min_val, max_val, scale=None, length=None):
+        """A float between two values."""
+        self._add(name, _FLOAT, (float(min_val), float(max_val)), scale, length)
+
+    def set_int(self, name, min_val, max_val, scale=None, length=None):
+        """An int between two values, both allowed."""
+        self._add(name, _INT, (min_val, max_val), scale, length)
+
+    def _add(self, name, kind, values, scale, length):
+        values = tuple(values)
+        if length is not None:
+            raise ValueError(f"length must be None for {name}. Received: {length}.")
+        if not values:
+            raise ValueError(f"A range must have a value. Received: none for {name}.")
+        if name in self._ranges and self._ranges[name].kind != kind:
+            raise ValueError(
+                f"{name} must keep its kind, {self._ranges[name].kind}. Received: {kind}."
+            )
+        if kind in (_FLOAT, _INT):
+            _check_interval(name, values, scale)
+        self._ranges[name] = Range(name, kind, values, scale)
+
+
+def _check_interval(name, values, scale):
+    low, high = values
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise ValueError(f"{name} must lie between two finite values. Received: {low} to {high}.")
+    if scale in RangedHParams.SCALES_STR and low <= 0:
+        raise ValueError(f"{name} must be above 0 on a log scale. Received: {low} to {high}.")
+
+
+def check_hparams(ranges, hp):
+    """Checks that every end and choice of the ranges is a value of the hyperparameter.
+
+    Args:
+        ranges: tuple of `Range`.
+        hp: the hyperparameters that a trial starts from.
+
+    Raises:
+        HParamError: if a name is unknown or a value has the wrong type or is out of range.
+    """
+    known = specs(type(hp))
+    for item in ranges:
+        if item.name not in known:
+            raise HParamError(unknown_name_message("hparam", item.name, known))
+        for value in item.values:
+            known[item.name].checked(value)
+
+
+def without_effect(ranges, hp):
+    """Which ranges are searched in vain from `hp`.
+
+    T2T's own search `learning_rate`, which the schedules of its current sets do not read.
+
+    Returns:
+        List of str, a line for each.
+    """
+    factors = learning_rate_factors(hp.learning_rate_schedule)
+    lines = []
+    for item in ranges:
+        inert = specs(type(hp))[item.name].facts.inert
+        if inert:
+            lines.append(f"{item.name} is searched and has no effect here: {inert}.")
+        elif item.name in _RATES and _RATES[item.name] not in factors:
+            instead = [name for name, factor in _RATES.items() if factor in factors]
+            lines.append(
+                f"{item.name} is searched and has no effect: learning_rate_schedule="
+                f"{hp.learning_rate_schedule} reads {' and '.join(instead) or 'no rate'}."
+            )
+    return lines
