@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_keras.data import input_pipeline, tfrecords
+from ut_keras.data import input_pipeline, record_index, tfrecords
 from ut_keras.data.features import FeatureSpec
 
 T2T_DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "data_dir")
@@ -194,23 +194,65 @@ def test_batch_of_one(tmp_path):
     assert [targets.shape[0] for _, targets in found] == [1, 1]
 
 
-def test_position_is_restored_from_a_checkpoint(tmp_path):
-    files = write(tmp_path, [example(n) for n in range(1, 33)], num_shards=2)
+def _ids(dataset):
+    return [targets.numpy().tolist() for _, targets in dataset]
 
-    def iterator():
-        tf.random.set_seed(3)
-        chosen = settings(batch_shuffle_size=4)
-        dataset = input_pipeline.make_dataset(files, SYMBOLS, chosen, training=True, seed=3)
-        return iter(dataset.repeat())
 
-    first = iterator()
-    for _ in range(5):
-        next(first)
-    path = tf.train.Checkpoint(iterator=first).save(str(tmp_path / "checkpoint"))
-    expected = [next(first)[1].numpy().tolist() for _ in range(30)]
-    second = iterator()
-    tf.train.Checkpoint(iterator=second).restore(path).assert_consumed()
-    assert [next(second)[1].numpy().tolist() for _ in range(30)] == expected
+@pytest.mark.parametrize("static_shapes", [True, False])
+def test_training_begins_with_any_batch(tmp_path, static_shapes):
+    files = write(tmp_path, [example(n) for n in range(1, 33)] * 3, num_shards=2)
+    chosen = settings(batch_shuffle_size=4, static_shapes=static_shapes)
+
+    def dataset():
+        return input_pipeline.make_dataset(files, SYMBOLS, chosen, training=True, seed=3)
+
+    expected = _ids(dataset().repeat(2))
+    count = len(expected) // 2
+    for first in (0, 1, 7, count - 1):
+        assert _ids(input_pipeline.from_batch(dataset(), first)) == expected[first:count]
+    # Later passes are whole.
+    assert _ids(input_pipeline.from_batch(dataset(), 7).repeat(2)) == expected[7:]
+    assert _ids(input_pipeline.from_batch(dataset(), count + 5)) == []
+
+
+def test_a_pass_reads_only_from_its_first_batch_on(tmp_path, monkeypatch):
+    files = write(tmp_path, [example(n) for n in range(1, 33)] * 3)
+    dataset = input_pipeline.make_dataset(files, SYMBOLS, settings(), training=True, seed=3)
+    count = len(_ids(dataset))
+    read = []
+    plain = record_index.RecordIndex.read
+    monkeypatch.setattr(
+        record_index.RecordIndex,
+        "read",
+        lambda self, numbers: read.append(len(numbers)) or plain(self, numbers),
+    )
+    assert len(_ids(input_pipeline.from_batch(dataset, count - 2))) == 2
+    assert len(read) == 2
+
+
+def test_from_batch_of_any_dataset():
+    dataset = tf.data.Dataset.range(5)
+    assert [int(i) for i in input_pipeline.from_batch(dataset, 3)] == [3, 4]
+    assert input_pipeline.from_batch(dataset, 0) is dataset
+
+
+def test_an_index_that_does_not_fit(tmp_path, monkeypatch):
+    files = write(tmp_path, [example(5), example(6)])
+    made = record_index.get
+
+    def wrong(*args):
+        index = made(*args)
+        return types.SimpleNamespace(
+            lengths=index.lengths + 1,
+            read=index.read,
+            files=index.files,
+            path="the index",
+            __len__=index.__len__,
+        )
+
+    monkeypatch.setattr(record_index, "get", wrong)
+    pattern = "when its file was indexed, [67]. Received: length [56]. Remove the index"
+    assert_data_error(pattern, files, training=True)
 
 
 def test_settings_from_hparams():

@@ -1,12 +1,14 @@
 """From TFRecord files to batches of (features, targets), as T2T batches them.
 
-    files -> records -> examples -> [too long dropped] -> [shuffled] -> buckets by length -> batches
+    evaluation   files -> records -> examples -> buckets by length -> batches
+    training     files -> index of all lengths -> shuffled, batched (`example_order`)
+                       -> the records of a batch -> examples
 
     ({"inputs": int32 [B, S], "targets": int32 [B, T]}, int32 [B, T])        0 = padding
 
 `batch_size` counts tokens per replica; a batch is for all replicas together. Training drops the
-examples longer than `max_length` and shuffles; evaluation drops nothing and always gives the same
-batches. Both make one pass, with the last, smaller batches of every bucket at its end.
+examples longer than `max_length` and shuffles all of the rest; evaluation drops nothing and always
+gives the same batches, with the last, smaller ones of every bucket at the end. Both make one pass.
 
 Data that is not as expected ends in a `DataError` of one line: right away where that costs
 nothing, else while iterating, inside `readable_errors()`.
@@ -14,13 +16,21 @@ nothing, else while iterating, inside `readable_errors()`.
 
 import contextlib
 import dataclasses
+import functools
+import secrets
 
 import tensorflow as tf
 
-from ut_keras.data import batching, record_parser, tfrecords
+from ut_keras.data import (
+    batching,
+    example_order,
+    indexed_batches,
+    record_index,
+    record_parser,
+    tfrecords,
+)
 from ut_keras.data.tfrecords import DataError
 
-_PARALLEL_FILES = 8
 _PARSED_TOGETHER = 128
 _LONGEST_IN_EVALUATION = 1 << 20
 
@@ -43,8 +53,8 @@ class InputSettings:
         eval_drop_long_sequences: bool. Drop long examples in evaluation as well.
         max_input_seq_length, max_target_seq_length: int. Cut features to this length; 0 does not.
         use_fixed_batch_size: bool. One bucket, and `batch_size` counts examples.
-        batch_shuffle_size: int. How many batches the training shuffles; 0 or None for none.
-        shuffle_buffer_size: int. How many examples the training shuffles.
+        batch_shuffle_size: int. Whether training shuffles the batches too, besides the examples; 0
+            or None for no. (In T2T it is how many; here it is all.)
         static_shapes: bool. Ours: pad every feature to the boundary of its bucket, so that there
             are only as many shapes as buckets (for TPUs, XLA; saves retracing). In training the
             last batch of a bucket is then filled up with repeated examples.
@@ -60,7 +70,6 @@ class InputSettings:
     max_target_seq_length: int = 0
     use_fixed_batch_size: bool = False
     batch_shuffle_size: int = 0
-    shuffle_buffer_size: int = 1024
     static_shapes: bool = False
 
     @classmethod
@@ -77,7 +86,14 @@ class InputSettings:
 
 
 def make_dataset(
-    files, record_specs, settings, training, num_replicas=1, seed=None, preprocess=None
+    files,
+    record_specs,
+    settings,
+    training,
+    num_replicas=1,
+    seed=None,
+    preprocess=None,
+    first_batch=0,
 ):
     """Makes the batches of one pass over `files`.
 
@@ -90,9 +106,11 @@ def make_dataset(
         seed: int. Makes shuffling repeatable; a repeated dataset is shuffled anew every time.
         preprocess: function from the features of n records to those of n examples, both dicts of
             int32 tensors, ragged [n, (length)] or, where the shape is fixed, [n, ...]. Optional.
+        first_batch: int. Where a training pass begins, the first one if it is repeated. The batches
+            before it are not read.
 
     Returns:
-        A `tf.data.Dataset` of (features, targets).
+        A `tf.data.Dataset` of (features, targets). `from_batch` makes it begin elsewhere.
 
     Raises:
         DataError: if there are no examples, or training would drop all of them.
@@ -103,39 +121,37 @@ def make_dataset(
     drop_long = training or settings.eval_drop_long_sequences
     longest = settings.longest if drop_long else _LONGEST_IN_EVALUATION
 
-    def to_examples(file, record):
-        features = record_parser.parse_records(file, record, record_specs)
+    def to_examples(files, records):
+        features = record_parser.parse_records(files, records, record_specs)
         if preprocess is not None:
             features = preprocess(features)
         return _truncate(features, settings)
 
     scheme = _scheme(settings, drop_long)
-    boundaries = tf.constant(scheme.boundaries, tf.int32)
-
-    def with_bucket(features):
-        lengths = example_lengths(features)
-        keep = tf.logical_and(lengths >= settings.min_length, lengths <= longest)
-        features = {name: tf.ragged.boolean_mask(v, keep) for name, v in features.items()}
-        lengths = tf.boolean_mask(lengths, keep)
-        return features, tf.searchsorted(boundaries, lengths, side="right", out_type=tf.int64)
-
-    def grouped(records):
-        # Whatever can be done for many examples at once is: one by one it takes several times as
-        # long, which a small model's training notices.
-        return records.batch(_PARSED_TOGETHER).map(to_examples, num_parallel_calls=tf.data.AUTOTUNE)
-
-    in_order = grouped(_records(files, shuffle=False, seed=None))
-    _check_not_empty(in_order, files, settings.min_length, longest, drop_long)
-    dataset = in_order
+    scheme = scheme._replace(batch_sizes=[size * num_replicas for size in scheme.batch_sizes])
+    seed = secrets.randbits(32) if seed is None else seed % 2**32
     if training:
-        records = _records(files, shuffle=True, seed=seed)
-        dataset = grouped(records.shuffle(settings.shuffle_buffer_size, seed=seed))
-    dataset = dataset.map(with_bucket, num_parallel_calls=tf.data.AUTOTUNE).unbatch()
-    dataset = _batch(dataset, scheme, settings.static_shapes, training, num_replicas)
-    if training and settings.batch_shuffle_size:
-        dataset = dataset.shuffle(settings.batch_shuffle_size, seed=seed)
-    dataset = dataset.map(lambda features: (features, features["targets"]))
-    return dataset.prefetch(2)
+        key = _lengths_key(record_specs, settings, preprocess)
+        dataset = _training_batches(files, to_examples, key, scheme, settings, seed, first_batch)
+    else:
+        dataset = _evaluation_batches(files, to_examples, scheme, settings, longest, drop_long)
+    dataset = dataset.map(lambda features: (features, features["targets"])).prefetch(2)
+    if training:
+        options = (files, record_specs, settings, training, num_replicas, seed, preprocess)
+        dataset.from_batch = functools.partial(make_dataset, *options)
+    return dataset
+
+
+def from_batch(dataset, first):
+    """The dataset without its first batches: at once where it can, else by reading over them.
+
+    Args:
+        dataset: `tf.data.Dataset`, most often from `make_dataset`.
+        first: int, the number of the batch to begin with.
+    """
+    if not first:
+        return dataset
+    return getattr(dataset, "from_batch", dataset.skip)(first)
 
 
 def example_lengths(features):
@@ -173,16 +189,83 @@ def readable_errors():
         raise DataError(f"A data file has gone. Received: {record_parser.brief(error)}.") from error
 
 
-def _records(files, shuffle, seed):
-    """(file, record) pairs; in order if they are not shuffled."""
-    dataset = tf.data.Dataset.from_tensor_slices(list(files))
-    if shuffle:
-        dataset = dataset.shuffle(len(files), seed=seed)
+def _evaluation_batches(files, to_examples, scheme, settings, longest, drop_long):
+    """The batches in the order of the records."""
+    boundaries = tf.constant(scheme.boundaries, tf.int32)
+
+    def with_bucket(features):
+        lengths = example_lengths(features)
+        keep = tf.logical_and(lengths >= settings.min_length, lengths <= longest)
+        features = {name: tf.ragged.boolean_mask(v, keep) for name, v in features.items()}
+        lengths = tf.boolean_mask(lengths, keep)
+        return features, tf.searchsorted(boundaries, lengths, side="right", out_type=tf.int64)
 
     def records_of(file):
         return tf.data.TFRecordDataset(file).map(lambda record: (file, record))
 
-    return dataset.interleave(records_of, cycle_length=_PARALLEL_FILES if shuffle else 1)
+    # Whatever can be done for many examples at once is: one by one it takes several times as long.
+    examples = (
+        tf.data.Dataset.from_tensor_slices(list(files))
+        .flat_map(records_of)
+        .batch(_PARSED_TOGETHER)
+        .map(to_examples, num_parallel_calls=tf.data.AUTOTUNE)
+    )
+    _check_not_empty(examples, files, settings.min_length, longest, drop_long)
+    dataset = examples.map(with_bucket, num_parallel_calls=tf.data.AUTOTUNE).unbatch()
+    return _batch(dataset, scheme, settings.static_shapes)
+
+
+def _training_batches(files, to_examples, key, scheme, settings, seed, first_batch):
+    """The batches in the order of an `ExampleOrder`, each read when its turn comes."""
+
+    def lengths_of(files, records):
+        return example_lengths(to_examples(files, records))
+
+    with readable_errors():
+        index = record_index.get(files, lengths_of, key)
+    order = example_order.ExampleOrder(
+        index.lengths,
+        scheme.boundaries,
+        scheme.batch_sizes,
+        settings.min_length,
+        settings.longest,
+        shuffle_batches=bool(settings.batch_shuffle_size),
+    )
+    if not len(order):
+        raise _no_examples(len(index), files, settings.min_length, settings.longest, True)
+
+    def parse(files, records, lengths, bucket):
+        features = to_examples(files, records)
+        check = record_parser.check_lengths(example_lengths(features), lengths, index.path)
+        with tf.control_dependencies([check]):
+            features = {
+                name: _padded(value, scheme, settings.static_shapes, bucket)
+                for name, value in features.items()
+            }
+        if settings.static_shapes:
+            features = _fill_up(features, tf.constant(scheme.batch_sizes, tf.int64)[bucket])
+        return features
+
+    return indexed_batches.make(index, order, parse, seed, first_batch)
+
+
+def _lengths_key(record_specs, settings, preprocess):
+    """What the lengths of examples depend on, besides their files."""
+    owner = type(getattr(preprocess, "__self__", None)).__qualname__
+    limits = (settings.max_input_seq_length, settings.max_target_seq_length)
+    function = (getattr(preprocess, name, "") for name in ("__module__", "__qualname__"))
+    return repr((sorted(record_specs.items()), limits, owner, *function))
+
+
+def _padded(value, scheme, static_shapes, bucket):
+    """A feature of a batch as a dense tensor."""
+    if not isinstance(value, tf.RaggedTensor):
+        return value
+    if not static_shapes:
+        return value.to_tensor()
+    length = tf.constant(scheme.boundaries, tf.int64)[bucket] - 1
+    padded = value.to_tensor(shape=tf.stack([tf.constant(-1, tf.int64), length]))
+    return tf.ensure_shape(padded, [None, None])
 
 
 def _truncate(features, settings):
@@ -216,9 +299,9 @@ def _scheme(settings, drop_long):
     return scheme
 
 
-def _batch(dataset, scheme, static_shapes, training, num_replicas):
+def _batch(dataset, scheme, static_shapes):
     """Gathers (features, bucket) pairs to padded batches of one bucket each."""
-    sizes = tf.constant([size * num_replicas for size in scheme.batch_sizes], tf.int64)
+    sizes = tf.constant(scheme.batch_sizes, tf.int64)
     specs = dataset.element_spec[0]
 
     def padded_shape(spec, bucket):
@@ -230,10 +313,7 @@ def _batch(dataset, scheme, static_shapes, training, num_replicas):
         shapes = {name: padded_shape(spec, bucket) for name, spec in specs.items()}
         # The identity makes a tensor of what tf.data takes for a ragged one with nothing ragged.
         window = window.map(lambda features, _: {n: tf.identity(v) for n, v in features.items()})
-        batches = window.padded_batch(sizes[bucket], shapes)
-        if static_shapes and training:
-            batches = batches.map(lambda features: _fill_up(features, sizes[bucket]))
-        return batches
+        return window.padded_batch(sizes[bucket], shapes)
 
     return dataset.group_by_window(
         key_func=lambda features, bucket: bucket,
@@ -256,12 +336,16 @@ def _check_not_empty(examples, files, shortest, longest, drop_long):
             if ((lengths >= shortest) & (lengths <= longest)).any():
                 return
             count += len(lengths)
+    raise _no_examples(count, files, shortest, longest, drop_long)
+
+
+def _no_examples(count, files, shortest, longest, drop_long):
     if not count:
-        raise DataError(
+        return DataError(
             f"Expected examples in {len(files)} file(s). Received: none, in {files[0]}."
         )
     limit = f"longer than max_length={longest}" if drop_long else "of the wrong length"
-    raise DataError(
+    return DataError(
         f"Expected examples of lengths {shortest} to {longest}. Received: all {count} examples "
         f"were {limit} (or shorter than min_length={shortest}), in {files[0]} and the like."
     )

@@ -20,6 +20,10 @@ _CHECKS = {
         "{0!r} must hold ids in [0, {1}), the vocabulary size. Received: ids from {2} to {3} in "
         "{file}. The data and the vocabulary (or the problem) do not belong together."
     ),
+    "length has changed": (
+        "An example must be as long as when its file was indexed, {0}. Received: length {1}. "
+        "Remove {file} if it is there, and run the command again."
+    ),
 }
 _FAILED_CHECK = re.compile(r"assertion failed: \[(?P<check>[^\]]*)\](?P<values>.*)")
 
@@ -58,6 +62,12 @@ def parse_records(files, records, specs):
             ids = tf.cast(rows.flat_values, tf.int32)
         features[name] = tf.reshape(ids, [-1, *shape]) if shape else rows.with_flat_values(ids)
     return features
+
+
+def check_lengths(lengths, indexed, index_path):
+    """Fails if examples are not as long as the index in a file says."""
+    paths = tf.fill(tf.shape(lengths), index_path)
+    return _check("length has changed", lengths == indexed, indexed, lengths, files=paths)
 
 
 def fixed_shape(spec):

@@ -1,0 +1,94 @@
+"""Which examples make which batch of an epoch, from nothing but their lengths. No TensorFlow.
+
+    order = ExampleOrder(lengths, scheme.boundaries, scheme.batch_sizes)
+    epoch = order.epoch(seed=[5, 0])
+    epoch.examples(k)      the numbers of the examples of batch k, at once for any k
+
+An epoch is a pure function of its seed: the examples are shuffled, dealt out to the buckets of
+their lengths, cut into batches there, and the batches are shuffled. So a run that was stopped goes
+on within an epoch without passing over what it has seen.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Epoch(NamedTuple):
+    """The batches of one pass.
+
+    Fields:
+        order: int32 [n], numbers of examples, those of one batch next to each other.
+        starts, stops: int64 [batches], where in `order` each batch lies.
+        buckets: int64 [batches], the bucket that each batch is from.
+    """
+
+    order: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+    buckets: np.ndarray
+
+    def __len__(self):
+        return len(self.starts)
+
+    def examples(self, batch):
+        """The numbers of the examples of a batch."""
+        return self.order[self.starts[batch] : self.stops[batch]]
+
+
+class ExampleOrder:
+    """Makes epochs.
+
+    Args:
+        lengths: int array [n], the length of every example.
+        boundaries, batch_sizes: as in `BatchingScheme`.
+        shortest, longest: int. Other lengths are left out.
+        shuffle_batches: bool. Otherwise a batch comes when the shuffled examples have filled it,
+            and those that are not filled come at the end.
+    """
+
+    def __init__(
+        self, lengths, boundaries, batch_sizes, shortest=0, longest=2**31, shuffle_batches=True
+    ):
+        lengths = np.asarray(lengths)
+        kept = np.flatnonzero((lengths >= shortest) & (lengths <= longest))
+        self._examples = kept.astype(np.int32)
+        # int16, which numpy sorts by counting.
+        self._buckets = np.searchsorted(boundaries, lengths[kept], side="right").astype(np.int16)
+        self._sizes = np.asarray(batch_sizes, np.int64)
+        self._shuffle_batches = shuffle_batches
+
+    def __len__(self):
+        """How many examples an epoch has."""
+        return len(self._examples)
+
+    def epoch(self, seed):
+        """Makes the `Epoch` of a seed, a list of ints in [0, 2^32)."""
+        # Unlike numpy's newer generators, this one will draw the same numbers in every version.
+        random = np.random.RandomState(seed)
+        shuffled = random.permutation(len(self._examples))
+        buckets = self._buckets[shuffled]
+        by_bucket = np.argsort(buckets, kind="stable")
+        starts, stops, batch_buckets = self._cut(buckets)
+        if self._shuffle_batches:
+            turn = random.permutation(len(starts))
+        else:
+            is_full = stops - starts == self._sizes[batch_buckets]
+            filled_at = np.where(is_full, by_bucket[stops - 1], len(shuffled))
+            turn = np.argsort(filled_at, kind="stable")
+        return Epoch(
+            self._examples[shuffled[by_bucket]], starts[turn], stops[turn], batch_buckets[turn]
+        )
+
+    def _cut(self, buckets):
+        """(starts, stops, buckets) of batches, where the examples are sorted by bucket."""
+        counts = np.bincount(buckets, minlength=len(self._sizes))
+        bucket_stops = np.cumsum(counts)
+        starts = [
+            np.arange(stop - count, stop, size)
+            for stop, count, size in zip(bucket_stops, counts, self._sizes, strict=True)
+        ]
+        batch_buckets = np.repeat(np.arange(len(counts)), [len(part) for part in starts])
+        starts = np.concatenate(starts)
+        stops = np.minimum(starts + self._sizes[batch_buckets], bucket_stops[batch_buckets])
+        return starts, stops, batch_buckets
