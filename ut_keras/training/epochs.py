@@ -1,7 +1,7 @@
 """Batches without end, from a dataset that makes one pass, and the place in them.
 
 The place is two numbers, the epoch and the batches of it that were handed out, so that a checkpoint
-can hold it. Going on from a place makes the epoch's dataset anew and passes over those batches.
+can hold it. Going on from a place makes the epoch's dataset anew and begins with the next batch.
 """
 
 import tensorflow as tf
@@ -62,8 +62,7 @@ class Epochs:
         while True:
             dataset = self._make_epoch(self._epoch)
             is_new = self._batch == 0
-            if not is_new:
-                dataset = dataset.skip(self._batch)
+            dataset = input_pipeline.from_batch(dataset, self._batch)
             with input_pipeline.readable_errors():
                 for batch in self._distributed(dataset):
                     self._batch += 1
