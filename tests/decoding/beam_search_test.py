@@ -58,16 +58,29 @@ def _padded(symbols, length):
     return [*symbols, *[0] * (length - len(symbols))]
 
 
+def _task(next_logits, batch_size, max_length, constrain=None):
+    """A task without cache; `next_logits` gets (ids [N, L], position) and gives [N, V]."""
+
+    def of_query(query, cache):
+        shape = tf.shape(query.ids)
+        logits = next_logits(tf.reshape(query.ids, [-1, shape[2]]), query.position)
+        return tf.reshape(logits, [shape[0], shape[1], logits.shape[-1]]), cache
+
+    return beam_search.Task(of_query, (), batch_size, max_length, constrain)
+
+
+def _greedy(next_logits, batch_size, max_length):
+    return beam_search.greedy_search(_task(next_logits, batch_size, max_length))
+
+
+def _beam(next_logits, batch_size, beam_size, max_length, alpha):
+    return beam_search.beam_search(_task(next_logits, batch_size, max_length), beam_size, alpha)
+
+
 def _search(tables, batch_size, vocab_size, beam_size, max_length, alpha, graph=False):
-    function = tf.function(beam_search.beam_search) if graph else beam_search.beam_search
-    return function(
-        _next_logits(tables, batch_size, vocab_size),
-        batch_size,
-        beam_size,
-        max_length,
-        vocab_size,
-        alpha,
-    )
+    function = tf.function(_beam) if graph else _beam
+    next_logits = _next_logits(tables, batch_size, vocab_size)
+    return function(next_logits, batch_size, beam_size, max_length, alpha)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
@@ -120,7 +133,7 @@ def test_narrow_beam_matches_reference(graph):
 
 def test_greedy_matches_reference():
     tables = _language(3, 5, 4)
-    greedy = beam_search.greedy_search(_next_logits(tables, 3, 5), 3, 4)
+    greedy = _greedy(_next_logits(tables, 3, 5), 3, 4)
     for row in range(3):
         symbols = ()
         while len(symbols) < 4 and EOS not in symbols:
@@ -135,8 +148,8 @@ def test_one_beam_is_no_worse_than_greedy(seed):
     """It keeps greedy's beginning and, besides, what ended on the way."""
     tables = _language(3, 5, 4, seed)
     next_logits = _next_logits(tables, 3, 5)
-    greedy = beam_search.greedy_search(next_logits, 3, 4)
-    beam = beam_search.beam_search(next_logits, 3, 1, 4, 5, 0.0)
+    greedy = _greedy(next_logits, 3, 4)
+    beam = _beam(next_logits, 3, 1, 4, 0.0)
     for row in range(3):
         if EOS in greedy.ids[row, 0].numpy():
             assert beam.scores[row, 0] >= greedy.scores[row, 0] - 1e-5
@@ -158,7 +171,7 @@ def test_greedy_stops_when_all_rows_have_ended():
         symbol = tf.where(position < row, 2, tf.where(position == row, EOS, 3))
         return tf.one_hot(symbol, 4) * 5.0
 
-    for call in (beam_search.greedy_search, tf.function(beam_search.greedy_search)):
+    for call in (_greedy, tf.function(_greedy)):
         got = call(next_logits, 3, 10)
         np.testing.assert_array_equal(got.ids[:, 0], [[1, 0, 0], [2, 1, 0], [2, 2, 1]])
         step = 5.0 - np.log(np.exp(5.0) + 3)
@@ -167,7 +180,7 @@ def test_greedy_stops_when_all_rows_have_ended():
 
 def test_beam_stops_when_nothing_can_get_better():
     # EOS takes nearly all: after two steps no beginning can win any more.
-    got = beam_search.beam_search(_constant([0.01, 0.97, 0.01, 0.01]), 1, 2, 50, 4, 0.0)
+    got = _beam(_constant([0.01, 0.97, 0.01, 0.01]), 1, 2, 50, alpha=0.0)
     assert got.ids.shape == (1, 2, 2)
     np.testing.assert_array_equal(got.ids[0, 0], [1, 0])
 
@@ -185,7 +198,7 @@ _ENDLESS = ([0.2, 1e-30, 0.4, 0.3, 0.06, 0.04], [0.1, 1e-30, 0.6, 0.25, 0.03, 0.
 
 
 def test_unfinished_rows_give_raw_log_probs():
-    got = beam_search.beam_search(_at_position(*_ENDLESS), 1, 2, 2, 6, alpha=1.0)
+    got = _beam(_at_position(*_ENDLESS), 1, 2, 2, alpha=1.0)
     np.testing.assert_array_equal(got.ids, [[[2, 2], [3, 2]]])
     np.testing.assert_allclose(got.scores, [np.log([0.4 * 0.6, 0.3 * 0.6])], rtol=1e-5)
 
@@ -197,14 +210,14 @@ def test_rows_may_be_finished_or_not():
     def next_logits(ids, position):
         return tf.concat([endless(ids[:2], position), ending(ids[2:], position)], axis=0)
 
-    got = beam_search.beam_search(next_logits, 2, 2, 2, 6, alpha=1.0)
+    got = _beam(next_logits, 2, 2, 2, alpha=1.0)
     np.testing.assert_array_equal(got.ids, [[[2, 2], [3, 2]], [[1, 0], [2, 1]]])
     expected = [np.log([0.24, 0.18]), [np.log(0.4), np.log(0.15) / (7 / 6)]]
     np.testing.assert_allclose(got.scores, expected, rtol=1e-5)
 
 
 def test_unfilled_slots_are_empty():
-    got = beam_search.beam_search(_constant([1e-30, 0.7, 0.3]), 1, 2, 1, 3, 0.0)
+    got = _beam(_constant([1e-30, 0.7, 0.3]), 1, 2, 1, alpha=0.0)
     np.testing.assert_array_equal(got.ids, [[[1], [0]]])
     np.testing.assert_allclose(got.scores[0], [np.log(0.7), -beam_search.INFINITY], rtol=1e-5)
 
@@ -228,19 +241,16 @@ def test_length_penalty_prefers_longer_results():
         probabilities = tf.where(position == 0, tf.constant(first), tf.constant(second))
         return tf.tile(tf.math.log(probabilities)[None], [tf.shape(ids)[0], 1])
 
-    best = [
-        beam_search.beam_search(next_logits, 1, 2, 2, 4, alpha).ids[0, 0].numpy().tolist()
-        for alpha in (0.0, 3.0)
-    ]
+    best = [_beam(next_logits, 1, 2, 2, alpha).ids[0, 0].numpy().tolist() for alpha in (0.0, 3.0)]
     assert best == [[1, 0], [2, 1]]
 
 
 def test_no_room():
     for graph in (False, True):
         call = tf.function if graph else lambda function: function
-        greedy = call(beam_search.greedy_search)(_constant([0.2, 0.5, 0.3]), 2, 0)
+        greedy = call(_greedy)(_constant([0.2, 0.5, 0.3]), 2, 0)
         assert greedy.ids.shape == (2, 1, 0)
         np.testing.assert_array_equal(greedy.scores, np.zeros((2, 1)))
-        beams = call(beam_search.beam_search)(_constant([0.2, 0.5, 0.3]), 2, 2, 0, 3, 0.6)
+        beams = call(_beam)(_constant([0.2, 0.5, 0.3]), 2, 2, 0, 0.6)
         assert beams.ids.shape == (2, 2, 0)
         assert np.all(beams.scores[:, 0] == 0)

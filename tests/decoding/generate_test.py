@@ -213,3 +213,71 @@ def test_checkpoint_writes_what_t2t_wrote(model, space):
     np.testing.assert_array_equal(beams.ids, expected[..., :width])
     assert not np.any(expected[..., width:])
     np.testing.assert_allclose(beams.scores, golden["beam/scores"], rtol=1e-4)
+
+
+def test_score_is_that_of_generate():
+    model = _small("universal_transformer")
+    targets = np.array([[4, 7, 1, 0], [9, 2, 3, 1], [1, 0, 0, 0]])
+    got = model.score({"inputs": INPUTS, "targets": targets})
+    forced = model.generate({"inputs": INPUTS}, forced_prefix=targets, decode_length=3)
+    np.testing.assert_array_equal(forced.ids[:, 0], targets)
+    np.testing.assert_allclose(got, forced.scores[:, 0], rtol=1e-4)
+    wider = np.pad(targets, [(0, 0), (0, 2)])
+    np.testing.assert_allclose(model.score({"inputs": INPUTS, "targets": wider}), got, rtol=1e-5)
+
+
+def test_options_shape_what_is_written():
+    model = _small("universal_transformer")
+    features = {"inputs": INPUTS}
+    for beam_size in (1, 2):
+        options = {
+            "min_length": 4,
+            "no_repeat_ngram_size": 1,
+            "forced_prefix": np.array([[7, 5], [6, 0], [0, 0]]),
+        }
+        got = model.generate(features, beam_size, decode_length=6, **options)
+        np.testing.assert_array_equal(got.ids[0, :, :2], [[7, 5]] * beam_size)
+        np.testing.assert_array_equal(got.ids[1, :, 0], [6] * beam_size)
+        for row in got.ids.numpy().reshape(-1, got.ids.shape[-1]):
+            symbols = _up_to_eos(row)
+            assert len(symbols) >= 5
+            assert len(set(symbols)) == len(symbols)
+    shorter = model.generate(features, decode_length=6, eos_penalty=-50.0)
+    assert shorter.ids.shape[-1] == 1 and np.all(shorter.ids[:, 0, 0] == EOS)
+
+
+def test_seed_decides_what_is_drawn():
+    model = _small("universal_transformer")
+
+    def draw(seed):
+        options = {"temperature": 2.0, "top_k": 8, "top_p": 0.95, "seed": seed}
+        return model.generate({"inputs": INPUTS}, decode_length=3, **options)
+
+    first, same, other = draw(3), draw(3), draw(4)
+    np.testing.assert_array_equal(first.ids, same.ids)
+    assert first.ids.shape != other.ids.shape or np.any(first.ids != other.ids)
+    log_probs = _log_probs(model, {"inputs": INPUTS, "targets": first.ids[:, 0]})
+    for row in range(3):
+        symbols = _up_to_eos(first.ids[row, 0].numpy())
+        gained = sum(log_probs[row, i, symbol] for i, symbol in enumerate(symbols))
+        np.testing.assert_allclose(first.scores[row, 0], gained, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"top_p": 0.0}, "top_p must be above 0 and at most 1. Received: 0.0"),
+        ({"temperature": 1.0, "beam_size": 2}, "needs beam_size=1"),
+        ({"top_k": 3}, "need a temperature above 0"),
+        ({"beam_size": 13}, "beam_size must be at most the size of the vocabulary, 12"),
+        ({"forced_prefix": [[3]]}, r"forced_prefix must be \[3, length\]"),
+    ],
+)
+def test_refuses_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        _small("universal_transformer").generate({"inputs": INPUTS}, **options)
+
+
+def test_score_refuses():
+    with pytest.raises(ValueError, match="features must hold 'targets'"):
+        _small("universal_transformer").score({"inputs": INPUTS})

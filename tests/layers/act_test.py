@@ -129,7 +129,7 @@ def test_matches_reference(act_type, halted_state, force, masked):
     )
     _set_halting(layer, layer_checks.normal(D, seed=3), -1.0)
     state = layer_checks.normal(B, S, D)
-    signals = layer.timing.prepare(S)
+    signals = layer.timing.prepare(tf.range(S))
     signals = [layer.timing(tf.zeros([1, S, D]), tf.constant(n), signals)[0] for n in range(N)]
     output, steps, remainders = act_reference.ponder(
         state,

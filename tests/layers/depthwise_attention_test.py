@@ -46,7 +46,9 @@ def test_matches_reference(depth_embedding, per_element):
             logits = value @ layer.weighting.kernel.numpy() + layer.weighting.bias.numpy()
             weights = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
             read = read + value * weights
-        signalled = layer.timing(read.astype("float32"), tf.constant(step), layer.timing.prepare(S))
+        signalled = layer.timing(
+            read.astype("float32"), tf.constant(step), layer.timing.prepare(tf.range(S))
+        )
         states.append(layer.block(signalled, mask, REAL).state.numpy())
     got = layer(x, attention_mask=mask, padding_mask=REAL)
     np.testing.assert_allclose(got.output, states[-1], rtol=1e-4, atol=1e-4)

@@ -60,7 +60,7 @@ def test_matches_reference(kind, coupled, gates_inputs):
     count = len(gates_inputs)
     assert len(norms) == count * (1 if coupled else 2)
     for step in range(N):
-        x = layer.timing(state, tf.constant(step), layer.timing.prepare(S))
+        x = layer.timing(state, tf.constant(step), layer.timing.prepare(tf.range(S)))
         transformed = layer.block(x, mask, REAL).state
         values = {"s": state, "t": transformed, "i": inputs}
         g = [values[letter] for letter in "sti" if letter in gates_inputs]

@@ -65,7 +65,7 @@ def test_matches_reference(kind, with_transition):
     cell = np.zeros_like(x)
     mask = attention_mask.padding_attention_mask(REAL)
     for step in range(N):
-        signalled = layer.timing(h, tf.constant(step), layer.timing.prepare(S))
+        signalled = layer.timing(h, tf.constant(step), layer.timing.prepare(tf.range(S)))
         u = layer.before_unit(layer.block(signalled, mask, REAL).state)
         if kind == "gru":
             h = layer.after_unit(layer.unit(u, h, padding_mask=REAL))

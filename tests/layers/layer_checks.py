@@ -190,6 +190,8 @@ def call_with_mask(layer, x, padding_mask, training=False):
 class StubBlock(keras.layers.Layer):
     """Stands for a `TransformerBlock`: applies a function to the state and counts its calls."""
 
+    mixes_by_attention_alone = False  # it keeps no keys and values
+
     def __init__(self, function, count=True, **kwargs):
         super().__init__(**kwargs)
         self.function = function
@@ -198,8 +200,16 @@ class StubBlock(keras.layers.Layer):
     def build(self, state_shape):
         del state_shape
 
-    def call(self, state, attention_mask=None, padding_mask=None, memory=None, training=None):
-        del attention_mask, padding_mask, memory
+    def call(
+        self,
+        state,
+        attention_mask=None,
+        padding_mask=None,
+        memory=None,
+        running=None,
+        training=None,
+    ):
+        del attention_mask, padding_mask, memory, running
         if self.calls is not None:
             self.calls.assign_add(1)
         return transformer_block.BlockOutput(self.function(state, training), (), ())

@@ -60,7 +60,7 @@ def test_matches_reference(start):
     x = layer_checks.normal(B, S, D)
     mask = attention_mask.padding_attention_mask(REAL)
     expected = x
-    signals = layer.timing.prepare(S)
+    signals = layer.timing.prepare(tf.range(S))
     for step in range(N):
         signalled = layer.timing(expected, tf.constant(step), signals)
         expected = layer.block(signalled, mask, REAL).state

@@ -56,7 +56,7 @@ def test_behind_the_signals():
     layer = sru.TimingAndSRU(timing_signal.StepTimingSignal(N), sru.SRU())
     layer.build((None, None, D))
     x = layer_checks.normal(B, S, D)
-    signals = layer.prepare(S)
+    signals = layer.prepare(tf.range(S))
     for step in range(N):
         expected = layer.sru(layer.timing(x, tf.constant(step), signals))
         np.testing.assert_array_equal(layer(x, tf.constant(step), signals), expected)

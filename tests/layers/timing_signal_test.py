@@ -69,7 +69,7 @@ def _signal(layer, step, state=None):
     state = tf.zeros([B, S, D]) if state is None else state
     if not layer.built:
         layer.build((None, None, D))
-    return layer(state, tf.constant(step), layer.prepare(S)).numpy()
+    return layer(state, tf.constant(step), layer.prepare(tf.range(S))).numpy()
 
 
 @pytest.mark.parametrize("combine", ["add", "concat"])
@@ -83,7 +83,7 @@ def test_layer_behaviors(combine, step, start):
 
     def call(layer, state, training=None):
         del training
-        return layer(state, tf.constant(2), layer.prepare(tf.shape(state)[1]))
+        return layer(state, tf.constant(2), layer.prepare(tf.range(tf.shape(state)[1])))
 
     layer_checks.check_layer(
         make,
@@ -146,7 +146,7 @@ def test_start_index_grows_with_the_step(step):
     for length in (S, 11):
         start = int(length * step / N)  # 0, 1, 2, 3 and 0, 2, 5, 8
         expected = _numpy_sinusoid(range(start, start + length), D)
-        got = layer(tf.zeros([B, length, D]), tf.constant(step), layer.prepare(length))
+        got = layer(tf.zeros([B, length, D]), tf.constant(step), layer.prepare(tf.range(length)))
         np.testing.assert_allclose(got, [expected] * B, atol=1e-5)
 
 
@@ -154,7 +154,7 @@ def test_start_index_grows_with_the_step(step):
 def test_random_start_index(graph):
     layer = timing_signal.StepTimingSignal(N, position_start_index="random", step=None)
     layer.build((None, None, D))
-    call = lambda: layer(tf.zeros([B, S, D]), tf.constant(0), layer.prepare(S))  # noqa: E731
+    call = lambda: layer(tf.zeros([B, S, D]), tf.constant(0), layer.prepare(tf.range(S)))  # noqa: E731
     call = tf.function(call) if graph else call
     expected = [_numpy_sinusoid(range(start, start + S), D) for start in range(S)]
     seen = set()

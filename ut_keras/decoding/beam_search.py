@@ -1,16 +1,28 @@
-"""Greedy and beam search over any function that scores the next symbol.
+"""Greedy search, sampling and beam search over any function that scores the next symbol.
 
-Neither knows a model: `next_logits(ids, position)` gets what is written so far, int32 [N, L] with
-zeros from `position` on, and returns scores [N, V] of the symbol at `position`. With beams, N is
-batch times beams, the beams of an example side by side.
+None of them knows a model. `next_logits(query, cache)` gets a `Query` and whatever it keeps from
+call to call, a nest of tensors, and returns scores float32 [B, K, V] of the symbol at
+`query.position`, and what to keep. Nothing in the cache is ever reordered: when beams change places
+it is `query.ancestors` that says where a beam comes from.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
 
+from ut_keras.decoding import top_k
+
 EOS = 1
 INFINITY = 1e7  # T2T's; a score below every real one
+
+
+class Query(NamedTuple):
+    """What is written so far. K is the number of beams, 1 in greedy search."""
+
+    position: tf.Tensor  # int32 scalar: of the symbol to be scored
+    ids: tf.Tensor  # int32 [B, K, L], 0 from `position` on
+    ancestors: tf.Tensor  # int32 [B, K, L]: which beam read the symbol before each position
 
 
 class Decoded(NamedTuple):
@@ -20,54 +32,85 @@ class Decoded(NamedTuple):
     scores: tf.Tensor  # float32 [B, beams]: log probability, in beam search by length penalty
 
 
+class Task(NamedTuple):
+    """What is searched.
+
+    Fields:
+        next_logits: see the module's docstring.
+        cache: nest of tensors that it gets at first.
+        batch_size: int32 scalar B.
+        max_length: int32 scalar L.
+        constrain: function (log probabilities [B, K, V], `Query`) -> the same where a symbol is
+            allowed, -inf where not; or None.
+    """
+
+    next_logits: Callable
+    cache: tuple
+    batch_size: tf.Tensor
+    max_length: tf.Tensor
+    constrain: Callable | None = None
+
+
 class GreedyState(NamedTuple):
     """What the greedy loop carries."""
 
     position: tf.Tensor  # int32 scalar
-    ids: tf.Tensor  # int32 [B, L]
+    ids: tf.Tensor  # int32 [B, 1, L]
     scores: tf.Tensor  # float32 [B]
     finished: tf.Tensor  # bool [B]
+    cache: tuple
 
 
-def greedy_search(next_logits, batch_size, max_length):
-    """Takes the best symbol at every position until every row has written EOS.
+def greedy_search(task, choose=None):
+    """Takes a symbol at every position, the best by default, until every row has written EOS.
 
     Args:
-        next_logits: see the module's docstring.
-        batch_size: int32 scalar B.
-        max_length: int32 scalar L.
+        task: `Task`.
+        choose: function (log probabilities [B, V], position) -> symbols int32 [B]. For sampling.
     Returns:
         `Decoded` with one beam; the score is the log probability up to and including EOS.
     References: T2T `transformer.fast_decode` with beam_size=1.
     """
+    alone = tf.zeros([task.batch_size, 1, task.max_length], tf.int32)
 
     def take_step(state):
-        log_probs = tf.nn.log_softmax(next_logits(state.ids, state.position))
-        symbol = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
+        query = Query(state.position, state.ids, alone)
+        logits, cache = task.next_logits(query, state.cache)
+        logits = logits[:, 0]
+        log_probs = logits - tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+        allowed = log_probs
+        if task.constrain is not None:
+            allowed = task.constrain(log_probs[:, tf.newaxis], query)[:, 0]
+        if choose is None:
+            symbol = tf.argmax(allowed, axis=-1, output_type=tf.int32)
+        else:
+            symbol = choose(allowed, state.position)
+        gained = tf.gather(log_probs, symbol, batch_dims=1)
         symbol = tf.where(state.finished, 0, symbol)
-        gained = tf.where(state.finished, 0.0, tf.reduce_max(log_probs, axis=-1))
         return (
             GreedyState(
                 state.position + 1,
-                _write_column(state.ids, state.position, symbol),
-                state.scores + gained,
+                _write_column(state.ids, state.position, symbol[:, tf.newaxis]),
+                state.scores + tf.where(state.finished, 0.0, gained),
                 state.finished | (symbol == EOS),
+                cache,
             ),
         )
 
     start = GreedyState(
         position=tf.constant(0),
-        ids=tf.zeros([batch_size, max_length], tf.int32),
-        scores=tf.zeros([batch_size]),
-        finished=tf.zeros([batch_size], tf.bool),
+        ids=alone,
+        scores=tf.zeros([task.batch_size]),
+        finished=tf.zeros([task.batch_size], tf.bool),
+        cache=task.cache,
     )
     (last,) = tf.while_loop(
-        lambda state: (state.position < max_length) & ~tf.reduce_all(state.finished),
+        lambda state: (state.position < task.max_length) & ~tf.reduce_all(state.finished),
         take_step,
         (start,),
-        maximum_iterations=max_length,
+        maximum_iterations=task.max_length,
     )
-    return Decoded(last.ids[:, tf.newaxis, : last.position], last.scores[:, tf.newaxis])
+    return Decoded(last.ids[:, :, : last.position], last.scores[:, tf.newaxis])
 
 
 class BeamState(NamedTuple):
@@ -76,12 +119,14 @@ class BeamState(NamedTuple):
     position: tf.Tensor  # int32 scalar
     alive_ids: tf.Tensor  # int32 [B, K, L], without EOS
     alive_log_probs: tf.Tensor  # float32 [B, K]
+    ancestors: tf.Tensor  # int32 [B, K, L], see `Query`
     finished_ids: tf.Tensor  # int32 [B, K, L], with EOS
     finished_scores: tf.Tensor  # float32 [B, K], log probability by length penalty
     finished: tf.Tensor  # bool [B, K], whether the slot is filled
+    cache: tuple
 
 
-def beam_search(next_logits, batch_size, beam_size, max_length, vocab_size, alpha):
+def beam_search(task, beam_size, alpha):
     """Keeps the `beam_size` best beginnings and the `beam_size` best whole results.
 
     A result's score is its log probability divided by ((5 + length) / 6)^alpha, EOS counted. The
@@ -89,11 +134,8 @@ def beam_search(next_logits, batch_size, beam_size, max_length, vocab_size, alph
     ended gives its beginnings, with their plain log probabilities.
 
     Args:
-        next_logits: see the module's docstring.
-        batch_size: int32 scalar B.
+        task: `Task`.
         beam_size: int K.
-        max_length: int32 scalar L.
-        vocab_size: int V.
         alpha: float. Of the length penalty.
     Returns:
         `Decoded` with K beams.
@@ -104,29 +146,25 @@ def beam_search(next_logits, batch_size, beam_size, max_length, vocab_size, alph
         return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
 
     def can_improve(state):
-        best_alive = state.alive_log_probs[:, 0] / penalty(max_length)
+        best_alive = state.alive_log_probs[:, 0] / penalty(task.max_length)
         # The minimum over the whole batch, as in T2T: no row stops before all may.
         settled = tf.reduce_all(tf.reduce_min(state.finished_scores) > best_alive)
-        return (state.position < max_length) & ~settled
+        return (state.position < task.max_length) & ~settled
 
     def take_step(state):
-        flat_ids = tf.reshape(state.alive_ids, [batch_size * beam_size, max_length])
-        log_probs = tf.nn.log_softmax(next_logits(flat_ids, state.position))
-        log_probs = tf.reshape(log_probs, [batch_size, beam_size, vocab_size])
-        log_probs += state.alive_log_probs[:, :, tf.newaxis]
-        scores = log_probs / penalty(state.position + 1)
-
+        query = Query(state.position, state.alive_ids, state.ancestors)
+        logits, cache = task.next_logits(query, state.cache)
+        vocab_size = tf.shape(logits)[-1]
         # Twice as many as beams: even if half of them end, enough beginnings are left.
-        scores, picked = tf.math.top_k(
-            tf.reshape(scores, [batch_size, beam_size * vocab_size]), k=2 * beam_size
-        )
-        candidates = tf.gather(state.alive_ids, picked // vocab_size, batch_dims=1)
-        symbols = picked % vocab_size
+        log_probs, picked = _best(logits, query, task, state.alive_log_probs, 2 * beam_size)
+        scores = log_probs / penalty(state.position + 1)
+        parents, symbols = picked // vocab_size, picked % vocab_size
+        candidates = tf.gather(state.alive_ids, parents, batch_dims=1)
         candidates = _write_column(candidates, state.position, symbols)
         ended = symbols == EOS
 
         _, kept = tf.math.top_k(scores + tf.cast(ended, tf.float32) * -INFINITY, k=beam_size)
-        alive_ids = tf.gather(candidates, kept, batch_dims=1)
+        parents = tf.gather(parents, kept, batch_dims=1)
         # T2T lets what has ended go on as a beginning where less than K others are left, as happens
         # at the first symbols of a vocabulary smaller than 2 K.
         scores_of_alive = tf.where(ended, -float("inf"), scores)
@@ -136,24 +174,27 @@ def beam_search(next_logits, batch_size, beam_size, max_length, vocab_size, alph
         all_scores = tf.concat(
             [state.finished_scores, scores + tf.cast(~ended, tf.float32) * -INFINITY], axis=1
         )
-        finished_scores, kept = tf.math.top_k(all_scores, k=beam_size)
+        finished_scores, best = tf.math.top_k(all_scores, k=beam_size)
         all_ended = tf.concat([state.finished, ended], axis=1)
+        ancestors = tf.gather(state.ancestors, parents, batch_dims=1)
         return (
             BeamState(
                 state.position + 1,
-                alive_ids,
+                tf.gather(candidates, kept, batch_dims=1),
                 alive_scores * penalty(state.position + 1),
-                tf.gather(all_ids, kept, batch_dims=1),
+                _write_column(ancestors, state.position, parents),
+                tf.gather(all_ids, best, batch_dims=1),
                 finished_scores,
-                tf.gather(all_ended, kept, batch_dims=1),
+                tf.gather(all_ended, best, batch_dims=1),
+                cache,
             ),
         )
 
     (last,) = tf.while_loop(
         can_improve,
         take_step,
-        (_initial_beams(batch_size, beam_size, max_length),),
-        maximum_iterations=max_length,
+        (_initial_beams(task, beam_size),),
+        maximum_iterations=task.max_length,
     )
     any_ended = tf.reduce_any(last.finished, axis=1, keepdims=True)
     ids = tf.where(any_ended[:, :, tf.newaxis], last.finished_ids, last.alive_ids)
@@ -161,17 +202,35 @@ def beam_search(next_logits, batch_size, beam_size, max_length, vocab_size, alph
     return Decoded(ids[:, :, : last.position], scores)
 
 
-def _initial_beams(batch_size, beam_size, max_length):
+def _best(logits, query, task, alive_log_probs, count):
+    """The best ways to go on: log probabilities [B, count], and beam · V + symbol."""
+    norm = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+    if task.constrain is not None:
+        logits, norm = task.constrain(logits - norm, query), 0.0
+    # The best of each beam, then of those.
+    batch_size, beams, vocab_size = tf.unstack(tf.shape(logits))
+    count_of_beam = tf.minimum(count, vocab_size)
+    best, symbols = top_k.top_k(logits, count_of_beam)  # [B, K, count]
+    log_probs = best - norm + alive_log_probs[:, :, tf.newaxis]
+    picked = symbols + (tf.range(beams) * vocab_size)[:, tf.newaxis]
+    flat = [batch_size, beams * count_of_beam]
+    log_probs, rank = tf.math.top_k(tf.reshape(log_probs, flat), k=count)
+    return log_probs, tf.gather(tf.reshape(picked, flat), rank, batch_dims=1)
+
+
+def _initial_beams(task, beam_size):
     """One empty beginning; the other beams are impossible, or all would be alike."""
     log_probs = tf.constant([[0.0] + [-float("inf")] * (beam_size - 1)])
-    ids = tf.zeros([batch_size, beam_size, max_length], tf.int32)
+    ids = tf.zeros([task.batch_size, beam_size, task.max_length], tf.int32)
     return BeamState(
         position=tf.constant(0),
         alive_ids=ids,
-        alive_log_probs=tf.tile(log_probs, [batch_size, 1]),
+        alive_log_probs=tf.tile(log_probs, [task.batch_size, 1]),
+        ancestors=ids,
         finished_ids=ids,
-        finished_scores=tf.fill([batch_size, beam_size], -INFINITY),
-        finished=tf.zeros([batch_size, beam_size], tf.bool),
+        finished_scores=tf.fill([task.batch_size, beam_size], -INFINITY),
+        finished=tf.zeros([task.batch_size, beam_size], tf.bool),
+        cache=task.cache,
     )
 
 

@@ -1,104 +1,223 @@
-"""From a model to a search: what `model.generate` does.
+"""What `model.generate` does: checks its options, and runs a search that is traced once.
 
-The encoder runs once. The decoder runs over the whole prefix for every new symbol.
+A trace serves all batches, lengths and values of options; only what changes the graph, such as the
+number of beams, makes a new one.
 """
 
+import dataclasses
+from typing import Any
+
+import numpy as np
 import tensorflow as tf
 
-from ut_keras.decoding import beam_search
-from ut_keras.layers.transformer_layer import Memory
+from ut_keras.decoding import beam_search, constraints, sampling
+
+# The options that are numbers in a graph, changed without a new trace.
+_FLOATS = ("alpha", "eos_penalty", "temperature", "top_p")
+_INTS = ("decode_length", "min_length", "top_k")
 
 
-def generate(model, features, beam_size, alpha, decode_length):
-    """See `Transformer.generate`, whose checks of the arguments these are.
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What can be asked of a search.
 
-    Raises:
-        ValueError: if an argument is out of range or the source is missing.
+    Fields:
+        beam_size: int. 1 is greedy.
+        alpha: float. Length penalty ((5 + length) / 6)^alpha of beam search.
+        decode_length: int. Positions beyond the source's length; of a language model, beyond the
+            prompt's.
+        min_length: int. Symbols before the first EOS.
+        eos_penalty: float. What EOS costs more, in log probability.
+        no_repeat_ngram_size: int n. No n symbols in a row are written twice; 0: they may.
+        forced_prefix: int [B, P] that results begin with, 0-padded on the right. It is scored.
+        temperature: float. Above 0, symbols are drawn instead of searched for.
+        top_k: int. Draws from so many of the likeliest; 0: all.
+        top_p: float in (0, 1]. Draws from the likeliest that have this probability together.
+        seed: int, or scalar tensor. Of the draws; without it they differ from call to call.
+        cache: bool. Whether earlier positions are kept; False runs over the whole prefix.
     """
-    for name, value, least in (("beam_size", beam_size, 1), ("decode_length", decode_length, 0)):
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}. Received: {value}.")
-    if alpha < 0:
-        raise ValueError(f"alpha must be at least 0. Received: {alpha}.")
-    features = dict(features)
-    if model.encoder is not None:
-        if "inputs" not in features:
-            raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
-        given = {"inputs": tf.cast(features["inputs"], tf.int32)}
-    else:
-        prompt = features.get("inputs", features.get("targets"))
-        if prompt is None:
+
+    beam_size: int = 1
+    alpha: float = 0.6
+    decode_length: int = 50
+    min_length: int = 0
+    eos_penalty: float = 0.0
+    no_repeat_ngram_size: int = 0
+    forced_prefix: Any = None
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int | None = None
+    cache: bool = True
+
+    def check(self):
+        """Raises `ValueError` for an option out of range."""
+        least = {
+            "beam_size": 1,
+            "alpha": 0,
+            "decode_length": 0,
+            "min_length": 0,
+            "no_repeat_ngram_size": 0,
+            "temperature": 0,
+            "top_k": 0,
+        }
+        for name, value in least.items():
+            received = getattr(self, name)
+            if received < value:
+                raise ValueError(f"{name} must be at least {value}. Received: {received}.")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be above 0 and at most 1. Received: {self.top_p}.")
+        if self.temperature and self.beam_size > 1:
             raise ValueError(
-                f"features must hold a prompt, 'inputs'. Received: {sorted(features)}."
+                "temperature above 0 draws one result; it needs beam_size=1. "
+                f"Received: temperature={self.temperature}, beam_size={self.beam_size}."
             )
-        given = {"prompt": tf.cast(prompt, tf.int32)}
-    search = compiled_search(model)
-    return search(given, beam_size, tf.constant(alpha, tf.float32), tf.constant(decode_length))
+        if not self.temperature and (self.top_k or self.top_p < 1):
+            raise ValueError(
+                "top_k and top_p say what to draw from; they need a temperature above 0. "
+                f"Received: temperature=0, top_k={self.top_k}, top_p={self.top_p}."
+            )
 
 
-def compiled_search(model):
-    """The model's search as a `tf.function`; one trace serves all batches and lengths."""
-    if getattr(model, "_compiled_search", None) is None:
+def generate(model, features, options):
+    """Writes the targets.
 
-        @tf.function(reduce_retracing=True)
-        def run(given, beam_size, alpha, decode_length):
-            return _search(model, given, beam_size, alpha, decode_length)
-
-        model._compiled_search = run
-    return model._compiled_search
-
-
-def _search(model, given, beam_size, alpha, decode_length):
-    source = given.get("inputs", given.get("prompt"))
-    batch_size = tf.shape(source)[0]
-    length = tf.shape(source)[1]
-    if "prompt" in given:
-        next_logits = _continue_prompt(model, _repeat(source, beam_size), decode_length)
-        max_length = decode_length
-    else:
-        max_length = length + decode_length
-        next_logits = _translate(model, given, beam_size)
-    if beam_size == 1:
-        return beam_search.greedy_search(next_logits, batch_size, max_length)
-    return beam_search.beam_search(
-        next_logits, batch_size, beam_size, max_length, model.softmax.vocab_size, alpha
+    Args:
+        model: with `scorer`, `encoder` and `specs`, such as a `Transformer`.
+        features: dict with "inputs", see `Transformer.generate`.
+        options: `Options`.
+    Returns:
+        `Decoded`.
+    Raises:
+        ValueError: if an option is out of range or the source is missing.
+    """
+    options.check()
+    vocab_size = model.specs["targets"].vocab_size
+    if options.beam_size > vocab_size:
+        raise ValueError(
+            f"beam_size must be at most the size of the vocabulary, {vocab_size}. "
+            f"Received: {options.beam_size}."
+        )
+    given = _given(model, features)
+    (source,) = given.values()
+    prefix = _forced_prefix(options.forced_prefix, source)
+    seed = np.random.randint(2**31) if options.seed is None else options.seed % 2**31
+    search = compiled_search(
+        model,
+        source.shape,
+        _Graph(
+            options.beam_size,
+            options.cache,
+            options.temperature > 0,
+            options.no_repeat_ngram_size,
+            bool(options.min_length),
+            bool(options.eos_penalty),
+            options.forced_prefix is not None,
+        ),
+    )
+    return search(
+        given,
+        {
+            **{name: tf.constant(getattr(options, name), tf.float32) for name in _FLOATS},
+            **{name: tf.constant(getattr(options, name), tf.int32) for name in _INTS},
+            "forced_prefix": prefix,
+            "seed": tf.stack([tf.cast(seed, tf.int32), 0]),
+        },
     )
 
 
-def _translate(model, given, beam_size):
-    """Scores of the next target symbol, for a source that is encoded once."""
-    encoded = model.encode(given)
-    memory = tuple(_repeat_memory(part, beam_size) for part in model.project_memory(encoded, given))
+@dataclasses.dataclass(frozen=True)
+class _Graph:
+    """The options that decide what is traced."""
 
-    def next_logits(ids, position):
-        return _logits_at(model, ids, memory, position)
-
-    return next_logits
-
-
-def _continue_prompt(model, prompt, decode_length):
-    """Scores of the next symbol behind a prompt [N, P]."""
-    prompt_length = tf.shape(prompt)[1]
-
-    def next_logits(ids, position):
-        return _logits_at(model, tf.concat([prompt, ids], 1), None, prompt_length + position)
-
-    return next_logits
+    beam_size: int
+    cache: bool
+    draws: bool
+    no_repeat_ngram_size: int
+    has_min_length: bool
+    has_eos_penalty: bool
+    has_forced_prefix: bool
 
 
-def _logits_at(model, ids, memory, position):
-    """[N, V]: the scores of the symbol at `position`, given those before it."""
-    if not model.decoder_is_causal:  # the room left behind the prefix would be seen
-        ids = ids[:, : position + 1]
-    decoded = model.decode({"targets": ids}, memory)
-    return model.logits(decoded.output[:, position : position + 1])[:, 0]
+def _values_spec():
+    return {
+        **{name: tf.TensorSpec([], tf.float32) for name in _FLOATS},
+        **{name: tf.TensorSpec([], tf.int32) for name in _INTS},
+        "forced_prefix": tf.TensorSpec([None, None], tf.int32),
+        "seed": tf.TensorSpec([2], tf.int32),
+    }
 
 
-def _repeat(x, times):
-    """Every row `times` times, side by side."""
-    return x if times == 1 else tf.repeat(x, times, axis=0)
+def compiled_search(model, source_shape, graph):
+    """The search as a `tf.function`."""
+    searches = model.__dict__.setdefault("_searches", {})
+    if graph not in searches:
+
+        def run(given, values):
+            return _search(model, given, graph, values)
+
+        name = "inputs" if model.encoder is not None else "prompt"
+        # bAbI's sentences have a fixed number of words.
+        spec = {name: tf.TensorSpec([None, None, *source_shape[2:]], tf.int32)}
+        searches[graph] = tf.function(run, input_signature=[spec, _values_spec()], autograph=False)
+    return searches[graph]
 
 
-def _repeat_memory(memory, times):
-    key_value = type(memory.key_value)(*(_repeat(part, times) for part in memory.key_value))
-    return Memory(key_value, _repeat(memory.attention_mask, times))
+def _search(model, given, graph, values):
+    (source,) = given.values()
+    max_length = values["decode_length"]
+    if "inputs" in given:
+        max_length += tf.shape(source)[1]
+    next_logits, cache = model.scorer(given, graph.beam_size, max_length, graph.cache)
+    task = beam_search.Task(
+        next_logits,
+        cache,
+        tf.shape(source)[0],
+        max_length,
+        constraints.all_of(_constraints(graph, values)),
+    )
+    if graph.draws:
+        names = ("temperature", "top_k", "top_p", "seed")
+        return beam_search.greedy_search(task, sampling.sampler(*(values[name] for name in names)))
+    if graph.beam_size == 1:
+        return beam_search.greedy_search(task)
+    return beam_search.beam_search(task, graph.beam_size, values["alpha"])
+
+
+def _constraints(graph, values):
+    """The last word has what is forced."""
+    wanted = []
+    if graph.has_eos_penalty:
+        wanted.append(constraints.eos_penalty(values["eos_penalty"]))
+    if graph.has_min_length:
+        wanted.append(constraints.min_length(values["min_length"]))
+    if graph.no_repeat_ngram_size:
+        wanted.append(constraints.no_repeated_ngrams(graph.no_repeat_ngram_size))
+    if graph.has_forced_prefix:
+        wanted.append(constraints.forced_prefix(values["forced_prefix"]))
+    return wanted
+
+
+def _given(model, features):
+    """{"inputs": …}, or {"prompt": …} for a language model; int32."""
+    if model.encoder is not None:
+        if "inputs" not in features:
+            raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
+        return {"inputs": tf.cast(features["inputs"], tf.int32)}
+    prompt = features.get("inputs", features.get("targets"))
+    if prompt is None:
+        raise ValueError(f"features must hold a prompt, 'inputs'. Received: {sorted(features)}.")
+    prompt = tf.cast(prompt, tf.int32)
+    if prompt.shape.rank != 2:
+        raise ValueError(f"A prompt must be [batch, length]. Received: {prompt.shape}.")
+    return {"prompt": prompt}
+
+
+def _forced_prefix(prefix, source):
+    """int32 [B, P]; of one column without one."""
+    if prefix is None:
+        return tf.zeros([tf.shape(source)[0], 1], tf.int32)
+    prefix, batch_size = tf.cast(prefix, tf.int32), source.shape[0]
+    if prefix.shape.rank != 2 or prefix.shape[0] != batch_size or not prefix.shape[1]:
+        raise ValueError(f"forced_prefix must be [{batch_size}, length]. Received: {prefix.shape}.")
+    return prefix

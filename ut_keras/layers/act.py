@@ -15,7 +15,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import attention_record, dense
+from ut_keras.layers import act_decoding, act_running, attention_record, dense
 from ut_keras.layers.stack_output import StackOutput
 
 ACT_TYPES = ("basic", "accumulated", "global", "random")
@@ -35,6 +35,15 @@ class ACTState(NamedTuple):
     n_updates: tf.Tensor  # U float32, N
     output: tf.Tensor  # [B, S, D], the mix of the states so far (`previous_state` in T2T)
     record: tuple  # `AttentionRecord`, or () when nothing is recorded
+
+
+class Halting(NamedTuple):
+    """What a step decides."""
+
+    halting_probability: tf.Tensor  # U, as in `ACTState`, the next three too
+    remainders: tf.Tensor
+    n_updates: tf.Tensor
+    update_weights: tf.Tensor  # U float32, w^n
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -143,10 +152,13 @@ class AdaptiveComputationTime(keras.layers.Layer):
         record_attention=False,
         training=None,
     ):
-        signals = self.timing.prepare(tf.shape(state)[1])
+        signals = self.timing.prepare(tf.range(tf.shape(state)[1]))
 
-        def transform(x):
-            return self.block(x, attention_mask, padding_mask, memory, training=training)
+        if self._skips_halted(state, training, record_attention):
+            return act_running.run(self, state, signals, attention_mask, padding_mask, memory)
+
+        def transform(x, running):
+            return self.block(x, attention_mask, padding_mask, memory, running, training=training)
 
         record = attention_record.start(record_attention, memory)
         (last,) = tf.while_loop(
@@ -157,6 +169,30 @@ class AdaptiveComputationTime(keras.layers.Layer):
         )
         weights = attention_record.stack(last.record)
         return StackOutput(last.output, last.n_updates, last.remainders, *weights)
+
+    def start_cache(self, size):
+        """See `Recurrence.start_cache`."""
+        return act_decoding.start_cache(self, size)
+
+    def extend(self, state, cache, window, memory=None):
+        """See `Recurrence.extend`; with what `act_decoding` does for halted positions."""
+        return act_decoding.extend(self, state, cache, window, memory)
+
+    @property
+    def halted_are_constant(self):
+        """Whether what others see of a halted position never changes any more."""
+        only_attention = self.block.mixes_by_attention_alone and not self.timing.cache_widths()
+        return self.halted_state == "copy" and only_attention
+
+    def _skips_halted(self, state, training, record_attention):
+        """Whether a call need not compute halted positions at all.
+
+        Not in graphs of fixed shapes, such as XLA and TPUs want.
+        """
+        alone = self.act_type in ("basic", "accumulated")
+        free = tf.executing_eagerly() or not state.shape[:2].is_fully_defined()
+        wanted = self.halted_are_constant and alone and free
+        return wanted and not training and not record_attention
 
     def _initial_state(self, state, padding_mask, record):
         units = tf.shape(state)[: 1 if self.act_type == "global" else 2]
@@ -185,11 +221,39 @@ class AdaptiveComputationTime(keras.layers.Layer):
     def _take_step(self, loop, signals, transform, padding_mask):
         """The body of the loop: signal, decide who halts, transform, mix into the output."""
         x = self.timing(loop.state, loop.step, signals)
-        running = loop.halting_probability < 1.0
+        left_alone = None
         if self.halted_state == "copy":
+            running = loop.halting_probability < 1.0
             x = tf.where(self._per_position(running), x, loop.state)
+            left_alone = running if self.act_type != "global" else running[:, tf.newaxis]
+        halting = self.halt(x, loop, padding_mask)
+        transformed = transform(x, left_alone)
+        state = transformed.state
+        output = self.mix(state, loop.output, halting.update_weights)
+        state.set_shape(loop.state.shape)
+        output.set_shape(loop.output.shape)
+        return ACTState(
+            step=loop.step + 1,
+            state=state,
+            halting_probability=halting.halting_probability,
+            remainders=halting.remainders,
+            n_updates=halting.n_updates,
+            output=output,
+            record=attention_record.add(loop.record, loop.step, transformed),
+        )
 
+    def halt(self, x, loop, padding_mask=None):
+        """Decides who halts at this step.
+
+        Args:
+            x: float tensor [B, S, D], the state with its signals.
+            loop: what has `step`, `halting_probability`, `remainders` and `n_updates`.
+            padding_mask: as in a call.
+        Returns:
+            `Halting`.
+        """
         p = self._halting_probability(x, loop, padding_mask)
+        running = loop.halting_probability < 1.0
         reached = loop.halting_probability + p > 1.0 - self.epsilon
         if self.force_final_remainder:
             reached |= loop.step == self.max_steps - 1
@@ -198,24 +262,11 @@ class AdaptiveComputationTime(keras.layers.Layer):
 
         halting_probability = loop.halting_probability + p * still_running
         remainders = loop.remainders + new_halted * (1.0 - halting_probability)
-        halting_probability += new_halted * remainders
-        update_weights = p * still_running + new_halted * remainders
-
-        transformed = transform(x)
-        state = transformed.state
-        if self.halted_state == "copy":
-            state = tf.where(self._per_position(running), state, loop.state)
-        output = self._mix(state, loop.output, update_weights)
-        state.set_shape(loop.state.shape)
-        output.set_shape(loop.output.shape)
-        return ACTState(
-            step=loop.step + 1,
-            state=state,
-            halting_probability=halting_probability,
+        return Halting(
+            halting_probability=halting_probability + new_halted * remainders,
             remainders=remainders,
             n_updates=loop.n_updates + still_running + new_halted,
-            output=output,
-            record=attention_record.add(loop.record, loop.step, transformed),
+            update_weights=p * still_running + new_halted * remainders,
         )
 
     def _halting_probability(self, x, loop, padding_mask):
@@ -233,7 +284,8 @@ class AdaptiveComputationTime(keras.layers.Layer):
             )
         return tf.reduce_mean(p, axis=1)
 
-    def _mix(self, state, output, update_weights):
+    def mix(self, state, output, update_weights):
+        """The output after a step, [B, S, D]: the state goes in by its weight U."""
         weights = tf.cast(self._per_position(update_weights), state.dtype)
         if self.act_type == "accumulated":
             return state * weights + output

@@ -17,6 +17,20 @@ class KeyValue(NamedTuple):
     value: tf.Tensor  # [B, H, S, V / H]
 
 
+class Positions(NamedTuple):
+    """Where queries and keys stand, when they are not the same positions in a row."""
+
+    query: tf.Tensor  # int32 [T]
+    key: tf.Tensor  # int32 [S]
+
+
+class Attended(NamedTuple):
+    """What the heads read, before it is projected."""
+
+    mixed: tf.Tensor  # [B, H, T, V / H]
+    weights: tf.Tensor  # [B, H, T, S] float32, before dropout
+
+
 class AttentionOutput(NamedTuple):
     """What attention computes."""
 
@@ -46,6 +60,8 @@ class MultiHeadAttention(keras.layers.Layer):
         query: float tensor [B, T, D].
         key_value: `KeyValue` from `project_key_value`. Without it the query attends to itself.
         attention_mask: bool tensor, broadcastable to [B, H, T, S]; True = may attend. Optional.
+        cache: `LayerCache`. With it, self-attention keeps the keys and values of its queries and
+            attends to all that are kept. Optional.
         training: bool.
     Returns:
         `AttentionOutput`: output [B, T, D]; weights [B, H, T, S], float32.
@@ -104,54 +120,88 @@ class MultiHeadAttention(keras.layers.Layer):
             self._split_heads(self.value_projection(x)),
         )
 
-    def call(self, query, key_value=None, attention_mask=None, training=None):
-        if key_value is None:
-            key_value = self.project_key_value(query)
-        q = self._split_heads(self.query_projection(query))
-        q *= (self.key_channels // self.num_heads) ** -0.5
-        return self.attend(q, key_value, attention_mask, training)
+    def cache_widths(self):
+        """What a cache keeps of each position, see `cache.start`."""
+        return {
+            "key": (self.num_heads, self.key_channels // self.num_heads),
+            "value": (self.num_heads, self.value_channels // self.num_heads),
+        }
 
-    def attend(self, q, key_value, attention_mask, training):
+    def remember(self, x, cache, deeper=False):
+        """Keeps keys and values of `x`, see `LayerCache.write`."""
+        cache.write("key", self.key_projection(x), deeper)
+        cache.write("value", self.value_projection(x), deeper)
+
+    def call(self, query, key_value=None, attention_mask=None, cache=None, training=None):
+        q = self.query_projection(query) * (self.key_channels // self.num_heads) ** -0.5
+        positions = None
+        if cache is not None:
+            q = cache.spread(q)
+            if key_value is None:
+                self.remember(query, cache)
+                key_value = KeyValue(cache.read("key"), cache.read("value"))
+                positions = _cached_positions(cache, key_value.key)
+        elif key_value is None:
+            key_value = self.project_key_value(query)
+        attended = self.attend(self._split_heads(q), key_value, attention_mask, positions, training)
+        mixed = self._join_heads(attended.mixed)
+        if cache is not None:
+            mixed = cache.collect(mixed)
+        return AttentionOutput(self.output_projection(mixed), attended.weights)
+
+    def attend(self, q, key_value, attention_mask, positions, training):
         """Attention of projected queries [B, H, T, K / H]; what subclasses change.
 
+        Args:
+            positions: `Positions`; None where queries and keys are the same positions in a row,
+                or it does not matter.
         Returns:
-            `AttentionOutput`.
+            `Attended`.
         """
-        logits = tf.cast(self.logits(q, key_value.key), tf.float32)  # [B, H, T, S]
+        logits = tf.cast(self.logits(q, key_value.key, positions), tf.float32)  # [B, H, T, S]
         weights = self.weights_of(logits, attention_mask)
         dropped = self.weights_dropout(tf.cast(weights, self.compute_dtype), training=training)
-        mixed = self.mix(dropped, key_value.value)  # [B, H, T, V / H]
-        return AttentionOutput(self.output_projection(self._join_heads(mixed)), weights)
+        return Attended(self.mix(dropped, key_value.value, positions), weights)
 
-    def logits(self, q, key):
+    def logits(self, q, key, positions):
         """How well queries fit keys, [B, H, T, S]."""
-        return tf.matmul(q, key, transpose_b=True)
+        return _product(q, key, transpose=True)
 
     def weights_of(self, logits, attention_mask):
         """Logits to weights: mask, softmax and, if asked for, the largest only."""
         if attention_mask is not None:
             # Not an added bias: TensorFlow would fuse the sum into the product, 60 times slower.
             logits = tf.where(attention_mask, logits, attention_mask_lib.MASKED_LOGIT)
-        weights = tf.nn.softmax(logits)
+        weights = _softmax(logits)
         if self.hard_attention_k:
             weights = hard_attention.harden(weights, self.hard_attention_k)
         return weights
 
-    def mix(self, weights, value):
+    def mix(self, weights, value, positions):
         """The values, weighted, [B, H, T, V / H]."""
-        return tf.matmul(weights, value)
+        return _product(weights, value)
 
     def _split_heads(self, x):
         """[B, S, C] -> [B, H, S, C / H]."""
-        shape = tf.shape(x)
-        heads = tf.reshape(x, [shape[0], shape[1], self.num_heads, x.shape[-1] // self.num_heads])
-        return tf.transpose(heads, [0, 2, 1, 3])
+        length, size = x.shape[1], x.shape[-1] // self.num_heads
+        if length is None:
+            shape = tf.shape(x)
+            heads = tf.reshape(x, [shape[0], shape[1], self.num_heads, size])
+            return tf.transpose(heads, [0, 2, 1, 3])
+        if length == 1:
+            return tf.reshape(x, [-1, self.num_heads, 1, size])
+        heads = tf.reshape(x, [-1, length, self.num_heads, size])
+        return _transposed(heads)
 
     def _join_heads(self, x):
         """[B, H, T, C / H] -> [B, T, C]."""
-        joined = tf.transpose(x, [0, 2, 1, 3])
-        shape = tf.shape(joined)
-        return tf.reshape(joined, [shape[0], shape[1], self.value_channels])
+        length = x.shape[2]
+        if length is None:
+            joined = tf.transpose(x, [0, 2, 1, 3])
+            shape = tf.shape(joined)
+            return tf.reshape(joined, [shape[0], shape[1], self.value_channels])
+        joined = x if length == 1 else _transposed(x)
+        return tf.reshape(joined, [-1, length, self.value_channels])
 
     def _projection(self, units, name):
         return dense.Dense(
@@ -180,3 +230,40 @@ class MultiHeadAttention(keras.layers.Layer):
         return AttentionOutput(
             (batch, length, self.hidden_size), (batch, self.num_heads, length, length)
         )
+
+
+def _cached_positions(cache, key):
+    """`Positions` of the queries of a window and of all keys of a cache."""
+    if cache.window.whole:
+        return None
+    key_positions = tf.range(tf.shape(key)[2]) // cache.window.size.beams
+    return Positions(cache.window.positions, key_positions)
+
+
+# Decoding takes many small steps, of one query or, with beams, a few. What oneDNN does for large
+# tensors costs more there than the arithmetic.
+
+
+_FEW = 16
+
+
+def _product(a, b, transpose=False):
+    """a b, or a b^T, over the last two axes."""
+    if a.shape[2] == 1:  # the third version is not rewritten to oneDNN's: a quarter of the time
+        return tf.raw_ops.BatchMatMulV3(x=a, y=b, Tout=a.dtype, adj_y=transpose)
+    return tf.matmul(a, b, transpose_b=transpose)
+
+
+def _softmax(logits):
+    if logits.shape[2] is None or logits.shape[2] > _FEW:
+        return tf.nn.softmax(logits)
+    exp = tf.exp(logits - tf.reduce_max(logits, axis=-1, keepdims=True))
+    return exp / tf.reduce_sum(exp, axis=-1, keepdims=True)
+
+
+def _transposed(x):
+    """Axes 1 and 2 change places; one of them is known to be short."""
+    axis = 1 if x.shape[1] <= x.shape[2] else 2
+    if x.shape[axis] > _FEW:
+        return tf.transpose(x, [0, 2, 1, 3])
+    return tf.stack(tf.unstack(x, axis=axis), axis=3 - axis)

@@ -27,6 +27,7 @@ class ConvFeedForward(keras.layers.Layer):
     Call arguments:
         x: float tensor [B, S, D].
         padding_mask: bool tensor [B, S], True at real tokens: padding counts as 0. Optional.
+        cache: `LayerCache`. Optional.
         training: bool.
     Returns:
         float tensor [B, S, D].
@@ -73,19 +74,35 @@ class ConvFeedForward(keras.layers.Layer):
         self.contract = self._dense(self.hidden_size, "conv2")
         self.contract.build((*x_shape[:-1], self.filter_size))
 
-    def call(self, x, padding_mask=None, training=None):
+    def cache_widths(self):
+        """What a cache keeps of each position, see `cache.start`."""
+        return {} if self.kernel_size == 1 else {"conv1": (1, self.hidden_size)}
+
+    def call(self, x, padding_mask=None, cache=None, training=None):
         if padding_mask is not None and self.kernel_size > 1:
             x *= tf.cast(padding_mask, x.dtype)[..., tf.newaxis]
+        h = self.taps[0](x)
+        if self.kernel_size > 1:
+            shifted = self._shifted(x) if cache is None else self._shifted_in_cache(x, cache)
+            for tap, neighbor in zip(self.taps[1:], shifted[1:], strict=True):
+                h += tap(neighbor)
+        h = tf.nn.relu(h * self.kernel_size**-0.5)
+        return self.contract(self.relu_dropout(h, training=training))
+
+    def _shifted(self, x):
+        """The input of each tap, [B, S, D]."""
         length, reach = tf.shape(x)[1], self.kernel_size - 1
         before = reach if self.causal else reach // 2
         padded = tf.pad(x, [[0, 0], [before, reach - before], [0, 0]])
-        h = self.taps[0](x)
-        for number, tap in enumerate(self.taps[1:], start=1):
-            shifted = padded[:, number : number + length]
-            shifted.set_shape(x.shape)
-            h += tap(shifted)
-        h = tf.nn.relu(h * self.kernel_size**-0.5)
-        return self.contract(self.relu_dropout(h, training=training))
+        shifted = [padded[:, number : number + length] for number in range(self.kernel_size)]
+        for neighbor in shifted:
+            neighbor.set_shape(x.shape)
+        return shifted
+
+    def _shifted_in_cache(self, x, cache):
+        cache.write("conv1", x)
+        before = cache.before("conv1", self.kernel_size - 1)
+        return [*tf.unstack(before, axis=2), x]
 
     def _dense(self, units, name, use_bias=True):
         return dense.Dense(

@@ -62,11 +62,15 @@ class Dense(keras.layers.Layer):
     def apply_kernel(self, x, kernel):
         """The map with another kernel in place of the layer's."""
         y = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
+        few_rows = None not in x.shape[1:]  # while decoding
+        if few_rows:  # of few rows, product and bias are faster one by one
+            y = tf.reshape(y, [-1, *x.shape[1:-1], self.units])
         if self.use_bias:
-            y = tf.nn.bias_add(y, self.bias)
+            y = y + self.bias if few_rows else tf.nn.bias_add(y, self.bias)
         if self.activation == "relu":
             y = tf.nn.relu(y)
-        y = tf.reshape(y, tf.concat([tf.shape(x)[:-1], [self.units]], axis=0))
+        if not few_rows:
+            y = tf.reshape(y, tf.concat([tf.shape(x)[:-1], [self.units]], axis=0))
         y.set_shape(x.shape[:-1] + [self.units])
         return y
 

@@ -38,19 +38,30 @@ class SymbolEmbedding(keras.layers.Layer):
         rows = tf.gather(tf.convert_to_tensor(self.embedding), ids)
         return rows * tf.cast(scale, rows.dtype)[..., tf.newaxis]
 
-    def logits(self, x):
+    def logits(self, x, columns=None):
         """Scores every symbol.
 
         Args:
             x: float tensor [B, T, D].
+            columns: what `columns` returned, which saves time where few `x` are scored again and
+                again. Optional.
         Returns:
             float32 tensor [B, T, V].
         """
-        table = tf.cast(tf.convert_to_tensor(self.embedding), x.dtype)
-        flat = tf.matmul(tf.reshape(x, [-1, self.hidden_size]), table, transpose_b=True)
+        rows = tf.reshape(x, [-1, self.hidden_size])
+        if columns is None:
+            table = tf.cast(tf.convert_to_tensor(self.embedding), x.dtype)
+            flat = tf.matmul(rows, table, transpose_b=True)
+        else:
+            flat = tf.matmul(rows, columns)
         shape = tf.shape(x)
         scores = tf.reshape(flat, [shape[0], shape[1], self.vocab_size])
         return tf.cast(scores, tf.float32)
+
+    def columns(self):
+        """The table with a column per symbol, [D, V]."""
+        table = tf.cast(tf.convert_to_tensor(self.embedding), self.compute_dtype)
+        return tf.transpose(table)
 
     def get_config(self):
         return {

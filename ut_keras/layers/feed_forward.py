@@ -71,7 +71,8 @@ class FeedForward(keras.layers.Layer):
         self.expand.build(x_shape)
         self.contract.build((*x_shape[:-1], self.filter_size))
 
-    def call(self, x, padding_mask=None, training=None):
+    def call(self, x, padding_mask=None, cache=None, training=None):
+        del cache  # there for transitions that see other positions
         y = self.contract(self.relu_dropout(self.expand(x), training=training))
         if self.zero_at_padding and padding_mask is not None:
             y *= tf.cast(padding_mask, y.dtype)[..., tf.newaxis]

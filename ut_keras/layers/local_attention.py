@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.layers import attention
-from ut_keras.layers.attention import AttentionOutput
+from ut_keras.layers.attention import Attended
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -44,7 +44,11 @@ class LocalAttention(attention.MultiHeadAttention):
         self.right = right
         self.causal = causal
 
-    def attend(self, q, key_value, attention_mask, training):
+    def attend(self, q, key_value, attention_mask, positions, training):
+        if positions is not None:
+            near = self._near(positions)
+            mask = near if attention_mask is None else near & attention_mask
+            return super().attend(q, key_value, mask, positions, training)
         # n blocks of b positions, each with a window of w = left + b + right keys.
         length = tf.shape(q)[2]
         positions = self._window_positions(length)  # [n, w]
@@ -56,8 +60,14 @@ class LocalAttention(attention.MultiHeadAttention):
         mixed = tf.matmul(dropped, value)  # [B, H, n, b, V / H]
         shape = tf.shape(mixed)
         mixed = tf.reshape(mixed, [shape[0], self.num_heads, -1, mixed.shape[-1]])[:, :, :length]
-        output = self.output_projection(self._join_heads(mixed))
-        return AttentionOutput(output, self._spread(weights, length))
+        return Attended(mixed, self._spread(weights, length))
+
+    def _near(self, positions):
+        """Which keys are in the window of which queries, bool [T, S]."""
+        key, query = positions.key[tf.newaxis, :], positions.query[:, tf.newaxis]
+        start = query // self.block_length * self.block_length
+        near = (key >= start - self.left) & (key < start + self.block_length + self.right)
+        return near & (key <= query) if self.causal else near
 
     def _window_positions(self, length):
         """The position of each key of each window, beyond the ends too: [n, w]."""

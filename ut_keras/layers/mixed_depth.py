@@ -75,12 +75,28 @@ class MixedDepth(keras.layers.Layer):
             memory_attention_weights=_joined(result.memory_attention_weights for result in results),
         )
 
+    def start_cache(self, size):
+        """See `Recurrence.start_cache`; here it is that of each part."""
+        return tuple(part.start_cache(size) for part in self._parts())
+
+    def extend(self, state, cache, window, memory=None):
+        """See `Recurrence.extend`."""
+        extended, used = [], 0
+        for part, stores in zip(self._parts(), cache, strict=True):
+            if part is not self.recurrence:
+                state = self._with_position(state, window.positions)
+            end = used + len(part.block.layers)
+            state, stores = part.extend(state, stores, window, memory[used:end] if memory else None)
+            extended.append(stores)
+            used = end
+        return state, tuple(extended)
+
     def _parts(self):
         parts = (self.before, self.recurrence, self.after)
         return [part for part in parts if part is not None]
 
-    def _with_position(self, x):
-        return self.position_signal(x) if self.position else x
+    def _with_position(self, x, positions=None):
+        return self.position_signal(x, positions) if self.position else x
 
     def get_config(self):
         layers = {

@@ -71,8 +71,8 @@ class ParameterAttention(keras.layers.Layer):
             self.dropout_rate, broadcast_dims=(2,), name="dropout", dtype=self.dtype_policy
         )
 
-    def call(self, x, padding_mask=None, training=None):
-        del padding_mask
+    def call(self, x, padding_mask=None, cache=None, training=None):
+        del padding_mask, cache
         key, value = tf.convert_to_tensor(self.key), tf.convert_to_tensor(self.value)
         shape = tf.shape(x)
         q = tf.reshape(self.query_projection(x), [shape[0], shape[1], self.num_heads, -1])

@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.layers import attention_record
+from ut_keras.layers import cache as cache_lib
 from ut_keras.layers.stack_output import StackOutput
 from ut_keras.layers.transformer_block import BlockOutput
 
@@ -17,6 +18,7 @@ class RecurrenceState(NamedTuple):
     step: tf.Tensor  # int32 scalar t
     state: tf.Tensor  # [B, S, D], H_t in the paper
     carried: tuple  # tensors that a variant keeps besides; () in the plainest form
+    stores: tuple  # of a cache, one dict per layer and one for the signals; () without a cache
     record: tuple  # `AttentionRecord`, or () when nothing is recorded
 
 
@@ -86,30 +88,86 @@ class Recurrence(keras.layers.Layer):
         record_attention=False,
         training=None,
     ):
-        signals = self.timing.prepare(tf.shape(state)[1])
+        signals = self.timing.prepare(tf.range(tf.shape(state)[1]))
 
         def transform(x, step):
             x = self.timing(x, step, signals)
             return self.block(x, attention_mask, padding_mask, memory, training=training)
 
         constants = Constants(transform, state, padding_mask, training)
+        record = attention_record.start(record_attention, memory)
+        last = self._loop(state, record, (), (), lambda caches: constants)
+        return StackOutput(self.finish(last), None, None, *attention_record.stack(last.record))
+
+    def start_cache(self, size):
+        """An empty cache for `extend`: the stores of each layer, and of the signals.
+
+        Args:
+            size: `CacheSize`.
+        """
+        return tuple(
+            cache_lib.start(widths, size, self.num_steps, self.compute_dtype)
+            for widths in self._cache_widths()
+        )
+
+    def extend(self, state, cache, window, memory=None):
+        """The pass over some columns of what a decoder writes, after those that they see.
+
+        Args:
+            state: float tensor [B, Q, D], of the columns of the window.
+            cache: what `start_cache` or `extend` returned.
+            window: `Window`.
+            memory: as in a call.
+        Returns:
+            (output [B, Q, D], cache).
+        """
+        signals = self.timing.prepare(window.positions)
+
+        def make_constants(caches):
+            def transform(x, step):
+                x = self.timing(x, step, signals, cache=caches[-1])
+                return self.block(
+                    x, window.attention_mask, memory=memory, caches=caches[:-1], training=False
+                )
+
+            return Constants(transform, state, None, False)
+
+        layouts = [cache_lib.Layout(widths, window) for widths in self._cache_widths()]
+        last = self._loop(state, (), cache, layouts, make_constants)
+        return self.finish(last), last.stores
+
+    def _cache_widths(self):
+        return (*self.block.cache_widths(), self.timing.cache_widths())
+
+    def _loop(self, state, record, stores, layouts, make_constants):
+        """All steps; `make_constants` gets the caches, none where there are no stores."""
 
         def body(loop):
-            result = self.take_step(loop, constants)
+            caches = [
+                cache_lib.LayerCache(part, loop.step, layout)
+                for part, layout in zip(loop.stores, layouts, strict=True)
+            ]
+            result = self.take_step(loop, make_constants(caches))
             result.state.set_shape(loop.state.shape)
             for new, old in zip(result.carried, loop.carried, strict=True):
                 new.set_shape(old.shape)
-            record = attention_record.add(loop.record, loop.step, result.block_output)
-            return (RecurrenceState(loop.step + 1, result.state, result.carried, record),)
+            return (
+                RecurrenceState(
+                    loop.step + 1,
+                    result.state,
+                    result.carried,
+                    tuple(cache.stores for cache in caches),
+                    attention_record.add(loop.record, loop.step, result.block_output),
+                ),
+            )
 
-        record = attention_record.start(record_attention, memory)
         (last,) = tf.while_loop(
             lambda loop: loop.step < self.num_steps,
             body,
-            (RecurrenceState(tf.constant(0), state, self.start(state), record),),
+            (RecurrenceState(tf.constant(0), state, self.start(state), stores, record),),
             maximum_iterations=self.num_steps,
         )
-        return StackOutput(self.finish(last), None, None, *attention_record.stack(last.record))
+        return last
 
     def start(self, state):
         """What the loop carries at first, besides the state: a tuple of tensors."""

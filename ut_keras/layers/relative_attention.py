@@ -17,8 +17,8 @@ class RelativeAttention(attention.MultiHeadAttention):
 
     Args:
         max_relative_position: int m.
-    The rest: as `MultiHeadAttention`; keys and values must be as many to a position as queries,
-    the last query belonging to the last key, and of the same channels.
+    The rest: as `MultiHeadAttention`; keys and values must be of the same channels, and, without
+    `Positions`, the last query belongs to the last key.
     Raises:
         ValueError: if max_relative_position < 1, or key and value channels differ.
     References: T2T `common_attention.dot_product_attention_relative`.
@@ -45,20 +45,24 @@ class RelativeAttention(attention.MultiHeadAttention):
         ]
         self.key_table, self.value_table = tables
 
-    def logits(self, q, key):
-        relations = self._relations(self.key_table, tf.shape(q)[2], tf.shape(key)[2])
-        return super().logits(q, key) + tf.einsum("bhid,ijd->bhij", q, relations)
+    def logits(self, q, key, positions):
+        relations = self._relations(self.key_table, positions, tf.shape(q)[2], tf.shape(key)[2])
+        return super().logits(q, key, positions) + tf.einsum("bhid,ijd->bhij", q, relations)
 
-    def mix(self, weights, value):
+    def mix(self, weights, value, positions):
         shape = tf.shape(weights)
-        relations = self._relations(self.value_table, shape[2], shape[3])
-        return super().mix(weights, value) + tf.einsum("bhij,ijd->bhid", weights, relations)
+        relations = self._relations(self.value_table, positions, shape[2], shape[3])
+        return super().mix(weights, value, positions) + tf.einsum(
+            "bhij,ijd->bhid", weights, relations
+        )
 
-    def _relations(self, table, num_queries, num_keys):
+    def _relations(self, table, positions, num_queries, num_keys):
         """The vector of each pair, [T, S, d]."""
-        key_position = tf.range(num_keys)
-        query_position = key_position[num_keys - num_queries :]
-        distance = key_position[tf.newaxis, :] - query_position[:, tf.newaxis]
+        key = tf.range(num_keys)
+        query = key[num_keys - num_queries :]
+        if positions is not None:
+            query, key = positions
+        distance = key[tf.newaxis, :] - query[:, tf.newaxis]
         limit = self.max_relative_position
         return tf.gather(
             tf.convert_to_tensor(table), tf.clip_by_value(distance, -limit, limit) + limit
@@ -108,14 +112,23 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         if self.add_relative_to_values:
             self.value_table = self._table("value", self.value_channels // self.num_heads)
 
-    def logits(self, q, key):
+    def logits(self, q, key, positions):
+        logits = super().logits(q, key, positions)
+        if positions is not None:
+            relations = self._relations_of_pairs(self.key_table, positions)
+            return logits + tf.einsum("bhid,hijd->bhij", q, relations)
         relations = self._relations(self.key_table, tf.shape(q)[2])
         by_distance = tf.matmul(q, relations, transpose_b=True)  # last column: distance 0
-        return super().logits(q, key) + _distance_to_position(by_distance)
+        return logits + _distance_to_position(by_distance)
 
-    def mix(self, weights, value):
-        mixed = super().mix(weights, value)
-        if self.add_relative_to_values:
+    def mix(self, weights, value, positions):
+        mixed = super().mix(weights, value, positions)
+        if not self.add_relative_to_values:
+            return mixed
+        if positions is not None:
+            relations = self._relations_of_pairs(self.value_table, positions)
+            mixed += tf.einsum("bhij,hijd->bhid", weights, relations)
+        else:
             relations = self._relations(self.value_table, tf.shape(value)[2])
             mixed += tf.matmul(_position_to_distance(weights), relations)
         return mixed
@@ -136,6 +149,16 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         unknown = tf.maximum(length - self.max_relative_position, 0)
         padded = tf.pad(table, [[0, 0], [unknown, 0], [0, 0]])
         return padded[:, tf.shape(padded)[1] - length :]
+
+    def _relations_of_pairs(self, table, positions):
+        """The vector of each pair, [H, T, S, d]; anything where the key is behind the query."""
+        table = tf.convert_to_tensor(table)
+        if self.heads_share_relative_embedding:
+            table = tf.repeat(table[tf.newaxis], self.num_heads, axis=0)
+        distance = positions.query[:, tf.newaxis] - positions.key[tf.newaxis, :]
+        row = self.max_relative_position - 1 - distance  # the last row is distance 0
+        found = tf.gather(table, tf.clip_by_value(row, 0, tf.shape(table)[1] - 1), axis=1)
+        return tf.where((row >= 0)[tf.newaxis, :, :, tf.newaxis], found, 0)
 
     def get_config(self):
         return {

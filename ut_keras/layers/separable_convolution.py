@@ -19,6 +19,7 @@ class SeparableConvolution(keras.layers.Layer):
         kernel_initializer: Keras initializer.
     Call arguments:
         x: float tensor [B, S, C].
+        cache: `LayerCache`, which keeps `x` by this layer's name. Optional, and only if causal.
     Returns:
         float tensor [B, S, units].
     References: T2T `common_layers.separable_conv` with padding "LEFT" (causal) or "SAME".
@@ -57,8 +58,14 @@ class SeparableConvolution(keras.layers.Layer):
         )
         self.pointwise.build(x_shape)
 
-    def call(self, x):
+    def call(self, x, cache=None):
         reach = self.kernel_size - 1
+        if cache is not None:
+            cache.write(self.name, x)
+            before = cache.before(self.name, reach)  # [B, Q, reach, C]
+            seen = tf.concat([before, x[:, :, tf.newaxis]], axis=2)
+            kernel = tf.convert_to_tensor(self.depthwise_kernel)[:, 0, :, 0]  # [reach + 1, C]
+            return self.pointwise(tf.reduce_sum(seen * tf.cast(kernel, x.dtype), axis=2))
         before = reach if self.causal else reach // 2
         padded = tf.pad(x, [[0, 0], [before, reach - before], [0, 0]])
         filtered = tf.nn.depthwise_conv2d(
@@ -96,6 +103,7 @@ class SeparableConvFeedForward(keras.layers.Layer):
     Call arguments:
         x: float tensor [B, S, D].
         padding_mask: bool tensor [B, S], True at real tokens. Optional.
+        cache: `LayerCache`. Optional.
         training: bool.
     Returns:
         float tensor [B, S, D].
@@ -144,10 +152,14 @@ class SeparableConvFeedForward(keras.layers.Layer):
         self.expand.build(x_shape)
         self.contract.build((*x_shape[:-1], self.filter_size))
 
-    def call(self, x, padding_mask=None, training=None):
-        h = self.expand(_zero_padding(x, padding_mask))
+    def cache_widths(self):
+        """What a cache keeps of each position, see `cache.start`."""
+        return {self.expand.name: (1, self.hidden_size), self.contract.name: (1, self.filter_size)}
+
+    def call(self, x, padding_mask=None, cache=None, training=None):
+        h = self.expand(_zero_padding(x, padding_mask), cache=cache)
         h = self.relu_dropout(h, training=training)
-        return self.contract(_zero_padding(h, padding_mask))
+        return self.contract(_zero_padding(h, padding_mask), cache=cache)
 
     def get_config(self):
         return {

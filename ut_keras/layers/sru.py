@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import dense
 
 
@@ -21,6 +22,7 @@ class SRU(keras.layers.Layer):
         kernel_initializer: Keras initializer.
     Call arguments:
         x: float tensor [B, S, D].
+        cache: `LayerCache`. Optional.
         padding_mask, training: not used; there for `Sublayer`.
     Returns:
         float tensor [B, S, D]. A position sees those before it.
@@ -49,12 +51,19 @@ class SRU(keras.layers.Layer):
         for layer in self.maps:
             layer.build(x_shape)
 
-    def call(self, x, padding_mask=None, training=None):
+    def cache_widths(self):
+        """What a cache keeps of each position, see `cache.start`."""
+        return {layer.name: (1, layer.units // 3) for layer in self.maps}
+
+    def call(self, x, padding_mask=None, cache=None, training=None):
         del padding_mask, training
         for layer in self.maps:
             u, f, r = tf.split(layer(x), 3, axis=-1)
             f, r = tf.sigmoid(f), tf.sigmoid(r)
-            c = _running_mix((1 - f) * u, f)
+            if cache is None:
+                c = _running_mix((1 - f) * u, f)
+            else:
+                c = _running_mix_in_cache((1 - f) * u, f, cache, layer.name)
             x = r * c + (1 - r) * x
         return x
 
@@ -82,6 +91,32 @@ def _running_mix(news, kept):
     return tf.cast(tf.transpose(states, [1, 0, 2]), news.dtype)
 
 
+def _running_mix_in_cache(news, kept, cache, name):
+    """The same along the columns of a pass, one by one: a column may follow on another of them."""
+    news, kept = tf.cast(news, tf.float32), tf.cast(kept, tf.float32)
+
+    widths = {name: (1, news.shape[-1])}
+
+    def step(column, store, states):
+        layout = cache_lib.Layout(widths, cache.window.one(column))
+        here = cache_lib.LayerCache({name: store}, cache.step, layout)
+        before = tf.cast(here.before(name, 1)[:, :, 0], tf.float32)
+        c = kept[:, column : column + 1] * before + news[:, column : column + 1]
+        here.write(name, c)
+        return column + 1, here.stores[name], states.write(column, c[:, 0])
+
+    count = tf.shape(news)[1]
+    _, store, states = tf.while_loop(
+        lambda column, *_: column < count,
+        step,
+        (tf.constant(0), cache.stores[name], tf.TensorArray(tf.float32, count)),
+    )
+    cache.stores[name] = store
+    mixed = tf.transpose(states.stack(), [1, 0, 2])
+    mixed.set_shape(news.shape)
+    return mixed
+
+
 @keras.saving.register_keras_serializable(package="ut_keras")
 class TimingAndSRU(keras.layers.Layer):
     """An `SRU` behind the signals of each step (`add_sru`).
@@ -102,12 +137,16 @@ class TimingAndSRU(keras.layers.Layer):
             if not layer.built:
                 layer.build(state_shape)
 
-    def prepare(self, length):
+    def prepare(self, positions):
         """See `StepTimingSignal.prepare`."""
-        return self.timing.prepare(length)
+        return self.timing.prepare(positions)
 
-    def call(self, state, step, signals):
-        return self.sru(self.timing(state, step, signals))
+    def cache_widths(self):
+        """See `SRU.cache_widths`."""
+        return self.sru.cache_widths()
+
+    def call(self, state, step, signals, places=None, cache=None):
+        return self.sru(self.timing(state, step, signals, places), cache=cache)
 
     def get_config(self):
         return {

@@ -2,6 +2,7 @@
 
 import keras
 
+from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import prepostprocess
 from ut_keras.layers.stack_output import StackOutput
 
@@ -44,6 +45,24 @@ class LayeredDepth(keras.layers.Layer):
             if memory:
                 memory_weights = keras.ops.stack(result.memory_attention_weights)
         return StackOutput(result.state, None, None, weights, memory_weights)
+
+    def start_cache(self, size):
+        """See `Recurrence.start_cache`; here it is the stores of each layer."""
+        return tuple(
+            cache_lib.start(widths, size, dtype=self.compute_dtype)
+            for widths in self.block.cache_widths()
+        )
+
+    def extend(self, state, cache, window, memory=None):
+        """See `Recurrence.extend`."""
+        caches = [
+            cache_lib.LayerCache(part, 0, cache_lib.Layout(widths, window))
+            for part, widths in zip(cache, self.block.cache_widths(), strict=True)
+        ]
+        result = self.block(
+            state, window.attention_mask, memory=memory, caches=caches, training=False
+        )
+        return result.state, tuple(part.stores for part in caches)
 
     def get_config(self):
         return {
@@ -123,6 +142,15 @@ class Stack(keras.layers.Layer):
             training=training,
         )
         return result._replace(output=self.postprocess(result.output, training=training))
+
+    def start_cache(self, size):
+        """See `Recurrence.start_cache`."""
+        return self.depth.start_cache(size)
+
+    def extend(self, state, cache, window, memory=None):
+        """See `Recurrence.extend`."""
+        output, cache = self.depth.extend(state, cache, window, memory)
+        return self.postprocess(output, training=False), cache
 
     def get_config(self):
         return {

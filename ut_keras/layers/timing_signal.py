@@ -80,7 +80,10 @@ class LearnedPosition(keras.layers.Layer):
 
     def call(self, x, positions=None):
         if positions is not None:
-            return x + tf.gather(tf.convert_to_tensor(self.embedding), positions)
+            known = (positions < self.max_length)[..., tf.newaxis]
+            row = tf.minimum(positions, self.max_length - 1)
+            found = tf.gather(tf.convert_to_tensor(self.embedding), row)
+            return x + tf.where(known, found, 0)
         length = tf.shape(x)[1]
         known = tf.convert_to_tensor(self.embedding)[:length]
         missing = tf.maximum(0, length - self.max_length)
@@ -129,6 +132,8 @@ class StepTimingSignal(keras.layers.Layer):
         state: float tensor [B, S, D].
         step: int32 scalar t in [0, N).
         signals: `StepSignals` from `prepare`.
+        places: int32 [S]. Which of the positions of `signals` the state is of; None if of all.
+        cache: not used; there for `TimingAndSRU`.
     Returns:
         float tensor [B, S, D].
     Raises:
@@ -193,17 +198,17 @@ class StepTimingSignal(keras.layers.Layer):
             )
             self.projection.build((None, None, width + (self.step_channels if self.step else 0)))
 
-    def prepare(self, length):
+    def prepare(self, positions):
         """The parts that are the same at every step.
 
         Args:
-            length: int32 scalar S.
+            positions: int32 [S].
         Returns:
             `StepSignals`.
         """
         position = step = None
         if self.position and self.position_start_index is None:
-            position = sinusoid(tf.range(length), self.hidden_size)
+            position = sinusoid(positions, self.hidden_size)
         if self.step == "learned":
             table = tf.convert_to_tensor(self.layer_embedding)[:, 0, 0]
             step = table * self.step_channels**0.5
@@ -211,8 +216,15 @@ class StepTimingSignal(keras.layers.Layer):
             step = sinusoid(tf.range(self.num_steps), self.step_channels)
         return StepSignals(position, step)
 
-    def call(self, state, step, signals):
+    def cache_widths(self):
+        """What a cache keeps of each position: nothing."""
+        return {}
+
+    def call(self, state, step, signals, places=None, cache=None):
+        del cache
         position_signal = self._position_signal(tf.shape(state)[1], step, signals)
+        if places is not None and position_signal is not None:
+            position_signal = tf.gather(position_signal, places)
         step_signal = None if signals.step is None else tf.gather(signals.step, step)
         if self.combine == "add":
             for signal in (position_signal, step_signal):

@@ -28,6 +28,8 @@ class TransformerBlock(keras.layers.Layer):
         attention_mask: bool, broadcastable to [B, H, S, S].
         padding_mask: bool [B, S]. Optional.
         memory: tuple of `Memory`, one per layer, from `project_memory`. Only in a decoder.
+        running: as in `TransformerLayer`.
+        caches: list of `LayerCache`, one per layer. Optional.
         training: bool.
     Returns:
         `BlockOutput`.
@@ -56,7 +58,30 @@ class TransformerBlock(keras.layers.Layer):
         """
         return tuple(Memory(layer.project_memory(memory), attention_mask) for layer in self.layers)
 
-    def call(self, state, attention_mask=None, padding_mask=None, memory=None, training=None):
+    def cache_widths(self):
+        """What a cache keeps of each position for each layer, see `cache.start`: a list."""
+        return [layer.cache_widths() for layer in self.layers]
+
+    @property
+    def mixes_by_attention_alone(self):
+        """Whether nothing but attention brings positions together."""
+        return all(layer.mixes_by_attention_alone for layer in self.layers)
+
+    def remember(self, state, caches):
+        """See `TransformerLayer.remember`: in all layers."""
+        for layer, cache in zip(self.layers, caches, strict=True):
+            layer.remember(state, cache)
+
+    def call(
+        self,
+        state,
+        attention_mask=None,
+        padding_mask=None,
+        memory=None,
+        running=None,
+        caches=None,
+        training=None,
+    ):
         attention_weights, memory_attention_weights = [], []
         for number, layer in enumerate(self.layers):
             result = layer(
@@ -64,6 +89,8 @@ class TransformerBlock(keras.layers.Layer):
                 attention_mask=attention_mask,
                 padding_mask=padding_mask,
                 memory=memory[number] if memory else None,
+                running=running,
+                cache=caches[number] if caches else None,
                 training=training,
             )
             state = result.state

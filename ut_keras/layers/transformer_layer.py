@@ -49,6 +49,8 @@ class TransformerLayer(keras.layers.Layer):
         attention_mask: bool, broadcastable to [B, H, S, S]; True = may attend.
         padding_mask: bool [B, S], True at real tokens. Optional.
         memory: `Memory`. Only in a decoder.
+        running: bool [B, S]. Where it is False a state passes every sublayer unchanged. Optional.
+        cache: `LayerCache`. Optional, and only where the layer is causal.
         training: bool.
     Returns:
         `LayerOutput`.
@@ -97,23 +99,53 @@ class TransformerLayer(keras.layers.Layer):
         """Keys and values of the encoder's output [B, S, D], which no step changes."""
         return self.memory_attention.project_key_value(memory)
 
-    def call(self, state, attention_mask=None, padding_mask=None, memory=None, training=None):
+    def cache_widths(self):
+        """What a cache keeps of each position, see `cache.start`."""
+        return {**self.self_attention.cache_widths(), **self._widths_of_transition()}
+
+    @property
+    def mixes_by_attention_alone(self):
+        """Whether nothing but attention brings positions together."""
+        return not self._widths_of_transition()
+
+    def remember(self, state, cache):
+        """Keeps keys and values of a state that is not transformed any more, for all steps left."""
+        x = self.self_attention_block.preprocess(state)
+        self.self_attention.remember(x, cache, deeper=True)
+
+    def call(
+        self,
+        state,
+        attention_mask=None,
+        padding_mask=None,
+        memory=None,
+        running=None,
+        cache=None,
+        training=None,
+    ):
         attended = self.self_attention_block(
-            state, attention_mask=attention_mask, training=training
+            state, attention_mask=attention_mask, cache=cache, training=training
         )
-        state, memory_weights = attended.output, None
+        state, memory_weights = _where_running(running, attended.output, state), None
         if self.memory_attention_block is not None:
             recalled = self.memory_attention_block(
                 state,
                 key_value=memory.key_value,
                 attention_mask=memory.attention_mask,
+                cache=cache,
                 training=training,
             )
-            state, memory_weights = recalled.output, recalled.inner.weights
+            state = _where_running(running, recalled.output, state)
+            memory_weights = recalled.inner.weights
         if self.transition_block is not None:
-            moved = self.transition_block(state, padding_mask=padding_mask, training=training)
-            state = moved.output
+            moved = self.transition_block(
+                state, padding_mask=padding_mask, cache=cache, training=training
+            )
+            state = _where_running(running, moved.output, state)
         return LayerOutput(state, attended.inner.weights, memory_weights)
+
+    def _widths_of_transition(self):
+        return getattr(self.transition, "cache_widths", dict)()
 
     def _wrap(self, sublayer, name):
         return Sublayer(
@@ -167,7 +199,7 @@ class Sublayer(keras.layers.Layer):
         dropout_rate, dropout_broadcast_dims, epsilon: for them.
     Call arguments:
         x: float tensor [B, S, D].
-        training: bool. The rest goes to the sublayer.
+        cache, training, and whatever else the sublayer takes.
     Returns:
         `SublayerOutput`.
     """
@@ -207,8 +239,10 @@ class Sublayer(keras.layers.Layer):
             self.sublayer.build(x_shape)
         self.postprocess.build(x_shape)
 
-    def call(self, x, training=None, **arguments):
-        inner = self.sublayer(self.preprocess(x, training=training), training=training, **arguments)
+    def call(self, x, cache=None, training=None, **arguments):
+        inner = self.sublayer(
+            self.preprocess(x, training=training), cache=cache, training=training, **arguments
+        )
         result = inner.output if isinstance(inner, tuple) else inner
         return SublayerOutput(self.postprocess(result, residual=x, training=training), inner)
 
@@ -226,3 +260,7 @@ class Sublayer(keras.layers.Layer):
 
     def compute_output_shape(self, x_shape):
         return SublayerOutput(x_shape, None)
+
+
+def _where_running(running, new, old):
+    return new if running is None else tf.where(running[..., tf.newaxis], new, old)

@@ -15,12 +15,13 @@ import tensorflow as tf
 from ut_keras import hparam
 from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import generate as generate_lib
+from ut_keras.decoding import score as score_lib
+from ut_keras.decoding import scorer as scorer_lib
 from ut_keras.layers import attention_mask, embedding, target_shift
 from ut_keras.layers import class_label_head as class_label_head_lib
 from ut_keras.layers import dropout as dropout_lib
 from ut_keras.layers.stack_output import StackOutput
-from ut_keras.models import assemble
-from ut_keras.training import losses
+from ut_keras.models import assemble, keras_hooks
 
 
 class Encoded(NamedTuple):
@@ -49,7 +50,7 @@ class Inspection(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Transformer(keras.Model):
+class Transformer(keras_hooks.KerasHooks, keras.Model):
     """Encoder and decoder of T2T's `transformer`.
 
     Make one by `from_hparams` or `ut_keras.models.get`.
@@ -118,7 +119,7 @@ class Transformer(keras.Model):
             self.softmax = self.target_embedding
             if not self._shares_softmax():
                 self.softmax = embedding.SymbolEmbedding(
-                    target.vocab_size, size, name="softmax", dtype=policy
+                    target.vocab_size, self._softmax_size(), name="softmax", dtype=policy
                 )
         if source is None:
             return
@@ -132,6 +133,10 @@ class Transformer(keras.Model):
             self.source_embedding = embedding.SymbolEmbedding(
                 source.vocab_size, size, name="source_embedding", dtype=policy
             )
+
+    def _softmax_size(self):
+        """Width of what is scored."""
+        return self.hparams.hidden_size
 
     def _same_vocabulary(self):
         source, target = self.specs.get("inputs"), self.specs["targets"]
@@ -327,15 +332,11 @@ class Transformer(keras.Model):
         Returns:
             dict from T2T's name to a list of `LossTerm`; `losses.total` sums it.
         """
-        terms = {"training": [self._target_term(output.logits, targets, training)]}
+        terms = {"training": [self.target_term(output.logits, targets, training)]}
         ponder = self._ponder_terms(output)
         if ponder:
             terms["act_loss"] = ponder
         return terms
-
-    def _target_term(self, logits, targets, training):
-        smoothing = self.hparams.label_smoothing if training else 0.0
-        return losses.target_term(logits, targets, smoothing, self.class_labels)
 
     def _ponder_terms(self, output):
         """Ponder costs; the Universal Transformer overrides it."""
@@ -359,44 +360,9 @@ class Transformer(keras.Model):
             del values["extra"]
         return Inspection(output.logits, values, output.encoder, output.decoder)
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Keras' hook: T2T's EVAL mode does not smooth labels."""
-        if self._smooths_labels and not training:
-            value = self._target_term(y_pred, y, training=False).value()
-            return tf.add_n([value, *self.losses])
-        return super().compute_loss(x, y, y_pred, sample_weight, training)
-
-    def compile(self, optimizer=None, loss=None, metrics=None, jit_compile=False, **kwargs):
-        """As Keras' compile; what is left out comes from the hparams.
-
-        Args:
-            optimizer: by default `hparams.optimizer` with its learning-rate schedule.
-            loss: by default T2T's smoothed cross-entropy over real tokens.
-            metrics: by default accuracy and accuracy per sequence.
-            jit_compile: bool. XLA; off by default, for it is slower on CPUs.
-        """
-        from ut_keras.metrics import keras_metrics
-        from ut_keras.training import optimize
-
-        if optimizer is None:
-            optimizer = optimize.get(self.hparams)
-        if loss is None:
-            loss = losses.PaddedCrossEntropy(self.hparams.label_smoothing, self.class_labels)
-        if metrics is None:
-            metrics = keras_metrics.default_metrics(self.class_labels)
-        self._smooths_labels = isinstance(loss, losses.PaddedCrossEntropy)
-        super().compile(
-            optimizer=optimizer, loss=loss, metrics=metrics, jit_compile=jit_compile, **kwargs
-        )
-
-    def compile_from_config(self, config):
-        """Keras' hook, when a compiled model is loaded."""
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        self.optimizer.build(self.trainable_variables)
-
     # Decoding.
 
-    def generate(self, features, beam_size=1, alpha=0.6, decode_length=50):
+    def generate(self, features, beam_size=1, alpha=0.6, decode_length=50, **options):
         """Writes the targets.
 
         Args:
@@ -405,23 +371,78 @@ class Transformer(keras.Model):
             beam_size: int. 1 is greedy.
             alpha: float. Length penalty ((5 + length) / 6)^alpha of beam search.
             decode_length: int. Positions beyond the source's (or the prompt's) length.
+            options: min_length, eos_penalty, no_repeat_ngram_size, forced_prefix, temperature,
+                top_k, top_p, seed, cache: see `decoding.generate.Options`.
         Returns:
             `Decoded`: ids int32 [B, beams, <= S + decode_length], 0 behind EOS; scores float32
             [B, beams], best first.
         Raises:
             ValueError: for arguments out of range, or a model without symbol targets.
         """
-        if self.class_labels or self.decoder is None:
-            raise ValueError(
-                "generate needs a model that writes symbols; for classes take the argmax of the "
-                "logits. Received: a model whose targets are class labels."
-            )
-        return generate_lib.generate(self, features, beam_size, alpha, decode_length)
+        self._check_writes_symbols("generate")
+        options = generate_lib.Options(beam_size, alpha, decode_length, **options)
+        return generate_lib.generate(self, features, options)
+
+    def score(self, features):
+        """How likely given targets are.
+
+        Args:
+            features: dict with "targets" [B, T] and, but for language models, "inputs" [B, S].
+        Returns:
+            float32 [B]: log probability of the targets up to their padding, EOS included if it is
+            there; no length penalty.
+        Raises:
+            ValueError: if a feature is missing, or the model's targets are class labels.
+        """
+        self._check_writes_symbols("score")
+        return score_lib.score(self, features)
+
+    def scorer(self, given, beams, room, use_cache=True):
+        """What a search asks for the next symbol; see `decoding.scorer`."""
+        return scorer_lib.scorer(self, given, beams, room, use_cache)
+
+    def start_cache(self, size):
+        """An empty cache of the decoder.
+
+        Args:
+            size: `CacheSize`.
+        """
+        return self.decoder.start_cache(size)
+
+    def extend(self, symbols, cache, window, memory):
+        """Decodes some columns, after all that they see.
+
+        Args:
+            symbols: int32 [B, Q]. The symbol before each column, 0 before the first.
+            cache: what `start_cache` or `extend` returned.
+            window: `Window` of the columns.
+            memory: as in `decode`.
+        Returns:
+            (state [B, Q, D], cache).
+        """
+        x = self.target_embedding(symbols)
+        if self.target_position is not None:
+            x = self.target_position(x, window.positions)
+        return self.decoder.extend(x, cache, window, memory)
+
+    @property
+    def why_not_cached(self):
+        """Why earlier positions cannot be kept, exactly, while decoding; "" where they can."""
+        if self.hparams.self_attention_type == "local_unmasked":
+            return "self_attention_type=local_unmasked sees positions that are not written yet"
+        return ""
 
     @property
     def decoder_is_causal(self):
         """Whether what is decoded so far does not depend on the room left behind it."""
         return True
+
+    def _check_writes_symbols(self, method):
+        if self.class_labels or self.decoder is None:
+            raise ValueError(
+                f"{method} needs a model that writes symbols; for classes take the argmax of the "
+                "logits. Received: a model whose targets are class labels."
+            )
 
     # Saving.
 
@@ -437,8 +458,8 @@ class Transformer(keras.Model):
     def from_config(cls, config, custom_objects=None):
         del custom_objects
         specs = {
-            name: FeatureSpec(size, modality, tuple(shape))
-            for name, (size, modality, shape) in config["specs"].items()
+            name: FeatureSpec(size, modality, tuple(shape), *rest)
+            for name, (size, modality, shape, *rest) in config["specs"].items()
         }
         hp = hparam.from_dict(config["hparams"])
         return cls.from_hparams(hp, specs, config["target_space_id"], name=config["name"])

@@ -28,6 +28,19 @@ class _RecurrentDepth:
         return terms
 
     @property
+    def why_not_cached(self):
+        hp = self.hparams
+        if hp.add_position_timing_signal and hp.position_start_index is not None:
+            start = hp.position_start_index
+            return f"position_start_index={start} gives positions other signals at every length"
+        if hp.recurrence_type == "act":
+            if hp.act_type == "global":
+                return "act_type=global lets a position depend on those behind it"
+            if hp.act_type == "random":
+                return "act_type=random draws anew at every pass"
+        return super().why_not_cached
+
+    @property
     def decoder_is_causal(self):
         hp = self.hparams
         sees_length = hp.add_position_timing_signal and hp.position_start_index is not None

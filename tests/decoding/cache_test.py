@@ -1,0 +1,248 @@
+"""Decoding with a cache gives what decoding over the whole prefix gives, for every variant."""
+
+import logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import hparams
+from ut_keras import models
+from ut_keras.decoding import beam_search
+from ut_keras.layers import cache as cache_lib
+
+VOCAB = 9
+TINY = "hidden_size=16,filter_size=20,num_heads=2,num_hidden_layers=2,label_smoothing=0.0"
+
+# name: (model, hparams set, overrides)
+BASIC = ("universal_transformer", "universal_transformer_tiny")
+ADAPTIVE = ("universal_transformer", "adaptive_universal_transformer_tiny")
+STEPS = "num_rec_steps=3"
+ACT = "act_max_steps=5,act_halting_bias_init=-0.5"
+COPY = ACT + ",act_halted_state=copy"
+UNIT = STEPS + ",add_step_timing_signal=False"
+VARIANTS = {
+    "transformer": ("transformer", "transformer_tiny", ""),
+    "transformer_learned_position": ("transformer", "transformer_tiny", "pos=emb,max_length=7"),
+    "transformer_relative": (
+        "transformer",
+        "transformer_tiny",
+        "self_attention_type=dot_product_relative,max_relative_position=2",
+    ),
+    "basic": (*BASIC, STEPS),
+    "highway": (*BASIC, STEPS + ",recurrence_type=highway"),
+    "skip": (*BASIC, STEPS + ",recurrence_type=skip"),
+    "dwa": (*BASIC, STEPS + ",recurrence_type=dwa"),
+    "gru": (*BASIC, UNIT + ",recurrence_type=gru"),
+    "lstm": (*BASIC, UNIT + ",recurrence_type=lstm"),
+    "two_inner_layers": (*BASIC, STEPS + ",num_inrecurrence_layers=2"),
+    "sepconv": (*BASIC, STEPS + ",transformer_ffn_type=sepconv"),
+    "conv": (*BASIC, STEPS + ",ffn_layer=conv_relu_conv"),
+    "parameter_attention": (*BASIC, STEPS + ",ffn_layer=parameter_attention"),
+    "sru": (*BASIC, STEPS + ",add_sru=True"),
+    "sru_transition": (*BASIC, STEPS + ",ffn_layer=sru"),
+    "relative": (
+        *BASIC,
+        STEPS + ",self_attention_type=dot_product_relative,max_relative_position=2",
+    ),
+    "relative_v2": (
+        *BASIC,
+        STEPS + ",self_attention_type=dot_product_relative_v2,max_relative_position=3"
+        ",add_relative_to_values=True",
+    ),
+    "local": (*BASIC, STEPS + ",self_attention_type=local_mask_right,block_length=2"),
+    "hard": (*BASIC, STEPS + ",hard_attention_k=2"),
+    "mixed": (*BASIC, STEPS + ",mix_with_transformer='before_ut,after_ut',num_mixedin_layers=1"),
+    "concat_timing": (*BASIC, STEPS + ",add_or_concat_timing_signal=concat"),
+    "sinusoid_steps": (*BASIC, STEPS + ",step_timing_signal_type=sinusoid"),
+    "post_norm": (
+        *BASIC,
+        STEPS + ",layer_preprocess_sequence=none,layer_postprocess_sequence=dan",
+    ),
+    "act": (*ADAPTIVE, ACT),
+    "act_accumulated": (*ADAPTIVE, ACT + ",act_type=accumulated"),
+    "act_final_remainder": (*ADAPTIVE, ACT + ",act_force_final_remainder=True"),
+    "act_two_inner_layers": (*ADAPTIVE, ACT + ",num_inrecurrence_layers=2"),
+    "act_sepconv": (*ADAPTIVE, ACT + ",transformer_ffn_type=sepconv"),
+    "act_sru": (*ADAPTIVE, ACT + ",add_sru=True"),
+    "act_relative": (
+        *ADAPTIVE,
+        ACT + ",self_attention_type=dot_product_relative,max_relative_position=2",
+    ),
+    "act_mixed": (*ADAPTIVE, ACT + ",mix_with_transformer=after_ut,num_mixedin_layers=1"),
+    "act_copy": (*ADAPTIVE, COPY),
+    "act_copy_accumulated": (*ADAPTIVE, COPY + ",act_type=accumulated"),
+    "act_copy_two_inner_layers": (*ADAPTIVE, COPY + ",num_inrecurrence_layers=2"),
+    "act_copy_sepconv": (*ADAPTIVE, COPY + ",transformer_ffn_type=sepconv"),
+    "act_copy_sru": (*ADAPTIVE, COPY + ",add_sru=True"),
+    "act_copy_relative": (
+        *ADAPTIVE,
+        COPY + ",self_attention_type=dot_product_relative,max_relative_position=2",
+    ),
+    "act_copy_masked": (*ADAPTIVE, COPY + ",act_mask_padding=True"),
+}
+# What falls back to the whole prefix, and a word of what is said.
+NOT_CACHED = {
+    "start_step": (*BASIC, STEPS + ",position_start_index=step", "position_start_index=step"),
+    "global": (*ADAPTIVE, ACT + ",act_type=global", "act_type=global"),
+    "local_unmasked": (
+        *BASIC,
+        STEPS + ",self_attention_type=local_unmasked,block_length=2",
+        "local_unmasked",
+    ),
+}
+
+
+def _model(name, set_name, overrides, seed=0, language_model=False):
+    hp = hparams.get(set_name, ",".join(filter(None, [TINY, overrides])))
+    sizes = {"targets": VOCAB} if language_model else {"inputs": VOCAB, "targets": VOCAB}
+    model = models.get(name, hp, vocab_sizes=sizes)
+    for number, variable in enumerate(model.variables):
+        if "seed_generator" in variable.path:
+            continue
+        random = np.random.RandomState([seed, number])
+        # An SRU before the first norm amplifies rounding: with the last bit of weights of 0.15,
+        # logits change by 0.004.
+        scale = 0.03 if getattr(hp, "add_sru", False) else 0.15
+        if "pondering" in variable.path and variable.ndim == 2:
+            scale = 2.0  # positions halt after different numbers of steps
+        variable.assign(variable + scale * random.normal(size=variable.shape))
+    return model
+
+
+def _inputs(seed, batch, length):
+    random = np.random.RandomState(seed)
+    ids = random.randint(2, VOCAB, size=(batch, length))
+    for row in range(1, batch):
+        ids[row, random.randint(1, length + 1) :] = 0
+    return ids.astype(np.int32)
+
+
+def _assert_close(got, expected):
+    """Up to 1e-5 of the largest."""
+    largest = max(1.0, float(np.max(np.abs(expected))))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5 * largest)
+
+
+def _assert_same(model, features, **options):
+    cached = model.generate(features, **options)
+    whole = model.generate(features, cache=False, **options)
+    np.testing.assert_array_equal(cached.ids, whole.ids)
+    np.testing.assert_allclose(cached.scores, whole.scores, rtol=1e-5, atol=1e-5)
+    return cached
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_symbol_is_scored_as_by_the_whole_prefix(variant, beams):
+    """Each beam by its own symbols only, for beams that change places at random."""
+    model = _model(*VARIANTS[variant], seed=7)
+    assert not model.why_not_cached
+    batch, length = 2, 5
+    features = {"inputs": tf.constant(_inputs(0, batch, 4))}
+    random = np.random.RandomState(0)
+    next_logits, cache = model.scorer(features, beams, tf.constant(length))
+    ids, ancestors = np.zeros([2, batch, beams, length], np.int32)
+    for position in range(length):
+        query = beam_search.Query(tf.constant(position), tf.constant(ids), tf.constant(ancestors))
+        logits, cache = next_logits(query, cache)
+        expected = _logits_of_whole_prefix(model, features["inputs"], ids, position)
+        _assert_close(logits, expected)
+        parents = random.randint(0, beams, size=(batch, beams))
+        ids = np.take_along_axis(ids, parents[..., None], axis=1)
+        ids[:, :, position] = random.randint(2, VOCAB, size=(batch, beams))
+        ancestors = np.take_along_axis(ancestors, parents[..., None], axis=1)
+        ancestors[:, :, position] = parents
+
+
+def _logits_of_whole_prefix(model, inputs, ids, position):
+    """[B, K, V] at `position`, by a forward pass of every beam."""
+    batch, beams, _ = ids.shape
+    targets = np.concatenate([ids[:, :, :position], np.full([batch, beams, 1], 2)], axis=2)
+    features = {
+        "inputs": np.repeat(inputs, beams, axis=0),
+        "targets": targets.reshape(batch * beams, position + 1),
+    }
+    logits = model.forward(features, training=False).logits[:, -1]
+    return tf.reshape(logits, [batch, beams, -1])
+
+
+@pytest.mark.parametrize("variant", ["transformer", "gru", "act", "act_copy"])
+def test_searches_agree(variant):
+    model = _model(*VARIANTS[variant], seed=7)
+    for beam_size in (1, 3):
+        for seed, (batch, length) in enumerate([(3, 5), (1, 2)]):
+            features = {"inputs": _inputs(seed, batch, length)}
+            _assert_same(model, features, beam_size=beam_size, decode_length=7)
+
+
+@pytest.mark.parametrize("variant", ["basic", "sepconv", "sru", "relative_v2", "act", "act_copy"])
+def test_language_model_continues_a_prompt(variant):
+    """The prompt goes into the cache in one pass."""
+    model = _model(*VARIANTS[variant], seed=5, language_model=True)
+    beams, room = 2, 3
+    ids = np.random.RandomState(1).randint(2, VOCAB, size=(2, beams, room)).astype(np.int32)
+    for prompt_length in (1, 4):
+        prompt = np.random.RandomState(prompt_length).randint(2, VOCAB, size=(2, prompt_length))
+        given = {"prompt": tf.constant(prompt, tf.int32)}
+        next_logits, cache = model.scorer(given, beams, tf.constant(room))
+        own = tf.tile(tf.range(beams)[tf.newaxis, :, tf.newaxis], [2, 1, room])
+        for position in range(room):
+            query = beam_search.Query(tf.constant(position), tf.constant(ids), own)
+            logits, cache = next_logits(query, cache)
+            for beam in range(beams):
+                written = np.concatenate([prompt, ids[:, beam, :position], [[2], [2]]], axis=1)
+                whole = model.forward({"targets": written}, training=False).logits[:, -1]
+                _assert_close(logits[:, beam], whole)
+
+
+@pytest.mark.parametrize("variant", ["act", "act_sepconv", "act_copy", "act_copy_two_inner_layers"])
+def test_any_halting_pattern(variant):
+    """Over several models; some symbols go deeper than all before them."""
+    patterns = set()
+    for seed in range(5):
+        model = _model(*VARIANTS[variant], seed=100 + seed)
+        inputs = _inputs(seed, 4, 6)
+        ids = np.random.RandomState(seed).randint(2, VOCAB, size=(4, 1, 6)).astype(np.int32)
+        next_logits, cache = model.scorer({"inputs": tf.constant(inputs)}, 1, tf.constant(6))
+        output = model.forward({"inputs": inputs, "targets": ids[:, 0]}, training=False)
+        for position in range(6):
+            query = beam_search.Query(tf.constant(position), tf.constant(ids), tf.zeros_like(ids))
+            logits, cache = next_logits(query, cache)
+            _assert_close(logits[:, 0], output.logits[:, position])
+        patterns |= {tuple(row) for row in np.round(output.decoder.ponder_times)}
+    assert any(len(set(row)) > 1 for row in patterns)
+    assert any(row[i] > max(row[:i]) for row in patterns for i in range(1, 6))
+
+
+@pytest.mark.parametrize("variant", NOT_CACHED)
+def test_what_cannot_be_cached_says_so_once(variant, caplog):
+    *setting, said = NOT_CACHED[variant]
+    model = _model(*setting)
+    features = {"inputs": _inputs(0, 2, 4)}
+    with caplog.at_level(logging.WARNING, logger="ut_keras"):
+        model.generate(features, decode_length=3)
+        model.generate(features, beam_size=2, decode_length=3)
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 1 and said in messages[0]
+
+
+def test_one_trace_for_all_lengths():
+    model = _model(*VARIANTS["act"])
+    traces = []
+    scorer = model.scorer
+    model.scorer = lambda *arguments: traces.append(1) or scorer(*arguments)
+    for batch, length in ((2, 3), (5, 4), (1, 7)):
+        model.generate({"inputs": _inputs(0, batch, length)}, beam_size=2, decode_length=length)
+    assert len(traces) == 1
+
+
+@pytest.mark.parametrize("variant", ["basic", "act_copy", "sepconv"])
+def test_cache_is_as_large_as_computed(variant):
+    """N · C · (K + V) numbers for each example, and what convolutions look back at."""
+    model = _model(*VARIANTS[variant])
+    size = cache_lib.CacheSize(tf.constant(3), 2, tf.constant(10))
+    stores = tf.nest.flatten(model.start_cache(size))
+    steps = {"basic": 3, "sepconv": 3, "act_copy": 5}[variant]
+    width = 16 + 16 + (16 + 20 if variant == "sepconv" else 0)
+    assert sum(int(tf.size(store)) for store in stores) == 3 * steps * 20 * width

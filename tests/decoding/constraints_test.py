@@ -1,0 +1,78 @@
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_keras.decoding import beam_search, constraints
+
+EOS = 1
+
+
+def _query(ids, position):
+    ids = tf.constant(ids, tf.int32)[tf.newaxis]  # one example, beams as given
+    return beam_search.Query(tf.constant(position), ids, tf.zeros_like(ids))
+
+
+def _log_probs(beams, vocab_size, seed=0):
+    logits = np.random.RandomState(seed).normal(size=(1, beams, vocab_size)).astype(np.float32)
+    return tf.nn.log_softmax(logits)
+
+
+def test_min_length_forbids_eos_only_before_it():
+    log_probs = _log_probs(2, 4)
+    constrain = constraints.min_length(2)
+    for position in range(4):
+        got = constrain(log_probs, _query(np.zeros([2, 4]), position)).numpy()
+        expected = log_probs.numpy().copy()
+        if position < 2:
+            expected[..., EOS] = -np.inf
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_eos_penalty():
+    log_probs = _log_probs(1, 4)
+    got = constraints.eos_penalty(1.5)(log_probs, _query(np.zeros([1, 4]), 0))
+    np.testing.assert_allclose(got - log_probs, [[[0.0, -1.5, 0.0, 0.0]]], atol=1e-6)
+
+
+def test_forced_prefix_of_each_row():
+    prefix = tf.constant([[3, 2], [2, 0]])
+    log_probs = tf.tile(_log_probs(1, 4), [2, 1, 1])
+    for position, allowed in ((0, [{3}, {2}]), (1, [{2}, {0, 1, 2, 3}]), (2, [{0, 1, 2, 3}] * 2)):
+        ids = tf.zeros([2, 1, 4], tf.int32)
+        query = beam_search.Query(tf.constant(position), ids, ids)
+        got = constraints.forced_prefix(prefix)(log_probs, query).numpy()
+        for row in range(2):
+            assert set(np.flatnonzero(np.isfinite(got[row, 0]))) == allowed[row]
+        finite = np.isfinite(got)
+        np.testing.assert_array_equal(got[finite], log_probs.numpy()[finite])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_no_repeated_ngrams_matches_reference(n):
+    """Whatever would write n symbols a second time is forbidden, and nothing else."""
+    vocab_size, length = 4, 6
+    random = np.random.RandomState(n)
+    constrain = constraints.no_repeated_ngrams(n)
+    seen = set()
+    for position in range(length):
+        ids = random.randint(2, vocab_size, size=(5, length))
+        ids[:, position:] = 0
+        log_probs = _log_probs(5, vocab_size)
+        got = constrain(log_probs, _query(ids, position)).numpy()[0]
+        for beam, symbol in itertools.product(range(5), range(vocab_size)):
+            written = [*ids[beam, :position], symbol]
+            ngrams = [tuple(written[i : i + n]) for i in range(len(written) - n + 1)]
+            repeated = bool(ngrams) and ngrams[-1] in ngrams[:-1]
+            assert np.isneginf(got[beam, symbol]) == repeated, (ids[beam], position, symbol)
+            seen.add(repeated)
+    assert seen == {True, False}
+
+
+def test_all_of_applies_each_and_is_none_for_none():
+    assert constraints.all_of([]) is None
+    both = constraints.all_of([constraints.eos_penalty(1.0), constraints.eos_penalty(2.0)])
+    log_probs = _log_probs(1, 4)
+    got = both(log_probs, _query(np.zeros([1, 4]), 0))
+    np.testing.assert_allclose(got[0, 0, EOS] - log_probs[0, 0, EOS], -3.0, rtol=1e-6)

@@ -1,0 +1,82 @@
+"""What a search may write: log probabilities in, -inf where a symbol is not allowed.
+
+Each is a function (log probabilities float32 [B, K, V], `Query`) -> the same shape.
+"""
+
+import tensorflow as tf
+
+from ut_keras.decoding.beam_search import EOS
+
+_FORBIDDEN = -float("inf")
+
+
+def all_of(constraints):
+    """Several, one after the other; None if there are none."""
+    if not constraints:
+        return None
+
+    def constrain(log_probs, query):
+        for constraint in constraints:
+            log_probs = constraint(log_probs, query)
+        return log_probs
+
+    return constrain
+
+
+def min_length(length):
+    """No EOS before `length` symbols are written."""
+
+    def constrain(log_probs, query):
+        is_eos = tf.range(tf.shape(log_probs)[-1]) == EOS
+        return tf.where(is_eos & (query.position < length), _FORBIDDEN, log_probs)
+
+    return constrain
+
+
+def eos_penalty(penalty):
+    """EOS costs `penalty` more: the log probability of ending is so much less."""
+
+    def constrain(log_probs, query):
+        is_eos = tf.range(tf.shape(log_probs)[-1]) == EOS
+        return log_probs - tf.where(is_eos, penalty, 0.0)
+
+    return constrain
+
+
+def forced_prefix(prefix):
+    """Results begin with `prefix`, int32 [B, P], where it is not 0; it is scored like the rest."""
+
+    def constrain(log_probs, query):
+        length = tf.shape(prefix)[1]
+        inside = query.position < length
+        here = prefix[:, tf.minimum(query.position, length - 1)]  # [B]
+        is_forced = (inside & (here != 0))[:, tf.newaxis, tf.newaxis]
+        is_it = tf.range(tf.shape(log_probs)[-1]) == here[:, tf.newaxis, tf.newaxis]
+        return tf.where(is_forced & ~is_it, _FORBIDDEN, log_probs)
+
+    return constrain
+
+
+def no_repeated_ngrams(n):
+    """No `n` symbols in a row are written twice."""
+
+    def constrain(log_probs, query):
+        # An n-gram would be repeated by the symbol that once followed the last n - 1.
+        length = tf.shape(query.ids)[2]
+        recent = tf.maximum(query.position - (n - 1), 0)
+        repeats = tf.ones_like(query.ids, tf.bool)  # [B, K, L]: a place like the last n - 1
+        for offset in range(n - 1):
+            there = tf.roll(query.ids, -offset, axis=2)
+            repeats &= there == query.ids[:, :, tf.minimum(recent + offset, length - 1), tf.newaxis]
+        starts = tf.range(length)
+        repeats &= starts + n <= query.position  # n symbols are written from there on
+        followers = tf.roll(query.ids, -(n - 1), axis=2)
+        places = tf.where(repeats)
+        banned = tf.concat(
+            [places[:, :2], tf.cast(tf.boolean_mask(followers, repeats), tf.int64)[:, tf.newaxis]],
+            axis=1,
+        )
+        values = tf.fill([tf.shape(banned)[0]], _FORBIDDEN)
+        return tf.tensor_scatter_nd_update(log_probs, banned, values)
+
+    return constrain

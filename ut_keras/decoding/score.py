@@ -1,0 +1,28 @@
+"""How likely a model finds given targets."""
+
+import tensorflow as tf
+
+
+def score(model, features):
+    """See `Transformer.score`."""
+    if "targets" not in features:
+        raise ValueError(f"features must hold 'targets'. Received: {sorted(features)}.")
+    features = {name: tf.cast(features[name], tf.int32) for name in model.specs if name in features}
+    return _compiled_score(model, features)(features)
+
+
+def _compiled_score(model, features):
+    """One trace for all batches and lengths."""
+    if "_score" not in model.__dict__:
+
+        def run(features):
+            logits = model.forward(features, training=False).logits
+            targets = features["targets"]
+            loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
+            return -tf.reduce_sum(tf.where(targets != 0, loss, 0.0), axis=1)
+
+        signature = {
+            name: tf.TensorSpec([None] * ids.shape.rank, tf.int32) for name, ids in features.items()
+        }
+        model.__dict__["_score"] = tf.function(run, input_signature=[signature], autograph=False)
+    return model.__dict__["_score"]

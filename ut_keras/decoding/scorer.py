@@ -1,0 +1,101 @@
+"""From a Transformer to the next-logits function that a search wants, with and without a cache."""
+
+import logging
+
+import tensorflow as tf
+
+from ut_keras.layers import cache as cache_lib
+from ut_keras.layers.transformer_layer import Memory
+
+_LOG = logging.getLogger("ut_keras")
+
+
+def scorer(model, given, beams, room, use_cache=True):
+    """Makes the function.
+
+    Args:
+        model: a `Transformer`.
+        given: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} for a language model.
+        beams: int K.
+        room: int32 scalar. How many symbols are written at most.
+        use_cache: bool. Whether to keep what is computed of earlier positions, where that can be
+            exact; else every symbol runs over the whole prefix.
+    Returns:
+        (next_logits, cache), see `beam_search`.
+    """
+    reason = model.why_not_cached
+    if use_cache and reason and not getattr(model, "_said_why_not_cached", False):
+        _LOG.warning("Decoding runs over the whole prefix for every symbol: %s.", reason)
+        model._said_why_not_cached = True
+    memory = None
+    if model.encoder is not None:
+        memory = model.project_memory(model.encode(given), given)
+    prompt = given.get("prompt")
+    if use_cache and not reason:
+        return _cached(model, memory, prompt, _batch_size(given), beams, room)
+    return _whole_prefix(model, memory, prompt, beams), ()
+
+
+def _cached(model, memory, prompt, batch_size, beams, room):
+    prompt_length = 0 if prompt is None else tf.shape(prompt)[1]
+    size = cache_lib.CacheSize(batch_size, beams, prompt_length + room)
+    cache = model.start_cache(size)
+    columns_of_symbols = model.softmax.columns()
+    no_ancestors = tf.zeros([batch_size, beams, prompt_length], tf.int32)
+
+    def next_logits(query, cache):
+        position = prompt_length + query.position
+        columns = position * beams + tf.range(beams)
+        ancestors = None
+        if beams > 1:
+            ancestors = tf.concat([no_ancestors, query.ancestors], axis=2)
+            own = tf.range(beams)[tf.newaxis, :, tf.newaxis]
+            ancestors = tf.where(tf.range(size.length) == position, own, ancestors)
+        window = cache_lib.window(columns, size, ancestors)
+        last = tf.maximum(query.position - 1, 0)
+        symbols = tf.where(query.position > 0, query.ids[:, :, last], first)
+        state, cache = model.extend(symbols, cache, window, memory)
+        return model.softmax.logits(state, columns_of_symbols), cache
+
+    first = tf.zeros([batch_size, beams], tf.int32)  # shown to the decoder before it writes
+    if prompt is not None:
+        shifted = tf.pad(prompt, [[0, 0], [1, 0]])  # [B, P + 1]
+        first = tf.tile(shifted[:, -1:], [1, beams])
+        ancestors = tf.zeros([batch_size, prompt_length, size.length], tf.int32)
+        columns = tf.range(prompt_length) * beams
+        window = cache_lib.window(columns, size, ancestors)
+        _, cache = model.extend(shifted[:, :-1], cache, window, memory)
+    return next_logits, cache
+
+
+def _whole_prefix(model, memory, prompt, beams):
+    if memory is not None:
+        memory = tuple(_repeated(part, beams) for part in memory)
+    if prompt is not None:
+        prompt = tf.repeat(prompt, beams, axis=0)
+
+    def next_logits(query, cache):
+        shape = tf.shape(query.ids)
+        ids, position = tf.reshape(query.ids, [-1, shape[2]]), query.position
+        if prompt is not None:
+            ids = tf.concat([prompt, ids], axis=1)
+            position += tf.shape(prompt)[1]
+        if not model.decoder_is_causal:  # the room left behind the prefix would be seen
+            ids = ids[:, : position + 1]
+        decoded = model.decode({"targets": ids}, memory)
+        logits = model.logits(decoded.output[:, position : position + 1])
+        return tf.reshape(logits, [shape[0], beams, logits.shape[-1]]), cache
+
+    return next_logits
+
+
+def _repeated(memory, times):
+    """`Memory` of every example `times` times, side by side."""
+    repeated = [tf.repeat(part, times, axis=0) for part in memory.key_value]
+    return Memory(
+        type(memory.key_value)(*repeated), tf.repeat(memory.attention_mask, times, axis=0)
+    )
+
+
+def _batch_size(given):
+    return tf.shape(given.get("inputs", given.get("prompt")))[0]

@@ -1,0 +1,181 @@
+"""Adaptive Computation Time while decoding: what is kept of positions that have halted.
+
+A position attends, at each of its steps, to the states that earlier positions had at that step.
+
+Under `halted_state="transform"` earlier positions have such states at every step, though they
+halted sooner: they count as transformed on and on. A state is computed when it is first wanted,
+which is when a later position goes deeper than all before it. So the cache also keeps the state in
+which each column was left, and at how many steps it has been computed.
+
+Under "copy" a halted state is what all deeper steps see, so its keys and values are written once,
+for all of them. (Where convolutions look at neighbors besides, halted positions are computed in the
+first way, for what a convolution makes of them does change.)
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from ut_keras.layers import act_running
+from ut_keras.layers import cache as cache_lib
+
+_NOT_WRITTEN = -1
+
+
+class HaltedCache(NamedTuple):
+    """The cache where halted positions are computed on."""
+
+    stores: tuple  # as in `Recurrence.start_cache`
+    depth: tf.Tensor  # int32 [C]: steps computed so far; -1 where nothing is written
+    left: dict  # "state": [B · C, D], the state after them
+    ancestors: tf.Tensor  # int32 [C, B, L], of every column; () for one beam
+
+
+class DeepeningState(NamedTuple):
+    """What the loop carries; the first six as in `ACTState`, of the Q columns of the pass."""
+
+    step: tf.Tensor
+    halting_probability: tf.Tensor
+    remainders: tf.Tensor
+    n_updates: tf.Tensor
+    output: tf.Tensor  # [B, Q, D]
+    cache: HaltedCache
+
+
+def start_cache(layer, size):
+    """See `Recurrence.start_cache`.
+
+    Args:
+        layer: the `AdaptiveComputationTime`.
+        size: `CacheSize`.
+    """
+    stores = tuple(
+        cache_lib.start(widths, size, layer.max_steps, layer.compute_dtype)
+        for widths in _widths(layer)
+    )
+    if layer.halted_are_constant:
+        return stores
+    ancestors = ()
+    if size.beams > 1:
+        ancestors = cache_lib.empty([size.columns, size.batch, size.length], tf.int32)
+    left = cache_lib.start(_left_widths(layer), size, dtype=layer.compute_dtype)
+    return HaltedCache(stores, tf.fill([size.columns], _NOT_WRITTEN), left, ancestors)
+
+
+def extend(layer, state, cache, window, memory):
+    """See `Recurrence.extend`."""
+    if layer.halted_are_constant:
+        return _extend_running(layer, state, cache, window, memory)
+    return _extend_deepening(layer, state, cache, window, memory)
+
+
+def _extend_running(layer, state, cache, window, memory):
+    """Only what still runs is computed; what halts is written for all deeper steps."""
+    signals = layer.timing.prepare(window.positions)
+
+    results, stores = act_running.loop_over_running(
+        layer, state, signals, memory, cache[:-1], window, store_of_step=lambda step: step
+    )
+    output = tf.reshape(results.output, tf.shape(state))
+    output.set_shape(state.shape)
+    return output, (*stores, cache[-1])
+
+
+def _extend_deepening(layer, state, cache, window, memory):
+    """Each step computes the columns of the pass, and earlier ones that were never so deep."""
+    cache = _begin(layer, cache, state, window)
+
+    def body(loop):
+        cache = loop.cache
+        active = tf.cast(tf.where(cache.depth == loop.step)[:, 0], tf.int32)  # the pass comes last
+        here = _window(cache, active, window.size)
+        caches = [
+            cache_lib.LayerCache(part, loop.step, cache_lib.Layout(widths, here))
+            for part, widths in zip(cache.stores, _widths(layer), strict=True)
+        ]
+        left = _left(layer, cache, here)
+        old = tf.gather(left.read("state")[:, 0], active, axis=1)  # [B, A, D]
+        signals = layer.timing.prepare(here.positions)
+        x = layer.timing(old, loop.step, signals, cache=caches[-1])
+        running = None
+        if layer.halted_state == "copy":
+            earlier = tf.shape(active)[0] - tf.shape(state)[1]
+            running = tf.pad(loop.halting_probability < 1.0, [[0, 0], [earlier, 0]])
+            x = tf.where(running[..., tf.newaxis], x, old)
+        halting = layer.halt(_last(x, state), loop)
+        transformed = layer.block(
+            x,
+            here.attention_mask,
+            memory=memory,
+            running=running,
+            caches=caches[:-1],
+            training=False,
+        )
+        left.write("state", transformed.state)
+        output = layer.mix(_last(transformed.state, state), loop.output, halting.update_weights)
+        output.set_shape(state.shape)
+        depth = tf.tensor_scatter_nd_update(
+            cache.depth, active[:, tf.newaxis], tf.fill(tf.shape(active), loop.step + 1)
+        )
+        stores = tuple(part.stores for part in caches)
+        return (
+            DeepeningState(
+                loop.step + 1,
+                halting.halting_probability,
+                halting.remainders,
+                halting.n_updates,
+                output,
+                HaltedCache(stores, depth, left.stores, cache.ancestors),
+            ),
+        )
+
+    zeros = tf.zeros(tf.shape(state)[:2])
+    zeros.set_shape(state.shape[:2])
+    start = DeepeningState(tf.constant(0), zeros, zeros, zeros, tf.zeros_like(state), cache)
+    (last,) = tf.while_loop(
+        lambda loop: tf.reduce_any(loop.halting_probability < 1.0 - layer.epsilon),
+        body,
+        (start,),
+        maximum_iterations=layer.max_steps,
+    )
+    return last.output, last.cache
+
+
+def _widths(layer):
+    return (*layer.block.cache_widths(), layer.timing.cache_widths())
+
+
+def _left_widths(layer):
+    return {"state": (1, layer.halting.kernel.shape[0])}
+
+
+def _left(layer, cache, window):
+    return cache_lib.LayerCache(cache.left, 0, cache_lib.Layout(_left_widths(layer), window))
+
+
+def _begin(layer, cache, state, window):
+    """The cache with the columns of a pass, at no step yet."""
+    left = _left(layer, cache, window)
+    left.write("state", state)
+    depth = tf.tensor_scatter_nd_update(
+        cache.depth, window.columns[:, tf.newaxis], tf.zeros_like(window.columns)
+    )
+    ancestors = cache.ancestors
+    if window.size.beams > 1:
+        of_columns = tf.transpose(window.ancestors, [1, 0, 2])
+        ancestors = cache_lib.write_rows(ancestors, window.columns, of_columns)
+    return cache._replace(depth=depth, left=left.stores, ancestors=ancestors)
+
+
+def _window(cache, columns, size):
+    ancestors = None
+    if size.beams > 1:
+        ancestors = tf.transpose(tf.gather(cache.ancestors, columns), [1, 0, 2])
+    return cache_lib.window(columns, size, ancestors)
+
+
+def _last(x, state):
+    """The last places of [B, A, D], as many as `state` has."""
+    y = x[:, tf.shape(x)[1] - tf.shape(state)[1] :]
+    y.set_shape(state.shape)
+    return y

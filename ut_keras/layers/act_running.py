@@ -1,0 +1,196 @@
+"""Adaptive Computation Time at inference: a step computes only the positions still running.
+
+Under `halted_state="copy"` a halted position does not change any more, and others see it as it is.
+So the loop carries the running positions alone, in a row: each step gathers them, computes, writes
+their keys and values among the others, and lets go of those that halt. With a mean ponder time of
+p, the cost of N steps is that of p.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from ut_keras.layers import cache as cache_lib
+from ut_keras.layers.stack_output import StackOutput
+
+
+class RunningState(NamedTuple):
+    """What the loop carries. R positions are still running, out of a grid [B, Q]."""
+
+    step: tf.Tensor  # int32 scalar n
+    index: tf.Tensor  # int32 [R, 2]: example, place
+    state: tf.Tensor  # [1, R, D]
+    halting_probability: tf.Tensor  # float32 [1, R]; as in `ACTState`, the next three too
+    remainders: tf.Tensor  # float32 [1, R]
+    n_updates: tf.Tensor  # float32 [1, R]
+    output: tf.Tensor  # [1, R, D]
+    results: tuple  # `Results`
+    stores: tuple  # of a cache, one dict per layer
+
+
+class Results(NamedTuple):
+    """What has come out, of the whole grid: P = B · Q places."""
+
+    output: tf.Tensor  # [P, D]
+    pondered: tf.Tensor  # float32 [P, 2]: ponder time and remainder
+
+
+def run(layer, state, signals, attention_mask, padding_mask, memory):
+    """A call of `AdaptiveComputationTime`.
+
+    Args:
+        layer: the `AdaptiveComputationTime`.
+        state, attention_mask, padding_mask, memory: as in its call.
+        signals: `StepSignals`.
+    Returns:
+        `StackOutput`.
+    """
+    shape = tf.shape(state)
+    size = cache_lib.CacheSize(shape[0], 1, shape[1])
+    stores = tuple(
+        cache_lib.start(widths, size, dtype=layer.compute_dtype)
+        for widths in layer.block.cache_widths()
+    )
+    window = cache_lib.whole_window(size, attention_mask)
+    starting = padding_mask if layer.mask_padding else None
+    results, _ = loop_over_running(
+        layer, state, signals, memory, stores, window, lambda step: 0, padding_mask, starting
+    )
+    output = tf.reshape(results.output, shape)
+    output.set_shape(state.shape)
+    pondered = tf.reshape(results.pondered, [shape[0], shape[1], 2])
+    pondered.set_shape([*state.shape[:2], 2])
+    return StackOutput(output, pondered[..., 0], pondered[..., 1], None, None)
+
+
+def loop_over_running(
+    layer,
+    state,
+    signals,
+    memory,
+    stores,
+    window,
+    store_of_step,
+    padding_mask=None,
+    starting=None,
+):
+    """The loop.
+
+    Args:
+        layer, memory, padding_mask: as in `run`.
+        state: float tensor [B, Q, D].
+        signals: `StepSignals` of the Q places.
+        stores: of a cache, one dict per layer.
+        window: `Window` of the Q places.
+        store_of_step: function from a step to the entry of the stores that is its own.
+        starting: bool [B, Q]. Who takes a first step; None: all.
+    Returns:
+        (`Results`, stores).
+    """
+    shape = tf.shape(state)
+    grid, size = shape[:2], state.shape[-1]
+    if starting is None:
+        starting = tf.ones(grid, tf.bool)
+
+    def caches_at(step, loop):
+        rows, entry = cache_lib.Rows(loop.index, grid), store_of_step(step)
+        return [
+            cache_lib.LayerCache(part, entry, cache_lib.Layout(widths, window, rows))
+            for part, widths in zip(loop.stores, layer.block.cache_widths(), strict=True)
+        ]
+
+    def body(loop):
+        caches = caches_at(loop.step, loop)
+        rows = caches[0].layout.rows
+        x = layer.timing(loop.state, loop.step, signals, rows.index[:, 1])
+        halting = layer.halt(x, loop)
+        transformed = layer.block(
+            x,
+            window.attention_mask,
+            None if padding_mask is None else rows.collect(padding_mask),
+            memory,
+            caches=caches,
+            training=False,
+        )
+        new = loop._replace(
+            state=transformed.state,
+            halting_probability=halting.halting_probability,
+            remainders=halting.remainders,
+            n_updates=halting.n_updates,
+            output=layer.mix(transformed.state, loop.output, halting.update_weights),
+            stores=tuple(cache.stores for cache in caches),
+        )
+        goes_on = halting.halting_probability[0] < 1.0
+        halted = _select(new, ~goes_on)
+        caches = caches_at(loop.step + 1, halted)
+        layer.block.remember(halted.state, caches)
+        return (
+            _select(new, goes_on)._replace(
+                step=loop.step + 1,
+                results=_write(loop.results, halted, grid),
+                stores=tuple(cache.stores for cache in caches),
+            ),
+        )
+
+    index = tf.cast(tf.where(starting), tf.int32)
+    first = tf.gather_nd(state, index)[tf.newaxis]
+    zeros = tf.zeros([1, tf.shape(index)[0]])
+    num_places = shape[0] * shape[1]
+    start = RunningState(
+        step=tf.constant(0),
+        index=index,
+        state=first,
+        halting_probability=zeros,
+        remainders=zeros,
+        n_updates=zeros,
+        output=tf.zeros_like(first),
+        results=Results(
+            cache_lib.empty([num_places, size], state.dtype),
+            cache_lib.empty([num_places, 2], tf.float32),
+        ),
+        stores=stores,
+    )
+    (last,) = tf.while_loop(
+        lambda loop: tf.reduce_any(loop.halting_probability < 1.0 - layer.epsilon),
+        body,
+        (start,),
+        shape_invariants=(_shapes(start),),
+        maximum_iterations=layer.max_steps,
+    )
+    return _write(last.results, last, grid), last.stores
+
+
+def _select(loop, mask):
+    """The rows where `mask` [R] is True."""
+    index = tf.where(mask)[:, 0]
+    return loop._replace(
+        index=tf.gather(loop.index, index),
+        **{
+            name: tf.gather(getattr(loop, name), index, axis=1)
+            for name in ("state", "halting_probability", "remainders", "n_updates", "output")
+        },
+    )
+
+
+def _write(results, loop, grid):
+    """The results of the rows of `loop`, in their places."""
+    places = loop.index[:, 0] * grid[1] + loop.index[:, 1]
+    pondered = tf.stack([loop.n_updates[0], loop.remainders[0]], axis=-1)
+    return Results(
+        cache_lib.write_rows(results.output, places, loop.output[0]),
+        cache_lib.write_rows(results.pondered, places, pondered),
+    )
+
+
+def _shapes(start):
+    """What of the shapes stays as it is: not the number of rows."""
+    shapes = tf.nest.map_structure(lambda x: x.shape, start)
+    per_row = ("halting_probability", "remainders", "n_updates")
+    rows = tf.TensorShape([1, None])
+    states = tf.TensorShape([1, None, start.state.shape[-1]])
+    return shapes._replace(
+        index=tf.TensorShape([None, 2]),
+        state=states,
+        output=states,
+        **dict.fromkeys(per_row, rows),
+    )

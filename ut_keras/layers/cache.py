@@ -1,0 +1,236 @@
+"""What a decoder remembers of positions that are written, so that none is computed twice.
+
+A cache has columns: with K beams, column c belongs to position c // K of beam c % K. Beams are
+never copied when the search reorders them. Each beam knows its ancestors instead, the beam that it
+descends from at every earlier position, and attends to their columns only. So all beams of an
+example share one product of queries and keys, and a symbol costs the same however long the cache.
+
+    stores        {"key": [N · B · H · C, K / H], "value": …} for each layer; N recurrence steps
+    `Window`      which columns a pass computes, and what they may see
+    `Layout`      where these columns lie in the stores of a layer
+    `LayerCache`  the stores of one layer at one step, as the layers inside it use them
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+
+class CacheSize(NamedTuple):
+    """How much a cache can hold."""
+
+    batch: tf.Tensor  # int32 scalar B
+    beams: int  # K
+    length: tf.Tensor  # int32 scalar L
+
+    @property
+    def columns(self):
+        """int32 scalar C."""
+        return self.beams * self.length
+
+
+class Window(NamedTuple):
+    """The columns that one pass computes, Q of them in ascending order."""
+
+    columns: tf.Tensor  # int32 [Q]
+    size: CacheSize
+    ancestors: tf.Tensor | None  # int32 [B, Q, L]: beam at each position; None for K = 1
+    attention_mask: tf.Tensor | None  # bool, broadcastable to [B, H, Q, C], True = may attend
+    whole: bool = False  # whether these are all columns there are, in a row
+
+    @property
+    def positions(self):
+        """int32 [Q]."""
+        return self.columns // self.size.beams if self.size.beams > 1 else self.columns
+
+    def one(self, place):
+        """The window of the column at one place in [0, Q) alone; without an attention mask."""
+        here = slice(place, place + 1)
+        ancestors = None if self.ancestors is None else self.ancestors[:, here]
+        return Window(self.columns[here], self.size, ancestors, None)
+
+
+def window(columns, size, ancestors=None):
+    """Makes a `Window`.
+
+    Args:
+        columns: int32 [Q].
+        size: `CacheSize`, with K beams.
+        ancestors: int32 [B, Q, L], where K > 1: of each of the columns, its own beam at its own
+            position included. What stands at later positions does not matter.
+    """
+    if size.beams == 1:
+        mask = tf.range(size.columns)[tf.newaxis] <= columns[:, tf.newaxis]  # [Q, C]
+        return Window(columns, size, None, mask[tf.newaxis, tf.newaxis])
+    count = columns.shape[0] or tf.shape(columns)[0]
+    past = tf.range(size.length)[tf.newaxis] <= (columns // size.beams)[:, tf.newaxis]  # [Q, L]
+    mask = ancestors[..., tf.newaxis] == tf.range(size.beams)  # [B, Q, L, K]
+    mask &= past[tf.newaxis, :, :, tf.newaxis]
+    mask = tf.reshape(mask, [size.batch, 1, count, size.columns])
+    return Window(columns, size, ancestors, mask)
+
+
+def whole_window(size, attention_mask):
+    """The `Window` of a pass over whole sequences."""
+    return Window(tf.range(size.length), size, None, attention_mask, whole=True)
+
+
+def start(widths, size, num_steps=1, dtype=tf.float32):
+    """Empty stores.
+
+    Args:
+        widths: dict from the name of a store to (groups G, width W) of what it keeps of a column.
+        size: `CacheSize`.
+        num_steps: int N.
+    Returns:
+        dict from name to tensor [N · B · G · C, W].
+    """
+    return {
+        name: empty([num_steps * size.batch * groups * size.columns, width], dtype)
+        for name, (groups, width) in widths.items()
+    }
+
+
+class Rows(NamedTuple):
+    """Some of the places of a [B, Q] grid, in a row: what is still computed."""
+
+    index: tf.Tensor  # int32 [R, 2]: example, place
+    grid: tf.Tensor  # int32 [2]: B, Q
+
+    def spread(self, x):
+        """[1, R, D] -> [B, Q, D], 0 elsewhere."""
+        shape = tf.concat([self.grid, [x.shape[-1]]], axis=0)
+        dense = tf.scatter_nd(self.index, x[0], shape)
+        dense.set_shape([None, None, x.shape[-1]])
+        return dense
+
+    def collect(self, x):
+        """[B, Q, D] -> [1, R, D]."""
+        return tf.gather_nd(x, self.index)[tf.newaxis]
+
+
+class Layout:
+    """Where the columns of a window lie in the stores of one layer.
+
+    It is the same at all steps: made outside of their loop, it costs a step nothing.
+
+    Args:
+        widths: as in `start`.
+        window: `Window`.
+        rows: `Rows`, where only some of the columns are computed, each example others. Then
+            states are [1, R, D] instead of [B, Q, D].
+    """
+
+    def __init__(self, widths, window, rows=None):
+        size = window.size
+        self.window = window
+        self.rows = rows
+        self.places, self.shapes, self.rows_per_step = {}, {}, {}
+        for name, (groups, width) in widths.items():
+            self.places[name] = self._places(groups)
+            self.shapes[name] = tf.stack([size.batch, groups, size.columns, width])
+            self.rows_per_step[name] = size.batch * groups * size.columns
+
+    def _places(self, groups):
+        """The row of each state and group, at the first step: int32 [B · Q · G] or [R · G]."""
+        size, columns = self.window.size, self.window.columns
+        if self.rows is None:
+            batch = tf.range(size.batch)[:, tf.newaxis, tf.newaxis]
+            columns = columns[tf.newaxis, :, tf.newaxis]
+        else:
+            batch = self.rows.index[:, :1]
+            columns = tf.gather(columns, self.rows.index[:, 1:])
+        place = (batch * groups + tf.range(groups)) * size.columns + columns
+        return tf.reshape(place, [-1])
+
+
+class LayerCache:
+    """The stores of one layer at one step, while a pass is traced.
+
+    Layers read and write it as they go; afterwards `stores` holds the result.
+
+    Args:
+        stores: dict from name to tensor [N · B · G · C, W].
+        step: int32 scalar.
+        layout: `Layout`.
+    """
+
+    def __init__(self, stores, step, layout):
+        self.stores = dict(stores)
+        self.step = step
+        self.layout = layout
+
+    @property
+    def window(self):
+        """`Window`."""
+        return self.layout.window
+
+    def write(self, name, values, deeper=False):
+        """Keeps `values` [B, Q, G · W] of the columns of the window, or [1, R, G · W] of the rows.
+
+        Args:
+            deeper: bool. Whether they are those of all deeper steps too.
+        """
+        store, rows_per_step = self.stores[name], self.layout.rows_per_step[name]
+        place = self.layout.places[name]
+        values = tf.reshape(values, [-1, store.shape[-1]])
+        if deeper:
+            steps = tf.range(self.step, tf.shape(store)[0] // tf.maximum(rows_per_step, 1))
+            place = tf.reshape(steps[:, tf.newaxis] * rows_per_step + place, [-1])
+            values = tf.tile(values, [tf.size(steps), 1])
+        else:
+            place += self.step * rows_per_step
+        self.stores[name] = write_rows(store, place, values)
+
+    def read(self, name):
+        """All columns, [B, G, C, W]; those that were never written hold 0."""
+        store, rows_per_step = self.stores[name], self.layout.rows_per_step[name]
+        # Of the first axis: that is no copy.
+        here = tf.slice(store, [self.step * rows_per_step, 0], [rows_per_step, store.shape[-1]])
+        return tf.reshape(here, self.layout.shapes[name])
+
+    def before(self, name, count):
+        """Looks back along positions.
+
+        Args:
+            count: int.
+        Returns:
+            [B, Q, count, W]: what is kept of the `count` positions before each column, the nearest
+            last; 0 before the first.
+        """
+        window = self.window
+        kept = self.read(name)[:, 0]  # [B, C, W]
+        back = window.positions[:, tf.newaxis] - tf.range(count, 0, -1)  # [Q, count]
+        columns = tf.tile(tf.maximum(back, 0)[tf.newaxis], [window.size.batch, 1, 1])
+        if window.ancestors is not None:
+            beams = tf.gather(window.ancestors, columns, batch_dims=2)
+            columns = columns * window.size.beams + beams
+        found = tf.gather(kept, columns, batch_dims=1)
+        return tf.where((back >= 0)[tf.newaxis, :, :, tf.newaxis], found, 0)
+
+    def spread(self, x):
+        """[1, R, D] of the rows -> [B, Q, D], 0 elsewhere. Without rows, as it is."""
+        return x if self.layout.rows is None else self.layout.rows.spread(x)
+
+    def collect(self, x):
+        """The inverse of `spread`."""
+        return x if self.layout.rows is None else self.layout.rows.collect(x)
+
+
+def empty(shape, dtype):
+    """Zeros that may be written in place."""
+    # Not tf.zeros: what is written in place must be nobody's constant.
+    made = tf.raw_ops.Empty(shape=tf.stack(shape), dtype=dtype, init=True)
+    made.set_shape([part if isinstance(part, int) else None for part in shape])
+    return made
+
+
+def write_rows(x, places, values):
+    """`x`, from `empty`, with `values` in the places [n] of its first axis.
+
+    In place: a functional update inside a loop copies the whole tensor whenever it is read too. No
+    reader can be surprised: what is written was not to be seen before. It has no gradient.
+    """
+    updated = tf.raw_ops.InplaceUpdate(x=x, i=places, v=tf.cast(values, x.dtype))
+    updated.set_shape(x.shape)
+    return updated

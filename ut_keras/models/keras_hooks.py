@@ -1,0 +1,51 @@
+"""What makes a model one that Keras can compile and fit without being told how."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras.training import losses
+
+
+class KerasHooks:
+    """For a `keras.Model` with `hparams` and `class_labels`; comes before it in the bases."""
+
+    def target_term(self, logits, targets, training):
+        """The `LossTerm` of the targets. Labels are smoothed in training only, as in T2T."""
+        smoothing = self.hparams.label_smoothing if training else 0.0
+        return losses.target_term(logits, targets, smoothing, self.class_labels)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Keras' hook: T2T's EVAL mode does not smooth labels."""
+        if self._smooths_labels and not training:
+            value = losses.of_all_replicas(self.target_term(y_pred, y, training=False)).value()
+            replicas = tf.distribute.get_strategy().num_replicas_in_sync
+            return tf.add_n([value, *(loss / replicas for loss in self.losses)])
+        return super().compute_loss(x, y, y_pred, sample_weight, training)
+
+    def compile(self, optimizer=None, loss=None, metrics=None, jit_compile=False, **kwargs):
+        """As Keras' compile; what is left out comes from the hparams.
+
+        Args:
+            optimizer: by default `hparams.optimizer` with its learning-rate schedule.
+            loss: by default T2T's smoothed cross-entropy over real tokens.
+            metrics: by default accuracy and accuracy per sequence.
+            jit_compile: bool. XLA; off by default, for it is slower on CPUs.
+        """
+        from ut_keras.metrics import keras_metrics
+        from ut_keras.training import optimize
+
+        if optimizer is None:
+            optimizer = optimize.get(self.hparams)
+        if loss is None:
+            loss = losses.PaddedCrossEntropy(self.hparams.label_smoothing, self.class_labels)
+        if metrics is None:
+            metrics = keras_metrics.default_metrics(self.class_labels)
+        self._smooths_labels = isinstance(loss, losses.PaddedCrossEntropy)
+        super().compile(
+            optimizer=optimizer, loss=loss, metrics=metrics, jit_compile=jit_compile, **kwargs
+        )
+
+    def compile_from_config(self, config):
+        """Keras' hook, when a compiled model is loaded."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
