@@ -40,6 +40,7 @@ ALLOWED = {
     ),
     "ut_keras.t2t_import": ("ut_keras.hparam", "ut_keras.data.features", "ut_keras.models"),
     "ut_keras.t2t_slots": ("ut_keras.t2t_import",),
+    "ut_keras.visualize": ("ut_keras.data", "ut_keras.layers", "ut_keras.visualize"),
     "ut_keras.bin": OURS,
     "problems": ("problems", "ut_keras.registry", "ut_keras.data"),
     "hparams": ("hparams", "ut_keras.registry", "ut_keras.hparam"),

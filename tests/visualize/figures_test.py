@@ -1,0 +1,153 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ut_keras import visualize
+from ut_keras.visualize.observation import Map, Observation, Place, PonderTimes
+
+pytest.importorskip("matplotlib", reason="no matplotlib: pip install 'ut_keras[plot]'")
+from ut_keras.visualize import figures
+
+FACTS = ["$Mary went.", "<b>\u4e2d $x$", "Where is Mary?"]
+
+
+def _map(kind="encoder", queries=FACTS, keys=FACTS, places=((1, 1), (2, 1))):
+    weights = np.random.default_rng(0).random([len(places), 3, len(queries), len(keys)])
+    places = [Place(str(step), layer) for step, layer in places]
+    return Map(kind, places, weights.astype("float32"), queries, keys, None)
+
+
+def _seen(is_story=True, **maps):
+    ponder = {"encoder": PonderTimes(FACTS, np.array([1.0, 4.0, 2.0], "float32"))}
+    return Observation(maps or {"encoder": _map()}, ponder, "", "", is_story)
+
+
+def _widths(axes):
+    """Lengths of the bars, [head, key]."""
+    return np.array([[bar.get_width() for bar in bars] for bars in axes.containers])
+
+
+def test_bars_of_a_story_are_what_the_question_looks_at():
+    seen = _seen()
+    figure = figures.attention(seen)
+    assert [axes.get_title() for axes in figure.axes] == ["step 1", "step 2"]
+    for place, axes in enumerate(figure.axes):
+        np.testing.assert_allclose(_widths(axes), seen.maps["encoder"].weights[place, :, 2])
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == FACTS
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "head 1",
+        "head 2",
+        "head 3",
+    ]
+    assert figure.get_suptitle().endswith("of: Where is Mary?")
+
+
+def test_picking():
+    seen = _seen()
+    [axes] = figures.attention(seen, step=2, head=3, query=0).axes
+    expected = seen.maps["encoder"].weights[1, 2, 0]
+    np.testing.assert_allclose(_widths(axes), expected[np.newaxis])
+    assert len(figures.attention(seen, step=2, head=3, style="heat").axes) == 2  # with its colours
+
+
+def test_heat_maps_of_sequences():
+    seen = _seen(is_story=False)
+    figure = figures.attention(seen)
+    titles = [axes.get_title() for axes in figure.axes[:-1]]
+    assert titles == [f"step {step}, head {head}" for step in (1, 2) for head in (1, 2, 3)]
+    image = figure.axes[4].images[0].get_array()
+    np.testing.assert_array_equal(image, seen.maps["encoder"].weights[1, 1])
+
+
+def test_layers_and_steps_are_named_where_there_are_several():
+    titles = {}
+    for name, places in {
+        "layers": [(1, 1), (1, 2)],
+        "both": [("before", 1), (1, 1), (1, 2)],
+    }.items():
+        figure = figures.attention(_seen(encoder=_map(places=places)))
+        titles[name] = [axes.get_title() for axes in figure.axes]
+    assert titles["layers"] == ["layer 1", "layer 2"]
+    assert titles["both"] == ["before, layer 1", "step 1, layer 1", "step 1, layer 2"]
+
+
+@pytest.mark.parametrize(
+    "picked, message",
+    [
+        ({"kind": "memory"}, r"kind must be one of \('encoder',\). Received: 'memory'"),
+        ({"step": 3}, "step=1 layer=1, step=2 layer=1. Received: step=3"),
+        ({"head": 0}, r"head must be in \[1, 3\]. Received: 0"),
+        ({"query": 3}, r"query must be in \[-3, 3\). Received: 3"),
+        ({"style": "pie"}, "style must be one of"),
+    ],
+)
+def test_what_is_not_there(picked, message):
+    with pytest.raises(ValueError, match=message):
+        figures.attention(_seen(), **picked)
+
+
+def test_ponder():
+    [axes] = figures.ponder(_seen()).axes
+    assert _widths(axes).tolist() == [[1.0, 4.0, 2.0]]
+    assert axes.get_title() == "encoder: mean 2.33 steps"
+    [axes] = figures.ponder(_seen(is_story=False)).axes
+    assert [bar.get_height() for bar in axes.patches] == [1.0, 4.0, 2.0]
+    with pytest.raises(ValueError, match="need an adaptive model"):
+        figures.ponder(_seen()._replace(ponder={}))
+    with pytest.raises(ValueError, match="Received: 'decoder'"):
+        figures.ponder(_seen(), "decoder")
+
+
+def test_files(tmp_path):
+    """Formulas and scripts that the font lacks are no matter."""
+    one = _map("memory", ["answer"], FACTS)
+    paths = figures.save_all(_seen(encoder=_map(), memory=one), str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "attention_encoder_bars.png",
+        "attention_encoder_step_1.png",
+        "attention_encoder_step_2.png",
+        "attention_memory_bars.png",
+        "ponder_encoder.png",
+    ]
+    for path in paths:
+        with open(path, "rb") as file:
+            assert file.read(4) == b"\x89PNG"
+
+
+def test_long_sequences_stay_small(tmp_path):
+    labels = [f"word{i}" for i in range(600)]
+    seen = _seen(is_story=False, encoder=_map("encoder", labels, labels))
+    figure = figures.attention(seen)
+    assert max(figure.get_size_inches()) <= 40
+    assert len(figure.axes[0].get_yticks()) <= 100
+
+
+def test_a_notebook_shows_it_once():
+    figure = figures.attention(_seen())
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    assert pyplot is None or not pyplot.get_fignums()
+
+
+def test_without_matplotlib_there_is_one_clear_line(monkeypatch):
+    monkeypatch.setattr(visualize, "has_matplotlib", lambda: False)
+    monkeypatch.setattr(visualize, "observe", lambda *args: _seen())
+    for function in (visualize.attention, visualize.ponder):
+        with pytest.raises(ImportError, match=r"pip install 'ut_keras\[plot\]'"):
+            function(None, {})
+
+
+def test_matplotlib_and_tensorflow_are_loaded_where_they_are_used():
+    program = (
+        "import sys; from ut_keras import visualize;"
+        "import ut_keras.bin.plot, ut_keras.bin.visualize;"
+        "print([n for n in ('tensorflow', 'keras', 'matplotlib') if n in sys.modules]);"
+        "import ut_keras.visualize.curves, ut_keras.visualize.html_page;"
+        "print('tensorflow' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout.split("\n")[:2] == ["[]", "False"]

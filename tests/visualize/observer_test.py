@@ -1,0 +1,132 @@
+import numpy as np
+import pytest
+
+from tests.visualize import small_models
+from ut_keras import visualize
+from ut_keras.data.features import FeatureSpec
+
+ENCODERS = small_models.ENCODERS
+WORDS = small_models.ids("a b c") + [1]
+TARGETS = small_models.ids("d e") + [1]
+FEATURES = {"inputs": [WORDS + [0, 0]], "targets": [TARGETS + [0]]}
+
+
+def test_everything_that_inspect_records():
+    model = small_models.build("universal_transformer", small_models.ADAPTIVE)
+    seen = visualize.observe(model, FEATURES, ENCODERS)
+    whole = model.inspect({"inputs": np.array([WORDS]), "targets": np.array([TARGETS])})
+    expected = {
+        "encoder": whole.encoder.attention_weights,
+        "decoder": whole.decoder.attention_weights,
+        "memory": whole.decoder.memory_attention_weights,
+    }
+    assert list(seen.maps) == list(expected)
+    for kind, weights in expected.items():
+        np.testing.assert_array_equal(seen.maps[kind].weights, weights[:, 0], kind)
+        np.testing.assert_allclose(seen.maps[kind].weights.sum(axis=-1), 1, rtol=1e-5)
+    for stack, of in (("encoder", whole.encoder), ("decoder", whole.decoder)):
+        np.testing.assert_array_equal(seen.ponder[stack].times, of.ponder_times[0])
+    assert (seen.inputs, seen.outputs) == ("a b c", "d e")
+
+
+def test_a_decoder_reads_what_was_written_before():
+    model = small_models.build("universal_transformer")
+    seen = visualize.observe(model, FEATURES, ENCODERS)
+    own, memory = seen.maps["decoder"], seen.maps["memory"]
+    assert own.queries == memory.queries == ["d", "e", "<EOS>"]
+    assert own.keys == ["<start>", "d", "e"]
+    assert memory.keys == ["a", "b", "c", "<EOS>"]
+    assert own.weights[:, :, 0, 1:].max() == 0  # nothing is read that is not written yet
+    assert seen.ponder == {}
+
+
+def test_targets_are_written_where_none_are_given():
+    model = small_models.build("universal_transformer")
+    written = model.generate({"inputs": np.array([WORDS])}).ids.numpy()[0, 0]
+    seen = visualize.observe(model, {"inputs": FEATURES["inputs"]}, ENCODERS)
+    if 1 in written:
+        written = written[: list(written).index(1) + 1]
+    words = ENCODERS["targets"].decode([i for i in written if i]).split()
+    assert seen.maps["decoder"].queries == words and words
+
+
+def test_story():
+    model = small_models.story_model()
+    seen = visualize.observe(model, small_models.story(), ENCODERS)
+    assert seen.is_story
+    found = seen.maps["encoder"]
+    assert found.keys == found.queries == ["a b .", "c d .", "a e ?"]  # no empty row
+    np.testing.assert_allclose(found.weights.sum(axis=-1), 1, rtol=1e-5)
+    assert seen.ponder["encoder"].times.shape == (3,)
+    logits = model({**small_models.story(), "targets": np.zeros([1, 1])}, training=False)
+    assert seen.outputs == ENCODERS["targets"].decode([int(np.argmax(logits))])
+    assert seen.inputs == "a b . | c d . | a e ?"
+
+
+def test_class_of_a_model_with_decoder():
+    model = small_models.story_model("universal_transformer", "num_rec_steps=2")
+    seen = visualize.observe(model, small_models.story(), ENCODERS)
+    assert seen.maps["memory"].weights.shape == (2, 2, 1, 3)
+    assert seen.maps["memory"].queries == ["answer"]
+
+
+def test_one_halting_for_all_positions():
+    model = small_models.build("universal_transformer", small_models.ADAPTIVE + ",act_type=global")
+    times = visualize.observe(model, FEATURES, ENCODERS).ponder["encoder"].times
+    assert times.shape == (4,) and len(set(times)) == 1
+
+
+def test_language_model_goes_on_from_a_prompt():
+    specs = {"targets": FeatureSpec(small_models.ENCODER.vocab_size)}
+    model = small_models.build("universal_transformer", specs=specs)
+    prompt = small_models.ids("a b")
+    seen = visualize.observe(model, {"inputs": [prompt]}, ENCODERS)
+    assert list(seen.maps) == ["decoder"]
+    assert seen.maps["decoder"].queries[:2] == ["a", "b"] and seen.inputs == ""
+
+
+def _places(model):
+    found = visualize.observe(model, FEATURES, ENCODERS).maps["encoder"]
+    assert len(found.places) == len(found.weights)
+    return [tuple(place) for place in found.places]
+
+
+def test_places_in_depth():
+    layered = small_models.build("transformer", "num_hidden_layers=3", set_name="transformer_tiny")
+    assert _places(layered) == [("1", 1), ("1", 2), ("1", 3)]
+    recurrent = small_models.build(
+        "universal_transformer", "num_rec_steps=2,num_inrecurrence_layers=2"
+    )
+    assert _places(recurrent) == [("1", 1), ("1", 2), ("2", 1), ("2", 2)]
+    mixed = small_models.build(
+        "universal_transformer",
+        "num_rec_steps=2,num_mixedin_layers=2,mix_with_transformer='before_ut,after_ut'",
+    )
+    recurrence = [("1", 1), ("2", 1)]
+    before, after = ([(place, 1), (place, 2)] for place in ("before", "after"))
+    assert _places(mixed) == [*before, *recurrence, *after]
+
+
+def test_lstm():
+    model = small_models.build(
+        "lstm_seq2seq_attention", "attention_layer_size=16", set_name="lstm_attention"
+    )
+    seen = visualize.observe(model, FEATURES, ENCODERS)
+    assert list(seen.maps) == ["memory"]
+    assert seen.maps["memory"].weights.shape == (1, 2, 3, 4)
+
+
+def test_one_example_of_a_batch():
+    model = small_models.build("universal_transformer")
+    batch = {name: [[2, 1], *rows[:1]] for name, rows in FEATURES.items()}
+    batch = {name: [row + [0] * (6 - len(row)) for row in rows] for name, rows in batch.items()}
+    seen = visualize.observe(model, batch, ENCODERS, example=1)
+    alone = visualize.observe(model, FEATURES, ENCODERS)
+    np.testing.assert_array_equal(seen.maps["memory"].weights, alone.maps["memory"].weights)
+    with pytest.raises(ValueError, match=r"example must be in \[0, 2\). Received: 2"):
+        visualize.observe(model, batch, ENCODERS, example=2)
+
+
+def test_without_encoders_ids_are_the_labels():
+    model = small_models.build("universal_transformer")
+    assert visualize.observe(model, FEATURES).maps["encoder"].keys == ["2", "3", "4", "<EOS>"]

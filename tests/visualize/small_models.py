@@ -1,0 +1,45 @@
+"""Models with large random weights and features for them: all kinds that pictures are made of."""
+
+import numpy as np
+
+import hparams
+from ut_keras import models
+from ut_keras.data import text_encoder
+from ut_keras.data.features import FeatureSpec
+
+WORDS = ("a", "b", "c", "d", "e", ".", "?", "<b>x</b>")
+ENCODER = text_encoder.TokenTextEncoder(tokens=WORDS)
+ENCODERS = {"inputs": ENCODER, "targets": ENCODER}
+ADAPTIVE = "recurrence_type=act,num_rec_steps=3,act_halting_bias_init=-2"
+
+
+def build(name, changes="", specs=None, set_name="universal_transformer_tiny"):
+    sizes = "hidden_size=16,num_heads=2"
+    hp = hparams.get(set_name, ",".join(filter(None, [sizes, changes])))
+    size = ENCODER.vocab_size
+    specs = specs or {"inputs": FeatureSpec(size), "targets": FeatureSpec(size)}
+    model = models.from_specs(name, hp, specs)
+    rng = np.random.default_rng(0)
+    for weight in model.trainable_variables:
+        if len(weight.shape) > 1:
+            weight.assign(rng.normal(size=weight.shape).astype("float32"))
+    return model
+
+
+def story_model(name="universal_transformer_encoder", changes=ADAPTIVE):
+    """Stories of up to 4 sentences of 3 words, the last of them the question."""
+    size = ENCODER.vocab_size
+    specs = {
+        "inputs": FeatureSpec(size, "sentences", (4, 3)),
+        "targets": FeatureSpec(size, "class_label"),
+    }
+    return build(name, changes, specs)
+
+
+def ids(text):
+    return ENCODER.encode(text)
+
+
+def story():
+    """Two sentences, an empty row, the question."""
+    return {"inputs": np.array([[ids("a b ."), ids("c d ."), [0, 0, 0], ids("a e ?")]])}

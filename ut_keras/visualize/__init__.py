@@ -1,0 +1,116 @@
+"""Pictures of what a model does with an example: where its heads look, how long it ponders.
+
+    from ut_keras import visualize
+    visualize.attention(model, features, encoders)          a matplotlib figure
+    visualize.ponder(model, features, encoders)             a matplotlib figure
+    visualize.page(model, features, encoders)               an HTML page, as a str
+    visualize.write(model, features, directory, encoders)   all of them, as files
+
+Figures need matplotlib (`pip install 'ut_keras[plot]'`), the page does not. Importing this module
+loads neither matplotlib nor TensorFlow.
+"""
+
+import importlib
+import importlib.util
+import os
+
+MATPLOTLIB_MISSING = "Pictures need matplotlib: pip install 'ut_keras[plot]'."
+
+
+def attention(model, features, encoders=None, example=0, **options):
+    """Draws where the heads look.
+
+    Args:
+        model: with `forward`, as from `ut_keras.models.get`.
+        features: dict of int ids [B, ...]: "inputs" and, optionally, "targets". Without targets the
+            model writes them first; of a language model, "inputs" is then the prompt.
+        encoders: dict from feature name to `TextEncoder`, for the labels. Optional.
+        example: int, the row of the batch.
+        options: kind, step, layer, head, query, style: see `figures.attention`.
+    Returns:
+        `matplotlib.figure.Figure`.
+    Raises:
+        ImportError: if matplotlib is missing.
+        ValueError: if there is nothing of that kind to see.
+    """
+    figures = _matplotlib_module("figures")
+    return figures.attention(observe(model, features, encoders, example), **options)
+
+
+def ponder(model, features, encoders=None, example=0, stack=None):
+    """Draws how many steps each position took (Dehghani et al. 2019, figure 3).
+
+    Args:
+        model, features, encoders, example: as of `attention`.
+        stack: "encoder" or "decoder". Default: the first that ponders.
+    Returns:
+        `matplotlib.figure.Figure`.
+    Raises:
+        ImportError, ValueError: as `attention`; not every model ponders.
+    """
+    figures = _matplotlib_module("figures")
+    return figures.ponder(observe(model, features, encoders, example), stack)
+
+
+def observe(model, features, encoders=None, example=0):
+    """What there is to see, as arrays and labels: an `observation.Observation`.
+
+    Args:
+        As of `attention`.
+    """
+    from ut_keras.visualize import observer
+
+    return observer.observe(model, features, encoders, example)
+
+
+def page(model, features, encoders=None, example=0, about=None):
+    """One page of HTML that needs nothing besides itself.
+
+    Args:
+        model, features, encoders, example: as of `attention`.
+        about: dict of str, shown at the top. Optional.
+    Returns:
+        str.
+    """
+    from ut_keras.visualize import html_page
+
+    return html_page.render(observe(model, features, encoders, example), about)
+
+
+def write(model, features, directory, encoders=None, example=0, about=None):
+    """Writes index.html and, where matplotlib is there, the figures as PNG.
+
+    Args:
+        model, features, encoders, example, about: as of `page`.
+        directory: str; made if it is not there.
+    Returns:
+        list of str, the paths.
+    """
+    seen = observe(model, features, encoders, example)
+    return write_observation(seen, directory, about)
+
+
+def write_observation(seen, directory, about=None):
+    """As `write`, of an `Observation`."""
+    from ut_keras.visualize import html_page
+
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, "index.html")
+    with open(f"{path}.incomplete", "w", encoding="utf-8", newline="\n") as file:
+        file.write(html_page.render(seen, about))
+    os.replace(f"{path}.incomplete", path)
+    paths = [path]
+    if has_matplotlib():
+        paths += _matplotlib_module("figures").save_all(seen, directory)
+    return paths
+
+
+def has_matplotlib():
+    """Whether figures can be drawn; loads nothing."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def _matplotlib_module(name):
+    if not has_matplotlib():
+        raise ImportError(MATPLOTLIB_MISSING)
+    return importlib.import_module(f"ut_keras.visualize.{name}")

@@ -1,0 +1,263 @@
+"""Observations as matplotlib figures: heat maps, bars per fact, ponder times.
+
+attention(seen)                     a heat map for every place in depth and every head
+attention(seen, query=-1)           bars: what one position looks at, as the paper's figures 5-8
+ponder(seen)                        bars: steps of each position, as the paper's figure 3
+"""
+
+import os
+import warnings
+
+import matplotlib.figure
+import numpy as np
+
+from ut_keras.visualize import observation
+
+STYLES = ("bars", "heat")
+COLOURS = matplotlib.colormaps["tab10"].colors
+_PONDER_COLOUR = "tab:orange"
+_LONGEST_LABEL = 40  # characters
+_MOST_LABELS = 100  # on an axis
+_LARGEST = 40.0  # inches
+
+
+class Figure(matplotlib.figure.Figure):
+    """A figure that a notebook shows once, as the value of its cell; pyplot knows nothing of it."""
+
+    def _repr_png_(self):
+        import io
+
+        file = io.BytesIO()
+        _save(self, file, "png")
+        return file.getvalue()
+
+
+def attention(
+    seen, kind=None, step=None, layer=None, head=None, query=None, style=None
+):  # one argument per thing that can be picked
+    """Draws where heads look.
+
+    Args:
+        seen: `Observation`.
+        kind: "encoder", "decoder" (both to themselves) or "memory" (decoder to encoder). Default:
+            the first that there is.
+        step: int from 1, or "before" or "after" the recurrence. Default: all.
+        layer, head: int from 1. Default: all.
+        query: int, the position that looks, of those that are no padding; the last is -1. Default
+            of bars: the last, which in a story is the question.
+        style: "bars" or "heat". Default: bars if there is a query, if the source is a story or if
+            only one position looks.
+    Returns:
+        `matplotlib.figure.Figure`.
+    Raises:
+        ValueError: if what is picked is not there.
+    """
+    found = _pick_map(seen, kind)
+    places = _pick_places(found, step, layer)
+    heads = _pick_heads(found, head)
+    if style is None:
+        of_story = seen.is_story and found.kind != "decoder"
+        bars = query is not None or of_story or len(found.queries) == 1
+        style = "bars" if bars else "heat"
+    if style not in STYLES:
+        raise ValueError(f"style must be one of {STYLES}. Received: {style!r}.")
+    if style == "heat":
+        return _heat_maps(found, places, heads)
+    number = len(found.queries) - 1 if query is None else query
+    if not -len(found.queries) <= number < len(found.queries):
+        count = len(found.queries)
+        raise ValueError(f"query must be in [{-count}, {count}). Received: {query}.")
+    return _bars(found, places, heads, number % len(found.queries))
+
+
+def ponder(seen, stack=None):
+    """Draws how many steps each position took.
+
+    Args:
+        seen: `Observation`.
+        stack: "encoder" or "decoder". Default: the first that ponders.
+    Returns:
+        `matplotlib.figure.Figure`.
+    Raises:
+        ValueError: if it does not ponder.
+    """
+    if stack is None and seen.ponder:
+        stack = next(iter(seen.ponder))
+    if stack not in seen.ponder:
+        raise ValueError(
+            'Ponder times need an adaptive model (recurrence_type="act") and one of '
+            f"{tuple(seen.ponder)}. Received: {stack!r}."
+        )
+    labels, times = seen.ponder[stack]
+    places = np.arange(len(labels))
+    if seen.is_story and stack == "encoder":
+        figure = Figure(figsize=(8.0, _inches(0.26 * len(labels) + 1)), layout="constrained")
+        axes = figure.subplots()
+        axes.barh(places, times, color=_PONDER_COLOUR)
+        _label_axis(axes.yaxis, labels)
+        axes.invert_yaxis()
+        axes.set_xlabel("ponder time (steps)")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    else:
+        figure = Figure(figsize=(_inches(0.26 * len(labels) + 1.5), 3.5), layout="constrained")
+        axes = figure.subplots()
+        axes.bar(places, times, color=_PONDER_COLOUR)
+        _label_axis(axes.xaxis, labels, rotation=90)
+        axes.set_ylabel("ponder time (steps)")
+        axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.set_title(f"{stack}: mean {times.mean() if len(times) else 0:.2f} steps")
+    return figure
+
+
+def save_all(seen, directory):
+    """Writes the figures: a heat map for every step, bars for all steps, ponder times.
+
+    Args:
+        seen: `Observation`.
+        directory: str, an existing folder.
+    Returns:
+        list of str, the paths of the PNG files.
+    """
+    figures = {}
+    for kind, found in seen.maps.items():
+        if len(found.queries) > 1:
+            for step in dict.fromkeys(place.step for place in found.places):
+                name = f"attention_{kind}_step_{step}.png"
+                figures[name] = attention(seen, kind, step=step, style="heat")
+        if len(found.queries) == 1 or (seen.is_story and kind == "encoder"):
+            figures[f"attention_{kind}_bars.png"] = attention(seen, kind, style="bars")
+    for stack in seen.ponder:
+        figures[f"ponder_{stack}.png"] = ponder(seen, stack)
+    paths = []
+    for name, figure in figures.items():
+        path = os.path.join(directory, name)
+        save(figure, path)
+        paths.append(path)
+    return paths
+
+
+def save(figure, path):
+    """Writes a figure, whole or not at all; the ending of the path says the format."""
+    _save(figure, f"{path}.incomplete", os.path.splitext(path)[1][1:].lower())
+    os.replace(f"{path}.incomplete", path)
+
+
+def _save(figure, file, file_format):
+    with warnings.catch_warnings():
+        # Scripts that the font lacks show as boxes; the page shows them as they are.
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+        figure.savefig(file, format=file_format, dpi=100)
+
+
+# What is picked.
+
+
+def _pick_map(seen, kind):
+    if not seen.maps:
+        raise ValueError("The model must have attention to be drawn. Received: none recorded.")
+    kind = next(iter(seen.maps)) if kind is None else kind
+    if kind not in seen.maps:
+        raise ValueError(f"kind must be one of {tuple(seen.maps)}. Received: {kind!r}.")
+    return seen.maps[kind]
+
+
+def _pick_places(found, step, layer):
+    """Indices into the N attentions."""
+    picked = [
+        number
+        for number, place in enumerate(found.places)
+        if step in (None, place.step) or str(step) == place.step
+        if layer in (None, place.layer)
+    ]
+    if not picked:
+        there = ", ".join(f"step={step} layer={layer}" for step, layer in found.places)
+        raise ValueError(
+            f"step and layer must be one of: {there}. Received: step={step!r}, layer={layer!r}."
+        )
+    return picked
+
+
+def _pick_heads(found, head):
+    count = found.weights.shape[1]
+    if head is None:
+        return range(count)
+    if not 1 <= head <= count:
+        raise ValueError(f"head must be in [1, {count}]. Received: {head!r}.")
+    return [head - 1]
+
+
+def _place_name(found, number):
+    step, layer = found.places[number]
+    steps = {place.step for place in found.places}
+    layers = {place.layer for place in found.places}
+    parts = [f"step {step}" if step.isdigit() else step] if len(steps) > 1 else []
+    parts += [f"layer {layer}"] if len(layers) > 1 else []
+    return ", ".join(parts) or "step 1"
+
+
+# How it is drawn.
+
+
+def _heat_maps(found, places, heads):
+    queries, keys = len(found.queries), len(found.keys)
+    cell = max(0.06, min(0.24, 6.0 / max(1, keys)))  # inches
+    width = _inches((cell * keys + 0.3) * len(heads) + 2)
+    height = _inches((cell * queries + 0.5) * len(places) + 2)
+    figure = Figure(figsize=(max(4, width), max(3, height)), layout="constrained")
+    grid = figure.subplots(len(places), len(heads), squeeze=False, sharex=True, sharey=True)
+    for row, place in zip(grid, places, strict=True):
+        for axes, head in zip(row, heads, strict=True):
+            image = axes.imshow(
+                found.weights[place, head], cmap="Blues", vmin=0, vmax=1, aspect="auto"
+            )
+            axes.set_title(f"{_place_name(found, place)}, head {head + 1}", fontsize=8)
+        _label_axis(row[0].yaxis, found.queries)
+    for axes in grid[-1]:
+        _label_axis(axes.xaxis, found.keys, rotation=90)
+    figure.colorbar(image, ax=grid, shrink=min(1.0, 2.5 / max(3, height)), label="attention weight")
+    figure.suptitle(f"{observation.KINDS[found.kind]} attention", fontsize=10)
+    return figure
+
+
+def _bars(found, places, heads, query):
+    """For every place a panel, for every key a bar of every head."""
+    keys = len(found.keys)
+    thickness = 0.8 / len(heads)
+    height = _inches(max(0.26, 0.07 * len(heads)) * keys + 1)
+    figure = Figure(figsize=(_inches(2.6 * len(places) + 4), height), layout="constrained")
+    grid = figure.subplots(1, len(places), squeeze=False, sharex=True, sharey=True)[0]
+    for axes, place in zip(grid, places, strict=True):
+        for number, head in enumerate(heads):
+            offset = (number - (len(heads) - 1) / 2) * thickness
+            axes.barh(
+                np.arange(keys) + offset,
+                found.weights[place, head, query],
+                thickness,
+                color=COLOURS[head % len(COLOURS)],
+                label=f"head {head + 1}",
+            )
+        axes.set_title(_place_name(found, place), fontsize=9)
+        axes.set_xlim(0, 1)
+    _label_axis(grid[0].yaxis, found.keys)
+    grid[0].invert_yaxis()
+    handles, names = grid[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside right upper", fontsize=8)
+    title = f"{observation.KINDS[found.kind]} attention of: {_short(found.queries[query])}"
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    return figure
+
+
+def _label_axis(axis, labels, rotation=0):
+    every = -(-len(labels) // _MOST_LABELS) if labels else 1
+    places = range(0, len(labels), every)
+    shown = [_short(labels[place]) for place in places]
+    # A "$" is no formula here.
+    axis.set_ticks(places, shown, rotation=rotation, fontsize=8, parse_math=False)
+
+
+def _short(label):
+    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
+
+
+def _inches(size):
+    return min(size, _LARGEST)

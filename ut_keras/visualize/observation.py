@@ -1,0 +1,52 @@
+"""What is to be seen of one example: attention weights and ponder times, labelled. No TensorFlow.
+
+    seen.maps["encoder"].weights        [N, H, S, S]
+    seen.ponder["encoder"].times        [S]
+
+Padding is left out: of a story of bAbI, the empty rows before the question.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+KINDS = {
+    "encoder": "encoder",
+    "decoder": "decoder",
+    "memory": "decoder to encoder",
+}
+
+
+class Place(NamedTuple):
+    """Where in depth something attends."""
+
+    step: str  # "1", "2", … of a recurrence; "before" and "after" it; "1" without one
+    layer: int  # from 1
+
+
+class Map(NamedTuple):
+    """Attention of one kind; N places in depth, H heads."""
+
+    kind: str  # of `KINDS`
+    places: tuple  # of N `Place`s
+    weights: np.ndarray  # [N, H, T, S] float32
+    queries: list  # T str
+    keys: list  # S str
+    steps_taken: np.ndarray | None  # [T], ponder times of the queries
+
+
+class PonderTimes(NamedTuple):
+    """How long the positions of a stack pondered."""
+
+    labels: list  # S str
+    times: np.ndarray  # [S] float32, in steps
+
+
+class Observation(NamedTuple):
+    """What is to be seen of one example."""
+
+    maps: dict  # from kind to `Map`
+    ponder: dict  # from "encoder" and "decoder" to `PonderTimes`
+    inputs: str  # "" for a language model
+    outputs: str  # the targets, given or written; of a classifier, what it answers
+    is_story: bool  # whether the source's positions are sentences

@@ -1,0 +1,175 @@
+"""One example, one pass: what the model did, as an `Observation`.
+
+A decoder's position writes one symbol and has read those before it. So in its attention to itself a
+query is labelled by what is written there, and a key by what is read there, `<start>` at first.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ut_keras.data import text_encoder
+from ut_keras.layers import mixed_depth
+from ut_keras.layers import stack as stack_lib
+from ut_keras.visualize import labels as labels_lib
+from ut_keras.visualize.observation import Map, Observation, Place, PonderTimes
+
+START = "<start>"
+
+
+def observe(model, features, encoders=None, example=0):
+    """Lets the model read an example, and looks.
+
+    Args and errors: as of `visualize.attention`.
+    """
+    encoders = encoders or {}
+    features = _one_example(model, features, example)
+    if "targets" not in features:
+        features = _with_targets(model, features)
+    output = model.forward(features, training=False, record_attention=True)
+    source = _source_positions(model, features, encoders)
+    target, read = _target_positions(model, features, encoders)
+    maps, ponder = {}, {}
+    for stack, layer, positions, keys in (
+        ("encoder", model.encoder, source, source),
+        ("decoder", model.decoder, target, read),
+    ):
+        found = getattr(output, stack)
+        if found is None or positions is None:
+            continue
+        taken = _steps_taken(found, positions)
+        if taken is not None:
+            ponder[stack] = PonderTimes(positions.labels, taken)
+        maps[stack] = _map(stack, layer, found.attention_weights, positions, keys, taken)
+        if stack == "decoder":
+            weights = found.memory_attention_weights
+            maps["memory"] = _map("memory", layer, weights, positions, source, taken)
+    return Observation(
+        {kind: found for kind, found in maps.items() if found is not None},
+        ponder,
+        _inputs(features, source, encoders),
+        _outputs(model, output, features, source, encoders),
+        source is not None and source.is_story,
+    )
+
+
+class _Positions(NamedTuple):
+    """The positions of a sequence that are no padding."""
+
+    labels: list
+    kept: np.ndarray  # bool, of all positions
+    is_story: bool = False
+
+
+def _one_example(model, features, example):
+    """The ids of one row, [1, ...], without the padding behind."""
+    row = {}
+    for name, value in features.items():
+        value = np.asarray(value)
+        if not 0 <= example < len(value):
+            raise ValueError(f"example must be in [0, {len(value)}). Received: {example}.")
+        row[name] = value[example : example + 1].astype("int32")
+    for name in ("inputs", "targets"):
+        if name not in row or row[name].ndim != 2:
+            continue
+        is_class = name in model.specs and model.specs[name].modality == "class_label"
+        filled = np.flatnonzero(row[name][0])
+        length = 1 if is_class or not len(filled) else filled[-1] + 1
+        for part in row:
+            if part == name or part.startswith(f"{name}_"):
+                row[part] = row[part][:, :length]
+    return row
+
+
+def _with_targets(model, features):
+    """The features with the targets that the model writes."""
+    if model.class_labels or model.decoder is None:
+        return {**features, "targets": np.zeros([1, 1], "int32")}
+    ids = np.asarray(model.generate({"inputs": features["inputs"]}).ids)[:, 0]
+    ends = np.flatnonzero(ids[0] == text_encoder.EOS)
+    written = ids[:, : ends[0] + 1 if len(ends) else None]
+    if "inputs" in model.specs:
+        return {**features, "targets": written}
+    return {"targets": np.concatenate([features["inputs"], written], axis=1)}
+
+
+def _source_positions(model, features, encoders):
+    if model.encoder is None:
+        return None
+    ids, encoder = features["inputs"][0], encoders.get("inputs")
+    if ids.ndim > 1:
+        kept = (ids != 0).any(axis=1)
+        return _Positions([labels_lib.text(encoder, row) for row in ids[kept]], kept, True)
+    kept = ids != 0
+    return _Positions(labels_lib.tokens(encoder, ids[kept]), kept)
+
+
+def _target_positions(model, features, encoders):
+    """(what is written, what is read) at the positions of the decoder."""
+    if model.decoder is None:
+        return None, None
+    ids, encoder = features["targets"][0], encoders.get("targets")
+    if model.class_labels:
+        one = np.ones([1], bool)
+        return _Positions(["answer"], one), _Positions([START], one)
+    kept = ids != 0
+    written = labels_lib.tokens(encoder, ids)
+    read = [START, *written[:-1]]
+    return (
+        _Positions([label for label, real in zip(written, kept, strict=True) if real], kept),
+        _Positions([label for label, real in zip(read, kept, strict=True) if real], kept),
+    )
+
+
+def _steps_taken(found, positions):
+    """[S], or None where nothing ponders."""
+    if found.ponder_times is None:
+        return None
+    times = np.asarray(found.ponder_times, "float32")[0]
+    # All positions halt together where there is one number.
+    return np.broadcast_to(times, positions.kept.shape)[positions.kept]
+
+
+def _map(kind, layer, weights, positions, keys, taken):
+    """The `Map`, or None where no weights were recorded."""
+    if weights is None or keys is None:
+        return None
+    weights = np.asarray(weights, "float32")[:, 0][:, :, positions.kept][..., keys.kept]
+    places = tuple(_places(getattr(layer, "depth", None), len(weights)))
+    return Map(kind, places, weights, positions.labels, keys.labels, taken)
+
+
+def _places(depth, count):
+    """The `Place` of each of `count` attentions, in the order in which they happened."""
+    if isinstance(depth, mixed_depth.MixedDepth):
+        before, after = (
+            len(part.block.layers) if part is not None else 0
+            for part in (depth.before, depth.after)
+        )
+        yield from (Place("before", layer + 1) for layer in range(before))
+        yield from _places(depth.recurrence, count - before - after)
+        yield from (Place("after", layer + 1) for layer in range(after))
+        return
+    layers = len(depth.block.layers) if depth is not None else count
+    if isinstance(depth, stack_lib.LayeredDepth):
+        layers = count
+    for number in range(count):
+        yield Place(str(number // layers + 1), number % layers + 1)
+
+
+def _inputs(features, source, encoders):
+    if source is None:
+        return ""
+    if source.is_story:
+        return " | ".join(source.labels)
+    return labels_lib.text(encoders.get("inputs"), features["inputs"][0])
+
+
+def _outputs(model, output, features, source, encoders):
+    encoder = encoders.get("targets")
+    if model.decoder is not None and not model.class_labels:
+        return labels_lib.text(encoder, features["targets"][0])
+    best = np.asarray(output.logits, "float32")[0].argmax(axis=-1)
+    if model.class_labels:
+        return labels_lib.class_name(encoder, best)
+    return labels_lib.text(encoder, best[source.kept])
