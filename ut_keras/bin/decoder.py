@@ -83,7 +83,7 @@ def _decode_typed(setup):
 
 def _decode_split(setup):
     _load_tensorflow(setup)
-    sources, targets = _read_split(setup)
+    sources, targets = read_split(setup, setup.split, setup.values["num_samples"])
     results = decode_job.decode(setup, sources)
     inputs = [text_lines.one_line(setup.to_text("inputs", row)) for row in sources]
     targets = [text_lines.one_line(setup.to_text("targets", row)) for row in targets]
@@ -127,20 +127,25 @@ def _read_references(setup, lines):
     return references
 
 
-def _read_split(setup):
-    """(inputs, targets) of the examples of a split, in the order of the files."""
+def read_split(run, split, most=-1):
+    """(inputs, targets) of the examples of a split, in the order of the files.
+
+    Args:
+        run: `decode_setup.Run`.
+        split: str.
+        most: int. How many examples to take; below 0 all.
+    """
     import numpy as np
 
     from ut_keras.data import input_pipeline, packing
 
     # Batches of a fixed number of examples are not sorted by length.
-    hp = dataclasses.replace(setup.hp, use_fixed_batch_size=True, batch_size=decode_job.MOST_ROWS)
-    dataset = setup.problem.dataset(setup.split, setup.data_dir, hp)
+    hp = dataclasses.replace(run.hp, use_fixed_batch_size=True, batch_size=decode_job.MOST_ROWS)
+    dataset = run.problem.dataset(split, run.data_dir, hp)
     if "targets_segmentation" in dataset.element_spec[0]:
         rows = dataset.unbatch().flat_map(lambda features, _: packing.unpack(features))
         rows = rows.map(lambda features: (features, features["targets"]))
         dataset = rows.padded_batch(decode_job.MOST_ROWS)
-    most = setup.values["num_samples"]
     rows = []
     with input_pipeline.readable_errors():
         for features, targets in dataset:
@@ -148,7 +153,7 @@ def _read_split(setup):
             if 0 <= most <= len(rows):
                 rows = rows[:most]
                 break
-    trimmed = setup.specs["inputs"].modality == "symbol"
+    trimmed = run.specs["inputs"].modality == "symbol"
     inputs = [np.trim_zeros(row, "b") if trimmed else row for row, _ in rows]
     return inputs, [target for _, target in rows]
 
