@@ -237,7 +237,7 @@ class Problem:
 
     # Reading.
 
-    def dataset(self, split, data_dir, hparams, num_replicas=1, seed=None):
+    def dataset(self, split, data_dir, hparams, num_replicas=1, seed=None, static_shapes=False):
         """Returns one pass over a split, batched.
 
         Args:
@@ -246,6 +246,7 @@ class Problem:
             hparams: what the batching is read from, see `InputSettings`.
             num_replicas: int. Batches are this many times larger.
             seed: int. Makes shuffling repeatable.
+            static_shapes: bool. Pad to the end of each bucket, see `InputSettings`.
 
         Returns:
             A `tf.data.Dataset` of (features, targets), int32 and 0-padded: features["inputs"]
@@ -261,6 +262,8 @@ class Problem:
         from ut_keras.data import input_pipeline
 
         settings = input_pipeline.InputSettings.from_hparams(hparams)
+        if static_shapes:
+            settings = dataclasses.replace(settings, static_shapes=True)
         if self.max_length:
             settings = dataclasses.replace(settings, max_length=self.max_length)
         return input_pipeline.make_dataset(

@@ -16,7 +16,7 @@ from tests.training import toy
 from ut_keras import metrics, models
 from ut_keras.training import distribution, evaluation, gradient_descent, optimize, train_step
 
-_HPARAMS = (
+HPARAMS = (
     "hidden_size=16,filter_size=32,num_heads=2,act_max_steps=3,attention_dropout=0.0,"
     "relu_dropout=0.0,layer_prepostprocess_dropout=0.0"
 )
@@ -27,7 +27,7 @@ def _toy_model():
 
 
 def _adaptive_model():
-    hp = hparams.get("adaptive_universal_transformer_tiny", _HPARAMS)
+    hp = hparams.get("adaptive_universal_transformer_tiny", HPARAMS)
     sizes = {"inputs": toy.VOCAB_SIZE, "targets": toy.VOCAB_SIZE}
     return models.get("universal_transformer", hp, vocab_sizes=sizes)
 
@@ -44,7 +44,7 @@ def _batches():
     yield {"inputs": ids[:1], "targets": ids[:1]}, ids[:1]
 
 
-def _dataset():
+def dataset():
     spec = tf.TensorSpec((None, None), tf.int32)
     return tf.data.Dataset.from_generator(
         _batches, output_signature=({"inputs": spec, "targets": spec}, spec)
@@ -67,14 +67,14 @@ def _rms_prop():
     return gradient_descent.RMSProp(0.01)
 
 
-def _train(make_model, make_optimizer, devices):
-    strategy = distribution.get_strategy(devices=devices)
+def train(make_model, make_optimizer, strategy):
+    """What training the batches under a strategy gives."""
     keras.utils.set_random_seed(0)
     with strategy.scope():
         model = make_model()
         optimizer = make_optimizer()
         optimizer.build(model.trainable_variables)
-    batches = strategy.experimental_distribute_dataset(_dataset())
+    batches = distribution.distribute(strategy, dataset())
     step = train_step.make_train_step(model, optimizer, strategy, batches.element_spec)
     results = [step(batch) for batch in batches]
     # BLEU of a batch is not made of its parts' (metrics/approximate.py).
@@ -86,7 +86,7 @@ def _train(make_model, make_optimizer, devices):
         "tokens": [float(result.tokens) for result in results],
         "sequences": [float(result.sequences) for result in results],
         "ponder": [float(result.ponder_sum) for result in results],
-        "evaluation": evaluate(_dataset()),
+        "evaluation": evaluate(dataset()),
         "weights": [v.numpy().ravel().tolist() for v in model.trainable_variables],
         "replica_difference": _replica_difference(
             [*model.trainable_variables, *optimizer.variables]
@@ -103,19 +103,23 @@ def _replica_difference(variables):
     return max(differences)
 
 
+RUNS = (
+    ("toy", _toy_model, _adam),
+    ("adaptive", _adaptive_model, _adam),
+    ("adafactor", _toy_model, _adafactor),
+    ("multistep_adam", _toy_model, _multistep_adam),
+    ("rms_prop", _toy_model, _rms_prop),
+)
+
+
 def main():
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    runs = {
-        name: [_train(*made, ["CPU:0"]), _train(*made, ["CPU:0", "CPU:1"])]
-        for name, *made in (
-            ("toy", _toy_model, _adam),
-            ("adaptive", _adaptive_model, _adam),
-            ("adafactor", _toy_model, _adafactor),
-            ("multistep_adam", _toy_model, _multistep_adam),
-            ("rms_prop", _toy_model, _rms_prop),
-        )
-    }
+    strategies = [
+        distribution.get_strategy(devices=["CPU:0"]),
+        distribution.get_strategy(devices=["CPU:0", "CPU:1"]),
+    ]
+    runs = {name: [train(*made, strategy) for strategy in strategies] for name, *made in RUNS}
     json.dump(runs, sys.stdout)
 
 

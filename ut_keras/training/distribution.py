@@ -1,32 +1,71 @@
-"""The `tf.distribute` strategy of a run. There always is one: the train loop has one form."""
+"""The `tf.distribute` strategy of a run. There always is one: the train loop has one form.
+
+one device       OneDeviceStrategy
+several GPUs     MirroredStrategy                 --worker_gpu=N
+several workers  MultiWorkerMirroredStrategy      TF_CONFIG, see `cluster`
+a TPU            TPUStrategy                      --use_tpu --cloud_tpu_name=…
+
+Several workers hold the same weights and take the same steps, so whatever one of them alone knows
+(the clock, a signal, a score) must be agreed on before anything depends on it: `from_chief`,
+`any_worker`.
+"""
 
 import functools
 
 import tensorflow as tf
+
+from ut_keras.training.interruption import Interrupted
+
+# What TensorFlow raises in a worker once another has gone.
+LOST_WORKER_ERRORS = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+)
 
 
 class DeviceError(ValueError):
     """Devices were asked for that are not there."""
 
 
-def get_strategy(num_gpus=1, devices=None):
-    """Returns a `OneDeviceStrategy`, or for several devices a `MirroredStrategy`.
+class WorkerLost(Interrupted):
+    """Another worker does not answer any more: the run can go on from its newest checkpoint."""
+
+    def __init__(self, message):
+        super().__init__(message, exit_code=75)  # "try again", in sysexits.h
+
+
+def get_strategy(num_gpus=1, devices=None, cluster=None, tpu=None):
+    """Returns the strategy for the devices asked for.
 
     Args:
-        num_gpus: int. How many GPUs to use; with 0, or 1 where there is none, the CPU.
+        num_gpus: int. How many GPUs to use (of each worker); with 0, or 1 where there is none, the
+            CPU.
         devices: list of str, such as ["CPU:0", "CPU:1"]. Overrides `num_gpus`.
+        cluster: `Cluster` of several workers; all of them must call this before anything else is
+            computed. Optional.
+        tpu: str. Name or address of a TPU, "local" on a TPU's own machine. Optional.
 
     Raises:
-        DeviceError: if there are fewer GPUs than asked for.
+        DeviceError: if there are fewer GPUs than asked for, or no TPU.
     """
+    if tpu is not None:
+        return _tpu(tpu)
     if devices is None:
-        gpus = tf.config.list_logical_devices("GPU")
+        # Listing the logical devices would start the runtime, too early for several workers.
+        gpus = tf.config.list_physical_devices("GPU")
         if num_gpus > max(1, len(gpus)):
             raise DeviceError(
                 f"worker_gpu must be at most the number of GPUs. Received: worker_gpu={num_gpus}, "
                 f"and {len(gpus)} GPUs are here."
             )
-        devices = [gpu.name for gpu in gpus[:num_gpus]] or ["CPU:0"]
+        devices = [f"GPU:{number}" for number in range(min(num_gpus, len(gpus)))] or ["CPU:0"]
+        if cluster is not None:
+            tf.config.set_visible_devices(gpus[:num_gpus], "GPU")
+    if cluster is not None:
+        return _multi_worker()
     if len(devices) == 1:
         return tf.distribute.OneDeviceStrategy(devices[0])
     return _mirrored(tuple(devices))
@@ -37,3 +76,95 @@ def _mirrored(devices):
     # Two strategies over the same devices would number their collective operations alike, and one
     # would receive what the other sends.
     return tf.distribute.MirroredStrategy(list(devices))
+
+
+@functools.cache
+def _multi_worker():
+    return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def _tpu(name):
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(tpu=name)
+        return tf.distribute.TPUStrategy(resolver)
+    except (ValueError, RuntimeError, tf.errors.OpError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise DeviceError(
+            f"cloud_tpu_name must name a TPU that can be reached. Received: {name!r}: {lines[0]}"
+        ) from error
+
+
+def num_workers(strategy):
+    """How many processes train together."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return 1
+    cluster = strategy.cluster_resolver.cluster_spec().as_dict()
+    return sum(len(addresses) for addresses in cluster.values())
+
+
+def is_chief(strategy):
+    """Whether this process is the one that writes the files of the run."""
+    if num_workers(strategy) == 1:
+        return True
+    resolver = strategy.cluster_resolver
+    has_chief = "chief" in resolver.cluster_spec().as_dict()
+    return resolver.task_type == "chief" or (not has_chief and resolver.task_id == 0)
+
+
+def needs_static_shapes(strategy):
+    """Whether its devices compile one program for every shape."""
+    return isinstance(strategy, tf.distribute.TPUStrategy)
+
+
+def distribute(strategy, dataset):
+    """Spreads global batches over the replicas: each batch is cut, no file or batch is left out."""
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    return strategy.experimental_distribute_dataset(dataset.with_options(options))
+
+
+def from_chief(strategy, value):
+    """The chief's value, a number, on every worker; all of them must call it."""
+    if num_workers(strategy) == 1:
+        return value
+    return type(value)(_sum(strategy, value if is_chief(strategy) else 0))
+
+
+def any_worker(strategy, flag):
+    """Whether `flag` is true on any worker; all of them must call it."""
+    return _sum(strategy, bool(flag)) > 0
+
+
+def is_agreed(strategy, value):
+    """Whether `value`, an int, is the same on all workers; all of them must call it."""
+    difference = abs(value - from_chief(strategy, value))
+    return not any_worker(strategy, difference)
+
+
+def _sum(strategy, value):
+    """The sum of a number over the workers, by their first replicas."""
+    if num_workers(strategy) == 1:
+        return float(value)
+    return float(_summed(strategy, tf.constant(value, tf.float64)))
+
+
+@functools.cache
+def _sum_function(strategy):
+    replicas = strategy.num_replicas_in_sync // num_workers(strategy)
+
+    @tf.function(input_signature=[tf.TensorSpec((), tf.float64)])
+    def summed(value):
+        def in_replica(value):
+            context = tf.distribute.get_replica_context()
+            is_first = context.replica_id_in_sync_group % replicas == 0
+            mine = tf.where(is_first, value, tf.zeros_like(value))
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, mine)
+
+        total = strategy.run(in_replica, args=(value,))
+        return strategy.experimental_local_results(total)[0]
+
+    return summed
+
+
+def _summed(strategy, value):
+    return _sum_function(strategy)(value)

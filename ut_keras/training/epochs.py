@@ -7,6 +7,7 @@ can hold it. Going on from a place makes the epoch's dataset anew and begins wit
 import tensorflow as tf
 
 from ut_keras.data import input_pipeline
+from ut_keras.training import distribution
 from ut_keras.training.evaluation import EmptyDatasetError
 
 
@@ -73,4 +74,4 @@ class Epochs:
             self._batch = 0
 
     def _distributed(self, dataset):
-        return self._strategy.experimental_distribute_dataset(dataset)
+        return distribution.distribute(self._strategy, dataset)

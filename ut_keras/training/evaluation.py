@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.data import input_pipeline
-from ut_keras.training import ponder
+from ut_keras.training import distribution, ponder
 
 
 class EmptyDatasetError(ValueError):
@@ -53,7 +53,7 @@ class Evaluator:
         if steps > 0:
             dataset = dataset.take(steps)
         totals = None
-        batches = self._strategy.experimental_distribute_dataset(dataset)
+        batches = distribution.distribute(self._strategy, dataset)
         self._compile(batches.element_spec)
         for batch in readable(batches):
             # Summed in float64 on the host: a split may have more tokens than float32 can count.

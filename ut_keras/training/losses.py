@@ -21,6 +21,16 @@ class LossTerm(NamedTuple):
         return self.numerator / tf.maximum(1.0, self.denominator)
 
 
+def of_all_replicas(term):
+    """A term whose value is this replica's share: Keras sums the replicas' gradients."""
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return term
+    denominator = tf.stop_gradient(term.denominator)
+    total = context.all_reduce(tf.distribute.ReduceOp.SUM, denominator)
+    return term._replace(denominator=total)
+
+
 def total(terms):
     """Sums all parts.
 
@@ -128,7 +138,8 @@ class PaddedCrossEntropy(keras.losses.Loss):
         self.class_labels = class_labels
 
     def call(self, y_true, y_pred):
-        return target_term(y_pred, y_true, self.label_smoothing, self.class_labels).value()
+        term = target_term(y_pred, y_true, self.label_smoothing, self.class_labels)
+        return of_all_replicas(term).value()
 
     def get_config(self):
         return {

@@ -48,8 +48,8 @@ def make_train_step(model, optimizer, strategy, element_spec, jit_compile=False)
         model: with `forward` and `loss_terms`.
         optimizer: a Keras optimizer, made and built in the strategy's scope.
         strategy: a `tf.distribute.Strategy`.
-        element_spec: that of the (distributed) dataset, which says what is traced: an axis that it
-            leaves open costs one trace for all lengths, a fixed one is known to the compiler.
+        element_spec: that of the (distributed) dataset: one trace for all lengths that it leaves
+            open. None traces for every shape that comes, which the compiler then knows.
         jit_compile: bool. Whether XLA compiles it.
 
     Returns:
@@ -71,7 +71,9 @@ def make_train_step(model, optimizer, strategy, element_spec, jit_compile=False)
         optimizer.apply(gradients, variables)
         return _summed_result(shares, output, features, targets)
 
-    @tf.function(input_signature=[element_spec], jit_compile=jit_compile or None)
+    signature = None if element_spec is None else [element_spec]
+
+    @tf.function(input_signature=signature, jit_compile=jit_compile or None)
     def train_step(batch):
         result = strategy.run(replica_step, args=batch)
         return tf.nest.map_structure(lambda x: strategy.experimental_local_results(x)[0], result)

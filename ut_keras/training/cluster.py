@@ -1,0 +1,76 @@
+"""The workers of a run, as the environment variable TF_CONFIG lists them. Loads no TensorFlow.
+
+    TF_CONFIG='{"cluster": {"worker": ["host0:2222", "host1:2222"]},
+                "task": {"type": "worker", "index": 0}}'
+
+Every worker runs the same command with another index. The first, or the "chief" if there is one,
+writes the files of the run.
+"""
+
+import json
+import os
+from typing import NamedTuple
+
+_VARIABLE = "TF_CONFIG"
+
+
+class ClusterError(ValueError):
+    """TF_CONFIG cannot be used."""
+
+
+class Cluster(NamedTuple):
+    """A worker among others.
+
+    Fields:
+        workers: tuple of str, HOST:PORT of each, the chief first.
+        index: int. Which of them this process is.
+    """
+
+    workers: tuple
+    index: int
+
+    @property
+    def is_chief(self):
+        return self.index == 0
+
+
+def from_environment(environment=None):
+    """Returns the `Cluster`, or None where there are no other workers.
+
+    Args:
+        environment: dict; the process's by default.
+
+    Raises:
+        ClusterError: if TF_CONFIG is not as TensorFlow's or names what is not supported.
+    """
+    text = (os.environ if environment is None else environment).get(_VARIABLE)
+    if not text:
+        return None
+    try:
+        config = json.loads(text)
+        jobs = {job: list(addresses) for job, addresses in config.get("cluster", {}).items()}
+        task = config.get("task", {})
+        kind, index = task.get("type", "worker"), int(task.get("index", 0))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ClusterError(
+            f'{_VARIABLE} must be JSON like {{"cluster": {{"worker": ["host:port", …]}}, "task": '
+            f'{{"type": "worker", "index": 0}}}}. Received: {text!r}.'
+        ) from error
+    if not jobs:
+        return None
+    if not set(jobs) <= {"chief", "worker"}:
+        raise ClusterError(
+            f'The jobs of {_VARIABLE} must be "worker" and at most one "chief": there are no '
+            f"parameter servers, evaluators or masters. Received: {', '.join(jobs)}."
+        )
+    if len(jobs.get("chief", [])) > 1:
+        raise ClusterError(f"{_VARIABLE} must have one chief. Received: {jobs['chief']}.")
+    if kind not in jobs or not 0 <= index < len(jobs[kind]):
+        raise ClusterError(
+            f"The task of {_VARIABLE} must be one of its cluster. "
+            f"Received: task {kind} {index}, cluster {jobs}."
+        )
+    workers = (*jobs.get("chief", []), *jobs.get("worker", []))
+    if len(workers) == 1:
+        return None
+    return Cluster(workers, index + (len(jobs.get("chief", [])) if kind == "worker" else 0))
