@@ -14,6 +14,7 @@ data. TensorFlow writes the two files under other names and renames them before 
 import contextlib
 import os
 import re
+import shutil
 
 import keras
 import tensorflow as tf
@@ -24,9 +25,17 @@ _KEY_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 # What TensorFlow raises on damaged files; its checkpoint reader turns some codes into Python's own.
 _UNREADABLE = (tf.errors.OpError, OSError, IndexError, RuntimeError)
 
+# Names that TensorFlow writes to before it renames, and the weights, renamed before their index.
+_TORN = re.compile(r"model\.ckpt-\d+(_temp|\..*\.tempstate\d+)|checkpoint\.tmp[0-9a-f]+")
+_DATA = re.compile(r"(model\.ckpt-\d+)\.data-\d+-of-\d+")
+
 
 class CheckpointError(ValueError):
     """A checkpoint that cannot be read or belongs to another model."""
+
+
+class SaveError(CheckpointError):
+    """A checkpoint could not be written; those that there were are as they were."""
 
 
 class Checkpoints:
@@ -71,9 +80,34 @@ class Checkpoints:
 
         Returns:
             str, its path.
+
+        Raises:
+            SaveError: if the disk is full, or whatever else keeps it from being written.
         """
-        step = int(self._optimizer.iterations)
-        return self._manager.save(checkpoint_number=step)
+        step = int(self._optimizer.iterations.numpy())
+        try:
+            return self._manager.save(checkpoint_number=step)
+        except (tf.errors.OpError, OSError) as error:
+            self.remove_torn()
+            raise SaveError(
+                f"The checkpoint of step {step} could not be written to {self._directory}: "
+                f"{_first_line(error)}"
+            ) from error
+
+    def remove_torn(self):
+        """Removes what is left of checkpoints whose writing did not end.
+
+        Only the process that writes the checkpoints may do that.
+        """
+        for name in os.listdir(self._directory):
+            path = os.path.join(self._directory, name)
+            if _TORN.fullmatch(name):
+                with contextlib.suppress(OSError):
+                    shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+            data = _DATA.fullmatch(name)
+            if data and not os.path.exists(os.path.join(self._directory, f"{data[1]}.index")):
+                with contextlib.suppress(OSError):
+                    os.remove(path)
 
     def restore_newest(self):
         """Reads the newest checkpoint that can be read.

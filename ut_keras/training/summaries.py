@@ -3,14 +3,19 @@
 output_dir/events.out.…        training: losses, learning rate, speed, ponder times
 output_dir/eval/events.out.…   evaluation, under T2T's tags
 output_dir/metrics.jsonl       one JSON object per evaluation
+
+What cannot be written, as on a full disk, is said and left out: training does not end for it.
 """
 
+import contextlib
 import json
 import os
 import time
 
 import numpy as np
 import tensorflow as tf
+
+from ut_keras.training import rewind
 
 
 class Summaries:
@@ -19,12 +24,24 @@ class Summaries:
     Args:
         output_dir: str.
         problem_name: str. T2T's tags hold it: "metrics-PROBLEM/targets/accuracy".
+        enabled: bool. False writes nothing: of several workers one writes.
     """
 
-    def __init__(self, output_dir, problem_name="problem"):
+    def __init__(self, output_dir, problem_name="problem", enabled=True):
+        self._enabled = enabled
         self._output_dir = output_dir
         self._problem_name = problem_name
         self._writers = {}
+
+    def rewind(self, step, step_is_evaluated=True):
+        """Removes what an earlier run recorded of later steps; see `rewind`."""
+        if self._enabled:
+            with self._told_failures():
+                rewind.rewind(self._output_dir, step, step_is_evaluated)
+
+    def is_evaluated(self, step, split, decoded):
+        """Whether an earlier run has recorded the evaluation of a step."""
+        return rewind.is_evaluated(self._output_dir, step, split, decoded)
 
     def write_training(self, step, scalars, ponder=None):
         """Writes what the recent updates say.
@@ -34,13 +51,15 @@ class Summaries:
             scalars: dict from tag to float.
             ponder: dict from stack name to (ponder_times, mask), for histograms.
         """
-        with self._writer("").as_default(step):
+        if not self._enabled:
+            return
+        with self._told_failures(), self._writer("").as_default(step):
             for tag, value in scalars.items():
                 tf.summary.scalar(tag, value)
             for stack, (times, mask) in (ponder or {}).items():
                 real = np.asarray(times)[np.asarray(mask) > 0]
                 tf.summary.histogram(f"ponder_times/{stack}", real)
-        self._writer("").flush()
+            self._writer("").flush()
 
     def write_evaluation(self, step, split, results, kind="eval"):
         """Writes an evaluation to TensorBoard and to metrics.jsonl.
@@ -51,18 +70,29 @@ class Summaries:
             results: dict from name to float.
             kind: str. Folder of the TensorBoard file.
         """
-        with self._writer(kind).as_default(step):
+        if not self._enabled:
+            return
+        with self._told_failures(), self._writer(kind).as_default(step):
             for name, value in results.items():
                 tf.summary.scalar(self._tag(name), value)
-        self._writer(kind).flush()
+            self._writer(kind).flush()
         record = {"step": step, "time": round(time.time(), 3), "split": split, **results}
-        with open(os.path.join(self._output_dir, "metrics.jsonl"), "a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        with self._told_failures():
+            rewind.append_line(os.path.join(self._output_dir, rewind.METRICS), json.dumps(record))
 
     def close(self):
         for writer in self._writers.values():
-            writer.close()
+            with self._told_failures():
+                writer.close()
         self._writers = {}
+
+    @contextlib.contextmanager
+    def _told_failures(self):
+        try:
+            yield
+        except (OSError, tf.errors.OpError) as error:
+            text = str(getattr(error, "message", error)).splitlines()[0]
+            print(f"Results are not recorded in {self._output_dir}: {text}", flush=True)
 
     def _writer(self, folder):
         if folder not in self._writers:

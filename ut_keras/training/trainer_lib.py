@@ -12,10 +12,21 @@ import dataclasses
 import math
 import time
 
+import keras
+
 from ut_keras.training import checkpoint as checkpoint_lib
+from ut_keras.training import (
+    distribution,
+    evaluation,
+    free_decoding,
+    interruption,
+    summaries,
+    train_step,
+)
 from ut_keras.training import epochs as epochs_lib
-from ut_keras.training import evaluation, free_decoding, interruption, summaries, train_step
 from ut_keras.training import progress as progress_lib
+
+_STOP_EVERY_STEPS = 10  # several workers ask each other for signals
 
 
 class NonFiniteError(ArithmeticError):
@@ -35,6 +46,8 @@ class TrainSettings:
         keep_checkpoints: int. How many of the newest to keep; 0 keeps all.
         log_every_steps: int. TensorBoard gets the averages of so many updates.
         jit_compile: bool. Whether XLA compiles the update.
+        static_shapes: bool. Whether to trace the update for every shape of batches; else one trace
+            is for all of them.
         eval_split: str. Name of what is evaluated, for the records.
     """
 
@@ -46,6 +59,7 @@ class TrainSettings:
     keep_checkpoints: int = 20
     log_every_steps: int = 100
     jit_compile: bool = False
+    static_shapes: bool = False
     eval_split: str = "dev"
 
 
@@ -98,11 +112,14 @@ class Trainer:
         self._evaluator = evaluation.Evaluator(
             model, strategy, metrics or {}, feature_metrics, summarize
         )
-        self._summaries = summaries.Summaries(output_dir, problem_name)
+        self._is_chief = distribution.is_chief(strategy)
+        self._num_workers = distribution.num_workers(strategy)
+        self._summaries = summaries.Summaries(output_dir, problem_name, enabled=self._is_chief)
         self._progress = progress_lib.Progress(settings.train_steps)
         self._free_decoder = None
         self._stop = None
         self._saved_step = None
+        self._is_unsaved = False
         self._train_seconds = 0.0
         self.step = 0
 
@@ -112,7 +129,9 @@ class Trainer:
         """Trains to the last step, without evaluation."""
         del make_eval_dataset
         with self._run(make_epoch):
+            self._summaries.rewind(self.step)
             self._train_to(self._settings.train_steps)
+            self._end()
 
     def evaluate(self, make_epoch, make_eval_dataset):
         """Evaluates the newest checkpoint."""
@@ -141,22 +160,39 @@ class Trainer:
         settings = self._settings
         evaluated_at = -math.inf
         with self._run(make_epoch):
+            # An earlier run may have stopped between saving a step and evaluating it.
+            is_due = self._is_unevaluated(decode)
+            self._summaries.rewind(self.step, step_is_evaluated=not is_due)
             while True:
-                # On the grid of the steps, wherever an earlier run stopped.
-                every = max(1, settings.eval_every_steps)
-                self._train_to(min(settings.train_steps, (self.step // every + 1) * every))
+                if not is_due:
+                    # On the grid of the steps, wherever an earlier run stopped.
+                    every = max(1, settings.eval_every_steps)
+                    self._train_to(min(settings.train_steps, (self.step // every + 1) * every))
+                is_due = False
                 is_last = self.step >= settings.train_steps
                 throttled = time.monotonic() - evaluated_at < settings.eval_throttle_seconds
-                if is_last or not throttled:
+                if is_last or not distribution.from_chief(self._strategy, throttled):
                     evaluated_at = time.monotonic()
                     results = self._evaluate(make_eval_dataset)
                     if decode:
                         results.update(self._decode(make_eval_dataset))
                 if is_last:
                     break
+            self._end()
         final = {**results, "steps": self.step, "train_time": self._train_seconds}
         print(result_line(final), flush=True)
         return results
+
+    def _is_unevaluated(self, decode):
+        """Whether to evaluate the restored step before going on."""
+        settings = self._settings
+        if self.step >= settings.train_steps:
+            return True
+        on_grid = self.step > 0 and self.step % max(1, settings.eval_every_steps) == 0
+        is_due = on_grid and not self._summaries.is_evaluated(
+            self.step, settings.eval_split, decode
+        )
+        return distribution.from_chief(self._strategy, is_due)
 
     # The loop.
 
@@ -178,9 +214,16 @@ class Trainer:
         )
         if self._checkpoints.restore_newest():
             self._epochs.read_position()
-            self.step = self._saved_step = int(self._optimizer.iterations)
+            self.step = self._saved_step = int(self._optimizer.iterations.numpy())
             done = " (nothing left to train)" if self.step >= self._settings.train_steps else ""
             print(f"Going on from step {self.step} in {self._output_dir}{done}", flush=True)
+        if not distribution.is_agreed(self._strategy, self.step):
+            raise checkpoint_lib.CheckpointError(
+                f"All workers must find the same checkpoints in --output_dir, on a disk that they "
+                f"share. Received: step {self.step} in {self._output_dir} here, another elsewhere."
+            )
+        if self._is_chief:
+            self._checkpoints.remove_torn()
         self._train_step = None
 
     def _train_to(self, last_step):
@@ -193,9 +236,9 @@ class Trainer:
                 if self._save_is_due(saved_at):
                     self._save()
                     saved_at = time.monotonic()
-                if self._stop.requested:
+                if self._stop_is_agreed():
                     self._save()
-                    raise self._stop.interrupted(self.step)
+                    raise self._interrupted()
             self._save()
             self._progress.show(self.step)
             self._train_seconds += time.monotonic() - started
@@ -207,7 +250,7 @@ class Trainer:
                 self._model,
                 self._optimizer,
                 self._strategy,
-                self._epochs.element_spec,
+                None if self._settings.static_shapes else self._epochs.element_spec,
                 self._settings.jit_compile,
             )
             print("Compiling the first step…", flush=True)
@@ -220,7 +263,9 @@ class Trainer:
         if self.step % self._settings.log_every_steps == 0:
             self._read_results()
             scalars = self._progress.averages()
-            scalars["learning_rate"] = float(self._optimizer.learning_rate)
+            scalars["learning_rate"] = float(
+                keras.ops.convert_to_tensor(self._optimizer.learning_rate)
+            )
             self._summaries.write_training(self.step, scalars, result.ponder)
 
     def _read_results(self):
@@ -230,12 +275,38 @@ class Trainer:
 
     def _non_finite(self, received):
         self._progress.end_line()
-        newest = self._checkpoints.newest
         return NonFiniteError(
             f"The loss and the weights must be finite. Received: {received}. Try a lower "
             "learning_rate_constant (or learning_rate), more learning_rate_warmup_steps or "
-            f"clip_grad_norm=1.0. Nothing of the broken weights was saved; newest checkpoint: "
-            f"{newest or 'none'}."
+            "clip_grad_norm=1.0. Nothing of the broken weights was saved; "
+            f"{self._newest_checkpoint()}."
+        )
+
+    # Signals.
+
+    def _stop_is_agreed(self):
+        """Whether to stop after this update: several workers must do so after the same one."""
+        if self._num_workers == 1:
+            return self._stop.requested
+        on_grid = self.step % _STOP_EVERY_STEPS == 0
+        return on_grid and distribution.any_worker(self._strategy, self._stop.requested)
+
+    def _gives_up(self):
+        """Whether to leave an evaluation, which several workers can only do together."""
+        return self._num_workers == 1 and self._stop.requested
+
+    def _interrupted(self):
+        if self._stop.requested and self._is_unsaved:
+            return self._stop.stopped(
+                f"stopped at step {self.step}, which could not be saved; "
+                f"{self._newest_checkpoint()}. Run the same command again to go on from there."
+            )
+        if self._stop.requested:
+            return self._stop.interrupted(self.step)
+        return interruption.Interrupted(
+            f"Another worker was told to stop: stopped at step {self.step}, a checkpoint is "
+            "written. Run the same command again on all workers to go on.",
+            exit_code=143,
         )
 
     # Saving.
@@ -245,7 +316,8 @@ class Trainer:
             return time.monotonic() - saved_at >= self._settings.save_every_seconds
         return self.step % max(1, self._settings.eval_every_steps) == 0
 
-    def _save(self):
+    def _save(self, must_work=False):
+        """Writes a checkpoint; if that fails, says so and leaves it to the next time."""
         if self.step == self._saved_step:
             return
         # What follows may show that the weights are broken; then nothing is saved.
@@ -254,23 +326,41 @@ class Trainer:
         if broken:
             raise self._non_finite(f"{broken} at step {self.step}")
         self._epochs.write_position()
-        self._checkpoints.save()
+        try:
+            if self._is_chief:
+                self._checkpoints.save()
+        except checkpoint_lib.SaveError as error:
+            self._is_unsaved = True
+            if must_work:
+                raise
+            self._progress.end_line()
+            print(f"{error}. Training goes on; {self._newest_checkpoint()}.", flush=True)
+            return
+        self._is_unsaved = False
         self._saved_step = self.step
+
+    def _end(self):
+        """Nothing comes after this: what could not be saved is an error now."""
+        if self._is_unsaved:
+            self._save(must_work=True)
+
+    def _newest_checkpoint(self):
+        return f"newest checkpoint: {self._checkpoints.newest or 'none'}"
 
     # Between the updates.
 
     def _evaluate(self, make_eval_dataset):
-        results = self._evaluator(
-            make_eval_dataset(), self._settings.eval_steps, lambda: self._stop.requested
-        )
+        results = self._evaluator(make_eval_dataset(), self._settings.eval_steps, self._gives_up)
         if results is None:
-            raise self._stop.interrupted(self.step)
+            raise self._interrupted()
         self._summaries.write_evaluation(self.step, self._settings.eval_split, results)
         shown = {name: value for name, value in results.items() if "/" not in name}
         print(f"evaluation at step {self.step}: {result_line(shown)}", flush=True)
         return results
 
     def _decode(self, make_eval_dataset):
+        if not self._is_chief:
+            return {}
         dataset = make_eval_dataset()
         if not self._class_labels and "inputs" not in dataset.element_spec[0]:
             print("Free decoding is left out: a language model has no inputs.", flush=True)
@@ -283,9 +373,9 @@ class Trainer:
                 self._to_text,
                 self._score_decoded,
             )
-        decoded = self._free_decoder(dataset, should_stop=lambda: self._stop.requested)
+        decoded = self._free_decoder(dataset, should_stop=self._gives_up)
         if decoded is None:
-            raise self._stop.interrupted(self.step)
+            raise self._interrupted()
         results, samples = decoded
         self._summaries.write_evaluation(
             self.step, self._settings.eval_split, results, kind="decode"
@@ -315,8 +405,16 @@ class _RunContext(interruption.StopRequest):
 
     def __exit__(self, *exception):
         super().__exit__(*exception)
-        self._trainer._progress.end_line()
-        self._trainer._summaries.close()
+        trainer = self._trainer
+        trainer._progress.end_line()
+        trainer._summaries.close()
+        error = exception[1]
+        if trainer._num_workers > 1 and isinstance(error, distribution.LOST_WORKER_ERRORS):
+            raise distribution.WorkerLost(
+                f"Another worker has stopped answering, at step {trainer.step}. Run the same "
+                f"command on all workers to go on from the newest checkpoint, "
+                f"{trainer._checkpoints.newest or 'of which there is none yet'}."
+            ) from error
 
 
 def result_line(results):
