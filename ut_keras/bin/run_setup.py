@@ -21,6 +21,7 @@ from ut_keras.bin.flags import UsageError
 from ut_keras.registry import unknown_name_message
 
 SCHEDULES = ("train", "evaluate", "continuous_train_and_eval", "train_eval_and_decode")
+from ut_keras.training import cluster
 _SAME_SCHEDULE = {"train_and_evaluate": "continuous_train_and_eval"}
 _LEAST = {"train_steps": 0, "local_eval_frequency": 1, "log_step_count_steps": 1, "worker_gpu": 0}
 
@@ -40,6 +41,7 @@ class Setup:
         decode: dict of decode hparams.
     """
 
+        cluster: `Cluster`, or None for one worker.
     args: Any
     schedule: str
     problem: Any
@@ -52,6 +54,7 @@ class Setup:
     decode: dict
 
     @property
+    cluster: Any
     def trains(self):
         return self.schedule != "evaluate"
 
@@ -107,6 +110,7 @@ def check(args):
         decode=decode,
     )
 
+        cluster=cluster.from_environment(),
 
 def configure_tensorflow(args):
     """Passes on the flags about the runtime; must come before anything is computed."""
@@ -132,11 +136,21 @@ def make_trainer(setup):
 
     args, problem, hp = setup.args, setup.problem, setup.hp
     keras.utils.set_random_seed(setup.seed)
-    strategy = distribution.get_strategy(args.worker_gpu)
+    tpu = args.cloud_tpu_name if args.use_tpu else None
+    strategy = distribution.get_strategy(args.worker_gpu, cluster=setup.cluster, tpu=tpu)
+    # What is compiled for every shape should meet few of them.
+    static_shapes = args.xla_compile or distribution.needs_static_shapes(strategy)
+    # Workers that were given no seed have drawn one each.
+    setup = dataclasses.replace(setup, seed=distribution.from_chief(strategy, setup.seed))
 
     def dataset(split, seed=None):
         return problem.dataset(
-            split, setup.data_dir, hp, num_replicas=strategy.num_replicas_in_sync, seed=seed
+            split,
+            setup.data_dir,
+            hp,
+            num_replicas=strategy.num_replicas_in_sync,
+            seed=seed,
+            static_shapes=static_shapes,
         )
 
     def make_epoch(number):
@@ -167,6 +181,7 @@ def make_trainer(setup):
             jit_compile=args.xla_compile,
             eval_split=setup.eval_split,
         ),
+            static_shapes=static_shapes,
         metrics=_metrics(problem),
         feature_metrics=problem.feature_metrics(setup.data_dir),
         summarize=problem.summarize,
@@ -176,7 +191,7 @@ def make_trainer(setup):
         to_text=to_text_function(problem.feature_encoders(setup.data_dir), specs),
         problem_name=problem.name,
     )
-    if setup.trains:
+    if setup.trains and distribution.is_chief(strategy):
         _write_records(setup)
     return trainer, make_epoch, make_eval_dataset
 

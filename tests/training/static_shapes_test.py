@@ -1,0 +1,83 @@
+"""What a TPU asks of the update: shapes that are known, and nothing that XLA cannot compile."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import hparams
+import problems
+from ut_keras import models
+from ut_keras.training import distribution, optimize, train_step
+
+_PROBLEM = "algorithmic_reverse_binary40_test"
+_HPARAMS = (
+    "hidden_size=8,filter_size=16,num_heads=2,num_hidden_layers=1,batch_size=64,"
+    "min_length_bucket=8,length_bucket_step=2.0,attention_dropout=0.0,relu_dropout=0.0,"
+    "layer_prepostprocess_dropout=0.0"
+)
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("data"))
+    problems.get(_PROBLEM).generate_data(path, path)
+    return path
+
+
+def _batches(hp, data_dir):
+    """One batch of each of two shapes."""
+    found = {}
+    dataset = problems.get(_PROBLEM).dataset("train", data_dir, hp, seed=1, static_shapes=True)
+    for batch in dataset:
+        found.setdefault(tuple(batch[1].shape), batch)
+        if len(found) == 2:
+            return list(found.values())
+    raise AssertionError(found.keys())
+
+
+def _train(model_name, hp, batches, jit_compile):
+    keras.utils.set_random_seed(0)
+    strategy = distribution.get_strategy(devices=["CPU:0"])
+    with strategy.scope():
+        model = models.get(model_name, hp, vocab_sizes={"inputs": 4, "targets": 4})
+        optimizer = optimize.get(hp, 1000)
+        optimizer.build(model.trainable_variables)
+    step = train_step.make_train_step(model, optimizer, strategy, None, jit_compile)
+    losses = [float(step(batch).loss) for batch in batches]
+    return step, losses, [variable.numpy() for variable in model.trainable_variables]
+
+
+@pytest.mark.parametrize(
+    "model_name, hparams_set",
+    [
+        ("transformer", "transformer_tiny"),
+        ("universal_transformer", "adaptive_universal_transformer_tiny"),
+    ],
+)
+def test_the_update_compiles_by_xla_and_does_the_same(model_name, hparams_set, data_dir):
+    hp = hparams.get(hparams_set, _HPARAMS)
+    batches = _batches(hp, data_dir)
+    step, compiled_losses, compiled = _train(model_name, hp, batches, jit_compile=True)
+    assert step.experimental_get_tracing_count() == 2
+    _, losses, weights = _train(model_name, hp, batches, jit_compile=False)
+    np.testing.assert_allclose(compiled_losses, losses, rtol=1e-5)
+    for a, b in zip(compiled, weights, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+    graph = step.get_concrete_function(batches[0]).graph
+    assert all(spec.shape.is_fully_defined() for spec in graph.inputs if spec.dtype == tf.int32)
+    assert not list(_strings(graph))
+
+
+def _strings(graph):
+    """The operations, also of loops and branches, that have to do with text."""
+    definition = graph.as_graph_def()
+    nodes = [*definition.node]
+    for function in definition.library.function:
+        nodes += function.node_def
+    for node in nodes:
+        types = [attribute.type for attribute in node.attr.values()]
+        types += [t for attribute in node.attr.values() for t in attribute.list.type]
+        if tf.string.as_datatype_enum in types:
+            yield node.name
