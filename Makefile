@@ -6,7 +6,7 @@ PY = $(VENV)/bin/python
 DEMO_DIR ?= runs/demo
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint docs clean
 
 $(VENV)/.installed: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -27,5 +27,13 @@ test: $(VENV)/.installed
 lint: $(VENV)/.installed
 	$(PY) -m ruff check .
 
+docs: $(VENV)/.docs
+	$(PY) docs/site/pages.py
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(DEMO_DIR)
+	rm -rf $(VENV) $(DEMO_DIR) build/docs build/site

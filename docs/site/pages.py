@@ -1,0 +1,46 @@
+"""Writes the pages of the site to build/docs: those in docs/, and those that are made of code.
+
+python docs/site/pages.py && mkdocs build       the site, in build/site
+
+They are plain Markdown, so that no more than mkdocs.yml has to change when the generator does.
+"""
+
+import glob
+import os
+import shutil
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import api_pages
+import excerpts
+import notebook_pages
+
+SOURCE = os.path.join(excerpts.ROOT, "docs")
+TARGET = os.path.join(excerpts.ROOT, "build", "docs")
+
+
+def main():
+    shutil.rmtree(TARGET, ignore_errors=True)
+    for path, content in pages().items():
+        path = os.path.join(TARGET, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode())
+
+
+def pages():
+    """{path in the site: Markdown, or the bytes of another file}."""
+    found = {**api_pages.pages(), **notebook_pages.pages()}
+    for pattern in ("pictures/*.svg", "site/*.css"):
+        for path in glob.glob(os.path.join(SOURCE, pattern)):
+            with open(path, "rb") as file:
+                found[os.path.relpath(path, SOURCE)] = file.read()
+    for path in glob.glob(os.path.join(SOURCE, "*.md")):
+        with open(path, encoding="utf-8") as file:
+            found[os.path.basename(path)] = excerpts.fill(file.read())
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""The site has every page and every public part of the code; `make docs` checks the rest."""
+
+import glob
+import importlib
+import os
+import re
+import sys
+
+import pytest
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The modules of docs/site by name."""
+    folder = os.path.join(ROOT, "docs", "site")
+    sys.path.insert(0, folder)
+    try:
+        names = ("api_pages", "excerpts", "pages")
+        yield {name: importlib.import_module(name) for name in names}
+    finally:
+        sys.path.remove(folder)
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    return site["pages"].pages()
+
+
+def test_pictures_are_up_to_date(monkeypatch):
+    monkeypatch.syspath_prepend(os.path.join(ROOT, "docs"))
+    pictures = importlib.import_module("pictures")
+    for name, draw in pictures.PICTURES.items():
+        with open(os.path.join(ROOT, "docs", "pictures", name), encoding="utf-8") as file:
+            assert file.read() == draw(), "run: python docs/pictures.py"
+
+
+def test_weights_of_a_position_sum_to_one(monkeypatch):
+    monkeypatch.syspath_prepend(os.path.join(ROOT, "docs"))
+    pictures = importlib.import_module("pictures")
+    for probabilities in pictures.PROBABILITIES.values():
+        weights = list(pictures.weights_of(probabilities))
+        assert sum(weights) == pytest.approx(1)
+        assert len(weights) == len(probabilities)
+
+
+def test_every_page_is_in_the_navigation_once(pages):
+    with open(os.path.join(ROOT, "mkdocs.yml"), encoding="utf-8") as file:
+        nav = file.read().partition("\nnav:")[2]
+    listed = re.findall(r"[\w/]+\.md", nav)
+    assert sorted(listed) == sorted(path for path in pages if path.endswith(".md"))
+
+
+def test_links_lead_somewhere(pages):
+    for path, content in pages.items():
+        if not path.endswith(".md"):
+            continue
+        without_code = re.sub(r"```.*?```|`[^`\n]*`", "", content, flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", without_code):
+            if not re.match(r"https?:", target):
+                full = os.path.normpath(os.path.join(os.path.dirname(path), target))
+                assert full in pages, f"{path} links to {target}"
+
+
+def test_every_module_is_on_a_page(site, pages):
+    shown = {
+        name
+        for path, content in pages.items()
+        if path.startswith("api/")
+        for name in re.findall(r"^## (\S+)$", content, re.MULTILINE)
+    }
+    for package in ("ut_keras", "problems", "hparams"):
+        for path in glob.glob(f"{package}/**/*.py", root_dir=ROOT, recursive=True):
+            if path.startswith(site["api_pages"].LEFT_OUT):
+                continue
+            with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+                public = re.search(r'^(def|class) [a-z_A-Z]*\w+.*:\n    """', file.read(), re.M)
+            name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            if public and not re.match(r"(def|class) _", public[0]):
+                assert name in shown, f"{path} is on none of docs/site/api_pages.py's pages"
+
+
+DOCSTRING = """Does *this*, and [that].
+
+Second paragraph with `a_b`.
+
+    x = y * 2      (equation 1)
+
+Args:
+    name, other: str. One
+        and two.
+    *rest: int.
+Call arguments:
+    state: float [B, S].
+Returns:
+    `Thing`: output [B, S].
+Raises:
+    ValueError: if name < 1.
+References: Somebody 2019;
+another.
+
+After all.
+"""
+
+RENDERED = """Does \\*this\\*, and \\[that\\].
+
+Second paragraph with `a_b`.
+
+```text
+x = y * 2      (equation 1)
+```
+
+**Args**
+
+- `name, other`: str. One and two.
+- `*rest`: int.
+
+**Call arguments**
+
+- `state`: float \\[B, S\\].
+
+**Returns:** `Thing`: output \\[B, S\\].
+
+**Raises**
+
+- `ValueError`: if name \\< 1.
+
+**References:** Somebody 2019; another.
+
+After all."""
+
+
+def test_docstring(site):
+    rendered = site["api_pages"]._docstring(DOCSTRING)
+    assert re.sub(r"\n{3,}", "\n\n", rendered) == RENDERED
+
+
+def test_api_shows_fields_signatures_and_methods(pages):
+    page = pages["api/layers.md"]
+    assert "    remainders: tf.Tensor  # U float32, R\n" in page
+    assert "AdaptiveComputationTime(\n    block,\n    timing,\n    max_steps,\n" in page
+    assert "#### AdaptiveComputationTime.halt\n" in page
+    assert "_take_step" not in page and "get_config" not in page
+
+
+def test_excerpt_leaves_out_docstrings(site):
+    text = site["excerpts"].excerpt("ut_keras/layers/cache.py", "CacheSize")
+    assert text.startswith("class CacheSize(NamedTuple):\n    batch: tf.Tensor")
+    assert '"""' not in text and "return self.beams * self.length" in text
+
+
+@pytest.mark.parametrize(
+    "block", ["ut_keras/layers/act.py: NoSuchName", "ut_keras/layers/act.py", "nothing"]
+)
+def test_wrong_excerpt_is_an_error(site, block):
+    with pytest.raises(ValueError):
+        site["excerpts"].fill(f"```source\n{block}\n```")

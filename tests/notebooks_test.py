@@ -1,0 +1,99 @@
+"""The notebooks run from top to bottom, each in a process of its own, as they stand."""
+
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+NOTEBOOKS = sorted(glob.glob(os.path.join(ROOT, "notebooks", "*.ipynb")))
+LARGEST = 150_000  # bytes, with its outputs
+
+# Runs the cells, and shows the value of a last expression as Jupyter does: as a picture if it can.
+RUNNER = """
+import ast, json, sys
+
+names = {"__name__": "__main__"}
+for number, cell in enumerate(json.load(open(sys.argv[1], encoding="utf-8"))["cells"]):
+    if cell["cell_type"] != "code":
+        continue
+    tree, value = ast.parse("".join(cell["source"])), None
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, f"cell {number}", "exec"), names)
+    if last:
+        value = eval(compile(ast.Expression(last.value), f"cell {number}", "eval"), names)
+    if hasattr(value, "_repr_png_"):
+        print("a picture of", len(value._repr_png_()), "bytes")
+    elif value is not None:
+        print(value)
+"""
+
+# What the last lines must say, whatever the numbers are.
+EXPECTED = {
+    "01_quickstart": r"\n3 2 1\n$",
+    "02_babi_ponder": r"a picture of \d+ bytes\na picture of \d+ bytes\nquestion +\d\.\d\d steps\n",
+    "03_from_t2t": r"logits differ by \d\.\de-0[67]\n(.*\n)*scores differ by \d\.\de-0[67]\n",
+    "04_own_problem": r"( *\d+  [MDCLXVI]+ +(right|not [MDCLXVI]+)\n){8}$",
+}
+
+
+def _name(path):
+    return os.path.basename(path).removesuffix(".ipynb")
+
+
+def _read(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def _code(path):
+    return ["".join(c["source"]) for c in _read(path)["cells"] if c["cell_type"] == "code"]
+
+
+def test_these_are_the_notebooks():
+    assert [_name(path) for path in NOTEBOOKS] == sorted(EXPECTED)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=_name)
+def test_notebook_runs(path, tmp_path, request):
+    """Beside a copy of what it finds in a checkout; nothing is downloaded."""
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    os.symlink(os.path.join(ROOT, "tests"), tmp_path / "tests")
+    if "babi_qa" in "".join(_code(path)):
+        if "visualize" in "".join(_code(path)):
+            pytest.importorskip("matplotlib", reason="its pictures need matplotlib")
+        data = os.path.join(request.getfixturevalue("shared_dir"), "data", "babi")
+        os.symlink(data, folder / "raw")
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", RUNNER, path],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": ROOT, "MPLBACKEND": "agg"},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert re.search(EXPECTED[_name(path)], result.stdout), result.stdout[-3000:]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=_name)
+def test_first_cell_installs(path):
+    """The same in all: from the checkout, and only where there is no ut_keras."""
+    first = _code(path)[0]
+    assert first == _code(NOTEBOOKS[0])[0]
+    assert 'if importlib.util.find_spec("ut_keras") is None:' in first and '"..[plot]"' in first
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=_name)
+def test_outputs_are_small_and_of_one_run(path):
+    assert os.path.getsize(path) < LARGEST
+    cells = [cell for cell in _read(path)["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    for cell in cells:
+        for output in cell["outputs"]:
+            assert output["output_type"] != "error" and output.get("name") != "stderr"
+    assert not re.search(r'"/(home|root|tmp|work|usr)/', json.dumps(cells))
