@@ -68,7 +68,9 @@ _HEAD = """# The problems
 
 Written by `docs/problems_table.py` from the problems themselves.
 
-    ut-datagen --problem=NAME --data_dir=… --tmp_dir=… --inspect=5
+```text
+ut-datagen --problem=NAME --data_dir=… --tmp_dir=… --inspect=5
+```
 
 writes one and shows what is in it. The file in each heading opens with a worked record. `NAME_rev`
 is a problem from text to text with its sides exchanged.

@@ -1,0 +1,228 @@
+"""Every block of code in the README and in docs/ does what it seems to.
+
+Blocks of `python` are run, page by page, shortened where they would train; commands in `sh` are
+read by the command itself, up to the point where it would begin to work; `source` names a piece of
+our code. What is only to be read is `text`.
+"""
+
+import configparser
+import gc
+import glob
+import importlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+import hparams
+import problems
+from ut_keras import models, registry
+from ut_keras.bin import decode_hparams, flags
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+PAGES = ["README.md", *sorted(glob.glob("docs/*.md", root_dir=ROOT))]
+LANGUAGES = ("python", "sh", "json", "source", "text")
+# Commands of others, which are taken as they are.
+OTHERS = ("cat", "cd", "curl", "docker", "echo", "pip", "saved_model_cli", "tensorboard")
+
+# Where a page says a number of steps, fewer will do.
+SHORTER = {
+    "README.md": {"epochs=1,": "epochs=1, steps_per_epoch=2, verbose=0,"},
+    "docs/quickstart.md": {
+        "max_length=11,batch_size=512": "max_length=11,batch_size=64,learning_rate_warmup_steps=1",
+        "train_steps=800": "train_steps=2",
+        "steps_per_epoch=800": "steps_per_epoch=2, verbose=0",
+    },
+}
+FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+
+
+def _read(page):
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        return file.read()
+
+
+def _blocks(page, language):
+    return [match[3] for match in FENCE.finditer(_read(page)) if match[2] == language]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_says_what_it_is(page):
+    text = _read(page)
+    assert {match[2] for match in FENCE.finditer(text)} <= set(LANGUAGES)
+    rest = FENCE.sub("", text)
+    assert "```" not in rest, "a block must be closed"
+    assert not re.search(r"\n\n {4}", rest), "an indented block says no language"
+    for block in _blocks(page, "json"):
+        json.loads(block)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if _blocks(page, "source")])
+def test_excerpts_exist(page, monkeypatch):
+    monkeypatch.syspath_prepend(os.path.join(ROOT, "docs", "site"))
+    excerpts = importlib.import_module("excerpts")
+    filled = excerpts.fill(_read(page))
+    assert filled.count("```python title=") == len(_blocks(page, "source"))
+
+
+# Python.
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if _blocks(page, "python")])
+def test_python_runs(page, tmp_path, monkeypatch):
+    """All blocks of a page, one after the other, as a reader would."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    _forget_registrations(monkeypatch)
+    text, names = _read(page), {}
+    for long, short in SHORTER.get(page, {}).items():
+        assert long in text, f"{page} does not say {long!r} any more"
+        text = text.replace(long, short)
+    for match in FENCE.finditer(text):
+        if match[2] == "python":
+            # An error says the line of the page.
+            lines = "\n" * text[: match.start(3)].count("\n")
+            exec(compile(lines + match[3], page, "exec"), names)
+    check = globals().get("_check_" + re.sub(r"\W", "_", page.lower().removesuffix(".md")))
+    if check:
+        check(names, tmp_path)
+
+
+def _forget_registrations(monkeypatch):
+    """What is registered from now on is gone when the test is over."""
+    for table in gc.get_objects():
+        if isinstance(table, registry.Registry):
+            monkeypatch.setattr(table, "_entries", dict(table._entries))
+
+
+def _check_readme(names, folder):
+    assert (folder / "runs" / "model.keras").exists()
+    assert names["decoded"].ids.shape[1] == 4
+    assert names["out"].encoder.ponder_times.shape == names["features"]["inputs"].shape
+
+
+def _check_docs_quickstart(names, folder):
+    assert (folder / "runs" / "model.keras").exists()
+    assert names["out"].encoder.ponder_times.shape == (1, 7)
+
+
+# Commands.
+
+
+def _setup():
+    setup = configparser.ConfigParser()
+    setup.read(os.path.join(ROOT, "setup.cfg"))
+    return setup
+
+
+def _scripts():
+    """{name of an installed command: its module}."""
+    lines = _setup()["options.entry_points"]["console_scripts"].strip().splitlines()
+    pairs = (line.split("=") for line in lines)
+    return {name.strip(): target.split(":")[0].strip() for name, target in pairs}
+
+
+def _commands(page):
+    """The commands of a page, each a list of words."""
+    for block in _blocks(page, "sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
+            lexer.whitespace_split, lexer.commenters = True, "#"
+            words = []
+            for word in [*lexer, ";"]:
+                if set(word) <= set("|&;"):
+                    if words:
+                        yield words
+                    words = []
+                else:
+                    words.append(word)
+
+
+COMMANDS = [(page, words) for page in PAGES for words in _commands(page)]
+
+
+@pytest.mark.parametrize("page, words", COMMANDS, ids=lambda part: str(part)[:60])
+def test_commands(page, words, monkeypatch):
+    while re.fullmatch(r"\w+=.*", words[0]):
+        words = words[1:]
+    program, *rest = words
+    if program == "python" and rest[0].endswith(".py") and rest[0] != "trainer.py":
+        source = _read(rest[0])
+        assert all(f'"{flag}"' in source for flag in re.findall(r"--\w+", " ".join(rest)))
+    elif program == "python" or program in _scripts():
+        module = _scripts().get(program) or rest.pop(0).removesuffix(".py")
+        _check_names(_parse(module, rest, monkeypatch))
+    elif program == "make":
+        assert re.search(rf"^{rest[0]}:", _read("Makefile"), re.MULTILINE)
+    else:
+        assert program in OTHERS, f"{program} is no command of ours"
+        extras = re.findall(r"\[(\w+)\]", " ".join(rest)) if program == "pip" else []
+        assert set(extras) <= set(_setup()["options.extras_require"])
+
+
+class _Parsed(BaseException):
+    """Ends a command when its flags are read."""
+
+
+def _parse(module, argv, monkeypatch):
+    """The flags as the command reads them: an `argparse.Namespace`."""
+    parse = flags.parse
+
+    def read_and_stop(*arguments):
+        raise _Parsed(parse(*arguments))
+
+    monkeypatch.setattr(flags, "parse", read_and_stop)
+    with pytest.raises(_Parsed) as parsed:
+        code = importlib.import_module(module).main(argv)
+        pytest.fail(f"refused with exit code {code}")
+    return parsed.value.args[0]
+
+
+def _check_names(args):
+    """Problems, models and sets exist, and their overrides can be read."""
+    for name in filter(None, (getattr(args, "problem", None) or "").split(",")):
+        problems.get(name)
+    if getattr(args, "model", None):
+        models.check_name(args.model)
+    if getattr(args, "hparams_set", None):
+        hparams.get(args.hparams_set, args.hparams).check_supported()
+    decode_hparams.parse(getattr(args, "decode_hparams", ""), decode_hparams.DECODER)
+
+
+def test_there_are_commands():
+    programs = [words[0] for _, words in COMMANDS]
+    assert programs.count("python") >= 5
+    assert sum(program.startswith("ut-") for program in programs) >= 5
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if _blocks(page, "sh")])
+def test_shell_can_read_it(page):
+    script = "\n".join(_blocks(page, "sh"))
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+
+
+def test_wrong_commands_are_found(monkeypatch):
+    with pytest.raises(pytest.fail.Exception):
+        _parse("trainer", ["--no_such_flag=1"], monkeypatch)
+
+
+def test_the_readmes_own_problem_works(tmp_path, monkeypatch, capsys):
+    """The package that it shows, through the command, with the flag that it names."""
+    (tmp_path / "mine").mkdir()
+    blocks = _blocks("README.md", "python")
+    [block] = [block for block in blocks if "@problem.register" in block]
+    (tmp_path / "mine" / "__init__.py").write_text(block)
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.txt").write_text("One\nTwo\n" * 20)
+    monkeypatch.chdir(tmp_path)
+    _forget_registrations(monkeypatch)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    argv = ["--t2t_usr_dir=mine", "--problem=my_problem", "--data_dir=data", "--tmp_dir=."]
+    datagen = importlib.import_module(_scripts()["ut-datagen"])
+    assert datagen.main([*argv, "--num_concurrent_processes=1"]) == 0
+    sys.modules.pop("mine", None)
+    assert (tmp_path / "data" / "my_problem-dev-00000-of-00001").exists()
