@@ -16,6 +16,7 @@ from ut_keras.data import tfrecords
 # These need TensorFlow: if their module was not loaded, nothing has raised them.
 _LATE_ERRORS = (
     ("ut_keras.training.checkpoint", "CheckpointError"),
+    ("ut_keras.training.cluster", "ClusterError"),
     ("ut_keras.training.distribution", "DeviceError"),
     ("ut_keras.training.evaluation", "EmptyDatasetError"),
     ("ut_keras.training.trainer_lib", "NonFiniteError"),

@@ -40,8 +40,8 @@ class Flag:
         return self.type or type(self.default)
 
 
-_TPU = "it belongs to Google's TPU runtime of TensorFlow 1; TPUs are not supported yet"
-_SERVER = "it belongs to TensorFlow 1's parameter servers; several workers are not supported yet"
+_TPU = "it belongs to Google's TPU runtime of TensorFlow 1; --use_tpu --cloud_tpu_name do without"
+_SERVER = "workers are listed in the environment variable TF_CONFIG, see docs/training.md"
 _CLOUD = "Google's Cloud ML Engine, which it is for, exists no more"
 _GRAPH = "it belongs to TensorFlow 1's graphs and sessions"
 _LATER = "it is not supported yet"
@@ -132,7 +132,13 @@ TRAINER = (
     Flag("keep_checkpoint_max", 20, "How many of the newest checkpoints to keep; 0 keeps all."),
     Flag("random_seed", None, "Seed of weights, dropout and data order. Default: a new one.", int),
     Flag("decode_hparams", "", 'For decoding: "beam_size=4,alpha=0.6,extra_length=100,…".'),
-    Flag("worker_gpu", 1, "How many GPUs to use; without any, the CPU."),
+    Flag("worker_gpu", 1, "How many GPUs to use (of each worker); without any, the CPU."),
+    Flag("use_tpu", False, "Train on a TPU."),
+    Flag(
+        "cloud_tpu_name",
+        f"{getpass.getuser()}-tpu",
+        'Name or address of the TPU; "local" on the machine that has it.',
+    ),
     Flag("log_step_count_steps", 100, "TensorBoard gets a point every so many updates."),
     Flag("xla_compile", False, "Compile the update by XLA."),
     Flag("intra_op_parallelism_threads", 0, "Threads within an operation; 0: one per core."),
@@ -181,13 +187,11 @@ TRAINER = (
     Flag("ps_gpu", 0, refused=_SERVER),
     Flag("ps_replicas", 0, refused=_SERVER),
     Flag("std_server_protocol", "grpc", refused=_SERVER),
-    Flag("use_tpu", False, refused=_TPU),
     Flag("use_tpu_estimator", False, refused=_TPU),
     Flag("tpu_num_shards", 8, refused=_TPU),
     Flag("tpu_job_name", None, type=str, refused=_TPU),
     Flag("tpu_infeed_sleep_secs", None, type=int, refused=_TPU),
     Flag("iterations_per_loop", 100, refused=_TPU),
-    Flag("cloud_tpu_name", f"{getpass.getuser()}-tpu", refused=_TPU),
     Flag("cloud_mlengine", False, refused=_CLOUD),
     Flag("cloud_mlengine_master_type", None, type=str, refused=_CLOUD),
     Flag("job-dir", None, type=str, refused=_CLOUD),

@@ -16,10 +16,15 @@ class KerasHooks:
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Keras' hook: T2T's EVAL mode does not smooth labels."""
-        if self._smooths_labels and not training:
-            value = losses.of_all_replicas(self.target_term(y_pred, y, training=False)).value()
+        if self._smooths_labels and sample_weight is None:
+            # Read first: where replicas wait for each other, the next one's take their place.
+            added = list(self.losses)
+            smoothing = self.loss.label_smoothing if training else 0.0
+            term = losses.target_term(y_pred, y, smoothing, self.class_labels)
+            # Keras sums the replicas' gradients.
             replicas = tf.distribute.get_strategy().num_replicas_in_sync
-            return tf.add_n([value, *(loss / replicas for loss in self.losses)])
+            value = losses.of_all_replicas(term).value()
+            return tf.add_n([value, *(loss / replicas for loss in added)])
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def compile(self, optimizer=None, loss=None, metrics=None, jit_compile=False, **kwargs):
