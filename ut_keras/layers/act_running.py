@@ -122,13 +122,21 @@ def loop_over_running(
         )
         goes_on = halting.halting_probability[0] < 1.0
         halted = _select(new, ~goes_on)
-        caches = caches_at(loop.step + 1, halted)
-        layer.block.remember(halted.state, caches)
+
+        def remember():
+            caches = caches_at(loop.step + 1, halted)
+            layer.block.remember(halted.state, caches)
+            return tuple(cache.stores for cache in caches)
+
+        if window.whole:  # after the last step nobody looks any more; later symbols do
+            stores = tf.cond(tf.reduce_any(goes_on), remember, lambda: new.stores)
+        else:
+            stores = remember()
         return (
             _select(new, goes_on)._replace(
                 step=loop.step + 1,
                 results=_write(loop.results, halted, grid),
-                stores=tuple(cache.stores for cache in caches),
+                stores=stores,
             ),
         )
 
@@ -162,14 +170,16 @@ def loop_over_running(
 
 def _select(loop, mask):
     """The rows where `mask` [R] is True."""
-    index = tf.where(mask)[:, 0]
-    return loop._replace(
-        index=tf.gather(loop.index, index),
-        **{
-            name: tf.gather(getattr(loop, name), index, axis=1)
-            for name in ("state", "halting_probability", "remainders", "n_updates", "output")
-        },
-    )
+    names = ("state", "halting_probability", "remainders", "n_updates", "output")
+    all_of_them = (loop.index, *(getattr(loop, name) for name in names))
+
+    def select():
+        index = tf.where(mask)[:, 0]
+        first, *others = all_of_them
+        return (tf.gather(first, index), *(tf.gather(x, index, axis=1) for x in others))
+
+    selected = tf.cond(tf.reduce_all(mask), lambda: all_of_them, select)
+    return loop._replace(index=selected[0], **dict(zip(names, selected[1:], strict=True)))
 
 
 def _write(results, loop, grid):

@@ -100,13 +100,28 @@ class Rows(NamedTuple):
     def spread(self, x):
         """[1, R, D] -> [B, Q, D], 0 elsewhere."""
         shape = tf.concat([self.grid, [x.shape[-1]]], axis=0)
-        dense = tf.scatter_nd(self.index, x[0], shape)
+        dense = tf.cond(
+            self._all_there(),
+            lambda: tf.reshape(x, shape),
+            lambda: tf.scatter_nd(self.index, x[0], shape),
+        )
         dense.set_shape([None, None, x.shape[-1]])
         return dense
 
     def collect(self, x):
-        """[B, Q, D] -> [1, R, D]."""
-        return tf.gather_nd(x, self.index)[tf.newaxis]
+        """[B, Q, ...] -> [1, R, ...]."""
+        shape = tf.concat([[1, -1], tf.shape(x)[2:]], axis=0)
+        rows = tf.cond(
+            self._all_there(),
+            lambda: tf.reshape(x, shape),
+            lambda: tf.gather_nd(x, self.index)[tf.newaxis],
+        )
+        rows.set_shape([1, None, *x.shape[2:]])
+        return rows
+
+    def _all_there(self):
+        """At the first step they most often are; nothing needs to be moved then."""
+        return tf.shape(self.index)[0] == self.grid[0] * self.grid[1]
 
 
 class Layout:

@@ -1,0 +1,132 @@
+"""Times the Adaptive Universal Transformer at inference by how deep its positions go.
+
+    python benchmarks/ponder.py
+    python benchmarks/ponder.py --batch=64 --length=64 --hidden_size=512 --steps=6 --rounds=5
+
+Under `act_halted_state=copy` a step computes only the positions that still run. Halting biases are
+set so that positions halt after some mean ponder time p, and all take turns with the full depth:
+the same weights under `act_halted_state=transform`, which computes every position at each of the N
+steps. "share" is the time by that of the full depth, "p/N" what it would be if a step cost nothing
+but its positions, and the aim a ratio of the two of at most 1.25. Operations are those of the
+matrix products, counted from the ponder times. Encoder alone, float32.
+"""
+
+import argparse
+import platform
+import random
+import statistics
+import time
+
+import numpy as np
+
+_NEVER = -30.0  # a halting bias
+
+
+def main():
+    args = _parse()
+    import tensorflow as tf
+
+    full, model = _model(args, "transform"), _model(args, "copy")
+    inputs = _inputs(args)
+
+    def compiled(model):
+        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+        def encode(inputs):
+            return model.encode({"inputs": inputs}, training=False).stack
+
+        return encode
+
+    encode_fully, encode = compiled(full), compiled(model)
+    wanted = np.linspace(args.steps, 1, args.points)
+    biases = [_NEVER, *(_bias_for(model, encode, inputs, p, args.steps) for p in wanted)]
+    seconds = [[] for _ in biases]
+    ponder = [0.0] * len(biases)
+    for round_number in range(args.rounds + 1):
+        for index in random.sample(range(len(biases)), len(biases)):
+            _set_bias(model if index else full, biases[index])
+            started = time.perf_counter()
+            output = (encode if index else encode_fully)(inputs)
+            ponder[index] = float(np.mean(output.ponder_times))
+            if round_number:  # the first is warming up
+                seconds[index].append(time.perf_counter() - started)
+    print(f"{args.batch} x {args.length} positions, hidden {args.hidden_size}, N={args.steps}")
+    print(f"machine: {_processor()}")
+    print("  mean p   seconds   GFLOP   share    p/N   share : p/N")
+    for index, times in enumerate(seconds):
+        pairs = zip(times, seconds[0], strict=True)
+        share = statistics.median(own / all_steps for own, all_steps in pairs)
+        part, gflop = ponder[index] / args.steps, _gflop(args, ponder[index])
+        print(
+            f"  {ponder[index]:6.2f}  {statistics.median(times):8.3f}  {gflop:6.1f}"
+            f"  {share:6.3f}  {part:5.3f}  {share / part:6.2f}{'' if index else '  full depth'}"
+        )
+
+
+def _parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--length", type=int, default=64)
+    parser.add_argument("--hidden_size", type=int, default=512)
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--points", type=int, default=6, help="ponder times")
+    parser.add_argument("--rounds", type=int, default=5)
+    return parser.parse_args()
+
+
+def _model(args, halted_state):
+    import hparams
+    from ut_keras import models
+
+    overrides = (
+        f"hidden_size={args.hidden_size},filter_size={4 * args.hidden_size},num_heads=8,"
+        f"act_max_steps={args.steps},act_halted_state={halted_state}"
+    )
+    hp = hparams.get("adaptive_universal_transformer_base", overrides)
+    model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 8000, "targets": 8000})
+    for number, variable in enumerate(model.variables):
+        initial = np.random.RandomState(number).normal(size=variable.shape)
+        if variable.path.endswith("kernel"):
+            variable.assign(initial * variable.shape[0] ** -0.5)
+    kernel = model.encoder.depth.halting.kernel
+    # Positions differ in what they want.
+    kernel.assign(np.random.RandomState(0).normal(size=kernel.shape) * args.hidden_size**-0.5)
+    return model
+
+
+def _inputs(args):
+    return np.random.RandomState(1).randint(2, 8000, (args.batch, args.length)).astype(np.int32)
+
+
+def _set_bias(model, bias):
+    model.encoder.depth.halting.bias.assign([bias])
+
+
+def _bias_for(model, encode, inputs, ponder, steps):
+    """The halting bias that makes positions ponder so long, by bisection."""
+    if ponder >= steps:
+        return _NEVER
+    low, high = -20.0, 20.0
+    for _ in range(12):
+        middle = (low + high) / 2
+        _set_bias(model, middle)
+        mean = float(np.mean(encode(inputs[:8]).ponder_times))
+        low, high = (middle, high) if mean > ponder else (low, middle)
+    return high
+
+
+def _gflop(args, mean_ponder):
+    """Of the matrix products: four projections and the transition, and all attention."""
+    size, positions = args.hidden_size, args.batch * args.length
+    dense = 2 * (4 * size**2 + 8 * size**2) * positions * mean_ponder
+    attention = 2 * 2 * args.length * size * positions * args.steps
+    return (dense + attention) / 1e9
+
+
+def _processor():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
+    return f"{names[0]}, {len(names)} processors, {platform.python_version()}"
+
+
+if __name__ == "__main__":
+    main()
