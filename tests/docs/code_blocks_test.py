@@ -79,6 +79,9 @@ def test_python_runs(page, tmp_path, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "agg")
     _forget_registrations(monkeypatch)
     text, names = _read(page), {}
+    prepare = globals().get(f"_prepare_{_identifier(page)}")
+    if prepare:
+        prepare(text, tmp_path)
     for long, short in SHORTER.get(page, {}).items():
         assert long in text, f"{page} does not say {long!r} any more"
         text = text.replace(long, short)
@@ -87,9 +90,26 @@ def test_python_runs(page, tmp_path, monkeypatch):
             # An error says the line of the page.
             lines = "\n" * text[: match.start(3)].count("\n")
             exec(compile(lines + match[3], page, "exec"), names)
-    check = globals().get("_check_" + re.sub(r"\W", "_", page.lower().removesuffix(".md")))
+    check = globals().get(f"_check_{_identifier(page)}")
     if check:
         check(names, tmp_path)
+
+
+def _identifier(page):
+    return re.sub(r"\W", "_", page.lower().removesuffix(".md"))
+
+
+def _prepare_docs_serving(text, folder):
+    """The export that the page loads, of an untrained model."""
+    from ut_keras import export
+
+    [path] = set(re.findall(r'saved_model\.load\("([^"]+)"\)', text))
+    problem = problems.get("algorithmic_reverse_decimal40")
+    hp = hparams.get("adaptive_universal_transformer_tiny", "hidden_size=16,filter_size=16")
+    model = models.get("universal_transformer", hp, problem, folder)
+    encoders = problem.feature_encoders(folder)
+    (folder / path).parent.mkdir(parents=True)
+    export.export_saved_model(model, encoders, str(folder / path), beam_size=2, decode_length=2)
 
 
 def _forget_registrations(monkeypatch):
