@@ -13,6 +13,29 @@ from excerpts import ROOT, excerpt
 
 # What is on each page: patterns of paths; a module is on the first page that has it.
 PAGES = {
+    "library": (
+        "The library",
+        "What notebooks and scripts use.",
+        (
+            "problems/__init__.py",
+            "hparams/__init__.py",
+            "ut_keras/__init__.py",
+            "ut_keras/saved_run.py",
+            "ut_keras/models/__init__.py",
+            "ut_keras/models/transformer.py",
+            "ut_keras/models/keras_hooks.py",
+            "ut_keras/models/universal_transformer.py",
+            "ut_keras/models/lstm_seq2seq.py",
+            "ut_keras/data/text_encoder.py",
+            "ut_keras/data/text_encoder_base.py",
+            "ut_keras/data/subword_text_encoder.py",
+            "ut_keras/training/optimize.py",
+            "ut_keras/export.py",
+            "ut_keras/visualize/__init__.py",
+            "ut_keras/t2t_import.py",
+            "ut_keras/registry.py",
+        ),
+    ),
     "hparams": (
         "Hyperparameters",
         "What each field does, and which of T2T's there are: [the table](../t2t_hparams.md).",
@@ -34,22 +57,15 @@ PAGES = {
         ("ut_keras/training/*.py", "ut_keras/metrics/*.py"),
     ),
     "data": ("Data", "From raw text to batches.", ("ut_keras/data/*.py",)),
-    "library": (
-        "The library",
-        "What notebooks and scripts use, and what they find besides.",
-        (
-            "problems/__init__.py",
-            "hparams/__init__.py",
-            "ut_keras/models/*.py",
-            "ut_keras/__init__.py",
-            "ut_keras/visualize/*.py",
-            "ut_keras/*.py",
-        ),
-    ),
     "problems": (
         "Problems",
         "What a dataset is. Which there are: [the table](../problems.md).",
         ("problems/problem.py", "problems/text_problems.py", "problems/*.py"),
+    ),
+    "rest": (
+        "The rest",
+        "What the library is made of, besides.",
+        ("ut_keras/*.py", "ut_keras/models/*.py", "ut_keras/visualize/*.py"),
     ),
 }
 # What is on no page: commands, which `--help` explains.
