@@ -68,7 +68,8 @@ class AdaptiveComputationTime(keras.layers.Layer):
             the mean of their p; "random": p is drawn, not learned.
         halting_bias_init: float. 1.0 halts after about two steps at first; -3 goes deep.
         halted_state: "transform": a halted position goes on being transformed and attended to,
-            only its output is frozen; "copy": it is left as it is, as in the paper.
+            only its output is frozen; "copy": it is left as it is, as in the paper, and inference
+            computes no more of it (`act_running`; that pass has no gradient).
         force_final_remainder: bool. Whether a position cut off by `max_steps` gets its remainder.
             Without it, as in T2T, its weights sum to less than 1.
         mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
