@@ -20,6 +20,7 @@ import pytest
 
 import hparams
 import problems
+from problems import algorithmic
 from ut_keras import models, registry
 from ut_keras.bin import decode_hparams, flags
 
@@ -78,6 +79,8 @@ def test_python_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     _forget_registrations(monkeypatch)
+    for size in ("train_size", "dev_size"):
+        monkeypatch.setattr(algorithmic.AlgorithmicProblem, size, 1000)
     text, names = _read(page), {}
     prepare = globals().get(f"_prepare_{_identifier(page)}")
     if prepare:
