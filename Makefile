@@ -29,7 +29,7 @@ lint: $(VENV)/.installed
 
 docs: $(VENV)/.docs
 	$(PY) docs/site/pages.py
-	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 $(VENV)/.docs: $(VENV)/.installed
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
