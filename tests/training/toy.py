@@ -13,6 +13,7 @@ VOCAB_SIZE = 8
 
 class ToyStack(NamedTuple):
     ponder_times: tf.Tensor | None
+    attention_weights: tf.Tensor | None = None
 
 
 class ToyOutput(NamedTuple):
@@ -41,7 +42,8 @@ class ToyModel(keras.Model):
     def call(self, features, training=None):
         return self.forward(features, training).logits
 
-    def forward(self, features, training=None):
+    def forward(self, features, training=None, record_attention=False):
+        del record_attention  # it has no attention
         state = tf.gather(self.table.value, features["inputs"])
         logits = self.head(self.dropout(state, training=training))
         ponder = tf.where(features["inputs"] != 0, 2.0, 9.0)

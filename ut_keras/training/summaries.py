@@ -1,7 +1,7 @@
 """What a run leaves behind in numbers: TensorBoard's files and `metrics.jsonl`.
 
 output_dir/events.out.…        training: losses, learning rate, speed, ponder times
-output_dir/eval/events.out.…   evaluation, under T2T's tags
+output_dir/eval/events.out.…   evaluation, under T2T's tags; attention and ponder times of examples
 output_dir/metrics.jsonl       one JSON object per evaluation
 
 What cannot be written, as on a full disk, is said and left out: training does not end for it.
@@ -56,9 +56,7 @@ class Summaries:
         with self._told_failures(), self._writer("").as_default(step):
             for tag, value in scalars.items():
                 tf.summary.scalar(tag, value)
-            for stack, (times, mask) in (ponder or {}).items():
-                real = np.asarray(times)[np.asarray(mask) > 0]
-                tf.summary.histogram(f"ponder_times/{stack}", real)
+            _write_histograms(ponder or {})
             self._writer("").flush()
 
     def write_evaluation(self, step, split, results, kind="eval"):
@@ -79,6 +77,23 @@ class Summaries:
         record = {"step": step, "time": round(time.time(), 3), "split": split, **results}
         with self._told_failures():
             rewind.append_line(os.path.join(self._output_dir, rewind.METRICS), json.dumps(record))
+
+    def write_pictures(self, step, make_pictures):
+        """Writes what was looked at in an evaluation.
+
+        Args:
+            step: int.
+            make_pictures: function to `evaluation_pictures.Pictures`; not called where nothing is
+                written.
+        """
+        if not self._enabled:
+            return
+        with self._told_failures(), self._writer("eval").as_default(step):
+            pictures = make_pictures()
+            _write_histograms(pictures.ponder)
+            for tag, image in pictures.images.items():
+                tf.summary.image(tag, image)
+            self._writer("eval").flush()
 
     def close(self):
         for writer in self._writers.values():
@@ -104,3 +119,9 @@ class Summaries:
         if name.startswith("loss") or "/" in name or name == "ponder_time":
             return name
         return f"metrics-{self._problem_name}/targets/{name}"
+
+
+def _write_histograms(ponder):
+    for stack, (times, mask) in ponder.items():
+        real = np.asarray(times)[np.asarray(mask) > 0]
+        tf.summary.histogram(f"ponder_times/{stack}", real)

@@ -18,6 +18,7 @@ from ut_keras.training import checkpoint as checkpoint_lib
 from ut_keras.training import (
     distribution,
     evaluation,
+    evaluation_pictures,
     free_decoding,
     interruption,
     summaries,
@@ -112,6 +113,7 @@ class Trainer:
         self._evaluator = evaluation.Evaluator(
             model, strategy, metrics or {}, feature_metrics, summarize
         )
+        self._pictures = evaluation_pictures.EvaluationPictures(model)
         self._is_chief = distribution.is_chief(strategy)
         self._num_workers = distribution.num_workers(strategy)
         self._summaries = summaries.Summaries(output_dir, problem_name, enabled=self._is_chief)
@@ -354,6 +356,7 @@ class Trainer:
         if results is None:
             raise self._interrupted()
         self._summaries.write_evaluation(self.step, self._settings.eval_split, results)
+        self._summaries.write_pictures(self.step, lambda: self._pictures(make_eval_dataset))
         shown = {name: value for name, value in results.items() if "/" not in name}
         print(f"evaluation at step {self.step}: {result_line(shown)}", flush=True)
         return results
