@@ -78,9 +78,9 @@ def test_flag_without_its_value():
 
 
 def test_refused_flags_say_why_and_accept_their_default():
-    with pytest.raises(flags.UsageError, match="--use_tpu cannot be set: .*TPU.*Received: True"):
-        _parse("--use_tpu")
-    assert _parse("--use_tpu=False", "--ps_gpu=0", "--tpu_num_shards=8").use_tpu is False
+    with pytest.raises(flags.UsageError, match="--sync cannot be set: .*TF_CONFIG.*Received: True"):
+        _parse("--sync")
+    assert _parse("--sync=False", "--ps_gpu=0", "--tpu_num_shards=8").sync is False
 
 
 @pytest.mark.parametrize("table", [flags.TRAINER, flags.DATAGEN, flags.DECODER, flags.BLEU])
@@ -97,4 +97,4 @@ def test_help_shows_what_works_only(capsys):
     assert caught.value.code == 0
     shown = capsys.readouterr().out
     assert "--local_eval_frequency" in shown and "Default: 1000." in shown
-    assert "--use_tpu" not in shown and "--nogenerate_data" not in shown
+    assert "--sync" not in shown and "--nogenerate_data" not in shown

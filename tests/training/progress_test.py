@@ -44,11 +44,14 @@ def test_line_says_what_recent_batches_say():
     line.fetch()  # compilation, whose time does not count
     for step in (2, 3):
         line.add(step, _result(loss=3.0, correct=2.0))
-    clock.now += 4.0
+    with line.waiting_for_input():
+        clock.now += 1.0
+    clock.now += 3.0
     line.fetch()
     line.show(3)
     assert stream.getvalue() == (
-        "step 3/100  loss 5.000  seq accuracy 0.83  25 tokens/s  ponder 2.50  03:14 left\n"
+        "step 3/100  loss 5.000  seq accuracy 0.83  2,000 ms/step  25 tokens/s  ponder 2.50  "
+        "input wait 25%  03:14 left\n"
     )
 
 

@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.training import losses
+from ut_keras import metrics
+from ut_keras.training import distribution, losses, optimize, trainer_lib
 
 VOCAB_SIZE = 8
 
@@ -64,6 +65,35 @@ class ToyModel(keras.Model):
             ids: tf.Tensor
 
         return Decoded(ids[:, tf.newaxis])
+
+
+def make_trainer(output_dir, dropout=0.2, learning_rate=0.05, seed=1, **settings):
+    """A trainer of twelve steps, evaluated after six, and its model."""
+    keras.utils.set_random_seed(seed)
+    strategy = distribution.get_strategy(devices=["CPU:0"])
+    with strategy.scope():
+        model = ToyModel(dropout)
+        optimizer = optimize.Adam(learning_rate)
+    values = {"train_steps": 12, "eval_every_steps": 6, "log_every_steps": 5, **settings}
+    trainer = trainer_lib.Trainer(
+        model,
+        optimizer,
+        strategy,
+        str(output_dir),
+        trainer_lib.TrainSettings(**values),
+        metrics={name: metrics.get(name) for name in ("accuracy", "accuracy_per_sequence")},
+        problem_name="toy_copy",
+    )
+    return trainer, model
+
+
+def epoch(number):
+    """Batches to train on."""
+    return dataset(seed=number)
+
+
+def eval_dataset():
+    return dataset(seed=99)
 
 
 def dataset(num_batches=5, batch_size=4, max_length=6, seed=0):

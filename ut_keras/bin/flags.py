@@ -46,7 +46,7 @@ _CLOUD = "Google's Cloud ML Engine, which it is for, exists no more"
 _GRAPH = "it belongs to TensorFlow 1's graphs and sessions"
 _LATER = "it is not supported yet"
 _NO_DIR = "it belongs to --translations_dir, which is not supported"
-_EXPORT = "export is not supported yet"
+_EXPORT = "exporting is a command of its own, ut-exporter"
 
 _PROBLEM = Flag("problem", None, "Name of the problem (dataset).", str)
 _DATA_DIR = Flag("data_dir", None, "Folder with the data, which --generate_data writes.", str)
@@ -139,6 +139,23 @@ TRAINER = (
         f"{getpass.getuser()}-tpu",
         'Name or address of the TPU; "local" on the machine that has it.',
     ),
+    # docs/training.md
+    Flag("warm_start_from", None, "Run or checkpoint to take the weights from, in a new run.", str),
+    Flag("eval_early_stopping_steps", None, "Stop if it got no better for so many updates.", int),
+    Flag(
+        "eval_early_stopping_metric",
+        "loss",
+        'What "better" and OUTPUT_DIR/best go by, as named in metrics.jsonl: decode/bleu, …',
+    ),
+    Flag("eval_early_stopping_metric_delta", 0.1, "By how much it must get better."),
+    Flag(
+        "eval_early_stopping_metric_minimize",
+        None,
+        "Whether less is better. Default: by its name (T2T: True).",
+        bool,
+    ),
+    Flag("moving_average_decay", 0.0, "Average the weights, say 0.999, and evaluate the averages."),
+    Flag("profile", None, "Updates to profile for TensorBoard: A-B.", str),
     Flag("log_step_count_steps", 100, "TensorBoard gets a point every so many updates."),
     Flag("xla_compile", False, "Compile the update by XLA."),
     Flag("intra_op_parallelism_threads", 0, "Threads within an operation; 0: one per core."),
@@ -154,14 +171,8 @@ TRAINER = (
     _USR_DIR,
     _REGISTRY_HELP,
     # Not yet.
-    Flag("warm_start_from", None, type=str, refused=_LATER),
-    Flag("eval_early_stopping_steps", None, type=int, refused=_LATER),
-    Flag("eval_early_stopping_metric", "loss", refused=_LATER),
-    Flag("eval_early_stopping_metric_delta", 0.1, refused=_LATER),
-    Flag("eval_early_stopping_metric_minimize", True, refused=_LATER),
     Flag("eval_run_autoregressive", False, refused="use --schedule=train_eval_and_decode"),
     Flag("keep_checkpoint_every_n_hours", 10000, refused=_LATER),
-    Flag("profile", False, refused=_LATER),
     Flag("gpu_automatic_mixed_precision", False, refused=_LATER),
     Flag("worker_replicas", 1, refused=_SERVER),
     Flag("worker_id", 0, refused=_SERVER),

@@ -4,7 +4,8 @@
     trainer = make_trainer(setup)
 
 A run's folder says what it holds: `hparams.json` the final hparams, `run.json` the problem, the
-model and the random seed. Running the command again goes on only if they fit.
+model and the random seed, `features.json` and the vocabularies what the ids are. Running the
+command again goes on only if they fit.
 """
 
 import dataclasses
@@ -18,10 +19,11 @@ import problems
 from ut_keras import hparam, models
 from ut_keras.bin import decode_hparams
 from ut_keras.bin.flags import UsageError
+from ut_keras.data import feature_record
 from ut_keras.registry import unknown_name_message
+from ut_keras.training import cluster, early_stopping
 
 SCHEDULES = ("train", "evaluate", "continuous_train_and_eval", "train_eval_and_decode")
-from ut_keras.training import cluster
 _SAME_SCHEDULE = {"train_and_evaluate": "continuous_train_and_eval"}
 _LEAST = {"train_steps": 0, "local_eval_frequency": 1, "log_step_count_steps": 1, "worker_gpu": 0}
 
@@ -39,9 +41,11 @@ class Setup:
         eval_split: str.
         seed: int.
         decode: dict of decode hparams.
+        cluster: `Cluster`, or None for one worker.
+        early_stopping: `EarlyStopping`.
+        profile_steps: (first, last) updates to profile, or None.
     """
 
-        cluster: `Cluster`, or None for one worker.
     args: Any
     schedule: str
     problem: Any
@@ -52,9 +56,11 @@ class Setup:
     eval_split: str
     seed: int
     decode: dict
+    cluster: Any
+    early_stopping: Any
+    profile_steps: tuple | None
 
     @property
-    cluster: Any
     def trains(self):
         return self.schedule != "evaluate"
 
@@ -108,9 +114,44 @@ def check(args):
         eval_split=eval_split(args, problem),
         seed=seed,
         decode=decode,
+        cluster=cluster.from_environment(),
+        early_stopping=_early_stopping(args, schedule),
+        profile_steps=_profile_steps(args.profile),
     )
 
-        cluster=cluster.from_environment(),
+
+def _early_stopping(args, schedule):
+    stopping = early_stopping.EarlyStopping(
+        args.eval_early_stopping_metric,
+        args.eval_early_stopping_steps,
+        args.eval_early_stopping_metric_delta,
+        args.eval_early_stopping_metric_minimize,
+    )
+    if stopping.metric.startswith("decode/") and schedule != "train_eval_and_decode":
+        raise UsageError(
+            f"--eval_early_stopping_metric={stopping.metric} needs "
+            f"--schedule=train_eval_and_decode. Received: --schedule={schedule}."
+        )
+    if args.eval_early_stopping_steps is not None and schedule in ("train", "evaluate"):
+        raise UsageError(
+            "--eval_early_stopping_steps needs a schedule that trains and evaluates. "
+            f"Received: --schedule={schedule}."
+        )
+    if not 0.0 <= args.moving_average_decay < 1.0:
+        raise UsageError(
+            f"--moving_average_decay must be in [0, 1). Received: {args.moving_average_decay}."
+        )
+    return stopping
+
+
+def _profile_steps(text):
+    if not text or text == "False":  # T2T's flag is a switch
+        return None
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
+        raise UsageError(f"--profile must be the updates to profile, A-B. Received: {text!r}.")
+    return int(first), int(last)
+
 
 def configure_tensorflow(args):
     """Passes on the flags about the runtime; must come before anything is computed."""
@@ -132,16 +173,22 @@ def make_trainer(setup):
     """
     import keras
 
-    from ut_keras.training import distribution, free_decoding, optimize, trainer_lib
+    from ut_keras.training import (
+        best_checkpoint,
+        distribution,
+        free_decoding,
+        optimize,
+        trainer_lib,
+    )
 
     args, problem, hp = setup.args, setup.problem, setup.hp
-    keras.utils.set_random_seed(setup.seed)
     tpu = args.cloud_tpu_name if args.use_tpu else None
     strategy = distribution.get_strategy(args.worker_gpu, cluster=setup.cluster, tpu=tpu)
     # What is compiled for every shape should meet few of them.
     static_shapes = args.xla_compile or distribution.needs_static_shapes(strategy)
     # Workers that were given no seed have drawn one each.
     setup = dataclasses.replace(setup, seed=distribution.from_chief(strategy, setup.seed))
+    keras.utils.set_random_seed(setup.seed)
 
     def dataset(split, seed=None):
         return problem.dataset(
@@ -179,9 +226,13 @@ def make_trainer(setup):
             keep_checkpoints=args.keep_checkpoint_max,
             log_every_steps=args.log_step_count_steps,
             jit_compile=args.xla_compile,
-            eval_split=setup.eval_split,
-        ),
             static_shapes=static_shapes,
+            eval_split=setup.eval_split,
+            early_stopping=setup.early_stopping,
+            moving_average_decay=args.moving_average_decay,
+            warm_start_from=args.warm_start_from,
+            profile_steps=setup.profile_steps,
+        ),
         metrics=_metrics(problem),
         feature_metrics=problem.feature_metrics(setup.data_dir),
         summarize=problem.summarize,
@@ -193,6 +244,11 @@ def make_trainer(setup):
     )
     if setup.trains and distribution.is_chief(strategy):
         _write_records(setup)
+        if setup.schedule != "train":
+            # So that the best weights can be used as a run of their own.
+            best_dir = os.path.join(setup.output_dir, best_checkpoint.FOLDER)
+            os.makedirs(best_dir, exist_ok=True)
+            _write_records(dataclasses.replace(setup, output_dir=best_dir))
     return trainer, make_epoch, make_eval_dataset
 
 
@@ -255,6 +311,8 @@ def _say_differences(saved, hp, output_dir):
 
 def _write_records(setup):
     hparam.save(setup.hp, os.path.join(setup.output_dir, "hparams.json"))
+    features = feature_record.of_problem(setup.problem, setup.data_dir)
+    feature_record.save(setup.output_dir, features)
     write_run_record(
         setup.output_dir,
         problem=setup.problem.name,

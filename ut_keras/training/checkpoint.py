@@ -20,6 +20,7 @@ import keras
 import tensorflow as tf
 
 _SEED_SUFFIX = "seed_generator_state"
+_AVERAGE = "moving_average"
 _KEY_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 # What TensorFlow raises on damaged files; its checkpoint reader turns some codes into Python's own.
@@ -47,9 +48,13 @@ class Checkpoints:
         optimizer: a built Keras optimizer, or None to read the model only.
         position: dict from name to `tf.Variable`: the place in the data. Optional.
         keep: int. How many of the newest to keep; 0 keeps all.
+        moving_average: dict from name to `tf.Variable`, or None. Checkpoints of a run without one
+            can be read: `has_moving_average` says whether the one that was read had it.
     """
 
-    def __init__(self, directory, model, optimizer=None, position=None, keep=20):
+    def __init__(
+        self, directory, model, optimizer=None, position=None, keep=20, moving_average=None
+    ):
         self._directory = directory
         self._model = model
         self._optimizer = optimizer
@@ -59,6 +64,9 @@ class Checkpoints:
             groups["seeds"] = seed_variables(model)
         if position is not None:
             groups["position"] = dict(position)
+        if moving_average is not None:
+            groups[_AVERAGE] = dict(moving_average)
+        self.has_moving_average = False
         self._groups = groups
         self._checkpoint = tf.train.Checkpoint(**groups)
         try:
@@ -153,18 +161,23 @@ class Checkpoints:
 
     def _restore(self, path):
         shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
-        self._check_shapes(path, shapes)
+        groups = dict(self._groups)
+        self.has_moving_average = any(key.startswith(f"{_AVERAGE}/") for key in shapes)
+        if not self.has_moving_average:
+            groups.pop(_AVERAGE, None)
+        self._check_shapes(path, shapes, groups)
         # With no optimizer here, the file holds more than is asked for.
-        self._checkpoint.restore(path).assert_existing_objects_matched().expect_partial()
+        status = tf.train.Checkpoint(**groups).restore(path)
+        status.assert_existing_objects_matched().expect_partial()
 
-    def _check_shapes(self, path, shapes):
+    def _check_shapes(self, path, shapes, groups):
         _check_ours(path, shapes)
         if "optimizer" in self._groups and not any(key.startswith("optimizer/") for key in shapes):
             raise CheckpointError(
                 f"{path} holds weights without the optimizer's state, as ut-avg-checkpoints writes "
                 "them: training cannot go on from it."
             )
-        for group, variables in self._groups.items():
+        for group, variables in groups.items():
             for name, variable in variables.items():
                 key = f"{group}/{_escape(name)}{_KEY_SUFFIX}"
                 here = tuple(variable.shape)

@@ -1,7 +1,7 @@
 """The progress line: what the last batches say, and how long it will take.
 
-    [####......] step 1200/5000  loss 0.412  seq accuracy 0.87  15,300 tokens/s  ponder 2.61
-    03:12 left
+    [####......] step 1200/5000  loss 0.412  seq accuracy 0.87  51 ms/step  15,300 tokens/s
+    ponder 2.61  input wait 2%  03:12 left
 
 On a terminal the line is written over; elsewhere a new one, without the bar, appears every few
 seconds. Results stay on the device until a line is due: reading them every step would make the
@@ -9,15 +9,35 @@ device wait.
 """
 
 import collections
+import contextlib
 import shutil
 import sys
 import time
+from typing import NamedTuple
 
 import numpy as np
 
 _WINDOW = 100  # steps that the line speaks about
 _LIVE_SECONDS = 0.5
 _BAR_WIDTH = 20
+
+
+class _Span(NamedTuple):
+    """Time between two readings of results, in seconds, and what happened in it.
+
+    Fields:
+        start, end: on the clock.
+        steps, tokens: how many.
+        waited: for batches.
+        read: for results; while it waits for them, a device is at work.
+    """
+
+    start: float
+    end: float
+    steps: int
+    tokens: float
+    waited: float
+    read: float
 
 
 class Progress:
@@ -44,8 +64,16 @@ class Progress:
 
     def restart_clock(self):
         """Leaves what follows out of the speed: call it when training goes on after a pause."""
-        self._timed = collections.deque(maxlen=_WINDOW)  # (from, to, steps, tokens)
+        self._timed = collections.deque(maxlen=_WINDOW)
         self._timed_from = None
+        self._waited = 0.0
+
+    @contextlib.contextmanager
+    def waiting_for_input(self):
+        """Context in which the next batch is waited for."""
+        started = self._clock()
+        yield
+        self._waited += self._clock() - started
 
     def add(self, step, result):
         """Takes the `StepResult` of `step`, without reading it."""
@@ -62,6 +90,7 @@ class Progress:
         Returns:
             list of (step, dict from name to float), one for every update since the last call.
         """
+        asked = self._clock()
         fetched = [(step, _to_floats(result)) for step, result in self._pending]
         self._pending = []
         if not fetched:
@@ -72,8 +101,11 @@ class Progress:
         # The first results include compilation.
         if self._timed_from is not None:
             tokens = sum(values["tokens"] for _, values in fetched)
-            self._timed.append((self._timed_from, now, len(fetched), tokens))
+            self._timed.append(
+                _Span(self._timed_from, now, len(fetched), tokens, self._waited, now - asked)
+            )
         self._timed_from = now
+        self._waited = 0.0
         return fetched
 
     def averages(self):
@@ -90,9 +122,7 @@ class Progress:
         averages = {name: float(np.mean([values[name] for values in recent])) for name in names}
         averages["accuracy_per_sequence"] = ratio("correct", "sequences")
         averages["ponder_time"] = ratio("ponder_sum", "ponder_count")
-        steps_per_second, tokens_per_second = self._speed()
-        averages["steps_per_second"] = steps_per_second
-        averages["tokens_per_second"] = tokens_per_second
+        averages.update(self._speed())
         return {name: value for name, value in averages.items() if value is not None}
 
     def show(self, step):
@@ -117,11 +147,14 @@ class Progress:
 
     def _speed(self):
         if not self._timed:
-            return None, None
-        seconds = max(self._timed[-1][1] - self._timed[0][0], 1e-9)
-        steps = sum(count for _, _, count, _ in self._timed)
-        tokens = sum(count for _, _, _, count in self._timed)
-        return steps / seconds, tokens / seconds
+            return {}
+        seconds = max(self._timed[-1].end - self._timed[0].start, 1e-9)
+        return {
+            "steps_per_second": sum(span.steps for span in self._timed) / seconds,
+            "tokens_per_second": sum(span.tokens for span in self._timed) / seconds,
+            "input_wait": sum(span.waited for span in self._timed) / seconds,
+            "device_wait": sum(span.read for span in self._timed) / seconds,
+        }
 
     def _bar(self, step):
         filled = _BAR_WIDTH * min(step, self._total_steps) // max(1, self._total_steps)
@@ -130,11 +163,15 @@ class Progress:
     def _line(self, step):
         averages = self.averages()
         parts = [f"step {step}/{self._total_steps}"]
+        if averages.get("steps_per_second"):
+            averages["milliseconds"] = 1000.0 / averages["steps_per_second"]
         for name, text in (
             ("loss", "loss {:.3f}"),
             ("accuracy_per_sequence", "seq accuracy {:.2f}"),
+            ("milliseconds", "{:,.0f} ms/step"),
             ("tokens_per_second", "{:,.0f} tokens/s"),
             ("ponder_time", "ponder {:.2f}"),
+            ("input_wait", "input wait {:.0%}"),
         ):
             if name in averages:
                 parts.append(text.format(averages[name]))

@@ -41,7 +41,9 @@ class StepResult(NamedTuple):
     ponder: Any
 
 
-def make_train_step(model, optimizer, strategy, element_spec, jit_compile=False):
+def make_train_step(
+    model, optimizer, strategy, element_spec, jit_compile=False, moving_average=None
+):
     """Builds the compiled update.
 
     Args:
@@ -51,6 +53,7 @@ def make_train_step(model, optimizer, strategy, element_spec, jit_compile=False)
         element_spec: that of the (distributed) dataset: one trace for all lengths that it leaves
             open. None traces for every shape that comes, which the compiler then knows.
         jit_compile: bool. Whether XLA compiles it.
+        moving_average: `MovingAverage` to keep of the weights. Optional.
 
     Returns:
         A function from (features, targets) to `StepResult`.
@@ -76,6 +79,8 @@ def make_train_step(model, optimizer, strategy, element_spec, jit_compile=False)
     @tf.function(input_signature=signature, jit_compile=jit_compile or None)
     def train_step(batch):
         result = strategy.run(replica_step, args=batch)
+        if moving_average is not None:
+            moving_average.update(optimizer.iterations.value)
         return tf.nest.map_structure(lambda x: strategy.experimental_local_results(x)[0], result)
 
     return train_step

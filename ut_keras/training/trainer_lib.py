@@ -8,60 +8,36 @@ The parts, in the order in which a batch meets them: `epochs` (batches without e
 `free_decoding`. Ctrl-C is read between two updates: see `interruption`.
 """
 
-import dataclasses
+import contextlib
 import math
 import time
 
 import keras
 
-from ut_keras.training import checkpoint as checkpoint_lib
 from ut_keras.training import (
+    advice,
+    best_checkpoint,
     distribution,
     evaluation,
     evaluation_pictures,
     free_decoding,
     interruption,
+    moving_average,
+    profiling,
     summaries,
     train_step,
+    warm_start,
 )
+from ut_keras.training import checkpoint as checkpoint_lib
 from ut_keras.training import epochs as epochs_lib
 from ut_keras.training import progress as progress_lib
+from ut_keras.training.train_settings import TrainSettings  # noqa: F401
 
 _STOP_EVERY_STEPS = 10  # several workers ask each other for signals
 
 
 class NonFiniteError(ArithmeticError):
     """The loss or a weight is not finite any more."""
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainSettings:
-    """How a run goes; the defaults are those of T2T's flags.
-
-    Fields:
-        train_steps: int. Updates altogether, those of earlier runs included.
-        eval_steps: int. Batches of an evaluation; 0 or less takes all.
-        eval_every_steps: int. An evaluation, and a checkpoint, every so many updates.
-        eval_throttle_seconds: float. No evaluation sooner after the last one (the end excepted).
-        save_every_seconds: float. If not 0, checkpoints by time and not by updates.
-        keep_checkpoints: int. How many of the newest to keep; 0 keeps all.
-        log_every_steps: int. TensorBoard gets the averages of so many updates.
-        jit_compile: bool. Whether XLA compiles the update.
-        static_shapes: bool. Whether to trace the update for every shape of batches; else one trace
-            is for all of them.
-        eval_split: str. Name of what is evaluated, for the records.
-    """
-
-    train_steps: int = 250000
-    eval_steps: int = 100
-    eval_every_steps: int = 1000
-    eval_throttle_seconds: float = 0.0
-    save_every_seconds: float = 0.0
-    keep_checkpoints: int = 20
-    log_every_steps: int = 100
-    jit_compile: bool = False
-    static_shapes: bool = False
-    eval_split: str = "dev"
 
 
 class Trainer:
@@ -118,6 +94,14 @@ class Trainer:
         self._num_workers = distribution.num_workers(strategy)
         self._summaries = summaries.Summaries(output_dir, problem_name, enabled=self._is_chief)
         self._progress = progress_lib.Progress(settings.train_steps)
+        self._advice = advice.Advice()
+        self._profiler = profiling.StepProfiler(output_dir, settings.profile_steps)
+        self._early_stopping = settings.early_stopping
+        self._best = best_checkpoint.BestCheckpoint(output_dir, model)
+        self._average = None
+        if settings.moving_average_decay:
+            decay = settings.moving_average_decay
+            self._average = moving_average.MovingAverage(model, strategy, decay)
         self._free_decoder = None
         self._stop = None
         self._saved_step = None
@@ -138,13 +122,20 @@ class Trainer:
     def evaluate(self, make_epoch, make_eval_dataset):
         """Evaluates the newest checkpoint."""
         del make_epoch
-        checkpoints = checkpoint_lib.Checkpoints(self._output_dir, self._model)
+        checkpoints = checkpoint_lib.Checkpoints(
+            self._output_dir, self._model, moving_average=self._average and self._average.variables
+        )
         if not checkpoints.restore_newest():
             raise checkpoint_lib.CheckpointError(
                 f"Expected a checkpoint in {self._output_dir}. Received: none; train first."
             )
+        if self._average and not checkpoints.has_moving_average:
+            raise checkpoint_lib.CheckpointError(
+                f"moving_average_decay must have been set in training, too. Received: "
+                f"{checkpoints.newest}, which holds no averages."
+            )
         self.step = int(checkpoints.newest.rpartition("-")[2])
-        with interruption.StopRequest() as self._stop:
+        with interruption.StopRequest() as self._stop, self._averages_in_place():
             results = self._evaluate(make_eval_dataset)
         print(result_line({**results, "steps": self.step}), flush=True)
         self._summaries.close()
@@ -162,9 +153,12 @@ class Trainer:
         settings = self._settings
         evaluated_at = -math.inf
         with self._run(make_epoch):
+            self._early_stopping.read(self._output_dir, self.step)
+            stops = self._stops_early()
             # An earlier run may have stopped between saving a step and evaluating it.
-            is_due = self._is_unevaluated(decode)
+            is_due = stops or self._is_unevaluated(decode)
             self._summaries.rewind(self.step, step_is_evaluated=not is_due)
+            self._mend_best()
             while True:
                 if not is_due:
                     # On the grid of the steps, wherever an earlier run stopped.
@@ -175,15 +169,19 @@ class Trainer:
                 throttled = time.monotonic() - evaluated_at < settings.eval_throttle_seconds
                 if is_last or not distribution.from_chief(self._strategy, throttled):
                     evaluated_at = time.monotonic()
-                    results = self._evaluate(make_eval_dataset)
-                    if decode:
-                        results.update(self._decode(make_eval_dataset))
-                if is_last:
+                    results = self._evaluate_and_keep_best(make_eval_dataset, decode)
+                    stops = self._stops_early()
+                if stops:
+                    print(self._early_stopping.reason(), flush=True)
+                if is_last or stops:
                     break
             self._end()
         final = {**results, "steps": self.step, "train_time": self._train_seconds}
         print(result_line(final), flush=True)
         return results
+
+    def _stops_early(self):
+        return distribution.from_chief(self._strategy, self._early_stopping.should_stop)
 
     def _is_unevaluated(self, decode):
         """Whether to evaluate the restored step before going on."""
@@ -213,12 +211,17 @@ class Trainer:
             self._optimizer,
             self._epochs.position,
             keep=self._settings.keep_checkpoints,
+            moving_average=self._average and self._average.variables,
         )
         if self._checkpoints.restore_newest():
             self._epochs.read_position()
             self.step = self._saved_step = int(self._optimizer.iterations.numpy())
             done = " (nothing left to train)" if self.step >= self._settings.train_steps else ""
             print(f"Going on from step {self.step} in {self._output_dir}{done}", flush=True)
+        elif self._settings.warm_start_from:
+            print(warm_start.warm_start(self._model, self._settings.warm_start_from), flush=True)
+        if self._average and not self._checkpoints.has_moving_average:
+            self._average.reset()
         if not distribution.is_agreed(self._strategy, self.step):
             raise checkpoint_lib.CheckpointError(
                 f"All workers must find the same checkpoints in --output_dir, on a disk that they "
@@ -234,7 +237,9 @@ class Trainer:
             self._progress.restart_clock()
             started = saved_at = time.monotonic()
             while self.step < last_step:
-                self._update(next(self._epochs))
+                with self._progress.waiting_for_input():
+                    batch = next(self._epochs)
+                self._update(batch)
                 if self._save_is_due(saved_at):
                     self._save()
                     saved_at = time.monotonic()
@@ -254,10 +259,13 @@ class Trainer:
                 self._strategy,
                 None if self._settings.static_shapes else self._epochs.element_spec,
                 self._settings.jit_compile,
+                self._average,
             )
             print("Compiling the first step…", flush=True)
+        self._profiler.before(self.step + 1)
         result = self._train_step(batch)
         self.step += 1
+        self._profiler.after(self.step, result.loss)
         self._progress.add(self.step, result)
         if self._progress.is_due:
             self._read_results()
@@ -269,6 +277,9 @@ class Trainer:
                 keras.ops.convert_to_tensor(self._optimizer.learning_rate)
             )
             self._summaries.write_training(self.step, scalars, result.ponder)
+            for line in self._advice.lines(self.step, scalars):
+                self._progress.end_line()
+                print(line, flush=True)
 
     def _read_results(self):
         for step, values in self._progress.fetch():
@@ -351,6 +362,25 @@ class Trainer:
 
     # Between the updates.
 
+    def _evaluate_and_keep_best(self, make_eval_dataset, decode):
+        with self._averages_in_place():
+            results = self._evaluate(make_eval_dataset)
+            if decode:
+                results.update(self._decode(make_eval_dataset))
+            if self._is_chief and self._early_stopping.add(self.step, results):
+                self._best.save(self.step)
+        return results
+
+    def _mend_best(self):
+        """Writes the best weights if an earlier run was killed just before."""
+        is_best = self.step > 0 and self._early_stopping.best_step == self.step
+        if self._is_chief and is_best and not self._best.holds(self.step):
+            with self._averages_in_place():
+                self._best.save(self.step)
+
+    def _averages_in_place(self):
+        return self._average.in_place() if self._average else contextlib.nullcontext()
+
     def _evaluate(self, make_eval_dataset):
         results = self._evaluator(make_eval_dataset(), self._settings.eval_steps, self._gives_up)
         if results is None:
@@ -410,6 +440,7 @@ class _RunContext(interruption.StopRequest):
         super().__exit__(*exception)
         trainer = self._trainer
         trainer._progress.end_line()
+        trainer._profiler.stop()
         trainer._summaries.close()
         error = exception[1]
         if trainer._num_workers > 1 and isinstance(error, distribution.LOST_WORKER_ERRORS):

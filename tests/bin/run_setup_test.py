@@ -1,0 +1,62 @@
+"""What is wrong with a command line is said before TensorFlow is loaded."""
+
+import pytest
+
+import trainer
+from tests.bin import small_run
+from ut_keras.bin import flags, run_setup
+
+
+def _argv(tmp_path, *more):
+    return [
+        f"--problem={small_run.PROBLEM}",
+        "--model=transformer",
+        "--hparams_set=transformer_tiny",
+        f"--data_dir={tmp_path}",
+        f"--output_dir={tmp_path / 'run'}",
+        *more,
+    ]
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        (["--eval_early_stopping_metric=decode/bleu"], "needs --schedule=train_eval_and_decode"),
+        (["--eval_early_stopping_steps=5", "--schedule=train"], "trains and evaluates"),
+        (["--moving_average_decay=1.5"], "must be in [0, 1). Received: 1.5"),
+        (["--profile=9-3"], "A-B. Received: '9-3'"),
+        (["--profile=yes"], "A-B. Received: 'yes'"),
+    ],
+)
+def test_what_is_refused(tmp_path, capsys, more, message):
+    assert message in small_run.error(capsys, trainer.main, _argv(tmp_path, *more))
+
+
+def test_a_broken_cluster_is_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "{")
+    assert "TF_CONFIG must be JSON" in small_run.error(capsys, trainer.main, _argv(tmp_path))
+
+
+def _check(tmp_path, *more):
+    return run_setup.check(flags.parse(flags.TRAINER, _argv(tmp_path, *more), "trainer.py", ""))
+
+
+def test_early_stopping_by_t2ts_flags(tmp_path):
+    setup = _check(
+        tmp_path,
+        "--eval_early_stopping_metric=metrics-x/targets/accuracy",
+        "--eval_early_stopping_steps=100",
+        "--eval_early_stopping_metric_delta=0.5",
+    )
+    stopping = setup.early_stopping
+    for step, value in ((100, 0.1), (200, 0.7), (250, 0.8)):
+        stopping.add(step, {"accuracy": value})
+        assert not stopping.should_stop
+    stopping.add(300, {"accuracy": 0.8})
+    assert stopping.should_stop and stopping.best_step == 250
+
+
+def test_steps_to_profile(tmp_path):
+    assert _check(tmp_path).profile_steps is None
+    assert _check(tmp_path, "--profile=False").profile_steps is None
+    assert _check(tmp_path, "--profile=100-110").profile_steps == (100, 110)

@@ -1,0 +1,105 @@
+import json
+
+import pytest
+
+from tests.training import toy
+from ut_keras.training import early_stopping
+
+
+def _stopping(values, metric="loss", patience_steps=200, delta=0.1, minimize=None):
+    """Evaluations after every 100 steps."""
+    stopping = early_stopping.EarlyStopping(metric, patience_steps, delta, minimize)
+    for number, value in enumerate(values, 1):
+        stopping.add(100 * number, {stopping.metric: value})
+    return stopping
+
+
+@pytest.mark.parametrize(
+    "values, stops",
+    [
+        ([3.0, 2.0, 1.0], False),
+        ([1.0, 1.0], False),
+        ([1.0, 1.0, 1.0], True),
+        ([1.0, 2.0, 0.95], True),
+        ([1.0, 0.89, 0.88], False),
+        # Small steps add up to an improvement.
+        ([1.0, 0.95, 0.9, 0.85], False),
+        ([1.0, 0.97, 0.94], True),
+    ],
+)
+def test_stops_when_nothing_improves_by_delta_for_long_enough(values, stops):
+    assert _stopping(values).should_stop is stops
+
+
+def test_never_stops_without_patience():
+    assert not _stopping([1.0] * 50, patience_steps=None).should_stop
+
+
+def test_best_step_is_the_first_of_the_best_values():
+    assert _stopping([3.0, 1.0, 1.0, 2.0]).best_step == 200
+    assert _stopping([3.0, 1.0, 5.0], "decode/bleu").best_step == 300
+    assert _stopping([3.0, 1.0, 5.0], "decode/bleu", minimize=True).best_step == 200
+    assert _stopping([]).best_step is None
+
+
+@pytest.mark.parametrize(
+    "metric, less",
+    [
+        ("loss", True),
+        ("losses/training", True),
+        ("metrics-x/targets/perplexity", True),
+        ("word_error_rate", True),
+        ("neg_log_perplexity", False),
+        ("accuracy", False),
+        ("decode/bleu", False),
+        ("approx_bleu_score", False),
+    ],
+)
+def test_the_name_says_what_is_better(metric, less):
+    assert early_stopping.is_less_better(metric) is less
+
+
+def test_unknown_metric_lists_what_there_is():
+    stopping = early_stopping.EarlyStopping("acuracy")
+    with pytest.raises(early_stopping.MetricError, match="accuracy, loss. Received: 'acuracy'"):
+        stopping.add(1, {"loss": 1.0, "accuracy": 0.5})
+
+
+def test_reads_what_an_earlier_run_recorded(tmp_path):
+    records = [{"step": 100, "loss": 1.0}, {"step": 100, "decode/bleu": 7.0}, {"step": 200}]
+    records += [{"step": 200, "loss": 0.5}, {"step": 300, "loss": 0.1}]
+    text = "".join(json.dumps(record) + "\n" for record in records) + '{"step": 200, "lo'
+    (tmp_path / "metrics.jsonl").write_text(text)
+    stopping = early_stopping.EarlyStopping("loss")
+    stopping.read(str(tmp_path), last_step=200)
+    assert stopping.best_step == 200
+
+
+def _trainer(tmp_path, **settings):
+    stopping = early_stopping.EarlyStopping("accuracy", patience_steps=8, delta=2.0)
+    return toy.make_trainer(
+        tmp_path, train_steps=1000, eval_every_steps=4, early_stopping=stopping, **settings
+    )[0]
+
+
+def test_a_run_stops_and_stays_stopped(tmp_path, capsys):
+    # No accuracy is better by 2.
+    trainer = _trainer(tmp_path)
+    trainer.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
+    assert trainer.step == 12
+    assert "Early stopping: accuracy has not improved by 2 for 8 steps" in capsys.readouterr().out
+    records = (tmp_path / "metrics.jsonl").read_text()
+    again = _trainer(tmp_path, seed=7)
+    again.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
+    assert again.step == 12
+    steps = [json.loads(line)["step"] for line in records.splitlines()]
+    assert steps == [4, 8, 12]
+
+
+def test_a_run_that_goes_on_stops_where_one_never_stopped_would(tmp_path):
+    toy.make_trainer(tmp_path, train_steps=8, eval_every_steps=4)[0].continuous_train_and_eval(
+        toy.epoch, toy.eval_dataset
+    )
+    trainer = _trainer(tmp_path)
+    trainer.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
+    assert trainer.step == 12

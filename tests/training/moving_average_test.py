@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training import toy
+from ut_keras.training import checkpoint, distribution, moving_average
+
+_DECAY = 0.3
+
+
+def test_follows_the_equation():
+    model = toy.ToyModel()
+    average = moving_average.MovingAverage(model, distribution.get_strategy(), 0.5)
+    expected = model.table.numpy().copy()
+    for count in range(1, 9):
+        model.table.assign(np.full(model.table.shape, count, "float32"))
+        average.update(tf.constant(count))
+        decay = min(0.5, (1 + count) / (10 + count))
+        expected = decay * expected + (1 - decay) * count
+    np.testing.assert_allclose(average.variables["embedding_table"].numpy(), expected, rtol=1e-6)
+
+
+def _trainer(tmp_path, **settings):
+    return toy.make_trainer(tmp_path, moving_average_decay=_DECAY, **settings)
+
+
+def _newest(directory):
+    reader = tf.train.load_checkpoint(str(directory))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def test_evaluation_takes_the_averages_and_training_the_weights(tmp_path):
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "averaged").mkdir()
+    plain, plain_model = toy.make_trainer(tmp_path / "plain")
+    plain_results = plain.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
+    trainer, model = _trainer(tmp_path / "averaged")
+    results = trainer.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
+    assert results["loss"] != plain_results["loss"]
+    np.testing.assert_array_equal(model.table.numpy(), plain_model.table.numpy())
+
+    # The averages are what best/ holds, and what --schedule=evaluate takes.
+    average = _newest(tmp_path / "averaged")[
+        "moving_average/embedding_table/.ATTRIBUTES/VARIABLE_VALUE"
+    ]
+    best = checkpoint.read_weights(tf.train.latest_checkpoint(str(tmp_path / "averaged" / "best")))
+    np.testing.assert_array_equal(best["embedding_table"], average)
+    assert np.abs(average - model.table.numpy()).max() > 1e-3
+    assert _trainer(tmp_path / "averaged")[0].evaluate(None, toy.eval_dataset) == results
+
+
+def test_resumed_run_equals_one_never_stopped(tmp_path):
+    for name in ("whole", "parts"):
+        (tmp_path / name).mkdir()
+    _trainer(tmp_path / "whole")[0].train(toy.epoch)
+    _trainer(tmp_path / "parts", train_steps=7)[0].train(toy.epoch)
+    _trainer(tmp_path / "parts", seed=4)[0].train(toy.epoch)
+    whole, parts = _newest(tmp_path / "whole"), _newest(tmp_path / "parts")
+    names = [name for name in whole if name.startswith("moving_average/")]
+    assert len(names) == 3
+    for name in names:
+        np.testing.assert_array_equal(parts[name], whole[name])
+
+
+def test_averages_can_begin_in_the_middle_of_a_run(tmp_path):
+    toy.make_trainer(tmp_path, train_steps=6)[0].train(toy.epoch)
+    begun = checkpoint.read_weights(str(tmp_path / "model.ckpt-6"))["embedding_table"]
+    trainer, model = _trainer(tmp_path, train_steps=7)
+    trainer.train(toy.epoch)
+    average = trainer._average.variables["embedding_table"].numpy()
+    np.testing.assert_allclose(
+        average, _DECAY * begun + (1 - _DECAY) * model.table.numpy(), atol=1e-6
+    )
+
+
+def test_evaluating_averages_that_were_never_made(tmp_path):
+    toy.make_trainer(tmp_path, train_steps=1)[0].train(toy.epoch)
+    with pytest.raises(checkpoint.CheckpointError, match="which holds no averages"):
+        _trainer(tmp_path)[0].evaluate(None, toy.eval_dataset)

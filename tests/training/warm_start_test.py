@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+
+from tests.training import toy
+from ut_keras.training import checkpoint, warm_start
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    path = tmp_path / "first"
+    path.mkdir()
+    toy.make_trainer(path, train_steps=6)[0].train(toy.epoch)
+    return path
+
+
+@pytest.mark.parametrize("name", ["", "model.ckpt-6"])
+def test_takes_the_weights_of_another_run(run_dir, name):
+    model = toy.ToyModel()
+    line = warm_start.warm_start(model, str(run_dir / name))
+    weights = checkpoint.read_weights(str(run_dir / "model.ckpt-6"))
+    assert line == f"Warm start: 3 of 3 variables from {run_dir / 'model.ckpt-6'}"
+    for path, variable in checkpoint.model_variables(model).items():
+        np.testing.assert_array_equal(variable.numpy(), weights[path])
+
+
+def test_what_does_not_fit_is_said(run_dir):
+    model = toy.ToyModel(vocab_size=9)
+    before = model.head.bias.numpy()
+    with pytest.raises(checkpoint.CheckpointError, match="none fits, such as embedding_table"):
+        warm_start.warm_start(model, str(run_dir))
+    np.testing.assert_array_equal(model.head.bias.numpy(), before)
+
+    class Wider(toy.ToyModel):
+        def __init__(self):
+            super().__init__()
+            self.extra = self.add_weight(shape=(2,), name="extra")
+
+    line = warm_start.warm_start(Wider(), str(run_dir))
+    assert line.startswith("Warm start: 3 of 4 variables")
+    assert line.endswith("begun anew: extra (2,) (absent)")
+
+
+def test_no_checkpoint(tmp_path):
+    with pytest.raises(checkpoint.CheckpointError, match="warm_start_from must be"):
+        warm_start.warm_start(toy.ToyModel(), str(tmp_path))
+    with pytest.raises(checkpoint.CheckpointError, match="must be readable"):
+        warm_start.warm_start(toy.ToyModel(), str(tmp_path / "model.ckpt-3"))
+
+
+def test_a_new_run_begins_with_them_and_one_that_goes_on_does_not(run_dir, tmp_path, capsys):
+    output_dir = tmp_path / "second"
+    output_dir.mkdir()
+    arguments = {"warm_start_from": str(run_dir), "learning_rate": 0.0, "seed": 8}
+    trainer, model = toy.make_trainer(output_dir, train_steps=2, **arguments)
+    trainer.train(toy.epoch)
+    assert "Warm start: 3 of 3" in capsys.readouterr().out
+    weights = checkpoint.read_weights(str(run_dir / "model.ckpt-6"))
+    np.testing.assert_array_equal(model.table.numpy(), weights["embedding_table"])
+    trainer, _ = toy.make_trainer(output_dir, train_steps=3, **arguments)
+    trainer.train(toy.epoch)
+    assert trainer.step == 3
+    assert "Warm start" not in capsys.readouterr().out

@@ -1,0 +1,48 @@
+"""The weights of the best evaluation, in a folder of their own, `OUTPUT_DIR/best`.
+
+The folder holds one checkpoint, of the weights as they were evaluated (with a moving average, the
+averaged ones) and nothing else: it can be evaluated and decoded from, not trained on.
+"""
+
+import os
+
+import tensorflow as tf
+
+from ut_keras.training import checkpoint
+
+FOLDER = "best"
+
+
+class BestCheckpoint:
+    """Keeps the weights of one step.
+
+    Args:
+        output_dir: str, of the run.
+        model: a built Keras model.
+    """
+
+    def __init__(self, output_dir, model):
+        self._directory = os.path.join(output_dir, FOLDER)
+        self._model = model
+
+    def holds(self, step):
+        """Whether the weights of `step` are there."""
+        newest = tf.train.latest_checkpoint(self._directory)
+        return newest is not None and newest.endswith(f"-{step}")
+
+    def save(self, step):
+        """Writes the weights and removes those of the step before.
+
+        The older ones go when the new ones are whole. What cannot be written, as on a full disk, is
+        said: training does not end for it.
+        """
+        weights = tf.train.Checkpoint(model=checkpoint.model_variables(self._model))
+        try:
+            os.makedirs(self._directory, exist_ok=True)
+            manager = tf.train.CheckpointManager(
+                weights, self._directory, max_to_keep=1, checkpoint_name="model.ckpt"
+            )
+            manager.save(checkpoint_number=step)
+        except (tf.errors.OpError, OSError) as error:
+            text = str(getattr(error, "message", error)).splitlines()[0]
+            print(f"The best weights are not written to {self._directory}: {text}", flush=True)

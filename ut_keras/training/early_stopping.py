@@ -1,0 +1,108 @@
+"""When to stop because a metric gets no better, and which step was the best.
+
+    stopping = EarlyStopping("decode/bleu", patience_steps=20000, delta=0.1)
+    stopping.read(output_dir, last_step=5000)
+    stopping.add(6000, {"loss": 1.2, "decode/bleu": 24.5})
+    stopping.should_stop, stopping.best_step
+
+The memory of a run is `metrics.jsonl`: what it says of the steps up to a checkpoint is all that
+there is to know, so a run that goes on decides as one that was never stopped.
+"""
+
+import json
+import os
+import re
+
+# Of these less is better; of accuracies, BLEU and the like, more.
+_LESS_IS_BETTER = re.compile(r"(^|[/_])(loss|losses|error|perplexity|rmse|edit_distance)($|[/_])")
+_NEGATED = re.compile(r"(^|[/_])neg_")
+_T2T_TAG = re.compile(r"metrics-.*?/targets/(.*)")
+
+
+class MetricError(ValueError):
+    """There is no metric of that name."""
+
+
+class EarlyStopping:
+    """Follows one metric.
+
+    Args:
+        metric: str. Name in `metrics.jsonl`, such as "loss", "accuracy" or "decode/bleu"; T2T's
+            tags ("metrics-PROBLEM/targets/accuracy") are understood.
+        patience_steps: int or None. Stop once the metric has not improved by `delta` for so many
+            steps; None never stops.
+        delta: float. What counts as an improvement.
+        minimize: bool or None. Whether less is better; None goes by the name.
+    """
+
+    def __init__(self, metric="loss", patience_steps=None, delta=0.1, minimize=None):
+        tag = _T2T_TAG.fullmatch(metric)
+        self.metric = tag[1] if tag else metric
+        self._patience_steps = patience_steps
+        self._delta = delta
+        self._sign = -1.0 if (is_less_better(metric) if minimize is None else minimize) else 1.0
+        self._values = {}
+
+    def read(self, output_dir, last_step):
+        """Takes over what an earlier run has recorded of the steps up to `last_step`."""
+        path = os.path.join(output_dir, "metrics.jsonl")
+        if not os.path.exists(path):
+            return
+        with open(path, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                try:
+                    record = json.loads(line)
+                    step = int(record["step"])
+                except (ValueError, KeyError, TypeError):
+                    continue  # the torn end of a killed run
+                if step <= last_step and self.metric in record:
+                    self._values[step] = float(record[self.metric])
+
+    def add(self, step, results):
+        """Takes the results of the evaluation of a step.
+
+        Returns:
+            bool, whether it is the best so far.
+
+        Raises:
+            MetricError: if they lack the metric.
+        """
+        if self.metric not in results:
+            raise MetricError(
+                "eval_early_stopping_metric must be one of the results of an evaluation: "
+                f"{', '.join(sorted(results))}. Received: {self.metric!r}."
+            )
+        self._values[step] = float(results[self.metric])
+        return self.best_step == step
+
+    @property
+    def best_step(self):
+        """The first step with the best value, or None."""
+        if not self._values:
+            return None
+        return max(sorted(self._values), key=lambda step: self._sign * self._values[step])
+
+    @property
+    def should_stop(self):
+        """Whether the metric has stood still for long enough."""
+        if self._patience_steps is None or not self._values:
+            return False
+        steps = sorted(self._values)
+        improved_at, reference = steps[0], self._values[steps[0]]
+        for step in steps[1:]:
+            if self._sign * (self._values[step] - reference) >= self._delta:
+                improved_at, reference = step, self._values[step]
+        return steps[-1] - improved_at >= self._patience_steps
+
+    def reason(self):
+        """One line that says why to stop."""
+        best = self.best_step
+        return (
+            f"Early stopping: {self.metric} has not improved by {self._delta:g} for "
+            f"{self._patience_steps} steps. Best: {self._values[best]:.4g} at step {best}."
+        )
+
+
+def is_less_better(metric):
+    """Whether less of a metric is better, by its name."""
+    return bool(_LESS_IS_BETTER.search(metric)) and not _NEGATED.search(metric)

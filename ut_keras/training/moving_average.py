@@ -1,0 +1,64 @@
+"""The moving average of the weights, which often does better than the last ones.
+
+    average = average * d + weight * (1 - d),    d = min(decay, (1 + t) / (10 + t)) at update t
+
+so that the first updates, which are far from where the weights go, are soon forgotten
+(as `tf.train.ExponentialMovingAverage` with `num_updates`).
+"""
+
+import contextlib
+
+import tensorflow as tf
+
+from ut_keras.training import checkpoint
+
+
+class MovingAverage:
+    """Averages of a model's trainable variables, of the same type on the same devices.
+
+    Args:
+        model: a built Keras model.
+        strategy: its `tf.distribute.Strategy`.
+        decay: float in (0, 1).
+    """
+
+    def __init__(self, model, strategy, decay):
+        self._strategy = strategy
+        self._decay = decay
+        named = checkpoint.model_variables(model)
+        trainable = {id(variable.value) for variable in model.trainable_variables}
+        self._weights = {name: v for name, v in named.items() if id(v) in trainable}
+        with strategy.scope():
+            self.variables = {
+                name: tf.Variable(weight, trainable=False) for name, weight in self._weights.items()
+            }
+
+    def reset(self):
+        """Begins anew with the weights as they are."""
+        for name, weight in self._weights.items():
+            self.variables[name].assign(weight)
+
+    def update(self, iterations):
+        """Takes the weights after update number `iterations`; outside of the replicas."""
+        count = tf.cast(iterations, tf.float32)
+        decay = tf.minimum(self._decay, (1.0 + count) / (10.0 + count))
+
+        def approach(average, weight, decay):
+            average.assign_sub((average - weight) * tf.cast(1.0 - decay, average.dtype))
+
+        for name, weight in self._weights.items():
+            self._strategy.extended.update(
+                self.variables[name], approach, args=(weight, decay), group=False
+            )
+
+    @contextlib.contextmanager
+    def in_place(self):
+        """Context in which the model has the averages for weights."""
+        kept = {name: weight.numpy() for name, weight in self._weights.items()}
+        for name, weight in self._weights.items():
+            weight.assign(self.variables[name])
+        try:
+            yield
+        finally:
+            for name, weight in self._weights.items():
+                weight.assign(kept[name])
