@@ -4,3 +4,10 @@ Importing this package loads neither TensorFlow nor Keras: its parts do when the
 """
 
 __version__ = "0.1.0"
+
+
+def load(output_dir, checkpoint_path=None, problem=None, data_dir=None):
+    """Returns what a run has trained, ready for texts; see `saved_run.load`."""
+    from ut_keras import saved_run
+
+    return saved_run.load(output_dir, checkpoint_path, problem, data_dir)

@@ -1,0 +1,99 @@
+import json
+import os
+
+import pytest
+import tensorflow as tf
+
+import trainer
+import ut_keras
+from tests.bin import small_run
+from ut_keras.bin import avg_checkpoints, datagen, exporter, local_server
+from ut_keras.data import text_encoder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    small_run.write(folder, steps=(1, 2))
+    return folder
+
+
+def _error(capsys, *argv):
+    return small_run.error(capsys, exporter.main, list(argv))
+
+
+def _exports(folder):
+    return sorted(os.listdir(folder), key=int)
+
+
+def test_exports_a_run(run, tmp_path, capsys):
+    """Each time to another number, and what it serves is what the model writes."""
+    argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
+    argv += ["--decode_hparams=beam_size=2,alpha=0.5,extra_length=3"]
+    assert exporter.main([*argv, f"--checkpoint_path={run}/model.ckpt-1"]) == 0
+    assert exporter.main([*argv, "--export_quantize=float16"]) == 0
+    shown = capsys.readouterr().out
+    assert "Weights: " in shown and "model.ckpt-1\n" in shown and "model.ckpt-2\n" in shown
+    first, second = _exports(tmp_path / "served")
+    assert f"served/{first} (" in shown and f"served/{second} (" in shown
+    from ut_keras.bin import decode_setup, flags
+
+    args = flags.parse(
+        flags.DECODER,
+        [*argv[:2], f"--checkpoint_path={run}/model.ckpt-1"],
+        "",
+        "",
+    )
+    setup = decode_setup.check_run(args)
+    model, _ = decode_setup.load_model(setup)
+    ids = [[*setup.encoders["inputs"].encode("0 1 1"), text_encoder.EOS]]
+    wanted = model.generate({"inputs": ids}, beam_size=2, alpha=0.5, decode_length=3)
+    serve = tf.saved_model.load(f"{tmp_path}/served/{first}").signatures["serving_default"]
+    found = serve(inputs=tf.constant(["0 1 1"]))
+    assert [text.decode() for text in found["outputs"][0].numpy()] == [
+        setup.to_text("targets", row) for row in wanted.ids[0].numpy()
+    ]
+    assert found["scores"][0].numpy().tolist() == pytest.approx(wanted.scores[0].numpy().tolist())
+
+
+def test_exports_beside_the_run(run, tmp_path):
+    argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", "--problem", small_run.PROBLEM]
+    assert exporter.main([*argv, "--decode_hparams=beam_size=1,max_input_size=3"]) == 0
+    [number] = _exports(run / "export")
+    export = local_server.Export(f"{run}/export/{number}", 60)
+    long, short = export([b"0 1 1 1 1"]), export([b"0 1"])
+    assert long["outputs"].tolist() == short["outputs"].tolist()
+
+
+def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
+    known = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
+    assert "--output_dir or --checkpoint_path" in _error(capsys)
+    assert "--data_dir must be given" in _error(capsys, f"--output_dir={run}")
+    assert "float16" in _error(capsys, *known, "--export_quantize=int8")
+    assert "TF Hub" in _error(capsys, *known, "--export_as_tfhub")
+    assert "saved_model.pb only" in _error(capsys, *known, "--noas_text")
+    assert "it belongs to training" in _error(capsys, *known, "--train_steps=7")
+    line = _error(capsys, *known, "--decode_hparams=return_beams=True")
+    assert "return_beams works in ut-decoder only" in line
+    line = _error(capsys, *known, "--decode_hparams=beam_size=9")
+    assert "beam_size must be at most" in line
+    assert "--export_dir" in _error(capsys, *known, "--exportdir=x")
+    assert "/proc" in _error(capsys, *known[:2], "--export_dir=/proc/none")
+    assert not os.path.exists(tmp_path / "served") or os.listdir(tmp_path / "served") == []
+
+
+def test_what_makes_a_run_says_what_its_features_are(tmp_path, capsys):
+    """The trainer and the average of its checkpoints leave folders that ut_keras.load takes."""
+    name, data, folder = small_run.PROBLEM, tmp_path / "data", tmp_path / "run"
+    assert datagen.main([f"--problem={name}", f"--data_dir={data}", f"--tmp_dir={data}"]) == 0
+    hparams = ",".join(f"{key}={value}" for key, value in small_run.SMALL.items())
+    argv = [f"--problem={name}", "--model=transformer", "--hparams_set=transformer_tiny"]
+    argv += [f"--hparams={hparams}", f"--data_dir={data}", f"--output_dir={folder}"]
+    assert trainer.main([*argv, "--train_steps=2", "--eval_steps=1", "--schedule=train"]) == 0
+    record = json.loads((folder / "features.json").read_text())
+    assert record["features"]["inputs"]["encoder"]["class"] == "IntegerTextEncoder"
+    argv = [f"--prefix={folder}/", "--num_last_checkpoints=1"]
+    assert avg_checkpoints.main([*argv, f"--output_path={tmp_path}/mean/mean.ckpt"]) == 0
+    capsys.readouterr()
+    for output_dir in (folder, tmp_path / "mean"):
+        assert len(ut_keras.load(str(output_dir)).translate(["0 1"], decode_length=2)) == 1

@@ -1,0 +1,172 @@
+"""Small models of every kind that can be exported, and what they must answer."""
+
+import functools
+import zlib
+
+import numpy as np
+
+import hparams
+from tests.data import subword_text_encoder_test as golden
+from tests.decoding import cache_test
+from ut_keras import models
+from ut_keras.data import text_encoder
+from ut_keras.data.features import FeatureSpec
+
+BYTES = text_encoder.ByteTextEncoder()
+WORDS = text_encoder.TokenTextEncoder(tokens=["where", "is", "Mary", "?", "in", "the", "garden"])
+NUMBERS = text_encoder.IntegerTextEncoder(12)
+LABELS = text_encoder.ClassLabelEncoder(labels=["good", "bad", "neither"])
+
+# (variant, features); the variants are those of `variant_model`.
+MODELS = {
+    "adaptive": ("act", "subwords"),
+    "prompts": ("act_copy", "subwords_only"),
+    "bytes": ("transformer", "bytes"),
+    "classes": ("transformer", "classes"),
+    "encoder_classes": ("encoder", "classes"),
+    "encoder_symbols": ("encoder", "numbers"),
+    "story": ("encoder", "story"),
+    "lstm": ("lstm_attention", "words"),
+}
+SEARCH = {"beam_size": 3, "alpha": 0.6, "decode_length": 6}
+TEXTS = ["where is Mary ?", "", "so_ cool \\ 1 2 3", "9 0 7", "\U0001f600 \u05d0\u05d1 \x07", "a"]
+
+
+@functools.cache
+def features(kind):
+    """(encoders, specs) of a kind of features."""
+    subwords = golden.load(golden.VOCABS[0])
+    encoders = {
+        "subwords": {"inputs": subwords, "targets": subwords},
+        "subwords_only": {"targets": subwords},
+        "bytes": {"inputs": BYTES, "targets": BYTES},
+        "numbers": {"inputs": NUMBERS, "targets": NUMBERS},
+        "words": {"inputs": WORDS, "targets": WORDS},
+        "classes": {"inputs": BYTES, "targets": LABELS},
+        "story": {"inputs": WORDS, "targets": WORDS},
+    }[kind]
+    specs = {name: FeatureSpec(encoder.vocab_size) for name, encoder in encoders.items()}
+    if kind in ("classes", "story"):
+        specs["targets"] = specs["targets"]._replace(modality="class_label")
+    if kind == "story":
+        specs["inputs"] = specs["inputs"]._replace(modality="sentences", shape=(4, 5))
+    return encoders, specs
+
+
+@functools.cache
+def build(name):
+    """A model with random weights, and its encoders."""
+    variant, kind = MODELS[name]
+    encoders, specs = features(kind)
+    model = variant_model(variant, specs)
+    randomize(model, zlib.crc32(name.encode()) % 1000)
+    return model, encoders
+
+
+def variant_model(variant, specs):
+    """A model of a variant of cache_test, "encoder" or an LSTM, by its features."""
+    if variant == "encoder":
+        model_name, set_name = "universal_transformer_encoder", "universal_transformer_tiny"
+        overrides = cache_test.STEPS
+    elif variant.startswith("lstm_"):
+        model_name = {"lstm_attention": "lstm_seq2seq_attention", "lstm_plain": "lstm_seq2seq"}
+        model_name = model_name[variant]
+        small = "hidden_size=16,attention_layer_size=16,num_hidden_layers=2"
+        if variant == "lstm_plain":
+            return models.from_specs(
+                model_name, hparams.get("lstm_seq2seq", "hidden_size=16,num_hidden_layers=2"), specs
+            )
+        return models.from_specs(model_name, hparams.get("lstm_luong_attention", small), specs)
+    else:
+        model_name, set_name, overrides = {**cache_test.VARIANTS, **_NOT_CACHED}[variant]
+    hp = hparams.get(set_name, ",".join(filter(None, [cache_test.TINY, overrides])))
+    return models.from_specs(model_name, hp, specs)
+
+
+_NOT_CACHED = {name: setting[:3] for name, setting in cache_test.NOT_CACHED.items()}
+
+
+def randomize(model, seed):
+    """Draws weights that make every input give something else."""
+    for number, variable in enumerate(model.variables):
+        if "seed_generator" not in variable.path:
+            noise = np.random.RandomState([seed, number]).normal(size=variable.shape)
+            variable.assign(variable + 0.5 * noise)
+
+
+def rows(encoders, texts):
+    """Lists of ids, by the encoders in Python; what these refuse is left out."""
+    is_prompt = "inputs" not in encoders
+    encoder = encoders["targets" if is_prompt else "inputs"]
+    return [_encode(encoder, text) + ([] if is_prompt else [text_encoder.EOS]) for text in texts]
+
+
+def padded(rows):
+    """int32 [B, S]."""
+    ids = np.zeros([len(rows), max(map(len, rows))], np.int32)
+    for line, row in zip(ids, rows, strict=True):
+        line[: len(row)] = row
+    return ids
+
+
+def expected(name, texts, **changed):
+    """[(texts, scores)] that `serving_default` must give, by `model.generate` and the encoders."""
+    model, encoders = build(name)
+    if model.class_labels or model.decoder is None:
+        return _expected_classes(model, encoders, texts)
+    ids = rows(encoders, texts)
+    groups = [[i] for i in range(len(ids))] if "inputs" not in encoders else [range(len(ids))]
+    results = {}
+    for group in groups:
+        batch = padded([ids[i] for i in group])
+        found = model.generate({"inputs": batch}, **{**SEARCH, **changed})
+        for i, beams, scores in zip(group, found.ids.numpy(), found.scores.numpy(), strict=True):
+            written = [_decode(encoders["targets"], beam) for beam in beams]
+            results[i] = (written, scores.tolist())
+    return [results[i] for i in range(len(texts))]
+
+
+def _expected_classes(model, encoders, texts):
+    results = []
+    for text in texts:
+        if model.specs["inputs"].modality == "sentences":
+            ids = story_ids(encoders["inputs"], text)
+        else:
+            ids = padded(rows(encoders, [text]))
+        features = {"inputs": ids, "targets": np.zeros([1, 1], np.int32)}
+        logits = np.asarray(model(features, training=False), np.float64)[0]
+        log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        best = np.atleast_1d(log_probs.argmax(-1))
+        decode = encoders["targets"].decode if model.class_labels else None
+        text = decode([int(best[0])]) if decode else _decode(encoders["targets"], best)
+        results.append(([text], [float(np.sum(log_probs.max(-1)))]))
+    return results
+
+
+def story_ids(encoder, text):
+    """int32 [1, 4, 5]: sentences from the first row on, the question in the last."""
+    ids = np.zeros([1, 4, 5], np.int32)
+    sentences = [_encode(encoder, part)[:5] for part in text.split("|") if part.strip()]
+    *story, question = sentences or [[]]
+    for row, sentence in enumerate([*story[-3:]]):
+        ids[0, row, : len(sentence)] = sentence
+    ids[0, 3, : len(question)] = question
+    return ids
+
+
+def _decode(encoder, ids):
+    return encoder.decode(text_encoder.cut_at_eos(ids)).encode("utf-8", "replace").decode()
+
+
+def _encode(encoder, text):
+    try:
+        return encoder.encode(text)
+    except ValueError:
+        return [i for word in text.split() for i in _encode_word(encoder, word)]
+
+
+def _encode_word(encoder, word):
+    try:
+        return encoder.encode(word)
+    except ValueError:
+        return []

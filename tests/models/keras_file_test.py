@@ -1,0 +1,66 @@
+"""`.keras` files of every variant, read as a file that one does not trust."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests import export_models
+from tests.decoding import cache_test
+from ut_keras.data.features import FeatureSpec
+
+SYMBOLS = {"inputs": FeatureSpec(9), "targets": FeatureSpec(9)}
+CLASSES = {"inputs": FeatureSpec(9), "targets": FeatureSpec(4, "class_label")}
+STORY = {
+    "inputs": FeatureSpec(9, "sentences", (4, 5)),
+    "targets": FeatureSpec(9, "class_label"),
+}
+PROMPTS = {"targets": FeatureSpec(9)}
+MODELS = {
+    **{name: (name, SYMBOLS) for name in (*cache_test.VARIANTS, *cache_test.NOT_CACHED)},
+    "classes": ("basic", CLASSES),
+    "prompts": ("act", PROMPTS),
+    "encoder_classes": ("encoder", CLASSES),
+    "encoder_symbols": ("encoder", SYMBOLS),
+    "story": ("encoder", STORY),
+    "lstm": ("lstm_plain", SYMBOLS),
+    "lstm_prompts": ("lstm_plain", PROMPTS),
+    "lstm_attention": ("lstm_attention", SYMBOLS),
+}
+
+
+def _features(specs):
+    random = np.random.RandomState(0)
+    shapes = {name: spec.shape or (5,) for name, spec in specs.items()}
+    if specs["targets"].modality == "class_label":
+        shapes["targets"] = (1,)
+    return {
+        name: random.randint(2, specs[name].vocab_size, size=(2, *shape)).astype(np.int32)
+        for name, shape in shapes.items()
+    }
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_save_and_load(name, tmp_path):
+    variant, specs = MODELS[name]
+    model = export_models.variant_model(variant, specs)
+    export_models.randomize(model, seed=1)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    assert type(loaded) is type(model)
+    assert loaded.get_config() == model.get_config()
+    assert [v.path for v in loaded.weights] == [v.path for v in model.weights]
+    features = _features(specs)
+    logits = model(features, training=False)
+    np.testing.assert_array_equal(loaded(features, training=False), logits)
+    assert np.isfinite(logits).all() and np.std(logits) > 0.01
+
+
+def test_a_loaded_model_decodes(tmp_path):
+    model = export_models.variant_model("act_copy", SYMBOLS)
+    export_models.randomize(model, seed=2)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    features = {"inputs": _features(SYMBOLS)["inputs"]}
+    there, here = (m.generate(features, beam_size=3, decode_length=4) for m in (model, loaded))
+    np.testing.assert_array_equal(there.ids, here.ids)
+    np.testing.assert_array_equal(there.scores, here.scores)

@@ -1,0 +1,101 @@
+"""ut-exporter: a trained model as a SavedModel that takes and gives text.
+
+    ut-exporter --output_dir=run --data_dir=data --export_dir=served
+    ut-exporter --output_dir=run --data_dir=data --export_dir=served --export_quantize=float16 \\
+      --decode_hparams="beam_size=4,alpha=0.6,extra_length=50,max_input_size=256"
+
+Writes EXPORT_DIR/TIME, as TensorFlow Serving wants it; docs/serving.md goes on from there.
+"""
+
+import os
+import sys
+import time
+
+from ut_keras.bin import command, decode_hparams, decode_setup, flags, serving_flags
+
+_QUANTIZATIONS = ("", "float16")
+# Of ut-decoder's results and files.
+_NOT_HERE = ("return_beams", "write_beam_scores", "batch_size", "num_samples", "log_results")
+
+
+def main(argv=None):
+    """Runs the command; returns the exit code."""
+    return command.run(_run, argv)
+
+
+def _run(argv):
+    args = flags.parse(serving_flags.EXPORTER, argv, "ut-exporter", __doc__)
+    command.import_user_package(args.t2t_usr_dir)
+    if args.registry_help:
+        print(command.registry_help())
+        return
+    if args.export_quantize not in _QUANTIZATIONS:
+        raise flags.UsageError(
+            f"--export_quantize must be float16. Received: {args.export_quantize!r}."
+        )
+    run = decode_setup.check_run(args)
+    search, max_input_length = _search(args, run)
+    directory = _directory(args, run)
+
+    command.load_tensorflow()
+    from ut_keras import export
+
+    model, path = decode_setup.load_model(run)
+    print(f"Weights: {path}", flush=True)
+    try:
+        export.export_saved_model(
+            model,
+            run.encoders,
+            directory,
+            max_input_length=max_input_length,
+            quantize=args.export_quantize,
+            **search,
+        )
+    except ValueError as error:
+        raise flags.UsageError(f"The model cannot be exported: {error}") from error
+    print(f"Wrote {directory} ({_size(directory) / 1e6:.1f} MB)")
+
+
+def _search(args, run):
+    """(options of the search, the most ids of a source or 0)"""
+    fields = {
+        name: field for name, field in decode_hparams.DECODER.items() if name not in _NOT_HERE
+    }
+    values = decode_hparams.parse(args.decode_hparams, fields)
+    most = max(0, values["max_input_size"])
+    if run.class_labels:  # as in T2T, nothing to search
+        return {"beam_size": 1}, most
+    size = run.specs["targets"].vocab_size
+    if values["beam_size"] > size:
+        raise flags.UsageError(
+            "The decode hparam beam_size must be at most the size of the targets' vocabulary, "
+            f"{size}. Received: {values['beam_size']}."
+        )
+    return decode_hparams.search_options(values), most
+
+
+def _directory(args, run):
+    """The folder to write, with a number that is the time, in one that can be written."""
+    base = os.path.expanduser(args.export_dir or os.path.join(run.run_dir, "export"))
+    os.makedirs(base, exist_ok=True)
+    number = int(time.time())
+    while os.path.exists(os.path.join(base, str(number))):
+        number += 1
+    probe = os.path.join(base, f".writable.{os.getpid()}")
+    with open(probe, "wb"):
+        pass
+    os.remove(probe)
+    return os.path.join(base, str(number))
+
+
+def _size(directory):
+    """Bytes of all files."""
+    return sum(
+        os.path.getsize(os.path.join(folder, file))
+        for folder, _, files in os.walk(directory)
+        for file in files
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

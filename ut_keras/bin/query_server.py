@@ -1,0 +1,109 @@
+"""ut-query-server: asks a served model, or serves one on this machine to try it.
+
+    ut-query-server --server=localhost:8501 --servable_name=ende --inputs_once="Two dogs play."
+    ut-query-server --server=localhost:8501 --servable_name=ende       asks what is typed
+    ut-query-server --serve_dir=served/1790000000 --servable_name=ende
+
+It speaks the REST API of TensorFlow Serving. Without --serve_dir it listens on nothing; with it, on
+loopback unless --host says otherwise. That server is for trying: docs/serving.md has a real one.
+"""
+
+import http.client
+import json
+import sys
+import urllib.parse
+
+from ut_keras.bin import command, flags, serving_flags
+
+_MOST_BYTES = 2**26  # of an answer
+
+
+def main(argv=None):
+    """Runs the command; returns the exit code."""
+    return command.run(_run, argv)
+
+
+def _run(argv):
+    args = flags.parse(serving_flags.QUERY_SERVER, argv, "ut-query-server", __doc__)
+    for name in ("timeout_secs", "max_request_bytes", "max_text_bytes"):
+        if getattr(args, name) < 1:
+            raise flags.UsageError(f"--{name} must be at least 1. Received: {getattr(args, name)}.")
+    if args.serve_dir:
+        if args.server or args.inputs_once is not None:
+            raise flags.UsageError("--serve_dir serves; --server and --inputs_once ask a server.")
+        from ut_keras.bin import local_server
+
+        return local_server.run(args)
+    for name in ("server", "servable_name"):
+        if not getattr(args, name):
+            raise flags.UsageError(f"--{name} must be given, or --serve_dir.")
+    if args.inputs_once is not None:
+        _ask(args, args.inputs_once)
+        return None
+    for line in _typed():
+        try:
+            _ask(args, line)
+        except flags.UsageError as error:
+            print(f"error: {error}", file=sys.stderr, flush=True)
+
+
+def predict(server, servable_name, texts, timeout_secs=10):
+    """Asks the REST API.
+
+    Args:
+        server: str, "host:port".
+        servable_name: str.
+        texts: list of str.
+        timeout_secs: int, of each wait for the server.
+    Returns:
+        for every text {"outputs": list of str, "scores": list of float}.
+    Raises:
+        UsageError: if there is no answer, or one that says no.
+    """
+    path = f"/v1/models/{urllib.parse.quote(servable_name, safe='')}:predict"
+    body = json.dumps({"instances": texts}).encode()
+    try:
+        connection = http.client.HTTPConnection(server, timeout=timeout_secs)
+        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        content = response.read(_MOST_BYTES)
+        connection.close()
+    except (OSError, http.client.HTTPException) as error:
+        raise flags.UsageError(
+            f"--server must be the REST API of a server. Received: {server!r}, "
+            f"{type(error).__name__} {error}."
+        ) from error
+    try:
+        answer = json.loads(content)
+        if "predictions" in answer:
+            return [
+                {"outputs": list(row["outputs"]), "scores": list(map(float, row["scores"]))}
+                for row in answer["predictions"]
+            ]
+        reason = str(answer["error"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise flags.UsageError(
+            f"The answer of {server} must be JSON with predictions. "
+            f"Received: status {response.status}, {content[:80]!r}."
+        ) from error
+    raise flags.UsageError(f"{server} refuses, status {response.status}: {reason[:500]}")
+
+
+def _ask(args, text):
+    [answer] = predict(args.server, args.servable_name, [text], args.timeout_secs)
+    scores = ",".join(f"{score:.3f}" for score in answer["scores"])
+    outputs = "\n".join(answer["outputs"])
+    title = f"Score {scores}" if len(answer["scores"]) == 1 else f"Scores [{scores}]"
+    print(f"\nInput:\n{text}\n\nOutput ({title}):\n{outputs}", flush=True)
+
+
+def _typed():
+    while True:
+        try:
+            yield input(">> " if sys.stdin.isatty() else "")
+        except EOFError:
+            return
+
+
+if __name__ == "__main__":
+    sys.exit(main())
