@@ -10,7 +10,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 from ut_keras import hparam  # noqa: E402
-from ut_keras.bin import flags  # noqa: E402
+from ut_keras.bin import flags, serving_flags  # noqa: E402
 from ut_keras.hparam_basic import BasicHParams  # noqa: E402
 from ut_keras.hparam_field import specs  # noqa: E402
 
@@ -90,6 +90,8 @@ def flags_table():
         "t2t-datagen": flags.DATAGEN,
         "t2t-decoder, besides those of t2t-trainer": flags.DECODER_OWN,
         "t2t-avg-checkpoints": flags.AVG_CHECKPOINTS,
+        "t2t-exporter, besides those of t2t-trainer": serving_flags.EXPORTER_OWN,
+        "t2t-query-server": serving_flags.QUERY_SERVER,
         "t2t-bleu": flags.BLEU,
     }
     for title, table in tables.items():

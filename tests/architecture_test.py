@@ -13,7 +13,7 @@ OURS = ("ut_keras", "problems", "hparams", "trainer")
 # What a part may import of ours, by the longest prefix that fits. The loss, the optimizer and the
 # search are functions of tensors, not of models: a model may use them for `compile` and `generate`.
 ALLOWED = {
-    "ut_keras": (),
+    "ut_keras": ("ut_keras.saved_run",),  # by the function `load`
     "ut_keras.registry": (),
     "ut_keras.hparam": ("ut_keras.registry", "ut_keras.hparam"),
     "ut_keras.data": ("ut_keras.registry", "ut_keras.data"),
@@ -40,6 +40,16 @@ ALLOWED = {
     ),
     "ut_keras.t2t_import": ("ut_keras.hparam", "ut_keras.data.features", "ut_keras.models"),
     "ut_keras.t2t_slots": ("ut_keras.t2t_import",),
+    "ut_keras.text_model": ("ut_keras.data",),
+    "ut_keras.export": ("ut_keras.text_model",),
+    "ut_keras.saved_run": (
+        "ut_keras.hparam",
+        "ut_keras.data",
+        "ut_keras.decoding",
+        "ut_keras.models",
+        "ut_keras.training",
+        "ut_keras.text_model",
+    ),
     "ut_keras.visualize": ("ut_keras.data", "ut_keras.layers", "ut_keras.visualize"),
     "ut_keras.bin": OURS,
     "problems": ("problems", "ut_keras.registry", "ut_keras.data"),

@@ -14,6 +14,7 @@ import sys
 
 from ut_keras.bin import command, flags
 from ut_keras.bin.flags import UsageError
+from ut_keras.data import feature_record
 
 _RECORDS = ("hparams.json", "run.json")
 
@@ -168,9 +169,9 @@ def make_output_dir(source, path):
     folder, name = os.path.split(path)
     if _other_checkpoint(folder, name):
         return False
-    for record in _RECORDS:
+    for record in (*_RECORDS, *feature_record.filenames(source)):
         if os.path.exists(os.path.join(source, record)):
-            with open(os.path.join(source, record), encoding="utf-8") as file:
+            with open(os.path.join(source, record), encoding="utf-8", newline="") as file:
                 _write_whole(os.path.join(folder, record), file.read())
     lines = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
     _write_whole(os.path.join(folder, "checkpoint"), lines)

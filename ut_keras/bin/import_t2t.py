@@ -14,6 +14,7 @@ import sys
 from ut_keras import hparam, models
 from ut_keras.bin import command, flags, run_setup
 from ut_keras.bin.flags import UsageError
+from ut_keras.data import feature_record
 
 
 def main(argv=None):
@@ -44,6 +45,7 @@ def _run(argv):
     _check_vocabulary(specs, model, problem.name, data_dir)
     path = _write(model, optimizer, output_dir)
     hparam.save(model.hparams, os.path.join(output_dir, "hparams.json"))
+    feature_record.save(output_dir, feature_record.of_problem(problem, data_dir))
     run_setup.write_run_record(
         output_dir,
         problem=problem.name,
