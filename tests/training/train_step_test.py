@@ -104,3 +104,27 @@ def test_row_of_padding_and_length_one():
     for ids in ([[0, 0]], [[1]], [[0]]):
         ids = tf.constant(ids)
         assert np.isfinite(float(step(({"inputs": ids, "targets": ids}, ids)).loss))
+
+
+def test_accumulated_batches_equal_the_large_one():
+    """Two updates' worth of batches with as many tokens each."""
+    ids = np.random.RandomState(0).randint(2, toy.VOCAB_SIZE, (8, 5)).astype("int32")
+    halves, wholes = np.split(ids, 4), np.split(ids, 2)
+    accumulating = optimize.MultistepAdam(0.01, accumulate_steps=2, epsilon=1e-3)
+    trained = {}
+    for name, optimizer, batches in (
+        ("halves", accumulating, halves),
+        ("wholes", optimize.Adam(0.01, epsilon=1e-3), wholes),
+    ):
+        keras.utils.set_random_seed(0)
+        model = toy.ToyModel()
+        optimizer.build(model.trainable_variables)
+        spec = tf.TensorSpec((None, None), tf.int32)
+        element_spec = ({"inputs": spec, "targets": spec}, spec)
+        strategy = distribution.get_strategy(devices=["CPU:0"])
+        step = train_step.make_train_step(model, optimizer, strategy, element_spec)
+        for batch in map(tf.constant, batches):
+            step(({"inputs": batch, "targets": batch}, batch))
+        trained[name] = [variable.numpy() for variable in model.trainable_variables]
+    for a, b in zip(trained["halves"], trained["wholes"], strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
