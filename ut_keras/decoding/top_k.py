@@ -26,17 +26,23 @@ def _sorted(x, k):
     return found.values, found.indices
 
 
+def _block_size(size):
+    """A length that needs no padding, where the size is known and has one."""
+    lengths = range(_BLOCK, _BLOCK // 2, -1)
+    return next((length for length in lengths if size and size % length == 0), _BLOCK)
+
+
 def _by_blocks(x, k, size):
-    padded = tf.pad(
-        x, [[0, 0]] * (x.shape.rank - 1) + [[0, -size % _BLOCK]], constant_values=-float("inf")
-    )
-    blocks = tf.reshape(padded, tf.concat([tf.shape(x)[:-1], [-1, _BLOCK]], axis=0))
+    length, rank = _block_size(x.shape[-1]), x.shape.rank - 1
+    if not x.shape[-1] or x.shape[-1] % length:
+        room = [[0, 0]] * rank + [[0, -size % length]]
+        x = tf.pad(x, room, constant_values=-float("inf"))
+    blocks = tf.reshape(x, tf.concat([tf.shape(x)[:-1], [-1, length]], axis=0))
     maxima = tf.reduce_max(blocks, axis=-1)
     _, chosen = tf.math.top_k(maxima, k)
     chosen = tf.sort(chosen, axis=-1)  # so that the first of equal values stays the first
-    rank = x.shape.rank - 1
     candidates = tf.gather(blocks, chosen, batch_dims=rank)
-    flat = tf.concat([tf.shape(x)[:-1], [k * _BLOCK]], axis=0)
+    flat = tf.concat([tf.shape(x)[:-1], [k * length]], axis=0)
     values, place = tf.math.top_k(tf.reshape(candidates, flat), k)
-    block = tf.gather(chosen, place // _BLOCK, batch_dims=rank)
-    return values, block * _BLOCK + place % _BLOCK
+    block = tf.gather(chosen, place // length, batch_dims=rank)
+    return values, block * length + place % length
