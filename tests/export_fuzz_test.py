@@ -103,7 +103,7 @@ def test_any_text_is_answered(served, name, number):
                 _assert_encoded(encode(inputs=inputs)["ids"].numpy(), encoder, batch)
         grown.append(_resident() - before)
     print(f"{name}: {number} texts; memory grew by {grown[0]}, then by {grown[1]} bytes")
-    # At first the pools of the allocators fill; oneDNN goes on to keep something for every new shape.
+    # At first the pools of the allocators fill; oneDNN keeps something for every new shape.
     assert grown[1] < 128 * MEBIBYTE, [round(value / MEBIBYTE) for value in grown]
 
 
