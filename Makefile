@@ -22,7 +22,7 @@ demo: $(VENV)/.installed
 	  --decode_hparams="beam_size=1,extra_length=2"
 
 test: $(VENV)/.installed
-	$(PY) -m pytest
+	$(PY) -m pytest -n auto --dist loadfile
 
 lint: $(VENV)/.installed
 	$(PY) -m ruff check .
