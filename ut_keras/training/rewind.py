@@ -5,6 +5,7 @@ stopped in the middle of a line. What is left of TensorBoard's files and of `met
 a run that was never stopped would have recorded up to that step. Files are replaced as a whole.
 """
 
+import errno
 import glob
 import json
 import os
@@ -43,18 +44,17 @@ def is_evaluated(output_dir, step, split, decoded):
 
 def append_line(path, line):
     """Appends a line, after cutting off one that was not written to its end."""
-    with open(path, "a+b") as file:
-        end = file.seek(0, os.SEEK_END)
+    # Without a buffer, which would keep what a full disk refused and write it later.
+    with open(path, "a+b", buffering=0) as file:
         file.seek(0)
-        whole = file.read().rfind(b"\n") + 1
-        if whole != end:
+        content = file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole != len(content):
             file.truncate(whole)
-        try:
-            file.write(line.encode() + b"\n")
-            file.flush()
-        except OSError:
+        data = line.encode() + b"\n"
+        if file.write(data) != len(data):
             file.truncate(whole)
-            raise
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
 
 def _rewind_lines(path, last):

@@ -96,7 +96,7 @@ class Summaries:
             self._writer("eval").flush()
 
     def close(self):
-        for writer in self._writers.values():
+        for writer in list(self._writers.values()):
             with self._told_failures():
                 writer.close()
         self._writers = {}
@@ -106,6 +106,8 @@ class Summaries:
         try:
             yield
         except (OSError, tf.errors.OpError) as error:
+            # A writer that has failed once may fail for ever.
+            self._writers = {}
             text = str(getattr(error, "message", error)).splitlines()[0]
             print(f"Results are not recorded in {self._output_dir}: {text}", flush=True)
 

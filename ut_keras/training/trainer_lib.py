@@ -105,7 +105,7 @@ class Trainer:
         self._free_decoder = None
         self._stop = None
         self._saved_step = None
-        self._is_unsaved = False
+        self._unsaved_step = None
         self._train_seconds = 0.0
         self.step = 0
 
@@ -309,7 +309,7 @@ class Trainer:
         return self._num_workers == 1 and self._stop.requested
 
     def _interrupted(self):
-        if self._stop.requested and self._is_unsaved:
+        if self._stop.requested and self.step == self._unsaved_step:
             return self._stop.stopped(
                 f"stopped at step {self.step}, which could not be saved; "
                 f"{self._newest_checkpoint()}. Run the same command again to go on from there."
@@ -333,6 +333,8 @@ class Trainer:
         """Writes a checkpoint; if that fails, says so and leaves it to the next time."""
         if self.step == self._saved_step:
             return
+        if self.step == self._unsaved_step and not must_work:
+            return
         # What follows may show that the weights are broken; then nothing is saved.
         self._read_results()
         broken = checkpoint_lib.first_non_finite(self._model)
@@ -343,18 +345,18 @@ class Trainer:
             if self._is_chief:
                 self._checkpoints.save()
         except checkpoint_lib.SaveError as error:
-            self._is_unsaved = True
+            self._unsaved_step = self.step
             if must_work:
                 raise
             self._progress.end_line()
             print(f"{error}. Training goes on; {self._newest_checkpoint()}.", flush=True)
             return
-        self._is_unsaved = False
+        self._unsaved_step = None
         self._saved_step = self.step
 
     def _end(self):
         """Nothing comes after this: what could not be saved is an error now."""
-        if self._is_unsaved:
+        if self._unsaved_step is not None:
             self._save(must_work=True)
 
     def _newest_checkpoint(self):

@@ -1,0 +1,92 @@
+import json
+
+import pytest
+import tensorflow as tf
+
+from ut_keras.training import rewind, summaries
+
+
+def _run(folder, steps):
+    """The records of a run that was evaluated, and decoded from, at every second step."""
+    written = summaries.Summaries(str(folder))
+    for step in steps:
+        written.write_training(step, {"loss": float(step)})
+        if step % 2 == 0:
+            written.write_evaluation(step, "dev", {"accuracy": 0.5})
+            written.write_evaluation(step, "dev", {"decode/accuracy": 0.5}, kind="decode")
+    written.close()
+
+
+def _steps(folder):
+    """Steps in TensorBoard's files of training and evaluation, and in metrics.jsonl."""
+    found = []
+    for part in ("", "eval", "decode"):
+        found.append(
+            sorted(
+                event.step
+                for path in (folder / part).glob("events.out.*")
+                for event in tf.compat.v1.train.summary_iterator(str(path))
+                if event.summary.value
+            )
+        )
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [*found, [json.loads(line)["step"] for line in lines]]
+
+
+@pytest.mark.parametrize(
+    "step_is_evaluated, expected",
+    [
+        (True, [[1, 2, 3, 4], [2, 4], [2, 4], [2, 2, 4, 4]]),
+        (False, [[1, 2, 3, 4], [2], [2], [2, 2]]),
+    ],
+)
+def test_later_records_go(tmp_path, step_is_evaluated, expected):
+    _run(tmp_path, [1, 2, 3, 4, 5, 6, 7])
+    rewind.rewind(str(tmp_path), 4, step_is_evaluated)
+    assert _steps(tmp_path) == expected
+    assert not list(tmp_path.rglob("*incomplete*"))
+
+
+def test_what_is_whole_is_left_alone(tmp_path):
+    _run(tmp_path, [1, 2])
+    (tmp_path / "note.txt").write_text("x")
+    before = {path: path.stat().st_ino for path in tmp_path.rglob("*")}
+    rewind.rewind(str(tmp_path), 2, True)
+    assert {path: path.stat().st_ino for path in tmp_path.rglob("*")} == before
+
+
+def test_torn_ends_go(tmp_path):
+    _run(tmp_path, [1, 2, 3])
+    for path in (*tmp_path.glob("events.out.*"), tmp_path / "metrics.jsonl"):
+        path.write_bytes(path.read_bytes()[:-5])
+    rewind.rewind(str(tmp_path), 3, True)
+    assert _steps(tmp_path) == [[1, 2], [2], [2], [2]]
+
+
+def test_nothing_to_rewind(tmp_path):
+    rewind.rewind(str(tmp_path), 0, False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_is_evaluated(tmp_path):
+    assert not rewind.is_evaluated(str(tmp_path), 2, "dev", False)
+    written = summaries.Summaries(str(tmp_path))
+    written.write_evaluation(2, "dev", {"accuracy": 0.5})
+    assert rewind.is_evaluated(str(tmp_path), 2, "dev", decoded=False)
+    assert not rewind.is_evaluated(str(tmp_path), 2, "dev", decoded=True)
+    assert not rewind.is_evaluated(str(tmp_path), 2, "test", decoded=False)
+    written.write_evaluation(2, "dev", {"decode/accuracy": 0.5}, kind="decode")
+    assert rewind.is_evaluated(str(tmp_path), 2, "dev", decoded=True)
+    written.close()
+
+
+def test_a_line_follows_whole_lines_only(tmp_path):
+    path = tmp_path / "lines"
+    rewind.append_line(path, "1")
+    with open(path, "a") as file:
+        file.write("to")
+    rewind.append_line(path, "2")
+    assert path.read_text() == "1\n2\n"
+    path.write_text("torn")
+    rewind.append_line(path, "3")
+    assert path.read_text() == "3\n"

@@ -1,0 +1,210 @@
+"""A small run from TFRecord files that can be killed at chosen moments, for survival_test.py.
+
+Dropout, shuffling, buckets, Adam, evaluation, free decoding, checkpoints: all that has a state.
+"""
+
+import glob
+import json
+import os
+import re
+import resource
+import signal
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tests.training import toy
+from ut_keras import metrics
+from ut_keras.data import features, input_pipeline, tfrecords
+from ut_keras.training import (
+    best_checkpoint,
+    checkpoint,
+    distribution,
+    free_decoding,
+    interruption,
+    optimize,
+    rewind,
+    summaries,
+    trainer_lib,
+)
+
+TRAIN_STEPS = 20
+EVERY = 5
+_SPECS = {name: features.FeatureSpec(toy.VOCAB_SIZE) for name in ("inputs", "targets")}
+
+
+def write_data(data_dir):
+    """Writes so many examples that an epoch has about seven batches, which is no multiple of 5."""
+    random = np.random.RandomState(0)
+    examples = []
+    for _ in range(50):
+        ids = [*random.randint(2, toy.VOCAB_SIZE, random.randint(1, 12)).tolist(), 1]
+        examples.append({"inputs": ids, "targets": ids})
+    tfrecords.write(examples, tfrecords.shard_paths(data_dir, "toy", "train", 3))
+    tfrecords.write(examples[:20], tfrecords.shard_paths(data_dir, "toy", "dev", 1))
+
+
+def train(data_dir, output_dir, moment=None, full_from=None, full_to=None):
+    """Trains, or goes on, in a process of its own; what it prints goes to output_dir/log.
+
+    Args:
+        moment: str. Where to be killed, a key of `MOMENTS`.
+        full_from, full_to: int. The disk is full from the one step to before the other.
+    """
+    with open(os.path.join(output_dir, "log"), "a") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    sys.stdout = os.fdopen(1, "w", buffering=1)
+    if moment:
+        MOMENTS[moment]()
+    if full_from:
+        _fill_disk(full_from, full_to)
+    trainer = _trainer(output_dir)
+    dev = _dataset(data_dir, "dev")
+    try:
+        trainer.train_eval_and_decode(
+            lambda epoch: _dataset(data_dir, "train", seed=epoch), lambda: dev
+        )
+    except interruption.Interrupted as interrupted:
+        print(interrupted, flush=True)
+        os._exit(interrupted.exit_code)
+    except checkpoint.SaveError as error:
+        print(error, flush=True)
+        os._exit(2)
+
+
+def state(path):
+    """All tensors of a checkpoint, the counter of writes apart."""
+    reader = tf.train.load_checkpoint(path)
+    names = reader.get_variable_to_dtype_map()
+    return {
+        name: reader.get_tensor(name)
+        for name in names
+        if not name.startswith(("save_counter", "_CHECKPOINTABLE"))
+    }
+
+
+def events(output_dir, folder):
+    """(step, tag) of all values in TensorBoard's files; those of a speed need some time first."""
+    return sorted(
+        (event.step, value.tag)
+        for path in glob.glob(os.path.join(output_dir, folder, "events.out.*"))
+        for event in tf.compat.v1.train.summary_iterator(path)
+        for value in event.summary.value
+        if not re.search("per_second|wait", value.tag)
+    )
+
+
+def _dataset(data_dir, split, seed=None):
+    settings = input_pipeline.InputSettings(batch_size=96, max_length=32, batch_shuffle_size=8)
+    return input_pipeline.make_dataset(
+        tfrecords.find(data_dir, "toy", split), _SPECS, settings, split == "train", seed=seed
+    )
+
+
+def _trainer(output_dir):
+    keras.utils.set_random_seed(1)
+    strategy = distribution.get_strategy(devices=["CPU:0"])
+    with strategy.scope():
+        model = toy.ToyModel(dropout=0.3)
+        optimizer = optimize.Adam(0.01)
+    settings = trainer_lib.TrainSettings(
+        train_steps=TRAIN_STEPS, eval_every_steps=EVERY, log_every_steps=4, keep_checkpoints=3
+    )
+    return trainer_lib.Trainer(
+        model,
+        optimizer,
+        strategy,
+        output_dir,
+        settings,
+        metrics={"accuracy": metrics.get("accuracy")},
+        decode_settings=free_decoding.DecodeSettings(batch_size=8, num_samples=8),
+    )
+
+
+def _fill_disk(first, stop):
+    """Lets checkpoints have 1,000 bytes and metrics.jsonl 30 more than it has, at these steps."""
+
+    def limited(owner, name, step_of, size_of):
+        plain = getattr(owner, name)
+
+        def function(*args, **kwargs):
+            if first <= step_of(*args, **kwargs) < (stop or TRAIN_STEPS + 1):
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size_of(args), resource.RLIM_INFINITY))
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+
+        setattr(owner, name, function)
+
+    limited(
+        tf.train.CheckpointManager,
+        "save",
+        step_of=lambda manager, checkpoint_number: checkpoint_number,
+        size_of=lambda args: 1000,
+    )
+    limited(
+        rewind,
+        "append_line",
+        step_of=lambda path, line: json.loads(line)["step"],
+        size_of=lambda args: os.path.getsize(args[0]) + 30,
+    )
+
+
+# Where to be killed.
+
+
+def _kill(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _instead_of(owner, name, calls=1):
+    """Is killed where the function would have been called for the n-th time."""
+    plain = getattr(owner, name)
+    left = iter(range(calls - 1, -1, -1))
+
+    def counted(*args, **kwargs):
+        if not next(left):
+            _kill()
+        return plain(*args, **kwargs)
+
+    setattr(owner, name, counted)
+
+
+def _within_a_line():
+    def torn(path, line):
+        with open(path, "a") as file:
+            file.write(line[: len(line) // 2])
+            file.flush()
+            _kill()
+
+    rewind.append_line = torn
+
+
+def _while_rewinding():
+    # The torn line that the moment before left is about to be removed.
+    _instead_of(rewind, "_replace")
+
+
+MOMENTS = {
+    "before the second checkpoint is named": lambda: _instead_of(
+        tf.train.CheckpointManager, "_record_state", calls=3
+    ),
+    "before the old checkpoint is removed": lambda: _instead_of(
+        tf.train.CheckpointManager, "_sweep", calls=2
+    ),
+    "before the evaluation": lambda: _instead_of(trainer_lib.Trainer, "_evaluate"),
+    "before an evaluation is recorded": lambda: _instead_of(
+        summaries.Summaries, "write_evaluation"
+    ),
+    "within a line": _within_a_line,
+    "while records are taken back": _while_rewinding,
+    "between evaluation and decoding": lambda: _instead_of(trainer_lib.Trainer, "_decode"),
+    "before the best weights are written": lambda: _instead_of(
+        best_checkpoint.BestCheckpoint, "save"
+    ),
+    "while decoding": lambda: _instead_of(free_decoding.FreeDecoder, "__call__"),
+}

@@ -1,0 +1,170 @@
+"""Runs that are killed, and started again, end as one that was never stopped: bit for bit.
+
+Processes fork from one that has loaded TensorFlow. UT_KERAS_KILLS=20 kills at so many random
+moments instead of three.
+"""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from tests.training import survival_program as program
+
+_KILLS = int(os.environ.get("UT_KERAS_KILLS", "3"))
+
+
+@pytest.fixture(scope="module")
+def processes():
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([program.__name__])
+    return context
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data")
+    program.write_data(path)
+    return path
+
+
+def _start(processes, data_dir, output_dir, **options):
+    output_dir.mkdir(exist_ok=True)
+    arguments = (str(data_dir), str(output_dir))
+    process = processes.Process(target=program.train, args=arguments, kwargs=options)
+    process.start()
+    return process
+
+
+def _finish(process):
+    process.join(timeout=600)
+    if process.exitcode is None:
+        process.kill()
+    return process.exitcode
+
+
+@pytest.fixture(scope="module")
+def whole(processes, data_dir, tmp_path_factory):
+    """The folder of a run that was never stopped."""
+    output_dir = tmp_path_factory.mktemp("whole")
+    assert _finish(_start(processes, data_dir, output_dir)) == 0
+    return output_dir
+
+
+def _records(output_dir):
+    """What metrics.jsonl holds, without the time of day."""
+    records = [json.loads(line) for line in (output_dir / "metrics.jsonl").read_text().splitlines()]
+    return [{name: record[name] for name in record if name != "time"} for record in records]
+
+
+def _assert_same_state(output_dir, whole):
+    for path in (f"model.ckpt-{program.TRAIN_STEPS}", "best"):
+        expected, actual = program.state(whole / path), program.state(output_dir / path)
+        assert set(actual) == set(expected)
+        for name in expected:
+            np.testing.assert_array_equal(actual[name], expected[name], err_msg=name)
+
+
+def _assert_same(output_dir, whole):
+    _assert_same_state(output_dir, whole)
+    assert _records(output_dir) == _records(whole)
+    for folder in ("", "eval", "decode"):
+        assert program.events(output_dir, folder) == program.events(whole, folder), folder
+    named = set(path.name for path in output_dir.glob("model.ckpt-*"))
+    assert not [name for name in named if "temp" in name]
+    assert {name for name in named if name.endswith("index")} >= {
+        f"model.ckpt-{step}.index" for step in (10, 15, 20)
+    }
+
+
+def test_the_run_has_states_to_lose(whole):
+    records = _records(whole)
+    assert [record["step"] for record in records] == [s for n in range(1, 5) for s in (5 * n,) * 2]
+    state = program.state(whole / f"model.ckpt-{program.TRAIN_STEPS}")
+    epoch, batch = (
+        state[f"position/{name}/.ATTRIBUTES/VARIABLE_VALUE"] for name in ("epoch", "batch")
+    )
+    assert epoch >= 2 and batch > 0
+    assert len(program.events(whole, "")) == 5 * len({tag for _, tag in program.events(whole, "")})
+
+
+def test_killed_at_every_dangerous_moment(processes, data_dir, whole, tmp_path):
+    output_dir = tmp_path / "run"
+    for moment in program.MOMENTS:
+        process = _start(processes, data_dir, output_dir, moment=moment)
+        assert _finish(process) == -signal.SIGKILL, moment
+    assert _finish(_start(processes, data_dir, output_dir)) == 0
+    _assert_same(output_dir, whole)
+
+
+def test_killed_while_a_checkpoint_is_written(processes, data_dir, whole, tmp_path):
+    output_dir = tmp_path / "run"
+    process = _start(processes, data_dir, output_dir)
+    while process.is_alive() and not list(output_dir.glob("model.ckpt-*_temp")):
+        pass
+    process.kill()
+    assert _finish(process) == -signal.SIGKILL
+    assert _finish(_start(processes, data_dir, output_dir)) == 0
+    _assert_same(output_dir, whole)
+
+
+def test_killed_at_random_moments(processes, data_dir, whole, tmp_path):
+    output_dir = tmp_path / "run"
+    started = time.monotonic()
+    assert _finish(_start(processes, data_dir, tmp_path / "timed")) == 0
+    seconds = time.monotonic() - started
+    moments = [random.uniform(0, seconds) for _ in range(_KILLS)]
+    print("killed after seconds:", [round(moment, 3) for moment in moments])
+    killed = 0
+    for moment in moments:
+        process = _start(processes, data_dir, output_dir)
+        process.join(timeout=moment)
+        process.kill()
+        killed += _finish(process) == -signal.SIGKILL
+    print(f"{killed} of {_KILLS} killed while running")
+    assert _finish(_start(processes, data_dir, output_dir)) == 0
+    _assert_same(output_dir, whole)
+
+
+def test_sigterm_saves_and_has_an_exit_code_of_its_own(processes, data_dir, whole, tmp_path):
+    output_dir = tmp_path / "run"
+    process = _start(processes, data_dir, output_dir)
+    while process.is_alive() and not (output_dir / "checkpoint").exists():
+        pass
+    os.kill(process.pid, signal.SIGTERM)
+    assert _finish(process) == 128 + signal.SIGTERM
+    log = (output_dir / "log").read_text()
+    assert "SIGTERM: stopped at step" in log and "a checkpoint is written" in log
+    assert _finish(_start(processes, data_dir, output_dir)) == 0
+    _assert_same(output_dir, whole)
+
+
+def test_a_full_disk_loses_nothing_but_time(processes, data_dir, whole, tmp_path):
+    output_dir = tmp_path / "run"
+    process = _start(processes, data_dir, output_dir, full_from=10, full_to=15)
+    assert _finish(process) == 0
+    log = (output_dir / "log").read_text()
+    (line,) = {x for x in log.splitlines() if "step 10 could not be written" in x}
+    assert "Training goes on; newest checkpoint: " in line and "model.ckpt-5." in line
+    _assert_same_state(output_dir, whole)
+    # What did not fit is missing, the other lines are whole.
+    records = _records(output_dir)
+    assert all(record in _records(whole) for record in records)
+    assert [record["step"] for record in records][-4:] == [15, 15, 20, 20]
+    assert log.count("Results are not recorded") == len(_records(whole)) - len(records) > 0
+
+
+def test_the_last_checkpoint_cannot_be_written(processes, data_dir, whole, tmp_path):
+    output_dir = tmp_path / "run"
+    assert _finish(_start(processes, data_dir, output_dir, full_from=18)) == 2
+    log = (output_dir / "log").read_text().strip().splitlines()
+    assert f"The checkpoint of step {program.TRAIN_STEPS} could not be written" in log[-1]
+    assert (output_dir / "model.ckpt-15.index").exists()
+    assert not list(output_dir.glob("model.ckpt-20*"))
+    assert _finish(_start(processes, data_dir, output_dir)) == 0
+    _assert_same(output_dir, whole)
