@@ -114,19 +114,22 @@ def test_killed_while_a_checkpoint_is_written(processes, data_dir, whole, tmp_pa
 
 
 def test_killed_at_random_moments(processes, data_dir, whole, tmp_path):
-    output_dir = tmp_path / "run"
     started = time.monotonic()
     assert _finish(_start(processes, data_dir, tmp_path / "timed")) == 0
     seconds = time.monotonic() - started
-    moments = [random.uniform(0, seconds) for _ in range(_KILLS)]
-    print("killed after seconds:", [round(moment, 3) for moment in moments])
-    killed = 0
-    for moment in moments:
+    killed_after, runs = [], 0
+    while len(killed_after) < _KILLS:
+        moment = random.uniform(0, seconds)
+        output_dir = tmp_path / f"run{runs}"
         process = _start(processes, data_dir, output_dir)
         process.join(timeout=moment)
         process.kill()
-        killed += _finish(process) == -signal.SIGKILL
-    print(f"{killed} of {_KILLS} killed while running")
+        if _finish(process) == -signal.SIGKILL:
+            killed_after.append(round(moment, 2))
+        else:  # It came to its end before.
+            _assert_same(output_dir, whole)
+            runs += 1
+    print("killed after seconds:", killed_after)
     assert _finish(_start(processes, data_dir, output_dir)) == 0
     _assert_same(output_dir, whole)
 
