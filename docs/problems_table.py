@@ -84,10 +84,15 @@ is a problem from text to text with its sides exchanged.
 """
 
 
+def problem_names():
+    """The names of the package's problems; a program may have registered more."""
+    return [name for name in problems.names() if _package(problems.get(name)) == "problems"]
+
+
 def problems_table():
     """The text of problems.md."""
     sections = collections.defaultdict(lambda: collections.defaultdict(list))
-    for name in sorted(problems.names(), key=_in_order):
+    for name in sorted(problem_names(), key=_in_order):
         problem = problems.get(name)
         sections[_module(problem)][_NUMBER.sub("#", name), _cells(problem)].append(name)
     usual = ", ".join(f"`{name}`" for name in USUAL_METRICS)
@@ -131,6 +136,10 @@ def _cells(problem):
         problem.licence,
         ", ".join(f"`{raw_file.name}`" for raw_file in problem.raw_files),
     )
+
+
+def _package(problem):
+    return type(problem).__module__.rpartition(".")[0]
 
 
 def _module(problem):

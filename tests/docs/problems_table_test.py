@@ -48,12 +48,12 @@ def _names(cell):
 def test_every_problem_is_in_the_table_once():
     cells = [line.split(" | ")[0] for line in _read().splitlines() if line.startswith("| `")]
     names = [name for cell in cells for name in _names(cell)]
-    assert sorted(names) == problems.names()
+    assert sorted(names) == TABLE.problem_names()
 
 
 def test_sizes_belong_to_problems():
     for pattern, sizes in TABLE.SIZES.items():
-        found = fnmatch.filter(problems.names(), pattern)
+        found = fnmatch.filter(TABLE.problem_names(), pattern)
         assert found, pattern
         for name in found:
             first = next(p for p in TABLE.SIZES if fnmatch.fnmatch(name, p))
