@@ -150,6 +150,36 @@ def test_mistakes_are_told_in_one_line(data_dir, tmp_path, capsys, change, messa
     assert message in _error(capsys, [f"{name}={value}" for name, value in flags.items()])
 
 
+def test_batch_size_auto_fills_the_memory_and_is_kept(data_dir, tmp_path, capsys, monkeypatch):
+    from ut_keras.training import dry_run
+
+    shares = []
+
+    def share_that_fits(self):
+        shares.append(self._batch_of(1)[1])
+        return 0.8
+
+    monkeypatch.setattr(dry_run.LargestBatch, "share_that_fits", share_that_fits)
+    for _ in range(2):
+        assert trainer.main(_argv(data_dir, tmp_path, "--batch_size=auto")) == 0
+    assert shares == [(20, 11)]
+    assert json.loads((tmp_path / "hparams.json").read_text())["batch_size"] == 192
+    out = capsys.readouterr().out
+    assert out.count("batch_size=192 will fill the memory") == 1
+    assert re.search(r"^Largest batch: 15 x 11, .* of memory$", out, re.MULTILINE)
+
+
+def test_what_does_not_fit_in_memory_is_told_before_the_first_update(
+    data_dir, tmp_path, capsys, monkeypatch
+):
+    from ut_keras.training import memory
+
+    monkeypatch.setattr(memory._Cpu, "limit", lambda self: 1000)
+    message = _error(capsys, _argv(data_dir, tmp_path))
+    assert "20 rows of up to 11 ids" in message
+    assert not list(tmp_path.glob("model.ckpt*"))
+
+
 def test_folder_without_data(tmp_path, capsys):
     (tmp_path / "data").mkdir()
     line = _error(capsys, _argv(tmp_path / "data", tmp_path / "run"))

@@ -230,6 +230,23 @@ def test_a_pass_reads_only_from_its_first_batch_on(tmp_path, monkeypatch):
     assert len(read) == 2
 
 
+@pytest.mark.parametrize("static_shapes", [False, True])
+def test_largest_batch(tmp_path, static_shapes):
+    files = write(tmp_path, [example(n) for n in (3, 5, 30, 9, 32, 5)])
+    chosen = settings(static_shapes=static_shapes)
+    dataset = input_pipeline.make_dataset(files, SYMBOLS, chosen, training=True, seed=1)
+    largest = input_pipeline.largest_batch(dataset)
+    assert largest.element_spec == dataset.element_spec
+    ((features, targets),) = list(largest)
+    assert targets.shape == features["inputs"].shape == (2, 32)
+    inputs = {name: value.numpy() for name, value in features.items()}
+    assert rows([(inputs, targets)]) == [example(32)["inputs"], example(30)["inputs"]]
+
+
+def test_datasets_from_elsewhere_do_not_say_their_largest_batch():
+    assert input_pipeline.largest_batch(tf.data.Dataset.range(3)) is None
+
+
 def test_from_batch_of_any_dataset():
     dataset = tf.data.Dataset.range(5)
     assert [int(i) for i in input_pipeline.from_batch(dataset, 3)] == [3, 4]

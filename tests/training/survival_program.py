@@ -111,7 +111,11 @@ def _trainer(output_dir):
         model = toy.ToyModel(dropout=0.3)
         optimizer = optimize.Adam(0.01)
     settings = trainer_lib.TrainSettings(
-        train_steps=TRAIN_STEPS, eval_every_steps=EVERY, log_every_steps=4, keep_checkpoints=3
+        train_steps=TRAIN_STEPS,
+        eval_every_steps=EVERY,
+        log_every_steps=4,
+        keep_checkpoints=3,
+        dry_run=True,
     )
     return trainer_lib.Trainer(
         model,

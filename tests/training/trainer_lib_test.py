@@ -19,6 +19,7 @@ from ut_keras.training import (
     free_decoding,
     interruption,
     optimize,
+    result_line,
     trainer_lib,
 )
 
@@ -111,6 +112,23 @@ def test_resumed_run_equals_one_never_stopped(tmp_path):
     second.train(_epoch)
     assert second.step == 12
     for expected, actual in zip(_weights(whole_model), _weights(model), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_the_largest_batch_leaves_no_trace(tmp_path, capsys):
+    def epoch_that_says_its_largest(number):
+        dataset = _epoch(number)
+        dataset.largest_batch = lambda share: dataset.take(1)
+        return dataset
+
+    found = {}
+    for name, make_epoch in (("plain", _epoch), ("tried", epoch_that_says_its_largest)):
+        (tmp_path / name).mkdir()
+        trainer, model = _make(tmp_path / name, settings={"dry_run": True})
+        trainer.train(make_epoch)
+        assert ("Largest batch: " in capsys.readouterr().out) == (name == "tried")
+        found[name] = _weights(model)
+    for expected, actual in zip(*found.values(), strict=True):
         np.testing.assert_array_equal(actual, expected)
 
 
@@ -318,7 +336,7 @@ def test_packed_rows_are_decoded_one_by_one(tmp_path):
 
 
 def test_the_result_line_shows_what_was_decoded_first():
-    line = trainer_lib.result_line(
+    line = result_line.result_line(
         {
             "accuracy": 0.5,
             "loss": 2.0,

@@ -18,6 +18,7 @@ _LATE_ERRORS = (
     ("ut_keras.training.checkpoint", "CheckpointError"),
     ("ut_keras.training.cluster", "ClusterError"),
     ("ut_keras.training.distribution", "DeviceError"),
+    ("ut_keras.training.dry_run", "TooLarge"),
     ("ut_keras.training.early_stopping", "MetricError"),
     ("ut_keras.training.evaluation", "EmptyDatasetError"),
     ("ut_keras.training.trainer_lib", "NonFiniteError"),

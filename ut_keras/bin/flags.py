@@ -132,6 +132,13 @@ TRAINER = (
     Flag("keep_checkpoint_max", 20, "How many of the newest checkpoints to keep; 0 keeps all."),
     Flag("random_seed", None, "Seed of weights, dropout and data order. Default: a new one.", int),
     Flag("decode_hparams", "", 'For decoding: "beam_size=4,alpha=0.6,extra_length=100,…".'),
+    Flag(
+        "batch_size",
+        None,
+        "Instead of the hparam: a number, or auto for what fills the memory.",
+        str,
+    ),
+    Flag("dry_run", True, "Try the largest batch before the first update: does it fit in memory?"),
     Flag("worker_gpu", 1, "How many GPUs to use (of each worker); without any, the CPU."),
     Flag("use_tpu", False, "Train on a TPU."),
     Flag(

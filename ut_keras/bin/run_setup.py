@@ -44,6 +44,7 @@ class Setup:
         cluster: `Cluster`, or None for one worker.
         early_stopping: `EarlyStopping`.
         profile_steps: (first, last) updates to profile, or None.
+        finds_batch_size: bool. Whether the batch size is the largest that fits in memory.
     """
 
     args: Any
@@ -59,6 +60,7 @@ class Setup:
     cluster: Any
     early_stopping: Any
     profile_steps: tuple | None
+    finds_batch_size: bool
 
     @property
     def trains(self):
@@ -81,6 +83,7 @@ def check(args):
     models.check_name(args.model)
     output_dir = os.path.expanduser(args.output_dir)
     hp, saved = final_hparams(args, output_dir)
+    hp, finds_batch_size = _with_batch_size(args, hp, saved, output_dir)
     hp.check_supported(training=schedule != "evaluate")
     decode = decode_hparams.parse(args.decode_hparams)
     for name, least in _LEAST.items():
@@ -117,7 +120,23 @@ def check(args):
         cluster=cluster.from_environment(),
         early_stopping=_early_stopping(args, schedule),
         profile_steps=_profile_steps(args.profile),
+        finds_batch_size=finds_batch_size and trains,
     )
+
+
+def _with_batch_size(args, hp, saved, output_dir):
+    """(hparams, whether the batch size is still to be found)."""
+    if args.batch_size is None:
+        return hp, False
+    if args.batch_size != "auto":
+        if not args.batch_size.isdecimal():
+            raise UsageError(
+                f"--batch_size must be a number or auto. Received: {args.batch_size!r}."
+            )
+        return hp.override({"batch_size": int(args.batch_size)}), False
+    if _has_checkpoint(output_dir) and saved is not None:
+        return hp.override({"batch_size": saved.batch_size}), False
+    return hp, True
 
 
 def _early_stopping(args, schedule):
@@ -194,7 +213,7 @@ def make_trainer(setup):
         return problem.dataset(
             split,
             setup.data_dir,
-            hp,
+            setup.hp,
             num_replicas=strategy.num_replicas_in_sync,
             seed=seed,
             static_shapes=static_shapes,
@@ -232,6 +251,7 @@ def make_trainer(setup):
             moving_average_decay=args.moving_average_decay,
             warm_start_from=args.warm_start_from,
             profile_steps=setup.profile_steps,
+            dry_run=args.dry_run,
         ),
         metrics=_metrics(problem),
         feature_metrics=problem.feature_metrics(setup.data_dir),
@@ -242,6 +262,9 @@ def make_trainer(setup):
         to_text=to_text_function(problem.feature_encoders(setup.data_dir), specs),
         problem_name=problem.name,
     )
+    if setup.finds_batch_size:
+        # The dataset's functions above read it from the setup.
+        setup = dataclasses.replace(setup, hp=_fill_memory(hp, trainer, make_epoch, strategy))
     if setup.trains and distribution.is_chief(strategy):
         _write_records(setup)
         if setup.schedule != "train":
@@ -250,6 +273,29 @@ def make_trainer(setup):
             os.makedirs(best_dir, exist_ok=True)
             _write_records(dataclasses.replace(setup, output_dir=best_dir))
     return trainer, make_epoch, make_eval_dataset
+
+
+def _fill_memory(hp, trainer, make_epoch, strategy):
+    """The hparams with the largest batch size that fits in memory."""
+    from ut_keras.training import distribution
+
+    share = trainer.share_that_fits(make_epoch)
+    if share is None:
+        raise UsageError(
+            "--batch_size=auto needs to know the memory, and batches of a few rows to measure by. "
+            "Received: a device, static shapes or data for which that is not so; give a number."
+        )
+    batch_size = distribution.from_chief(strategy, _rounded_down(share * hp.batch_size))
+    print(f"batch_size={batch_size} will fill the memory", flush=True)
+    return hp.override({"batch_size": batch_size})
+
+
+def _rounded_down(value):
+    """To a number with two leading binary digits: 4096, 6144, 8192, 12288..."""
+    if value < 2:
+        return 1
+    power = 2 ** (int(value).bit_length() - 2)
+    return int(value) // power * power
 
 
 def final_hparams(args, output_dir):

@@ -52,6 +52,7 @@ class ExampleOrder:
     ):
         lengths = np.asarray(lengths)
         kept = np.flatnonzero((lengths >= shortest) & (lengths <= longest))
+        self._lengths = lengths
         self._examples = kept.astype(np.int32)
         # int16, which numpy sorts by counting.
         self._buckets = np.searchsorted(boundaries, lengths[kept], side="right").astype(np.int16)
@@ -80,6 +81,20 @@ class ExampleOrder:
             self._examples[shuffled[by_bucket]], starts[turn], stops[turn], batch_buckets[turn]
         )
 
+    def largest(self, share=1.0):
+        """An order whose only batch is as large as any: of the bucket with the longest examples.
+
+        Args:
+            share: float in (0, 1]. How much of the rows of a batch to take.
+        """
+        bucket = self._buckets.max()
+        examples = self._examples[self._buckets == bucket]
+        longest_first = examples[np.argsort(-self._lengths[examples], kind="stable")]
+        rows = max(1, round(share * self._sizes[bucket]))
+        batch = np.resize(longest_first, rows)
+        starts, stops, buckets = (np.array([n], np.int64) for n in (0, rows, bucket))
+        return _OneBatch(Epoch(batch, starts, stops, buckets))
+
     def _cut(self, buckets):
         """(starts, stops, buckets) of batches, where the examples are sorted by bucket."""
         counts = np.bincount(buckets, minlength=len(self._sizes))
@@ -92,3 +107,14 @@ class ExampleOrder:
         starts = np.concatenate(starts)
         stops = np.minimum(starts + self._sizes[batch_buckets], bucket_stops[batch_buckets])
         return starts, stops, batch_buckets
+
+
+class _OneBatch:
+    """An order with the same batch in every epoch."""
+
+    def __init__(self, epoch):
+        self._epoch = epoch
+
+    def epoch(self, seed):
+        del seed
+        return self._epoch

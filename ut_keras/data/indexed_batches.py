@@ -1,6 +1,6 @@
 """Batches read in the order of an `ExampleOrder`, each when its turn comes, as a `tf.data.Dataset`.
 
-    indexed_batches.make(index, order, parse, seed=5, first_batch=1200)
+    indexed_batches.make(index, order, seed=5, first_batch=1200, parse=parse)
 
 The n-th pass over the dataset has the order of (seed, n): every pass is another, and the same
 ones come again in another process. Any batch can be the first; none before it is read.
@@ -13,17 +13,17 @@ import numpy as np
 import tensorflow as tf
 
 
-def make(index, order, parse, seed, first_batch=0):
+def make(index, order, seed, first_batch=0, *, parse):
     """Makes the dataset.
 
     Args:
         index: `RecordIndex`.
         order: `ExampleOrder` of the lengths of `index`.
+        seed: int in [0, 2^32).
+        first_batch: int. Where the first pass begins.
         parse: function to what the dataset holds, from the records of a batch: their files and
             themselves, string tensors [n], their lengths in the index, int32 [n], and their
             bucket, an int64 scalar.
-        seed: int in [0, 2^32).
-        first_batch: int. Where the first pass begins.
     """
     names = tf.constant(index.files)
     passes = itertools.count()

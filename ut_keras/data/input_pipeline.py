@@ -130,15 +130,15 @@ def make_dataset(
     scheme = _scheme(settings, drop_long)
     scheme = scheme._replace(batch_sizes=[size * num_replicas for size in scheme.batch_sizes])
     seed = secrets.randbits(32) if seed is None else seed % 2**32
-    if training:
-        key = _lengths_key(record_specs, settings, preprocess)
-        dataset = _training_batches(files, to_examples, key, scheme, settings, seed, first_batch)
-    else:
+    if not training:
         dataset = _evaluation_batches(files, to_examples, scheme, settings, longest, drop_long)
-    dataset = dataset.map(lambda features: (features, features["targets"])).prefetch(2)
-    if training:
-        options = (files, record_specs, settings, training, num_replicas, seed, preprocess)
-        dataset.from_batch = functools.partial(make_dataset, *options)
+        return _with_targets(dataset)
+    key = _lengths_key(record_specs, settings, preprocess)
+    order, batches = _training_batches(files, to_examples, key, scheme, settings)
+    dataset = _with_targets(batches(order, seed, first_batch))
+    options = (files, record_specs, settings, training, num_replicas, seed, preprocess)
+    dataset.from_batch = functools.partial(make_dataset, *options)
+    dataset.largest_batch = lambda share: _with_targets(batches(order.largest(share), seed))
     return dataset
 
 
@@ -152,6 +152,20 @@ def from_batch(dataset, first):
     if not first:
         return dataset
     return getattr(dataset, "from_batch", dataset.skip)(first)
+
+
+def largest_batch(dataset, share=1.0):
+    """A dataset with one batch only, as large as any that a pass over the data may have.
+
+    Args:
+        dataset: from `make_dataset`, for training.
+        share: float in (0, 1]. How much of the batch's rows to take.
+
+    Returns:
+        `tf.data.Dataset` with the same types and shapes; None for datasets from elsewhere.
+    """
+    largest = getattr(dataset, "largest_batch", None)
+    return largest and largest(share)
 
 
 def example_lengths(features):
@@ -215,8 +229,12 @@ def _evaluation_batches(files, to_examples, scheme, settings, longest, drop_long
     return _batch(dataset, scheme, settings.static_shapes)
 
 
-def _training_batches(files, to_examples, key, scheme, settings, seed, first_batch):
-    """The batches in the order of an `ExampleOrder`, each read when its turn comes."""
+def _with_targets(dataset):
+    return dataset.map(lambda features: (features, features["targets"])).prefetch(2)
+
+
+def _training_batches(files, to_examples, key, scheme, settings):
+    """An `ExampleOrder`, and a function from such a one to batches, each read in its turn."""
 
     def lengths_of(files, records):
         return example_lengths(to_examples(files, records))
@@ -246,7 +264,7 @@ def _training_batches(files, to_examples, key, scheme, settings, seed, first_bat
             features = _fill_up(features, tf.constant(scheme.batch_sizes, tf.int64)[bucket])
         return features
 
-    return indexed_batches.make(index, order, parse, seed, first_batch)
+    return order, functools.partial(indexed_batches.make, index, parse=parse)
 
 
 def _lengths_key(record_specs, settings, preprocess):

@@ -2,7 +2,8 @@
 
     checkpoints = Checkpoints(output_dir, model, optimizer, position)
     checkpoints.restore_newest()   ->  True if there was one
-    checkpoints.save()
+    checkpoints.start_saving()     returns at once; what is written is the state of this moment
+    checkpoints.finish_saving()
 
 A checkpoint is `model.ckpt-STEP`, as in T2T, and holds by name: the model's variables (by their
 Keras paths), the optimizer's, the state of every dropout's random numbers (which neither Keras nor
@@ -11,6 +12,7 @@ data. TensorFlow writes the two files under other names and renames them before 
 `checkpoint` mentions them, so a torn checkpoint is never found.
 """
 
+import concurrent.futures
 import contextlib
 import os
 import re
@@ -18,6 +20,8 @@ import shutil
 
 import keras
 import tensorflow as tf
+
+from ut_keras.training.variable_copy import VariableCopy
 
 _SEED_SUFFIX = "seed_generator_state"
 _AVERAGE = "moving_average"
@@ -68,14 +72,24 @@ class Checkpoints:
             groups[_AVERAGE] = dict(moving_average)
         self.has_moving_average = False
         self._groups = groups
-        self._checkpoint = tf.train.Checkpoint(**groups)
+        self._keep = keep
+        self._manager = self._make_manager(groups)
+        self._copy = None
+        self._writer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+        self._writing = None
+
+    def _make_manager(self, groups):
         try:
-            self._manager = tf.train.CheckpointManager(
-                self._checkpoint, directory, max_to_keep=keep or None, checkpoint_name="model.ckpt"
+            return tf.train.CheckpointManager(
+                tf.train.Checkpoint(**groups),
+                self._directory,
+                max_to_keep=self._keep or None,
+                checkpoint_name="model.ckpt",
             )
         except ValueError as error:
             raise CheckpointError(
-                f"The file checkpoint in {directory} must name a checkpoint. Received: {error}."
+                f"The file checkpoint in {self._directory} must name a checkpoint. "
+                f"Received: {error}."
             ) from error
 
     @property
@@ -92,7 +106,54 @@ class Checkpoints:
         Raises:
             SaveError: if the disk is full, or whatever else keeps it from being written.
         """
+        self.start_saving()
+        return self.finish_saving()
+
+    def start_saving(self):
+        """Sets the state aside, in host memory, and starts to write it; training may go on.
+
+        Raises:
+            SaveError: if the checkpoint before, which is waited for, could not be written.
+        """
+        self.finish_saving()
+        self._take_copy()
         step = int(self._optimizer.iterations.numpy())
+        self._writing = self._writer.submit(self._write, step)
+
+    def finish_saving(self, wait=True):
+        """Waits until what was started is written; tells if that failed.
+
+        Args:
+            wait: bool. If not, it is only told if it is known by now.
+
+        Returns:
+            str, the path of the checkpoint; None if none was being written, or still is.
+
+        Raises:
+            SaveError: as in `save`.
+        """
+        if self._writing is None or not (wait or self._writing.done()):
+            return None
+        writing, self._writing = self._writing, None
+        return writing.result()
+
+    @contextlib.contextmanager
+    def unchanged(self):
+        """Context after which the state is what it was before."""
+        self.finish_saving()
+        self._take_copy()
+        try:
+            yield
+        finally:
+            self._copy.put_back()
+
+    def _take_copy(self):
+        if self._copy is None:
+            self._copy = VariableCopy(self._groups)
+            self._manager = self._make_manager(self._copy.groups)
+        self._copy.take()
+
+    def _write(self, step):
         try:
             return self._manager.save(checkpoint_number=step)
         except (tf.errors.OpError, OSError) as error:

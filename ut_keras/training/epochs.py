@@ -40,6 +40,24 @@ class Epochs:
             self._element_spec = self._distributed(self._make_epoch(self._epoch)).element_spec
         return self._element_spec
 
+    def largest_batch(self, share=1.0):
+        """The largest batch that an epoch may have.
+
+        Args:
+            share: float in (0, 1]. How much of its rows to take.
+
+        Returns:
+            (batch, (rows over all replicas, ids of the longest)), or None where the dataset does
+            not say.
+        """
+        dataset = input_pipeline.largest_batch(self._make_epoch(self._epoch), share)
+        if dataset is None:
+            return None
+        with input_pipeline.readable_errors():
+            features, targets = next(iter(dataset))
+            columns = max(feature.shape[1] for feature in features.values())
+            return next(iter(self._distributed(dataset))), (targets.shape[0], columns)
+
     def __iter__(self):
         return self
 

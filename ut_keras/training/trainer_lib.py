@@ -9,6 +9,7 @@ The parts, in the order in which a batch meets them: `epochs` (batches without e
 """
 
 import contextlib
+import functools
 import math
 import time
 
@@ -18,12 +19,15 @@ from ut_keras.training import (
     advice,
     best_checkpoint,
     distribution,
+    dry_run,
     evaluation,
     evaluation_pictures,
     free_decoding,
     interruption,
+    memory,
     moving_average,
     profiling,
+    saving,
     summaries,
     train_step,
     warm_start,
@@ -31,6 +35,7 @@ from ut_keras.training import (
 from ut_keras.training import checkpoint as checkpoint_lib
 from ut_keras.training import epochs as epochs_lib
 from ut_keras.training import progress as progress_lib
+from ut_keras.training.result_line import result_line
 from ut_keras.training.train_settings import TrainSettings  # noqa: F401
 
 _STOP_EVERY_STEPS = 10  # several workers ask each other for signals
@@ -103,9 +108,8 @@ class Trainer:
             decay = settings.moving_average_decay
             self._average = moving_average.MovingAverage(model, strategy, decay)
         self._free_decoder = None
+        self._saver = None
         self._stop = None
-        self._saved_step = None
-        self._unsaved_step = None
         self._train_seconds = 0.0
         self.step = 0
 
@@ -213,9 +217,11 @@ class Trainer:
             keep=self._settings.keep_checkpoints,
             moving_average=self._average and self._average.variables,
         )
+        self._saver = saving.Saver(self._checkpoints, self._is_chief, self._progress.end_line)
         if self._checkpoints.restore_newest():
             self._epochs.read_position()
-            self.step = self._saved_step = int(self._optimizer.iterations.numpy())
+            self.step = int(self._optimizer.iterations.numpy())
+            self._saver.was_restored(self.step)
             done = " (nothing left to train)" if self.step >= self._settings.train_steps else ""
             print(f"Going on from step {self.step} in {self._output_dir}{done}", flush=True)
         elif self._settings.warm_start_from:
@@ -234,24 +240,28 @@ class Trainer:
     def _train_to(self, last_step):
         """Updates until `step` is `last_step`, and saves."""
         if self.step < last_step:
+            if self._settings.dry_run and self._train_step is None:
+                self._try_largest_batch()
             self._progress.restart_clock()
             started = saved_at = time.monotonic()
             while self.step < last_step:
                 with self._progress.waiting_for_input():
                     batch = next(self._epochs)
                 self._update(batch)
+                self._saver.finish(wait=False)
                 if self._save_is_due(saved_at):
                     self._save()
                     saved_at = time.monotonic()
                 if self._stop_is_agreed():
                     self._save()
+                    self._saver.finish()
                     raise self._interrupted()
             self._save()
             self._progress.show(self.step)
             self._train_seconds += time.monotonic() - started
         self._progress.end_line()
 
-    def _update(self, batch):
+    def _make_train_step(self):
         if self._train_step is None:
             self._train_step = train_step.make_train_step(
                 self._model,
@@ -262,6 +272,45 @@ class Trainer:
                 self._average,
             )
             print("Compiling the first step…", flush=True)
+
+    def _largest_batch(self):
+        """The `LargestBatch` of the data, or None where they do not tell."""
+        if self._epochs.largest_batch() is None:
+            return None
+        self._make_train_step()
+        return dry_run.LargestBatch(
+            self._train_step,
+            self._epochs.largest_batch,
+            memory.of(self._strategy),
+            any_shape=not self._settings.static_shapes,
+            agree=functools.partial(distribution.any_worker, self._strategy),
+        )
+
+    def _try_largest_batch(self):
+        largest = self._largest_batch()
+        if largest is None:
+            return
+        with self._checkpoints.unchanged():
+            print(largest.run(), flush=True)
+
+    def share_that_fits(self, make_epoch):
+        """How much larger the largest batch could be to fill the memory but for a reserve.
+
+        Args:
+            make_epoch: as for a schedule.
+
+        Returns:
+            float, what to multiply the batch size by; None where the memory is not known.
+        """
+        self._restore(make_epoch)
+        largest = self._largest_batch()
+        with self._checkpoints.unchanged():
+            share = largest and largest.share_that_fits()
+        self._train_step = None
+        return share
+
+    def _update(self, batch):
+        self._make_train_step()
         self._profiler.before(self.step + 1)
         result = self._train_step(batch)
         self.step += 1
@@ -287,12 +336,13 @@ class Trainer:
                 raise self._non_finite(f"loss={values['loss']} at step {step}")
 
     def _non_finite(self, received):
+        self._saver.finish()
         self._progress.end_line()
         return NonFiniteError(
             f"The loss and the weights must be finite. Received: {received}. Try a lower "
             "learning_rate_constant (or learning_rate), more learning_rate_warmup_steps or "
             "clip_grad_norm=1.0. Nothing of the broken weights was saved; "
-            f"{self._newest_checkpoint()}."
+            f"{self._saver.newest()}."
         )
 
     # Signals.
@@ -309,10 +359,10 @@ class Trainer:
         return self._num_workers == 1 and self._stop.requested
 
     def _interrupted(self):
-        if self._stop.requested and self.step == self._unsaved_step:
+        if self._stop.requested and self.step == self._saver.failed_step:
             return self._stop.stopped(
                 f"stopped at step {self.step}, which could not be saved; "
-                f"{self._newest_checkpoint()}. Run the same command again to go on from there."
+                f"{self._saver.newest()}. Run the same command again to go on from there."
             )
         if self._stop.requested:
             return self._stop.interrupted(self.step)
@@ -329,11 +379,8 @@ class Trainer:
             return time.monotonic() - saved_at >= self._settings.save_every_seconds
         return self.step % max(1, self._settings.eval_every_steps) == 0
 
-    def _save(self, must_work=False):
-        """Writes a checkpoint; if that fails, says so and leaves it to the next time."""
-        if self.step == self._saved_step:
-            return
-        if self.step == self._unsaved_step and not must_work:
+    def _save(self):
+        if not self._saver.wants(self.step):
             return
         # What follows may show that the weights are broken; then nothing is saved.
         self._read_results()
@@ -341,26 +388,13 @@ class Trainer:
         if broken:
             raise self._non_finite(f"{broken} at step {self.step}")
         self._epochs.write_position()
-        try:
-            if self._is_chief:
-                self._checkpoints.save()
-        except checkpoint_lib.SaveError as error:
-            self._unsaved_step = self.step
-            if must_work:
-                raise
-            self._progress.end_line()
-            print(f"{error}. Training goes on; {self._newest_checkpoint()}.", flush=True)
-            return
-        self._unsaved_step = None
-        self._saved_step = self.step
+        self._saver.start(self.step)
 
     def _end(self):
         """Nothing comes after this: what could not be saved is an error now."""
-        if self._unsaved_step is not None:
-            self._save(must_work=True)
-
-    def _newest_checkpoint(self):
-        return f"newest checkpoint: {self._checkpoints.newest or 'none'}"
+        self._saver.finish()
+        if self._saver.failed_step is not None and self._is_chief:
+            self._checkpoints.save()
 
     # Between the updates.
 
@@ -385,6 +419,9 @@ class Trainer:
 
     def _evaluate(self, make_eval_dataset):
         results = self._evaluator(make_eval_dataset(), self._settings.eval_steps, self._gives_up)
+        if self._saver:
+            # Records of a step without its checkpoint would be taken back.
+            self._saver.finish()
         if results is None:
             raise self._interrupted()
         self._summaries.write_evaluation(self.step, self._settings.eval_split, results)
@@ -441,6 +478,7 @@ class _RunContext(interruption.StopRequest):
     def __exit__(self, *exception):
         super().__exit__(*exception)
         trainer = self._trainer
+        trainer._saver.finish()
         trainer._progress.end_line()
         trainer._profiler.stop()
         trainer._summaries.close()
@@ -451,22 +489,3 @@ class _RunContext(interruption.StopRequest):
                 f"command on all workers to go on from the newest checkpoint, "
                 f"{trainer._checkpoints.newest or 'of which there is none yet'}."
             ) from error
-
-
-def result_line(results):
-    """Results as `accuracy_per_sequence=0.97 accuracy=0.99 loss=0.05 …`; free decoding first."""
-    decoded = {
-        name.removeprefix("decode/"): value
-        for name, value in results.items()
-        if name.startswith("decode/") and name != "decode/num_samples"
-    }
-    values = {**results, **decoded}
-    first = ("accuracy_per_sequence", "accuracy", *decoded)
-    names = dict.fromkeys(name for name in (*first, *values) if name in values and "/" not in name)
-    return " ".join(f"{name}={_number(name, values[name])}" for name in names)
-
-
-def _number(name, value):
-    if name == "train_time":
-        return f"{value:.0f}s"
-    return str(value) if isinstance(value, int) else f"{value:.4g}"
