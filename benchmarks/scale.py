@@ -186,24 +186,25 @@ def input_part(args):
 
 
 def saving_part(args):
-    """50 steps with a checkpoint, and 50 without."""
+    """50 steps while a checkpoint is written, and 50 without."""
     step = scale_sides.Step()
     run = step.runner(BATCH, LENGTH)
     run(4)
     ratios, saves = [], []
     with tempfile.TemporaryDirectory() as folder:
-        save = step.saver(folder)
-        save()
+        start_saving, finish_saving = step.saver(folder)
+        start_saving()
+        finish_saving()
         for number in range(max(2, args.rounds // 3)):
             taken = {}
             # Who goes first changes, for a machine that gets slower.
             for saving in (number % 2 == 0, number % 2 == 1):
                 start = time.perf_counter()
-                run(SAVE_EVERY)
                 if saving:
-                    before = time.perf_counter()
-                    save()
-                    saves.append(time.perf_counter() - before)
+                    start_saving()
+                    saves.append(time.perf_counter() - start)
+                run(SAVE_EVERY)
+                finish_saving()
                 taken[saving] = time.perf_counter() - start
             ratios.append(taken[True] / taken[False])
         size = max(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))

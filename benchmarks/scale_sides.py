@@ -106,16 +106,16 @@ class Step:
         return run
 
     def saver(self, directory):
-        """A function that saves a checkpoint as the trainer does."""
+        """Functions that save a checkpoint as the trainer does: one that starts, one that waits."""
         from ut_keras.training import checkpoint
 
         checkpoints = checkpoint.Checkpoints(directory, self.model, self.optimizer, keep=2)
 
-        def save():
+        def start():
             assert checkpoint.first_non_finite(self.model) is None
-            checkpoints.save()
+            checkpoints.start_saving()
 
-        return save
+        return start, checkpoints.finish_saving
 
 
 def tf_size(weight):
