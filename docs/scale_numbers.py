@@ -214,7 +214,6 @@ def blocks():
     apart, joined = workers["2 processes, unconnected"], workers["2 workers"]
     medians = joined["ms"] / apart["ms"] - 1
     fastest = joined["min_ms"] / apart["min_ms"] - 1
-    share = saving["blocked_seconds"] * 1e3 / 50 / saving["step_ms"]
     sent = measured["workers"]["weights"] * FLOAT / 1e6
     return {
         "machine": f"Measured on: {measured['workers']['machine']}, TensorFlow on the CPU.",
@@ -232,10 +231,10 @@ def blocks():
             f"**{pipeline['ratio']} times**."
         ),
         "saving": (
-            f"Saving {saving['checkpoint_mb']} MB holds the loop up for "
-            f"{saving['blocked_seconds'] * 1e3:.0f} ms, which makes 50 steps of\n"
-            f"{saving['step_ms']:.0f} ms **{1 + share:.3f}** times as long. "
-            f"By the clock, 50 steps with over 50 without: {', '.join(map(str, saving['ratios']))}."
+            f"50 steps of {saving['step_ms']:.0f} ms take **{saving['ratio']:.3f}** times as long "
+            f"while {saving['checkpoint_mb']} MB are written beside them\n(pair by pair: "
+            f"{', '.join(map(str, saving['ratios']))}); the copy holds them up for "
+            f"{saving['blocked_seconds'] * 1e3:.0f} ms."
         ),
         "rates": (
             f"transformer_base holds {per_token / 1e3:.0f} kB per token of a side, and "
