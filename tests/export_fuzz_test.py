@@ -1,6 +1,6 @@
 """Whatever comes as a text, an export answers, and its memory does not grow.
 
-UT_KERAS_FUZZ_INPUTS=10000 tries so many texts instead of some hundred.
+UT_KERAS_FUZZ_INPUTS=10000 tries so many texts instead of two hundred.
 """
 
 import copy
@@ -14,7 +14,7 @@ import tensorflow as tf
 from tests import export_models
 from ut_keras import export
 
-NUMBER = int(os.environ.get("UT_KERAS_FUZZ_INPUTS", "500"))
+NUMBER = int(os.environ.get("UT_KERAS_FUZZ_INPUTS", "200"))
 LONGEST = 24  # ids of a source: a search takes a step for each
 MEBIBYTE = 2**20
 
