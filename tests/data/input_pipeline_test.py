@@ -34,10 +34,26 @@ def batches(files, training=False, specs=SYMBOLS, **kwargs):
     chosen = kwargs.pop("settings", settings())
     dataset = input_pipeline.make_dataset(files, specs, chosen, training=training, **kwargs)
     with input_pipeline.readable_errors():
-        return [
-            ({name: value.numpy() for name, value in features.items()}, targets.numpy())
-            for features, targets in dataset
-        ]
+        return _numpy(dataset)
+
+
+def _reads(monkeypatch):
+    """A list to which the numbers of the records of every read are added."""
+    found = []
+    plain = record_index.RecordIndex.read
+    monkeypatch.setattr(
+        record_index.RecordIndex,
+        "read",
+        lambda self, numbers: found.append(list(numbers)) or plain(self, numbers),
+    )
+    return found
+
+
+def _numpy(dataset):
+    return [
+        ({name: value.numpy() for name, value in features.items()}, targets.numpy())
+        for features, targets in dataset
+    ]
 
 
 def rows(found):
@@ -219,15 +235,60 @@ def test_a_pass_reads_only_from_its_first_batch_on(tmp_path, monkeypatch):
     files = write(tmp_path, [example(n) for n in range(1, 33)] * 3)
     dataset = input_pipeline.make_dataset(files, SYMBOLS, settings(), training=True, seed=3)
     count = len(_ids(dataset))
-    read = []
-    plain = record_index.RecordIndex.read
-    monkeypatch.setattr(
-        record_index.RecordIndex,
-        "read",
-        lambda self, numbers: read.append(len(numbers)) or plain(self, numbers),
-    )
+    reads = _reads(monkeypatch)
     assert len(_ids(input_pipeline.from_batch(dataset, count - 2))) == 2
-    assert len(read) == 2
+    assert len(reads) == 2
+
+
+@pytest.mark.parametrize(
+    "workers, replicas, static_shapes", [(2, 1, False), (3, 2, False), (3, 2, True)]
+)
+def test_parts_of_workers_make_up_the_batches(tmp_path, workers, replicas, static_shapes):
+    examples = [example(n, 1 + n // 2) for n in range(1, 33)] * 2
+    files = write(tmp_path, examples, num_shards=2)
+    count = workers * replicas
+    dataset = input_pipeline.make_dataset(
+        files, SYMBOLS, settings(static_shapes=static_shapes), True, num_replicas=2, seed=3
+    )
+    for whole in (
+        dataset,
+        input_pipeline.from_batch(dataset, 5),
+        input_pipeline.largest_batch(dataset),
+    ):
+        expected = _numpy(whole.repeat(2))
+        parts = []
+        for worker in range(workers):
+            part = input_pipeline.of_worker(whole, worker, workers, replicas)
+            assert part.element_spec == whole.element_spec
+            parts.append(_numpy(part.repeat(2)))
+            assert len(parts[-1]) == replicas * len(expected)
+        for number, (features, targets) in enumerate(expected):
+            # What tf.distribute makes of a batch whose size it does not know.
+            size = -(-len(targets) // count)
+            for slot in range(count):
+                worker, replica = slot % workers, slot // workers
+                found, found_targets = parts[worker][number * replicas + replica]
+                rows = slice(slot * size, (slot + 1) * size)
+                np.testing.assert_array_equal(found_targets, targets[rows])
+                for name, value in features.items():
+                    np.testing.assert_array_equal(found[name], value[rows])
+
+
+def test_a_worker_reads_its_own_records_only(tmp_path, monkeypatch):
+    files = write(tmp_path, [example(n) for n in range(1, 33)] * 6)
+    dataset = input_pipeline.make_dataset(files, SYMBOLS, settings(), True, 4, seed=3)
+    reads = _reads(monkeypatch)
+    shares = []
+    for worker in range(4):
+        part = _numpy(input_pipeline.of_worker(dataset, worker, 4, 1))
+        shares.append(sum(reads, []))
+        rows = sum(len(targets) for _, targets in part)
+        empty = sum(not len(targets) for _, targets in part)
+        # Where there is none for a worker, one is read to have its types.
+        assert len(shares[-1]) == rows + empty
+        reads.clear()
+    assert len(set(sum(shares, []))) == 32 * 6
+    assert sum(map(len, shares)) < 1.2 * 32 * 6
 
 
 @pytest.mark.parametrize("static_shapes", [False, True])
@@ -243,8 +304,13 @@ def test_largest_batch(tmp_path, static_shapes):
     assert rows([(inputs, targets)]) == [example(32)["inputs"], example(30)["inputs"]]
 
 
-def test_datasets_from_elsewhere_do_not_say_their_largest_batch():
-    assert input_pipeline.largest_batch(tf.data.Dataset.range(3)) is None
+def test_datasets_from_elsewhere_know_no_largest_batch_and_no_parts(tmp_path):
+    evaluation = input_pipeline.make_dataset(
+        write(tmp_path, [example(5)]), SYMBOLS, settings(), training=False
+    )
+    for dataset in (tf.data.Dataset.range(3), evaluation):
+        assert input_pipeline.largest_batch(dataset) is None
+        assert input_pipeline.of_worker(dataset, 0, 2, 1) is None
 
 
 def test_from_batch_of_any_dataset():

@@ -135,11 +135,7 @@ def make_dataset(
         return _with_targets(dataset)
     key = _lengths_key(record_specs, settings, preprocess)
     order, batches = _training_batches(files, to_examples, key, scheme, settings)
-    dataset = _with_targets(batches(order, seed, first_batch))
-    options = (files, record_specs, settings, training, num_replicas, seed, preprocess)
-    dataset.from_batch = functools.partial(make_dataset, *options)
-    dataset.largest_batch = lambda share: _with_targets(batches(order.largest(share), seed))
-    return dataset
+    return _training_dataset(functools.partial(batches, seed=seed), order, first_batch)
 
 
 def from_batch(dataset, first):
@@ -168,16 +164,38 @@ def largest_batch(dataset, share=1.0):
     return largest and largest(share)
 
 
+def of_worker(dataset, worker, workers, replicas):
+    """What one of several workers reads of a dataset's batches: a slice for each of its replicas.
+
+    All slices of a batch are padded as the batch is; those at its end may have no rows.
+
+    Args:
+        dataset: from `make_dataset`, for training.
+        worker, workers, replicas: int. See `indexed_batches.Part`.
+
+    Returns:
+        `tf.data.Dataset`, with the slices of a batch one after the other; None for datasets from
+        elsewhere.
+    """
+    part = getattr(dataset, "of_worker", None)
+    return part and part(indexed_batches.Part(worker, workers, replicas))
+
+
 def example_lengths(features):
     """The lengths [n] of n examples, that of the longest feature of each."""
-    return tf.reduce_max(
+    return tf.reduce_max(_feature_lengths(features), axis=1)
+
+
+def _feature_lengths(features):
+    """The lengths [n, features] of n examples, the features in the order of their names."""
+    return tf.stack(
         [
             tf.cast(value.row_lengths(), tf.int32)
             if isinstance(value, tf.RaggedTensor)
             else tf.fill([tf.shape(value)[0]], tf.shape(value)[1])
-            for value in features.values()
+            for _, value in sorted(features.items())
         ],
-        axis=0,
+        axis=1,
     )
 
 
@@ -229,20 +247,30 @@ def _evaluation_batches(files, to_examples, scheme, settings, longest, drop_long
     return _batch(dataset, scheme, settings.static_shapes)
 
 
-def _with_targets(dataset):
-    return dataset.map(lambda features: (features, features["targets"])).prefetch(2)
+def _with_targets(dataset, replicas=1):
+    return dataset.map(lambda features: (features, features["targets"])).prefetch(2 * replicas)
+
+
+def _training_dataset(batches, order, first_batch=0, part=None):
+    """The dataset, and what else can be made of it, each of which is one of these again."""
+    replicas = part.replicas if part else 1
+    dataset = _with_targets(batches(order=order, first_batch=first_batch, part=part), replicas)
+    dataset.from_batch = functools.partial(_training_dataset, batches, order)
+    dataset.of_worker = functools.partial(_training_dataset, batches, order, first_batch)
+    dataset.largest_batch = lambda share: _training_dataset(batches, order.largest(share))
+    return dataset
 
 
 def _training_batches(files, to_examples, key, scheme, settings):
     """An `ExampleOrder`, and a function from such a one to batches, each read in its turn."""
 
     def lengths_of(files, records):
-        return example_lengths(to_examples(files, records))
+        return _feature_lengths(to_examples(files, records))
 
     with readable_errors():
         index = record_index.get(files, lengths_of, key)
     order = example_order.ExampleOrder(
-        index.lengths,
+        index.lengths.max(axis=1) if len(index.lengths) else index.lengths,
         scheme.boundaries,
         scheme.batch_sizes,
         settings.min_length,
@@ -252,19 +280,20 @@ def _training_batches(files, to_examples, key, scheme, settings):
     if not len(order):
         raise _no_examples(len(index), files, settings.min_length, settings.longest, True)
 
-    def parse(files, records, lengths, bucket):
+    def parse(files, records, lengths, longest, bucket):
         features = to_examples(files, records)
-        check = record_parser.check_lengths(example_lengths(features), lengths, index.path)
-        with tf.control_dependencies([check]):
-            features = {
-                name: _padded(value, scheme, settings.static_shapes, bucket)
-                for name, value in features.items()
-            }
+        check = record_parser.check_lengths(_feature_lengths(features), lengths, index.path)
         if settings.static_shapes:
-            features = _fill_up(features, tf.constant(scheme.batch_sizes, tf.int64)[bucket])
-        return features
+            boundary = tf.cast(tf.constant(scheme.boundaries, tf.int64)[bucket], tf.int32)
+            longest = tf.fill(tf.shape(longest), boundary - 1)
+        with tf.control_dependencies([check]):
+            return {
+                name: _padded(features[name], longest[number])
+                for number, name in enumerate(sorted(features))
+            }
 
-    return order, functools.partial(indexed_batches.make, index, parse=parse)
+    fill_to = scheme.batch_sizes if settings.static_shapes else None
+    return order, functools.partial(indexed_batches.make, index, fill_to=fill_to, parse=parse)
 
 
 def _lengths_key(record_specs, settings, preprocess):
@@ -272,17 +301,15 @@ def _lengths_key(record_specs, settings, preprocess):
     owner = type(getattr(preprocess, "__self__", None)).__qualname__
     limits = (settings.max_input_seq_length, settings.max_target_seq_length)
     function = (getattr(preprocess, name, "") for name in ("__module__", "__qualname__"))
-    return repr((sorted(record_specs.items()), limits, owner, *function))
+    return repr(("of each feature", sorted(record_specs.items()), limits, owner, *function))
 
 
-def _padded(value, scheme, static_shapes, bucket):
-    """A feature of a batch as a dense tensor."""
+def _padded(value, length):
+    """A feature of some examples as a dense tensor."""
     if not isinstance(value, tf.RaggedTensor):
         return value
-    if not static_shapes:
-        return value.to_tensor()
-    length = tf.constant(scheme.boundaries, tf.int64)[bucket] - 1
-    padded = value.to_tensor(shape=tf.stack([tf.constant(-1, tf.int64), length]))
+    rows = tf.constant(-1, tf.int64)
+    padded = value.to_tensor(shape=tf.stack([rows, tf.cast(length, tf.int64)]))
     return tf.ensure_shape(padded, [None, None])
 
 
@@ -338,12 +365,6 @@ def _batch(dataset, scheme, static_shapes):
         reduce_func=to_batch,
         window_size_func=lambda bucket: sizes[bucket],
     )
-
-
-def _fill_up(features, size):
-    """Repeats the rows of a batch until there are `size`."""
-    rows = tf.range(size) % tf.shape(features["targets"], tf.int64)[0]
-    return {name: tf.gather(value, rows) for name, value in features.items()}
 
 
 def _check_not_empty(examples, files, shortest, longest, drop_long):

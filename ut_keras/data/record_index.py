@@ -1,13 +1,14 @@
-"""Where every record of some TFRecord files lies and how long its example is.
+"""Where every record of some TFRecord files lies and how long the features of its example are.
 
     index = record_index.get(files, lengths_of, key)
-    index.lengths                 int32 [n]
+    index.lengths                 int32 [n, features]
     index.read([7, 3])            the records 7 and 3, in any order, without those before them
 
 Making it reads the files once, 150,000 examples a second on two cores, and finds what is damaged
 before training starts. Where that took long, the index is kept beside the files for the next start.
-It holds 12 bytes per record: 54 MB for the 4.5 million of WMT14 English-German. Records are then
-read one by one, so that the files should fit into the memory that the system has to cache them.
+It holds 8 bytes per record and 4 per feature: 72 MB for the 4.5 million records of WMT14
+English-German. Records are then read one by one, so that the files should fit into the memory that
+the system has to cache them.
 """
 
 import hashlib
@@ -36,7 +37,7 @@ class RecordIndex:
     Args:
         files: list of str.
         sizes: int array [n], bytes of every record.
-        lengths: int32 array [n], lengths of the examples.
+        lengths: int32 array [n, ...], lengths of the features of the examples.
         path: str, the file that the index is kept in, if it is.
     """
 
@@ -91,7 +92,7 @@ def get(files, lengths_of, key):
     Args:
         files: list of str.
         lengths_of: function from (files, records), string tensors [k], to the lengths of the
-            examples, int32 [k].
+            features of their examples, int32 [k, ...].
         key: str, what else the lengths depend on.
     """
     stats = [os.stat(file) for file in files]

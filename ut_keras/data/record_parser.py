@@ -65,7 +65,8 @@ def parse_records(files, records, specs):
 
 
 def check_lengths(lengths, indexed, index_path):
-    """Fails if examples are not as long as the index in a file says."""
+    """Fails if features of examples are not as long as the index in a file says."""
+    lengths, indexed = tf.reshape(lengths, [-1]), tf.reshape(indexed, [-1])
     paths = tf.fill(tf.shape(lengths), index_path)
     return _check("length has changed", lengths == indexed, indexed, lengths, files=paths)
 
