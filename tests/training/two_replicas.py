@@ -67,7 +67,11 @@ def _rms_prop():
     return gradient_descent.RMSProp(0.01)
 
 
-def train(make_model, make_optimizer, strategy):
+# BLEU of a batch is not made of its parts' (metrics/approximate.py).
+_METRICS = [name for name in metrics.names() if name != "approx_bleu_score"]
+
+
+def train(make_model, make_optimizer, strategy, metric_names=_METRICS):
     """What training the batches under a strategy gives."""
     keras.utils.set_random_seed(0)
     with strategy.scope():
@@ -77,9 +81,8 @@ def train(make_model, make_optimizer, strategy):
     batches = distribution.distribute(strategy, dataset())
     step = train_step.make_train_step(model, optimizer, strategy, batches.element_spec)
     results = [step(batch) for batch in batches]
-    # BLEU of a batch is not made of its parts' (metrics/approximate.py).
-    names = [name for name in metrics.names() if name != "approx_bleu_score"]
-    evaluate = evaluation.Evaluator(model, strategy, {name: metrics.get(name) for name in names})
+    evaluated = {name: metrics.get(name) for name in metric_names}
+    evaluate = evaluation.Evaluator(model, strategy, evaluated)
     return {
         "replicas": strategy.num_replicas_in_sync,
         "losses": [float(result.loss) for result in results],

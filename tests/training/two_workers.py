@@ -1,34 +1,124 @@
-"""One of two workers that train the batches of two_replicas.py, over loopback; prints JSON.
+"""What one of two workers, or one device alone, makes of the same batches; prints JSON.
 
-    TF_CONFIG=… python -m tests.training.two_workers
+    TF_CONFIG=… python -m tests.training.two_workers DATA_DIR
 
-Run by two_workers_test.py. Without TF_CONFIG it trains alone, on one device.
+Run by two_workers_test.py, which does the same in its own process without TF_CONFIG.
 """
 
 import json
 import sys
 
+import keras
+import numpy as np
+
 from tests.training import two_replicas
-from ut_keras.training import cluster, distribution
+from ut_keras.data import features, input_pipeline, record_index, tfrecords
+from ut_keras.training import cluster, distribution, epochs, train_step
+
+_VOCAB_SIZE = two_replicas.toy.VOCAB_SIZE
+_SPECS = {name: features.FeatureSpec(_VOCAB_SIZE) for name in ("inputs", "targets")}
+_STEPS = 10  # of files, in epochs of seven batches
 
 
-def main():
-    strategy = distribution.get_strategy(cluster=cluster.from_environment())
-    runs = {
-        name: two_replicas.train(*made, strategy)
-        for name, *made in two_replicas.RUNS
-        if name in ("toy", "adaptive")
+def write_data(data_dir):
+    """Writes few examples of many lengths: last batches are smaller, and one has one row."""
+    random = np.random.RandomState(0)
+    lengths = [*random.randint(1, 12, 35), 20]
+    examples = [{name: _ids(random, length) for name in _SPECS} for length in lengths]
+    tfrecords.write(examples, tfrecords.shard_paths(data_dir, "toy", "train", 2))
+
+
+def _ids(random, length):
+    return [*random.randint(2, _VOCAB_SIZE, length).tolist(), 1]
+
+
+def train_all(strategy, data_dir):
+    """A dict of what training and agreeing gives."""
+    made = {name: made for name, *made in two_replicas.RUNS}
+    metrics = ["accuracy_per_sequence", "neg_log_perplexity"]
+    return {
+        "batches": two_replicas.train(*made["adaptive"], strategy, metrics),
+        # Its ponder cost counts padding.
+        "files": _train_from_files(*made["toy"], strategy, data_dir),
+        "rows": _rows(strategy, data_dir),
+        "agreed": _agreed(strategy),
     }
+
+
+def _epoch(data_dir, number):
+    settings = input_pipeline.InputSettings(batch_size=48, max_length=32, batch_shuffle_size=8)
+    files = tfrecords.find(data_dir, "toy", "train")
+    # One device takes as large batches as two replicas.
+    return input_pipeline.make_dataset(files, _SPECS, settings, True, 2, seed=number)
+
+
+def _train_from_files(make_model, make_optimizer, strategy, data_dir):
+    keras.utils.set_random_seed(0)
+    with strategy.scope():
+        model = make_model()
+        optimizer = make_optimizer()
+        optimizer.build(model.trainable_variables)
+    batches = epochs.Epochs(lambda number: _epoch(data_dir, number), strategy)
+    step = train_step.make_train_step(model, optimizer, strategy, batches.element_spec)
+    largest, shape = batches.largest_batch()
+    losses = [float(step(largest).loss)]
+    for number in range(_STEPS):
+        if number == 3:  # Goes on from there, as after a stop.
+            batches.write_position()
+            batches.read_position()
+        losses.append(float(step(next(batches)).loss))
+    return {
+        "losses": losses,
+        "largest": shape,
+        "weights": [v.numpy().ravel().tolist() for v in model.trainable_variables],
+        "traces": step.experimental_get_tracing_count(),
+    }
+
+
+def _rows(strategy, data_dir):
+    """What this worker gets, (inputs, targets), of an epoch's batches.
+
+    "own" is what it reads of them, after reading so many records as "read" says; "cut" what it gets
+    if each worker reads all.
+    """
+    dataset = _epoch(data_dir, 0)
+    counted = []
+    plain = record_index.RecordIndex.read
+
+    def read(self, numbers):
+        counted.append(len(numbers))
+        return plain(self, numbers)
+
+    record_index.RecordIndex.read = read
+    own = _local(strategy, dataset)
+    record_index.RecordIndex.read = plain
+    # Nothing is known of a dataset that was made of it.
+    return {"own": own, "read": sum(counted), "cut": _local(strategy, dataset.prefetch(1))}
+
+
+def _local(strategy, dataset):
+    batches = []
+    for inputs, targets in distribution.distribute(strategy, dataset):
+        local = [strategy.experimental_local_results(x)[0] for x in (inputs["inputs"], targets)]
+        batches.append([tensor.numpy().tolist() for tensor in local])
+    return batches
+
+
+def _agreed(strategy):
     chief = distribution.is_chief(strategy)
-    runs["agreed"] = [
-        distribution.is_chief(strategy),
+    return [
+        chief,
         distribution.from_chief(strategy, 5 if chief else 7),
         distribution.any_worker(strategy, not chief),
         distribution.any_worker(strategy, False),
         distribution.is_agreed(strategy, 3),
         distribution.is_agreed(strategy, 3 if chief else 4),
     ]
-    json.dump(runs, sys.stdout)
+
+
+def main():
+    strategy = distribution.get_strategy(cluster=cluster.from_environment())
+    json.dump(train_all(strategy, sys.argv[1]), sys.stdout)
 
 
 if __name__ == "__main__":

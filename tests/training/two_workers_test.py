@@ -4,12 +4,17 @@ import json
 import os
 import pathlib
 import re
+import signal
 import socket
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
+
+from tests.training import two_workers
+from ut_keras.training import distribution
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _PROBLEM = "algorithmic_reverse_binary40_test"
@@ -40,13 +45,19 @@ def _start(arguments, environment, **options):
     )
 
 
+def _kill(processes):
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
 def _finish(processes, seconds=240):
     """What each wrote, and its exit code."""
     try:
         written = [process.communicate(timeout=seconds) for process in processes]
     finally:
-        for process in processes:
-            process.kill()
+        _kill(processes)
     return [
         (process.returncode, out, err)
         for process, (out, err) in zip(processes, written, strict=True)
@@ -54,35 +65,66 @@ def _finish(processes, seconds=240):
 
 
 @pytest.fixture(scope="module")
-def runs():
-    """What one process alone and each of two workers got."""
-    arguments = ["-m", "tests.training.two_workers"]
-    alone = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
-    started = [_start(arguments, environment) for environment in (alone, *_environments())]
-    finished = _finish(started)
+def runs(tmp_path_factory):
+    """What one device alone and each of two workers got."""
+    data_dir = str(tmp_path_factory.mktemp("data"))
+    two_workers.write_data(data_dir)
+    command = ["-m", "tests.training.two_workers", data_dir]
+    started = [_start(command, environment) for environment in _environments()]
+    try:
+        alone = two_workers.train_all(distribution.get_strategy(devices=["CPU:0"]), data_dir)
+    finally:
+        finished = _finish(started)
     for code, _, err in finished:
         assert code == 0, err[-3000:]
-    return [json.loads(out) for _, out, _ in finished]
+    return [alone, *(json.loads(out) for _, out, _ in finished)]
 
 
-@pytest.mark.parametrize("model", ["toy", "adaptive"])
-def test_two_workers_equal_one_device(runs, model):
-    one, *workers = (run[model] for run in runs)
+def _assert_equal_weights(actual, expected):
+    for a, b in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_two_workers_equal_one_device(runs):
+    one, *workers = (run["batches"] for run in runs)
     assert one["replicas"] == 1
     for worker in workers:
         assert worker["replicas"] == 2
         assert worker["traces"] == 1
         for key in ("losses", "tokens", "sequences", "ponder"):
             np.testing.assert_allclose(worker[key], one[key], rtol=1e-5, err_msg=key)
-        for a, b in zip(worker["weights"], one["weights"], strict=True):
-            np.testing.assert_allclose(a, b, atol=1e-5)
+        _assert_equal_weights(worker["weights"], one["weights"])
         assert worker["evaluation"] == pytest.approx(one["evaluation"], rel=1e-5)
 
 
-@pytest.mark.parametrize("model", ["toy", "adaptive"])
-def test_two_workers_have_equal_weights(runs, model):
+def test_two_workers_that_read_their_own_rows_equal_one_device(runs):
+    one, *workers = (run["files"] for run in runs)
+    for worker in workers:
+        assert worker["traces"] == 1
+        assert worker["largest"] == list(one["largest"])
+        np.testing.assert_allclose(worker["losses"], one["losses"], rtol=1e-5)
+        _assert_equal_weights(worker["weights"], one["weights"])
+
+
+def test_each_worker_reads_its_own_rows_only(runs):
+    whole, *workers = (run["rows"] for run in runs)
+    batches = [len(targets) for _, targets in whole["own"]]
+    assert min(batches) == 1  # so that a worker gets no row
+    assert any(size > 1 and size % 2 for size in batches)
+    for worker in workers:
+        # With the padding of the whole batch.
+        assert worker["own"] == worker["cut"]
+        rows = [len(targets) for _, targets in worker["own"]]
+        assert worker["read"] == sum(max(1, count) for count in rows)
+    for batch, *parts in zip(*(run["own"] for run in (whole, *workers)), strict=True):
+        for number in range(2):
+            assert sum((part[number] for part in parts), []) == batch[number]
+
+
+@pytest.mark.parametrize("name", ["batches", "files"])
+def test_two_workers_have_equal_weights(runs, name):
     _, first, second = runs
-    assert first[model]["weights"] == second[model]["weights"]
+    assert first[name]["weights"] == second[name]["weights"]
 
 
 def test_workers_agree(runs):
@@ -93,67 +135,103 @@ def test_workers_agree(runs):
     assert second == [False, 5, True, False, True, False]
 
 
-def _command(data_dir, output_dir, train_steps):
-    return [
-        "trainer.py",
-        f"--problem={_PROBLEM}",
-        "--model=universal_transformer",
-        "--hparams_set=adaptive_universal_transformer_tiny",
-        "--hparams=hidden_size=8,filter_size=16,num_heads=2,batch_size=256",
-        f"--data_dir={data_dir}",
-        f"--output_dir={output_dir}",
-        f"--train_steps={train_steps}",
-        "--local_eval_frequency=20",
-        "--eval_steps=2",
-    ]
+class _Run:
+    """The command of a run of two workers, to be started again and again."""
+
+    def __init__(self, folder):
+        from ut_keras.bin import datagen
+
+        self.output_dir = folder / "run"
+        self._data_dir = folder / "data"
+        argv = [f"--problem={_PROBLEM}", f"--data_dir={self._data_dir}", f"--tmp_dir={folder}"]
+        assert datagen.main(argv) == 0
+        self._processes = []
+
+    def start(self, train_steps=100000, schedule="train"):
+        """Starts the workers; returns (chief, other)."""
+        command = [
+            "trainer.py",
+            f"--problem={_PROBLEM}",
+            "--model=universal_transformer",
+            "--hparams_set=universal_transformer_tiny",
+            "--hparams=hidden_size=8,filter_size=16,num_heads=2,num_rec_steps=1,batch_size=256",
+            f"--data_dir={self._data_dir}",
+            f"--output_dir={self.output_dir}",
+            f"--train_steps={train_steps}",
+            f"--schedule={schedule}",
+            "--local_eval_frequency=20",
+            "--eval_steps=1",
+        ]
+        self._processes = [_start(command, environment) for environment in _environments()]
+        return self._processes
+
+    def wait_for_checkpoint(self, after=0):
+        """Waits until there is one of a later step than `after`."""
+        while self.newest_step() <= after:
+            for process in self._processes:
+                assert process.poll() is None, process.communicate()[1][-3000:]
+            time.sleep(0.1)
+
+    def newest_step(self):
+        """The step of the newest checkpoint, or 0."""
+        path = self.output_dir / "checkpoint"
+        return int(re.search(r"model.ckpt-(\d+)", path.read_text())[1]) if path.exists() else 0
+
+    def kill(self):
+        _kill(self._processes)
 
 
-def _read_until(process, text):
-    for line in process.stdout:
-        if text in line:
-            return
-    raise AssertionError(process.communicate()[1][-3000:])
+@pytest.fixture
+def run(tmp_path):
+    made = _Run(tmp_path)
+    yield made
+    made.kill()
 
 
-def _step_of_newest(output_dir):
-    return int(re.search(r"model.ckpt-(\d+)", (output_dir / "checkpoint").read_text())[1])
-
-
-def test_a_killed_worker_ends_the_other_and_both_go_on(tmp_path):
-    from ut_keras.bin import datagen
-
-    data_dir, output_dir = tmp_path / "data", tmp_path / "run"
-    argv = [f"--problem={_PROBLEM}", f"--data_dir={data_dir}", f"--tmp_dir={tmp_path}"]
-    assert datagen.main(argv) == 0
-    command = _command(data_dir, output_dir, 100000)
-    chief, other = (_start(command, environment) for environment in _environments())
-    try:
-        _read_until(chief, "evaluation at step 20")
-        other.kill()
-        out, err = chief.communicate(timeout=60)
-    finally:
-        for process in (chief, other):
-            process.kill()
-            process.communicate()
-    assert chief.returncode == 75, err[-3000:]
-    step = _step_of_newest(output_dir)
+def _assert_lost(run, left):
+    """The process that is left says so, and ends."""
+    out, err = left.communicate(timeout=60)
+    assert left.returncode == 75, out[-1000:] + err[-3000:]
     last = out.splitlines()[-1]
     assert re.match(r"Another worker has stopped answering, at step \d+\. Run the same", last)
-    assert f"model.ckpt-{step}." in last
+    assert f"model.ckpt-{run.newest_step()}." in last
     assert "Traceback" not in err
 
-    command = _command(data_dir, output_dir, step + 10)
-    finished = _finish([_start(command, environment) for environment in _environments()])
-    for code, out, err in finished:
+
+def test_what_stops_a_worker_ends_both_and_the_same_command_goes_on(run):
+    chief, other = run.start()
+    run.wait_for_checkpoint()
+    _kill([other])
+    _assert_lost(run, chief)
+
+    killed_at = run.newest_step()
+    chief, other = run.start()
+    run.wait_for_checkpoint(after=killed_at)
+    _kill([chief])
+    _assert_lost(run, other)
+
+    killed_again_at = run.newest_step()
+    assert killed_again_at > killed_at
+    started = run.start()
+    run.wait_for_checkpoint(after=killed_again_at)
+    started[1].send_signal(signal.SIGTERM)
+    (code, out, err), (other_code, other_out, other_err) = _finish(started, seconds=60)
+    assert (code, other_code) == (143, 143), err[-3000:] + other_err[-3000:]
+    step = run.newest_step()
+    assert f"Going on from step {killed_again_at} " in out
+    assert f"Another worker was told to stop: stopped at step {step}, " in out
+    assert f"SIGTERM: stopped at step {step}, a checkpoint is written." in other_out
+
+    last_step = step + 10
+    results = []
+    for code, out, err in _finish(run.start(last_step, "continuous_train_and_eval")):
         assert code == 0, err[-3000:]
         assert f"Going on from step {step} " in out
-    assert (
-        finished[0][1].splitlines()[-1].split(" train_time")[0]
-        == (finished[1][1].splitlines()[-1].split(" train_time")[0])
-    )
-    assert _step_of_newest(output_dir) == step + 10
+        results.append(out.splitlines()[-1].split(" train_time")[0])
+    assert results[0] == results[1]
+    assert run.newest_step() == last_step
     # The chief alone writes.
-    records = (output_dir / "metrics.jsonl").read_text().splitlines()
+    records = (run.output_dir / "metrics.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in records]
     assert steps == sorted(set(steps))
-    assert len(list(output_dir.glob("events.out.*"))) <= 2
+    assert len(list(run.output_dir.glob("events.out.*"))) <= 4

@@ -361,3 +361,9 @@ def _first_line(error):
 def exists(directory):
     """Whether a run has left a checkpoint in `directory`; loads nothing."""
     return os.path.exists(os.path.join(directory, "checkpoint"))
+
+
+def newest(directory):
+    """Path of the newest checkpoint that any process has written to `directory`, or None."""
+    state = tf.train.get_checkpoint_state(directory)
+    return state and state.model_checkpoint_path

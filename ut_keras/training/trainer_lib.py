@@ -487,5 +487,5 @@ class _RunContext(interruption.StopRequest):
             raise distribution.WorkerLost(
                 f"Another worker has stopped answering, at step {trainer.step}. Run the same "
                 f"command on all workers to go on from the newest checkpoint, "
-                f"{trainer._checkpoints.newest or 'of which there is none yet'}."
+                f"{checkpoint_lib.newest(trainer._output_dir) or 'of which there is none yet'}."
             ) from error
