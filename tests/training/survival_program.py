@@ -10,6 +10,8 @@ import re
 import resource
 import signal
 import sys
+import threading
+import time
 
 import keras
 import numpy as np
@@ -50,7 +52,7 @@ def train(data_dir, output_dir, moment=None, full_from=None, full_to=None):
     """Trains, or goes on, in a process of its own; what it prints goes to output_dir/log.
 
     Args:
-        moment: str. Where to be killed, a key of `MOMENTS`.
+        moment: str. Where to be killed, a key of `MOMENTS`, or "beside the steps".
         full_from, full_to: int. The disk is full from the one step to before the other.
     """
     with open(os.path.join(output_dir, "log"), "a") as log:
@@ -58,7 +60,7 @@ def train(data_dir, output_dir, moment=None, full_from=None, full_to=None):
         os.dup2(log.fileno(), 2)
     sys.stdout = os.fdopen(1, "w", buffering=1)
     if moment:
-        MOMENTS[moment]()
+        {**MOMENTS, "beside the steps": beside_the_steps}[moment]()
     if full_from:
         _fill_disk(full_from, full_to)
     trainer = _trainer(output_dir)
@@ -191,6 +193,33 @@ def _within_a_line():
 def _while_rewinding():
     # The torn line that the moment before left is about to be removed.
     _instead_of(rewind, "_replace")
+
+
+def beside_the_steps():
+    """Is killed two updates after the second checkpoint was begun, and before it is named."""
+    writing = threading.Event()
+    plain = trainer_lib.Trainer._update
+
+    def update(trainer, batch):
+        if trainer.step == 2 * EVERY:
+            assert writing.wait(60)
+        plain(trainer, batch)
+        if trainer.step == 2 * EVERY + 2:
+            print(f"killed at step {trainer.step}", flush=True)
+            _kill()
+
+    record = tf.train.CheckpointManager._record_state
+
+    def record_state(manager):
+        if not manager.latest_checkpoint.endswith(f"-{2 * EVERY}"):
+            return record(manager)
+        writing.set()
+        return time.sleep(600)
+
+    trainer_lib.Trainer._update = update
+    tf.train.CheckpointManager._record_state = record_state
+    # Evaluation waits for what is being written.
+    trainer_lib.Trainer.train_eval_and_decode = trainer_lib.Trainer.train
 
 
 MOMENTS = {

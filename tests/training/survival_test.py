@@ -113,6 +113,20 @@ def test_killed_while_a_checkpoint_is_written(processes, data_dir, whole, tmp_pa
     _assert_same(output_dir, whole)
 
 
+def test_killed_while_a_checkpoint_is_written_beside_the_steps(
+    processes, data_dir, whole, tmp_path
+):
+    output_dir = tmp_path / "run"
+    process = _start(processes, data_dir, output_dir, moment="beside the steps")
+    assert _finish(process) == -signal.SIGKILL
+    assert "killed at step 12" in (output_dir / "log").read_text()
+    # All of it is there but its name.
+    assert (output_dir / "model.ckpt-10.index").exists()
+    assert _finish(_start(processes, data_dir, output_dir)) == 0
+    assert "Going on from step 5 " in (output_dir / "log").read_text()
+    _assert_same(output_dir, whole)
+
+
 def test_killed_at_random_moments(processes, data_dir, whole, tmp_path):
     started = time.monotonic()
     assert _finish(_start(processes, data_dir, tmp_path / "timed")) == 0
