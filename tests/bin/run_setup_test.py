@@ -1,10 +1,14 @@
 """What is wrong with a command line is said before TensorFlow is loaded."""
 
+import types
+
 import pytest
+import tensorflow as tf
 
 import trainer
 from tests.bin import small_run
 from ut_keras.bin import flags, run_setup
+from ut_keras.training.distribution import WorkerLost
 
 
 def _argv(tmp_path, *more):
@@ -60,3 +64,13 @@ def test_steps_to_profile(tmp_path):
     assert _check(tmp_path).profile_steps is None
     assert _check(tmp_path, "--profile=False").profile_steps is None
     assert _check(tmp_path, "--profile=100-110").profile_steps == (100, 110)
+
+
+@pytest.mark.parametrize("cluster, error", [("two", WorkerLost), (None, tf.errors.UnavailableError)])
+def test_a_worker_lost_before_the_first_step(monkeypatch, cluster, error):
+    def lost(setup):
+        raise tf.errors.UnavailableError(None, None, "Connection reset by peer")
+
+    monkeypatch.setattr(run_setup, "_make_trainer", lost)
+    with pytest.raises(error):
+        run_setup.make_trainer(types.SimpleNamespace(cluster=cluster))

@@ -189,7 +189,24 @@ def make_trainer(setup):
 
     Returns:
         (trainer, make_epoch, make_eval_dataset): what a schedule is called with.
+
+    Raises:
+        WorkerLost: if another worker has gone meanwhile.
     """
+    from ut_keras.training import distribution
+
+    try:
+        return _make_trainer(setup)
+    except distribution.LOST_WORKER_ERRORS as error:
+        if setup.cluster is None:
+            raise
+        raise distribution.WorkerLost(
+            "Another worker has stopped answering before the first step. Run the same command on "
+            "all workers."
+        ) from error
+
+
+def _make_trainer(setup):
     import keras
 
     from ut_keras.training import (
