@@ -66,7 +66,9 @@ def test_steps_to_profile(tmp_path):
     assert _check(tmp_path, "--profile=100-110").profile_steps == (100, 110)
 
 
-@pytest.mark.parametrize("cluster, error", [("two", WorkerLost), (None, tf.errors.UnavailableError)])
+@pytest.mark.parametrize(
+    "cluster, error", [("two", WorkerLost), (None, tf.errors.UnavailableError)]
+)
 def test_a_worker_lost_before_the_first_step(monkeypatch, cluster, error):
     def lost(setup):
         raise tf.errors.UnavailableError(None, None, "Connection reset by peer")
