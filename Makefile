@@ -6,7 +6,7 @@ PY = $(VENV)/bin/python
 DEMO_DIR ?= runs/demo
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test test-slow lint docs clean
 
 $(VENV)/.installed: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -22,7 +22,11 @@ demo: $(VENV)/.installed
 	  --decode_hparams="beam_size=1,extra_length=2"
 
 test: $(VENV)/.installed
-	$(PY) -m pytest -n auto --dist loadfile
+	$(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow"
+
+# Notebooks, and runs that are killed again and again.
+test-slow: $(VENV)/.installed
+	$(PY) -m pytest -n auto --dist worksteal -m slow
 
 lint: $(VENV)/.installed
 	$(PY) -m ruff check .

@@ -1,3 +1,4 @@
+import gc
 import os
 
 import pytest
@@ -12,3 +13,14 @@ def shared_dir():
     if not os.path.isdir(os.path.join(folder, "data")):
         pytest.skip(f"no real datasets in {folder}: set UT_KERAS_SHARED to their folder")
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tidy():
+    """Frees the graphs of a module; what stays is not looked through again at each collection.
+
+    Else a process comes to hold gigabytes of them, and a collection takes half a minute.
+    """
+    yield
+    gc.collect()
+    gc.freeze()

@@ -58,6 +58,7 @@ def test_these_are_the_notebooks():
     assert [_name(path) for path in NOTEBOOKS] == sorted(EXPECTED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=_name)
 def test_notebook_runs(path, tmp_path, request):
     """Beside a copy of what it finds in a checkout; nothing is downloaded."""

@@ -93,6 +93,7 @@ def test_the_run_has_states_to_lose(whole):
     assert len(program.events(whole, "")) == 5 * len({tag for _, tag in program.events(whole, "")})
 
 
+@pytest.mark.slow
 def test_killed_at_every_dangerous_moment(processes, data_dir, whole, tmp_path):
     output_dir = tmp_path / "run"
     for moment in program.MOMENTS:
@@ -127,6 +128,7 @@ def test_killed_while_a_checkpoint_is_written_beside_the_steps(
     _assert_same(output_dir, whole)
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments(processes, data_dir, whole, tmp_path):
     started = time.monotonic()
     assert _finish(_start(processes, data_dir, tmp_path / "timed")) == 0

@@ -198,6 +198,7 @@ def _assert_lost(run, left):
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_what_stops_a_worker_ends_both_and_the_same_command_goes_on(run):
     chief, other = run.start()
     run.wait_for_checkpoint()
