@@ -232,8 +232,8 @@ def blocks():
         ),
         "saving": (
             f"50 steps of {saving['step_ms']:.0f} ms take **{saving['ratio']:.3f}** times as long "
-            f"while {saving['checkpoint_mb']} MB are written beside them\n(pair by pair: "
-            f"{', '.join(map(str, saving['ratios']))}); the copy holds them up for "
+            f"while {saving['checkpoint_mb']} MB are written beside them\n(pair by pair "
+            f"{min(saving['ratios'])} to {max(saving['ratios'])}); the copy holds them up for "
             f"{saving['blocked_seconds'] * 1e3:.0f} ms."
         ),
         "rates": (
