@@ -6,7 +6,6 @@ our code. What is only to be read is `text`.
 """
 
 import configparser
-import gc
 import glob
 import importlib
 import json
@@ -117,9 +116,12 @@ def _prepare_docs_serving(text, folder):
 
 def _forget_registrations(monkeypatch):
     """What is registered from now on is gone when the test is over."""
-    for table in gc.get_objects():
-        if isinstance(table, registry.Registry):
-            monkeypatch.setattr(table, "_entries", dict(table._entries))
+    modules = [vars(module) for module in list(sys.modules.values()) if module is not None]
+    values = [value for module in modules for value in list(module.values())]
+    tables = {id(value): value for value in values if isinstance(value, registry.Registry)}
+    assert len(tables) > 2
+    for table in tables.values():
+        monkeypatch.setattr(table, "_entries", dict(table._entries))
 
 
 def _check_readme(names, folder):

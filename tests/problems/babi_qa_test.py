@@ -1,6 +1,7 @@
 import collections
 import io
 import os
+import subprocess
 import tarfile
 import types
 
@@ -159,8 +160,7 @@ def test_archives_may_share_the_work(tmp_path):
 
 
 def test_unpacked_folder(tmp_path):
-    with tarfile.open(write_archive(tmp_path)) as archive:
-        archive.extractall(tmp_path, filter="data")
+    subprocess.run(["tar", "-xf", write_archive(tmp_path), "-C", tmp_path], check=True)
     os.remove(tmp_path / "tasks_1-20_v1-2.tar.gz")
     assert generate("babi_qa_sentence_single_task7_1k", tmp_path)[1] == {"train": 3, "dev": 1}
 
