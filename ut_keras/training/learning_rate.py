@@ -15,6 +15,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import registry
+from ut_keras.hparam import HParamError
 
 FACTORS = registry.Registry("learning rate factor")
 DECAY_SCHEMES = registry.Registry("learning_rate_decay_scheme")
@@ -91,7 +92,7 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
         if "single_cycle_cos_decay" in needing and (
             self.train_steps <= self.learning_rate_warmup_steps
         ):
-            raise ValueError(
+            raise HParamError(
                 "single_cycle_cos_decay needs train_steps > learning_rate_warmup_steps. Received: "
                 f"train_steps={self.train_steps}, "
                 f"learning_rate_warmup_steps={self.learning_rate_warmup_steps}."
