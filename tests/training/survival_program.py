@@ -3,6 +3,7 @@
 Dropout, shuffling, buckets, Adam, evaluation, free decoding, checkpoints: all that has a state.
 """
 
+import concurrent.futures
 import glob
 import json
 import os
@@ -146,6 +147,14 @@ def _fill_disk(first, stop):
 
         setattr(owner, name, function)
 
+    # The limit is one of the whole process: nothing else may write while it holds.
+    start_saving = checkpoint.Checkpoints.start_saving
+
+    def start_and_wait(checkpoints):
+        start_saving(checkpoints)
+        concurrent.futures.wait([checkpoints._writing])
+
+    checkpoint.Checkpoints.start_saving = start_and_wait
     limited(
         tf.train.CheckpointManager,
         "save",
