@@ -24,3 +24,18 @@ def test_peak_sees_what_was_freed_again_since_the_reset(meter):
 
 def test_limit_is_more_than_is_used(meter):
     assert meter.peak() < meter.limit() < 2**50
+
+
+def test_a_containers_limit_counts_but_not_the_files_that_it_has_cached(
+    meter, tmp_path, monkeypatch
+):
+    (tmp_path / "memory.max").write_text("1000000000\n")
+    (tmp_path / "memory.current").write_text("900000000\n")
+    (tmp_path / "memory.stat").write_text("anon 400000000\ninactive_file 500000000\n")
+    monkeypatch.setattr(memory, "_CGROUPS", [(str(tmp_path), *memory._CGROUPS[0][1:])])
+    assert meter.limit() == pytest.approx(
+        600e6 + memory._kilobytes("/proc/self/status", "VmRSS"), rel=0.05
+    )
+    unlimited = meter.limit()
+    (tmp_path / "memory.max").write_text("max\n")
+    assert meter.limit() > unlimited

@@ -8,11 +8,15 @@ import re
 
 import tensorflow as tf
 
+# Of a container, in the second and the first version of control groups: folder, files with the
+# limit and the use, and the line of memory.stat with what of it are files that can be dropped.
 _CGROUPS = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     (
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        "/sys/fs/cgroup/memory",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        "total_inactive_file",
     ),
 )
 
@@ -64,11 +68,7 @@ class _Cpu:
     def limit(self):
         """Bytes that this process may use: what it does, and what is left."""
         left = [_kilobytes("/proc/meminfo", "MemAvailable")]
-        for most, current in _CGROUPS:
-            if os.path.exists(most) and os.path.exists(current):
-                text = _read(most).strip()
-                if text != "max":
-                    left.append(int(text) - int(_read(current)))
+        left += [room for cgroup in _CGROUPS if (room := _left_in(*cgroup)) is not None]
         return min(left) + _kilobytes("/proc/self/status", "VmRSS")
 
     def reset_peak(self):
@@ -78,6 +78,17 @@ class _Cpu:
     def peak(self):
         """Bytes in use at the worst moment since `reset_peak`."""
         return _kilobytes("/proc/self/status", "VmHWM")
+
+
+def _left_in(folder, most, used, droppable):
+    """Bytes that a container may still use, or None if it has no limit."""
+    if not os.path.exists(os.path.join(folder, most)):
+        return None
+    limit = _read(os.path.join(folder, most)).strip()
+    if limit == "max":
+        return None
+    files = re.search(rf"^{droppable} (\d+)", _read(f"{folder}/memory.stat"), re.MULTILINE)
+    return int(limit) - int(_read(os.path.join(folder, used))) + int(files[1] if files else 0)
 
 
 def _kilobytes(path, name):
