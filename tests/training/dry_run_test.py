@@ -90,6 +90,12 @@ def test_one_row_is_run_without_a_prediction():
     assert _largest(machine, rows=1).share_that_fits() is None
 
 
+def test_a_quarter_that_does_not_fit_is_told_too():
+    machine = Machine(2.5 * GIGABYTE, may_be_tried=True)
+    with pytest.raises(dry_run.TooLarge, match="8 rows of up to 256 ids: OOM"):
+        _largest(machine).share_that_fits()
+
+
 def test_share_that_fits():
     # 85 % of 20 are 17 gigabytes, of which 15 are for rows: 150 of them instead of 32.
     assert _largest(Machine(20 * GIGABYTE)).share_that_fits() == pytest.approx(150 / 32)

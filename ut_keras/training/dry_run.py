@@ -77,18 +77,16 @@ class LargestBatch:
                     f"about {_gigabytes(predicted or 0)} would be needed, "
                     f"and there are {_gigabytes(limit)}",
                 )
-        try:
-            peak = self._peak(batch)
-        except tf.errors.ResourceExhaustedError as error:
-            reason = str(error.message or error).strip().splitlines()[0]
-            raise _too_large(shape, reason) from error
-        return Usage(shape, peak, limit)
+        return Usage(shape, self._peak(batch, shape), limit)
 
     def share_that_fits(self):
         """How many times as many rows would fill the memory but for a reserve.
 
         Returns:
             float; None where the memory is not known, or the batch has too few rows to tell.
+
+        Raises:
+            TooLarge: if not even a quarter of it fits.
         """
         if self._meter is None or not self._any_shape:
             return None
@@ -109,23 +107,27 @@ class LargestBatch:
         (small, few), (large, more) = (self._batch_of(share) for share in _SHARES)
         if few[0] == more[0]:
             return None
-        self._peak(small)  # what the first update needs besides is no matter of rows
-        first, second = self._peak(small), self._peak(large)
+        self._peak(small, few)  # what the first update needs besides is no matter of rows
+        first, second = self._peak(small, few), self._peak(large, more)
         per_row = max(1.0, (second - first) / (more[0] - few[0]))
         return second - per_row * more[0], per_row
 
-    def _peak(self, batch):
+    def _peak(self, batch, shape):
         if self._meter:
             self._meter.reset_peak()
-        # Read, so that it has ended.
-        float(self._update(batch).loss)
+        try:
+            # Read, so that it has ended.
+            float(self._update(batch).loss)
+        except tf.errors.ResourceExhaustedError as error:
+            reason = str(error.message or error).strip().splitlines()[0]
+            raise _too_large(shape, reason) from error
         return self._meter and self._meter.peak()
 
 
 def _too_large(shape, reason):
     return TooLarge(
         f"The largest batch must fit in memory. Received: {shape[0]} rows of up to {shape[1]} ids: "
-        f"{reason}. Take a smaller batch_size or max_length, or --batch_size=auto."
+        f"{reason}. Take a smaller batch_size or max_length."
     )
 
 
