@@ -17,9 +17,9 @@ def shared_dir():
 
 @pytest.fixture(scope="module", autouse=True)
 def _tidy():
-    """Frees the graphs of a module; what stays is not looked through again at each collection.
+    """Frees the graphs of a module; what stays is left out of later collections.
 
-    Else a process comes to hold gigabytes of them, and a collection takes half a minute.
+    A process comes to hold gigabytes, which each full collection would look through.
     """
     yield
     gc.collect()

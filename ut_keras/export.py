@@ -107,6 +107,9 @@ def _functions(texts, search):
         outputs, scores = texts.generate(inputs, **search)
         return {"outputs": outputs, "scores": scores}
 
+    def score(inputs, targets):
+        return {"scores": texts.score(targets, inputs)}
+
     yield "serving_default", generate, [strings]
     yield "ids", lambda inputs: _of_ids(texts, search, inputs), [_ids_spec(texts)]
     yield "encode", lambda inputs: _encoded(texts, inputs), [strings]
@@ -115,7 +118,6 @@ def _functions(texts, search):
     elif texts.is_language_model:
         yield "score", lambda targets: {"scores": texts.score(targets)}, [targets]
     elif texts.searches:
-        score = lambda inputs, targets: {"scores": texts.score(targets, inputs)}  # noqa: E731
         yield "score", score, [strings, targets]
 
 

@@ -30,6 +30,7 @@ from ut_keras.training import (
     optimize,
     rewind,
     summaries,
+    train_settings,
     trainer_lib,
 )
 
@@ -113,7 +114,7 @@ def _trainer(output_dir):
     with strategy.scope():
         model = toy.ToyModel(dropout=0.3)
         optimizer = optimize.Adam(0.01)
-    settings = trainer_lib.TrainSettings(
+    settings = train_settings.TrainSettings(
         train_steps=TRAIN_STEPS,
         eval_every_steps=EVERY,
         log_every_steps=4,

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras import metrics
-from ut_keras.training import distribution, losses, optimize, trainer_lib
+from ut_keras.training import distribution, losses, optimize, train_settings, trainer_lib
 
 VOCAB_SIZE = 8
 
@@ -80,7 +80,7 @@ def make_trainer(output_dir, dropout=0.2, learning_rate=0.05, seed=1, **settings
         optimizer,
         strategy,
         str(output_dir),
-        trainer_lib.TrainSettings(**values),
+        train_settings.TrainSettings(**values),
         metrics={name: metrics.get(name) for name in ("accuracy", "accuracy_per_sequence")},
         problem_name="toy_copy",
     )

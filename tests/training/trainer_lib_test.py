@@ -20,6 +20,7 @@ from ut_keras.training import (
     interruption,
     optimize,
     result_line,
+    train_settings,
     trainer_lib,
 )
 
@@ -36,7 +37,7 @@ def _make(output_dir, dropout=0.2, learning_rate=0.05, seed=1, settings=None, **
         optimizer,
         strategy,
         str(output_dir),
-        trainer_lib.TrainSettings(**{**values, **(settings or {})}),
+        train_settings.TrainSettings(**{**values, **(settings or {})}),
         metrics={name: metrics.get(name) for name in ("accuracy", "accuracy_per_sequence")},
         problem_name="toy_copy",
         **kwargs,

@@ -214,6 +214,7 @@ def _make_trainer(setup):
         distribution,
         free_decoding,
         optimize,
+        train_settings,
         trainer_lib,
     )
 
@@ -253,7 +254,7 @@ def _make_trainer(setup):
         optimizer,
         strategy,
         setup.output_dir,
-        trainer_lib.TrainSettings(
+        train_settings.TrainSettings(
             train_steps=args.train_steps,
             eval_steps=args.eval_steps,
             eval_every_steps=args.local_eval_frequency,

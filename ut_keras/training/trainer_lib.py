@@ -36,7 +36,6 @@ from ut_keras.training import checkpoint as checkpoint_lib
 from ut_keras.training import epochs as epochs_lib
 from ut_keras.training import progress as progress_lib
 from ut_keras.training.result_line import result_line
-from ut_keras.training.train_settings import TrainSettings  # noqa: F401
 
 _STOP_EVERY_STEPS = 10  # several workers ask each other for signals
 
