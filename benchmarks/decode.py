@@ -8,10 +8,12 @@
 Hidden 256, filter 1024, 4 heads, 6 steps (or layers), vocabulary 8000, random weights; 8 sentences
 of 32 symbols. Every side writes all 32 + 32 positions that T2T's search may: the end of sequence
 scores 0 or less (its row of the tied embedding is zero, Marian has a bias for it) where the best of
-8000 others score some 3 more, and a side that wrote less stops the run. All sides have 2 threads
-and take turns, in another order every round, so that a noisy machine is noisy for all: read the
-ratios, medians over the rounds of a side's seconds by ours. "first" is the first decoding of a
-side, with tracing or building its graph.
+8000 others score some 3 more, and a side that wrote less stops the run. All sides have 2 cores,
+used as is fastest for each: one thread for an operation and two operations at a time in ours and
+T2T's cached Transformer, two threads for an operation in the others. They take turns, in another
+order every round, so that a noisy machine is noisy for all: read the ratios, medians over the
+rounds of a side's seconds by ours. "first" is the first decoding of a side, with tracing or
+building its graph.
 """
 
 import argparse
@@ -116,7 +118,7 @@ class Ours:
         from ut_keras import models
 
         if not hasattr(Ours, "model"):  # one model and one pool of threads for all sides of ours
-            tf.config.threading.set_intra_op_parallelism_threads(SHAPE["threads"])
+            tf.config.threading.set_intra_op_parallelism_threads(1)
             tf.config.threading.set_inter_op_parallelism_threads(SHAPE["threads"])
             tf.keras.utils.set_random_seed(1)
             overrides = (

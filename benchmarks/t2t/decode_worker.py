@@ -72,7 +72,9 @@ class Graph:
             )["outputs"]
             threads = SHAPE["threads"]
             config = tf.ConfigProto(
-                intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
+                # What is faster: small operations do not gain by several threads.
+                intra_op_parallelism_threads=1 if MODEL == "transformer" else threads,
+                inter_op_parallelism_threads=threads,
             )
             self.session = tf.Session(graph=graph, config=config)
             self.session.run(tf.global_variables_initializer())

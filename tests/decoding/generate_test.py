@@ -10,6 +10,7 @@ import pytest
 import hparams
 from tests import t2t_golden_test as t2t
 from ut_keras import models, t2t_import
+from ut_keras.decoding import side_by_side
 
 EOS = 1
 BEAM_RUNS = ("beam4_alpha0.6_top4", "beam4_alpha1_top4")
@@ -120,6 +121,38 @@ def test_scores_are_those_of_the_forward_pass(beam_size):
                 best = log_probs[row].argmax(-1)[: len(symbols)]
                 np.testing.assert_array_equal(symbols, best)
             assert not np.any(ids[row, len(symbols) :])
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("name", ["universal_transformer", "language_model"])
+def test_rows_may_be_searched_side_by_side(name, beam_size, monkeypatch):
+    model = _small(name)
+    features = {"inputs": np.concatenate([INPUTS, INPUTS[::-1] % 7])}
+    prefix = np.array([[3, EOS], [3, 0], [5, 4], [0, 0], [EOS, 0], [7, EOS]])
+
+    def searched():
+        free = model.generate(features, beam_size, decode_length=9)
+        forced = model.generate(features, beam_size, decode_length=9, forced_prefix=prefix)
+        drawn = model.generate(features, decode_length=9, temperature=1.0, seed=1)
+        return free, forced, drawn
+
+    together = searched()
+    lengths = [len(_up_to_eos(ids)) for ids in together[1].ids[:, 0].numpy()]
+    assert max(lengths[4:]) < max(lengths)  # the last part ends before others
+    monkeypatch.setattr(side_by_side, "number_of_parts", lambda batch_size: 4)
+    for expected, got in zip(together, searched(), strict=True):
+        np.testing.assert_array_equal(got.ids, expected.ids)
+        np.testing.assert_allclose(got.scores, expected.scores, rtol=1e-5)
+    searches = model._searches.values()
+    assert all(search.experimental_get_tracing_count() == 1 for search in searches)
+
+
+def test_scores_may_be_computed_side_by_side(monkeypatch):
+    model = _small("universal_transformer")
+    features = {"inputs": INPUTS, "targets": np.array([[4, 7, 1, 0], [9, 2, 3, 1], [1, 0, 0, 0]])}
+    together = model.score(features)
+    monkeypatch.setattr(side_by_side, "number_of_parts", lambda batch_size: 2)
+    np.testing.assert_allclose(model.score(features), together, rtol=1e-5)
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])

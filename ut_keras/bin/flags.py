@@ -233,6 +233,12 @@ DECODER_OWN = (
     Flag("eval_use_test_set", False, 'Without a file: decode the "test" split, not "dev".'),
     Flag("keep_timestamp", False, "Give the file that is written the checkpoint's time."),
     Flag("random_seed", None, "Seed of sampling, if decode_hparams has none.", int),
+    Flag(
+        "intra_op_parallelism_threads",
+        1,
+        "Threads within an operation. At 1 a batch is decoded in parts, one core each; 0: each "
+        "operation takes all cores.",
+    ),
     Flag("tmp_dir", "/tmp/t2t_datagen", "Without effect: nothing is generated."),
     _USR_DIR,
     _REGISTRY_HELP,

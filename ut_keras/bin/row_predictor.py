@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.bin import decode_hparams, decode_setup
+from ut_keras.decoding import side_by_side
 
 
 class RowPredictor:
@@ -80,7 +81,8 @@ class RowPredictor:
 
     def _classes(self, ids, rows):
         """One class for each row; or, of an encoder with symbol targets, one for each position."""
-        best, log_probs = (x.numpy() for x in self._predict(ids))
+        parts = side_by_side.run(self._predict, ids)
+        best, log_probs = (np.concatenate(x) for x in zip(*parts, strict=True))
         found = []
         for row, classes, values in zip(rows, best, log_probs, strict=True):
             classes, values = np.atleast_1d(classes)[: len(row)], np.atleast_1d(values)[: len(row)]

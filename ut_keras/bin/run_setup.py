@@ -8,6 +8,7 @@ model and the random seed, `features.json` and the vocabularies what the ids are
 command again goes on only if they fit.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -179,8 +180,9 @@ def configure_tensorflow(args):
         return
     import tensorflow as tf
 
-    tf.config.threading.set_intra_op_parallelism_threads(intra)
-    tf.config.threading.set_inter_op_parallelism_threads(inter)
+    with contextlib.suppress(RuntimeError):  # fixed, in a program that has computed already
+        tf.config.threading.set_intra_op_parallelism_threads(intra)
+        tf.config.threading.set_inter_op_parallelism_threads(inter)
     tf.debugging.set_log_device_placement(args.log_device_placement)
 
 

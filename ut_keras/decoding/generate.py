@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.decoding import beam_search, constraints, sampling
+from ut_keras.decoding import beam_search, constraints, sampling, side_by_side
 
 # The options that are numbers in a graph, changed without a new trace.
 _FLOATS = ("alpha", "eos_penalty", "temperature", "top_p")
@@ -115,14 +115,25 @@ def generate(model, features, options):
             options.forced_prefix is not None,
         ),
     )
-    return search(
-        given,
-        {
-            **{name: tf.constant(getattr(options, name), tf.float32) for name in _FLOATS},
-            **{name: tf.constant(getattr(options, name), tf.int32) for name in _INTS},
-            "forced_prefix": prefix,
-            "seed": tf.stack([tf.cast(seed, tf.int32), 0]),
-        },
+    values = {
+        **{name: tf.constant(getattr(options, name), tf.float32) for name in _FLOATS},
+        **{name: tf.constant(getattr(options, name), tf.int32) for name in _INTS},
+        "seed": tf.stack([tf.cast(seed, tf.int32), 0]),
+    }
+    rows = {"given": given, "forced_prefix": prefix}
+    if options.temperature:  # what a row draws depends on its place in the batch
+        return search(rows, values)
+    return _joined(side_by_side.run(search, rows, values))
+
+
+def _joined(parts):
+    """`Decoded` of a batch from those of its parts, some of which ended earlier."""
+    if len(parts) == 1:
+        return parts[0]
+    length = max(part.ids.shape[2] for part in parts)
+    ids = [tf.pad(part.ids, [[0, 0], [0, 0], [0, length - part.ids.shape[2]]]) for part in parts]
+    return beam_search.Decoded(
+        tf.concat(ids, axis=0), tf.concat([part.scores for part in parts], axis=0)
     )
 
 
@@ -143,7 +154,6 @@ def _values_spec():
     return {
         **{name: tf.TensorSpec([], tf.float32) for name in _FLOATS},
         **{name: tf.TensorSpec([], tf.int32) for name in _INTS},
-        "forced_prefix": tf.TensorSpec([None, None], tf.int32),
         "seed": tf.TensorSpec([2], tf.int32),
     }
 
@@ -153,13 +163,16 @@ def compiled_search(model, source_shape, graph):
     searches = model.__dict__.setdefault("_searches", {})
     if graph not in searches:
 
-        def run(given, values):
-            return _search(model, given, graph, values)
+        def run(rows, values):
+            values = {**values, "forced_prefix": rows["forced_prefix"]}
+            return _search(model, rows["given"], graph, values)
 
         name = "inputs" if model.encoder is not None else "prompt"
         # bAbI's sentences have a fixed number of words.
-        spec = {name: tf.TensorSpec([None, None, *source_shape[2:]], tf.int32)}
-        searches[graph] = tf.function(run, input_signature=[spec, _values_spec()], autograph=False)
+        source = tf.TensorSpec([None, None, *source_shape[2:]], tf.int32)
+        rows = {"given": {name: source}, "forced_prefix": tf.TensorSpec([None, None], tf.int32)}
+        signature = [rows, _values_spec()]
+        searches[graph] = tf.function(run, input_signature=signature, autograph=False)
     return searches[graph]
 
 

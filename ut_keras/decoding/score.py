@@ -2,13 +2,15 @@
 
 import tensorflow as tf
 
+from ut_keras.decoding import side_by_side
+
 
 def score(model, features):
     """See `Transformer.score`."""
     if "targets" not in features:
         raise ValueError(f"features must hold 'targets'. Received: {sorted(features)}.")
     features = {name: tf.cast(features[name], tf.int32) for name in model.specs if name in features}
-    return _compiled_score(model, features)(features)
+    return tf.concat(side_by_side.run(_compiled_score(model, features), features), axis=0)
 
 
 def _compiled_score(model, features):

@@ -1,0 +1,99 @@
+"""Parts of a batch in threads of their own: order, number, errors."""
+
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_keras.decoding import side_by_side
+
+CPU = tf.config.LogicalDevice("/device:CPU:0", "CPU")
+GPU = tf.config.LogicalDevice("/device:GPU:0", "GPU")
+
+
+def _set_threads(monkeypatch, of_all, of_operation, devices=(CPU,)):
+    threading_options = tf.config.threading
+    monkeypatch.setattr(threading_options, "get_inter_op_parallelism_threads", lambda: of_all)
+    monkeypatch.setattr(threading_options, "get_intra_op_parallelism_threads", lambda: of_operation)
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda: list(devices))
+    monkeypatch.setattr(side_by_side.os, "cpu_count", lambda: 8)
+
+
+@pytest.mark.parametrize(
+    ("of_all", "of_operation", "rows", "parts"),
+    [
+        (0, 0, 64, 1),  # TensorFlow's own settings
+        (0, 1, 64, 8),
+        (0, 3, 64, 2),
+        (4, 1, 64, 4),
+        (4, 0, 64, 1),
+        (2, 8, 64, 1),
+        (0, 1, 5, 5),
+        (0, 1, 0, 1),
+    ],
+)
+def test_a_loop_for_each_core_that_operations_leave(monkeypatch, of_all, of_operation, rows, parts):
+    _set_threads(monkeypatch, of_all, of_operation)
+    assert side_by_side.number_of_parts(rows) == parts
+
+
+def test_one_loop_where_there_is_a_gpu(monkeypatch):
+    _set_threads(monkeypatch, 0, 1, [CPU, GPU])
+    assert side_by_side.number_of_parts(64) == 1
+
+
+@pytest.fixture
+def three(monkeypatch):
+    monkeypatch.setattr(side_by_side, "number_of_parts", lambda batch_size: min(3, batch_size))
+
+
+@pytest.mark.parametrize(("batch_size", "sizes"), [(7, [2, 2, 3]), (3, [1, 1, 1]), (2, [1, 1])])
+def test_parts_come_in_the_order_of_the_rows(three, batch_size, sizes):
+    @tf.function(reduce_retracing=True)
+    def add(rows, number):
+        return rows["a"] + rows["b"][:, 0] + number
+
+    rows = {"a": tf.range(batch_size), "b": tf.reshape(10 * tf.range(batch_size), [-1, 1])}
+    parts = side_by_side.run(add, rows, tf.constant(1))
+    assert [len(part) for part in parts] == sizes
+    np.testing.assert_array_equal(tf.concat(parts, axis=0), 11 * np.arange(batch_size) + 1)
+
+
+def test_parts_run_at_the_same_time(three):
+    class Search:
+        """Waits until three are at it; the barrier breaks if one comes after another."""
+
+        barrier = threading.Barrier(3, timeout=60)
+
+        def get_concrete_function(self, x):
+            pass
+
+        def __call__(self, x):
+            self.barrier.wait()
+            return x
+
+    assert len(side_by_side.run(Search(), tf.range(6))) == 3
+
+
+def test_an_error_of_a_part_is_raised(three):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)])
+    def check(x):
+        tf.debugging.assert_less(x, 4)
+        return x
+
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        side_by_side.run(check, tf.range(6))
+
+
+def test_a_graph_that_is_traced_has_one_part(three):
+    @tf.function
+    def double(x):
+        return 2 * x
+
+    @tf.function
+    def outer(x):
+        (result,) = side_by_side.run(double, x)
+        return result
+
+    np.testing.assert_array_equal(outer(tf.range(6)), 2 * np.arange(6))
