@@ -8,16 +8,21 @@ set so that positions halt after some mean ponder time p, and all take turns wit
 the same weights under `act_halted_state=transform`, which computes every position at each of the N
 steps. "share" is the time by that of the full depth, "p/N" what it would be if a step cost nothing
 but its positions, and the aim a ratio of the two of at most 1.25. Operations are those of the
-matrix products, counted from the ponder times. Encoder alone, float32.
+matrix products, counted from the ponder times. Encoder alone, float32; of each batch every core
+computes a part, as in `ut-decoder`.
 """
 
 import argparse
+import os
 import platform
 import random
 import statistics
+import sys
 import time
 
 import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 _NEVER = -30.0  # a halting bias
 
@@ -26,6 +31,9 @@ def main():
     args = _parse()
     import tensorflow as tf
 
+    from ut_keras.decoding import side_by_side
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)  # as ut-decoder does
     full, model = _model(args, "transform"), _model(args, "copy")
     inputs = _inputs(args)
 
@@ -40,13 +48,13 @@ def main():
     wanted = np.linspace(args.steps, 1, args.points)
     biases = [_NEVER, *(_bias_for(model, encode, inputs, p, args.steps) for p in wanted)]
     seconds = [[] for _ in biases]
-    ponder = [0.0] * len(biases)
+    ponder = [None] * len(biases)
     for round_number in range(args.rounds + 1):
         for index in random.sample(range(len(biases)), len(biases)):
             _set_bias(model if index else full, biases[index])
             started = time.perf_counter()
-            output = (encode if index else encode_fully)(inputs)
-            ponder[index] = float(np.mean(output.ponder_times))
+            parts = side_by_side.run(encode if index else encode_fully, inputs)
+            ponder[index] = np.concatenate([part.ponder_times for part in parts])
             if round_number:  # the first is warming up
                 seconds[index].append(time.perf_counter() - started)
     print(f"{args.batch} x {args.length} positions, hidden {args.hidden_size}, N={args.steps}")
@@ -55,9 +63,10 @@ def main():
     for index, times in enumerate(seconds):
         pairs = zip(times, seconds[0], strict=True)
         share = statistics.median(own / all_steps for own, all_steps in pairs)
-        part, gflop = ponder[index] / args.steps, _gflop(args, ponder[index])
+        mean, gflop = float(np.mean(ponder[index])), _gflop(args, ponder[index])
+        part = mean / args.steps
         print(
-            f"  {ponder[index]:6.2f}  {statistics.median(times):8.3f}  {gflop:6.1f}"
+            f"  {mean:6.2f}  {statistics.median(times):8.3f}  {gflop:6.1f}"
             f"  {share:6.3f}  {part:5.3f}  {share / part:6.2f}{'' if index else '  full depth'}"
         )
 
@@ -94,7 +103,10 @@ def _model(args, halted_state):
 
 
 def _inputs(args):
-    return np.random.RandomState(1).randint(2, 8000, (args.batch, args.length)).astype(np.int32)
+    import tensorflow as tf
+
+    random_ids = np.random.RandomState(1).randint(2, 8000, (args.batch, args.length))
+    return tf.constant(random_ids, tf.int32)
 
 
 def _set_bias(model, bias):
@@ -114,12 +126,19 @@ def _bias_for(model, encode, inputs, ponder, steps):
     return high
 
 
-def _gflop(args, mean_ponder):
-    """Of the matrix products: four projections and the transition, and all attention."""
-    size, positions = args.hidden_size, args.batch * args.length
-    dense = 2 * (4 * size**2 + 8 * size**2) * positions * mean_ponder
-    attention = 2 * 2 * args.length * size * positions * args.steps
-    return (dense + attention) / 1e9
+def _gflop(args, ponder):
+    """Of the matrix products, by the ponder times [B, S].
+
+    A step costs a running position four projections and the transition; and attention as many
+    queries of each example as the one that has most. A halted position's keys and values are
+    projected once more if others of its example go on.
+    """
+    size = args.hidden_size
+    running = ponder[..., np.newaxis] > np.arange(args.steps)  # [B, S, N]
+    queries = len(ponder) * np.max(np.sum(running, axis=1), axis=0).sum()
+    seen = np.sum(ponder < ponder.max(axis=1, keepdims=True))
+    dense = 2 * (4 * size**2 + 8 * size**2) * running.sum() + 2 * 2 * size**2 * seen
+    return (dense + 2 * 2 * args.length * size * queries) / 1e9
 
 
 def _processor():

@@ -79,6 +79,10 @@ VARIANTS = {
         *ADAPTIVE,
         COPY + ",self_attention_type=dot_product_relative,max_relative_position=2",
     ),
+    "act_copy_relative_v2": (
+        *ADAPTIVE,
+        COPY + ",self_attention_type=dot_product_relative_v2,max_relative_position=3",
+    ),
     "act_copy_masked": (*ADAPTIVE, COPY + ",act_mask_padding=True"),
 }
 # What falls back to the whole prefix, and a word of what is said.
@@ -194,6 +198,50 @@ def test_language_model_continues_a_prompt(variant):
                 written = np.concatenate([prompt, ids[:, beam, :position], [[2], [2]]], axis=1)
                 whole = model.forward({"targets": written}, training=False).logits[:, -1]
                 _assert_close(logits[:, beam], whole)
+
+
+ATTENTIONS = {
+    "dot_product": "",
+    "relative": ",self_attention_type=dot_product_relative,max_relative_position=2",
+    "relative_v2": ",self_attention_type=dot_product_relative_v2,max_relative_position=3",
+    "local": ",self_attention_type=local_mask_right,block_length=2",
+    "hard": ",hard_attention_k=2",
+}
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_running_positions_alone_give_what_all_positions_give(attention, monkeypatch):
+    patterns = set()
+    for seed in range(3):
+        tf.keras.utils.set_random_seed(seed)
+        model = _model(*ADAPTIVE, COPY + ATTENTIONS[attention], seed=seed)
+        features = {"inputs": _inputs(seed, 5, 9), "targets": _inputs(9 + seed, 5, 7)}
+
+        def computed(model=model, features=features):
+            output = model.forward(features, training=False)
+            return output.encoder.ponder_times.numpy(), output.encoder.output, output.logits
+
+        ponder_times, *got = computed()
+        with monkeypatch.context() as patch:
+            patch.setattr(type(model.encoder.depth), "_skips_halted", lambda *args: False)
+            all_ponder_times, *expected = computed()
+        np.testing.assert_array_equal(ponder_times, all_ponder_times)
+        for one, other in zip(got, expected, strict=True):
+            _assert_close(one, other)
+        running = np.sum(ponder_times[..., None] > np.arange(5), axis=1)
+        patterns |= {tuple(row) for row in running}
+    assert len(patterns) > 3  # examples differ in how many of their positions run at a step
+
+
+def test_rows_on_the_narrowest_grid():
+    index = tf.constant([[0, 1], [0, 4], [2, 0], [2, 3], [2, 4]])
+    rows = cache_lib.Rows(index, tf.constant([4, 5])).narrow()
+    np.testing.assert_array_equal(rows.index, [[0, 0], [0, 1], [2, 0], [2, 1], [2, 2]])
+    np.testing.assert_array_equal(rows.grid, [4, 3])
+    x = tf.reshape(tf.range(5.0) + 1, [1, 5, 1])
+    spread = rows.spread(x)
+    np.testing.assert_array_equal(spread[..., 0], [[1, 2, 0], [0, 0, 0], [3, 4, 5], [0, 0, 0]])
+    np.testing.assert_array_equal(rows.collect(spread), x)
 
 
 @pytest.mark.parametrize("variant", ["act", "act_sepconv", "act_copy", "act_copy_two_inner_layers"])

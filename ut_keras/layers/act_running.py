@@ -122,21 +122,16 @@ def loop_over_running(
         )
         goes_on = halting.halting_probability[0] < 1.0
         halted = _select(new, ~goes_on)
-
-        def remember():
-            caches = caches_at(loop.step + 1, halted)
-            layer.block.remember(halted.state, caches)
-            return tuple(cache.stores for cache in caches)
-
-        if window.whole:  # after the last step nobody looks any more; later symbols do
-            stores = tf.cond(tf.reduce_any(goes_on), remember, lambda: new.stores)
-        else:
-            stores = remember()
+        seen = halted
+        if window.whole:  # by those alone that run on in the same example; else by later symbols
+            seen = _select(halted, _with_company(halted, loop.index, goes_on, grid))
+        caches = caches_at(loop.step + 1, seen._replace(stores=new.stores))
+        layer.block.remember(seen.state, caches)
         return (
             _select(new, goes_on)._replace(
                 step=loop.step + 1,
                 results=_write(loop.results, halted, grid),
-                stores=stores,
+                stores=tuple(cache.stores for cache in caches),
             ),
         )
 
@@ -180,6 +175,12 @@ def _select(loop, mask):
 
     selected = tf.cond(tf.reduce_all(mask), lambda: all_of_them, select)
     return loop._replace(index=selected[0], **dict(zip(names, selected[1:], strict=True)))
+
+
+def _with_company(halted, index, goes_on, grid):
+    """bool, for each row of `halted`: whether a position of its example goes on."""
+    running = tf.math.unsorted_segment_sum(tf.cast(goes_on, tf.int32), index[:, 0], grid[0])
+    return tf.gather(running, halted.index[:, 0]) > 0
 
 
 def _write(results, loop, grid):

@@ -70,6 +70,9 @@ class MultiHeadAttention(keras.layers.Layer):
     References: T2T `common_attention.multihead_attention`, `dot_product_attention`.
     """
 
+    places_matter = False  # whether what a query reads depends on where it stands
+    queries_are_apart = True  # whether a query reads the same whatever the others are
+
     def __init__(
         self,
         num_heads,
@@ -135,19 +138,26 @@ class MultiHeadAttention(keras.layers.Layer):
     def call(self, query, key_value=None, attention_mask=None, cache=None, training=None):
         q = self.query_projection(query) * (self.key_channels // self.num_heads) ** -0.5
         positions = None
-        if cache is not None:
-            q = cache.spread(q)
-            if key_value is None:
-                self.remember(query, cache)
-                key_value = KeyValue(cache.read("key"), cache.read("value"))
-                positions = _cached_positions(cache, key_value.key)
+        rows = self._rows(cache, attention_mask)
+        if rows is not None:
+            q = rows.spread(q)
+        if key_value is None and cache is not None:
+            self.remember(query, cache)
+            key_value = KeyValue(cache.read("key"), cache.read("value"))
+            positions = _cached_positions(cache, key_value.key)
         elif key_value is None:
             key_value = self.project_key_value(query)
         attended = self.attend(self._split_heads(q), key_value, attention_mask, positions, training)
         mixed = self._join_heads(attended.mixed)
-        if cache is not None:
-            mixed = cache.collect(mixed)
+        if rows is not None:
+            mixed = rows.collect(mixed)
         return AttentionOutput(self.output_projection(mixed), attended.weights)
+
+    def _rows(self, cache, attention_mask):
+        """`Rows` of the grid on which queries attend; None where all of them do."""
+        rows = cache and cache.layout.rows
+        alike = attention_mask is None or attention_mask.shape[2] == 1
+        return rows.narrow() if rows is not None and alike and not self.places_matter else rows
 
     def attend(self, q, key_value, attention_mask, positions, training):
         """Attention of projected queries [B, H, T, K / H]; what subclasses change.

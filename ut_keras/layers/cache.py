@@ -97,6 +97,19 @@ class Rows(NamedTuple):
     index: tf.Tensor  # int32 [R, 2]: example, place
     grid: tf.Tensor  # int32 [2]: B, Q
 
+    def narrow(self):
+        """The same rows on the narrowest grid, [B, most of an example]: places are counted anew.
+
+        The rows of an example must follow each other.
+        """
+        example = self.index[:, 0]
+        counts = tf.math.unsorted_segment_sum(tf.ones_like(example), example, self.grid[0])
+        before = tf.gather(tf.cumsum(counts, exclusive=True), example)
+        place = tf.range(tf.size(example)) - before
+        return Rows(
+            tf.stack([example, place], axis=1), tf.stack([self.grid[0], tf.reduce_max(counts)])
+        )
+
     def spread(self, x):
         """[1, R, D] -> [B, Q, D], 0 elsewhere."""
         shape = tf.concat([self.grid, [x.shape[-1]]], axis=0)
@@ -222,14 +235,6 @@ class LayerCache:
             columns = columns * window.size.beams + beams
         found = tf.gather(kept, columns, batch_dims=1)
         return tf.where((back >= 0)[tf.newaxis, :, :, tf.newaxis], found, 0)
-
-    def spread(self, x):
-        """[1, R, D] of the rows -> [B, Q, D], 0 elsewhere. Without rows, as it is."""
-        return x if self.layout.rows is None else self.layout.rows.spread(x)
-
-    def collect(self, x):
-        """The inverse of `spread`."""
-        return x if self.layout.rows is None else self.layout.rows.collect(x)
 
 
 def empty(shape, dtype):

@@ -32,6 +32,8 @@ class LocalAttention(attention.MultiHeadAttention):
         `local_attention_1d`.
     """
 
+    places_matter = True
+
     def __init__(self, *args, block_length, left, right=0, causal=False, **kwargs):
         super().__init__(*args, **kwargs)
         if block_length < 1 or left < 0 or right < 0:

@@ -24,6 +24,8 @@ class RelativeAttention(attention.MultiHeadAttention):
     References: T2T `common_attention.dot_product_attention_relative`.
     """
 
+    places_matter = True
+
     def __init__(self, *args, max_relative_position, **kwargs):
         super().__init__(*args, **kwargs)
         self.max_relative_position = _checked(max_relative_position)
@@ -91,6 +93,9 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         ValueError: if max_relative_position < 1.
     References: T2T `common_attention.dot_product_self_attention_relative_v2`.
     """
+
+    places_matter = True
+    queries_are_apart = False  # in an encoder, the shift puts others' numbers behind the query
 
     def __init__(
         self,

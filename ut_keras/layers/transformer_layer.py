@@ -105,8 +105,8 @@ class TransformerLayer(keras.layers.Layer):
 
     @property
     def mixes_by_attention_alone(self):
-        """Whether nothing but attention brings positions together."""
-        return not self._widths_of_transition()
+        """Whether nothing but attention brings positions together, and each query reads alone."""
+        return not self._widths_of_transition() and self.self_attention.queries_are_apart
 
     def remember(self, state, cache):
         """Keeps keys and values of a state that is not transformed any more, for all steps left."""
