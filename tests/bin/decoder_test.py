@@ -12,6 +12,7 @@ import problems
 from tests.bin import decoder_problems, small_run
 from ut_keras.bin import datagen, decoder, import_t2t, row_predictor
 from ut_keras.data.text_encoder import cut_at_eos
+from ut_keras.decoding import side_by_side
 from ut_keras.models import transformer
 
 PROBLEM = small_run.PROBLEM
@@ -92,6 +93,23 @@ def test_every_line_gets_its_own_result(run, source, tmp_path, capsys):
     assert "decoded 40/40 lines  " in shown and "lines/s" in shown and "00:00 left" in shown
     assert f"Weights: {run.folder}/model.ckpt-3" in shown
     assert sorted(os.listdir(tmp_path)) == ["out", "source"]
+
+
+def test_parts_of_a_batch_side_by_side_write_the_same(run, source, tmp_path, monkeypatch):
+    path, _ = source
+    asked = []
+
+    def fixed_already(threads):
+        asked.append(threads)
+        raise RuntimeError("cannot be modified after initialization")
+
+    monkeypatch.setattr(tf.config.threading, "set_intra_op_parallelism_threads", fixed_already)
+    for parts in (1, 3):
+        monkeypatch.setattr(side_by_side, "number_of_parts", lambda rows, n=parts: min(n, rows))
+        target = tmp_path / f"out{parts}"
+        run.decode(f"--decode_from_file={path}", f"--decode_to_file={target}")
+    assert _lines(tmp_path / "out3") == _lines(tmp_path / "out1")
+    assert asked == [1, 1]
 
 
 def test_default_name_and_token_batches(run, equal_source):
