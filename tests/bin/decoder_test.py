@@ -407,8 +407,9 @@ def test_typed_lines_with_beams(run, capsys, monkeypatch, tmp_path):
     assert lines[1].startswith(f'"{text}"\tScore:{score:.2f}')
 
 
+@pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("model", ["transformer", "universal_transformer_encoder"])
-def test_classes(tmp_path, model):
+def test_classes(tmp_path, model, parts, monkeypatch):
     """Each line alone and among others of any length gets the same label."""
     (tmp_path / "run").mkdir()
     run = Run(tmp_path / "run", tmp_path, problem="decoder_test_classes", model=model, steps=(3,))
@@ -416,6 +417,7 @@ def test_classes(tmp_path, model):
     words = decoder_problems.WORDS
     lines = [" ".join(rng.choice(words, size=rng.integers(1, 7))) for _ in range(10)]
     (tmp_path / "source").write_text("\n".join(lines))
+    monkeypatch.setattr(side_by_side, "number_of_parts", lambda rows: min(parts, rows))
     run.decode(f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}")
     encoders = problems.get("decoder_test_classes").feature_encoders(None)
     expected = []
