@@ -17,7 +17,9 @@ def _set_threads(monkeypatch, of_all, of_operation, devices=(CPU,)):
     monkeypatch.setattr(threading_options, "get_inter_op_parallelism_threads", lambda: of_all)
     monkeypatch.setattr(threading_options, "get_intra_op_parallelism_threads", lambda: of_operation)
     monkeypatch.setattr(tf.config, "list_logical_devices", lambda: list(devices))
-    monkeypatch.setattr(side_by_side.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(side_by_side, "_num_cores", lambda: 8)
+    for kind in ("INTEROP", "INTRAOP"):
+        monkeypatch.delenv(f"TF_NUM_{kind}_THREADS", raising=False)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,16 @@ def test_a_loop_for_each_core_that_operations_leave(monkeypatch, of_all, of_oper
     assert side_by_side.number_of_parts(rows) == parts
 
 
+def test_threads_may_be_set_in_the_environment(monkeypatch):
+    _set_threads(monkeypatch, 0, 0)
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "1")
+    assert side_by_side.number_of_parts(64) == 8
+    monkeypatch.setenv("TF_NUM_INTEROP_THREADS", "4")
+    assert side_by_side.number_of_parts(64) == 4
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "one")  # TensorFlow passes over it
+    assert side_by_side.number_of_parts(64) == 1
+
+
 def test_one_loop_where_there_is_a_gpu(monkeypatch):
     _set_threads(monkeypatch, 0, 1, [CPU, GPU])
     assert side_by_side.number_of_parts(64) == 1
@@ -50,7 +62,10 @@ def three(monkeypatch):
 
 @pytest.mark.parametrize(("batch_size", "sizes"), [(7, [2, 2, 3]), (3, [1, 1, 1]), (2, [1, 1])])
 def test_parts_come_in_the_order_of_the_rows(three, batch_size, sizes):
-    @tf.function(reduce_retracing=True)
+    one = tf.TensorSpec([None], tf.int32)
+    signature = [{"a": one, "b": tf.TensorSpec([None, 1], tf.int32)}, tf.TensorSpec([], tf.int32)]
+
+    @tf.function(input_signature=signature)
     def add(rows, number):
         return rows["a"] + rows["b"][:, 0] + number
 
@@ -66,14 +81,25 @@ def test_parts_run_at_the_same_time(three):
 
         barrier = threading.Barrier(3, timeout=60)
 
-        def get_concrete_function(self, x):
-            pass
+        def get_concrete_function(self):
+            return self
 
         def __call__(self, x):
             self.barrier.wait()
             return x
 
     assert len(side_by_side.run(Search(), tf.range(6))) == 3
+
+
+def test_nothing_is_traced_by_another_thread(three):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)])
+    def double(x):
+        return 2 * x
+
+    with tf.distribute.OneDeviceStrategy("CPU:0").scope():
+        parts = side_by_side.run(double, tf.range(6))
+    np.testing.assert_array_equal(tf.concat(parts, axis=0), 2 * np.arange(6))
+    assert double.experimental_get_tracing_count() == 1
 
 
 def test_an_error_of_a_part_is_raised(three):

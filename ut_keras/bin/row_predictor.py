@@ -21,14 +21,16 @@ class RowPredictor:
         self._values = dict(setup.values)
         self._writes = not setup.class_labels and model.decoder is not None
 
-        @tf.function(reduce_retracing=True)
         def predict(ids):
             features = {"inputs": ids, "targets": tf.zeros([tf.shape(ids)[0], 1], tf.int32)}
             log_probs = tf.nn.log_softmax(model.forward(features, training=False).logits)
             best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
             return best, tf.reduce_max(log_probs, axis=-1)
 
-        self._predict = predict
+        if not self._writes:
+            # Sentences have a fixed number of words.
+            ids = tf.TensorSpec([None, None, *model.specs["inputs"].shape[1:]], tf.int32)
+            self._predict = tf.function(predict, input_signature=[ids])
 
     @property
     def needs_equal_lengths(self):

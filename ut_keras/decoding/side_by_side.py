@@ -15,21 +15,35 @@ def number_of_parts(batch_size):
     """How many loops there are cores for, when each takes as many as an operation may.
 
     With TensorFlow's own settings an operation may take all: then there is one. It takes
-    `tf.config.threading.set_intra_op_parallelism_threads(1)` to have one for each core. Where there
-    are other devices than CPUs, there is one.
+    `tf.config.threading.set_intra_op_parallelism_threads(1)`, or TF_NUM_INTRAOP_THREADS=1 in the
+    environment, to have one for each core. Where there are other devices than CPUs, there is one.
     """
     if any(device.device_type != "CPU" for device in tf.config.list_logical_devices()):
         return 1
-    cores = tf.config.threading.get_inter_op_parallelism_threads() or os.cpu_count()
-    of_operation = tf.config.threading.get_intra_op_parallelism_threads() or cores
+    options = tf.config.threading
+    cores = options.get_inter_op_parallelism_threads() or _from_environment("INTEROP", _num_cores())
+    of_operation = options.get_intra_op_parallelism_threads() or _from_environment("INTRAOP", cores)
     return max(1, min(cores // of_operation, batch_size))
+
+
+def _from_environment(kind, default):
+    """A number of threads as TensorFlow reads it."""
+    text = os.environ.get(f"TF_NUM_{kind}_THREADS", "")
+    return int(text) if text.isdecimal() and int(text) else default
+
+
+def _num_cores():
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def run(function, rows, *arguments):
     """Calls a function with the parts of a batch.
 
     Args:
-        function: `tf.function`.
+        function: `tf.function` with an input signature.
         rows: nest of tensors [B, ...], its first argument.
         arguments: the others, the same for all rows.
     Returns:
@@ -45,6 +59,7 @@ def run(function, rows, *arguments):
         tf.nest.map_structure(lambda x, start=start, end=end: x[start:end], rows)
         for start, end in itertools.pairwise(ends)
     ]
-    function.get_concrete_function(slices[0], *arguments)  # traced before several want it
+    # Another thread would trace anew where this one is in the scope of a strategy.
+    traced = function.get_concrete_function()
     with concurrent.futures.ThreadPoolExecutor(parts) as pool:
-        return list(pool.map(lambda part: function(part, *arguments), slices))
+        return list(pool.map(lambda part: traced(part, *arguments), slices))
