@@ -215,6 +215,7 @@ def test_without_optuna(tmp_path, capsys, monkeypatch):
     assert "pip install 'optuna" in small_run.error(capsys, _search, _argv(tmp_path))
 
 
+@pytest.mark.slow
 def test_with_the_real_trainer(tmp_path, capsys):
     argv = _argv(
         tmp_path,

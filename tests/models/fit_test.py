@@ -1,5 +1,7 @@
 """`compile` and `fit`: plain Keras, and the trainer's own numbers."""
 
+import time
+
 import keras
 import numpy as np
 import pytest
@@ -35,6 +37,26 @@ def dataset():
     batches = list(_batches())
     stacked = tf.nest.map_structure(lambda *parts: np.stack(parts), *batches)
     return tf.data.Dataset.from_tensor_slices(stacked)
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras, of any unknown number
+def test_the_end_of_the_data_changes_nothing(dataset):
+    """Keras runs the update once more when they end, if it does not know how many there are."""
+
+    def batches():
+        yield from _batches()
+        time.sleep(0.3)  # whatever does not wait for data goes on meanwhile
+
+    unknown = tf.data.Dataset.from_generator(batches, output_signature=dataset.element_spec)
+    models_fitted = []
+    for data in (dataset, unknown):
+        model = _make("universal_transformer_tiny")
+        model.compile()
+        model.fit(data, epochs=2, shuffle=False, verbose=0)
+        assert int(model.optimizer.iterations.numpy()) == 12
+        models_fitted.append(model)
+    for a, b in zip(*(model.variables for model in models_fitted), strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=a.path)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 import sys
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 import hparams
@@ -27,8 +28,14 @@ def _fit(hparams_set, strategy):
     dataset = two_replicas.dataset().take(3)
     history = model.fit(dataset, epochs=2, verbose=0)
     evaluated = model.evaluate(dataset, verbose=0, return_dict=True)
+    copies = [strategy.experimental_local_results(v.value) for v in model.trainable_variables]
+    counts = strategy.experimental_local_results(model.optimizer.iterations.value)
     return {
         "replicas": strategy.num_replicas_in_sync,
+        "iterations": [int(count) for count in counts],
+        "largest_difference_of_replicas": max(
+            float(np.max(np.abs(each[0].numpy() - each[-1].numpy()))) for each in copies
+        ),
         "loss": [*history.history["loss"], evaluated["loss"]],
         "weights": [v.numpy().ravel().tolist() for v in model.trainable_variables],
     }

@@ -24,3 +24,12 @@ def test_fit_on_two_replicas_equals_one(runs, name):
     np.testing.assert_allclose(two["loss"], one["loss"], rtol=1e-5)
     for a, b in zip(two["weights"], one["weights"], strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["universal_transformer_tiny", "adaptive_universal_transformer_tiny"]
+)
+def test_replicas_stay_alike(runs, name):
+    _, two = runs[name]
+    assert two["iterations"] == [6, 6]
+    assert two["largest_difference_of_replicas"] == 0.0

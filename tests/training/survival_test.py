@@ -103,6 +103,7 @@ def test_killed_at_every_dangerous_moment(processes, data_dir, whole, tmp_path):
     _assert_same(output_dir, whole)
 
 
+@pytest.mark.slow
 def test_killed_while_a_checkpoint_is_written(processes, data_dir, whole, tmp_path):
     output_dir = tmp_path / "run"
     process = _start(processes, data_dir, output_dir)
@@ -114,6 +115,7 @@ def test_killed_while_a_checkpoint_is_written(processes, data_dir, whole, tmp_pa
     _assert_same(output_dir, whole)
 
 
+@pytest.mark.slow
 def test_killed_while_a_checkpoint_is_written_beside_the_steps(
     processes, data_dir, whole, tmp_path
 ):

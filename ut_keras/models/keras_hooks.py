@@ -14,6 +14,16 @@ class KerasHooks:
         smoothing = self.hparams.label_smoothing if training else 0.0
         return losses.target_term(logits, targets, smoothing, self.class_labels)
 
+    def train_step(self, data):
+        """Keras' hook: nothing of an update happens before its data are there.
+
+        When the data of an epoch have ended, `fit` runs the update once more, which fails. Else
+        `iterations` and the seeds of dropout would go on by then, or not, or on some replicas.
+        """
+        parts = [part for part in tf.nest.flatten(data) if part is not None]
+        with tf.control_dependencies(parts):
+            return super().train_step(data)
+
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Keras' hook: T2T's EVAL mode does not smooth labels."""
         if self._smooths_labels and sample_weight is None:
