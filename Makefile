@@ -24,7 +24,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow"
 
-# Notebooks, a search with the trainer, and runs that are killed again and again.
+# What takes long: notebooks, runs that are killed again and again, processes of their own.
 test-slow: $(VENV)/.installed
 	$(PY) -m pytest -n auto --dist worksteal -m slow
 

@@ -77,6 +77,7 @@ def _assert_same(answer, wanted):
         np.testing.assert_allclose(scores, [values for _, values in wanted], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_answers_in_a_process_without_this_library(exports, tmp_path):
     jobs = [
         (name, exports(name), [[text.hex() for text in batch] for batch in _batches(name)])

@@ -150,6 +150,7 @@ def test_mistakes_are_told_in_one_line(data_dir, tmp_path, capsys, change, messa
     assert message in _error(capsys, [f"{name}={value}" for name, value in flags.items()])
 
 
+@pytest.mark.slow
 def test_batch_size_auto_fills_the_memory_and_is_kept(data_dir, tmp_path, capsys, monkeypatch):
     from ut_keras.training import dry_run
 

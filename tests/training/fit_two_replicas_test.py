@@ -5,6 +5,8 @@ import sys
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow  # half a minute for the process
+
 
 @pytest.fixture(scope="module")
 def runs():

@@ -180,6 +180,7 @@ def test_a_full_disk_loses_nothing_but_time(processes, data_dir, whole, tmp_path
     assert log.count("Results are not recorded") == len(_records(whole)) - len(records) > 0
 
 
+@pytest.mark.slow
 def test_the_last_checkpoint_cannot_be_written(processes, data_dir, whole, tmp_path):
     output_dir = tmp_path / "run"
     assert _finish(_start(processes, data_dir, output_dir, full_from=18)) == 2
