@@ -95,7 +95,7 @@ def test_every_line_gets_its_own_result(run, source, tmp_path, capsys):
     assert sorted(os.listdir(tmp_path)) == ["out", "source"]
 
 
-def test_parts_of_a_batch_side_by_side_write_the_same(run, source, tmp_path, monkeypatch):
+def test_parts_of_a_batch_write_the_same(run, source, tmp_path, monkeypatch, capsys):
     path, _ = source
     asked = []
 
@@ -110,6 +110,7 @@ def test_parts_of_a_batch_side_by_side_write_the_same(run, source, tmp_path, mon
         run.decode(f"--decode_from_file={path}", f"--decode_to_file={target}")
     assert _lines(tmp_path / "out3") == _lines(tmp_path / "out1")
     assert asked == [1, 1]
+    assert "its threads stay as they are" in capsys.readouterr().out
 
 
 def test_default_name_and_token_batches(run, equal_source):

@@ -78,7 +78,7 @@ class Export:
 
         self._tf = tf
         self._options = tf.compat.v1.RunOptions(timeout_in_ms=1000 * timeout_secs)
-        # Operations of a search are too small to gain by more threads: half the time with one.
+        # Operations of a search are too small to gain by more threads, see decoding.side_by_side.
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1)
         self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
         with self._session.graph.as_default():

@@ -8,7 +8,6 @@ model and the random seed, `features.json` and the vocabularies what the ids are
 command again goes on only if they fit.
 """
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -180,9 +179,11 @@ def configure_tensorflow(args):
         return
     import tensorflow as tf
 
-    with contextlib.suppress(RuntimeError):  # fixed, in a program that has computed already
+    try:
         tf.config.threading.set_intra_op_parallelism_threads(intra)
         tf.config.threading.set_inter_op_parallelism_threads(inter)
+    except RuntimeError:  # in a program that has computed already
+        print("note: TensorFlow runs already, so its threads stay as they are", flush=True)
     tf.debugging.set_log_device_placement(args.log_device_placement)
 
 

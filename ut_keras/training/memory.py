@@ -82,13 +82,15 @@ class _Cpu:
 
 def _left_in(folder, most, used, droppable):
     """Bytes that a container may still use, or None if it has no limit."""
-    if not os.path.exists(os.path.join(folder, most)):
+    paths = [os.path.join(folder, name) for name in (most, used, "memory.stat")]
+    if not all(os.path.exists(path) for path in paths[:2]):
         return None
-    limit = _read(os.path.join(folder, most)).strip()
+    limit = _read(paths[0]).strip()
     if limit == "max":
         return None
-    files = re.search(rf"^{droppable} (\d+)", _read(f"{folder}/memory.stat"), re.MULTILINE)
-    return int(limit) - int(_read(os.path.join(folder, used))) + int(files[1] if files else 0)
+    stat = _read(paths[2]) if os.path.exists(paths[2]) else ""
+    files = re.search(rf"^{droppable} (\d+)", stat, re.MULTILINE)
+    return int(limit) - int(_read(paths[1])) + int(files[1] if files else 0)
 
 
 def _kilobytes(path, name):
