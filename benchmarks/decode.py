@@ -10,10 +10,10 @@ of 32 symbols. Every side writes all 32 + 32 positions that T2T's search may: th
 scores 0 or less (its row of the tied embedding is zero, Marian has a bias for it) where the best of
 8000 others score some 3 more, and a side that wrote less stops the run. All sides have 2 cores,
 used as is fastest for each: one thread for an operation and two operations at a time in ours and
-T2T's cached Transformer, two threads for an operation in the others. They take turns, in another
-order every round, so that a noisy machine is noisy for all: read the ratios, medians over the
-rounds of a side's seconds by ours. "first" is the first decoding of a side, with tracing or
-building its graph.
+T2T's cached Transformer, two threads for an operation in the others. Ours is there with two as
+well, which is what TensorFlow does unless it is told. They take turns, in another order every
+round, so that a noisy machine is noisy for all: read the ratios, medians over the rounds of a
+side's seconds by ours. "first" is the first decoding of a side, with tracing or building its graph.
 """
 
 import argparse
@@ -56,7 +56,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--lengths", action="store_true", help="ours only, up to 256 positions")
     parser.add_argument("--memory_of", metavar="BATCH,LENGTH,BEAMS", help=argparse.SUPPRESS)
+    parser.add_argument("--operation_threads", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("shape", nargs="?", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.operation_threads:
+        return answer(args.operation_threads)
     if args.memory_of:
         return print(peak_memory(*map(int, args.memory_of.split(","))))
     print(f"machine: {cpu_name()}, {os.cpu_count()} cores, Python {platform.python_version()}")
@@ -66,6 +70,8 @@ def main():
             print_lengths(beams, args.rounds)
         return print_memory()
     sides = {OURS: Ours(), "ut_keras, full prefix": Ours(cache=False)}
+    threads = f"--operation_threads={SHAPE['threads']}"
+    sides[f"{OURS}, {threads[-1]} threads"] = Worker([sys.executable, __file__, threads])
     if args.with_t2t:
         worker = [args.with_t2t, os.path.join(HERE, "t2t", "decode_worker.py")]
         sides["T2T Universal Transformer"] = Worker([*worker, "universal_transformer"])
@@ -111,14 +117,14 @@ def compare(sides, beams, rounds):
 class Ours:
     """Our Universal Transformer, in this process."""
 
-    def __init__(self, cache=True):
+    def __init__(self, cache=True, operation_threads=1):
         import tensorflow as tf
 
         import hparams
         from ut_keras import models
 
         if not hasattr(Ours, "model"):  # one model and one pool of threads for all sides of ours
-            tf.config.threading.set_intra_op_parallelism_threads(1)
+            tf.config.threading.set_intra_op_parallelism_threads(operation_threads)
             tf.config.threading.set_inter_op_parallelism_threads(SHAPE["threads"])
             tf.keras.utils.set_random_seed(1)
             overrides = (
@@ -155,6 +161,15 @@ class Ours:
         seconds = time.perf_counter() - start
         check_length("ut_keras", ids.shape[2], SHAPE["source"] + decode_length)
         return seconds, None
+
+
+def answer(operation_threads):
+    """Is one of the others: ours, with so many threads for an operation."""
+    ours = Ours(operation_threads=operation_threads)
+    for line in sys.stdin:
+        seconds, _ = ours.run(int(line))
+        written = SHAPE["source"] + SHAPE["decode_length"]  # or `run` had stopped
+        print("RESULT " + json.dumps({"seconds": seconds, "written": written}), flush=True)
 
 
 class Worker:
