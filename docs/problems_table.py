@@ -34,6 +34,7 @@ SIZES = {
     "languagemodel_lm1b*": (30_301_028, 6_075, None),
     "languagemodel_ptb*": (42_068, 3_370, 3_761),
     "lte_*": (1_000_000, 2_000, 10_000),
+    "scan_*_valid": (None, None, None),  # of NAME: nine tenths, a tenth, all
     "scan_filler_num0": (15_225, None, 1_173),
     "scan_filler_num1": (16_290, None, 1_173),
     "scan_filler_num2": (17_391, None, 1_173),
@@ -47,6 +48,7 @@ SIZES = {
     "scan_simple_p64": (13_382, None, 7_528),
     "scan_simple": (16_728, None, 4_182),
     "scan_length": (16_990, None, 3_920),
+    "scan_length_cutoff26": (18_286, None, 2_624),
     "scan_addprim_jump": (14_670, None, 7_706),
     "scan_addprim_turn_left": (21_890, None, 1_208),
     "scan_template_jump_around_right": (18_528, None, 1_173),

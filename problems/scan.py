@@ -13,6 +13,7 @@ Nothing is downloaded: the grammar is in scan_grammar.py. What differs is what i
     scan_simple                      16,728   4,182   nothing new: commands drawn at random
     scan_simple_p{1,2,4,8,16,32,64}                   the same, trained on so many percent
     scan_length                      16,990   3,920   more than 22 actions
+    scan_length_cutoff26             18,286   2,624   more than 26 actions
     scan_addprim_jump                14,670   7,706   "jump" with other words
     scan_addprim_turn_left           21,890   1,208   "turn left" with other words
     scan_template_right              15,225   4,476   "jump right", "run right", …
@@ -24,10 +25,16 @@ Nothing is downloaded: the grammar is in scan_grammar.py. What differs is what i
 
 The training examples of addprim are 13,203 (19,701) commands and 1,467 (2,189) times the same one,
 the primitive alone. SCAN has no validation split, so there is no "dev": the test split is what is
-evaluated. The score is exact match of free decoding, `decode/accuracy_per_sequence`:
+evaluated. To choose anything, take `<name>_valid`: its dev split is a tenth of the training
+examples, drawn at random, which training then lacks; its test split is the same
+(`--eval_use_test_set`). The score is exact match of free decoding, `decode/accuracy_per_sequence`:
 
     python trainer.py --problem=scan_length --schedule=train_eval_and_decode \\
       --decode_hparams=beam_size=1,extra_length=50 …
+
+`scan_length_cutoff26` is the length split on which Csordás et al. 2021 ("The Devil is in the
+Detail") report 100 %: outputs of 24 to 26 actions, which `scan_length` tests on, are training here.
+They too train on nine tenths of it (`scan_length_cutoff26_valid`), of another draw.
 
 All splits but the random ones have the examples of the authors' files. Those of `simple` and
 `simple_pN` are of their size, but of another draw, always the same one. Not here, because no rule
@@ -47,7 +54,8 @@ _VOCAB_FILENAME = "vocab.scan.tokens"
 # How the commands are divided, by the name behind "scan_".
 _SPLITS = {
     "simple": scan_grammar.at_random(80, seed="scan_simple"),
-    "length": scan_grammar.by_length,
+    "length": scan_grammar.by_length(22),
+    "length_cutoff26": scan_grammar.by_length(26),
     "addprim_jump": scan_grammar.add_primitive("jump"),
     "addprim_turn_left": scan_grammar.add_primitive("turn left"),
     "template_right": scan_grammar.template("right"),
@@ -66,6 +74,7 @@ class ScanProblem(problem.Problem):
 
     Args:
         division: str, a key of `_SPLITS`.
+        valid: bool. Hold out a tenth of the training examples, as "dev".
     """
 
     splits = ("train", "test")
@@ -73,8 +82,11 @@ class ScanProblem(problem.Problem):
     paper = "Lake & Baroni 2018"
     licence = "generated from the published grammar; the authors' files are BSD"
 
-    def __init__(self, division):
+    def __init__(self, division, valid=False):
         self._division = division
+        self._valid = valid
+        if valid:
+            self.splits = ("train", "dev", "test")
 
     def side_files(self):
         return (_VOCAB_FILENAME,)
@@ -91,9 +103,16 @@ class ScanProblem(problem.Problem):
 
     def generate_samples(self, split, data_dir, tmp_dir, seed):
         train, test = _SPLITS[self._division](scan_grammar.commands())
-        for command in train if split == "train" else test:
+        parts = {"train": train, "test": test}
+        if self._valid:
+            hold_out = scan_grammar.at_random(90, seed=f"{self.name} dev")
+            parts["train"], parts["dev"] = hold_out(train)
+        for command in parts[split]:
             yield {"inputs": command.text, "targets": " ".join(command.actions)}
 
 
 for _division in _SPLITS:
-    problem.REGISTRY.add(f"scan_{_division}", functools.partial(ScanProblem, _division))
+    for _end in ("", "_valid"):
+        problem.REGISTRY.add(
+            f"scan_{_division}{_end}", functools.partial(ScanProblem, _division, bool(_end))
+        )

@@ -20,7 +20,6 @@ VERBS = ("walk", "look", "run", "jump")
 DIRECTIONS = ("left", "right")
 WORDS = (*VERBS, "turn", *DIRECTIONS, "opposite", "around", "twice", "thrice", "and", "after")
 ACTIONS = ("I_WALK", "I_LOOK", "I_RUN", "I_JUMP", "I_TURN_LEFT", "I_TURN_RIGHT")
-_LONGEST_IN_TRAINING = 22  # actions, of the length split
 
 
 class Command(NamedTuple):
@@ -70,9 +69,13 @@ def _phrases():
 # The splits: functions from all commands to (train, test), two lists of commands.
 
 
-def by_length(found):
-    """Trained on up to 22 actions, tested on the longer ones, up to 48."""
-    return _parted(found, lambda command: len(command.actions) > _LONGEST_IN_TRAINING)
+def by_length(longest):
+    """Returns a split that trains on up to so many actions and tests on more, up to 48."""
+
+    def split(found):
+        return _parted(found, lambda command: len(command.actions) > longest)
+
+    return split
 
 
 def at_random(percent, seed):

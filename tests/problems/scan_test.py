@@ -16,6 +16,7 @@ SIZES = {
     "scan_filler_num2": (17_391, 1_173),
     "scan_filler_num3": (18_528, 1_173),
     "scan_length": (16_990, 3_920),
+    "scan_length_cutoff26": (18_286, 2_624),
     "scan_simple": (16_728, 4_182),
     "scan_simple_p1": (209, 20_701),
     "scan_simple_p16": (3_346, 17_564),
@@ -80,7 +81,8 @@ def test_commands():
 
 
 def test_names():
-    assert [name for name in problems.names() if name.startswith("scan_")] == sorted(SIZES)
+    names = [*SIZES, *(f"{name}_valid" for name in SIZES)]
+    assert [name for name in problems.names() if name.startswith("scan_")] == sorted(names)
 
 
 @pytest.mark.parametrize("name", sorted(SIZES))
@@ -106,11 +108,13 @@ def test_what_training_lacks():
     assert {text for text in train if "jump" in text} == {"jump"}
     assert train.count("jump") == 1_467
     assert has("jump", "scan_addprim_jump", "test") == {True}
+    for name, longest in (("scan_length", 22), ("scan_length_cutoff26", 26)):
+        for split, is_longer in (("train", False), ("test", True)):
+            lengths = {len(sample["targets"].split()) for sample in samples(name, split)}
+            assert {length > longest for length in lengths} == {is_longer}
     train = inputs("scan_addprim_turn_left", "train")
     assert {text for text in train if "turn left" in text} == {"turn left"}
     assert train.count("turn left") == 2_189
-    assert {len(s["targets"].split()) > 22 for s in samples("scan_length", "train")} == {False}
-    assert {len(s["targets"].split()) > 22 for s in samples("scan_length", "test")} == {True}
     for ending in ("right", "opposite right", "around right"):
         name = f"scan_template_{ending.replace(' ', '_')}"
         assert has(f"(walk|look|run|jump|turn) {ending}", name, "train") == {False}
@@ -118,6 +122,15 @@ def test_what_training_lacks():
     assert has("jump around right", "scan_filler_num2", "train") == {False}
     assert has("look around right", "scan_filler_num1", "train") == {True, False}
     assert has("jump around right", "scan_filler_num2", "test") == {True}
+
+
+def test_a_tenth_is_held_out():
+    """As Csordás et al. 2021: dev has the lengths of training and none of its commands."""
+    name = "scan_length_cutoff26"
+    train, dev = inputs(f"{name}_valid", "train"), inputs(f"{name}_valid", "dev")
+    assert (len(train), len(dev)) == (16_457, 1_829)
+    assert sorted(train + dev) == sorted(inputs(name, "train"))
+    assert inputs(f"{name}_valid", "test") == inputs(name, "test")
 
 
 def test_random_splits_do_not_depend_on_the_seed():
