@@ -86,6 +86,19 @@ def test_evaluate_goes_by_the_saved_hparams(data_dir, finished_run, capsys):
     assert re.match(r"accuracy_per_sequence=\S+ accuracy=\S+ loss=\S+ .*steps=4", last)
 
 
+def test_the_best_weights_are_evaluated_and_decoded(data_dir, finished_run, capsys):
+    """The folder `best` is a run of its own; what is measured there stays out of the run's."""
+    before = (finished_run / "metrics.jsonl").read_text()
+    decode = "--decode_hparams=beam_size=1,extra_length=1,num_samples=2"
+    argv = _argv(data_dir, finished_run / "best", "--schedule=evaluate_and_decode", decode)
+    assert trainer.main(argv) == 0
+    assert re.search(r"steps=[24]\n", capsys.readouterr().out)
+    lines = (finished_run / "best" / "metrics.jsonl").read_text().splitlines()
+    teacher_forced, decoded = map(json.loads, lines)
+    assert "accuracy" in teacher_forced and decoded["decode/num_samples"] == 2
+    assert (finished_run / "metrics.jsonl").read_text() == before
+
+
 def test_command_line_wins_over_the_saved_hparams(data_dir, finished_run, capsys):
     argv = _argv(data_dir, finished_run, "--schedule=train", hparams=_HPARAMS + ",dropout=0.0")
     argv = [word.replace("dropout=0.0", "label_smoothing=0.25") for word in argv]

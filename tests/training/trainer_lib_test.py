@@ -228,6 +228,19 @@ def test_ctrl_c_during_evaluation(tmp_path):
     assert (tmp_path / "model.ckpt-6.index").exists()
 
 
+def test_ctrl_c_while_a_checkpoint_is_evaluated(tmp_path):
+    _make(tmp_path, settings={"train_steps": 1})[0].train(_epoch)
+    trainer, _ = _make(tmp_path)
+
+    def eval_dataset():
+        os.kill(os.getpid(), signal.SIGTERM)
+        return toy.dataset()
+
+    with pytest.raises(interruption.Interrupted, match="stopped while evaluating") as caught:
+        trainer.evaluate(_epoch, eval_dataset)
+    assert caught.value.exit_code == 143
+
+
 def test_empty_datasets(tmp_path):
     trainer, _ = _make(tmp_path)
     with pytest.raises(evaluation.EmptyDatasetError, match="train on must have a batch"):

@@ -178,7 +178,11 @@ TRAINER = (
     _USR_DIR,
     _REGISTRY_HELP,
     # Not yet.
-    Flag("eval_run_autoregressive", False, refused="use --schedule=train_eval_and_decode"),
+    Flag(
+        "eval_run_autoregressive",
+        False,
+        refused="use --schedule=train_eval_and_decode or evaluate_and_decode",
+    ),
     Flag("keep_checkpoint_every_n_hours", 10000, refused=_LATER),
     Flag("gpu_automatic_mixed_precision", False, refused=_LATER),
     Flag("worker_replicas", 1, refused=_SERVER),

@@ -23,7 +23,14 @@ from ut_keras.data import feature_record
 from ut_keras.registry import unknown_name_message
 from ut_keras.training import cluster, early_stopping
 
-SCHEDULES = ("train", "evaluate", "continuous_train_and_eval", "train_eval_and_decode")
+# Of a checkpoint that is there; the others train.
+_OF_A_CHECKPOINT = ("evaluate", "evaluate_and_decode")
+SCHEDULES = (
+    "train",
+    *_OF_A_CHECKPOINT,
+    "continuous_train_and_eval",
+    "train_eval_and_decode",
+)
 _SAME_SCHEDULE = {"train_and_evaluate": "continuous_train_and_eval"}
 _LEAST = {"train_steps": 0, "local_eval_frequency": 1, "log_step_count_steps": 1, "worker_gpu": 0}
 
@@ -64,7 +71,7 @@ class Setup:
 
     @property
     def trains(self):
-        return self.schedule != "evaluate"
+        return self.schedule not in _OF_A_CHECKPOINT
 
 
 def check(args):
@@ -84,7 +91,8 @@ def check(args):
     output_dir = os.path.expanduser(args.output_dir)
     hp, saved = final_hparams(args, output_dir)
     hp, finds_batch_size = _with_batch_size(args, hp, saved, output_dir)
-    hp.check_supported(training=schedule != "evaluate")
+    trains = schedule not in _OF_A_CHECKPOINT
+    hp.check_supported(training=trains)
     decode = decode_hparams.parse(args.decode_hparams)
     for name, least in _LEAST.items():
         if getattr(args, name) < least:
@@ -96,7 +104,6 @@ def check(args):
             f"Received: {data_dir!r}, which does not exist."
         )
     record = run_record(output_dir)
-    trains = schedule != "evaluate"
     _check_same_run(args, record, output_dir, trains)
     if _has_checkpoint(output_dir) and saved is not None:
         hparam.check_same_architecture(saved, hp)
@@ -146,12 +153,12 @@ def _early_stopping(args, schedule):
         args.eval_early_stopping_metric_delta,
         args.eval_early_stopping_metric_minimize,
     )
-    if stopping.metric.startswith("decode/") and schedule != "train_eval_and_decode":
+    if stopping.metric.startswith("decode/") and not schedule.endswith("_and_decode"):
         raise UsageError(
             f"--eval_early_stopping_metric={stopping.metric} needs "
             f"--schedule=train_eval_and_decode. Received: --schedule={schedule}."
         )
-    if args.eval_early_stopping_steps is not None and schedule in ("train", "evaluate"):
+    if args.eval_early_stopping_steps is not None and schedule in ("train", *_OF_A_CHECKPOINT):
         raise UsageError(
             "--eval_early_stopping_steps needs a schedule that trains and evaluates. "
             f"Received: --schedule={schedule}."

@@ -104,7 +104,7 @@ def check(args):
         raise UsageError("--hparams_set must be given: what the trials start from.")
     ranges = hparams_lib.get_range(args.hparams_range)
     setup = run_setup.check(args)
-    if setup.schedule in ("train", "evaluate"):
+    if setup.schedule == "train" or not setup.trains:
         raise UsageError(
             "--schedule must train and evaluate: the objective is read off evaluations. "
             f"Received: {args.schedule}."

@@ -125,6 +125,14 @@ class Trainer:
     def evaluate(self, make_epoch, make_eval_dataset):
         """Evaluates the newest checkpoint."""
         del make_epoch
+        return self._evaluate_newest(make_eval_dataset, decode=False)
+
+    def evaluate_and_decode(self, make_epoch, make_eval_dataset):
+        """Evaluates the newest checkpoint and decodes with it."""
+        del make_epoch
+        return self._evaluate_newest(make_eval_dataset, decode=True)
+
+    def _evaluate_newest(self, make_eval_dataset, decode):
         checkpoints = checkpoint_lib.Checkpoints(
             self._output_dir, self._model, moving_average=self._average and self._average.variables
         )
@@ -140,6 +148,8 @@ class Trainer:
         self.step = int(checkpoints.newest.rpartition("-")[2])
         with interruption.StopRequest() as self._stop, self._averages_in_place():
             results = self._evaluate(make_eval_dataset)
+            if decode:
+                results.update(self._decode(make_eval_dataset))
         print(result_line({**results, "steps": self.step}), flush=True)
         self._summaries.close()
         return results
@@ -358,6 +368,8 @@ class Trainer:
         return self._num_workers == 1 and self._stop.requested
 
     def _interrupted(self):
+        if self._saver is None:
+            return self._stop.stopped("stopped while evaluating. Run the same command again.")
         if self._stop.requested and self.step == self._saver.failed_step:
             return self._stop.stopped(
                 f"stopped at step {self.step}, which could not be saved; "
