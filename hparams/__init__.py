@@ -12,6 +12,7 @@ A set is a function that calls its parent and replaces a few fields:
 from hparams import (  # noqa: F401  (they register)
     deepstart,
     lstm,
+    paper,
     quick,
     ranges,
     transformer,

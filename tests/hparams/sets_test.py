@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import hparams
+from hparams.registry import SETS
 from ut_keras import hparam
 from ut_keras.registry import UnknownNameError
 
@@ -30,7 +31,11 @@ LACKING_IN_T2T = {
     "num_heads": 1,
     "output_attention": True,
 }
-OURS = [name for name in hparams.names() if name.endswith(("_deepstart", "_quick"))]
+OURS = [
+    name
+    for name in hparams.names()
+    if SETS.get(name).__module__ in ("hparams.deepstart", "hparams.paper", "hparams.quick")
+]
 
 
 @pytest.mark.parametrize("name", sorted(set(hparams.names()) - set(OURS)))

@@ -1,0 +1,164 @@
+"""The sets that docs/results.md was made with: a task's Transformer, and what differs from it.
+
+    transformer_TASK                       the contrast
+    universal_transformer_TASK             the same training, one layer for all steps
+    adaptive_universal_transformer_TASK    with adaptive computation time, started deep
+
+All are small: each learns its task on a CPU core within minutes or hours. Where the paper tells no
+size, it is ours.
+"""
+
+from dataclasses import replace
+
+from hparams import deepstart, lstm, transformer
+from hparams.registry import register
+from hparams.universal_transformer import make_universal
+
+_STEPS = 4
+
+
+def _small():
+    """Of all: width 128, hardly any regularization; a short warm-up and one fall of the rate."""
+    return replace(
+        transformer.transformer_tiny(),
+        num_hidden_layers=_STEPS,
+        filter_size=256,
+        layer_prepostprocess_dropout=0.0,
+        attention_dropout=0.0,
+        relu_dropout=0.0,
+        label_smoothing=0.0,
+        learning_rate_schedule="constant*linear_warmup*single_cycle_cos_decay",
+        learning_rate_constant=0.002,
+        learning_rate_warmup_steps=200,
+    )
+
+
+def _adaptive(hp):
+    return replace(
+        deepstart.start_deep(hp),
+        recurrence_type="act",
+        act_max_steps=hp.num_rec_steps,
+        act_loss_weight=0.001,
+    )
+
+
+# --- bAbI -----------------------------------------------------------------------------------------
+
+
+@register("transformer_babi")
+def transformer_babi():
+    return replace(
+        _small(), batch_size=704, layer_prepostprocess_dropout=0.05, learning_rate_constant=0.001
+    )
+
+
+@register("universal_transformer_babi")
+def universal_transformer_babi():
+    return make_universal(transformer_babi())
+
+
+@register("adaptive_universal_transformer_babi")
+def adaptive_universal_transformer_babi():
+    return _adaptive(universal_transformer_babi())
+
+
+# --- Copy, reverse, addition ----------------------------------------------------------------------
+
+
+@register("lstm_algorithmic")
+def lstm_algorithmic():
+    return replace(lstm.lstm_bahdanau_attention(), batch_size=2048)
+
+
+@register("transformer_algorithmic")
+def transformer_algorithmic():
+    return replace(_small(), batch_size=2048)
+
+
+@register("universal_transformer_algorithmic")
+def universal_transformer_algorithmic():
+    """As in the paper, positions are counted from a random one."""
+    return replace(make_universal(transformer_algorithmic()), position_start_index="random")
+
+
+@register("adaptive_universal_transformer_algorithmic")
+def adaptive_universal_transformer_algorithmic():
+    return _adaptive(universal_transformer_algorithmic())
+
+
+# --- Learning to Execute --------------------------------------------------------------------------
+
+
+@register("lstm_lte")
+def lstm_lte():
+    return lstm_algorithmic()
+
+
+@register("transformer_lte")
+def transformer_lte():
+    return replace(_small(), batch_size=4096)
+
+
+@register("universal_transformer_lte")
+def universal_transformer_lte():
+    return make_universal(transformer_lte())
+
+
+@register("adaptive_universal_transformer_lte")
+def adaptive_universal_transformer_lte():
+    return _adaptive(universal_transformer_lte())
+
+
+# --- SCAN -----------------------------------------------------------------------------------------
+
+
+@register("transformer_scan")
+def transformer_scan():
+    """With relative attention, which is what reaches longer outputs (Csordás et al. 2021)."""
+    return transformer.use_relative_positions(replace(_small(), batch_size=4096))
+
+
+@register("universal_transformer_scan")
+def universal_transformer_scan():
+    """The recurrence adds a position signal of its own, which has to go, too."""
+    return replace(make_universal(transformer_scan()), add_position_timing_signal=False)
+
+
+@register("adaptive_universal_transformer_scan")
+def adaptive_universal_transformer_scan():
+    return _adaptive(universal_transformer_scan())
+
+
+# --- Multi30k -------------------------------------------------------------------------------------
+
+
+@register("transformer_multi30k")
+def transformer_multi30k():
+    """2.4 million weights with its 8,192 subwords; small data, so much dropout."""
+    return replace(
+        _small(),
+        batch_size=2048,
+        layer_prepostprocess_dropout=0.3,
+        label_smoothing=0.1,
+        learning_rate_warmup_steps=1000,
+    )
+
+
+@register("universal_transformer_multi30k")
+def universal_transformer_multi30k():
+    """Wider, so that it has as many weights."""
+    return replace(make_universal(transformer_multi30k()), hidden_size=192, filter_size=448)
+
+
+@register("adaptive_universal_transformer_multi30k")
+def adaptive_universal_transformer_multi30k():
+    return _adaptive(universal_transformer_multi30k())
+
+
+# --- Text: agreement, parsing, language modelling -------------------------------------------------
+
+
+@register("adaptive_universal_transformer_text")
+def adaptive_universal_transformer_text():
+    hp = make_universal(replace(_small(), batch_size=2048, layer_prepostprocess_dropout=0.3))
+    return _adaptive(hp)
