@@ -1,0 +1,166 @@
+"""The papers' tables, run again: runs the cells that are missing and writes docs/results.md.
+
+    python benchmarks/paper.py                                    the tables
+    python benchmarks/paper.py --table=babi_10k_single --list     cells, what is done, commands
+    python benchmarks/paper.py --table=babi_10k_single --only=task16,adaptive --seeds=3 --hours=2
+    python benchmarks/paper.py --write                            docs/results.md from the lines
+
+Seed 1 of all cells comes first, then 2, and so on. Ctrl-C, SIGTERM and the end of --hours stop the
+trainer, which saves; the same command goes on. Several may run beside each other: each takes what
+the others have not. A run that has ended adds a line to docs/results/TABLE.jsonl.
+
+A setting that is not (yet) the cell's, by --hparams, --hparams_set or --updates, is tried by
+--tried=WHY: nothing of the test split is read, and the line goes to docs/results/tried.jsonl.
+"""
+
+import argparse
+import dataclasses
+import os
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.dirname(HERE), HERE]
+
+import paper_cells
+import paper_page
+import paper_raw
+import paper_runs
+
+from ut_keras.bin import command
+from ut_keras.bin.flags import UsageError
+from ut_keras.registry import unknown_name_message
+from ut_keras.training import interruption
+
+DOCS = os.path.join(os.path.dirname(HERE), "docs")
+_MARGIN_SECONDS = 30  # before --hours are over, to save
+
+
+def main(argv=None):
+    """Runs the command; returns the exit code."""
+    return command.run(_run, argv)
+
+
+def _run(argv):
+    args = _parse(argv)
+    if args.write:
+        path = os.path.join(os.path.dirname(os.path.abspath(args.results_dir)), "results.md")
+        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+            file.write(paper_page.read(args.results_dir))
+        os.replace(f"{path}.tmp", path)
+        return None
+    if not args.table:
+        for name in paper_cells.names():
+            print(f"{name:20}{paper_cells.load(name).title}")
+        return None
+    if args.table not in paper_cells.names():
+        raise UsageError(unknown_name_message("table", args.table, paper_cells.names()))
+    table = paper_cells.load(args.table)
+    cells = _tried(_chosen(table, args.only), args)
+    if args.list:
+        return _list(cells, args)
+    if args.raw:
+        paper_raw.place(table, args.raw, args.tmp_dir)
+    return _run_cells(table, cells, args)
+
+
+def _parse(argv):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--table", help="its name; without it, all are listed")
+    parser.add_argument("--only", default="", help="cells, or parts of names: task16,adaptive")
+    parser.add_argument("--seeds", type=int, default=1, help="1 to so many")
+    parser.add_argument("--hours", type=float, default=float("inf"), help="end before they are up")
+    parser.add_argument("--list", action="store_true", help="show cells and commands")
+    parser.add_argument("--write", action="store_true", help="write docs/results.md")
+    parser.add_argument("--tried", metavar="WHY", help="run a setting that is not the cell's")
+    parser.add_argument("--hparams", default="", help="with --tried: values to replace")
+    parser.add_argument("--hparams_set", help="with --tried: another set")
+    parser.add_argument("--updates", type=int, help="with --tried: another number")
+    parser.add_argument("--raw", help="folder under which raw files lie")
+    parser.add_argument("--runs_dir", default="runs/paper")
+    parser.add_argument("--data_dir", default="runs/paper/data")
+    parser.add_argument("--tmp_dir", default="runs/paper/raw")
+    parser.add_argument("--results_dir", default=os.path.join(DOCS, "results"))
+    return parser.parse_args(argv)
+
+
+def _chosen(table, only):
+    """The cells that one of the words of each kind fits: of the row, of the model, or the name."""
+    words = {word for word in only.split(",") if word}
+    parts = [part for cell in table.cells for part in (cell.name, *cell.name.split("/"))]
+    for word in words - set(parts):
+        raise UsageError(unknown_name_message("cell", word, list(dict.fromkeys(parts))))
+    rows = words & {cell.name.split("/")[0] for cell in table.cells}
+    models = words & {cell.name.split("/")[1] for cell in table.cells}
+    return [
+        cell
+        for cell in table.cells
+        if cell.name in words
+        or (not words)
+        or (rows | models)
+        and (not rows or cell.name.split("/")[0] in rows)
+        and (not models or cell.name.split("/")[1] in models)
+    ]
+
+
+def _tried(cells, args):
+    """The cells with what is changed by the command line."""
+    changed = {
+        name: value
+        for name in ("hparams", "hparams_set", "updates")
+        if (value := getattr(args, name))
+    }
+    if bool(changed) != (args.tried is not None):
+        raise UsageError(
+            "--tried=WHY must be given with --hparams, --hparams_set or --updates, and with none "
+            f"else. Received: --tried={args.tried!r} and {changed}."
+        )
+    return [dataclasses.replace(cell, **changed) for cell in cells]
+
+
+def _list(cells, args):
+    finished = paper_runs.finished(args.results_dir)
+    for cell in cells:
+        seeds = sorted(finished.get(cell.recipe, {}))
+        print(f"{cell.name}: seeds done: {', '.join(map(str, seeds)) or 'none'}")
+        print(f"  {paper_runs.shown_command(cell, seed=1)}")
+
+
+def _run_cells(table, cells, args):
+    deadline = time.monotonic() + args.hours * 3600 - _MARGIN_SECONDS
+    folders = paper_runs.Folders(args.runs_dir, args.data_dir, args.tmp_dir, args.results_dir)
+    failures = 0
+    with interruption.StopRequest() as stop:
+        runner = paper_runs.Runner(folders, stop, deadline)
+        for seed in range(1, args.seeds + 1):
+            for cell in cells:
+                name = f"{table.name} {cell.name} seed {seed}"
+                if paper_runs.is_done(args.results_dir, cell, seed, args.tried is not None):
+                    continue
+                print(f"{name}: {paper_runs.run_directory(args.runs_dir, cell, seed)}", flush=True)
+                try:
+                    line = runner.run(table, cell, seed, args.tried)
+                except paper_runs.Stopped as stopped:
+                    print(f"{name}: {stopped}. Run the same command again to go on.", flush=True)
+                    return stopped.exit_code
+                except paper_runs.Busy:
+                    print(f"{name}: another process runs it", flush=True)
+                except paper_runs.Failed as failed:
+                    print(f"{name}: failed: {failed}", file=sys.stderr, flush=True)
+                    failures += 1
+                else:
+                    print(f"{name}: {_results(cell, line)}", flush=True)
+    return 1 if failures else 0
+
+
+def _results(cell, line):
+    text = f"validation {cell.valid} {line['valid'][cell.valid]:.4g}"
+    for score in cell.scores if "test" in line else ():
+        text += f", test {score.metric} {line['test'][score.metric]:.4g}"
+    return f"{text}, {line['seconds']} s"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,18 @@
+"""One model for all tasks, trained on the 1,000 questions of each."""
+
+import paper_babi
+from paper_cells import Table
+
+TABLE = Table(
+    title="bAbI, 1k, joint",
+    cells=paper_babi.joint(
+        "1k",
+        updates=20_000,
+        paper={
+            "adaptive": ("7.85; 11.21 ± 6.62", "5"),
+            "universal": ("8.50", "8"),
+            "transformer": ("26.8", "14"),
+        },
+    ),
+    raw=paper_babi.RAW,
+)

@@ -1,0 +1,38 @@
+"""Parsing (Vinyals et al. 2015, not in the paper of the Universal Transformer): F1 of labelled
+brackets of greedily decoded trees. The treebank is licensed; here its public sample of 3,914 trees
+stands for it: sections wsj_0180 to 0199 test (245 trees), 200 of the others validate.
+"""
+
+import paper_raw
+from paper_cells import Cell, Score, Table
+
+_VALIDATE = 200
+
+
+def prepare(raw, tmp_dir):
+    """Holds out the last training trees; the sample's own split becomes the test's."""
+    train = paper_raw.read_lines(raw, "wsj_sample.train.clean.trees.gz")
+    test = paper_raw.read_lines(raw, "wsj_sample.eval.clean.trees.gz")
+    if train and test:
+        parts = {"Train": train[:-_VALIDATE], "Eval": train[-_VALIDATE:], "Test": test}
+        for part, lines in parts.items():
+            paper_raw.write_lines(tmp_dir, f"wsj{part}.trees", lines)
+
+
+TABLE = Table(
+    title="Parsing, the treebank's sample",
+    prepare=prepare,
+    cells=(
+        Cell(
+            name="sample/adaptive",
+            problem="wsj_parsing",
+            model="universal_transformer",
+            hparams_set="adaptive_universal_transformer_text",
+            updates=10_000,
+            every=1_000,
+            valid="neg_log_perplexity",
+            scores=(Score("decode/labelled_f1"),),
+            decode="beam_size=1,extra_length=300",
+        ),
+    ),
+)

@@ -1,0 +1,218 @@
+"""docs/results.md, from the tables and the lines of runs that have ended."""
+
+import statistics
+import textwrap
+
+import paper_cells
+import paper_runs
+
+from ut_keras.training import early_stopping
+
+_COLUMNS = ("paper", "ours, best by validation", "ours, mean ± sd", "seeds", "updates", "time")
+_FAILED_PERCENT = 5
+_MANY = 5
+HEAD = """# Results
+
+The papers' tables, run again. Written by `python benchmarks/paper.py --write` from the files in
+`docs/results` with a line for each run, and from `benchmarks/paper`, a file for each table. A cell
+is one command of the trainer; the sets are in `hparams/paper.py`. Where nothing stands beside the
+paper's number, nothing was run yet.
+
+```sh
+python benchmarks/paper.py --table=babi_10k_single --only=task1 --seeds=3 --hours=2
+```
+
+runs what is missing, seed 1 of all cells first, goes on where it was stopped, and ends by itself
+before the hours are over. Raw files are downloaded or put into `--tmp_dir`, as each problem says;
+`--raw=DIR` finds them under a folder.
+
+## Protocol
+
+Everything is chosen by the validation split (`dev` of the problem that the command
+names): the settings, the weights of a run (those of its best evaluation), and of several seeds the
+best. The test split is read once for each run that has ended, with these weights. Seeds are 1, 2,
+3, … and none is left out; the mean and the standard deviation are over all of them. What was tried
+and is not in a table stands at the end with its validation result. "Time" is the clock time of
+training and validating, mean over seeds, on a core or two of an AMD EPYC that had other work too;
+the ponder time, where a model ponders, is the mean number of steps of a position.
+"""
+_TRIED_HEAD = """
+## What was tried
+
+Settings that are in no table, with their result on the validation split; a line says so where it is
+of something else. Lines of an earlier recipe of a cell say what it had that today's has not.
+"""
+
+
+def page(tables, finished, tried):
+    """The text of results.md.
+
+    Args:
+        tables: list of `Table`.
+        finished: {recipe: {seed: line}}.
+        tried: list of lines.
+    """
+    parts = [HEAD, *(_section(table, finished) for table in tables)]
+    rows = [*map(_tried_row, tried), *_superseded(tables, finished)]
+    parts.append(_TRIED_HEAD)
+    if rows:
+        head = ("cell", "setting", "seed", "result", "note")
+        parts.append("\n" + _markdown([head, ["---"] * len(head), *rows]))
+    return "".join(parts)
+
+
+def _section(table, finished):
+    lines = {cell: _sorted(finished.get(cell.recipe, {})) for cell in table.cells}
+    ponders = any("ponder_time" in line["test"] for found in lines.values() for line in found)
+    columns = ("", *_COLUMNS, *(["ponder time"] if ponders else []))
+    rows, waiting = [], []
+    for cell in table.cells:
+        if lines[cell] or any(score.paper for score in cell.scores):
+            rows += _rows(cell, lines[cell])
+        else:
+            waiting.append(cell)
+    rows += _average_rows(table, lines)
+    text = f"\n## {table.title}\n\n{table.text}\n\n"
+    if rows:
+        widths = [[*row, *[""] * (len(columns) - len(row))][: len(columns)] for row in rows]
+        text += _markdown([columns, ["---"] * len(columns), *widths]) + "\n"
+    if waiting:
+        text += f"Not run yet: {_names(waiting)}.\n\n"
+    return (
+        f"{text}`python benchmarks/paper.py --table={table.name} --list` has the commands; "
+        f"the first:\n\n```sh\n{_command(table.cells[0])}\n```\n"
+    )
+
+
+def _names(cells):
+    """The names of cells, model by model; of many only how many."""
+    models = {}
+    for cell in cells:
+        row, model = cell.name.split("/")
+        models.setdefault(model, []).append(row)
+    return "; ".join(
+        f"{model}, {', '.join(rows) if len(rows) < _MANY else f'{len(rows)} cells'}"
+        for model, rows in models.items()
+    )
+
+
+def _command(cell):
+    words = paper_runs.shown_command(cell, seed=1)
+    return textwrap.fill(
+        words, 96, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+    ).replace("\n", " \\\n")
+
+
+def _sorted(by_seed):
+    return [by_seed[seed] for seed in sorted(by_seed)]
+
+
+def _best(cell, lines):
+    """The line that is best by validation; of equals the first seed."""
+    sign = -1 if early_stopping.is_less_better(cell.valid) else 1
+    return max(lines, key=lambda line: sign * line["valid"][cell.valid])
+
+
+def _rows(cell, lines):
+    ends = []
+    if lines:
+        seconds = statistics.mean(line["seconds"] for line in lines)
+        ends = [str(len(lines)), f"{cell.updates:,}", _duration(seconds)]
+        times = [line["test"]["ponder_time"] for line in lines if "ponder_time" in line["test"]]
+        ends += [f"{statistics.mean(times):.2f}"] if times else []
+    rows = []
+    for score in cell.scores:
+        name = f"{cell.name.replace('/', ', ')}{': ' * bool(score.name)}{score.name}"
+        if not lines:
+            rows.append([name, score.paper])
+            continue
+        values = [_value(score, line["test"]) for line in lines]
+        best = _value(score, _best(cell, lines)["test"])
+        rows.append([name, score.paper, _number(score, best), _spread(score, values), *ends])
+    return rows
+
+
+def _average_rows(table, lines):
+    """The mean of all cells of a model: their best seeds, and the means of their seeds."""
+    rows = []
+    for model, paper in table.averages.items():
+        cells = [cell for cell in table.cells if cell.name.endswith(f"/{model}")]
+        run = [cell for cell in cells if lines[cell]]
+        row = [f"**mean of the tasks, {model}**", paper]
+        if run:
+            score = cells[0].scores[0]
+            bests = [_value(score, _best(cell, lines[cell])["test"]) for cell in run]
+            seeds = [[_value(score, line["test"]) for line in lines[cell]] for cell in run]
+            failed = sum(best > _FAILED_PERCENT for best in bests)
+            mean = statistics.mean(map(statistics.mean, seeds))
+            row.append(f"{statistics.mean(bests):.2f} ({failed}/{len(run)})")
+            row.append(f"{mean:.2f}" + _deviation(seeds))
+            row.append("" if len(run) == len(cells) else f"{len(run)} of {len(cells)} tasks")
+        rows.append(row)
+    return rows
+
+
+def _deviation(seeds):
+    """As the paper's: the mean of the tasks' deviations."""
+    several = [values for values in seeds if len(values) > 1]
+    return f" ± {statistics.mean(map(statistics.stdev, several)):.2f}" if several else ""
+
+
+def _value(score, results):
+    return results[score.metric] * (100 if score.percent else 1)
+
+
+def _number(score, value):
+    if score.percent or abs(value) >= 10:
+        return f"{value:.1f}"
+    return f"{value:.3f}"
+
+
+def _spread(score, values):
+    mean = _number(score, statistics.mean(values))
+    return f"{mean} ± {_number(score, statistics.stdev(values))}" if len(values) > 1 else mean
+
+
+def _duration(seconds):
+    if seconds < 600:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+# What was tried.
+
+
+def _tried_row(line):
+    result = line.get("result") or _validation(line)
+    cell = f"{line['table']}: {line['cell']}".replace("/", ", ")
+    return [cell, line["setting"], str(line["seed"]), result, line.get("note", "")]
+
+
+def _validation(line):
+    metric = line["metric"]
+    return f"{metric} {line['valid'][metric]:.4g}"
+
+
+def _superseded(tables, finished):
+    """Rows of runs whose recipe is no cell's any more."""
+    cells = {(table.name, cell.name): cell for table in tables for cell in table.cells}
+    current = {cell.recipe for cell in cells.values()}
+    for recipe, by_seed in finished.items():
+        for line in _sorted(by_seed) if recipe not in current else []:
+            cell = cells.get((line["table"], line["cell"]))
+            now = cell.set_values if cell else {}
+            other = {k: v for k, v in line["set"].items() if now.get(k) != v}
+            setting = ", ".join(f"{name}={value}" for name, value in other.items())
+            setting = ", ".join(filter(None, [setting, f"{line['updates']:,} updates"]))
+            yield _tried_row({**line, "setting": setting, "note": "an earlier recipe"})
+
+
+def _markdown(rows):
+    lines = (" | ".join(str(cell).replace("|", "\\|") for cell in row) for row in rows)
+    return "".join(f"| {line} |\n" for line in lines)
+
+
+def read(results_dir):
+    """The page of what is in a folder of results."""
+    tables = [paper_cells.load(name) for name in paper_cells.names()]
+    return page(tables, paper_runs.finished(results_dir), paper_runs.tried(results_dir))
