@@ -1,4 +1,4 @@
-"""A set of ours that learns a small task on a CPU within minutes: the demo's, and bAbI's."""
+"""A set of ours that learns a small task on a CPU within minutes: the demo's."""
 
 import dataclasses
 
