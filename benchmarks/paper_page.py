@@ -29,18 +29,20 @@ before the hours are over. Raw files are downloaded or put into `--tmp_dir`, as 
 ## Protocol
 
 Everything is chosen by the validation split (`dev` of the problem that the command names): the
-settings, the weights of a run (those of its best evaluation), and of several seeds the best. The test split is read once for each run that has ended, with these weights. Seeds are 1, 2,
-3, … and none is left out; the mean and the standard deviation are over all of them. What was tried
-and is not in a table stands at the end with its validation result. "Time" is the clock time of
-training and validating, mean over seeds, on a core or two of an AMD EPYC that had other work too;
-the ponder time, where a model ponders, is the mean number of steps of a position.
+settings, the weights of a run (those of its best evaluation), and of several seeds the best. The
+test split is read once for each run that has ended, with these weights. Seeds are 1, 2, 3, … and
+none is left out; the mean and the standard deviation are over all of them. What was tried and is
+not in a table stands at the end with its validation result. "Time" is the clock time of training
+and validating, mean over seeds, on a core or two of an AMD EPYC that had other work too; the ponder
+time, where a model ponders, is the mean number of steps of a position.
 """
 _TRIED_HEAD = """
 ## What was tried
 
 Settings that are in no table, with their result on the validation split; a line says so where it is
 of something else. Lines of an earlier recipe of a cell say what it had that today's has not.
-`--tried=WHY` with `--hparams`, `--hparams_set` or `--updates` runs one more, and reads no test split.
+`--tried=WHY` with `--hparams`, `--hparams_set` or `--updates` runs one more, and reads no test
+split.
 """
 
 
