@@ -182,7 +182,7 @@ import dataclasses
 import paper_babi
 from paper_cells import Table
 SMALL = "hidden_size=8,filter_size=8,num_heads=1,act_max_steps=2,batch_size=100"
-CELLS = paper_babi.single("1k", (1,), updates=1200, models=("adaptive",))
+CELLS = paper_babi.single("1k", (1,), updates=400, models=("adaptive",))
 TABLE = Table(
     title="Tiny",
     cells=tuple(dataclasses.replace(cell, every=40, hparams=SMALL) for cell in CELLS),
@@ -203,7 +203,8 @@ def test_a_run_that_is_stopped_goes_on_and_ends_in_a_line(tmp_path):
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "tiny.py").write_text(TINY)
     (tmp_path / "raw" / "somewhere").mkdir(parents=True)
-    parts = {"train": babi_qa_test.TRAIN, "valid": babi_qa_test.TRAIN}
+    # Many batches in an epoch, for a new one takes time.
+    parts = {"train": babi_qa_test.TRAIN * 200, "valid": babi_qa_test.TRAIN}
     babi_qa_test.write_archive(tmp_path / "raw" / "somewhere", valid=parts)
     folders = [f"--{name}_dir={tmp_path / name}" for name in ("runs", "data", "tmp", "results")]
 
@@ -237,7 +238,7 @@ def test_a_run_that_is_stopped_goes_on_and_ends_in_a_line(tmp_path):
     log = (run / "log.txt").read_text()
     assert "SIGTERM: stopped at step" in log and "Going on from step" in log
     [line] = map(json.loads, (tmp_path / "results" / "tiny.jsonl").read_text().splitlines())
-    assert (line["cell"], line["seed"], line["updates"]) == ("task1/adaptive", 1, 1200)
+    assert (line["cell"], line["seed"], line["updates"]) == ("task1/adaptive", 1, 400)
     assert line["best_at"] % 40 == 0 and line["seconds"] > 0 and line["commit"]
     assert str(tmp_path) not in json.dumps(line)
     assert set(line["valid"]) == set(line["test"]) >= {"mean_error", "ponder_time"}
