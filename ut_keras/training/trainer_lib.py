@@ -122,17 +122,13 @@ class Trainer:
             self._train_to(self._settings.train_steps)
             self._end()
 
-    def evaluate(self, make_epoch, make_eval_dataset):
-        """Evaluates the newest checkpoint."""
-        del make_epoch
-        return self._evaluate_newest(make_eval_dataset, decode=False)
-
     def evaluate_and_decode(self, make_epoch, make_eval_dataset):
         """Evaluates the newest checkpoint and decodes with it."""
-        del make_epoch
-        return self._evaluate_newest(make_eval_dataset, decode=True)
+        return self.evaluate(make_epoch, make_eval_dataset, decode=True)
 
-    def _evaluate_newest(self, make_eval_dataset, decode):
+    def evaluate(self, make_epoch, make_eval_dataset, decode=False):
+        """Evaluates the newest checkpoint."""
+        del make_epoch
         checkpoints = checkpoint_lib.Checkpoints(
             self._output_dir, self._model, moving_average=self._average and self._average.variables
         )
