@@ -37,6 +37,7 @@ OURS = (
     "act_halted_state",
     "act_force_final_remainder",
     "act_mask_padding",
+    "sentence_mask_stddev",
     "attention_mask_padding",
 )
 

@@ -111,6 +111,8 @@ class BasicHParams:
     vocab_divisor: int = later(1, POSITIVE, architecture=True)
     factored_logits: bool = later(False)
     label_smoothing: float = field(0.1, RATE)
+    # Ours: the spread of the word masks of bAbI's sentences at the start; the authors' are all 1.
+    sentence_mask_stddev: float = field(0.0, NON_NEGATIVE)
 
     # --- Before and after each layer ------------------------------------------------------------
     layer_preprocess_sequence: str = field("n", check=PREPROCESS, architecture=True)

@@ -99,6 +99,21 @@ def test_sentence_matches_reference():
     assert not np.any(got.numpy()[empty])
 
 
+def test_word_masks_start_at_one_or_around_it():
+    tf.keras.utils.set_random_seed(1)
+    ones = embedding.SentenceEmbedding(V, 500, W)
+    spread = embedding.SentenceEmbedding(V, 500, W, mask_stddev=0.5)
+    for layer in (ones, spread):
+        layer.build()
+    assert np.all(ones.story_mask.numpy() == 1) and np.all(ones.question_mask.numpy() == 1)
+    swapped = STORIES[:, :, [1, 0, 2]]
+    np.testing.assert_allclose(ones(STORIES), ones(swapped), atol=1e-4)
+    assert np.max(np.abs(spread(STORIES) - spread(swapped))) > 1
+    masks = np.stack([spread.story_mask.numpy(), spread.question_mask.numpy()])
+    assert abs(masks.mean() - 1) < 0.1 and abs(masks.std() - 0.5) < 0.05
+    assert not np.array_equal(masks[0], masks[1])
+
+
 def test_sentences_have_a_fixed_shape():
     layer = embedding.SentenceEmbedding(V, D, W)
     for ids in (IDS, STORIES[..., :2]):

@@ -83,10 +83,16 @@ class SentenceEmbedding(keras.layers.Layer):
 
         m_i = sum_j f_j * w_ij      (the bAbI encoding of Dehghani et al. 2019, section 3.1)
 
+    The authors' masks start at one, so that a new model cannot tell "a is east of b" from "b is
+    east of a", and nothing but noise leads away from there: on bAbI's tasks 17 and 19 it stands
+    still for thousands of updates. Masks that start with a spread around one tell the order at
+    once.
+
     Args:
         vocab_size: int V.
         hidden_size: int D.
         max_words: int. Words per sentence, padding included.
+        mask_stddev: float >= 0. Standard deviation of the masks' start around one; 0 is the authors'.
     Call arguments:
         ids: int tensor [B, sentences, max_words].
     Returns:
@@ -94,11 +100,12 @@ class SentenceEmbedding(keras.layers.Layer):
     References: the authors' bAbI-T2T code; see problems/babi_qa.py.
     """
 
-    def __init__(self, vocab_size, hidden_size, max_words, **kwargs):
+    def __init__(self, vocab_size, hidden_size, max_words, mask_stddev=0.0, **kwargs):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.max_words = max_words
+        self.mask_stddev = mask_stddev
 
     def build(self, ids_shape=None):
         self.words = SymbolEmbedding(
@@ -122,8 +129,11 @@ class SentenceEmbedding(keras.layers.Layer):
         return tf.reduce_sum(vectors * tf.cast(tf.convert_to_tensor(mask), vectors.dtype), axis=2)
 
     def _mask(self, name):
+        start = "ones"
+        if self.mask_stddev:
+            start = keras.initializers.RandomNormal(1.0, self.mask_stddev)
         return self.add_weight(
-            name=name, shape=(self.max_words, self.hidden_size), initializer="ones"
+            name=name, shape=(self.max_words, self.hidden_size), initializer=start
         )
 
     def get_config(self):
@@ -132,6 +142,7 @@ class SentenceEmbedding(keras.layers.Layer):
             "vocab_size": self.vocab_size,
             "hidden_size": self.hidden_size,
             "max_words": self.max_words,
+            "mask_stddev": self.mask_stddev,
         }
 
     def compute_output_shape(self, ids_shape):

@@ -125,7 +125,12 @@ class Transformer(keras_hooks.KerasHooks, keras.Model):
             return
         if source.modality == "sentences":
             self.source_embedding = embedding.SentenceEmbedding(
-                source.vocab_size, size, source.shape[1], name="source_embedding", dtype=policy
+                source.vocab_size,
+                size,
+                source.shape[1],
+                hp.sentence_mask_stddev,
+                name="source_embedding",
+                dtype=policy,
             )
         elif self._shares_embedding():
             self.source_embedding = self.target_embedding
