@@ -1,7 +1,12 @@
 """The Transformer and the (Adaptive) Universal Transformer for TensorFlow and Keras.
 
-Importing this package loads neither TensorFlow nor Keras: its parts do when they are used.
+Importing this package loads neither TensorFlow nor Keras: its parts do when they are used, and
+then TensorFlow writes no log lines, unless TF_CPP_MIN_LOG_LEVEL asks for them.
 """
+
+from ut_keras import tensorflow_log
+
+tensorflow_log.set_default()
 
 __version__ = "0.1.0"
 
