@@ -8,12 +8,20 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # A package in TensorFlow's place, which writes what TensorFlow's own parts write.
 FAKE = r"""
-import os, sys
+import logging, os, sys
 os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called are on STDERR\n")
 os.write(2, b"I0000 00:00:1795317762.092182    7400 port.cc:153] a note\n")
 os.write(2, b"W0000 00:00:1795317762.092182    7400 port.cc:153] a warning\n")
 os.write(2, b"E0000 00:00:1795317762.092182    7400 port.cc:153] an error\n")
 print("somebody else's line", file=sys.stderr)
+
+
+def get_logger():
+    logger = logging.getLogger("tensorflow")
+    if not logger.handlers:  # as in a notebook
+        logger.addHandler(logging.StreamHandler(sys.stdout))
+        logger.setLevel(logging.INFO)
+    return logger
 """
 REAL = """
 import importlib.util
@@ -50,6 +58,16 @@ def test_shown_while_it_is_imported(level, shown, tmp_path):
     lines = _stderr("import ut_keras, tensorflow", tmp_path, level).splitlines()
     assert lines.pop() == "somebody else's line"
     assert len(lines) == shown and all("0000 00:00" in line for line in lines[1:])
+
+
+@pytest.mark.parametrize("before", [None, "DEBUG"])
+def test_notes_of_its_python_parts(before, tmp_path):
+    """Left out, unless their level was set before."""
+    (tmp_path / "tensorflow.py").write_text(FAKE)
+    program = f"logging.getLogger('tensorflow').setLevel({before!r}); " if before else ""
+    program = f"import logging, sys; {program} import ut_keras, tensorflow; "
+    program += "print(tensorflow.get_logger().isEnabledFor(logging.INFO), file=sys.stderr)"
+    assert _stderr(program, tmp_path).splitlines()[-1] == str(before is not None)
 
 
 def test_a_failing_import_shows_everything(tmp_path):

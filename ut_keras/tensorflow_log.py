@@ -4,12 +4,14 @@ TensorFlow says on standard error which instructions a processor has, which libr
 find and which kernels do without; its errors reach Python as exceptions all the same. The level
 counts for these lines only once TensorFlow is there: what it writes while it is imported is held
 back here, and shown as far as the level lets it, or in full if the import fails. Whatever else is
-written meanwhile is handed on.
+written meanwhile is handed on. In a notebook its Python parts write notes as well; they are left
+out at the same levels.
 """
 
 import contextlib
 import importlib.abc
 import importlib.machinery
+import logging
 import os
 import re
 import sys
@@ -39,8 +41,11 @@ class _Finder(importlib.abc.MetaPathFinder):
             load = spec.loader.exec_module
 
             def exec_module(module):
+                is_set = logging.getLogger("tensorflow").level
                 with _held_back():
                     load(module)
+                if not is_set:
+                    module.get_logger().setLevel(logging.WARNING)
 
             spec.loader.exec_module = exec_module
         return spec
