@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV ?= .venv
 PY = $(VENV)/bin/python
 DEMO_DIR ?= runs/demo
-export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .PHONY: demo test test-slow lint docs clean
 

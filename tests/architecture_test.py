@@ -13,7 +13,12 @@ OURS = ("ut_keras", "problems", "hparams", "trainer")
 # What a part may import of ours, by the longest prefix that fits. The loss, the optimizer and the
 # search are functions of tensors, not of models: a model may use them for `compile` and `generate`.
 ALLOWED = {
-    "ut_keras": ("ut_keras.saved_run",),  # by the function `load`
+    "ut_keras": (
+        "ut_keras.tensorflow_log",
+        # by the function `load`
+        "ut_keras.keras_file",
+        "ut_keras.saved_run",
+    ),
     "ut_keras.registry": (),
     "ut_keras.hparam": ("ut_keras.registry", "ut_keras.hparam"),
     "ut_keras.data": ("ut_keras.registry", "ut_keras.data"),
@@ -42,6 +47,12 @@ ALLOWED = {
     "ut_keras.t2t_slots": ("ut_keras.t2t_import",),
     "ut_keras.text_model": ("ut_keras.data",),
     "ut_keras.export": ("ut_keras.text_model",),
+    "ut_keras.keras_file": (
+        "ut_keras.data",
+        "ut_keras.metrics",
+        "ut_keras.models",
+        "ut_keras.training.optimize",
+    ),
     "ut_keras.saved_run": (
         "ut_keras.hparam",
         "ut_keras.data",

@@ -1,4 +1,5 @@
 import os
+import pickle
 import subprocess
 import sys
 
@@ -62,6 +63,44 @@ def test_generate_gives_beams(loaded):
     assert [score for _, score in beams] == pytest.approx(wanted.scores[0].numpy().tolist())
 
 
+def test_other_values_need_no_other_graph(loaded):
+    """Of numbers; a search that draws is another one, and each gives what the model gives."""
+    model = loaded.model
+    ids = [[*loaded.encoders["inputs"].encode(TEXTS[0]), text_encoder.EOS]]
+
+    def compare(options):
+        wanted = model.generate({"inputs": ids}, **options)
+        [beams] = loaded.generate(TEXTS[:1], **options)
+        assert [score for _, score in beams] == pytest.approx(wanted.scores[0].numpy().tolist())
+
+    number = None
+    for i in range(3):
+        searching = {"beam_size": 2, "alpha": 0.2 * i, "decode_length": 2 + i}
+        compare({**searching, "min_length": 1 + i, "eos_penalty": 0.5 + i})
+        compare({"temperature": 0.5 + i, "seed": i, "top_k": i, "top_p": 0.5, "decode_length": 3})
+        if i:
+            assert len(loaded._traces) == number
+        number = len(loaded._traces)
+    traces = (trace.experimental_get_tracing_count() for trace in loaded._traces.values())
+    assert set(traces) == {1}
+
+
+def test_draws_differ_from_batch_to_batch(loaded):
+    """Where no seed is given; else they are the same again."""
+    texts = TEXTS[:1] * 65
+    drawn = loaded.generate(texts, temperature=3.0, decode_length=20)
+    assert drawn[0] != drawn[64]  # the first rows of two batches
+    again = [loaded.generate(texts[:3], temperature=3.0, seed=7, decode_length=9) for _ in "12"]
+    assert again[0] == again[1]
+
+
+def test_is_pickled_with_its_weights(loaded):
+    copied = pickle.loads(pickle.dumps(loaded))
+    assert copied.model is not loaded.model
+    options = {"beam_size": 2, "decode_length": 3}
+    assert copied.generate(TEXTS, **options) == loaded.generate(TEXTS, **options)
+
+
 def test_a_run_of_which_only_the_folder_is_left(tmp_path):
     """Trained on subwords from a folder that is gone."""
     data = tmp_path / "data"
@@ -116,6 +155,10 @@ def test_mistakes(run, loaded, tmp_path, problem):
         loaded.classify(["0"])
     with pytest.raises(ValueError, match="beam_size must be at most"):
         loaded.translate(["0"], beam_size=99)
+    with pytest.raises(ValueError, match="alpha must be at least 0. Received: -1"):
+        loaded.translate(["0"], alpha=-1)
+    with pytest.raises(ValueError, match="A run writes freely"):
+        loaded.generate(["0"], forced_prefix=[[2]])
     with pytest.raises(ValueError, match=r"model.ckpt-7"):
         ut_keras.load(str(run), checkpoint_path=str(run / "model.ckpt-7"))
 

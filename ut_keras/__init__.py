@@ -1,13 +1,33 @@
 """The Transformer and the (Adaptive) Universal Transformer for TensorFlow and Keras.
 
-Importing this package loads neither TensorFlow nor Keras: its parts do when they are used.
+Importing this package loads neither TensorFlow nor Keras: its parts do when they are used, and
+then TensorFlow writes no log lines, unless TF_CPP_MIN_LOG_LEVEL asks for them.
 """
+
+import os
+
+from ut_keras import tensorflow_log
+
+tensorflow_log.set_default()
 
 __version__ = "0.1.0"
 
 
-def load(output_dir, checkpoint_path=None, problem=None, data_dir=None):
-    """Returns what a run has trained, ready for texts; see `saved_run.load`."""
+def load(path, checkpoint_path=None, problem=None, data_dir=None):
+    """Returns what has been trained and saved.
+
+    Args:
+        path: str or `os.PathLike`. The folder of a run, or a file that `model.save` wrote.
+        checkpoint_path, problem, data_dir: of a folder, see `saved_run.load`.
+    Returns:
+        `SavedRun` of a folder, ready for texts; `keras.Model` of a file.
+    Raises:
+        DataError: if something is missing, or is none of ours.
+    """
+    if os.fspath(path).endswith(".keras"):
+        from ut_keras import keras_file
+
+        return keras_file.load(path)
     from ut_keras import saved_run
 
-    return saved_run.load(output_dir, checkpoint_path, problem, data_dir)
+    return saved_run.load(path, checkpoint_path, problem, data_dir)

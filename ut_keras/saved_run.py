@@ -17,6 +17,7 @@ import tensorflow as tf
 from ut_keras import hparam, models, text_model
 from ut_keras.data import feature_record
 from ut_keras.data.tfrecords import DataError
+from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding import length_batches
 from ut_keras.training import checkpoint as checkpoint_lib
 
@@ -76,7 +77,11 @@ class SavedRun:
         self.model = model
         self.encoders = encoders
         self._text_model = text_model.TextModel(model, encoders)
-        self._functions = {}
+        self._traces = {}
+
+    def __reduce__(self):
+        """Pickled with its weights, without traces."""
+        return SavedRun, (self.model, self.encoders)
 
     def translate(self, texts, beam_size=4, alpha=0.6, decode_length=100, **options):
         """The best target of every source.
@@ -107,13 +112,26 @@ class SavedRun:
             for every text a list of (str, score), the best first; of classes the likeliest one
             with its log probability.
         """
-        if self._text_model.searches:
-            options = {"beam_size": beam_size, **options}
+        if not self._text_model.searches:
+            return self._run(("generate",), self._text_model.generate, texts)
+        if "forced_prefix" in options:
+            raise ValueError(
+                "A run writes freely; model.generate takes a forced_prefix of ids. "
+                "Received: forced_prefix."
+            )
+        options = generate_lib.Options(beam_size, **options)
+        options.check()
+        numbers = options.numbers()
+        fixed = {
+            "beam_size": options.beam_size,
+            "no_repeat_ngram_size": options.no_repeat_ngram_size,
+            "cache": options.cache,
+        }
 
-        def function(texts):
-            return self._text_model.generate(texts, **options)
+        def search(texts, numbers):
+            return self._text_model.generate(texts, **fixed, **numbers)
 
-        return self._run(("generate", *sorted(options.items())), function, texts)
+        return self._run(("generate", *fixed.values(), *numbers), search, texts, numbers)
 
     def classify(self, texts):
         """The likeliest class of every text.
@@ -131,15 +149,19 @@ class SavedRun:
             raise ValueError("classify needs a model of classes. Received: one of symbols.")
         return self._run(("classify",), self._text_model.classify, texts)
 
-    def _run(self, key, function, texts):
+    def _run(self, key, function, texts, *arguments):
+        """What a function gives for all texts; traced once for a key."""
         self._check(texts)
-        if key not in self._functions:
+        if key not in self._traces:
             strings = tf.TensorSpec([None], tf.string)
-            self._functions[key] = tf.function(function, input_signature=[strings])
+            specs = tf.nest.map_structure(tf.TensorSpec.from_tensor, arguments)
+            self._traces[key] = tf.function(
+                function, input_signature=[strings, *specs], autograph=False
+            )
         results = [None] * len(texts)
         lengths = [len(text) for text in texts]
         for batch in length_batches.plan(lengths, _CHARACTERS, _ROWS):
-            found = self._functions[key](tf.constant([texts[i] for i in batch]))
+            found = self._traces[key](tf.constant([texts[i] for i in batch]), *arguments)
             rows = zip(found.texts.numpy(), found.scores.numpy(), strict=True)
             for i, (written, scores) in zip(batch, rows, strict=True):
                 written = (text.decode("utf-8") for text in written)

@@ -207,7 +207,8 @@ class TextModel:
 
     def _with_seed(self, options):
         """A trace must not hold the seed that happened to be drawn when it was made."""
-        if options.get("temperature") and options.get("seed") is None:
+        temperature = options.get("temperature", 0)
+        if options.get("seed") is None and (tf.is_tensor(temperature) or temperature):
             seed = tf.random.uniform([], maxval=tf.int32.max, dtype=tf.int32)
             return {**options, "seed": seed}
         return options

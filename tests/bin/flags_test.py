@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from ut_keras.bin import flags
@@ -54,6 +56,17 @@ def test_unknown_flag_lists_the_nearest():
     with pytest.raises(flags.UsageError, match="--hparams_set") as caught:
         _parse("--hparam_set=base")
     assert "'--hparam_set'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "table", [getattr(flags, name) for name in ("TRAINER", "DATAGEN", "DECODER", "IMPORT_T2T")]
+)
+def test_help_is_of_whole_sentences(table, capsys):
+    with pytest.raises(SystemExit):
+        flags.parse(table, ["--help"], "program", "What it does.")
+    assert "Default: -1" not in capsys.readouterr().out
+    for flag in table:
+        assert flag.refused or re.fullmatch(r"[A-Z].*[^\w\s]", flag.help), flag.name
 
 
 def test_abbreviations_are_unknown():

@@ -56,7 +56,7 @@ def _main(*argv):
 
 def test_asks_once(serving, capsys):
     address = serving()
-    known = [f"--server={address}", "--servable_name=shout"]
+    known = [f"--server=http://{address}/", "--servable_name=shout"]
     assert _main(*known, "--inputs_once=so \u00e9", "--problem=x", "--data_dir=y") == 0
     shown = "\nInput:\nso \u00e9\n\nOutput (Scores [-0.250,-1.500]):\nSO \u00e9\nso \u00e9\n"
     assert capsys.readouterr().out == shown
@@ -88,6 +88,8 @@ def test_no_server_and_other_servers(serving, capsys):
     ask = ["--servable_name=shout", "--inputs_once=x"]
     assert "must be the REST API" in error(f"--server={nobody}", *ask)
     assert "must be the REST API" in error("--server=127.0.0.1:x", *ask)
+    assert "must be host:port" in error("--server=https://localhost:1", *ask)
+    assert "must be host:port" in error("--server=localhost:1/v1/models", *ask)
     assert "status 404" in error(
         f"--server={serving()}", "--servable_name=a/b c", "--inputs_once=x"
     )

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import trainer
 from tests.bin import small_run
-from ut_keras.bin import flags, run_setup
+from ut_keras.bin import decoder, exporter, flags, import_t2t, run_setup
 from ut_keras.training.distribution import WorkerLost
 
 
@@ -34,6 +34,19 @@ def _argv(tmp_path, *more):
 )
 def test_what_is_refused(tmp_path, capsys, more, message):
     assert message in small_run.error(capsys, trainer.main, _argv(tmp_path, *more))
+
+
+@pytest.mark.parametrize("missing", ["data_dir", "output_dir", "problem"])
+def test_a_misspelt_name_is_said_before_what_is_missing(tmp_path, capsys, missing):
+    misspelt = {"problem": "algorithmic_reverse_decimal41", "model": "transformr"}
+    flag = "model" if missing == "problem" else "problem"
+    argv = [*_argv(tmp_path), f"--{flag}={misspelt[flag]}"]
+    argv = [word for word in argv if not word.startswith(f"--{missing}=")]
+    for main in (trainer.main, decoder.main, exporter.main, import_t2t.main):
+        if main is import_t2t.main:
+            argv = [word for word in argv if not word.startswith("--hparams_set=")]
+        line = small_run.error(capsys, main, argv)
+        assert f"Unknown {flag}" in line.replace("registered ", "") and misspelt[flag] in line
 
 
 def test_a_broken_cluster_is_refused(tmp_path, capsys, monkeypatch):

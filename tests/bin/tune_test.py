@@ -14,6 +14,7 @@ import hparams
 import trainer
 from tests.bin import small_run
 from ut_keras.bin import command, flags, tune, tuner
+from ut_keras.data import progress_line
 
 pytest.importorskip("optuna")
 
@@ -84,6 +85,16 @@ def test_a_search_leaves_its_record_and_a_table(tmp_path, capsys):
     ]
     assert table[1].startswith(f"trial-{record['best_trial']} ")
     assert "--hparams=hidden_size=12,learning_rate_constant=" in table[-1]
+
+
+def test_says_how_far_the_trials_are(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(progress_line, "_LOG_SECONDS", 0)
+    assert _search(_argv(tmp_path, autotune_max_trials="1")) == 0
+    lines = capsys.readouterr().out.splitlines()
+    told = [line for line in lines if line.startswith("search: trial-0: ")]
+    assert told and lines.index(told[-1]) < lines.index(
+        next(line for line in lines if line.startswith("trial-0: score="))
+    )
 
 
 def test_the_same_command_redoes_nothing_and_more_trials_go_on(tmp_path):

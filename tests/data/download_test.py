@@ -94,6 +94,19 @@ def test_fetches_once(server, tmp_path):
     assert server.seen == [None] and os.listdir(tmp_path / "raw") == ["corpus.bin"]
 
 
+def test_says_what_it_waits_for(tmp_path, monkeypatch, capsys):
+    """A place that does not answer is named at once, and each time before it is asked again."""
+    monkeypatch.setattr(download, "_WAITS", (0, 0))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    raw_file = download.RawFile("corpus.bin", "http://127.0.0.1:9/corpus.bin")
+    with pytest.raises(DataError, match="put it there"):
+        download.fetch(str(tmp_path), raw_file)
+    asking = "corpus.bin: asking http://127.0.0.1:9/corpus.bin"
+    again = r"corpus.bin: .*refused; asking again in 0 s"
+    shown = "\n".join([asking, again, asking, again, asking, ""])
+    assert re.fullmatch(shown, capsys.readouterr().out)
+
+
 def test_a_file_put_there_by_hand_is_taken(tmp_path):
     (tmp_path / "corpus.bin").write_bytes(b"mine")
     raw_file = download.RawFile("corpus.bin", "http://127.0.0.1:9/unreachable")

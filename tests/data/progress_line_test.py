@@ -61,6 +61,18 @@ def test_on_a_terminal_the_line_is_written_over_and_taken_off(clock):
     assert lines[-2].isspace() and lines[-1] == ""
 
 
+def test_says_what_is_waited_for(clock, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    for stream, written in ((io.StringIO(), "x: asking a far place\n"), (_Terminal(), None)):
+        line = progress_line.ProgressLine("x", clock=clock, stream=stream)
+        assert not line.is_due
+        clock.now += 60
+        assert line.is_due
+        line.say("asking a far place")
+        assert not line.is_due
+        assert stream.getvalue() == (written or "\rx: asking a far pla")  # on one line
+
+
 @pytest.mark.parametrize(
     "seconds, text", [(42.4, "42 s"), (185, "3 min 5 s"), (7800, "2 h 10 min")]
 )

@@ -9,8 +9,9 @@ def test_integers():
     assert encoder.encode("0 4 9") == [2, 6, 11]
     assert encoder.decode([2, 6, 11]) == "0 4 9"
     assert encoder.decode([0, 2, 6, 1, 11, 0]) == "0 4"
-    with pytest.raises(DataError, match=r"in \[0, 10\).*'3 10'"):
-        encoder.encode("3 10")
+    for wrong in ("10", "-1", "x", "1.5"):
+        with pytest.raises(DataError, match=rf"Numbers must be in \[0, 10\), .* '{wrong}'"):
+            encoder.encode(f"3 {wrong}")
 
 
 def test_cut_at_eos():

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tests.training import toy
 from ut_keras import metrics
 from ut_keras.data import features as features_lib
-from ut_keras.data import packing
+from ut_keras.data import packing, progress_line
 from ut_keras.training import (
     checkpoint,
     distribution,
@@ -58,7 +58,8 @@ def _weights(model):
     return [variable.numpy() for variable in model.variables]
 
 
-def test_train_eval_and_decode_learns_and_leaves_its_records(tmp_path, capsys):
+def test_train_eval_and_decode_learns_and_leaves_its_records(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(progress_line, "_LOG_SECONDS", 0)
     trainer, _ = _make(tmp_path, dropout=0.0, settings={"train_steps": 100, "eval_every_steps": 50})
     results = trainer.train_eval_and_decode(_epoch, lambda: toy.dataset(seed=99))
     assert results["accuracy_per_sequence"] == 1.0
@@ -68,10 +69,14 @@ def test_train_eval_and_decode_learns_and_leaves_its_records(tmp_path, capsys):
     output = capsys.readouterr().out
     assert re.search(r"step 100/100  loss \d.*  seq accuracy .*tokens/s  ponder 2.00", output)
     assert re.match(
+        r"decode/accuracy_per_sequence=1 decode/accuracy=1 decode/num_samples=\d+ "
         r"accuracy_per_sequence=1 accuracy=1 loss=\S+ .*steps=100 train_time=\d+s$",
         output.splitlines()[-1],
     )
     assert "reference: " in output and "(right)" in output
+    number = int(results["decode/num_samples"])
+    assert f"free decoding, examples: {number}, " in output
+    assert re.search(r"evaluation, batches: \d+ of 100 ", output)
     records = _records(tmp_path)
     assert [record["step"] for record in records] == [50, 50, 100, 100]
     assert records[2]["split"] == "dev" and records[2]["accuracy"] == 1.0
@@ -349,17 +354,20 @@ def test_packed_rows_are_decoded_one_by_one(tmp_path):
     )
 
 
-def test_the_result_line_shows_what_was_decoded_first():
+def test_the_result_line_tells_free_decoding_from_the_rest():
     line = result_line.result_line(
         {
-            "accuracy": 0.5,
             "loss": 2.0,
+            "accuracy": 0.5,
             "losses/training": 1.5,
             "decode/accuracy": 0.25,
             "decode/bleu": 12.345,
             "decode/accuracy/long": 0.1,
-            "decode/num_samples": 7.0,
+            "decode/num_samples": 12345.0,
             "steps": 3,
         }
     )
-    assert line == "accuracy=0.25 bleu=12.35 loss=2 steps=3"
+    assert line == (
+        "decode/accuracy=0.25 decode/bleu=12.35 decode/num_samples=12345 "
+        "accuracy=0.5 loss=2 steps=3"
+    )

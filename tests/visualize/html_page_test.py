@@ -71,6 +71,9 @@ def test_page_draws_what_is_picked_without_errors(page):
     assert first.hints()[:12] == _expected(0, 0) + _expected(0, 1)
     assert [value for _, value in first.hints()[12:]] == ["1 steps", "2 steps", "3 steps"]
     assert first.captions()[:2] == ["head 1", "head 2"]
+    assert 'aria-label="colours from weight 0 to weight 1"' in first.dom
+    cells = re.findall(r'<rect class="cell"[^>]* width="(\d+)"', first.dom)
+    assert len(cells) == 12 and min(map(int, cells)) >= 12  # pixels
 
     second = browser.show(page, "kind=memory&step=2&head=2")
     assert second.console == []
@@ -83,6 +86,7 @@ def test_mean_bars_and_other_kinds(page):
     mean = browser.show(page, "step=1&head=mean&view=bars&query=1")
     values = [float(value) for _, value in mean.hints()[:2]]
     np.testing.assert_allclose(values, _seen().maps["memory"].weights[0, :, 1].mean(0), atol=1e-4)
+    assert 'aria-label="colours' not in mean.dom
     assert mean.captions()[0] == f"Looking from: {EVIL}"
     other = browser.show(page, "kind=encoder&view=bars&query=0")
     assert [name for name, _ in other.hints()[:2]] == ["head 1, é", "head 2, é"]

@@ -7,7 +7,6 @@ A stack trace is left to bugs. Exit codes: 0 done, 2 something is wrong with wha
 import importlib
 import os
 import sys
-import tempfile
 
 from ut_keras import hparam, registry
 from ut_keras.bin import flags
@@ -41,8 +40,6 @@ def run(function, argv=None):
     Returns:
         int, the exit code.
     """
-    # TensorFlow's own notes would bury ours.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     argv = sys.argv[1:] if argv is None else argv
     try:
         return function(argv) or 0
@@ -59,23 +56,8 @@ def run(function, argv=None):
 
 
 def load_tensorflow():
-    """Imports TensorFlow and looks for devices, without its notes on how it was built.
-
-    They are written before any log level counts. If something fails they are shown after all.
-    """
-    sys.stderr.flush()
-    with tempfile.TemporaryFile() as notes, os.fdopen(os.dup(2), "wb") as stderr:
-        os.dup2(notes.fileno(), 2)
-        try:
-            import tensorflow as tf
-
-            tf.config.list_physical_devices()
-        except BaseException:
-            notes.seek(0)
-            stderr.write(notes.read())
-            raise
-        finally:
-            os.dup2(stderr.fileno(), 2)
+    """Imports TensorFlow, which takes seconds."""
+    import tensorflow  # noqa: F401
 
 
 def import_user_package(directory):

@@ -115,12 +115,14 @@ def check_run(args):
     Raises:
         As `check`.
     """
+    run_setup.check_names(args)
     run_dir, checkpoint = _run(args)
     records = [run_setup.run_record(run_dir)]
     if checkpoint and os.path.dirname(checkpoint) != run_dir:
         records.append(run_setup.run_record(os.path.dirname(checkpoint)))
-    problem = problems.get(_name("problem", args, records, run_dir, problems.get))
-    model_name = _name("model", args, records, run_dir, models.check_name)
+    problem = problems.get(_name("problem", args, records, run_dir))
+    model_name = _name("model", args, records, run_dir)
+    models.check_name(model_name)
     hp, saved = run_setup.final_hparams(args, run_dir)
     hp.check_supported(training=False)
     if saved is not None:
@@ -199,11 +201,9 @@ def _run(args):
     return run_dir, checkpoint
 
 
-def _name(flag, args, records, run_dir, check_name):
+def _name(flag, args, records, run_dir):
     """The name of the problem or model: as given, else as in the run's record."""
     given = getattr(args, flag)
-    if given:
-        check_name(given)  # before it is compared: a name that is misspelt is no other model
     noted = [record[flag] for record in records if record.get(flag)]
     if not given and not noted:
         raise UsageError(
@@ -217,8 +217,6 @@ def _name(flag, args, records, run_dir, check_name):
                 f"The checkpoint is of a run of --{flag}={name}. "
                 f"Received: --{flag}={given or noted[0]}."
             )
-    if not given:
-        check_name(noted[0])
     return given or noted[0]
 
 

@@ -68,8 +68,8 @@ DATAGEN = (
         "exclude_problems", "", "Parts of names, joined by commas, that --problem is not to match."
     ),
     Flag("task_id", -1, "Write this file only, counted over all splits; see --only_list."),
-    Flag("task_id_start", -1, "Write the files from this one on, up to"),
-    Flag("task_id_end", -1, "this one, which is not written."),
+    Flag("task_id_start", -1, "Write the files from this one on, up to --task_id_end."),
+    Flag("task_id_end", -1, "Write the files before this one, from --task_id_start on."),
     Flag("num_concurrent_processes", None, "Processes to encode in. Default: all processors.", int),
     Flag("inspect", 0, "Show so many records as text, and lengths, vocabulary, what is left out."),
     Flag("num_shards", 0, refused="T2T refuses it for registered problems too"),
@@ -326,7 +326,7 @@ def _add(parser, flag):
 
 
 def _help(flag):
-    default = "" if flag.default in (None, "", False) else f" Default: {flag.default}."
+    default = "" if flag.default in (None, "", False, -1) else f" Default: {flag.default}."
     return (flag.help + default).replace("%", "%%")
 
 

@@ -30,6 +30,7 @@ def _run(argv):
         return
     import problems
 
+    run_setup.check_names(args)
     source, output_dir, data_dir = _folders(args)
     t2t_flags = read_t2t_flags(source)
     problem = problems.get(_name("problem", args, t2t_flags))

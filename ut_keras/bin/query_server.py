@@ -51,7 +51,7 @@ def predict(server, servable_name, texts, timeout_secs=10):
     """Asks the REST API.
 
     Args:
-        server: str, "host:port".
+        server: str, "host:port" or "http://host:port".
         servable_name: str.
         texts: list of str.
         timeout_secs: int, of each wait for the server.
@@ -60,10 +60,16 @@ def predict(server, servable_name, texts, timeout_secs=10):
     Raises:
         UsageError: if there is no answer, or one that says no.
     """
+    address = server.removeprefix("http://").removesuffix("/")
+    if "/" in address:
+        raise flags.UsageError(
+            "--server must be host:port of a server that speaks HTTP; the rest of the address is "
+            f"added to it. Received: {server!r}."
+        )
     path = f"/v1/models/{urllib.parse.quote(servable_name, safe='')}:predict"
     body = json.dumps({"instances": texts}).encode()
     try:
-        connection = http.client.HTTPConnection(server, timeout=timeout_secs)
+        connection = http.client.HTTPConnection(address, timeout=timeout_secs)
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
         content = response.read(_MOST_BYTES)

@@ -80,6 +80,7 @@ def check(args):
     Raises:
         UsageError, UnknownNameError, HParamError: one line that says what is wrong.
     """
+    check_names(args)
     for name in ("problem", "model", "data_dir", "output_dir"):
         if not getattr(args, name):
             raise UsageError(f"--{name} must be given. --registry_help lists the names.")
@@ -87,7 +88,6 @@ def check(args):
     if schedule not in SCHEDULES:
         raise UsageError(unknown_name_message("schedule", args.schedule, SCHEDULES))
     problem = problems.get(args.problem)
-    models.check_name(args.model)
     output_dir = os.path.expanduser(args.output_dir)
     hp, saved = final_hparams(args, output_dir)
     hp, finds_batch_size = _with_batch_size(args, hp, saved, output_dir)
@@ -129,6 +129,18 @@ def check(args):
         profile_steps=_profile_steps(args.profile),
         finds_batch_size=finds_batch_size and trains,
     )
+
+
+def check_names(args):
+    """Checks the names that are given; a misspelt one is said before anything that is missing.
+
+    Raises:
+        UnknownNameError: with the names that are nearest.
+    """
+    checks = {"problem": problems.get, "model": models.check_name, "hparams_set": hparams_lib.get}
+    for flag, check_name in checks.items():
+        if getattr(args, flag, None):
+            check_name(getattr(args, flag))
 
 
 def _with_batch_size(args, hp, saved, output_dir):

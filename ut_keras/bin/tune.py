@@ -25,6 +25,7 @@ from ut_keras.bin import (
     tuner,
 )
 from ut_keras.bin.flags import UsageError
+from ut_keras.data import progress_line
 from ut_keras.training import interruption
 
 _WAIT_SECONDS = 0.2
@@ -82,6 +83,7 @@ def check(args):
     Raises:
         UsageError, UnknownNameError, HParamError: one line that says what is wrong.
     """
+    run_setup.check_names(args)
     if not args.autotune_objective:
         raise UsageError(
             "--autotune_objective must be given with --hparams_range: the name of a metric, such "
@@ -175,6 +177,7 @@ class _Search:
         self._program = program
         self._seed = record.random_seed
         self._running = {}  # slot -> (trial, process)
+        self._line = progress_line.ProgressLine("search")
 
     def run(self, stop):
         """Runs trials until there are enough of them."""
@@ -189,6 +192,8 @@ class _Search:
                 if not self._running and not more:
                     break
                 time.sleep(_WAIT_SECONDS)
+                if self._line.is_due and self._running:
+                    self._line.say(self._how_far())
                 for slot, (trial, process) in list(self._running.items()):
                     if stop.requested or stopped is not None:
                         process.stop()
@@ -196,6 +201,7 @@ class _Search:
                         del self._running[slot]
                         stopped = self._end(trial, process, stop) or stopped
         finally:
+            self._line.close()
             for _, process in self._running.values():
                 process.kill()
         if stop.requested:
@@ -223,8 +229,18 @@ class _Search:
         words = [sys.executable, self._program, *arguments]
         process = trial_process.TrialProcess(words, directory, gpus, lock)
         self._running[slot] = trial, process
-        print(f"trial-{trial.number}: {search_table.assignments(trial)}", flush=True)
+        self._print(trial, search_table.assignments(trial))
         return True
+
+    def _how_far(self):
+        """What the trials that run have said last."""
+        running = sorted(self._running.values(), key=lambda pair: pair[0].number)
+        said = ((trial.number, process.last_line() or "starting") for trial, process in running)
+        return "; ".join(f"trial-{number}: {line}" for number, line in said)
+
+    def _print(self, trial, text):
+        self._line.close()
+        print(f"trial-{trial.number}: {text}", flush=True)
 
     def _next(self):
         """The first trial that has to run: an unfinished one, else a new one, else None."""
@@ -271,16 +287,13 @@ class _Search:
         trial.state, trial.step, trial.value = search_record.COMPLETE, step, value
         self._record.write()
         best = self._record.best()[0]
-        print(
-            f"trial-{trial.number}: {self._args.autotune_objective}={value:.4g} "
-            f"(best: {best.value:.4g}, trial-{best.number})",
-            flush=True,
-        )
+        found = f"{self._args.autotune_objective}={value:.4g}"
+        self._print(trial, f"{found} (best: {best.value:.4g}, trial-{best.number})")
 
     def _fail(self, trial, reason):
         trial.state, trial.reason = search_record.FAILED, reason
         self._record.write()
-        print(f"trial-{trial.number}: failed: {reason}", flush=True)
+        self._print(trial, f"failed: {reason}")
 
 
 def _trial_dir(output_dir, trial):

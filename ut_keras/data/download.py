@@ -130,22 +130,26 @@ class _Download:
         self._raw_file = raw_file
         self._file = file
         self._tag_path = path + ".incomplete.tag"
+        self._waiting = progress_line.ProgressLine(raw_file.name)
 
     def run(self):
         waits = list(_WAITS)
-        while True:
-            before = self._file.tell()
-            try:
-                self._request()
-                break
-            except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
-                if not _may_pass(error):
-                    raise self._give_up(error) from error
-                if self._file.tell() > before:
-                    waits = list(_WAITS)
-                if not waits:
-                    raise self._give_up(error) from error
-                time.sleep(waits.pop(0))
+        with self._waiting:
+            while True:
+                before = self._file.tell()
+                self._waiting.say(f"asking {self._raw_file.url}")
+                try:
+                    self._request()
+                    break
+                except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+                    if not _may_pass(error):
+                        raise self._give_up(error) from error
+                    if self._file.tell() > before:
+                        waits = list(_WAITS)
+                    if not waits:
+                        raise self._give_up(error) from error
+                    self._waiting.say(f"{_reason(error)}; asking again in {waits[0]} s")
+                    time.sleep(waits.pop(0))
         self._file.flush()
         os.fsync(self._file.fileno())
         try:
@@ -185,6 +189,7 @@ class _Download:
                 self._restart()
                 raise ConnectionError("the file has changed") from error
             return
+        self._waiting.close()
         with response:
             self._receive(response, offset)
 
@@ -238,10 +243,14 @@ class _Download:
     def _give_up(self, error):
         if not os.path.getsize(self._file.name):
             os.remove(self._file.name)
-        reason = getattr(error, "reason", None) or error
-        if isinstance(error, urllib.error.HTTPError):
-            reason = f"HTTP {error.code} {error.reason}"
-        return _missing(self._path, self._raw_file, reason)
+        return _missing(self._path, self._raw_file, _reason(error))
+
+
+def _reason(error):
+    """What went wrong, in a few words."""
+    if isinstance(error, urllib.error.HTTPError):
+        return f"HTTP {error.code} {error.reason}"
+    return getattr(error, "reason", None) or error
 
 
 def _may_pass(error):

@@ -25,7 +25,6 @@ _PROGRAM = (
 )
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",
-    "TF_CPP_MIN_LOG_LEVEL": "2",
     # The processes share the processor already.
     "TF_NUM_INTRAOP_THREADS": "1",
     "TF_NUM_INTEROP_THREADS": "1",

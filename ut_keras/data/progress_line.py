@@ -6,6 +6,7 @@ On a terminal the line is written over; in a log a new one comes every half minu
 work leaves none.
 """
 
+import shutil
 import sys
 import time
 
@@ -45,10 +46,17 @@ class ProgressLine:
     def set(self, done):
         """Says that `done` units are there."""
         self._done = done
-        now = self._clock()
-        if now >= self._next:
-            self._write(self.text(now))
-            self._next = now + self._every
+        if self.is_due:
+            self._write(self.text(self._clock()))
+
+    @property
+    def is_due(self):
+        """bool. Whether it is time to show something."""
+        return self._clock() >= self._next
+
+    def say(self, text):
+        """Shows a text where there is nothing to count, such as what is waited for."""
+        self._write(f"{self._title}: {text}")
 
     def text(self, now):
         """The line at a time of the clock."""
@@ -76,7 +84,9 @@ class ProgressLine:
         self.close()
 
     def _write(self, text):
+        self._next = self._clock() + self._every
         if self._overwrite:
+            text = text[: shutil.get_terminal_size().columns - 1]  # of two lines one would stay
             self._stream.write("\r" + text.ljust(self._width))
             self._width = max(self._width, len(text))
         else:

@@ -49,13 +49,19 @@ class IntegerTextEncoder(TextEncoder):
         return self._vocab_size
 
     def encode(self, text):
-        ids = [int(word) + NUM_RESERVED_IDS for word in text.split()]
-        if any(not NUM_RESERVED_IDS <= i < self._vocab_size for i in ids):
+        return [self._id(word) for word in text.split()]
+
+    def _id(self, word):
+        try:
+            number = int(word)
+        except ValueError:
+            number = -1
+        if not 0 <= number < self._vocab_size - NUM_RESERVED_IDS:
             raise DataError(
-                f"Numbers must be in [0, {self._vocab_size - NUM_RESERVED_IDS}). "
-                f"Received: {text!r}."
+                f"Numbers must be in [0, {self._vocab_size - NUM_RESERVED_IDS}), with spaces "
+                f"between them. Received: {word!r}."
             )
-        return ids
+        return number + NUM_RESERVED_IDS
 
     def decode(self, ids):
         return " ".join(str(i - NUM_RESERVED_IDS) for i in cut_at_eos(ids))

@@ -15,11 +15,15 @@ from ut_keras.decoding import beam_search, constraints, sampling, side_by_side
 # The options that are numbers in a graph, changed without a new trace.
 _FLOATS = ("alpha", "eos_penalty", "temperature", "top_p")
 _INTS = ("decode_length", "min_length", "top_k")
+_OFF_AT_ZERO = ("eos_penalty", "temperature", "min_length")  # what has no place in a graph then
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
     """What can be asked of a search.
+
+    In a traced function its numbers may be scalar tensors, as `numbers` gives them. Their values
+    are not known there, so whoever makes them calls `check` before.
 
     Fields:
         beam_size: int. 1 is greedy.
@@ -79,6 +83,26 @@ class Options:
             )
 
 
+    def numbers(self):
+        """What a graph takes as inputs: dict from name to scalar tensor.
+
+        Another value needs no new trace; an option that is left out of it or comes into it does.
+        """
+        values = {name: tf.constant(getattr(self, name), tf.float32) for name in _FLOATS}
+        values |= {name: tf.constant(getattr(self, name), tf.int32) for name in _INTS}
+        for name in _OFF_AT_ZERO:
+            if not getattr(self, name):
+                del values[name]
+        if self.temperature and self.seed is not None:
+            values["seed"] = tf.constant(self.seed % 2**31, tf.int32)
+        return values
+
+    def sets(self, name):
+        """bool. Whether a number is not 0; a tensor is there because it is not."""
+        value = getattr(self, name)
+        return tf.is_tensor(value) or bool(value)
+
+
 def generate(model, features, options):
     """Writes the targets.
 
@@ -91,7 +115,8 @@ def generate(model, features, options):
     Raises:
         ValueError: if an option is out of range or the source is missing.
     """
-    options.check()
+    if not any(tf.is_tensor(getattr(options, name)) for name in (*_FLOATS, *_INTS)):
+        options.check()
     vocab_size = model.specs["targets"].vocab_size
     if options.beam_size > vocab_size:
         raise ValueError(
@@ -108,20 +133,20 @@ def generate(model, features, options):
         _Graph(
             options.beam_size,
             options.cache,
-            options.temperature > 0,
+            options.sets("temperature"),
             options.no_repeat_ngram_size,
-            bool(options.min_length),
-            bool(options.eos_penalty),
+            options.sets("min_length"),
+            options.sets("eos_penalty"),
             options.forced_prefix is not None,
         ),
     )
     values = {
-        **{name: tf.constant(getattr(options, name), tf.float32) for name in _FLOATS},
-        **{name: tf.constant(getattr(options, name), tf.int32) for name in _INTS},
+        **{name: tf.cast(getattr(options, name), tf.float32) for name in _FLOATS},
+        **{name: tf.cast(getattr(options, name), tf.int32) for name in _INTS},
         "seed": tf.stack([tf.cast(seed, tf.int32), 0]),
     }
     rows = {"given": given, "forced_prefix": prefix}
-    if options.temperature:  # what a row draws depends on its place in the batch
+    if options.sets("temperature"):  # what a row draws depends on its place in the batch
         return search(rows, values)
     return _joined(side_by_side.run(search, rows, values))
 

@@ -7,7 +7,7 @@ evaluate(dataset, steps=100)  ->  {"loss": 0.31, "losses/training": 0.3, "accura
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.data import input_pipeline
+from ut_keras.data import input_pipeline, progress_line
 from ut_keras.training import distribution, ponder
 
 
@@ -55,12 +55,15 @@ class Evaluator:
         totals = None
         batches = distribution.distribute(self._strategy, dataset)
         self._compile(batches.element_spec)
-        for batch in readable(batches):
-            # Summed in float64 on the host: a split may have more tokens than float32 can count.
-            pairs = tf.nest.map_structure(lambda x: np.float64(x.numpy()), self._step(batch))
-            totals = pairs if totals is None else tf.nest.map_structure(np.add, totals, pairs)
-            if should_stop():
-                return None
+        total = steps if steps > 0 else None
+        with progress_line.ProgressLine("evaluation, batches", total, "{:,}".format) as line:
+            for batch in readable(batches):
+                # Summed in float64 on the host: there may be more tokens than float32 can count.
+                pairs = tf.nest.map_structure(lambda x: np.float64(x.numpy()), self._step(batch))
+                totals = pairs if totals is None else tf.nest.map_structure(np.add, totals, pairs)
+                line.add(1)
+                if should_stop():
+                    return None
         if totals is None:
             raise EmptyDatasetError("The dataset to evaluate must have a batch. Received: none.")
         results = _results(*totals)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.data import packing
+from ut_keras.data import packing, progress_line
 from ut_keras.data.text_encoder import EOS
 from ut_keras.training import evaluation
 
@@ -99,17 +99,20 @@ class FreeDecoder:
         """
         counts = np.zeros(4)
         shown, texts = [], []
-        for features, targets in evaluation.readable(self._batches(dataset)):
-            decoded = self._predict(features).numpy()
-            for row in range(len(decoded)):
-                sample = self._sample(features, targets, decoded, row)
-                counts += _count(sample)
-                if self._score:
-                    texts.append(self._texts(sample))
-                if len(shown) < num_shown:
-                    shown.append(sample)
-            if should_stop():
-                return None
+        total = self._settings.num_samples if self._settings.num_samples > 0 else None
+        with progress_line.ProgressLine("free decoding, examples", total, "{:,}".format) as line:
+            for features, targets in evaluation.readable(self._batches(dataset)):
+                decoded = self._predict(features).numpy()
+                for row in range(len(decoded)):
+                    sample = self._sample(features, targets, decoded, row)
+                    counts += _count(sample)
+                    if self._score:
+                        texts.append(self._texts(sample))
+                    if len(shown) < num_shown:
+                        shown.append(sample)
+                line.add(len(decoded))
+                if should_stop():
+                    return None
         right, rows, right_ids, ids = counts
         results = {
             "decode/accuracy_per_sequence": right / max(1, rows),

@@ -1,24 +1,26 @@
 """Results as one line of text."""
 
+_FIRST = ("accuracy_per_sequence", "accuracy")
+
 
 def result_line(results):
-    """Results as `accuracy_per_sequence=0.97 accuracy=0.99 loss=0.05 …`; free decoding first.
+    """Results as `decode/accuracy=0.97 accuracy=0.99 loss=0.05 …`, named as in metrics.jsonl.
 
     Args:
-        results: dict from name to number. Of names with a slash, only `decode/…` are shown.
+        results: dict from name to number. What stands behind `decode/` comes first: it is of free
+            decoding, the rest of reading the true symbols. Of other names with a slash, and of
+            parts of `decode/…`, none are shown.
     """
-    decoded = {
-        name.removeprefix("decode/"): value
-        for name, value in results.items()
-        if name.startswith("decode/") and name != "decode/num_samples"
-    }
-    values = {**results, **decoded}
-    first = ("accuracy_per_sequence", "accuracy", *decoded)
-    names = dict.fromkeys(name for name in (*first, *values) if name in values and "/" not in name)
-    return " ".join(f"{name}={_number(name, values[name])}" for name in names)
+    decoded = [name for name in results if name.startswith("decode/") and name.count("/") == 1]
+    rest = [name for name in results if "/" not in name]
+    first = [f"decode/{name}" for name in _FIRST] + [*decoded, *_FIRST]
+    names = dict.fromkeys(name for name in (*first, *rest) if name in results)
+    return " ".join(f"{name}={_number(name, results[name])}" for name in names)
 
 
 def _number(name, value):
     if name == "train_time":
         return f"{value:.0f}s"
+    if name == "decode/num_samples":
+        return f"{value:.0f}"
     return str(value) if isinstance(value, int) else f"{value:.4g}"

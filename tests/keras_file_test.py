@@ -1,0 +1,79 @@
+import glob
+import json
+import os
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+import ut_keras
+from tests import export_models
+from ut_keras.data.features import FeatureSpec
+from ut_keras.data.tfrecords import DataError
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+IDS = [[2, 3, 4, 1]]
+
+NEW_PROCESS = f"""
+import json, sys
+import ut_keras
+model = ut_keras.load(sys.argv[1])
+ids = model.generate({{"inputs": {IDS}}}, beam_size=1, decode_length=3).ids.numpy().tolist()
+print(json.dumps({{"ids": ids, "compiled": model.compiled, "modules": list(sys.modules)}}))
+"""
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """(path of a file, the model that it holds)."""
+    path = tmp_path_factory.mktemp("saved") / "model.keras"
+    specs = {"inputs": FeatureSpec(9), "targets": FeatureSpec(9)}
+    model = export_models.variant_model("act", specs)
+    export_models.randomize(model, seed=1)
+    model.compile()
+    model.save(path)
+    return path, model
+
+
+def test_loads_in_a_new_process(saved):
+    """With one import, and that makes every class known that a file may name."""
+    path, model = saved
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", NEW_PROCESS, str(path)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout)
+    wanted = model.generate({"inputs": IDS}, beam_size=1, decode_length=3).ids
+    np.testing.assert_array_equal(found["ids"], wanted)
+    assert found["compiled"]
+    registering = set()
+    for file in glob.glob("ut_keras/**/*.py", root_dir=ROOT, recursive=True):
+        with open(os.path.join(ROOT, file), encoding="utf-8") as source:
+            if "@keras.saving.register_keras_serializable" in source.read():
+                registering.add(file.removesuffix(".py").replace(os.sep, "."))
+    assert len(registering) > 30 and registering <= set(found["modules"])
+
+
+def test_mistakes(saved, tmp_path):
+    def refuse(path, message):
+        with pytest.raises(DataError, match=message) as error:
+            ut_keras.load(path)
+        assert len(str(error.value)) < 500 and "\n" not in str(error.value)
+
+    refuse(tmp_path / "none.keras", r"must be a file, NAME.keras. Received: .*none.keras")
+    broken = tmp_path / "broken.keras"
+    broken.write_bytes(b"no archive")
+    refuse(broken, "that model.save wrote.*File not found|not a zip")
+    broken.write_bytes(saved[0].read_bytes()[:-4000])
+    refuse(str(broken), "must be a model that model.save wrote")
+    with zipfile.ZipFile(broken, "w") as archive:
+        archive.writestr("something", "else")
+    refuse(broken, "There is no item named 'config.json'")
+    with zipfile.ZipFile(broken, "w") as archive:
+        archive.writestr("config.json", '{"class_name": "Mine", "config": {}, "module": "mine"}')
+    refuse(broken, r"classes of your own must be imported before.*Could not locate class 'Mine'")

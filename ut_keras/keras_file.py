@@ -1,0 +1,43 @@
+"""A `.keras` file, as `model.save` writes it: `ut_keras.load("model.keras")`.
+
+Keras finds a class in a file only if the module that registers it has been imported. Importing this
+one imports them all, so that Keras' own `load_model` finds them too:
+
+    from ut_keras import keras_file
+    model = keras.models.load_model("model.keras")
+"""
+
+import os
+
+import keras
+
+import ut_keras.metrics.keras_metrics
+import ut_keras.models.lstm_seq2seq
+import ut_keras.models.universal_transformer
+import ut_keras.training.optimize  # noqa: F401
+from ut_keras.data.tfrecords import DataError
+
+_LONGEST_REASON = 200  # characters; Keras adds the whole configuration to some
+
+
+def load(path):
+    """Reads a model.
+
+    Args:
+        path: str or `os.PathLike`, of a file whose name ends in ".keras".
+    Returns:
+        `keras.Model`, compiled if it was when it was saved.
+    Raises:
+        DataError: if there is no such file, or it holds no model that we know.
+    """
+    path = os.path.expanduser(os.fspath(path))
+    if not path.endswith(".keras") or not os.path.isfile(path):
+        raise DataError(f"A Keras model must be a file, NAME.keras. Received: {path!r}.")
+    try:
+        return keras.models.load_model(path)
+    except Exception as error:  # whatever a file can hold
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
+        raise DataError(
+            f"{path} must be a model that model.save wrote; classes of your own must be imported "
+            f"before. Received: {reason}"
+        ) from error
