@@ -180,10 +180,10 @@ class Transformer(keras_hooks.KerasHooks, keras.Model):
 
     def _build_all(self):
         """Builds every layer now: the widths are known, the lengths do not matter."""
-        state = (None, None, self.hparams.hidden_size)
+        ids, state = (None, None), (None, None, self.hparams.hidden_size)
         for layer in self._flatten_layers(include_self=False, recursive=False):
             if not layer.built:
-                layer.build(state)
+                layer.build(ids if isinstance(layer, embedding.SymbolEmbedding) else state)
         self.built = True
 
     # The forward pass.
@@ -240,7 +240,7 @@ class Transformer(keras_hooks.KerasHooks, keras.Model):
         if self.source_position is not None:
             x = self.source_position(x, features.get("inputs_position"))
         x = self.source_dropout(x, training=training)
-        result = self.encoder(
+        result = self.encoder.forward(
             x,
             attention_mask=may_attend,
             padding_mask=padding_mask,
@@ -285,7 +285,7 @@ class Transformer(keras_hooks.KerasHooks, keras.Model):
         if self.target_position is not None:
             x = self.target_position(x, features.get("targets_position"))
         x = self.target_dropout(x, training=training)
-        return self.decoder(
+        return self.decoder.forward(
             x,
             attention_mask=may_attend,
             padding_mask=padding_mask,
