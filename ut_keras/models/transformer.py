@@ -21,7 +21,7 @@ from ut_keras.layers import attention_mask, embedding, target_shift
 from ut_keras.layers import class_label_head as class_label_head_lib
 from ut_keras.layers import dropout as dropout_lib
 from ut_keras.layers.stack_output import StackOutput
-from ut_keras.models import assemble, keras_hooks
+from ut_keras.models import assemble, assemble_block, keras_export, keras_hooks
 
 
 class Encoded(NamedTuple):
@@ -50,7 +50,7 @@ class Inspection(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Transformer(keras_hooks.KerasHooks, keras.Model):
+class Transformer(keras_hooks.KerasHooks, keras_export.KerasExport, keras.Model):
     """Encoder and decoder of T2T's `transformer`.
 
     Make one by `from_hparams` or `ut_keras.models.get`.
@@ -86,17 +86,24 @@ class Transformer(keras_hooks.KerasHooks, keras.Model):
         """Makes a model.
 
         Args:
-            hparams: `TransformerHParams`.
+            hparams: `TransformerHParams`. Where they leave `activation_dtype` at float32, Keras'
+                global dtype policy says it.
             specs: dict from feature name to `FeatureSpec`.
             target_space_id: int.
         Raises:
             HParamError: if a field holds a value that is not supported.
             ValueError: if the features do not fit the model.
         """
+        cls.check_arguments(hparams, specs)
+        hparams = assemble_block.with_global_policy(hparams)
+        return cls(hparams, specs, target_space_id, **kwargs)
+
+    @classmethod
+    def check_arguments(cls, hparams, specs):
+        """Raises what `from_hparams` says."""
         hparams.check_supported(training=False)
         if "targets" not in specs:
             raise ValueError(f"specs must hold 'targets'. Received: {sorted(specs)}.")
-        return cls(hparams, specs, target_space_id, **kwargs)
 
     # Parts.
 
@@ -462,4 +469,5 @@ class Transformer(keras_hooks.KerasHooks, keras.Model):
             for name, (size, modality, shape, *rest) in config["specs"].items()
         }
         hp = hparam.from_dict(config["hparams"])
-        return cls.from_hparams(hp, specs, config["target_space_id"], name=config["name"])
+        cls.check_arguments(hp, specs)
+        return cls(hp, specs, config["target_space_id"], name=config["name"])
