@@ -32,6 +32,11 @@ OTHERS = ("cat", "cd", "curl", "docker", "echo", "pip", "saved_model_cli", "tens
 # Where a page says a number of steps, fewer will do.
 SHORTER = {
     "README.md": {"epochs=1,": "epochs=1, steps_per_epoch=2, verbose=0,"},
+    "docs/keras_layers.md": {
+        "size=256": "size=32",
+        "HIDDEN_SIZE, MAX_STEPS = 32, 6": "HIDDEN_SIZE, MAX_STEPS = 16, 2",
+        "epochs=2": "epochs=1, verbose=0",
+    },
     "docs/quickstart.md": {
         "max_length=11,batch_size=512": "max_length=11,batch_size=64,learning_rate_warmup_steps=1",
         "train_steps=800": "train_steps=2",

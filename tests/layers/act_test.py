@@ -82,7 +82,7 @@ _BY_HAND = [
 def test_halting_by_hand(act_type):
     p, steps, remainders, basic, accumulated = np.transpose(_BY_HAND)
     layer, state = _with_given_p([p], act_type=act_type)
-    got = layer(state)
+    got = layer.forward(state)
     np.testing.assert_array_equal(got.ponder_times, [steps])
     np.testing.assert_allclose(got.remainders, [remainders], atol=1e-6)
     expected = basic if act_type == "basic" else accumulated
@@ -92,7 +92,7 @@ def test_halting_by_hand(act_type):
 def test_positions_that_are_cut_off_may_get_their_remainder():
     p, steps, remainders, _, _ = np.transpose(_BY_HAND)
     layer, state = _with_given_p([p], act_type="accumulated", force_final_remainder=True)
-    got = layer(state)
+    got = layer.forward(state)
     np.testing.assert_array_equal(got.ponder_times, [steps])
     np.testing.assert_allclose(got.remainders, [[*remainders[:3], 1 - 4 * 0.1]], atol=1e-6)
     np.testing.assert_allclose(got.output[..., 1], np.ones((1, 4)), atol=1e-6)
@@ -101,7 +101,7 @@ def test_positions_that_are_cut_off_may_get_their_remainder():
 def test_global_halts_an_example_by_its_mean():
     # Means 0.3 and 0.6, over all positions.
     layer, state = _with_given_p([[0.1, 0.5], [0.9, 0.3]], act_type="global")
-    got = layer(state)
+    got = layer.forward(state)
     np.testing.assert_array_equal(got.ponder_times, [4, 2])
     np.testing.assert_allclose(got.remainders, [0.1, 0.4], atol=1e-6)
     expected = [[1 - 0.7**3 * 0.9] * 2, [1 - 0.4 * 0.6] * 2]
@@ -143,7 +143,7 @@ def test_matches_reference(act_type, halted_state, force, masked):
         padding_mask=REAL if masked else None,
     )
     assert len(np.unique(steps)) > 2 or act_type == "global"
-    got = layer(state, padding_mask=REAL)
+    got = layer.forward(state, padding_mask=REAL)
     np.testing.assert_array_equal(got.ponder_times, steps)
     np.testing.assert_allclose(got.remainders, remainders, atol=1e-5)
     np.testing.assert_allclose(got.output, output, atol=1e-5)
@@ -161,7 +161,7 @@ def test_halted_state(halted_state):
     layer = _adaptive(layer_checks.StubBlock(step), signals=False, halted_state=halted_state)
     _set_halting(layer, [1.0], 0.0)
     state = np.float32([[[6.0], [-8.0]]])  # halts at once; goes on to the last step
-    got = layer(state)
+    got = layer.forward(state)
     np.testing.assert_array_equal(got.ponder_times, [[1, N]])
     assert got.output[0, 0, 0] == 7.0
     first = [x[0, 0, 0] for x in seen]
@@ -180,7 +180,7 @@ def test_copied_states_get_no_signals():
     _set_halting(layer, np.eye(D)[0], 0.0)
     state = layer_checks.normal(1, 2, D)
     state[:, :, 0] = [20.0, -20.0]
-    layer(state)
+    layer.forward(state)
     assert len(seen) == N
     for x in seen[1:]:
         np.testing.assert_array_equal(x[0, 0], seen[0][0, 0])
@@ -190,14 +190,14 @@ def test_copied_states_get_no_signals():
 def test_padding_does_not_ponder_where_it_is_masked():
     p = np.where(REAL, 0.995, 0.01)
     layer, state = _with_given_p(p, mask_padding=True)
-    got = layer(state, padding_mask=REAL)
+    got = layer.forward(state, padding_mask=REAL)
     np.testing.assert_array_equal(got.ponder_times, REAL)
     np.testing.assert_array_equal(got.remainders, REAL)
     assert not np.any(got.output.numpy()[~REAL])
     assert layer.block.calls.numpy() == 1
     # T2T's way: it does, and keeps the loop running.
     layer, state = _with_given_p(p)
-    got = layer(state, padding_mask=REAL)
+    got = layer.forward(state, padding_mask=REAL)
     np.testing.assert_array_equal(got.ponder_times, np.where(REAL, 1, N))
     assert layer.block.calls.numpy() == N
 
@@ -206,7 +206,7 @@ def test_padding_does_not_ponder_where_it_is_masked():
 @pytest.mark.parametrize("act_type", LEARNED)
 def test_ends_when_all_have_halted(graph, act_type):
     layer, state = _with_given_p([[0.6, 0.995], [0.6, 0.6]], max_steps=20, act_type=act_type)
-    call = tf.function(layer) if graph else layer
+    call = tf.function(layer.forward) if graph else layer.forward
     got = call(state)
     assert layer.block.calls.numpy() == 2
     assert np.max(got.ponder_times) == 2
@@ -214,7 +214,7 @@ def test_ends_when_all_have_halted(graph, act_type):
 
 def test_takes_no_more_than_max_steps():
     layer, state = _with_given_p(np.full((2, 3), 0.01))
-    layer(state)
+    layer.forward(state)
     assert layer.block.calls.numpy() == N
 
 
@@ -246,7 +246,7 @@ def test_is_causal(act_type, halted_state):
     changed = x.copy()
     changed[:, 3:] += 2 * layer_checks.normal(B, S - 3, D, seed=1)
     mask = attention_mask.causal_attention_mask(S)
-    first, second = (layer(value, attention_mask=mask) for value in (x, changed))
+    first, second = (layer.forward(value, attention_mask=mask) for value in (x, changed))
     same = np.allclose(first.output[:, :3], second.output[:, :3], atol=1e-5)
     assert same == (act_type != "global")
     assert np.abs(first.output[:, 3:] - second.output[:, 3:]).max() > 0.1
@@ -260,7 +260,7 @@ def test_random_halting(graph):
     """The number of uniform p until their sum passes t has the mean e^t."""
     block = layer_checks.StubBlock(lambda x, training: x)
     layer = _adaptive(block, max_steps=20, signals=False, act_type="random")
-    call = tf.function(layer) if graph else layer
+    call = tf.function(layer.forward) if graph else layer.forward
     first, second = (call(tf.ones([50, 60, 2])) for _ in range(2))
     steps = np.asarray(first.ponder_times)
     assert abs(steps.mean() - np.exp(0.99)) < 5 * 0.88 / np.sqrt(steps.size)
@@ -274,7 +274,7 @@ def test_halting_sums_stay_float32():
     block = layer_checks.StubBlock(lambda x, training: x, dtype="mixed_bfloat16")
     layer = _adaptive(block, signals=False, dtype="mixed_bfloat16")
     _set_halting(layer, [1.0], 0.0)
-    got = layer(tf.constant([[[-1.0], [-0.5]]], tf.bfloat16))
+    got = layer.forward(tf.constant([[[-1.0], [-0.5]]], tf.bfloat16))
     assert got.output.dtype == "bfloat16"
     assert got.ponder_times.dtype == got.remainders.dtype == "float32"
     p = 1 / (1 + np.exp([1.0, 0.5]))
@@ -290,11 +290,11 @@ def test_gradient_agrees_with_finite_differences(act_type, halted_state):
     layer = _transformer(act_type=act_type, halted_state=halted_state, epsilon=0.1)
     layer.build((None, None, D))
     layer_checks.shake(layer, scale=0.1)
-    x, direction = layer_checks.normal(2, 4, D), layer_checks.normal(2, 4, D, seed=1)
+    x, direction = (tf.constant(layer_checks.normal(2, 4, D, seed=seed)) for seed in (0, 1))
 
     @tf.function
     def evaluate():
-        got = layer(x)
+        got = layer.forward(x)
         value = tf.reduce_sum(got.output * direction) + tf.reduce_sum(got.remainders)
         # How many steps, and whether the last one was a halt: else it is not differentiable.
         return value, tf.stack([got.ponder_times, tf.sign(got.remainders)])
@@ -324,7 +324,8 @@ def test_gradient_agrees_with_finite_differences(act_type, halted_state):
 
 def test_records_the_attention_of_the_steps_taken():
     layer = _transformer()
-    got = layer(layer_checks.normal(B, S, D), record_attention=True)
+    layer.build((None, None, D))
+    got = layer.forward(layer_checks.normal(B, S, D), record_attention=True)
     assert got.attention_weights.shape == (int(np.max(got.ponder_times)), B, 2, S, S)
     assert got.memory_attention_weights is None
 

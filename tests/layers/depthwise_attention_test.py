@@ -49,8 +49,8 @@ def test_matches_reference(depth_embedding, per_element):
         signalled = layer.timing(
             read.astype("float32"), tf.constant(step), layer.timing.prepare(tf.range(S))
         )
-        states.append(layer.block(signalled, mask, REAL).state.numpy())
-    got = layer(x, attention_mask=mask, padding_mask=REAL)
+        states.append(layer.block.forward(signalled, mask, REAL).output.numpy())
+    got = layer.forward(x, attention_mask=mask, padding_mask=REAL)
     np.testing.assert_allclose(got.output, states[-1], rtol=1e-4, atol=1e-4)
 
 
@@ -60,5 +60,5 @@ def test_the_first_of_two_steps_sees_nothing():
         layer_checks.make_block(D), timing_signal.StepTimingSignal(1), 1
     )
     x = layer_checks.normal(B, S, D)
-    np.testing.assert_array_equal(first(x).output, first(2 * x).output)
-    assert np.abs(_recurrence()(x).output - _recurrence()(2 * x).output).max() > 1e-3
+    np.testing.assert_array_equal(first(x), first(2 * x))
+    assert np.abs(_recurrence()(x) - _recurrence()(2 * x)).max() > 1e-3

@@ -61,7 +61,7 @@ def test_matches_reference(kind, coupled, gates_inputs):
     assert len(norms) == count * (1 if coupled else 2)
     for step in range(N):
         x = layer.timing(state, tf.constant(step), layer.timing.prepare(tf.range(S)))
-        transformed = layer.block(x, mask, REAL).state
+        transformed = layer.block.forward(x, mask, REAL).output
         values = {"s": state, "t": transformed, "i": inputs}
         g = [values[letter] for letter in "sti" if letter in gates_inputs]
         g = [norm(value) for norm, value in zip(norms[:count], g, strict=True)]
@@ -72,7 +72,7 @@ def test_matches_reference(kind, coupled, gates_inputs):
             carry = layer.carry_gate(g, padding_mask=REAL)
         kept = state if kind == "highway" else inputs
         state = kept * carry + transformed * transform
-    got = layer(inputs, attention_mask=mask, padding_mask=REAL)
+    got = layer.forward(inputs, attention_mask=mask, padding_mask=REAL)
     np.testing.assert_allclose(got.output, state, rtol=1e-5, atol=1e-5)
     if coupled and kind == "highway":  # padding is carried through
         np.testing.assert_array_equal(got.output.numpy()[~REAL], inputs[~REAL])
@@ -81,6 +81,7 @@ def test_matches_reference(kind, coupled, gates_inputs):
 def test_padding_has_no_effect():
     layer = _recurrence(gates_inputs="sti")
     x = layer_checks.normal(B, S, D)
+    layer.build(x.shape)
     changed = np.where(REAL[..., None], x, 100.0).astype("float32")
     first, second = (
         layer_checks.call_with_mask(layer, y, REAL).output.numpy() for y in (x, changed)

@@ -66,7 +66,7 @@ def test_matches_reference(kind, with_transition):
     mask = attention_mask.padding_attention_mask(REAL)
     for step in range(N):
         signalled = layer.timing(h, tf.constant(step), layer.timing.prepare(tf.range(S)))
-        u = layer.before_unit(layer.block(signalled, mask, REAL).state)
+        u = layer.before_unit(layer.block.forward(signalled, mask, REAL).output)
         if kind == "gru":
             h = layer.after_unit(layer.unit(u, h, padding_mask=REAL))
         else:
@@ -74,7 +74,7 @@ def test_matches_reference(kind, with_transition):
             h, cell = layer.unit(u, state, padding_mask=REAL)
             h = layer.after_unit(h)
     expected = cell if kind == "lstm_cell" else h
-    got = layer(x, attention_mask=mask, padding_mask=REAL)
+    got = layer.forward(x, attention_mask=mask, padding_mask=REAL)
     np.testing.assert_allclose(got.output, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -82,6 +82,7 @@ def test_matches_reference(kind, with_transition):
 def test_padding_has_no_effect(kind):
     layer = _recurrence(kind)
     x = layer_checks.normal(B, S, D)
+    layer.build(x.shape)
     changed = np.where(REAL[..., None], x, 100.0).astype("float32")
     first, second = (
         layer_checks.call_with_mask(layer, y, REAL).output.numpy() for y in (x, changed)

@@ -177,10 +177,23 @@ def make_block(
     return transformer_block.TransformerBlock(layers, dtype=dtype)
 
 
+def decode(layer, state, memory, memory_mask, training=False, **arguments):
+    """The pass of a layer, a block or a stack of a decoder; it is causal."""
+    may_attend = attention_mask.padding_attention_mask(memory_mask)
+    state, memory = (tf.cast(x, layer.compute_dtype) for x in (state, memory))
+    return layer.forward(
+        state,
+        attention_mask=attention_mask.causal_attention_mask(tf.shape(state)[1]),
+        memory=layer.project_memory(memory, may_attend),
+        training=training,
+        **arguments,
+    )
+
+
 def call_with_mask(layer, x, padding_mask, training=False):
-    """Calls an encoder layer; attention goes to real tokens."""
-    return layer(
-        x,
+    """The pass of an encoder layer; attention goes to real tokens."""
+    return layer.forward(
+        tf.cast(x, layer.compute_dtype),
         attention_mask=attention_mask.padding_attention_mask(padding_mask),
         padding_mask=padding_mask,
         training=training,
@@ -200,7 +213,7 @@ class StubBlock(keras.layers.Layer):
     def build(self, state_shape):
         del state_shape
 
-    def call(
+    def forward(
         self,
         state,
         attention_mask=None,

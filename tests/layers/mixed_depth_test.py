@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.layers import layer_checks
 from ut_keras.layers import act, attention_mask, mixed_depth, recurrence, stack, timing_signal
@@ -22,17 +21,6 @@ def _mixed(dtype="float32", places=("before", "after"), decoder=False, adaptive=
     return mixed_depth.MixedDepth(inner, **layers, dtype=dtype, **arguments)
 
 
-def _decode(layer, state, memory, memory_mask, training=False, **arguments):
-    may_attend = attention_mask.padding_attention_mask(memory_mask)
-    return layer(
-        state,
-        attention_mask=attention_mask.causal_attention_mask(tf.shape(state)[1]),
-        memory=layer.project_memory(memory, may_attend),
-        training=training,
-        **arguments,
-    )
-
-
 def _decoder_arguments():
     return {
         "state": layer_checks.normal(B, T, D),
@@ -46,7 +34,7 @@ def test_layer_behaviors():
         lambda dtype: _mixed(dtype, places=("after",), decoder=True),
         _decoder_arguments(),
         num_weights=2 * 18 + 18 + 1,
-        call=_decode,
+        call=layer_checks.decode,
     )
 
 
@@ -61,11 +49,11 @@ def test_matches_reference(places, position):
     signal = timing_signal.sinusoid(np.arange(S), D) if position else 0.0
     y = x
     if "before" in places:
-        y = layer.before(y + signal, mask, REAL).output
-    y = layer.recurrence(y, mask, REAL).output
+        y = layer.before.forward(y + signal, mask, REAL).output
+    y = layer.recurrence.forward(y, mask, REAL).output
     if "after" in places:
-        y = layer.after(y + signal, mask, REAL).output
-    got = layer(x, attention_mask=mask, padding_mask=REAL)
+        y = layer.after.forward(y + signal, mask, REAL).output
+    got = layer.forward(x, attention_mask=mask, padding_mask=REAL)
     np.testing.assert_allclose(got.output, y, rtol=1e-5, atol=1e-5)
 
 
@@ -75,7 +63,7 @@ def test_memory_of_all_parts_and_attention_in_order():
     layer.build((None, None, D))
     layer_checks.shake(layer)
     assert len(layer.project_memory(arguments["memory"], None)) == 2 + 1 + 2
-    got = _decode(layer, **arguments, record_attention=True)
+    got = layer_checks.decode(layer, **arguments, record_attention=True)
     assert got.attention_weights.shape == (2 + N + 2, B, 2, T, T)
     assert got.memory_attention_weights.shape == (2 + N + 2, B, 2, T, S)
     x = arguments["state"] + timing_signal.sinusoid(np.arange(T), D)
@@ -84,18 +72,20 @@ def test_memory_of_all_parts_and_attention_in_order():
     memory = layer.before.project_memory(
         arguments["memory"], attention_mask.padding_attention_mask(REAL)
     )
-    want = first(x, attention_mask=mask, memory=memory[0])
+    want = first.forward(x, attention_mask=mask, memory=memory[0])
     np.testing.assert_allclose(got.attention_weights[0], want.attention_weights, atol=1e-6)
     np.testing.assert_allclose(
         got.memory_attention_weights[0], want.memory_attention_weights, atol=1e-6
     )
-    assert _decode(layer, **arguments).attention_weights is None
+    assert layer_checks.decode(layer, **arguments).attention_weights is None
 
 
 def test_ponder_times_are_those_of_the_recurrence():
     layer = _mixed(adaptive=True)
     x = layer_checks.normal(B, S, D)
-    got = layer(x)
-    inner = layer.recurrence(layer.before(x + timing_signal.sinusoid(np.arange(S), D)).output)
+    layer.build(x.shape)
+    got = layer.forward(x)
+    before = layer.before(x + timing_signal.sinusoid(np.arange(S), D))
+    inner = layer.recurrence.forward(before)
     np.testing.assert_allclose(got.ponder_times, inner.ponder_times)
     np.testing.assert_allclose(got.remainders, inner.remainders, atol=1e-6)

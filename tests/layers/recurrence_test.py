@@ -19,16 +19,6 @@ def _recurrence(dtype="float32", num_layers=1, decoder=False, **timing):
     )
 
 
-def _decode(layer, state, memory, memory_mask, training=False):
-    may_attend = attention_mask.padding_attention_mask(memory_mask)
-    return layer(
-        state,
-        attention_mask=attention_mask.causal_attention_mask(tf.shape(state)[1]),
-        memory=layer.project_memory(memory, may_attend),
-        training=training,
-    )
-
-
 def test_layer_behaviors():
     layer_checks.check_layer(
         lambda dtype: _recurrence(dtype, num_layers=2),
@@ -47,7 +37,7 @@ def test_decoder_behaviors():
             "memory_mask": REAL,
         },
         num_weights=18 + 2,
-        call=_decode,
+        call=layer_checks.decode,
     )
 
 
@@ -63,8 +53,8 @@ def test_matches_reference(start):
     signals = layer.timing.prepare(tf.range(S))
     for step in range(N):
         signalled = layer.timing(expected, tf.constant(step), signals)
-        expected = layer.block(signalled, mask, REAL).state
-    got = layer(x, attention_mask=mask, padding_mask=REAL)
+        expected = layer.block.forward(signalled, mask, REAL).output
+    got = layer.forward(x, attention_mask=mask, padding_mask=REAL)
     np.testing.assert_allclose(got.output, expected, rtol=1e-5, atol=1e-5)
     assert got.ponder_times is None and got.remainders is None
 
@@ -72,7 +62,7 @@ def test_matches_reference(start):
 def test_block_is_called_once_a_step():
     block = layer_checks.StubBlock(lambda state, training: state + 1)
     layer = recurrence.BasicRecurrence(block, timing_signal.StepTimingSignal(N, **SILENT), N)
-    got = tf.function(layer)(tf.zeros([B, S, D])).output
+    got = tf.function(layer)(tf.zeros([B, S, D]))
     np.testing.assert_array_equal(got, np.full((B, S, D), N))
     assert block.calls.numpy() == N
 
@@ -86,7 +76,7 @@ def test_records_attention(graph, decoder):
 
     def run(x):
         projected = layer.project_memory(memory, None) if decoder else None
-        return layer(x, memory=projected, record_attention=True)
+        return layer.forward(x, memory=projected, record_attention=True)
 
     got = (tf.function(run) if graph else run)(x)
     assert got.attention_weights.shape == (2 * N, B, 2, T, T)
@@ -98,7 +88,9 @@ def test_records_attention(graph, decoder):
 
 
 def test_records_nothing_unasked():
-    got = _recurrence()(layer_checks.normal(B, T, D))
+    layer, x = _recurrence(), layer_checks.normal(B, T, D)
+    layer.build(x.shape)
+    got = layer.forward(x)
     assert got.attention_weights is None and got.memory_attention_weights is None
 
 
@@ -118,7 +110,9 @@ def test_dropout_differs_from_step_to_step(adaptive, mode):
         layer.halting.set_weights([np.zeros((30, 1)), np.array([-np.log(3)])])
     else:
         layer = recurrence.BasicRecurrence(block, timing, 2)
-    call = layer if mode == "eager" else tf.function(layer, jit_compile=mode == "xla")
+    call = layer.forward
+    if mode != "eager":
+        call = tf.function(call, jit_compile=mode == "xla")
     zeros = tf.zeros([4, 30, 30])
     first, second = (np.asarray(call(zeros, training=True).output) for _ in range(2))
     if adaptive:  # 0.25 m_1 + 0.25 (m_1 + m_2)

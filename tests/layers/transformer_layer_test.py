@@ -29,17 +29,6 @@ def _layer(dtype="float32", decoder=False, preprocess="n", postprocess="da", dro
     )
 
 
-def _decode(layer, state, memory, memory_mask, training=False):
-    """Calls a layer, a block or a stack of a decoder."""
-    may_attend = attention_mask.padding_attention_mask(memory_mask)
-    if isinstance(layer, transformer_layer.TransformerLayer):
-        projected = transformer_layer.Memory(layer.project_memory(memory), may_attend)
-    else:
-        projected = layer.project_memory(memory, may_attend)
-    causal = attention_mask.causal_attention_mask(tf.shape(state)[1])
-    return layer(state, attention_mask=causal, memory=projected, training=training)
-
-
 def _decoder_arguments():
     return {
         "state": layer_checks.normal(B, T, D),
@@ -63,7 +52,7 @@ def test_decoder_layer_behaviors():
         lambda dtype: _layer(dtype, decoder=True),
         _decoder_arguments(),
         DECODER_WEIGHTS,
-        call=_decode,
+        call=layer_checks.decode,
         mixed_dtypes=("bfloat16", "float32", "float32"),
     )
 
@@ -109,37 +98,37 @@ def test_matches_reference(preprocess, postprocess, decoder):
     x = wrapped(layer.transition_block, x, lambda x: layer.transition(x).numpy())
 
     if decoder:
-        got = _decode(layer, state, memory, np.ones((B, S), bool))
+        got = layer_checks.decode(layer, state, memory, np.ones((B, S), bool))
         assert got.memory_attention_weights.shape == (B, 2, T, S)
     else:
-        got = layer(state, attention_mask=causal)
+        got = layer.forward(state, attention_mask=causal)
         assert got.memory_attention_weights is None
     assert got.attention_weights.shape == (B, 2, T, T)
-    np.testing.assert_allclose(got.state, x, atol=1e-5)
+    np.testing.assert_allclose(got.output, x, atol=1e-5)
 
 
 def test_dropout_is_for_training():
     layer = _layer(dropout_rate=0.5)
     x = layer_checks.normal(B, S, D)
-    np.testing.assert_array_equal(layer(x).state, layer(x, training=False).state)
-    assert np.abs(layer(x, training=True).state - layer(x).state).max() > 0.1
+    np.testing.assert_array_equal(layer(x), layer(x, training=False))
+    assert np.abs(layer(x, training=True) - layer(x)).max() > 0.1
 
 
 def test_padding_has_no_effect():
     layer, x = _layer(), layer_checks.normal(B, S, D)
     changed = np.where(REAL[..., None], x, 50.0)
-    first = layer_checks.call_with_mask(layer, x, REAL).state.numpy()
-    second = layer_checks.call_with_mask(layer, changed, REAL).state.numpy()
+    first = layer_checks.call_with_mask(layer, x, REAL).output.numpy()
+    second = layer_checks.call_with_mask(layer, changed, REAL).output.numpy()
     np.testing.assert_array_equal(first[REAL], second[REAL])
 
 
 def test_is_causal():
     layer, arguments = _layer(decoder=True), _decoder_arguments()
     layer.build((None, None, D))
-    first = _decode(layer, **arguments).state
+    first = layer_checks.decode(layer, **arguments).output
     arguments["state"] = arguments["state"].copy()
     arguments["state"][:, 2:] += layer_checks.normal(B, T - 2, D, seed=2)
-    second = _decode(layer, **arguments).state
+    second = layer_checks.decode(layer, **arguments).output
     np.testing.assert_array_equal(first[:, :2], second[:, :2])
     assert np.all(np.abs(first[:, 2:] - second[:, 2:]).max(axis=-1) > 1e-3)
 
@@ -147,9 +136,9 @@ def test_is_causal():
 def test_padding_in_memory_has_no_effect():
     layer, arguments = _layer(decoder=True), _decoder_arguments()
     layer.build((None, None, D))
-    first = _decode(layer, **arguments).state
+    first = layer_checks.decode(layer, **arguments).output
     arguments["memory"] = np.where(REAL[..., None], arguments["memory"], 50.0)
-    np.testing.assert_array_equal(first, _decode(layer, **arguments).state)
+    np.testing.assert_array_equal(first, layer_checks.decode(layer, **arguments).output)
 
 
 def test_block_behaviors():
@@ -157,7 +146,7 @@ def test_block_behaviors():
         lambda dtype: layer_checks.make_block(D, dtype, num_layers=2, decoder=True),
         _decoder_arguments(),
         2 * DECODER_WEIGHTS,
-        call=_decode,
+        call=layer_checks.decode,
         mixed_dtypes=("bfloat16", "float32", "float32", "float32", "float32"),
     )
 
@@ -169,7 +158,7 @@ def test_block_applies_its_layers_in_order():
     x = layer_checks.normal(B, S, D)
     first, second = block.layers
     assert [layer.name for layer in block.layers] == ["layer_0", "layer_1"]
-    np.testing.assert_allclose(block(x).state, second(first(x).state).state, atol=1e-6)
+    np.testing.assert_allclose(block(x), second(first(x)), atol=1e-6)
 
 
 def _stack(dtype="float32", decoder=False, preprocess="n"):
@@ -189,13 +178,14 @@ def test_stack_behaviors():
 def test_stack_ends_with_the_missing_norm():
     made = _stack()
     x = layer_checks.normal(B, S, D)
-    result = made(x)
-    inner = made.depth(x).output.numpy()
+    made.build(x.shape)
+    result = made.forward(x)
+    inner = made.depth(x).numpy()
     expected = (inner - inner.mean(-1, keepdims=True)) / inner.std(-1, keepdims=True)
     np.testing.assert_allclose(result.output, expected, atol=1e-4)
     assert result.ponder_times is None and result.remainders is None
     post = _stack(preprocess="none")
-    np.testing.assert_array_equal(post(x).output, post.depth(x).output)
+    np.testing.assert_array_equal(post(x), post.depth(x))
 
 
 @pytest.mark.parametrize("decoder", [False, True])
@@ -204,11 +194,11 @@ def test_stack_records_attention(decoder):
     made.build((None, None, D))
     x, memory = layer_checks.normal(B, T, D), layer_checks.normal(B, S, D, seed=1)
     projected = made.project_memory(memory, None) if decoder else None
-    result = made(x, memory=projected, record_attention=True)
+    result = made.forward(x, memory=projected, record_attention=True)
     assert result.attention_weights.shape == (2, B, 2, T, T)
     np.testing.assert_allclose(tf.reduce_sum(result.attention_weights, -1), 1.0, atol=1e-5)
     if decoder:
         assert result.memory_attention_weights.shape == (2, B, 2, T, S)
     else:
         assert result.memory_attention_weights is None
-    assert made(x, memory=projected).attention_weights is None
+    assert made.forward(x, memory=projected).attention_weights is None

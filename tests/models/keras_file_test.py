@@ -1,8 +1,9 @@
-"""`.keras` files of every variant, read as a file that one does not trust."""
+"""`.keras` files of every variant, read as a file that one does not trust; files of weights."""
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests import export_models
 from tests.decoding import cache_test
@@ -53,6 +54,27 @@ def test_save_and_load(name, tmp_path):
     logits = model(features, training=False)
     np.testing.assert_array_equal(loaded(features, training=False), logits)
     assert np.isfinite(logits).all() and np.std(logits) > 0.01
+
+    export_models.randomize(loaded, seed=2)
+    saved = tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")
+    tf.train.Checkpoint(model=loaded).restore(saved).assert_consumed()
+    np.testing.assert_array_equal(loaded(features, training=False), logits)
+
+    export_models.randomize(loaded, seed=2)
+    model.save_weights(tmp_path / "model.weights.h5")
+    loaded.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(loaded(features, training=False), logits)
+
+
+@pytest.mark.parametrize("name", ["layers", "act", "classes", "encoder_classes", "lstm_attention"])
+def test_summary(name):
+    model = export_models.variant_model(*MODELS[name])
+    lines = []
+    model.summary(print_fn=lines.append)
+    text = "".join(lines)
+    assert f"{model.count_params():,}" in text
+    for layer in model.layers:
+        assert layer.name[:20] in text
 
 
 def test_a_loaded_model_decodes(tmp_path):

@@ -53,6 +53,14 @@ def test_pondering_may_be_free():
     assert out.encoder.ponder_times is not None
 
 
+def test_dwa_decodes_in_bfloat16():
+    """Its embedding of the steps is read outside of a Keras call there."""
+    model = examples.make("universal", "recurrence_type=dwa,activation_dtype=bfloat16")
+    inputs = {"inputs": examples.INPUTS}
+    cached, whole = (model.generate(inputs, decode_length=2, cache=use) for use in (True, False))
+    np.testing.assert_allclose(cached.scores, whole.scores, rtol=0.05)
+
+
 def test_halting_bias_sets_the_depth():
     features = examples.features("adaptive")
     for bias, steps in ((20.0, 1), (-20.0, 3)):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import act_decoding, act_running, attention_record, dense
+from ut_keras.layers import act_decoding, act_running, attention_record, dense, state_layer
 from ut_keras.layers.stack_output import StackOutput
 
 ACT_TYPES = ("basic", "accumulated", "global", "random")
@@ -47,7 +47,7 @@ class Halting(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class AdaptiveComputationTime(keras.layers.Layer):
+class AdaptiveComputationTime(state_layer.StateLayer):
     """Applies one block until every position has halted, at most `max_steps` times.
 
     A position's output depends on states at no deeper step than its own last one: it is the same
@@ -73,14 +73,9 @@ class AdaptiveComputationTime(keras.layers.Layer):
         force_final_remainder: bool. Whether a position cut off by `max_steps` gets its remainder.
             Without it, as in T2T, its weights sum to less than 1.
         mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
+        act_loss_weight: float. What a call adds as a loss: this times the mean ponder cost.
         kernel_initializer: Keras initializer, of W.
-    Call arguments:
-        state: float tensor [B, S, D].
-        attention_mask, padding_mask, memory: as in `TransformerBlock`.
-        record_attention: bool. Whether to keep the attention weights of every step.
-        training: bool.
-    Returns:
-        `StackOutput`: output [B, S, D]; ponder_times U, in steps; remainders U, in [0, 1].
+    Call arguments and returns: as `StateLayer`.
     Raises:
         ValueError: if max_steps < 1, epsilon is not in (0, 1) or a choice is unknown.
     References: T2T `universal_transformer_util.universal_transformer_act`.
@@ -97,6 +92,7 @@ class AdaptiveComputationTime(keras.layers.Layer):
         halted_state="transform",
         force_final_remainder=False,
         mask_padding=False,
+        act_loss_weight=0.01,
         kernel_initializer="glorot_uniform",
         **kwargs,
     ):
@@ -120,6 +116,7 @@ class AdaptiveComputationTime(keras.layers.Layer):
         self.halted_state = halted_state
         self.force_final_remainder = force_final_remainder
         self.mask_padding = mask_padding
+        self.act_loss_weight = act_loss_weight
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         if act_type == "random":
             self.seed_generator = keras.random.SeedGenerator()
@@ -141,10 +138,10 @@ class AdaptiveComputationTime(keras.layers.Layer):
             self.block.build(state_shape)
 
     def project_memory(self, memory, attention_mask):
-        """See `TransformerBlock.project_memory`: once for all steps."""
+        """See `StateLayer.project_memory`."""
         return self.block.project_memory(memory, attention_mask)
 
-    def call(
+    def forward(
         self,
         state,
         attention_mask=None,
@@ -153,13 +150,22 @@ class AdaptiveComputationTime(keras.layers.Layer):
         record_attention=False,
         training=None,
     ):
+        """See `StateLayer.forward`.
+
+        Args:
+            record_attention: bool. Whether to keep the attention weights of every step.
+        Returns:
+            `StackOutput`: output [B, S, D]; ponder_times U, in steps; remainders U, in [0, 1].
+        """
         signals = self.timing.prepare(tf.range(tf.shape(state)[1]))
 
         if self._skips_halted(state, training, record_attention):
             return act_running.run(self, state, signals, attention_mask, padding_mask, memory)
 
         def transform(x, running):
-            return self.block(x, attention_mask, padding_mask, memory, running, training=training)
+            return self.block.forward(
+                x, attention_mask, padding_mask, memory, running, training=training
+            )
 
         record = attention_record.start(record_attention, memory)
         (last,) = tf.while_loop(
@@ -170,6 +176,14 @@ class AdaptiveComputationTime(keras.layers.Layer):
         )
         weights = attention_record.stack(last.record)
         return StackOutput(last.output, last.n_updates, last.remainders, *weights)
+
+    def ponder_losses(self, result, padding_mask):
+        """See `StateLayer.ponder_losses`: the mean of steps + remainder, weighted."""
+        if not self.act_loss_weight:
+            return []
+        cost = result.ponder_times + result.remainders
+        each_position = self.mask_padding and self.act_type != "global"
+        return [self.act_loss_weight * _mean(cost, padding_mask if each_position else None)]
 
     def start_cache(self, size):
         """See `Recurrence.start_cache`."""
@@ -229,7 +243,7 @@ class AdaptiveComputationTime(keras.layers.Layer):
             left_alone = running if self.act_type != "global" else running[:, tf.newaxis]
         halting = self.halt(x, loop, padding_mask)
         transformed = transform(x, left_alone)
-        state = transformed.state
+        state = transformed.output
         output = self.mix(state, loop.output, halting.update_weights)
         state.set_shape(loop.state.shape)
         output.set_shape(loop.output.shape)
@@ -278,12 +292,7 @@ class AdaptiveComputationTime(keras.layers.Layer):
         p = tf.sigmoid(self.halting(tf.cast(x, tf.float32)))[..., 0]
         if self.act_type != "global":
             return p
-        if self.mask_padding and padding_mask is not None:
-            real = tf.cast(padding_mask, tf.float32)
-            return tf.math.divide_no_nan(
-                tf.reduce_sum(p * real, axis=1), tf.reduce_sum(real, axis=1)
-            )
-        return tf.reduce_mean(p, axis=1)
+        return _mean(p, padding_mask if self.mask_padding else None, axis=1)
 
     def mix(self, state, output, update_weights):
         """The output after a step, [B, S, D]: the state goes in by its weight U."""
@@ -310,6 +319,7 @@ class AdaptiveComputationTime(keras.layers.Layer):
             "halted_state": self.halted_state,
             "force_final_remainder": self.force_final_remainder,
             "mask_padding": self.mask_padding,
+            "act_loss_weight": self.act_loss_weight,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
@@ -321,6 +331,11 @@ class AdaptiveComputationTime(keras.layers.Layer):
         }
         return cls(**{**config, **made})
 
-    def compute_output_shape(self, state_shape):
-        units = state_shape[: 1 if self.act_type == "global" else 2]
-        return StackOutput(state_shape, units, units, None, None)
+
+def _mean(values, mask, axis=None):
+    """The mean of `values` where `mask` is True; None: of all."""
+    if mask is None:
+        return tf.reduce_mean(values, axis)
+    counted = tf.cast(mask, tf.float32)
+    total = tf.reduce_sum(values * counted, axis)
+    return tf.math.divide_no_nan(total, tf.reduce_sum(counted, axis))

@@ -103,7 +103,7 @@ def _extend_deepening(layer, state, cache, window, memory):
             running = tf.pad(loop.halting_probability < 1.0, [[0, 0], [earlier, 0]])
             x = tf.where(running[..., tf.newaxis], x, old)
         halting = layer.halt(_last(x, state), loop)
-        transformed = layer.block(
+        transformed = layer.block.forward(
             x,
             here.attention_mask,
             memory=memory,
@@ -111,8 +111,8 @@ def _extend_deepening(layer, state, cache, window, memory):
             caches=caches[:-1],
             training=False,
         )
-        left.write("state", transformed.state)
-        output = layer.mix(_last(transformed.state, state), loop.output, halting.update_weights)
+        left.write("state", transformed.output)
+        output = layer.mix(_last(transformed.output, state), loop.output, halting.update_weights)
         output.set_shape(state.shape)
         depth = tf.tensor_scatter_nd_update(
             cache.depth, active[:, tf.newaxis], tf.fill(tf.shape(active), loop.step + 1)

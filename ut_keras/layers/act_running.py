@@ -104,7 +104,7 @@ def loop_over_running(
         rows = caches[0].layout.rows
         x = layer.timing(loop.state, loop.step, signals, rows.index[:, 1])
         halting = layer.halt(x, loop)
-        transformed = layer.block(
+        transformed = layer.block.forward(
             x,
             window.attention_mask,
             None if padding_mask is None else rows.collect(padding_mask),
@@ -113,11 +113,11 @@ def loop_over_running(
             training=False,
         )
         new = loop._replace(
-            state=transformed.state,
+            state=transformed.output,
             halting_probability=halting.halting_probability,
             remainders=halting.remainders,
             n_updates=halting.n_updates,
-            output=layer.mix(transformed.state, loop.output, halting.update_weights),
+            output=layer.mix(transformed.output, loop.output, halting.update_weights),
             stores=tuple(cache.stores for cache in caches),
         )
         goes_on = halting.halting_probability[0] < 1.0

@@ -63,9 +63,9 @@ class ConvFeedForward(keras.layers.Layer):
         names = ["conv1"]
         if self.kernel_size > 1:
             names = [f"conv1_{tap}" for tap in range(self.kernel_size)]
-        self.taps = [
+        self.taps = tuple(
             self._dense(self.filter_size, name, use_bias=tap == 0) for tap, name in enumerate(names)
-        ]
+        )
         for tap in self.taps:
             tap.build(x_shape)
         self.relu_dropout = dropout_lib.Dropout(

@@ -24,6 +24,8 @@ class Dense(keras.layers.Layer):
     References: T2T `common_layers.dense`.
     """
 
+    supports_masking = True  # positions are apart: Keras hands the mask on
+
     def __init__(
         self,
         units,

@@ -68,13 +68,13 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence):
         (states,) = loop.carried  # [N + 1, B, S, D]; slot 0 is H_0
         result = constants.transform(self._read(states, loop.step), loop.step)
         slot = tf.reshape(tf.range(self.num_steps + 1), [-1, 1, 1, 1])
-        states = tf.where(slot == loop.step + 1, result.state[tf.newaxis], states)
-        return recurrence.StepOutput(result.state, (states,), result)
+        states = tf.where(slot == loop.step + 1, result.output[tf.newaxis], states)
+        return recurrence.StepOutput(result.output, (states,), result)
 
     def _read(self, states, step):
         """The weighted sum of the slots before `step`, [B, S, D]."""
         if self.uses_depth_embedding:
-            states += self.depth_embedding * states.shape[-1] ** 0.5
+            states += tf.cast(self.depth_embedding, states.dtype) * states.shape[-1] ** 0.5
         weights = tf.nn.softmax(tf.cast(self.weighting(states), tf.float32))
         weighted = states * tf.cast(weights, states.dtype)
         before = tf.range(self.num_steps + 1) < step

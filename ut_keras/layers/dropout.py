@@ -26,6 +26,8 @@ class Dropout(keras.layers.Layer):
     References: T2T `common_layers.dropout_with_broadcast_dims`.
     """
 
+    supports_masking = True  # positions are apart: Keras hands the mask on
+
     def __init__(self, rate, broadcast_dims=(), seed=None, **kwargs):
         super().__init__(**kwargs)
         if not 0 <= rate < 1:

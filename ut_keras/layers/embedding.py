@@ -165,6 +165,8 @@ class TargetSpaceEmbedding(keras.layers.Layer):
     References: T2T `transformer_layers.transformer_prepare_encoder`.
     """
 
+    supports_masking = True  # positions are apart: Keras hands the mask on
+
     NUM_SPACES = 32
 
     def __init__(self, target_space_id, kernel_initializer="glorot_uniform", **kwargs):

@@ -30,6 +30,8 @@ class FeedForward(keras.layers.Layer):
     References: T2T `common_layers.dense_relu_dense` within `transformer_ffn_layer`.
     """
 
+    supports_masking = True  # positions are apart: Keras hands the mask on
+
     def __init__(
         self,
         filter_size,

@@ -72,7 +72,7 @@ class GatedRecurrence(recurrence.Recurrence):
 
     def take_step(self, loop, constants):
         result = constants.transform(loop.state, loop.step)
-        sources = {"s": loop.state, "t": result.state, "i": constants.inputs}
+        sources = {"s": loop.state, "t": result.output, "i": constants.inputs}
         g = [sources[letter] for letter in GATES_INPUTS if letter in self.gates_inputs]
         g = self._preprocess(g, self.preprocesses[: len(g)], constants)
         transform = self._gate(self.transform_gate, g, constants)
@@ -81,7 +81,7 @@ class GatedRecurrence(recurrence.Recurrence):
         else:
             g = self._preprocess(g, self.preprocesses[len(g) :], constants)
             carry = self._gate(self.carry_gate, g, constants)
-        state = self.kept(loop, constants) * carry + result.state * transform
+        state = self.kept(loop, constants) * carry + result.output * transform
         return recurrence.StepOutput(state, (), result)
 
     def kept(self, loop, constants):

@@ -57,7 +57,7 @@ class GatedUnitRecurrence(recurrence.Recurrence):
 
     def take_step(self, loop, constants):
         result = constants.transform(loop.state, loop.step)
-        x = self.before_unit(result.state, training=constants.training)
+        x = self.before_unit(result.output, training=constants.training)
         y, carried = self.apply_unit(x, loop, constants.padding_mask)
         y = self.after_unit(y, training=constants.training)
         return recurrence.StepOutput(y, carried, result)

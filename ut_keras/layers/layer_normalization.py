@@ -21,6 +21,8 @@ class LayerNormalization(keras.layers.Layer):
     References: T2T `common_layers.layer_norm`.
     """
 
+    supports_masking = True  # positions are apart: Keras hands the mask on
+
     def __init__(self, epsilon=1e-6, **kwargs):
         super().__init__(**kwargs)
         self.epsilon = epsilon

@@ -138,7 +138,7 @@ class LSTMStack(keras.layers.Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape):
-        self.cells, self.dropouts = [], []
+        cells, dropouts = [], []
         for number in range(self.num_layers):
             cell = LSTMCell(
                 self.hidden_size,
@@ -147,8 +147,9 @@ class LSTMStack(keras.layers.Layer):
                 dtype=self.dtype_policy,
             )
             cell.build((x_shape[0], self.hidden_size if number else x_shape[-1]))
-            self.cells.append(cell)
-            self.dropouts.append(dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy))
+            cells.append(cell)
+            dropouts.append(dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy))
+        self.cells, self.dropouts = tuple(cells), tuple(dropouts)
 
     def call(self, x, padding_mask=None, initial_states=None, training=None):
         x = tf.transpose(tf.cast(x, self.compute_dtype), [1, 0, 2])

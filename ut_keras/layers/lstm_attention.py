@@ -95,18 +95,18 @@ class AttentionLSTM(keras.layers.Layer):
 
     def build(self, x_shape):
         self.memory_layer = self._dense("memory_layer", self.hidden_size, self.hidden_size)
-        self.query_layer, self.attention_v = None, []
+        self.query_layer, self.attention_v = None, ()
         if self.mechanism == "bahdanau":
             self.query_layer = self._dense("query_layer", self.hidden_size, self.hidden_size)
-            self.attention_v = [
+            self.attention_v = tuple(
                 self.add_weight(
                     name=_numbered("attention_v", head),
                     shape=(self.hidden_size,),
                     initializer=self.kernel_initializer.clone(),
                 )
                 for head in range(self.num_heads)
-            ]
-        self.cells, self.dropouts = [], []
+            )
+        cells, dropouts = [], []
         for number in range(self.num_layers):
             cell = lstm.LSTMCell(
                 self.hidden_size,
@@ -116,15 +116,16 @@ class AttentionLSTM(keras.layers.Layer):
             )
             width = self.hidden_size if number else x_shape[-1] + self.attention_size
             cell.build((x_shape[0], width))
-            self.cells.append(cell)
-            self.dropouts.append(dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy))
+            cells.append(cell)
+            dropouts.append(dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy))
+        self.cells, self.dropouts = tuple(cells), tuple(dropouts)
         self.input_dropout = dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy)
-        self.attention_layers = [
+        self.attention_layers = tuple(
             self._dense(
                 _numbered("attention_layer", head), 2 * self.hidden_size, self.attention_layer_size
             )
             for head in range(self.num_heads)
-        ]
+        )
         self.output_layer = None
         if self.output_attention and self.num_heads > 1:
             self.output_layer = self._dense(

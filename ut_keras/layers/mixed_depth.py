@@ -3,11 +3,11 @@
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import timing_signal
+from ut_keras.layers import state_layer, timing_signal
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class MixedDepth(keras.layers.Layer):
+class MixedDepth(state_layer.StateLayer):
     """A recurrence between layers with weights of their own (`mix_with_transformer`).
 
     Args:
@@ -15,8 +15,7 @@ class MixedDepth(keras.layers.Layer):
         before, after: `LayeredDepth`s or None.
         position: bool. Whether the sinusoidal position signal is added again before each of
             them.
-    Call arguments and returns: as `Recurrence`. Attention weights are those of all layers, in
-        the order in which they attend.
+    Call arguments and returns: as `StateLayer`.
     References: T2T `universal_transformer_util.universal_transformer_layer`.
     """
 
@@ -38,14 +37,14 @@ class MixedDepth(keras.layers.Layer):
                 part.build(state_shape)
 
     def project_memory(self, memory, attention_mask):
-        """See `TransformerBlock.project_memory`: that of all parts, one behind the other."""
+        """See `StateLayer.project_memory`: that of all parts, one behind the other."""
         return tuple(
             projected
             for part in self._parts()
             for projected in part.project_memory(memory, attention_mask)
         )
 
-    def call(
+    def forward(
         self,
         state,
         attention_mask=None,
@@ -54,12 +53,16 @@ class MixedDepth(keras.layers.Layer):
         record_attention=False,
         training=None,
     ):
+        """See `Recurrence.forward`.
+
+        Attention weights are those of all layers, in the order in which they attend.
+        """
         results, used = [], 0
         for part in self._parts():
             if part is not self.recurrence:
                 state = self._with_position(state)
             end = used + len(part.block.layers)
-            result = part(
+            result = part.forward(
                 state,
                 attention_mask=attention_mask,
                 padding_mask=padding_mask,
@@ -74,6 +77,10 @@ class MixedDepth(keras.layers.Layer):
             attention_weights=_joined(result.attention_weights for result in results),
             memory_attention_weights=_joined(result.memory_attention_weights for result in results),
         )
+
+    def ponder_losses(self, result, padding_mask):
+        """See `StateLayer.ponder_losses`: those of the recurrence."""
+        return self.recurrence.ponder_losses(result, padding_mask)
 
     def start_cache(self, size):
         """See `Recurrence.start_cache`; here it is that of each part."""
@@ -112,9 +119,6 @@ class MixedDepth(keras.layers.Layer):
             for name in cls.layer_arguments
         }
         return cls(**{**config, **made})
-
-    def compute_output_shape(self, state_shape):
-        return self.recurrence.compute_output_shape(state_shape)
 
 
 def _joined(weights):

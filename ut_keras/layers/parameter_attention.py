@@ -34,6 +34,8 @@ class ParameterAttention(keras.layers.Layer):
     References: T2T `common_attention.parameter_attention`.
     """
 
+    supports_masking = True  # positions are apart: Keras hands the mask on
+
     def __init__(
         self,
         num_heads,

@@ -33,6 +33,8 @@ class PrePostProcess(keras.layers.Layer):
     References: T2T `common_layers.layer_prepostprocess`.
     """
 
+    supports_masking = True  # positions are apart: Keras hands the mask on
+
     def __init__(
         self, sequence, dropout_rate=0.0, dropout_broadcast_dims=(), epsilon=1e-6, **kwargs
     ):
@@ -46,7 +48,7 @@ class PrePostProcess(keras.layers.Layer):
         self.dropout_rate = dropout_rate
         self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
         self.epsilon = epsilon
-        self.operations = [(letter, self._operation(letter)) for letter in letters]
+        self.operations = tuple((letter, self._operation(letter)) for letter in letters)
 
     def build(self, x_shape):
         for letter, operation in self.operations:
@@ -97,9 +99,9 @@ def numbered(count, preprocess_sequence, dtype=None, **settings):
         count: int.
         preprocess_sequence, settings, dtype: for each of them.
     Returns:
-        list of `PrePostProcess`: layer_prepostprocess, layer_prepostprocess_1, ...
+        tuple of `PrePostProcess`: layer_prepostprocess, layer_prepostprocess_1, ...
     """
-    return [
+    return tuple(
         PrePostProcess(
             preprocess_sequence,
             **settings,
@@ -107,4 +109,4 @@ def numbered(count, preprocess_sequence, dtype=None, **settings):
             dtype=dtype,
         )
         for number in range(count)
-    ]
+    )

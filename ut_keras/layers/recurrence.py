@@ -6,7 +6,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import attention_record
+from ut_keras.layers import attention_record, state_layer
 from ut_keras.layers import cache as cache_lib
 from ut_keras.layers.stack_output import StackOutput
 from ut_keras.layers.transformer_block import BlockOutput
@@ -39,7 +39,7 @@ class StepOutput(NamedTuple):
     block_output: BlockOutput
 
 
-class Recurrence(keras.layers.Layer):
+class Recurrence(state_layer.StateLayer):
     """Takes the same step `num_steps` times, on all positions in parallel.
 
     What a step is, a subclass says in `take_step`; what it keeps besides the state, in `start`.
@@ -48,13 +48,7 @@ class Recurrence(keras.layers.Layer):
         block: a `TransformerBlock`, the same at every step.
         timing: a `StepTimingSignal`, P_t.
         num_steps: int N.
-    Call arguments:
-        state: float tensor [B, S, D].
-        attention_mask, padding_mask, memory: as in `TransformerBlock`.
-        record_attention: bool. Whether to keep the attention weights of every step.
-        training: bool.
-    Returns:
-        `StackOutput`; no ponder times and no remainders.
+    Call arguments and returns: as `StateLayer`.
     Raises:
         ValueError: if num_steps < 1.
     References: T2T `universal_transformer_util.universal_transformer_layer`.
@@ -76,10 +70,10 @@ class Recurrence(keras.layers.Layer):
                 layer.build(state_shape)
 
     def project_memory(self, memory, attention_mask):
-        """See `TransformerBlock.project_memory`: once for all steps."""
+        """See `StateLayer.project_memory`."""
         return self.block.project_memory(memory, attention_mask)
 
-    def call(
+    def forward(
         self,
         state,
         attention_mask=None,
@@ -88,11 +82,18 @@ class Recurrence(keras.layers.Layer):
         record_attention=False,
         training=None,
     ):
+        """See `StateLayer.forward`.
+
+        Args:
+            record_attention: bool. Whether to keep the attention weights of every step.
+        Returns:
+            `StackOutput`; no ponder times and no remainders.
+        """
         signals = self.timing.prepare(tf.range(tf.shape(state)[1]))
 
         def transform(x, step):
             x = self.timing(x, step, signals)
-            return self.block(x, attention_mask, padding_mask, memory, training=training)
+            return self.block.forward(x, attention_mask, padding_mask, memory, training=training)
 
         constants = Constants(transform, state, padding_mask, training)
         record = attention_record.start(record_attention, memory)
@@ -126,7 +127,7 @@ class Recurrence(keras.layers.Layer):
         def make_constants(caches):
             def transform(x, step):
                 x = self.timing(x, step, signals, cache=caches[-1])
-                return self.block(
+                return self.block.forward(
                     x, window.attention_mask, memory=memory, caches=caches[:-1], training=False
                 )
 
@@ -203,9 +204,6 @@ class Recurrence(keras.layers.Layer):
         }
         return cls(**{**config, **made})
 
-    def compute_output_shape(self, state_shape):
-        return StackOutput(state_shape, None, None, None, None)
-
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class BasicRecurrence(Recurrence):
@@ -219,4 +217,4 @@ class BasicRecurrence(Recurrence):
 
     def take_step(self, loop, constants):
         result = constants.transform(loop.state, loop.step)
-        return StepOutput(result.state, (), result)
+        return StepOutput(result.output, (), result)

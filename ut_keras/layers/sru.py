@@ -39,7 +39,7 @@ class SRU(keras.layers.Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape):
-        self.maps = [
+        self.maps = tuple(
             dense.Dense(
                 3 * x_shape[-1],
                 kernel_initializer=self.kernel_initializer,
@@ -47,7 +47,7 @@ class SRU(keras.layers.Layer):
                 dtype=self.dtype_policy,
             )
             for number in range(self.num_layers)
-        ]
+        )
         for layer in self.maps:
             layer.build(x_shape)
 

@@ -3,17 +3,17 @@
 import keras
 
 from ut_keras.layers import cache as cache_lib
-from ut_keras.layers import prepostprocess
+from ut_keras.layers import prepostprocess, state_layer
 from ut_keras.layers.stack_output import StackOutput
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class LayeredDepth(keras.layers.Layer):
+class LayeredDepth(state_layer.StateLayer):
     """Depth as the Transformer has it: each layer has weights of its own.
 
     Args:
         block: a `TransformerBlock`.
-    Call arguments and returns: as `BasicRecurrence`.
+    Call arguments and returns: as `StateLayer`.
     References: T2T `transformer_encoder`, `transformer_decoder`.
     """
 
@@ -26,10 +26,10 @@ class LayeredDepth(keras.layers.Layer):
             self.block.build(state_shape)
 
     def project_memory(self, memory, attention_mask):
-        """See `TransformerBlock.project_memory`."""
+        """See `StateLayer.project_memory`."""
         return self.block.project_memory(memory, attention_mask)
 
-    def call(
+    def forward(
         self,
         state,
         attention_mask=None,
@@ -38,13 +38,14 @@ class LayeredDepth(keras.layers.Layer):
         record_attention=False,
         training=None,
     ):
-        result = self.block(state, attention_mask, padding_mask, memory, training=training)
+        """See `Recurrence.forward`."""
+        result = self.block.forward(state, attention_mask, padding_mask, memory, training=training)
         weights = memory_weights = None
         if record_attention:
             weights = keras.ops.stack(result.attention_weights)
             if memory:
                 memory_weights = keras.ops.stack(result.memory_attention_weights)
-        return StackOutput(result.state, None, None, weights, memory_weights)
+        return StackOutput(result.output, None, None, weights, memory_weights)
 
     def start_cache(self, size):
         """See `Recurrence.start_cache`; here it is the stores of each layer."""
@@ -59,10 +60,10 @@ class LayeredDepth(keras.layers.Layer):
             cache_lib.LayerCache(part, 0, cache_lib.Layout(widths, window))
             for part, widths in zip(cache, self.block.cache_widths(), strict=True)
         ]
-        result = self.block(
+        result = self.block.forward(
             state, window.attention_mask, memory=memory, caches=caches, training=False
         )
-        return result.state, tuple(part.stores for part in caches)
+        return result.output, tuple(part.stores for part in caches)
 
     def get_config(self):
         return {
@@ -75,19 +76,16 @@ class LayeredDepth(keras.layers.Layer):
         block = keras.saving.deserialize_keras_object(config["block"])
         return cls(**{**config, "block": block})
 
-    def compute_output_shape(self, state_shape):
-        return StackOutput(state_shape, None, None, None, None)
-
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Stack(keras.layers.Layer):
+class Stack(state_layer.StateLayer):
     """An encoder or a decoder.
 
     Args:
         depth: a `LayeredDepth`, `BasicRecurrence` or `AdaptiveComputationTime`.
         preprocess_sequence, dropout_rate, dropout_broadcast_dims, epsilon: of the last
             `PrePostProcess`, which is the missing norm of a pre-norm stack.
-    Call arguments and returns: as `depth`.
+    Call arguments and returns: as `StateLayer`.
     References: T2T `universal_transformer_{encoder,decoder}`.
     """
 
@@ -121,10 +119,10 @@ class Stack(keras.layers.Layer):
         self.postprocess.build(state_shape)
 
     def project_memory(self, memory, attention_mask):
-        """See `TransformerBlock.project_memory`."""
+        """See `StateLayer.project_memory`."""
         return self.depth.project_memory(memory, attention_mask)
 
-    def call(
+    def forward(
         self,
         state,
         attention_mask=None,
@@ -133,7 +131,8 @@ class Stack(keras.layers.Layer):
         record_attention=False,
         training=None,
     ):
-        result = self.depth(
+        """See `Recurrence.forward`."""
+        result = self.depth.forward(
             state,
             attention_mask=attention_mask,
             padding_mask=padding_mask,
@@ -142,6 +141,10 @@ class Stack(keras.layers.Layer):
             training=training,
         )
         return result._replace(output=self.postprocess(result.output, training=training))
+
+    def ponder_losses(self, result, padding_mask):
+        """See `StateLayer.ponder_losses`: those of the depth."""
+        return self.depth.ponder_losses(result, padding_mask)
 
     def start_cache(self, size):
         """See `Recurrence.start_cache`."""
@@ -164,6 +167,3 @@ class Stack(keras.layers.Layer):
     def from_config(cls, config):
         depth = keras.saving.deserialize_keras_object(config["depth"])
         return cls(**{**config, "depth": depth})
-
-    def compute_output_shape(self, state_shape):
-        return self.depth.compute_output_shape(state_shape)

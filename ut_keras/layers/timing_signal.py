@@ -44,13 +44,15 @@ class SinusoidPosition(keras.layers.Layer):
     References: T2T `common_attention.add_timing_signal_1d`.
     """
 
+    supports_masking = True  # positions are apart: Keras hands the mask on
+
     def call(self, x, positions=None):
         if positions is None:
             positions = tf.range(tf.shape(x)[1])[tf.newaxis]
         return x + tf.cast(sinusoid(positions, x.shape[-1]), x.dtype)
 
-    def compute_output_shape(self, x_shape):
-        return x_shape
+    def compute_output_shape(self, input_shape):  # as Keras names it where there is no `build`
+        return input_shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -65,6 +67,8 @@ class LearnedPosition(keras.layers.Layer):
         Tensor like `x`.
     References: T2T `common_attention.add_positional_embedding`.
     """
+
+    supports_masking = True  # positions are apart: Keras hands the mask on
 
     def __init__(self, max_length, embedding_initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
@@ -210,7 +214,7 @@ class StepTimingSignal(keras.layers.Layer):
         if self.position and self.position_start_index is None:
             position = sinusoid(positions, self.hidden_size)
         if self.step == "learned":
-            table = tf.convert_to_tensor(self.layer_embedding)[:, 0, 0]
+            table = tf.cast(self.layer_embedding, self.compute_dtype)[:, 0, 0]
             step = table * self.step_channels**0.5
         elif self.step == "sinusoid":
             step = sinusoid(tf.range(self.num_steps), self.step_channels)

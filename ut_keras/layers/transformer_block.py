@@ -5,39 +5,30 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers.transformer_layer import Memory
+from ut_keras.layers import state_layer
 
 
 class BlockOutput(NamedTuple):
     """What a block computes."""
 
-    state: tf.Tensor  # [B, S, D]
+    output: tf.Tensor  # [B, S, D]
     attention_weights: tuple  # per layer [B, H, S, S] float32
     memory_attention_weights: tuple  # per layer [B, H, T, S] float32; empty in an encoder
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class TransformerBlock(keras.layers.Layer):
+class TransformerBlock(state_layer.StateLayer):
     """Applies its layers one after the other.
 
     Args:
         layers: list of `TransformerLayer`.
         prefix: str. Layer i is called `<prefix>_<i>`, as in T2T's checkpoints.
-    Call arguments:
-        state: float tensor [B, S, D].
-        attention_mask: bool, broadcastable to [B, H, S, S].
-        padding_mask: bool [B, S]. Optional.
-        memory: tuple of `Memory`, one per layer, from `project_memory`. Only in a decoder.
-        running: as in `TransformerLayer`.
-        caches: list of `LayerCache`, one per layer. Optional.
-        training: bool.
-    Returns:
-        `BlockOutput`.
+    Call arguments and returns: as `StateLayer`.
     """
 
     def __init__(self, layers, prefix="layer", **kwargs):
         super().__init__(**kwargs)
-        self.layers = list(layers)
+        self.layers = tuple(layers)  # not a list: TensorFlow's checkpoints would leave it out
         self.prefix = prefix
         for number, layer in enumerate(self.layers):
             layer.name = f"{prefix}_{number}"
@@ -48,15 +39,8 @@ class TransformerBlock(keras.layers.Layer):
                 layer.build(state_shape)
 
     def project_memory(self, memory, attention_mask):
-        """Keys and values of the encoder's output for every layer.
-
-        Args:
-            memory: float tensor [B, S, D].
-            attention_mask: bool, broadcastable to [B, H, T, S].
-        Returns:
-            tuple of `Memory`.
-        """
-        return tuple(Memory(layer.project_memory(memory), attention_mask) for layer in self.layers)
+        """See `StateLayer.project_memory`: tuple of `Memory`, one per layer."""
+        return tuple(layer.project_memory(memory, attention_mask) for layer in self.layers)
 
     def cache_widths(self):
         """What a cache keeps of each position for each layer, see `cache.start`: a list."""
@@ -72,7 +56,7 @@ class TransformerBlock(keras.layers.Layer):
         for layer, cache in zip(self.layers, caches, strict=True):
             layer.remember(state, cache)
 
-    def call(
+    def forward(
         self,
         state,
         attention_mask=None,
@@ -82,9 +66,17 @@ class TransformerBlock(keras.layers.Layer):
         caches=None,
         training=None,
     ):
+        """See `StateLayer.forward`.
+
+        Args:
+            running: as in `TransformerLayer.forward`.
+            caches: list of `LayerCache`, one per layer. Optional.
+        Returns:
+            `BlockOutput`.
+        """
         attention_weights, memory_attention_weights = [], []
         for number, layer in enumerate(self.layers):
-            result = layer(
+            result = layer.forward(
                 state,
                 attention_mask=attention_mask,
                 padding_mask=padding_mask,
@@ -93,7 +85,7 @@ class TransformerBlock(keras.layers.Layer):
                 cache=caches[number] if caches else None,
                 training=training,
             )
-            state = result.state
+            state = result.output
             attention_weights.append(result.attention_weights)
             if memory:
                 memory_attention_weights.append(result.memory_attention_weights)
@@ -110,6 +102,3 @@ class TransformerBlock(keras.layers.Layer):
     def from_config(cls, config):
         layers = [keras.saving.deserialize_keras_object(layer) for layer in config["layers"]]
         return cls(**{**config, "layers": layers})
-
-    def compute_output_shape(self, state_shape):
-        return BlockOutput(state_shape, (), ())

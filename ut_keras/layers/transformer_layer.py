@@ -5,14 +5,14 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import prepostprocess
+from ut_keras.layers import prepostprocess, state_layer
 from ut_keras.layers.attention import KeyValue
 
 
 class LayerOutput(NamedTuple):
     """What a block computes."""
 
-    state: tf.Tensor  # [B, S, D]
+    output: tf.Tensor  # [B, S, D]
     attention_weights: tf.Tensor  # [B, H, S, S] float32
     memory_attention_weights: tf.Tensor | None  # [B, H, S, S of the encoder]; None in an encoder
 
@@ -21,11 +21,11 @@ class Memory(NamedTuple):
     """What a decoder attends to."""
 
     key_value: KeyValue  # of the encoder's output
-    attention_mask: tf.Tensor  # bool, broadcastable to [B, H, T, S]
+    attention_mask: tf.Tensor | None  # bool, broadcastable to [B, H, T, S]
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class TransformerLayer(keras.layers.Layer):
+class TransformerLayer(state_layer.StateLayer):
     """Self-attention and transition, with attention to an encoder's output between them.
 
         A = LayerNorm(H + MultiHeadSelfAttention(H));  H' = LayerNorm(A + Transition(A))
@@ -44,16 +44,7 @@ class TransformerLayer(keras.layers.Layer):
         dropout_rate: float. Dropout of "d".
         dropout_broadcast_dims: ints.
         epsilon: float. Of the layer norms.
-    Call arguments:
-        state: float tensor [B, S, D].
-        attention_mask: bool, broadcastable to [B, H, S, S]; True = may attend.
-        padding_mask: bool [B, S], True at real tokens. Optional.
-        memory: `Memory`. Only in a decoder.
-        running: bool [B, S]. Where it is False a state passes every sublayer unchanged. Optional.
-        cache: `LayerCache`. Optional, and only where the layer is causal.
-        training: bool.
-    Returns:
-        `LayerOutput`.
+    Call arguments and returns: as `StateLayer`.
     References: T2T `universal_transformer_util.transformer_{encoder,decoder}_{attention,ffn}_unit`.
     """
 
@@ -95,9 +86,9 @@ class TransformerLayer(keras.layers.Layer):
             if block is not None:
                 block.build(state_shape)
 
-    def project_memory(self, memory):
-        """Keys and values of the encoder's output [B, S, D], which no step changes."""
-        return self.memory_attention.project_key_value(memory)
+    def project_memory(self, memory, attention_mask):
+        """See `StateLayer.project_memory`: `Memory`."""
+        return Memory(self.memory_attention.project_key_value(memory), attention_mask)
 
     def cache_widths(self):
         """What a cache keeps of each position, see `cache.start`."""
@@ -113,7 +104,7 @@ class TransformerLayer(keras.layers.Layer):
         x = self.self_attention_block.preprocess(state)
         self.self_attention.remember(x, cache, deeper=True)
 
-    def call(
+    def forward(
         self,
         state,
         attention_mask=None,
@@ -123,6 +114,15 @@ class TransformerLayer(keras.layers.Layer):
         cache=None,
         training=None,
     ):
+        """See `StateLayer.forward`.
+
+        Args:
+            running: bool [B, S]. Where it is False a state passes every sublayer unchanged.
+                Optional.
+            cache: `LayerCache`. Optional, and only where the layer is causal.
+        Returns:
+            `LayerOutput`.
+        """
         attended = self.self_attention_block(
             state, attention_mask=attention_mask, cache=cache, training=training
         )
@@ -177,9 +177,6 @@ class TransformerLayer(keras.layers.Layer):
         sublayers = ("self_attention", "transition", "memory_attention")
         made = {name: keras.saving.deserialize_keras_object(config[name]) for name in sublayers}
         return cls(**{**config, **made})
-
-    def compute_output_shape(self, state_shape):
-        return LayerOutput(state_shape, None, None)
 
 
 class SublayerOutput(NamedTuple):
@@ -257,9 +254,6 @@ class Sublayer(keras.layers.Layer):
     def from_config(cls, config):
         sublayer = keras.saving.deserialize_keras_object(config["sublayer"])
         return cls(**{**config, "sublayer": sublayer})
-
-    def compute_output_shape(self, x_shape):
-        return SublayerOutput(x_shape, None)
 
 
 def _where_running(running, new, old):

@@ -92,6 +92,7 @@ def _adaptive_recurrence(hp, side):
         halted_state=hp.act_halted_state,
         force_final_remainder=hp.act_force_final_remainder,
         mask_padding=hp.act_mask_padding,
+        act_loss_weight=hp.act_loss_weight,
         kernel_initializer=kernel_initializer(hp),
         **arguments,
     )

@@ -2,6 +2,7 @@
 
 import keras
 
+from ut_keras.hparam import HParamError
 from ut_keras.layers import (
     attention,
     conv_feed_forward,
@@ -15,10 +16,30 @@ from ut_keras.layers import (
     transformer_layer,
 )
 
+_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+
 
 def dtype_policy(hp):
     """The Keras dtype policy of T2T's `activation_dtype`."""
-    return {"float32": "float32", "bfloat16": "mixed_bfloat16"}[hp.activation_dtype]
+    return _POLICIES[hp.activation_dtype]
+
+
+def with_global_policy(hp):
+    """The hparams, with Keras' global dtype policy where they leave `activation_dtype` at float32.
+
+    Raises:
+        HParamError: if a model cannot have that policy.
+    """
+    policy = keras.config.dtype_policy().name
+    if hp.activation_dtype != "float32" or policy == "float32":
+        return hp
+    for activation_dtype, name in _POLICIES.items():
+        if name == policy:
+            return hp.override({"activation_dtype": activation_dtype})
+    raise HParamError(
+        f"Keras' global dtype policy must be {' or '.join(_POLICIES.values())} (float16 would need "
+        f"loss scaling, bfloat16 does not). Received: {policy}."
+    )
 
 
 def kernel_initializer(hp):

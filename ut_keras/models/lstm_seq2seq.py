@@ -46,13 +46,13 @@ class LSTMSeq2seq(transformer.Transformer):
     """
 
     @classmethod
-    def from_hparams(cls, hparams, specs, target_space_id=0, **kwargs):
+    def check_arguments(cls, hparams, specs):
         if not isinstance(hparams, LSTMHParams):
             raise HParamError(
                 "An LSTM needs a set of its own, such as lstm_seq2seq or lstm_attention. "
                 f"Received: {type(hparams).__name__}."
             )
-        return super().from_hparams(hparams, specs, target_space_id, **kwargs)
+        super().check_arguments(hparams, specs)
 
     # Parts.
 
@@ -161,12 +161,12 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
     """
 
     @classmethod
-    def from_hparams(cls, hparams, specs, target_space_id=0, **kwargs):
+    def check_arguments(cls, hparams, specs):
         if "inputs" not in specs:
             raise ValueError(
                 f"lstm_seq2seq_attention needs a problem with inputs. Received: {sorted(specs)}."
             )
-        return super().from_hparams(hparams, specs, target_space_id, **kwargs)
+        super().check_arguments(hparams, specs)
 
     def _decoder(self):
         hp = self.hparams

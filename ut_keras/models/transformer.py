@@ -21,7 +21,7 @@ from ut_keras.layers import attention_mask, embedding, target_shift
 from ut_keras.layers import class_label_head as class_label_head_lib
 from ut_keras.layers import dropout as dropout_lib
 from ut_keras.layers.stack_output import StackOutput
-from ut_keras.models import assemble, keras_hooks
+from ut_keras.models import assemble, assemble_block, keras_export, keras_hooks
 
 
 class Encoded(NamedTuple):
@@ -50,7 +50,7 @@ class Inspection(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Transformer(keras_hooks.KerasHooks, keras.Model):
+class Transformer(keras_hooks.KerasHooks, keras_export.KerasExport, keras.Model):
     """Encoder and decoder of T2T's `transformer`.
 
     Make one by `from_hparams` or `ut_keras.models.get`.
@@ -86,17 +86,24 @@ class Transformer(keras_hooks.KerasHooks, keras.Model):
         """Makes a model.
 
         Args:
-            hparams: `TransformerHParams`.
+            hparams: `TransformerHParams`. Where they leave `activation_dtype` at float32, Keras'
+                global dtype policy says it.
             specs: dict from feature name to `FeatureSpec`.
             target_space_id: int.
         Raises:
             HParamError: if a field holds a value that is not supported.
             ValueError: if the features do not fit the model.
         """
+        cls.check_arguments(hparams, specs)
+        hparams = assemble_block.with_global_policy(hparams)
+        return cls(hparams, specs, target_space_id, **kwargs)
+
+    @classmethod
+    def check_arguments(cls, hparams, specs):
+        """Raises what `from_hparams` says."""
         hparams.check_supported(training=False)
         if "targets" not in specs:
             raise ValueError(f"specs must hold 'targets'. Received: {sorted(specs)}.")
-        return cls(hparams, specs, target_space_id, **kwargs)
 
     # Parts.
 
@@ -185,10 +192,10 @@ class Transformer(keras_hooks.KerasHooks, keras.Model):
 
     def _build_all(self):
         """Builds every layer now: the widths are known, the lengths do not matter."""
-        state = (None, None, self.hparams.hidden_size)
+        ids, state = (None, None), (None, None, self.hparams.hidden_size)
         for layer in self._flatten_layers(include_self=False, recursive=False):
             if not layer.built:
-                layer.build(state)
+                layer.build(ids if isinstance(layer, embedding.SymbolEmbedding) else state)
         self.built = True
 
     # The forward pass.
@@ -245,7 +252,7 @@ class Transformer(keras_hooks.KerasHooks, keras.Model):
         if self.source_position is not None:
             x = self.source_position(x, features.get("inputs_position"))
         x = self.source_dropout(x, training=training)
-        result = self.encoder(
+        result = self.encoder.forward(
             x,
             attention_mask=may_attend,
             padding_mask=padding_mask,
@@ -290,7 +297,7 @@ class Transformer(keras_hooks.KerasHooks, keras.Model):
         if self.target_position is not None:
             x = self.target_position(x, features.get("targets_position"))
         x = self.target_dropout(x, training=training)
-        return self.decoder(
+        return self.decoder.forward(
             x,
             attention_mask=may_attend,
             padding_mask=padding_mask,
@@ -467,4 +474,5 @@ class Transformer(keras_hooks.KerasHooks, keras.Model):
             for name, (size, modality, shape, *rest) in config["specs"].items()
         }
         hp = hparam.from_dict(config["hparams"])
-        return cls.from_hparams(hp, specs, config["target_space_id"], name=config["name"])
+        cls.check_arguments(hp, specs)
+        return cls(hp, specs, config["target_space_id"], name=config["name"])

@@ -69,13 +69,17 @@ class UniversalTransformerEncoder(_RecurrentDepth, transformer.Transformer):
     """
 
     @classmethod
-    def from_hparams(cls, hparams, specs, target_space_id=0, **kwargs):
+    def check_arguments(cls, hparams, specs):
         if "inputs" not in specs:
             raise ValueError(
                 "universal_transformer_encoder needs a problem with inputs. "
                 f"Received: {sorted(specs)}."
             )
-        return super().from_hparams(hparams, specs, target_space_id, **kwargs)
+        super().check_arguments(hparams, specs)
+
+    @property
+    def input_features(self):
+        return ["inputs"]
 
     def _decoder(self):
         return None

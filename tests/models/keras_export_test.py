@@ -1,0 +1,84 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.models import examples
+
+FEATURES = {"inputs": examples.INPUTS, "targets": examples.TARGETS}
+
+
+@pytest.mark.parametrize("kind", ["adaptive", "encoder"])
+def test_saved_model_of_any_shape(kind, tmp_path):
+    model, features = examples.shared(kind), examples.features(kind)
+    model.export(tmp_path / "exported", verbose=False)
+    loaded = tf.saved_model.load(tmp_path / "exported")
+    for rows in (slice(None), slice(1, 2)):
+        some = {name: features[name][rows] for name in model.input_features}
+        want = model(some, training=False)
+        np.testing.assert_allclose(loaded.serve(some), want, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
+def test_litert_of_fixed_shapes(tmp_path):
+    model = examples.shared("adaptive")
+    path = tmp_path / "model.tflite"
+    signature = model.input_signature(batch_size=3, inputs=5, targets=4)
+    model.export(path, format="litert", input_signature=signature, verbose=False)
+    run = tf.lite.Interpreter(str(path)).get_signature_runner()
+    (logits,) = run(**FEATURES).values()
+    np.testing.assert_allclose(logits, model(FEATURES, training=False), atol=1e-5)
+
+
+def test_input_signature():
+    (signature,) = examples.shared("stories").input_signature(batch_size=2, targets=4)
+    shapes = {name: spec.shape for name, spec in signature.items()}
+    assert shapes == {"inputs": (2, None, 3), "targets": (2, 4)}
+    (signature,) = examples.shared("classifier").input_signature(inputs=7)
+    shapes = {name: spec.shape for name, spec in signature.items()}
+    assert shapes == {"inputs": (None, 7), "targets": (None, 1)}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model: model.export("m.onnx", format="onnx"), "needs fixed shapes.*targets=32"),
+        (lambda model: model.input_signature(source=3), "of .'inputs', 'targets'.*source"),
+        (lambda model: model.quantize("int8"), "quantize is not implemented.*'int8'"),
+    ],
+)
+def test_refuses(call, message):
+    with pytest.raises((ValueError, NotImplementedError), match=message):
+        call(examples.shared("adaptive"))
+
+
+@pytest.fixture
+def _policy():
+    before = keras.config.dtype_policy()
+    yield
+    keras.config.set_dtype_policy(before)
+
+
+@pytest.mark.usefixtures("_policy")
+def test_global_policy(tmp_path):
+    plain = examples.make("adaptive")
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    model = examples.make("adaptive")
+    assert model.hparams.activation_dtype == "bfloat16"
+    assert {v.dtype for v in model.trainable_variables} == {"float32"}
+    assert model.encoder.compute_dtype == "bfloat16"
+    # A file keeps what it was made with, whatever the policy is when it is read.
+    for made, expected in ((plain, "float32"), (model, "bfloat16")):
+        made.save(tmp_path / "model.keras")
+        for policy in ("float32", "mixed_bfloat16"):
+            keras.config.set_dtype_policy(policy)
+            loaded = keras.models.load_model(tmp_path / "model.keras")
+            assert loaded.encoder.compute_dtype == expected
+
+
+@pytest.mark.usefixtures("_policy")
+@pytest.mark.parametrize("kind", ["transformer", "lstm"])
+def test_global_policy_that_no_model_has(kind):
+    keras.config.set_dtype_policy("mixed_float16")
+    with pytest.raises(ValueError, match="float32 or mixed_bfloat16 .*Received: mixed_float16"):
+        examples.make(kind)

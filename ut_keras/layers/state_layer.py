@@ -1,0 +1,109 @@
+"""What takes a state and gives a state: how Keras calls it, and how the models here do."""
+
+import functools
+import operator
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers import attention_mask as attention_mask_lib
+
+
+class StateLayer(keras.layers.Layer):
+    """A layer, a block of them, a recurrence or a whole stack.
+
+    Called, it is a Keras layer like any: for Sequential and functional models, with the masks that
+    Keras carries along, and with what it costs to ponder as a loss. The models here want all that
+    it computes, and use `forward`, which a subclass has.
+
+    Call arguments:
+        state: float tensor [B, S, D].
+        memory: float tensor [B, M, D], what a decoder attends to besides. Only in a decoder.
+        mask: bool [B, S], True at real positions; nothing attends to the others. By default that
+            of `Masking` or `Embedding(mask_zero=True)`, which Keras finds on `state`.
+        state_mask: the same; what Keras calls it where there is a second tensor.
+        memory_mask: bool [B, M], as `mask`, of `memory`.
+        attention_mask: bool, broadcastable to [B, H, S, S]; True = may attend. Optional.
+        use_causal_mask: bool. Whether a position sees only itself and those before it.
+        training: bool.
+    Returns:
+        float tensor [B, S, D], with the mask of `state`.
+    """
+
+    supports_masking = True
+
+    def call(
+        self,
+        state,
+        memory=None,
+        mask=None,
+        state_mask=None,
+        memory_mask=None,
+        attention_mask=None,
+        use_causal_mask=False,
+        training=None,
+    ):
+        padding_mask = state_mask if mask is None else mask
+        causal = None
+        if use_causal_mask:
+            causal = attention_mask_lib.causal_attention_mask(tf.shape(state)[1])
+        if memory is not None:
+            memory = self.project_memory(tf.identity(memory), _keys(memory_mask))
+        result = self.forward(
+            tf.identity(state),  # without what Keras hangs on it: inside, masks are arguments
+            attention_mask=_all_of(attention_mask, _keys(padding_mask), causal),
+            padding_mask=padding_mask,
+            memory=memory,
+            training=training,
+        )
+        for loss in self.ponder_losses(result, padding_mask):
+            self.add_loss(loss)
+        return result.output
+
+    def forward(self, state, attention_mask=None, padding_mask=None, memory=None, training=None):
+        """The pass with all that it computes.
+
+        Args:
+            state, attention_mask, training: as in a call.
+            padding_mask: bool [B, S], True at real tokens. Optional; it masks no attention.
+            memory: from `project_memory`. Only in a decoder.
+        Returns:
+            NamedTuple with `output`, [B, S, D].
+        """
+        raise NotImplementedError
+
+    def project_memory(self, memory, attention_mask):
+        """What a decoder attends to, projected once for all steps.
+
+        Args:
+            memory: float tensor [B, M, D].
+            attention_mask: bool, broadcastable to [B, H, S, M]; None: all may be attended to.
+        Returns:
+            what `forward` takes as `memory`.
+        """
+        raise NotImplementedError
+
+    def ponder_losses(self, result, padding_mask):
+        """What it costs to ponder.
+
+        Args:
+            result: what `forward` returned.
+            padding_mask: as in `forward`.
+        Returns:
+            list of float32 scalars.
+        """
+        return []
+
+    def compute_output_shape(self, state_shape):
+        return state_shape
+
+
+def _keys(padding_mask):
+    """bool [B, 1, 1, S]: keys that may be attended to."""
+    return None if padding_mask is None else attention_mask_lib.padding_attention_mask(padding_mask)
+
+
+def _all_of(*masks):
+    """True where all masks are; None is no mask."""
+    given = [mask for mask in masks if mask is not None]
+    return functools.reduce(operator.and_, given) if given else None
