@@ -198,7 +198,7 @@ def test_non_finite_weights_after_a_finite_loss_are_not_saved(tmp_path):
     assert not list(tmp_path.glob("*.index"))
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_signals_save_and_say_how_to_go_on(tmp_path, number, code):
     trainer, _ = _make(tmp_path, settings={"train_steps": 1000, "eval_every_steps": 1000})
     previous = signal.getsignal(number)
@@ -214,6 +214,18 @@ def test_signals_save_and_say_how_to_go_on(tmp_path, number, code):
     assert "step 11" in str(caught.value)
     assert (tmp_path / "model.ckpt-11.index").exists()
     assert signal.getsignal(number) is previous
+
+
+def test_a_signal_before_the_first_update_ends_it_at_once(tmp_path):
+    trainer, _ = _make(tmp_path, settings={"train_steps": 1000})
+
+    def epochs(epoch):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return toy.dataset(seed=epoch)
+
+    with pytest.raises(interruption.StoppedAtOnce), interruption.EndsAtOnce():
+        trainer.train(epochs)
+    assert not (tmp_path / "checkpoint").exists()
 
 
 def test_ctrl_c_during_evaluation(tmp_path):

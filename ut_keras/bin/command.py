@@ -10,8 +10,9 @@ import sys
 import tempfile
 
 from ut_keras import hparam, registry
-from ut_keras.bin import flags
+from ut_keras.bin import flags, terminal
 from ut_keras.data import tfrecords
+from ut_keras.training import interruption
 
 # These need TensorFlow: if their module was not loaded, nothing has raised them.
 _LATE_ERRORS = (
@@ -44,18 +45,24 @@ def run(function, argv=None):
     # TensorFlow's own notes would bury ours.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     argv = sys.argv[1:] if argv is None else argv
+    with terminal.may_go():
+        return _exit_code(function, argv)
+
+
+def _exit_code(function, argv):
     try:
-        return function(argv) or 0
+        with interruption.EndsAtOnce():
+            return function(argv) or 0
     except _expected_errors() as error:
         return _complain(str(error))
     except OSError as error:
         return _complain(f"{error.strerror or error}: {error.filename or 'no file name'}")
-    except _interruptions() as interruption:
-        print(interruption, flush=True)
-        return interruption.exit_code
-    except KeyboardInterrupt:
-        print("Ctrl-C: stopped; what was not saved before is lost.", file=sys.stderr)
-        return 130
+    except interruption.Interrupted as interrupted:
+        print(interrupted, flush=True)
+        return interrupted.exit_code
+    except interruption.StoppedAtOnce as stopped:
+        print(stopped, file=sys.stderr, flush=True)
+        return stopped.exit_code
 
 
 def load_tensorflow():
@@ -67,9 +74,10 @@ def load_tensorflow():
     with tempfile.TemporaryFile() as notes, os.fdopen(os.dup(2), "wb") as stderr:
         os.dup2(notes.fileno(), 2)
         try:
-            import tensorflow as tf
+            with interruption.EndsAtOnce(stderr.fileno(), raises=False):
+                import tensorflow as tf
 
-            tf.config.list_physical_devices()
+                tf.config.list_physical_devices()
         except BaseException:
             notes.seek(0)
             stderr.write(notes.read())
@@ -126,8 +134,3 @@ def _expected_errors():
         getattr(sys.modules[module], name) for module, name in _LATE_ERRORS if module in sys.modules
     )
     return (*_EARLY_ERRORS, *late)
-
-
-def _interruptions():
-    module = sys.modules.get("ut_keras.training.interruption")
-    return module.Interrupted if module else ()

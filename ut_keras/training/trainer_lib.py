@@ -313,6 +313,7 @@ class Trainer:
         self._profiler.before(self.step + 1)
         result = self._train_step(batch)
         self.step += 1
+        self._stop.waits = True
         self._profiler.after(self.step, result.loss)
         self._progress.add(self.step, result)
         if self._progress.is_due:
@@ -467,7 +468,8 @@ class _RunContext(interruption.StopRequest):
     """Notes signals for a trainer, and closes its files at the end."""
 
     def __init__(self, trainer):
-        super().__init__()
+        # Before the first update there is nothing to save, but several workers stop together.
+        super().__init__(waits=trainer._num_workers > 1)
         self._trainer = trainer
 
     def __enter__(self):
