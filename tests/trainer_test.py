@@ -13,6 +13,7 @@ import time
 import pytest
 
 import trainer
+from ut_keras.bin import flags, run_setup
 
 _ROOT = pathlib.Path(__file__).parents[1]
 _PROBLEM = "algorithmic_reverse_binary40_test"
@@ -145,9 +146,22 @@ def test_other_vocabulary_than_the_checkpoint(data_dir, finished_run, capsys, tm
 )
 def test_mistakes_are_told_in_one_line(data_dir, tmp_path, capsys, change, message):
     argv = _argv(data_dir, tmp_path / "run")
-    flags = dict(word.split("=", 1) for word in argv)
-    flags.update(change)
-    assert message in _error(capsys, [f"{name}={value}" for name, value in flags.items()])
+    given = dict(word.split("=", 1) for word in argv)
+    given.update(change)
+    assert message in _error(capsys, [f"{name}={value}" for name, value in given.items()])
+
+
+def test_one_command_at_a_time_trains_into_a_folder(data_dir, tmp_path, capsys, monkeypatch):
+    with run_setup.lock(tmp_path):
+        line = _error(capsys, _argv(data_dir, tmp_path))
+        assert "--output_dir must be written by one command at a time" in line
+        assert _error(capsys, _argv(data_dir, tmp_path, "--schedule=evaluate")) != line
+    workers = {"worker": ["localhost:2222", "localhost:2223"]}
+    for index, writes in ((0, True), (1, False)):
+        config = {"cluster": workers, "task": {"type": "worker", "index": index}}
+        monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+        args = flags.parse(flags.TRAINER, _argv(data_dir, tmp_path), "trainer.py", "")
+        assert run_setup.check(args).writes is writes
 
 
 @pytest.mark.slow

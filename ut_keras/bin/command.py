@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 
-from ut_keras import hparam, registry
+from ut_keras import file_error, hparam, registry
 from ut_keras.bin import flags, terminal
 from ut_keras.data import tfrecords
 from ut_keras.training import interruption
@@ -56,7 +56,11 @@ def _exit_code(function, argv):
     except _expected_errors() as error:
         return _complain(str(error))
     except OSError as error:
-        return _complain(f"{error.strerror or error}: {error.filename or 'no file name'}")
+        return _complain(file_error.line(error))
+    except _tensorflow_errors() as error:
+        if file_error.of_tensorflow(error) is None:
+            raise
+        return _complain(file_error.line(error))
     except interruption.Interrupted as interrupted:
         print(interrupted, flush=True)
         return interrupted.exit_code
@@ -134,3 +138,8 @@ def _expected_errors():
         getattr(sys.modules[module], name) for module, name in _LATE_ERRORS if module in sys.modules
     )
     return (*_EARLY_ERRORS, *late)
+
+
+def _tensorflow_errors():
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow.errors.OpError if tensorflow else ()
