@@ -28,6 +28,18 @@ def named(path):
         raise
 
 
+@contextlib.contextmanager
+def told_as(path):
+    """Context in which what is raised about a file is an `OSError` of `path`, whose parts it is."""
+    try:
+        yield
+    except Exception as error:
+        found = error if isinstance(error, OSError) else of_tensorflow(error)
+        if found is None:
+            raise
+        raise OSError(found.errno, found.strerror, os.fspath(path)) from error
+
+
 def of_tensorflow(error):
     """The `OSError` that an error of TensorFlow stands for; None if it is about no file."""
     message = str(getattr(error, "message", error)).strip().partition("\n")[0]

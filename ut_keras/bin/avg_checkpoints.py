@@ -13,7 +13,7 @@ import os
 import sys
 import tempfile
 
-from ut_keras import whole_file
+from ut_keras import file_error, whole_file
 from ut_keras.bin import command, flags, path_lock
 from ut_keras.bin.flags import UsageError
 from ut_keras.data import feature_record
@@ -164,7 +164,10 @@ def write(weights, output_path):
     checkpoint.save_counter.assign(1)  # which a manager looks for
     folder, name = os.path.split(f"{output_path}-0")
     # What a full disk leaves of the two files must not meet those of an average that is there.
-    with tempfile.TemporaryDirectory(prefix=f"{name}.incomplete.", dir=folder) as temporary:
+    with (
+        file_error.told_as(f"{output_path}-0"),
+        tempfile.TemporaryDirectory(prefix=f"{name}.incomplete.", dir=folder) as temporary,
+    ):
         written = checkpoint.write(os.path.join(temporary, name))
         for ending in (".data-00000-of-00001", ".index"):
             os.replace(f"{written}{ending}", os.path.join(folder, f"{name}{ending}"))
