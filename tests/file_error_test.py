@@ -40,6 +40,13 @@ def test_of_something_else(message):
     assert file_error.line(_OpError(message))
 
 
+def test_the_line_says_something():
+    assert file_error.line(_OpError("Graph execution error:\n\nRead less\n [[x]]")) == "Read less"
+    assert file_error.line(OSError("Cannot parse x")) == "Cannot parse x"
+    assert file_error.line(FileNotFoundError(2, "No such file")) == "No such file: no file name"
+    assert file_error.line(ValueError()) == "ValueError()"
+
+
 def test_python_names_what_it_opens_only(tmp_path):
     with pytest.raises(OSError) as caught, file_error.named(tmp_path / "x"):
         os.write(-1, b"")

@@ -14,6 +14,7 @@ import re
 # Behind the path of a checkpoint that is being written.
 _TEMPORARY = re.compile(r"(_temp(/.*)?|\.tempstate\d+)$")
 _MESSAGE = re.compile(r"(?:\{\{.*?\}\} )?(?P<path>.+?); (?P<cause>[^;]+?)(?: \[Op:\w+\])?")
+_TITLES = ("Graph execution error:",)
 _NUMBERS = {os.strerror(number): number for number in errno.errorcode}
 
 
@@ -53,6 +54,7 @@ def of_tensorflow(error):
 def line(error):
     """What a user is told of an error, of Python's or of TensorFlow's: the cause and the file."""
     found = error if isinstance(error, OSError) else of_tensorflow(error)
-    if found is None:
-        return (str(getattr(error, "message", error)).strip().splitlines() or [repr(error)])[0]
-    return f"{found.strerror or found}: {found.filename or 'no file name'}"
+    if found is not None and found.strerror:
+        return f"{found.strerror}: {found.filename or 'no file name'}"
+    lines = [text.strip() for text in str(getattr(error, "message", error)).splitlines()]
+    return next((text for text in lines if text and text not in _TITLES), repr(error))

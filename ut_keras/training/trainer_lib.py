@@ -96,6 +96,7 @@ class Trainer:
         )
         self._pictures = evaluation_pictures.EvaluationPictures(model)
         self._is_chief = distribution.is_chief(strategy)
+        self._folder = output_folder.OutputFolder(output_dir, self._is_chief and bool(optimizer))
         self._num_workers = distribution.num_workers(strategy)
         self._summaries = summaries.Summaries(output_dir, problem_name, enabled=self._is_chief)
         self._progress = progress_lib.Progress(settings.train_steps)
@@ -108,7 +109,6 @@ class Trainer:
             decay = settings.moving_average_decay
             self._average = moving_average.MovingAverage(model, strategy, decay)
         self._free_decoder = None
-        self._folder = None
         self._saver = None
         self._stop = None
         self._train_seconds = 0.0
@@ -207,7 +207,6 @@ class Trainer:
         return _RunContext(self)
 
     def _restore(self, make_epoch):
-        self._folder = output_folder.OutputFolder(self._output_dir)
         self._epochs = epochs_lib.Epochs(make_epoch, self._strategy)
         with self._strategy.scope():
             self._optimizer.build(self._model.trainable_variables)
@@ -390,31 +389,13 @@ class Trainer:
         broken = checkpoint_lib.first_non_finite(self._model)
         if broken:
             raise self._non_finite(f"{broken} at step {self.step}")
-        self._check_folder()
+        self._folder.check(self.step)
         self._epochs.write_position()
         self._saver.start(self.step)
-
-    def _check_folder(self):
-        """Ends a run whose folder is gone, before it makes another one there."""
-        if self._is_chief and self._folder.is_lost:
-            raise output_folder.FolderLost(
-                "--output_dir must stay where it is while training. Received: "
-                f"{self._output_dir} was removed, and the checkpoints, records and results up to "
-                f"step {self.step} are lost."
-            )
-
-    def _save_anew(self):
-        """Saves what the memory holds after its folder is lost; returns what became of it."""
-        if self._folder.is_of_others:
-            return "Nothing is written to what is there now."
-        self._epochs.write_position()
-        self._saver.start(self.step)
-        self._saver.finish()
-        return f"The state of step {self.step} was saved anew; {self._saver.newest()}."
 
     def _end(self):
         """Nothing comes after this: what could not be saved is an error now."""
-        self._check_folder()
+        self._folder.check(self.step)
         self._saver.finish()
         if self._saver.failed_step is not None and self._is_chief:
             self._checkpoints.save()
@@ -445,7 +426,7 @@ class Trainer:
         if self._saver:
             # Records of a step without its checkpoint would be taken back.
             self._saver.finish()
-            self._check_folder()
+            self._folder.check(self.step)
         if results is None:
             raise self._interrupted()
         self._summaries.write_evaluation(self.step, self._settings.eval_split, results)
@@ -509,7 +490,8 @@ class _RunContext(interruption.StopRequest):
         trainer._summaries.close()
         error = exception[1]
         if isinstance(error, output_folder.FolderLost):
-            raise output_folder.FolderLost(f"{error} {trainer._save_anew()}") from None
+            trainer._epochs.write_position()
+            raise trainer._folder.saved_anew(error, trainer._saver, trainer.step) from None
         if trainer._num_workers > 1 and isinstance(error, distribution.LOST_WORKER_ERRORS):
             raise distribution.WorkerLost(
                 f"Another worker has stopped answering, at step {trainer.step}. Run the same "
