@@ -31,8 +31,9 @@ def serving():
     """Function (export) -> "host:port" of a server, which ends with the test."""
     servers = []
 
-    def start(answer=_upper):
-        server = local_server.Server(("127.0.0.1", 0), "shout", answer, LIMITS)
+    def start(answer=_upper, **limits):
+        limits = types.SimpleNamespace(**{**vars(LIMITS), **limits})
+        server = local_server.Server(("127.0.0.1", 0), "shout", answer, limits)
         servers.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return f"127.0.0.1:{server.server_address[1]}"
@@ -233,7 +234,7 @@ def exported(tmp_path_factory):
 
 
 def test_serves_an_export(serving, exported):
-    address = serving(local_server.Export(exported, 60))
+    address = serving(local_server.Export(exported, 60), timeout_secs=60)
     answers = query_server.predict(address, "shout", export_models.TEXTS, 60)
     wanted = export_models.expected("bytes", export_models.TEXTS)
     assert [answer["outputs"] for answer in answers] == [written for written, _ in wanted]

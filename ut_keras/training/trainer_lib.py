@@ -96,7 +96,8 @@ class Trainer:
         )
         self._pictures = evaluation_pictures.EvaluationPictures(model)
         self._is_chief = distribution.is_chief(strategy)
-        self._folder = output_folder.OutputFolder(output_dir, self._is_chief and bool(optimizer))
+        writes = self._is_chief and optimizer is not None
+        self._folder = output_folder.OutputFolder(output_dir, writes)
         self._num_workers = distribution.num_workers(strategy)
         self._summaries = summaries.Summaries(output_dir, problem_name, enabled=self._is_chief)
         self._progress = progress_lib.Progress(settings.train_steps)
@@ -473,8 +474,7 @@ class _RunContext(interruption.StopRequest):
     """Notes signals for a trainer, and closes its files at the end."""
 
     def __init__(self, trainer):
-        # Before the first update there is nothing to save, but several workers stop together.
-        super().__init__(waits=trainer._num_workers > 1)
+        super().__init__(waits=trainer._num_workers > 1)  # They stop together, whatever is lost.
         self._trainer = trainer
 
     def __enter__(self):
