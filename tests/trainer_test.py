@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -162,6 +163,19 @@ def test_one_command_at_a_time_trains_into_a_folder(data_dir, tmp_path, capsys, 
         monkeypatch.setenv("TF_CONFIG", json.dumps(config))
         args = flags.parse(flags.TRAINER, _argv(data_dir, tmp_path), "trainer.py", "")
         assert run_setup.check(args).writes is writes
+
+
+def test_workers_that_do_not_come(data_dir, tmp_path, capsys, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as here, socket.create_server(("", 0)) as there:
+        addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in (here, there)]
+    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    assert trainer.main(_argv(data_dir, tmp_path, "--worker_wait_secs=1")) == 75
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"Waiting 1 s at most for {addresses[1]}"
+    assert re.match("All workers must come within --worker_wait_secs=1. .*refused", lines[1])
+    line = _error(capsys, _argv(data_dir, tmp_path, "--worker_wait_secs=0"))
+    assert "--worker_wait_secs must be at least 1" in line
 
 
 @pytest.mark.slow
