@@ -7,6 +7,7 @@
 Running the same command again goes on where the last run stopped.
 """
 
+import contextlib
 import sys
 
 from ut_keras.bin import command, flags
@@ -30,13 +31,14 @@ def _run(argv):
     from ut_keras.bin import run_setup
 
     setup = run_setup.check(args)
-    command.load_tensorflow()
-    run_setup.configure_tensorflow(args)
-    if args.generate_data:
-        setup.problem.generate_data(setup.data_dir, setup.tmp_dir)
-    trainer, make_epoch, make_eval_dataset = run_setup.make_trainer(setup)
-    schedule = getattr(trainer, setup.schedule)
-    schedule(make_epoch, make_eval_dataset)
+    with run_setup.lock(setup.output_dir) if setup.writes else contextlib.nullcontext():
+        command.load_tensorflow()
+        run_setup.configure_tensorflow(args)
+        if args.generate_data:
+            setup.problem.generate_data(setup.data_dir, setup.tmp_dir)
+        trainer, make_epoch, make_eval_dataset = run_setup.make_trainer(setup)
+        schedule = getattr(trainer, setup.schedule)
+        schedule(make_epoch, make_eval_dataset)
 
 
 if __name__ == "__main__":

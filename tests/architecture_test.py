@@ -12,7 +12,10 @@ OURS = ("ut_keras", "problems", "hparams", "trainer")
 
 # What a part may import of ours, by the longest prefix that fits. The loss, the optimizer and the
 # search are functions of tensors, not of models: a model may use them for `compile` and `generate`.
+_FILES = ("ut_keras.file_error", "ut_keras.whole_file")
 ALLOWED = {
+    "ut_keras.file_error": (),
+    "ut_keras.whole_file": ("ut_keras.file_error",),
     "ut_keras": (
         "ut_keras.tensorflow_log",
         # by the function `load`
@@ -20,11 +23,11 @@ ALLOWED = {
         "ut_keras.saved_run",
     ),
     "ut_keras.registry": (),
-    "ut_keras.hparam": ("ut_keras.registry", "ut_keras.hparam"),
-    "ut_keras.data": ("ut_keras.registry", "ut_keras.data"),
+    "ut_keras.hparam": (*_FILES, "ut_keras.registry", "ut_keras.hparam"),
+    "ut_keras.data": (*_FILES, "ut_keras.registry", "ut_keras.data"),
     "ut_keras.layers": ("ut_keras.layers",),
     "ut_keras.metrics": ("ut_keras.registry", "ut_keras.metrics"),
-    "ut_keras.decoding": ("ut_keras.decoding", "ut_keras.layers"),
+    "ut_keras.decoding": (*_FILES, "ut_keras.decoding", "ut_keras.layers"),
     "ut_keras.models": (
         "ut_keras.registry",
         "ut_keras.hparam",
@@ -37,6 +40,7 @@ ALLOWED = {
         "ut_keras.metrics",
     ),
     "ut_keras.training": (
+        *_FILES,
         "ut_keras.registry",
         "ut_keras.hparam",
         "ut_keras.data",
@@ -61,7 +65,7 @@ ALLOWED = {
         "ut_keras.training",
         "ut_keras.text_model",
     ),
-    "ut_keras.visualize": ("ut_keras.data", "ut_keras.layers", "ut_keras.visualize"),
+    "ut_keras.visualize": (*_FILES, "ut_keras.data", "ut_keras.layers", "ut_keras.visualize"),
     "ut_keras.bin": OURS,
     "problems": ("problems", "ut_keras.registry", "ut_keras.data"),
     "hparams": ("hparams", "ut_keras.registry", "ut_keras.hparam"),

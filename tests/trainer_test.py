@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import time
 import pytest
 
 import trainer
+from ut_keras.bin import flags, run_setup
 
 _ROOT = pathlib.Path(__file__).parents[1]
 _PROBLEM = "algorithmic_reverse_binary40_test"
@@ -158,9 +160,35 @@ def test_other_vocabulary_than_the_checkpoint(data_dir, finished_run, capsys, tm
 )
 def test_mistakes_are_told_in_one_line(data_dir, tmp_path, capsys, change, message):
     argv = _argv(data_dir, tmp_path / "run")
-    flags = dict(word.split("=", 1) for word in argv)
-    flags.update(change)
-    assert message in _error(capsys, [f"{name}={value}" for name, value in flags.items()])
+    given = dict(word.split("=", 1) for word in argv)
+    given.update(change)
+    assert message in _error(capsys, [f"{name}={value}" for name, value in given.items()])
+
+
+def test_one_command_at_a_time_trains_into_a_folder(data_dir, tmp_path, capsys, monkeypatch):
+    with run_setup.lock(tmp_path):
+        line = _error(capsys, _argv(data_dir, tmp_path))
+        assert "--output_dir must be written by one command at a time" in line
+        assert _error(capsys, _argv(data_dir, tmp_path, "--schedule=evaluate")) != line
+    workers = {"worker": ["localhost:2222", "localhost:2223"]}
+    for index, writes in ((0, True), (1, False)):
+        config = {"cluster": workers, "task": {"type": "worker", "index": index}}
+        monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+        args = flags.parse(flags.TRAINER, _argv(data_dir, tmp_path), "trainer.py", "")
+        assert run_setup.check(args).writes is writes
+
+
+def test_workers_that_do_not_come(data_dir, tmp_path, capsys, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as here, socket.create_server(("", 0)) as there:
+        addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in (here, there)]
+    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    assert trainer.main(_argv(data_dir, tmp_path, "--worker_wait_secs=1")) == 75
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"Waiting 1 s at most for {addresses[1]}"
+    assert re.match("All workers must come within --worker_wait_secs=1. .*refused", lines[1])
+    line = _error(capsys, _argv(data_dir, tmp_path, "--worker_wait_secs=0"))
+    assert "--worker_wait_secs must be at least 1" in line
 
 
 @pytest.mark.slow

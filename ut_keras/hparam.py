@@ -9,9 +9,9 @@ Frozen, flat and typed; names and defaults are T2T's (`transformer_base`,
 
 import dataclasses
 import json
-import os
 from typing import Literal
 
+from ut_keras import whole_file
 from ut_keras.hparam_basic import DIMENSIONS, NON_NEGATIVE, POSITIVE, RATE, BasicHParams
 from ut_keras.hparam_field import Check, HParamError, field, inert, later, specs
 from ut_keras.hparam_lstm import LSTMHParams
@@ -241,11 +241,9 @@ def from_dict(values):
 
 def save(hp, path):
     """Writes `hp` to a JSON file, whole or not at all."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
+    with whole_file.writing(path) as file:
         json.dump(hp.to_dict(), file, indent=2)
         file.write("\n")
-    os.replace(temporary, path)
 
 
 def load(path):

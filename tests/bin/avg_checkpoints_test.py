@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
-from tests.bin import small_run
+from tests.bin import full_disk, small_run
 from ut_keras.bin import avg_checkpoints, datagen
 
 
@@ -111,6 +111,20 @@ def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
     line = _error(capsys, "--output_path=/proc/none/x", prefix, "--checkpoints=1")
     assert "/proc/none" in line
     assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_leaves_what_there_was(run, tmp_path, capsys):
+    argv = [f"--prefix={run}/model.ckpt-", f"--output_path={tmp_path}/averaged"]
+    with full_disk.full_disk(1000):
+        line = _error(capsys, *argv, "--checkpoints=1,2")
+    assert line == f"error: File too large: {tmp_path}/averaged-0"
+    assert full_disk.all_files(tmp_path) == []
+    assert avg_checkpoints.main([*argv, "--checkpoints=1,3"]) == 0
+    before = full_disk.all_files(tmp_path)
+    with full_disk.full_disk(1000):
+        assert _error(capsys, *argv, "--checkpoints=1,2") == line
+    assert full_disk.all_files(tmp_path) == before
+    _expect_mean(f"{tmp_path}/averaged-0", run, (1, 3))
 
 
 def test_checkpoints_of_different_models(run, tmp_path, capsys):

@@ -3,6 +3,7 @@ import re
 
 import pytest
 
+from tests.bin import full_disk
 from ut_keras.bin import datagen
 
 
@@ -57,6 +58,18 @@ def test_mistakes_are_one_line(tmp_path, capsys, argv, message):
     assert len(lines) == 1
     assert re.search(message, lines[0])
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("size", [10, 1000])
+def test_a_full_disk_leaves_nothing(tmp_path, capsys, size):
+    """At 10 bytes not even what the files are made of can be noted."""
+    name = "algorithmic_reverse_binary40_test"
+    with full_disk.full_disk(size):
+        assert _run(tmp_path, f"--problem={name}") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: File too large: {tmp_path}/"), line
+    assert name in line
+    assert full_disk.all_files(tmp_path) == []
 
 
 def test_tasks_of_several_machines_make_what_one_makes(tmp_path, capsys):

@@ -177,6 +177,15 @@ def interruption(monkeypatch):
     return counts
 
 
+def test_one_command_at_a_time_writes_a_target(run, source, tmp_path, capsys):
+    target = tmp_path / "out"
+    with decoder._lock(str(target)):
+        argv = run.argv(f"--decode_from_file={source[0]}", f"--decode_to_file={target}")
+        assert decoder.main(argv) == 2
+    assert "--decode_to_file must be written by one command at a time" in capsys.readouterr().err
+    assert sorted(os.listdir(tmp_path)) == ["source"]
+
+
 def test_goes_on_where_it_was_interrupted(run, source, tmp_path, capsys, interruption):
     how = "--decode_hparams=beam_size=2,extra_length=3,batch_size=4"
     argv = run.argv(f"--decode_from_file={source[0]}", how)

@@ -1,12 +1,13 @@
 import json
 import os
+import re
 
 import pytest
 import tensorflow as tf
 
 import trainer
 import ut_keras
-from tests.bin import small_run
+from tests.bin import full_disk, small_run
 from ut_keras.bin import avg_checkpoints, datagen, exporter, local_server
 from ut_keras.data import text_encoder
 
@@ -80,6 +81,14 @@ def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
     assert "--export_dir" in _error(capsys, *known, "--exportdir=x")
     assert "/proc" in _error(capsys, *known[:2], "--export_dir=/proc/none")
     assert not os.path.exists(tmp_path / "served") or os.listdir(tmp_path / "served") == []
+
+
+def test_a_full_disk_leaves_nothing(run, tmp_path, capsys):
+    argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
+    with full_disk.full_disk(1000):
+        line = _error(capsys, *argv)
+    assert re.fullmatch(f"error: File too large: {tmp_path}/served/\\d+", line), line
+    assert os.listdir(tmp_path / "served") == []
 
 
 def test_what_makes_a_run_says_what_its_features_are(tmp_path, capsys):

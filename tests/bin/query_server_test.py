@@ -1,5 +1,6 @@
 import http.client
 import json
+import shutil
 import socket
 import threading
 import time
@@ -7,6 +8,7 @@ import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests import export_models
 from tests.bin import small_run
@@ -29,8 +31,9 @@ def serving():
     """Function (export) -> "host:port" of a server, which ends with the test."""
     servers = []
 
-    def start(answer=_upper):
-        server = local_server.Server(("127.0.0.1", 0), "shout", answer, LIMITS)
+    def start(answer=_upper, **limits):
+        limits = types.SimpleNamespace(**{**vars(LIMITS), **limits})
+        server = local_server.Server(("127.0.0.1", 0), "shout", answer, limits)
         servers.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return f"127.0.0.1:{server.server_address[1]}"
@@ -96,12 +99,45 @@ def test_no_server_and_other_servers(serving, capsys):
     assert "status 504" in error(
         f"--server={serving()}", "--servable_name=shout", "--inputs_once=wait"
     )
+    assert "port must be from 1 to 65535" in error("--server=localhost:99999", *ask)
+    assert "must be the REST API" in error(f"--server={'x' * 70}:1", *ask)
     assert "--server must be given" in error("--servable_name=shout")
     assert "--servable_name must be given" in error("--server=localhost:1")
     assert "timeout_secs must be at least 1" in error("--timeout_secs=0", *ask)
     assert "Cloud ML" in error("--cloud_mlengine_model_name=x")
     assert "must be an export" in error("--serve_dir=/nowhere")
     assert "--serve_dir serves" in error("--serve_dir=/nowhere", "--server=x")
+
+
+def test_what_cannot_be_served_is_told_before(tmp_path, capsys, monkeypatch):
+    def error(name, *argv):
+        argv = [f"--serve_dir={tmp_path / name}", *argv]
+        return small_run.error(capsys, query_server.main, argv)
+
+    class Sums(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "inputs")])
+        def sums(self, inputs):
+            return {"outputs": inputs + self.weights, "scores": inputs}
+
+    module = Sums()
+    module.weights = tf.Variable([1.0])
+    tf.saved_model.save(module, str(tmp_path / "other"), module.sums)
+    for name in ("empty", "garbage"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "saved_model.pb").write_bytes(b"garbage" if name == "garbage" else b"")
+    shutil.copytree(tmp_path / "other", tmp_path / "torn")
+    (tmp_path / "torn/variables/variables.data-00000-of-00001").write_bytes(b"x")
+    for name in ("empty", "garbage", "torn"):
+        line = error(name, "--port=0")
+        assert "must be an export that can be loaded. Received: " in line and name in line
+        assert "no file name" not in line and "Graph execution" not in line
+    line = error("other", "--port=0")
+    assert "must be an export of ut-exporter" in line and "serving_default" in line
+    # Before TensorFlow is loaded.
+    monkeypatch.setattr(local_server.command, "load_tensorflow", None)
+    for argv in (["--port=99999"], ["--port=-1"], ["--host=no-such-host.invalid"]):
+        assert "--host and --port must be free to listen on" in error("other", *argv)
+    assert "--host must be an address" in error("other", "--host=")
 
 
 def test_listens_on_loopback_unless_told_otherwise():
@@ -200,7 +236,7 @@ def exported(tmp_path_factory):
 
 
 def test_serves_an_export(serving, exported):
-    address = serving(local_server.Export(exported, 60))
+    address = serving(local_server.Export(exported, 60), timeout_secs=60)
     answers = query_server.predict(address, "shout", export_models.TEXTS, 60)
     wanted = export_models.expected("bytes", export_models.TEXTS)
     assert [answer["outputs"] for answer in answers] == [written for written, _ in wanted]

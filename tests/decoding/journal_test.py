@@ -2,6 +2,7 @@ import os
 
 import pytest
 
+from tests.bin import full_disk
 from ut_keras.decoding.journal import Journal
 
 
@@ -21,6 +22,13 @@ def test_goes_on_with_what_is_there(path):
     assert list(last.finished) == [0, 3, 1]
     last.remove()
     assert not os.path.exists(path)
+
+
+def test_a_full_disk_is_told_with_the_file(path):
+    journal = Journal(path, "job")
+    with full_disk.full_disk(100), pytest.raises(OSError) as caught:
+        journal.add(0, [["x" * 200]])
+    assert caught.value.filename == path
 
 
 @pytest.mark.parametrize("lost", [1, 5, 30])

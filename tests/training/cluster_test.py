@@ -4,6 +4,16 @@ import pytest
 
 from ut_keras.training import cluster
 
+_NO_CLUSTERS = (
+    '{"cluster": 1}',
+    '{"cluster": {"worker": 3}}',
+    '{"cluster": {"worker": "a:1"}}',
+    '{"cluster": {"worker": {"0": "a:1"}}}',
+    '{"cluster": {"worker": ["a:1", "b:1"]}, "task": 3}',
+    '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"index": 1.5}}',
+    '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"index": [1]}}',
+)
+
 
 def _read(jobs, kind="worker", index=0):
     config = {"cluster": jobs, "task": {"type": kind, "index": index}}
@@ -39,6 +49,19 @@ def test_a_chief_of_its_own_comes_first():
         ({"chief": ["a:1", "b:1"]}, "chief", 0, "one chief"),
         ({"worker": ["a:1", "b:1"]}, "worker", 2, "task worker 2"),
         ({"worker": ["a:1", "b:1"]}, "chief", 0, "task chief 0"),
+        ({"worker": ["a:1", "b:1", "a:1"]}, "worker", 0, "an address each. Received: a:1, b:1"),
+        ({"worker": ["a:1"], "chief": ["a:1"]}, "worker", 0, "an address each"),
+        ({"worker": ["a:1", "b:99999"]}, "worker", 0, "from 1 to 65535. Received: 'b:99999'"),
+        ({"worker": ["a:1", "b:0"]}, "worker", 0, "Received: 'b:0'"),
+        ({"worker": ["a:1", "b:" + "9" * 5000]}, "worker", 0, "Received: 'b:999"),
+        ({"worker": ["a:1", "b"]}, "worker", 0, "Received: 'b'"),
+        ({"worker": ["a:1", ":1"]}, "worker", 0, "Received: ':1'"),
+        ({"worker": ["a:1", "http://b:1"]}, "worker", 0, "Received: 'http://b:1'"),
+        ({"worker": ["a:1", "::1:1"]}, "worker", 0, "Received: '::1:1'"),
+        ({"worker": [1, 2]}, "worker", 0, "Received: 1."),
+        ({"worker": ["a:1", ["b:1"]]}, "worker", 0, "Received: \\['b:1'\\]"),
+        ({"worker": ["a:1", None]}, "worker", 0, "Received: None"),
+        ({"worker": ["a:1", "b:1"]}, ["worker"], 0, "task \\['worker'\\] 0"),
     ],
 )
 def test_what_is_refused(jobs, kind, index, message):
@@ -46,8 +69,13 @@ def test_what_is_refused(jobs, kind, index, message):
         _read(jobs, kind, index)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"cluster": 1}', '{"cluster": {"worker": 3}}'])
+@pytest.mark.parametrize("text", ["{", "[]", "3", "[" * 100_000, *_NO_CLUSTERS])
 def test_not_a_configuration(text):
     with pytest.raises(cluster.ClusterError, match="TF_CONFIG must be JSON") as caught:
         cluster.from_environment({"TF_CONFIG": text})
     assert text in str(caught.value)
+
+
+def test_addresses_of_version_6_are_in_brackets():
+    assert _read({"worker": ["[::1]:1", "a:1"]}) == (("[::1]:1", "a:1"), 0)
+    assert cluster.host_and_port("[::1]:22") == ("::1", 22)

@@ -172,6 +172,7 @@ def test_a_full_disk_loses_nothing_but_time(processes, data_dir, whole, tmp_path
     log = (output_dir / "log").read_text()
     (line,) = {x for x in log.splitlines() if "step 10 could not be written" in x}
     assert "Training goes on; newest checkpoint: " in line and "model.ckpt-5." in line
+    assert f": File too large: {output_dir}/model.ckpt-10. Training" in line
     _assert_same_state(output_dir, whole)
     # What did not fit is missing, the other lines are whole.
     records = _records(output_dir)

@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 
 import keras
@@ -19,6 +20,7 @@ from ut_keras.training import (
     free_decoding,
     interruption,
     optimize,
+    output_folder,
     result_line,
     train_settings,
     trainer_lib,
@@ -203,7 +205,7 @@ def test_non_finite_weights_after_a_finite_loss_are_not_saved(tmp_path):
     assert not list(tmp_path.glob("*.index"))
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_signals_save_and_say_how_to_go_on(tmp_path, number, code):
     trainer, _ = _make(tmp_path, settings={"train_steps": 1000, "eval_every_steps": 1000})
     previous = signal.getsignal(number)
@@ -219,6 +221,66 @@ def test_signals_save_and_say_how_to_go_on(tmp_path, number, code):
     assert "step 11" in str(caught.value)
     assert (tmp_path / "model.ckpt-11.index").exists()
     assert signal.getsignal(number) is previous
+
+
+def test_a_signal_before_the_first_update_ends_it_at_once(tmp_path):
+    trainer, _ = _make(tmp_path, settings={"train_steps": 1000})
+
+    def epochs(epoch):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return toy.dataset(seed=epoch)
+
+    with pytest.raises(interruption.StoppedAtOnce), interruption.EndsAtOnce():
+        trainer.train(epochs)
+    assert not (tmp_path / "checkpoint").exists()
+
+
+@pytest.mark.parametrize("made_anew", [False, True])
+def test_a_folder_that_is_removed_meanwhile(tmp_path, made_anew):
+    output_dir = tmp_path / "run"
+    output_dir.mkdir()
+    trainer, model = _make(output_dir)
+
+    def epochs(epoch):
+        if epoch == 2:  # behind the checkpoint of step 6, while step 12 is to come
+            shutil.rmtree(output_dir)
+            if made_anew:
+                output_dir.mkdir()
+                (output_dir / "hparams.json").touch()
+        return toy.dataset(num_batches=4, seed=epoch)
+
+    with pytest.raises(output_folder.FolderLost, match="results up to step 12 are lost") as caught:
+        trainer.continuous_train_and_eval(epochs, toy.dataset)
+    if made_anew:
+        assert "Nothing is written to what is there now." in str(caught.value)
+        assert os.listdir(output_dir) == ["hparams.json"]
+        return
+    assert "state of step 12 was saved anew; newest checkpoint: " in str(caught.value)
+    _assert_saved(output_dir, model)
+
+
+def _assert_saved(output_dir, model):
+    again, model_again = _make(output_dir, seed=2)
+    again.evaluate(None, toy.dataset)
+    variables = zip(model.trainable_variables, model_again.trainable_variables, strict=True)
+    for a, b in variables:
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_folder_that_is_removed_while_averages_are_evaluated(tmp_path):
+    output_dir = tmp_path / "run"
+    output_dir.mkdir()
+    settings = {"moving_average_decay": 0.5}
+    trainer, model = _make(output_dir, settings=settings)
+
+    def remove():
+        trainer._saver.finish()
+        shutil.rmtree(output_dir)
+        return toy.dataset()
+
+    with pytest.raises(output_folder.FolderLost, match="up to step 6 are lost.*saved anew"):
+        trainer.continuous_train_and_eval(_epoch, remove)
+    _assert_saved(output_dir, model)
 
 
 def test_ctrl_c_during_evaluation(tmp_path):

@@ -11,8 +11,10 @@ In the folder of a run, the run's own files are left as they are.
 
 import os
 import sys
+import tempfile
 
-from ut_keras.bin import command, flags
+from ut_keras import file_error, whole_file
+from ut_keras.bin import command, flags, path_lock
 from ut_keras.bin.flags import UsageError
 from ut_keras.data import feature_record
 
@@ -38,7 +40,15 @@ def _run(argv):
     else:
         paths = last_checkpoints(args.num_last_checkpoints, prefix)
     check_writable(os.path.dirname(output_path))
+    with path_lock.held(
+        f"{output_path}.lock",
+        "--output_path must be written by one command at a time",
+        repr(output_path),
+    ):
+        _average(paths, output_path)
 
+
+def _average(paths, output_path):
     command.load_tensorflow()
     weights = average(paths)
     written = write(weights, output_path)
@@ -152,7 +162,16 @@ def write(weights, output_path):
     variables = {name: tf.Variable(value) for name, value in weights.items()}
     checkpoint = tf.train.Checkpoint(model=variables)
     checkpoint.save_counter.assign(1)  # which a manager looks for
-    return checkpoint.write(f"{output_path}-0")
+    folder, name = os.path.split(f"{output_path}-0")
+    # What a full disk leaves of the two files must not meet those of an average that is there.
+    with (
+        file_error.told_as(f"{output_path}-0"),
+        tempfile.TemporaryDirectory(prefix=f"{name}.incomplete.", dir=folder) as temporary,
+    ):
+        written = checkpoint.write(os.path.join(temporary, name))
+        for ending in (".data-00000-of-00001", ".index"):
+            os.replace(f"{written}{ending}", os.path.join(folder, f"{name}{ending}"))
+    return os.path.join(folder, name)
 
 
 def make_output_dir(source, path):
@@ -172,9 +191,10 @@ def make_output_dir(source, path):
     for record in (*_RECORDS, *feature_record.filenames(source)):
         if os.path.exists(os.path.join(source, record)):
             with open(os.path.join(source, record), encoding="utf-8", newline="") as file:
-                _write_whole(os.path.join(folder, record), file.read())
+                text = file.read()
+            _write(os.path.join(folder, record), text)
     lines = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
-    _write_whole(os.path.join(folder, "checkpoint"), lines)
+    _write(os.path.join(folder, "checkpoint"), lines)
     return os.path.exists(os.path.join(folder, "hparams.json"))
 
 
@@ -187,10 +207,9 @@ def _other_checkpoint(folder, name):
         return False
 
 
-def _write_whole(path, text):
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+def _write(path, text):
+    with whole_file.writing(path) as file:
         file.write(text)
-    os.replace(f"{path}.tmp", path)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ import importlib
 import os
 import sys
 
-from ut_keras import hparam, registry
-from ut_keras.bin import flags
+from ut_keras import file_error, hparam, registry
+from ut_keras.bin import flags, terminal
 from ut_keras.data import tfrecords
+from ut_keras.training import interruption
 
 # These need TensorFlow: if their module was not loaded, nothing has raised them.
 _LATE_ERRORS = (
@@ -41,23 +42,35 @@ def run(function, argv=None):
         int, the exit code.
     """
     argv = sys.argv[1:] if argv is None else argv
+    with terminal.may_go():
+        return _exit_code(function, argv)
+
+
+def _exit_code(function, argv):
     try:
-        return function(argv) or 0
+        with interruption.EndsAtOnce():
+            return function(argv) or 0
     except _expected_errors() as error:
         return _complain(str(error))
     except OSError as error:
-        return _complain(f"{error.strerror or error}: {error.filename or 'no file name'}")
-    except _interruptions() as interruption:
-        print(interruption, flush=True)
-        return interruption.exit_code
-    except KeyboardInterrupt:
-        print("Ctrl-C: stopped; what was not saved before is lost.", file=sys.stderr)
-        return 130
+        return _complain(file_error.line(error))
+    except _tensorflow_errors() as error:
+        if file_error.of_tensorflow(error) is None:
+            raise
+        return _complain(file_error.line(error))
+    except interruption.Interrupted as interrupted:
+        print(interrupted, flush=True)
+        return interrupted.exit_code
+    except interruption.StoppedAtOnce as stopped:
+        print(stopped, file=sys.stderr, flush=True)
+        return stopped.exit_code
 
 
 def load_tensorflow():
-    """Imports TensorFlow, which takes seconds."""
-    import tensorflow  # noqa: F401
+    """Imports TensorFlow, which takes seconds; a signal ends the process where it is."""
+    with os.fdopen(os.dup(2), "wb") as stderr:
+        with interruption.EndsAtOnce(stderr.fileno(), raises=False):
+            import tensorflow  # noqa: F401
 
 
 def import_user_package(directory):
@@ -110,6 +123,6 @@ def _expected_errors():
     return (*_EARLY_ERRORS, *late)
 
 
-def _interruptions():
-    module = sys.modules.get("ut_keras.training.interruption")
-    return module.Interrupted if module else ()
+def _tensorflow_errors():
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow.errors.OpError if tensorflow else ()

@@ -10,11 +10,13 @@ interrupted command, given again, goes on where it stopped: what is finished lie
 DECODE_TO_FILE.partial, and the file itself appears when it is whole.
 """
 
+import contextlib
 import dataclasses
 import os
 import sys
 
-from ut_keras.bin import command, decode_job, decode_setup, flags, line_encoding
+from ut_keras import whole_file
+from ut_keras.bin import command, decode_job, decode_setup, flags, line_encoding, path_lock
 from ut_keras.data import text_lines
 
 
@@ -36,7 +38,17 @@ def _run(argv):
         decode_setup.INTERACTIVE: _decode_typed,
         decode_setup.SPLIT: _decode_split,
     }
-    modes[setup.mode](setup)
+    with _lock(setup.target):
+        modes[setup.mode](setup)
+
+
+def _lock(target):
+    """Context in which this process alone writes the target, if there is one."""
+    if not target:
+        return contextlib.nullcontext()
+    return path_lock.held(
+        f"{target}.lock", "--decode_to_file must be written by one command at a time", repr(target)
+    )
 
 
 # The modes.
@@ -163,10 +175,8 @@ def _repeated(texts, times):
 
 
 def _write(path, lines):
-    """Writes a file, whole or not at all."""
-    with open(f"{path}.incomplete", "w", encoding="utf-8", newline="\n") as file:
+    with whole_file.writing(path) as file:
         file.writelines(f"{line}\n" for line in lines)
-    os.replace(f"{path}.incomplete", path)
 
 
 def _finish(setup, paths):

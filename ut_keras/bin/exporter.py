@@ -11,6 +11,7 @@ import os
 import sys
 import time
 
+from ut_keras import file_error
 from ut_keras.bin import command, decode_hparams, decode_setup, flags, serving_flags
 
 _QUANTIZATIONS = ("", "float16")
@@ -43,14 +44,15 @@ def _run(argv):
     model, path = decode_setup.load_model(run)
     print(f"Weights: {path}", flush=True)
     try:
-        export.export_saved_model(
-            model,
-            run.encoders,
-            directory,
-            max_input_length=max_input_length,
-            quantize=args.export_quantize,
-            **search,
-        )
+        with file_error.told_as(directory):
+            export.export_saved_model(
+                model,
+                run.encoders,
+                directory,
+                max_input_length=max_input_length,
+                quantize=args.export_quantize,
+                **search,
+            )
     except ValueError as error:
         raise flags.UsageError(f"The model cannot be exported: {error}") from error
     print(f"Wrote {directory} ({_size(directory) / 1e6:.1f} MB)")

@@ -140,6 +140,7 @@ TRAINER = (
     ),
     Flag("dry_run", True, "Try the largest batch before the first update: does it fit in memory?"),
     Flag("worker_gpu", 1, "How many GPUs to use (of each worker); without any, the CPU."),
+    Flag("worker_wait_secs", 300, "How long to wait for the other workers of TF_CONFIG to come."),
     Flag("use_tpu", False, "Train on a TPU."),
     Flag(
         "cloud_tpu_name",

@@ -18,6 +18,7 @@ import os
 import socket
 import threading
 
+from ut_keras import file_error
 from ut_keras.bin import command
 from ut_keras.bin.flags import UsageError
 
@@ -25,6 +26,7 @@ _CONNECTIONS = 16  # at a time
 _RUNS = 2  # of the model at a time
 _PADDED_TEXTS = 8  # of the longest size, that may be asked at once
 _SIGNATURE = "serving_default"
+_OUTPUTS = ("outputs", "scores")
 
 
 class Refusal(Exception):
@@ -41,27 +43,21 @@ def run(args):
     Args:
         args: flags of ut-query-server.
     """
+    if not args.host:
+        raise UsageError("--host must be an address to listen on. Received: ''.")
     if not os.path.isfile(os.path.join(args.serve_dir, "saved_model.pb")):
         raise UsageError(
             "--serve_dir must be an export, a folder with saved_model.pb. "
             f"Received: {args.serve_dir!r}."
         )
-    command.load_tensorflow()
-    server = make_server(args)
-    host, port = server.server_address[:2]
-    print(f"Serving {args.serve_dir} at http://{host}:{port}/v1/models/{server.name}", flush=True)
-    with server:
+    # Bound before anything is loaded: a port of 0 takes a free one.
+    with Server((args.host, args.port), args.servable_name or "model", None, args) as server:
+        command.load_tensorflow()
+        server.export = Export(args.serve_dir, args.timeout_secs)
+        host, port = server.server_address[:2]
+        where = f"http://{host}:{port}/v1/models/{server.name}"
+        print(f"Serving {args.serve_dir} at {where}", flush=True)
         server.serve_forever()
-
-
-def make_server(args):
-    """A `Server`, bound to its port; 0 takes a free one."""
-    return Server(
-        (args.host, args.port),
-        args.servable_name or "model",
-        Export(args.serve_dir, args.timeout_secs),
-        args,
-    )
 
 
 class Export:
@@ -70,6 +66,8 @@ class Export:
     Args:
         directory: str.
         timeout_secs: int.
+    Raises:
+        UsageError: if it cannot be loaded, or is none of ours.
     """
 
     def __init__(self, directory, timeout_secs):
@@ -81,13 +79,35 @@ class Export:
         # Operations of a search are too small to gain by more threads, see decoding.side_by_side.
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1)
         self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
-        with self._session.graph.as_default():
-            loaded = tf.compat.v1.saved_model.load(self._session, ["serve"], directory)
-        signature = loaded.signature_def[_SIGNATURE]
+        signature = self._load(directory)
         self._input = signature.inputs["inputs"].name
-        self._outputs = {name: value.name for name, value in signature.outputs.items()}
+        self._outputs = {name: signature.outputs[name].name for name in _OUTPUTS}
         self._free = threading.Semaphore(_RUNS)
         self._timeout_secs = timeout_secs
+
+    def _load(self, directory):
+        """Loads it into the session; returns its signature."""
+        logger = self._tf.get_logger()
+        level = logger.level
+        logger.setLevel("ERROR")  # It warns that the function is of TensorFlow 1.
+        try:
+            with self._session.graph.as_default():
+                loaded = self._tf.compat.v1.saved_model.load(self._session, ["serve"], directory)
+        except Exception as error:  # whatever TensorFlow makes of a damaged one
+            raise UsageError(
+                "--serve_dir must be an export that can be loaded. Received: "
+                f"{directory!r}: {file_error.line(error)}"
+            ) from error
+        finally:
+            logger.setLevel(level)
+        signature = loaded.signature_def.get(_SIGNATURE)
+        if signature is None or not _is_ours(signature, self._tf.string.as_datatype_enum):
+            names = ", ".join(sorted(loaded.signature_def)) or "none"
+            raise UsageError(
+                "--serve_dir must be an export of ut-exporter: texts as inputs, outputs and scores "
+                f"by the signature {_SIGNATURE}. Received: {directory!r}, signatures: {names}."
+            )
+        return signature
 
     def __call__(self, texts):
         """Answers for a list of bytes: dict from the name of an output to its array.
@@ -108,13 +128,25 @@ class Export:
             self._free.release()
 
 
+def _is_ours(signature, string):
+    inputs, outputs = signature.inputs, signature.outputs
+    return (
+        set(inputs) == {"inputs"}
+        and inputs["inputs"].dtype == string
+        and len(inputs["inputs"].tensor_shape.dim) == 1
+        and set(outputs) >= set(_OUTPUTS)
+        and outputs["outputs"].dtype == string
+    )
+
+
 class Server(http.server.ThreadingHTTPServer):
     """Serves an `Export`.
 
     Args:
         address: (host, port).
         name: str, of the model.
-        export: function (list of bytes) -> dict from name to array [B, beams].
+        export: function (list of bytes) -> dict from name to array [B, beams]; None if it is still
+            to be set, before anything is served.
         limits: with timeout_secs, max_request_bytes, max_text_bytes.
     """
 
@@ -130,7 +162,7 @@ class Server(http.server.ThreadingHTTPServer):
             self.address_family = socket.AF_INET6
         try:
             super().__init__(address, _Handler)
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, UnicodeError) as error:
             raise UsageError(
                 f"--host and --port must be free to listen on. Received: {address[0]}:{address[1]},"
                 f" {error}."

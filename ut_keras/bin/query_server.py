@@ -70,11 +70,13 @@ def predict(server, servable_name, texts, timeout_secs=10):
     body = json.dumps({"instances": texts}).encode()
     try:
         connection = http.client.HTTPConnection(address, timeout=timeout_secs)
+        if not 1 <= connection.port <= 65535:  # which would be taken modulo 65536
+            raise OverflowError("port must be from 1 to 65535")
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
         content = response.read(_MOST_BYTES)
         connection.close()
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, OverflowError, UnicodeError, http.client.HTTPException) as error:
         raise flags.UsageError(
             f"--server must be the REST API of a server. Received: {server!r}, "
             f"{type(error).__name__} {error}."

@@ -16,12 +16,12 @@ from typing import Any
 
 import hparams as hparams_lib
 import problems
-from ut_keras import hparam, models
-from ut_keras.bin import decode_hparams
+from ut_keras import hparam, models, whole_file
+from ut_keras.bin import decode_hparams, path_lock
 from ut_keras.bin.flags import UsageError
 from ut_keras.data import feature_record
 from ut_keras.registry import unknown_name_message
-from ut_keras.training import cluster, early_stopping
+from ut_keras.training import cluster, early_stopping, rendezvous
 
 # Of a checkpoint that is there; the others train.
 _OF_A_CHECKPOINT = ("evaluate", "evaluate_and_decode")
@@ -32,7 +32,13 @@ SCHEDULES = (
     "train_eval_and_decode",
 )
 _SAME_SCHEDULE = {"train_and_evaluate": "continuous_train_and_eval"}
-_LEAST = {"train_steps": 0, "local_eval_frequency": 1, "log_step_count_steps": 1, "worker_gpu": 0}
+_LEAST = {
+    "train_steps": 0,
+    "local_eval_frequency": 1,
+    "log_step_count_steps": 1,
+    "worker_gpu": 0,
+    "worker_wait_secs": 1,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +78,11 @@ class Setup:
     @property
     def trains(self):
         return self.schedule not in _OF_A_CHECKPOINT
+
+    @property
+    def writes(self):
+        """Whether this process writes the files of the run."""
+        return self.trains and (self.cluster is None or self.cluster.is_chief)
 
 
 def check(args):
@@ -242,6 +253,8 @@ def _make_trainer(setup):
 
     args, problem, hp = setup.args, setup.problem, setup.hp
     tpu = args.cloud_tpu_name if args.use_tpu else None
+    if setup.cluster is not None:
+        rendezvous.wait(setup.cluster, args.worker_wait_secs)
     strategy = distribution.get_strategy(args.worker_gpu, cluster=setup.cluster, tpu=tpu)
     # What is compiled for every shape should meet few of them.
     static_shapes = args.xla_compile or distribution.needs_static_shapes(strategy)
@@ -382,6 +395,15 @@ def _check_writable(output_dir):
     os.remove(probe)
 
 
+def lock(output_dir):
+    """Context in which this process alone trains, or searches, in a folder."""
+    return path_lock.held(
+        os.path.join(output_dir, ".lock"),
+        "--output_dir must be written by one command at a time",
+        f"{output_dir!r}",
+    )
+
+
 def _say_differences(saved, hp, output_dir):
     """The command line wins over the file; what it changes is said."""
     if saved is None or type(saved) is not type(hp):
@@ -412,10 +434,9 @@ def _write_records(setup):
 def write_run_record(output_dir, **record):
     """Writes `run.json`, which says whose run a folder holds."""
     path = os.path.join(output_dir, "run.json")
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+    with whole_file.writing(path) as file:
         json.dump(record, file, indent=2)
         file.write("\n")
-    os.replace(f"{path}.tmp", path)
 
 
 def _has_checkpoint(output_dir):

@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 
+from ut_keras import whole_file
 from ut_keras.bin.flags import UsageError
 
 RUNNING, COMPLETE, FAILED = "running", "complete", "failed"
@@ -80,12 +81,9 @@ class SearchRecord:
             "best_trial": next((trial.number for trial in self.best()), None),
             "trials": [dataclasses.asdict(trial) for trial in self.trials],
         }
-        with open(f"{self._path}.tmp", "w", encoding="utf-8") as file:
+        with whole_file.writing(self._path) as file:
             json.dump(content, file, indent=1)
             file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(f"{self._path}.tmp", self._path)
 
     def _read(self, output_dir):
         try:

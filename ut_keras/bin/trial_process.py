@@ -5,10 +5,11 @@ stop (on Linux) and saves; a search that goes on waits until it has.
 """
 
 import ctypes
-import fcntl
 import os
 import signal
 import subprocess
+
+from ut_keras.bin import path_lock
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)
@@ -69,13 +70,8 @@ class TrialProcess:
 def try_lock(directory):
     """Returns an open file that holds the lock on a folder, or None if another process does."""
     os.makedirs(directory, exist_ok=True)
-    file = open(os.path.join(directory, ".lock"), "w", encoding="utf-8")  # noqa: SIM115
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        return None
-    return file
+    # Not the trainer's own lock, which it takes when it has started.
+    return path_lock.try_lock(os.path.join(directory, ".trial.lock"))
 
 
 def _stop_with_parent():

@@ -47,10 +47,7 @@ def run(args, program):
         Interrupted: after a signal; what runs is saved.
     """
     hp, ranges, setup = check(args)
-    lock = trial_process.try_lock(setup.output_dir)
-    if lock is None:
-        raise UsageError(f"Another search must not run in {setup.output_dir}. Received: one does.")
-    with lock:
+    with run_setup.lock(setup.output_dir):
         identity = {name: getattr(args, name) for name in _SAME}
         identity["ranges"] = [str(item) for item in ranges]
         record = search_record.SearchRecord(setup.output_dir, identity, args.random_seed)

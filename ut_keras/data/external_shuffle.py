@@ -17,6 +17,8 @@ import random
 import shutil
 import struct
 
+from ut_keras import file_error
+
 # Bytes of records that one process holds, without what Python adds.
 MEMORY = 128 << 20
 _LENGTH = struct.Struct("<I")
@@ -86,7 +88,8 @@ class Buckets:
         os.makedirs(self._folder, exist_ok=True)
         for number, records in enumerate(self._pending):
             if records:
-                with open(self._path(number), "ab") as file:
+                path = self._path(number)
+                with file_error.named(path), open(path, "ab") as file:
                     for record in records:
                         file.write(_LENGTH.pack(len(record)))
                         file.write(record)

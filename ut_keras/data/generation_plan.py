@@ -13,9 +13,9 @@ samples were left out while reading; it says how many, and why.
 import dataclasses
 import json
 import os
-import secrets
 import zlib
 
+from ut_keras import whole_file
 from ut_keras.data import tfrecords
 from ut_keras.data.tfrecords import DataError
 
@@ -156,11 +156,9 @@ def write_origin(split, origin):
             f"{origin['samples']} samples, checksum {origin['checksum']}, instead of "
             f"{known.get('samples')}, checksum {known.get('checksum')}."
         )
-    temporary = f"{split.origin_path}.incomplete.{secrets.token_hex(4)}"
-    with open(temporary, "w", encoding="utf-8") as file:
+    with whole_file.writing(split.origin_path) as file:
         json.dump({**split.plan, **origin}, file, indent=2)
         file.write("\n")
-    os.replace(temporary, split.origin_path)
 
 
 def _fits(origin, split):

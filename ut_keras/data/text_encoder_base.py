@@ -1,8 +1,8 @@
 """What all text encoders share: the reserved ids, the interface, vocabulary files."""
 
 import os
-import secrets
 
+from ut_keras import whole_file
 from ut_keras.data.ragged_ids import RaggedIds
 from ut_keras.data.tfrecords import DataError
 
@@ -62,8 +62,5 @@ def read_lines(filename):
 
 def write_lines(filename, lines):
     """Writes a file, whole or not at all."""
-    # Several machines may be writing the same file.
-    temporary = f"{filename}.incomplete.{secrets.token_hex(4)}"
-    with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+    with whole_file.writing(filename) as file:
         file.writelines(line + "\n" for line in lines)
-    os.replace(temporary, filename)

@@ -10,6 +10,8 @@ A line is a batch. A last line that is torn is cut off; a file of another job is
 import json
 import os
 
+from ut_keras import file_error
+
 
 class Journal:
     """The finished batches of a job.
@@ -59,7 +61,7 @@ class Journal:
         return whole
 
     def _write(self, record):
-        with open(self.path, "ab") as file:
+        with file_error.named(self.path), open(self.path, "ab") as file:
             file.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
 
 

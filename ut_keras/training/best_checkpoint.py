@@ -8,6 +8,7 @@ import os
 
 import tensorflow as tf
 
+from ut_keras import file_error
 from ut_keras.training import checkpoint
 
 FOLDER = "best"
@@ -44,5 +45,7 @@ class BestCheckpoint:
             )
             manager.save(checkpoint_number=step)
         except (tf.errors.OpError, OSError) as error:
-            text = str(getattr(error, "message", error)).splitlines()[0]
-            print(f"The best weights are not written to {self._directory}: {text}", flush=True)
+            print(
+                f"The best weights are not written to {self._directory}: {file_error.line(error)}",
+                flush=True,
+            )

@@ -21,6 +21,7 @@ import shutil
 import keras
 import tensorflow as tf
 
+from ut_keras import file_error
 from ut_keras.training.variable_copy import VariableCopy
 
 _SEED_SUFFIX = "seed_generator_state"
@@ -160,7 +161,7 @@ class Checkpoints:
             self.remove_torn()
             raise SaveError(
                 f"The checkpoint of step {step} could not be written to {self._directory}: "
-                f"{_first_line(error)}"
+                f"{file_error.line(error)}"
             ) from error
 
     def remove_torn(self):

@@ -48,10 +48,12 @@ def from_environment(environment=None):
         return None
     try:
         config = json.loads(text)
-        jobs = {job: list(addresses) for job, addresses in config.get("cluster", {}).items()}
+        jobs = {job: _addresses(given) for job, given in config.get("cluster", {}).items()}
         task = config.get("task", {})
-        kind, index = task.get("type", "worker"), int(task.get("index", 0))
-    except (ValueError, AttributeError, TypeError) as error:
+        kind, index = str(task.get("type", "worker")), int(str(task.get("index", 0)))
+    except ClusterError:
+        raise
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ClusterError(
             f'{_VARIABLE} must be JSON like {{"cluster": {{"worker": ["host:port", …]}}, "task": '
             f'{{"type": "worker", "index": 0}}}}. Received: {text!r}.'
@@ -71,6 +73,35 @@ def from_environment(environment=None):
             f"Received: task {kind} {index}, cluster {jobs}."
         )
     workers = (*jobs.get("chief", []), *jobs.get("worker", []))
+    if len(set(workers)) < len(workers):
+        raise ClusterError(
+            f"The workers of {_VARIABLE} must have an address each. Received: {', '.join(workers)}."
+        )
     if len(workers) == 1:
         return None
     return Cluster(workers, index + (len(jobs.get("chief", [])) if kind == "worker" else 0))
+
+
+def host_and_port(address):
+    """("::1", 2222) of "[::1]:2222"; None if it is no address."""
+    host, _, port = address.rpartition(":")
+    in_brackets = host.startswith("[") and host.endswith("]")
+    host = host[1:-1] if in_brackets else host
+    if not host or any(sign in host for sign in "/@[] \t" + ":" * (not in_brackets)):
+        return None
+    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and 1 <= int(port) <= 65535):
+        return None
+    return host, int(port)
+
+
+def _addresses(given):
+    """The addresses of a job."""
+    if not isinstance(given, list):
+        raise TypeError(f"{given!r} is no list.")
+    for address in given:
+        if not isinstance(address, str) or host_and_port(address) is None:
+            raise ClusterError(
+                f'A worker of {_VARIABLE} must be "HOST:PORT", with a port from 1 to 65535. '
+                f"Received: {address!r}."
+            )
+    return given

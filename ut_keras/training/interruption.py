@@ -1,9 +1,20 @@
-"""Ctrl-C and SIGTERM as a wish that the train loop reads between two steps."""
+"""Signals: what ends a command at once, and what is a wish that a loop reads between two steps.
 
+    with EndsAtOnce():                    a whole command: `command.run`
+        with StopRequest() as stop:       what has something to save
+            while not stop.requested: ...
+
+Ctrl-C, SIGTERM and SIGHUP, which comes when a terminal is closed, mean the same. Loads nothing.
+"""
+
+import contextlib
+import os
 import signal
+import sys
 import threading
+import weakref
 
-_NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+_NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
 
 
 class Interrupted(Exception):
@@ -18,26 +29,113 @@ class Interrupted(Exception):
         self.exit_code = exit_code
 
 
-class StopRequest:
-    """Context in which the first signal is noted and a second one acts at once.
+class StoppedAtOnce(KeyboardInterrupt):
+    """A signal came where nothing reads it later.
 
-    with StopRequest() as stop:
-        while not stop.requested: ...
+    Attributes:
+        exit_code: int. 128 + the number of the signal.
     """
 
+    def __init__(self, number):
+        super().__init__(f"{_NAMES[number]}: stopped; what was not saved before is lost.")
+        self.exit_code = 128 + number
+
+
+class _Handlers:
+    """Context in which the signals are handed to `_note`; one that nohup ignores stays ignored."""
+
     def __init__(self):
-        self._signal = None
         self._previous = {}
 
     def __enter__(self):
         # Python delivers signals to the main thread only.
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._note) for number in _NAMES}
+            for number in _NAMES:
+                if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                    self._previous[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *exception):
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+
+
+class EndsAtOnce(_Handlers):
+    """Context in which a signal raises `StoppedAtOnce`, so that what was begun is cleared away.
+
+    Python drops what is raised while an object is deleted, and so may anybody's `except:`. Then
+    the process exits where it is, and so it does at a second signal.
+
+    Args:
+        stderr: int. File descriptor that the line goes to, if there is nobody to raise to.
+        raises: bool. If not, the process exits where it is: C++ that calls Python, as it does while
+            TensorFlow is imported, may abort on what is raised.
+    """
+
+    def __init__(self, stderr=2, raises=True):
+        super().__init__()
+        self._stderr = stderr
+        self._raises = raises
+        self._signal = None
+        self._dropped = None
+        self._previous_hook = None
+
+    def __enter__(self):
+        self._previous_hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
+        return super().__enter__()
+
+    def __exit__(self, kind, *exception):
+        super().__exit__(kind, *exception)
+        sys.unraisablehook = self._previous_hook
+        if self._signal is None:
+            return
+        self._dropped.detach()
+        if not issubclass(kind or Exception, (StoppedAtOnce, Interrupted)):
+            # Somebody has made another error of it.
+            raise StoppedAtOnce(self._signal)
+
+    def _note(self, number, frame):
+        del frame
+        stopped = StoppedAtOnce(signal.Signals(number))
+        if not self._raises or self._signal is not None:
+            self._exit(str(stopped), stopped.exit_code)
+        # Called when nobody holds what was raised any more.
+        self._dropped = weakref.finalize(stopped, self._exit, str(stopped), stopped.exit_code)
+        self._signal = number
+        try:
+            raise stopped
+        finally:
+            del stopped  # which this frame, on the way of the traceback, would hold
+
+    def _unraisable(self, unraisable):
+        # Where Python would print a trace and drop it.
+        if isinstance(unraisable.exc_value, StoppedAtOnce):
+            self._exit(str(unraisable.exc_value), unraisable.exc_value.exit_code)
+        self._previous_hook(unraisable)
+
+    def _exit(self, line, exit_code):
+        with contextlib.suppress(Exception):  # such as that of a stream that was just being flushed
+            sys.stdout.flush()
+        with contextlib.suppress(OSError):
+            os.write(self._stderr, f"{line}\n".encode())
+        os._exit(exit_code)
+
+
+class StopRequest(_Handlers):
+    """Context in which the first signal is noted and a second one acts as it would without.
+
+    with StopRequest() as stop:
+        while not stop.requested: ...
+
+    Args:
+        waits: bool. If not, the first one acts so too, until the attribute `waits` is set: as long
+            as there is nothing to save.
+    """
+
+    def __init__(self, waits=True):
+        super().__init__()
+        self.waits = waits
+        self._signal = None
 
     @property
     def requested(self):
@@ -55,6 +153,9 @@ class StopRequest:
         return Interrupted(f"{_NAMES[self._signal]}: {text}", exit_code=128 + self._signal)
 
     def _note(self, number, frame):
-        if self.requested:
-            raise KeyboardInterrupt
+        if self.requested or not self.waits:
+            previous = self._previous[number]
+            if callable(previous):
+                previous(number, frame)
+            raise StoppedAtOnce(signal.Signals(number))
         self._signal = signal.Signals(number)

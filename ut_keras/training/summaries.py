@@ -15,6 +15,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
+from ut_keras import file_error
 from ut_keras.training import rewind
 
 
@@ -108,8 +109,10 @@ class Summaries:
         except (OSError, tf.errors.OpError) as error:
             # A writer that has failed once may fail for ever.
             self._writers = {}
-            text = str(getattr(error, "message", error)).splitlines()[0]
-            print(f"Results are not recorded in {self._output_dir}: {text}", flush=True)
+            print(
+                f"Results are not recorded in {self._output_dir}: {file_error.line(error)}",
+                flush=True,
+            )
 
     def _writer(self, folder):
         if folder not in self._writers:

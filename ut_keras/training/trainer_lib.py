@@ -26,6 +26,7 @@ from ut_keras.training import (
     interruption,
     memory,
     moving_average,
+    output_folder,
     profiling,
     saving,
     summaries,
@@ -95,6 +96,8 @@ class Trainer:
         )
         self._pictures = evaluation_pictures.EvaluationPictures(model)
         self._is_chief = distribution.is_chief(strategy)
+        writes = self._is_chief and optimizer is not None
+        self._folder = output_folder.OutputFolder(output_dir, writes)
         self._num_workers = distribution.num_workers(strategy)
         self._summaries = summaries.Summaries(output_dir, problem_name, enabled=self._is_chief)
         self._progress = progress_lib.Progress(settings.train_steps)
@@ -319,6 +322,7 @@ class Trainer:
         self._profiler.before(self.step + 1)
         result = self._train_step(batch)
         self.step += 1
+        self._stop.waits = True
         self._profiler.after(self.step, result.loss)
         self._progress.add(self.step, result)
         if self._progress.is_due:
@@ -394,11 +398,13 @@ class Trainer:
         broken = checkpoint_lib.first_non_finite(self._model)
         if broken:
             raise self._non_finite(f"{broken} at step {self.step}")
+        self._folder.check(self.step)
         self._epochs.write_position()
         self._saver.start(self.step)
 
     def _end(self):
         """Nothing comes after this: what could not be saved is an error now."""
+        self._folder.check(self.step)
         self._saver.finish()
         if self._saver.failed_step is not None and self._is_chief:
             self._checkpoints.save()
@@ -429,6 +435,7 @@ class Trainer:
         if self._saver:
             # Records of a step without its checkpoint would be taken back.
             self._saver.finish()
+            self._folder.check(self.step)
         if results is None:
             raise self._interrupted()
         self._summaries.write_evaluation(self.step, self._settings.eval_split, results)
@@ -475,7 +482,7 @@ class _RunContext(interruption.StopRequest):
     """Notes signals for a trainer, and closes its files at the end."""
 
     def __init__(self, trainer):
-        super().__init__()
+        super().__init__(waits=trainer._num_workers > 1)  # They stop together, whatever is lost.
         self._trainer = trainer
 
     def __enter__(self):
@@ -490,6 +497,9 @@ class _RunContext(interruption.StopRequest):
         trainer._profiler.stop()
         trainer._summaries.close()
         error = exception[1]
+        if isinstance(error, output_folder.FolderLost):
+            trainer._epochs.write_position()
+            raise trainer._folder.saved_anew(error, trainer._saver, trainer.step) from None
         if trainer._num_workers > 1 and isinstance(error, distribution.LOST_WORKER_ERRORS):
             raise distribution.WorkerLost(
                 f"Another worker has stopped answering, at step {trainer.step}. Run the same "

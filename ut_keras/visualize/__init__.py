@@ -14,6 +14,8 @@ import importlib
 import importlib.util
 import os
 
+from ut_keras import whole_file
+
 MATPLOTLIB_MISSING = "Pictures need matplotlib: pip install 'ut_keras[plot]'."
 
 
@@ -96,9 +98,8 @@ def write_observation(seen, directory, about=None):
 
     os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, "index.html")
-    with open(f"{path}.incomplete", "w", encoding="utf-8", newline="\n") as file:
+    with whole_file.writing(path) as file:
         file.write(html_page.render(seen, about))
-    os.replace(f"{path}.incomplete", path)
     paths = [path]
     if has_matplotlib():
         paths += _matplotlib_module("figures").save_all(seen, directory)

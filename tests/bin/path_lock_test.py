@@ -1,0 +1,72 @@
+import multiprocessing
+import os
+import shutil
+
+import pytest
+
+from ut_keras.bin import path_lock
+from ut_keras.bin.flags import UsageError
+
+
+def _held(path):
+    return path_lock.held(str(path), "--x must be written once", "'x'")
+
+
+def test_one_at_a_time_and_nothing_is_left(tmp_path):
+    path = tmp_path / "lock"
+    expected = rf"^--x must be written once\. Received: 'x', process {os.getpid()} does so already"
+    for _ in range(2):
+        with _held(path), pytest.raises(UsageError, match=expected), _held(path):
+            pass
+        assert not path.exists()
+
+
+def _hold(path, connection):
+    with _held(path):
+        connection.send("held")
+        connection.recv()
+
+
+def test_a_killed_process_holds_nothing(tmp_path):
+    path = tmp_path / "lock"
+    processes = multiprocessing.get_context("spawn")
+    ours, theirs = processes.Pipe()
+    process = processes.Process(target=_hold, args=(path, theirs))
+    process.start()
+    assert ours.recv() == "held"
+    with pytest.raises(UsageError, match=f"process {process.pid} "), _held(path):
+        pass
+    process.kill()
+    process.join()
+    assert path.exists()
+    with _held(path):
+        assert path.read_text() == f"{os.getpid()}\n"
+    assert not path.exists()
+
+
+def test_the_lock_of_a_folder_that_was_made_anew_is_left_to_its_holder(tmp_path):
+    path = tmp_path / "folder" / "lock"
+    path.parent.mkdir()
+    with _held(path):
+        shutil.rmtree(path.parent)
+        path.parent.mkdir()
+        other = path_lock.try_lock(str(path))
+    assert path.exists()
+    with other, pytest.raises(UsageError, match="another process"), _held(path):
+        pass
+
+
+def test_a_lock_that_was_removed_while_it_was_opened_is_none(tmp_path, monkeypatch):
+    path = tmp_path / "lock"
+    flock = path_lock.fcntl.flock
+    calls = []
+
+    def slow(file, operation):
+        if not calls:
+            path.unlink()  # by the process that held it
+        calls.append(operation)
+        return flock(file, operation)
+
+    monkeypatch.setattr(path_lock.fcntl, "flock", slow)
+    with _held(path):
+        assert len(calls) == 2 and path.exists()

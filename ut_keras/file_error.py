@@ -1,0 +1,60 @@
+"""Which file an error is about, and why: a full disk, a folder that is read-only, …
+
+Python's own errors name the file that is opened, not the one that is written to; TensorFlow's hold
+both among names of its own:
+
+    {{function_node __wrapped__SaveV2…}} run/model.ckpt-5_temp/part-00000…; No space left on device
+"""
+
+import contextlib
+import errno
+import os
+import re
+
+# Behind the path of a checkpoint that is being written.
+_TEMPORARY = re.compile(r"(_temp(/.*)?|\.tempstate\d+)$")
+_MESSAGE = re.compile(r"(?:\{\{.*?\}\} )?(?P<path>.+?); (?P<cause>[^;]+?)(?: \[Op:\w+\])?")
+_TITLES = ("Graph execution error:",)
+_NUMBERS = {os.strerror(number): number for number in errno.errorcode}
+
+
+@contextlib.contextmanager
+def named(path):
+    """Context in which an `OSError` that names no file is one of `path`."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = os.fspath(path)
+        raise
+
+
+@contextlib.contextmanager
+def told_as(path):
+    """Context in which what is raised about a file is an `OSError` of `path`, whose parts it is."""
+    try:
+        yield
+    except Exception as error:
+        found = error if isinstance(error, OSError) else of_tensorflow(error)
+        if found is None:
+            raise
+        raise OSError(found.errno, found.strerror, os.fspath(path)) from error
+
+
+def of_tensorflow(error):
+    """The `OSError` that an error of TensorFlow stands for; None if it is about no file."""
+    message = str(getattr(error, "message", error)).strip().partition("\n")[0]
+    match = _MESSAGE.fullmatch(message)
+    if not match or match["cause"] not in _NUMBERS:
+        return None
+    path = _TEMPORARY.sub("", match["path"])
+    return OSError(_NUMBERS[match["cause"]], match["cause"], path)
+
+
+def line(error):
+    """What a user is told of an error, of Python's or of TensorFlow's: the cause and the file."""
+    found = error if isinstance(error, OSError) else of_tensorflow(error)
+    if found is not None and found.strerror:
+        return f"{found.strerror}: {found.filename or 'no file name'}"
+    lines = [text.strip() for text in str(getattr(error, "message", error)).splitlines()]
+    return next((text for text in lines if text and text not in _TITLES), repr(error))
