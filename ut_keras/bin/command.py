@@ -68,9 +68,11 @@ def _exit_code(function, argv):
 
 def load_tensorflow():
     """Imports TensorFlow, which takes seconds; a signal ends the process where it is."""
-    with os.fdopen(os.dup(2), "wb") as stderr:
-        with interruption.EndsAtOnce(stderr.fileno(), raises=False):
-            import tensorflow  # noqa: F401
+    with (
+        os.fdopen(os.dup(2), "wb") as stderr,  # what the log lines are kept from
+        interruption.EndsAtOnce(stderr.fileno(), raises=False),
+    ):
+        import tensorflow  # noqa: F401
 
 
 def import_user_package(directory):

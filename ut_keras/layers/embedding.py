@@ -92,7 +92,7 @@ class SentenceEmbedding(keras.layers.Layer):
         vocab_size: int V.
         hidden_size: int D.
         max_words: int. Words per sentence, padding included.
-        mask_stddev: float >= 0. Standard deviation of the masks' start around one; 0 is the authors'.
+        mask_stddev: float >= 0. Spread of the masks around one at the start; the authors' is 0.
     Call arguments:
         ids: int tensor [B, sentences, max_words].
     Returns:
