@@ -8,27 +8,12 @@ import importlib
 import os
 import sys
 import tempfile
+import traceback
 
-from ut_keras import hparam, registry
 from ut_keras.bin import flags
-from ut_keras.data import tfrecords
+from ut_keras.errors import UserError
 
-# These need TensorFlow: if their module was not loaded, nothing has raised them.
-_LATE_ERRORS = (
-    ("ut_keras.training.checkpoint", "CheckpointError"),
-    ("ut_keras.training.cluster", "ClusterError"),
-    ("ut_keras.training.distribution", "DeviceError"),
-    ("ut_keras.training.dry_run", "TooLarge"),
-    ("ut_keras.training.early_stopping", "MetricError"),
-    ("ut_keras.training.evaluation", "EmptyDatasetError"),
-    ("ut_keras.training.trainer_lib", "NonFiniteError"),
-)
-_EARLY_ERRORS = (
-    flags.UsageError,
-    hparam.HParamError,
-    registry.UnknownNameError,
-    tfrecords.DataError,
-)
+_MOST_WORD, _MOST_LINE = 200, 500  # characters that are shown of an error
 
 
 def run(function, argv=None):
@@ -46,10 +31,12 @@ def run(function, argv=None):
     argv = sys.argv[1:] if argv is None else argv
     try:
         return function(argv) or 0
-    except _expected_errors() as error:
+    except UserError as error:
         return _complain(str(error))
     except OSError as error:
         return _complain(f"{error.strerror or error}: {error.filename or 'no file name'}")
+    except MemoryError as error:
+        return _complain(f"There must be enough memory. Received: {error or 'out of memory'}.")
     except _interruptions() as interruption:
         print(interruption, flush=True)
         return interruption.exit_code
@@ -82,7 +69,7 @@ def import_user_package(directory):
     """Imports the package in `directory` (--t2t_usr_dir), which registers what it holds.
 
     Raises:
-        UsageError: if there is no package.
+        UsageError: if there is no package, or it cannot be imported: names the line.
     """
     if not directory:
         return
@@ -95,8 +82,23 @@ def import_user_package(directory):
     sys.path.insert(0, parent)
     try:
         importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        raise flags.UsageError(
+            f"--t2t_usr_dir must be a package that can be imported. Received: {directory!r}, "
+            f"{type(error).__name__}: {error}{_line_in(path, error)}."
+        ) from error
     finally:
         sys.path.remove(parent)
+
+
+def _line_in(folder, error):
+    """Where in the files of a folder an error came up; "" if the error itself says it."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename.startswith(folder + os.sep)
+    ]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
 
 
 def registry_help():
@@ -117,15 +119,20 @@ def registry_help():
 
 
 def _complain(message):
-    print(f"error: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    words = (_cut(word, _MOST_WORD) for word in message.split())
+    line = _cut(" ".join(words), _MOST_LINE)
+    # What a terminal cannot write, such as the bytes of a name that is not UTF-8, is escaped.
+    line = line.encode("utf-8", "backslashreplace").decode("utf-8")
+    print(f"error: {line}", file=sys.stderr, flush=True)
     return 2
 
 
-def _expected_errors():
-    late = (
-        getattr(sys.modules[module], name) for module, name in _LATE_ERRORS if module in sys.modules
-    )
-    return (*_EARLY_ERRORS, *late)
+def _cut(text, most):
+    """The beginning and the end of a text that is longer."""
+    if len(text) <= most:
+        return text
+    end = most // 4
+    return f"{text[: most - end - 1]}…{text[-end:]}"
 
 
 def _interruptions():

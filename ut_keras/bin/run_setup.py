@@ -25,7 +25,6 @@ from ut_keras.training import cluster, early_stopping
 
 SCHEDULES = ("train", "evaluate", "continuous_train_and_eval", "train_eval_and_decode")
 _SAME_SCHEDULE = {"train_and_evaluate": "continuous_train_and_eval"}
-_LEAST = {"train_steps": 0, "local_eval_frequency": 1, "log_step_count_steps": 1, "worker_gpu": 0}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,9 +85,6 @@ def check(args):
     hp, finds_batch_size = _with_batch_size(args, hp, saved, output_dir)
     hp.check_supported(training=schedule != "evaluate")
     decode = decode_hparams.parse(args.decode_hparams)
-    for name, least in _LEAST.items():
-        if getattr(args, name) < least:
-            raise UsageError(f"--{name} must be at least {least}. Received: {getattr(args, name)}.")
     data_dir = os.path.expanduser(args.data_dir)
     if not args.generate_data and not os.path.isdir(data_dir):
         raise UsageError(
@@ -228,7 +224,7 @@ def _make_trainer(setup):
     static_shapes = args.xla_compile or distribution.needs_static_shapes(strategy)
     # Workers that were given no seed have drawn one each.
     setup = dataclasses.replace(setup, seed=distribution.from_chief(strategy, setup.seed))
-    keras.utils.set_random_seed(setup.seed)
+    keras.utils.set_random_seed(setup.seed % 2**32)
 
     def dataset(split, seed=None):
         return problem.dataset(

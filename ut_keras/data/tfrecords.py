@@ -12,11 +12,13 @@ import functools
 import os
 import re
 
+from ut_keras.errors import UserError
+
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
 _SPLITS = ("train", "dev", "test")
 
 
-class DataError(ValueError):
+class DataError(UserError):
     """Data that is missing or not as expected; the message is one line for the user."""
 
 

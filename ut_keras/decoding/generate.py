@@ -5,16 +5,28 @@ number of beams, makes a new one.
 """
 
 import dataclasses
+import numbers
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from ut_keras import limits
 from ut_keras.decoding import beam_search, constraints, sampling, side_by_side
 
 # The options that are numbers in a graph, changed without a new trace.
 _FLOATS = ("alpha", "eos_penalty", "temperature", "top_p")
 _INTS = ("decode_length", "min_length", "top_k")
+_LIMITS = {
+    "beam_size": (1, None),
+    "alpha": (0, limits.MOST_ALPHA),
+    "decode_length": (0, limits.MOST_POSITIONS),
+    "min_length": (0, None),
+    "eos_penalty": (None, None),
+    "no_repeat_ngram_size": (0, None),
+    "temperature": (0, None),
+    "top_k": (0, None),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,19 +64,20 @@ class Options:
 
     def check(self):
         """Raises `ValueError` for an option out of range."""
-        least = {
-            "beam_size": 1,
-            "alpha": 0,
-            "decode_length": 0,
-            "min_length": 0,
-            "no_repeat_ngram_size": 0,
-            "temperature": 0,
-            "top_k": 0,
-        }
-        for name, value in least.items():
+        for name, (least, most) in _LIMITS.items():
             received = getattr(self, name)
-            if received < value:
-                raise ValueError(f"{name} must be at least {value}. Received: {received}.")
+            expected = limits.why_not(received, least, most)
+            if expected:
+                raise ValueError(f"{name} must be {expected}. Received: {received}.")
+        if isinstance(self.seed, numbers.Integral):
+            expected = limits.why_not(self.seed, 0, limits.LARGEST_SEED)
+            if expected:
+                raise ValueError(f"seed must be {expected}. Received: {self.seed}.")
+        if 0 < self.temperature < limits.LEAST_TEMPERATURE:
+            raise ValueError(
+                f"temperature must be 0 or at least {limits.LEAST_TEMPERATURE}. "
+                f"Received: {self.temperature}."
+            )
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p must be above 0 and at most 1. Received: {self.top_p}.")
         if self.temperature and self.beam_size > 1:

@@ -21,6 +21,7 @@ import shutil
 import keras
 import tensorflow as tf
 
+from ut_keras.errors import UserError
 from ut_keras.training.variable_copy import VariableCopy
 
 _SEED_SUFFIX = "seed_generator_state"
@@ -35,7 +36,7 @@ _TORN = re.compile(r"model\.ckpt-\d+(_temp|\..*\.tempstate\d+)|checkpoint\.tmp[0
 _DATA = re.compile(r"(model\.ckpt-\d+)\.data-\d+-of-\d+")
 
 
-class CheckpointError(ValueError):
+class CheckpointError(UserError):
     """A checkpoint that cannot be read or belongs to another model."""
 
 
