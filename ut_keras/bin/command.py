@@ -13,7 +13,7 @@ import traceback
 from ut_keras.bin import flags
 from ut_keras.errors import UserError
 
-_MOST_WORD, _MOST_LINE = 200, 500  # characters that are shown of an error
+_MOST_WORD, _MOST_LINE = 200, 400  # characters that are shown of an error
 
 
 def run(function, argv=None):

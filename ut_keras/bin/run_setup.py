@@ -19,7 +19,7 @@ import problems
 from ut_keras import hparam, models
 from ut_keras.bin import decode_hparams
 from ut_keras.bin.flags import UsageError
-from ut_keras.data import feature_record
+from ut_keras.data import feature_record, run_record
 from ut_keras.registry import unknown_name_message
 from ut_keras.training import cluster, early_stopping
 
@@ -91,7 +91,7 @@ def check(args):
             f"--data_dir must be a folder with data; --generate_data makes them. "
             f"Received: {data_dir!r}, which does not exist."
         )
-    record = run_record(output_dir)
+    record = run_record.read(output_dir)
     trains = schedule != "evaluate"
     _check_same_run(args, record, output_dir, trains)
     if _has_checkpoint(output_dir) and saved is not None:
@@ -242,8 +242,11 @@ def _make_trainer(setup):
     def make_eval_dataset():
         return dataset(setup.eval_split)
 
-    # Data that cannot be read should be told before a model is built.
+    # Data that cannot be read, or have another vocabulary, should be told before a model is built.
     make_epoch(0) if setup.trains else make_eval_dataset()
+    if _has_checkpoint(setup.output_dir):
+        features = feature_record.of_problem(problem, setup.data_dir)
+        feature_record.check_same_encoders(setup.output_dir, features)
     with strategy.scope():
         model = models.get(args.model, hp, problem, setup.data_dir)
         optimizer = optimize.get(hp, args.train_steps) if setup.trains else None
@@ -329,17 +332,6 @@ def final_hparams(args, output_dir):
     return saved.override(args.hparams), saved
 
 
-def run_record(output_dir):
-    path = os.path.join(output_dir, "run.json")
-    if not os.path.exists(path):
-        return {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            return dict(json.load(file))
-    except ValueError as error:
-        raise UsageError(f"{path} must hold a JSON object. Received: {error}.") from error
-
-
 def _check_same_run(args, record, output_dir, trains):
     # Evaluating on another problem is no mistake, as long as the vocabulary is the same.
     for name in ("model", "problem") if trains else ("model",):
@@ -388,7 +380,7 @@ def _write_records(setup):
 
 def write_run_record(output_dir, **record):
     """Writes `run.json`, which says whose run a folder holds."""
-    path = os.path.join(output_dir, "run.json")
+    path = os.path.join(output_dir, run_record.FILENAME)
     with open(f"{path}.tmp", "w", encoding="utf-8") as file:
         json.dump(record, file, indent=2)
         file.write("\n")
