@@ -30,6 +30,7 @@ ALLOWED = {
         "ut_keras.decoding",
         "ut_keras.models",
         "ut_keras.training.losses",
+        "ut_keras.training.memory",
         "ut_keras.training.optimize",
         "ut_keras.metrics",
     ),

@@ -263,7 +263,12 @@ def load(path):
     Raises:
         HParamError: if the file holds no hyperparameters.
     """
-    return from_dict(json_file.read(path, HParamError))
+    try:
+        return from_dict(json_file.read(path, HParamError))
+    except HParamError as error:
+        if str(path) in str(error):
+            raise
+        raise HParamError(f"{path}: {error}") from error
 
 
 def check_same_architecture(saved, current):

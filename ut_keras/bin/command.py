@@ -35,8 +35,9 @@ def run(function, argv=None):
         return _complain(str(error))
     except OSError as error:
         return _complain(f"{error.strerror or error}: {error.filename or 'no file name'}")
-    except MemoryError as error:
-        return _complain(f"There must be enough memory. Received: {error or 'out of memory'}.")
+    except _out_of_memory() as error:
+        reason = (str(getattr(error, "message", error)).strip() or "out of memory").splitlines()[0]
+        return _complain(f"There must be enough memory. Received: {reason}")
     except _interruptions() as interruption:
         print(interruption, flush=True)
         return interruption.exit_code
@@ -133,6 +134,11 @@ def _cut(text, most):
         return text
     end = most // 4
     return f"{text[: most - end - 1]}…{text[-end:]}"
+
+
+def _out_of_memory():
+    tensorflow = sys.modules.get("tensorflow")
+    return (MemoryError, tensorflow.errors.ResourceExhaustedError) if tensorflow else MemoryError
 
 
 def _interruptions():

@@ -17,7 +17,7 @@ from ut_keras.data.text_encoder_base import RESERVED_TOKENS
 from ut_keras.data.token_table import KeyTable
 
 _CODE_POINT_BITS = 21
-# Of a longer token, which is no word, the beginning stands for the rest: every one of its characters
+# Of a longer token, which is no word, the beginning stands for the rest: each of its characters
 # begins a string on each of hundreds of levels. T2T takes it whole.
 _LONGEST_TOKEN = 1000
 _TOGETHER = 2**16  # places; what is worked on stays near the processor

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from ut_keras import limits
 from ut_keras.decoding import beam_search, constraints, sampling, side_by_side
+from ut_keras.layers import symbol_ids
 
 # The options that are numbers in a graph, changed without a new trace.
 _FLOATS = ("alpha", "eos_penalty", "temperature", "top_p")
@@ -229,11 +230,11 @@ def _given(model, features):
     if model.encoder is not None:
         if "inputs" not in features:
             raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
-        return {"inputs": tf.cast(features["inputs"], tf.int32)}
+        return {"inputs": symbol_ids.as_ids(features["inputs"], "inputs")}
     prompt = features.get("inputs", features.get("targets"))
     if prompt is None:
         raise ValueError(f"features must hold a prompt, 'inputs'. Received: {sorted(features)}.")
-    prompt = tf.cast(prompt, tf.int32)
+    prompt = symbol_ids.as_ids(prompt, "A prompt")
     if prompt.shape.rank != 2:
         raise ValueError(f"A prompt must be [batch, length]. Received: {prompt.shape}.")
     return {"prompt": prompt}
@@ -243,7 +244,7 @@ def _forced_prefix(prefix, source):
     """int32 [B, P]; of one column without one."""
     if prefix is None:
         return tf.zeros([tf.shape(source)[0], 1], tf.int32)
-    prefix, batch_size = tf.cast(prefix, tf.int32), source.shape[0]
+    prefix, batch_size = symbol_ids.as_ids(prefix, "forced_prefix"), source.shape[0]
     if prefix.shape.rank != 2 or prefix.shape[0] != batch_size or not prefix.shape[1]:
         raise ValueError(f"forced_prefix must be [{batch_size}, length]. Received: {prefix.shape}.")
     return prefix

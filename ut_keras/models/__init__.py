@@ -76,6 +76,7 @@ def from_specs(name, hparams, specs, target_space_id=0):
         target_space_id: int. T2T's id of the kind of target.
     """
     features_lib.check(specs)
+    importlib.import_module("ut_keras.models.size").check(hparams, specs)
     module_name, class_name = _CLASSES.get(name).split(":")
     model_class = getattr(importlib.import_module(module_name), class_name)
     return model_class.from_hparams(hparams, specs, target_space_id, name=name)
