@@ -41,6 +41,10 @@ def _is_integers(text):
     return all(part.strip().lstrip("-").isdigit() for part in text.split(",") if part)
 
 
+def _is_sequence(text, letters):
+    return set(text) <= set(letters) and len(text) <= limits.MOST_STEPS
+
+
 SCHEDULE = Check(
     f"factors joined by '*', out of {', '.join(LEARNING_RATE_FACTORS)}",
     lambda text: set(learning_rate_factors(text)) <= set(LEARNING_RATE_FACTORS),
@@ -48,11 +52,11 @@ SCHEDULE = Check(
 DIMENSIONS = Check("dimension numbers joined by commas, such as '0,1' or ''", _is_integers)
 PREPROCESS = Check(
     "'none' or letters out of n (norm) and d (dropout)",
-    lambda text: text == "none" or set(text) <= set("nd"),
+    lambda text: text == "none" or _is_sequence(text, "nd"),
 )
 POSTPROCESS = Check(
     "'none' or letters out of n (norm), d (dropout) and a (add the layer's input)",
-    lambda text: text == "none" or set(text) <= set("nda"),
+    lambda text: text == "none" or _is_sequence(text, "nda"),
 )
 
 # T2T takes its names in CamelCase too.
