@@ -24,7 +24,7 @@ import zlib
 from typing import NamedTuple
 
 from problems import verb_forms
-from ut_keras.data import download
+from ut_keras.data import download, text_lines
 from ut_keras.data.tfrecords import DataError
 
 TABLE = download.RawFile(
@@ -225,11 +225,8 @@ def read_edinburgh_nlu(tmp_dir, split):
 
 def _read_lines(tmp_dir, name):
     path = download.fetch(tmp_dir, OTHER_FILES[name])
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().splitlines()
-    except UnicodeDecodeError as error:
-        raise DataError(f"Text must be UTF-8. Received: {path}: {error}.") from error
+    with text_lines.readable(path), open(path, encoding="utf-8") as file:
+        return file.read().splitlines()
 
 
 def _fields(line, count, name, number):

@@ -16,7 +16,7 @@ import os
 import tarfile
 import zlib
 
-from ut_keras.data import download, tokenizer
+from ut_keras.data import download, text_lines, tokenizer
 from ut_keras.data.tfrecords import DataError
 
 _FOLDER = "tasks_1-20_v1-2"
@@ -164,7 +164,7 @@ def _read_files(tmp_dir, names):
     for name in names:
         path = os.path.join(tmp_dir or "", name)
         if os.path.isfile(path):
-            with open(path, encoding="utf-8") as file:
+            with text_lines.readable(path), open(path, encoding="utf-8") as file:
                 texts[name] = file.read()
     for path in _archives(tmp_dir):
         missing = set(names) - set(texts)
@@ -177,6 +177,6 @@ def _read_files(tmp_dir, names):
                     name = member.name.removeprefix("./")
                     if name in missing:
                         texts[name] = archive.extractfile(member).read().decode("utf-8")
-        except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+        except (tarfile.TarError, UnicodeDecodeError, zlib.error, EOFError, OSError) as error:
             raise DataError(f"{path} must be a whole .tar.gz file. Received: {error}.") from error
     return texts

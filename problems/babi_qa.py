@@ -50,7 +50,9 @@ import json
 import os
 
 from problems import babi_files, problem
+from ut_keras import json_file
 from ut_keras.data import features, text_encoder
+from ut_keras.data.tfrecords import DataError
 
 _SEPARATOR = "<EOQ>"
 _SEPARATOR_ID = 2
@@ -198,12 +200,11 @@ class BabiQaSentence(_BabiProblem):
 
     def feature_specs(self, data_dir):
         path = os.path.join(data_dir, self.metadata_filename)
-        metadata = json.loads("\n".join(text_encoder.read_lines(path)))
-        words = max(metadata["max_sentence_length"], metadata["max_question_length"])
+        sentences, words = _shape(path)
         specs = super().feature_specs(data_dir)
         return {
             "inputs": features.FeatureSpec(
-                specs["inputs"].vocab_size, "sentences", (metadata["max_story_length"] + 1, words)
+                specs["inputs"].vocab_size, "sentences", (sentences, words)
             ),
             "targets": specs["targets"],
         }
@@ -238,6 +239,20 @@ class BabiQaSentence(_BabiProblem):
 
     def _story(self, example):
         return example.story[-(130 if self._task == 3 else 70) :]
+
+
+def _shape(path):
+    """(sentences, words) of an example, from the metadata."""
+    lines = text_encoder.read_lines(path)
+    try:
+        metadata = json_file.parse("\n".join(lines))
+        sentences = metadata["max_story_length"] + 1
+        words = max(metadata["max_sentence_length"], metadata["max_question_length"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{path} must hold the lengths that --generate_data writes. Received: {error!r}."
+        ) from error
+    return sentences, words
 
 
 def _words_by_frequency(examples):

@@ -14,9 +14,8 @@ Files may be gzipped. If one of them lies in tmp_dir, nothing is downloaded.
 import glob
 import gzip
 import os
-import zlib
 
-from ut_keras.data import download
+from ut_keras.data import download, text_lines
 from ut_keras.data.tfrecords import DataError
 
 DATASET = download.RawFile(
@@ -138,10 +137,10 @@ def _find(tmp_dir, name):
 def _read_lines(path):
     """Yields the lines that are not empty, with single spaces."""
     opened = gzip.open if path.endswith(".gz") else open
-    try:
-        with opened(path, "rt", encoding="utf-8", newline="\n") as file:
-            for line in file:
-                if text := " ".join(line.split()):
-                    yield text
-    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path} must be a whole text in UTF-8. Received: {error}.") from error
+    with (
+        text_lines.readable(path),
+        opened(path, "rt", encoding="utf-8", newline="\n") as file,
+    ):
+        for line in file:
+            if text := " ".join(line.split()):
+                yield text

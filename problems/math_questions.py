@@ -17,11 +17,11 @@ The first two by characters (bytes + 2), the third with one vocabulary of subwor
 
 import glob
 import gzip
-import json
 import os
 
 from problems import problem, text_problems
-from ut_keras.data import download
+from ut_keras import json_file
+from ut_keras.data import download, text_lines
 from ut_keras.data.tfrecords import DataError
 
 _HELD_OUT_EVERY = 11
@@ -103,17 +103,17 @@ class ProgramSearchAlgolisp(text_problems.Text2TextProblem):
 
     def generate_samples(self, split, data_dir, tmp_dir, seed):
         path = download.fetch(tmp_dir, _ALGOLISP[split])
-        with gzip.open(path, "rt", encoding="utf-8") as file:
+        with text_lines.readable(path), gzip.open(path, "rt", encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 try:
-                    entry = json.loads(line)
-                    words, tree = entry["text"], entry["short_tree"]
-                except (ValueError, KeyError) as error:
+                    entry = json_file.parse(line)
+                    words, tree = " ".join(entry["text"]), " ".join(_flat(entry["short_tree"]))
+                except (ValueError, KeyError, TypeError, RecursionError) as error:
                     raise DataError(
                         "Every line must be a JSON object with text and short_tree. "
                         f"Received: {path}, line {number}: {error}."
                     ) from error
-                yield {"inputs": " ".join(words), "targets": " ".join(_flat(tree))}
+                yield {"inputs": words, "targets": tree}
 
 
 def _flat(tree):
@@ -140,7 +140,7 @@ def _found(pattern, raw_file):
 
 
 def _lines(path):
-    with open(path, encoding="utf-8") as file:
+    with text_lines.readable(path), open(path, encoding="utf-8") as file:
         for line in file:
             if line.strip():
                 yield line.strip()

@@ -8,7 +8,7 @@ archive, which is downloaded if it is not there and unpacked into `dev.tgz.unpac
 import gzip
 import os
 
-from ut_keras.data import download
+from ut_keras.data import download, text_lines
 from ut_keras.data.tfrecords import DataError
 
 _BLOCK = 1 << 24
@@ -48,9 +48,9 @@ def read_lines(path):
     """Yields the lines of a file, which may be `.gz`, without white space around them.
 
     Raises:
-        DataError: if a line is not UTF-8.
+        DataError: if a line is not UTF-8, or the file not whole.
     """
-    with _open(path) as file:
+    with text_lines.readable(path), _open(path) as file:
         for number, line in enumerate(file, start=1):
             try:
                 yield line.decode("utf-8").strip()
@@ -64,7 +64,7 @@ def size(path):
     """In bytes; of a `.gz` file, unpacked."""
     if not path.endswith(".gz"):
         return os.path.getsize(path)
-    with gzip.open(path) as file:
+    with text_lines.readable(path), gzip.open(path) as file:
         return sum(len(block) for block in iter(lambda: file.read(_BLOCK), b""))
 
 

@@ -22,10 +22,9 @@ labelled brackets, see labelled_brackets.py.
 
 import gzip
 import os
-import zlib
 
 from problems import labelled_brackets, problem, text_problems, trees
-from ut_keras.data import download
+from ut_keras.data import download, text_lines
 from ut_keras.data.tfrecords import DataError
 
 _FILES = {"train": "wsjTrain.trees", "dev": "wsjEval.trees", "test": "wsjTest.trees"}
@@ -71,8 +70,5 @@ def _find(tmp_dir, name):
 
 def _read_lines(path):
     opened = gzip.open if path.endswith(".gz") else open
-    try:
-        with opened(path, "rt", encoding="utf-8") as file:
-            yield from file
-    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path} must be a whole text in UTF-8. Received: {error}.") from error
+    with text_lines.readable(path), opened(path, "rt", encoding="utf-8") as file:
+        yield from file

@@ -115,7 +115,7 @@ def test_override(text, name, expected):
         ("act_epsilon=0", r"act_epsilon must be a number in \(0, 1\). Received"),
         ("act_epsilon=nan", "act_epsilon must be a number in .* Received"),
         ("act_halting_bias_init=inf", "act_halting_bias_init must be a number. Received"),
-        ("act_max_steps=0", r"act_max_steps must be an int in \[1, inf\). Received"),
+        ("act_max_steps=0", r"act_max_steps must be an int in \[1, 1000\]. Received"),
         ("length_bucket_step=1", r"length_bucket_step must be a number in \(1, inf\). Received"),
         ("recurrence_type=rnn", "recurrence_type must be one of 'basic', 'act', .* Received"),
         ("recurrence_type=None", "recurrence_type must be one of .* Received"),

@@ -11,8 +11,16 @@ import dataclasses
 import json
 from typing import Literal
 
-from ut_keras import whole_file
-from ut_keras.hparam_basic import DIMENSIONS, NON_NEGATIVE, POSITIVE, RATE, BasicHParams
+from ut_keras import json_file, whole_file
+from ut_keras.hparam_basic import (
+    DIMENSIONS,
+    NON_NEGATIVE,
+    POSITIVE,
+    RATE,
+    STEPS,
+    STEPS_OR_NONE,
+    BasicHParams,
+)
 from ut_keras.hparam_field import Check, HParamError, field, inert, later, specs
 from ut_keras.hparam_lstm import LSTMHParams
 
@@ -48,8 +56,8 @@ class TransformerHParams(BasicHParams):
 
     # --- Size -----------------------------------------------------------------------------------
     filter_size: int = field(2048, POSITIVE, architecture=True)
-    num_encoder_layers: int = field(0, NON_NEGATIVE, architecture=True)  # 0: num_hidden_layers
-    num_decoder_layers: int = field(0, NON_NEGATIVE, architecture=True)
+    num_encoder_layers: int = field(0, STEPS_OR_NONE, architecture=True)  # 0: num_hidden_layers
+    num_decoder_layers: int = field(0, STEPS_OR_NONE, architecture=True)
 
     # --- Attention ------------------------------------------------------------------------------
     num_heads: int = field(8, POSITIVE, architecture=True)
@@ -154,13 +162,13 @@ class UniversalTransformerHParams(TransformerHParams):
     recurrence_type: Literal["basic", "act", "highway", "skip", "dwa", "gru", "lstm"] = field(
         "basic", architecture=True
     )
-    num_rec_steps: int = field(6, POSITIVE, architecture=True)
-    num_inrecurrence_layers: int = field(1, POSITIVE, architecture=True)  # layers within a step
+    num_rec_steps: int = field(6, STEPS, architecture=True)
+    num_inrecurrence_layers: int = field(1, STEPS, architecture=True)  # layers within a step
     transformer_ffn_type: Literal["fc", "sepconv"] = field("fc", architecture=True)
     mix_with_transformer: (
         Literal["before_ut", "after_ut", "before_ut,after_ut", "after_ut,before_ut"] | None
     ) = field(None, architecture=True, comma_separated=True)
-    num_mixedin_layers: int = field(2, POSITIVE, architecture=True)
+    num_mixedin_layers: int = field(2, STEPS, architecture=True)
     add_sru: bool = field(False, architecture=True)
 
     # --- Timing signals, added in every step ----------------------------------------------------
@@ -174,7 +182,7 @@ class UniversalTransformerHParams(TransformerHParams):
     act_type: Literal["basic", "accumulated", "global", "random"] = field(
         "basic", architecture=True
     )
-    act_max_steps: int = field(12, POSITIVE, architecture=True)
+    act_max_steps: int = field(12, STEPS, architecture=True)
     act_halting_bias_init: float = field(1.0)
     act_epsilon: float = field(0.01, "(0, 1)")
     act_loss_weight: float = field(0.01, NON_NEGATIVE)
@@ -253,13 +261,11 @@ def load(path):
         HParamError: if the file holds no hyperparameters.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            values = json.load(file)
-    except ValueError as error:
-        raise HParamError(f"{path} must hold hparams as JSON. Received: {error}.") from error
-    if not isinstance(values, dict):
-        raise HParamError(f"{path} must hold a JSON object. Received: {type(values).__name__}.")
-    return from_dict(values)
+        return from_dict(json_file.read(path, HParamError))
+    except HParamError as error:
+        if str(path) in str(error):
+            raise
+        raise HParamError(f"{path}: {error}") from error
 
 
 def check_same_architecture(saved, current):

@@ -6,13 +6,15 @@ Names are T2T's (`basic_params1`); defaults are those of its `transformer_base`.
 import dataclasses
 from typing import Literal
 
-from ut_keras import hparam_overrides
+from ut_keras import hparam_overrides, limits
 from ut_keras.hparam_field import Check, HParamError, field, inert, later, specs, training
 from ut_keras.registry import unknown_name_message
 
 POSITIVE = "[1, inf)"
 NON_NEGATIVE = "[0, inf)"
 RATE = "[0, 1)"
+STEPS = f"[1, {limits.MOST_STEPS}]"
+STEPS_OR_NONE = f"[0, {limits.MOST_STEPS}]"
 
 LEARNING_RATE_FACTORS = (
     "constant",
@@ -39,6 +41,10 @@ def _is_integers(text):
     return all(part.strip().lstrip("-").isdigit() for part in text.split(",") if part)
 
 
+def _is_sequence(text, letters):
+    return set(text) <= set(letters) and len(text) <= limits.MOST_STEPS
+
+
 SCHEDULE = Check(
     f"factors joined by '*', out of {', '.join(LEARNING_RATE_FACTORS)}",
     lambda text: set(learning_rate_factors(text)) <= set(LEARNING_RATE_FACTORS),
@@ -46,11 +52,11 @@ SCHEDULE = Check(
 DIMENSIONS = Check("dimension numbers joined by commas, such as '0,1' or ''", _is_integers)
 PREPROCESS = Check(
     "'none' or letters out of n (norm) and d (dropout)",
-    lambda text: text == "none" or set(text) <= set("nd"),
+    lambda text: text == "none" or _is_sequence(text, "nd"),
 )
 POSTPROCESS = Check(
     "'none' or letters out of n (norm), d (dropout) and a (add the layer's input)",
-    lambda text: text == "none" or set(text) <= set("nda"),
+    lambda text: text == "none" or _is_sequence(text, "nda"),
 )
 
 # T2T takes its names in CamelCase too.
@@ -76,7 +82,7 @@ class BasicHParams:
     max_length: int = field(256, NON_NEGATIVE)  # training drops longer examples; 0: batch_size
     min_length: int = field(0, NON_NEGATIVE)
     min_length_bucket: int = field(8, POSITIVE)  # longest example of the first bucket
-    length_bucket_step: float = field(1.1, "(1, inf)")  # factor from one bucket to the next
+    length_bucket_step: float = field(1.1, "[1.001, inf)")  # factor from one bucket to the next
     batch_shuffle_size: int = field(512, NON_NEGATIVE)
     eval_drop_long_sequences: bool = field(False)
     max_input_seq_length: int = field(0)  # longer inputs are cut off; 0 or less: never
@@ -97,7 +103,7 @@ class BasicHParams:
 
     # --- Size -----------------------------------------------------------------------------------
     hidden_size: int = field(512, POSITIVE, architecture=True)
-    num_hidden_layers: int = field(6, POSITIVE, architecture=True)
+    num_hidden_layers: int = field(6, STEPS, architecture=True)
     kernel_height: int = inert(3, OTHER_MODELS)
     kernel_width: int = inert(1, OTHER_MODELS)
     compress_steps: int = inert(0, OTHER_MODELS)

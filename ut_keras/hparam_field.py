@@ -16,11 +16,14 @@ import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ut_keras import limits
+from ut_keras.errors import UserError
+
 _KINDS = {int: "an int", float: "a number", bool: "True or False", str: "a string"}
 _BOOLS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 
 
-class HParamError(ValueError):
+class HParamError(UserError):
     """A hyperparameter is unknown, of the wrong type, out of range or not supported yet."""
 
 
@@ -127,6 +130,10 @@ class FieldSpec:
             raise HParamError(
                 f"{self.name} must be {self.expected}. Received: {self.name}={value!r}."
             )
+        is_number = self.kind in (int, float) and converted is not None
+        expected = limits.why_not(converted) if is_number else None
+        if expected:
+            raise HParamError(f"{self.name} must be {expected}. Received: {self.name}={value!r}.")
         return converted
 
     def is_supported(self, value):

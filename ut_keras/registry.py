@@ -11,8 +11,10 @@ written out, so that it can be searched for.
 
 import difflib
 
+from ut_keras.errors import UserError
 
-class UnknownNameError(ValueError):
+
+class UnknownNameError(UserError):
     """A name that no table holds; the message lists the nearest ones."""
 
 

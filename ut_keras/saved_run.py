@@ -9,13 +9,12 @@ The folder says it all: `hparams.json`, `run.json` (which model), `features.json
 vocabularies, and a checkpoint. No problem is needed, nor its data.
 """
 
-import json
 import os
 
 import tensorflow as tf
 
 from ut_keras import hparam, models, text_model
-from ut_keras.data import feature_record
+from ut_keras.data import feature_record, run_record
 from ut_keras.data.tfrecords import DataError
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding import length_batches
@@ -44,6 +43,7 @@ def load(output_dir, checkpoint_path=None, problem=None, data_dir=None):
         raise DataError(f"output_dir must be the folder of a run. Received: {output_dir!r}.")
     if problem is not None:
         record = feature_record.of_problem(problem, data_dir)
+        feature_record.check_same_encoders(output_dir, record)
     else:
         record = feature_record.load(output_dir)
     if record is None or None in record.encoders.values():
@@ -179,12 +179,10 @@ class SavedRun:
 
 
 def _model_name(output_dir):
-    path = os.path.join(output_dir, "run.json")
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)["model"]
-    except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+    name = run_record.read(output_dir).get("model")
+    if not name:
         raise DataError(
-            f'{path} must name the model: {{"model": "universal_transformer"}}. '
-            f"Received: {type(error).__name__}."
-        ) from error
+            f'{os.path.join(output_dir, run_record.FILENAME)} must name the model: {{"model": '
+            '"universal_transformer"}. Received: none.'
+        )
+    return name

@@ -4,7 +4,6 @@ Our layers carry the names of T2T's scopes, so that most of a T2T name is the pa
 the rules below say the rest. Embedding tables are cut into shards there, and are whole here.
 """
 
-import json
 import os
 import re
 from typing import NamedTuple
@@ -12,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import hparam, models
+from ut_keras import hparam, json_file, models
 from ut_keras.data.features import FeatureSpec
 
 # From the path of a weight to T2T's name within the model's scope; applied in this order.
@@ -132,8 +131,7 @@ def load_checkpoint(t2t_output_dir, model_name, target_space_id=0):
             "t2t_output_dir must hold hparams.json and a checkpoint. "
             f"Received: {t2t_output_dir} with {_listing(t2t_output_dir)}."
         )
-    with open(hparams_path, encoding="utf-8") as file:
-        t2t_hparams = json.load(file)
+    t2t_hparams = json_file.read(hparams_path)
     reader = tf.train.load_checkpoint(path)
     names = [
         name

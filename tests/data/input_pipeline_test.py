@@ -106,6 +106,12 @@ def test_min_length_and_truncation(tmp_path):
     assert features["targets"].shape == (1, 9)
 
 
+def test_no_truncation_below_zero(tmp_path):
+    files = write(tmp_path, [example(20, 30)])
+    ((features, _),) = batches(files, settings=settings(max_input_seq_length=-5))
+    assert features["inputs"].shape == (1, 20)
+
+
 @pytest.mark.parametrize("num_replicas", [1, 3])
 def test_batch_size_is_in_tokens_per_replica(tmp_path, num_replicas):
     files = write(tmp_path, [example(32) for _ in range(7)])

@@ -68,3 +68,13 @@ def test_no_tokens():
     assert VocabularyBuilder({}).build(1) == _build_one_by_one({}, 1)
     with pytest.raises(ValueError, match="num_iterations must be at least 1"):
         VocabularyBuilder({"a": 1}).build(1, num_iterations=0)
+
+
+def test_of_a_very_long_token_the_beginning_counts():
+    """With all of its characters, so that it can be encoded."""
+    beginning = "ab" * 500
+    long = VocabularyBuilder({beginning + "c" * 100_000: 1, beginning + "d": 2, "so": 3}, 20)
+    short = VocabularyBuilder({beginning: 3, "so": 3, "cd": 0}, 20)
+    built = long.build(2)
+    assert built == short.build(2)
+    assert {"c", "d"} <= set(built)

@@ -47,3 +47,10 @@ def test_no_tokens():
     table = token_table.TokenTable()
     assert _numbers(table, []) == []
     assert len(table) == 1
+
+
+def test_very_long_tokens():
+    """Which differ at their end, or by their length only."""
+    tokens = [b"x" * 1024, b"x" * 1025, b"x" * 3000, b"x" * 2999 + b"y", b"\0" * 1025, b"x" * 15]
+    table = token_table.TokenTable()
+    assert _numbers(table, [*tokens, *tokens]) == [*range(1, 7), *range(1, 7)]

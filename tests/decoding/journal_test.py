@@ -61,3 +61,15 @@ def test_what_is_no_journal_starts_anew(path, content):
     assert not journal.finished
     journal.add(0, ["a"])
     assert Journal(path, "job").finished == {0: ["a"]}
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, "[1]", '{"batch": [], "results": 1}', "\xff"])
+def test_a_line_of_another_shape_ends_what_is_there(path, line):
+    journal = Journal(path, "job")
+    journal.add(0, ["a"])
+    with open(path, "a", encoding="latin-1") as file:
+        file.write(f"{line}\n")
+    again = Journal(path, "job")
+    assert again.finished == {0: ["a"]}
+    again.add(1, ["b"])
+    assert Journal(path, "job").finished == {0: ["a"], 1: ["b"]}

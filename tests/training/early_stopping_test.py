@@ -103,3 +103,11 @@ def test_a_run_that_goes_on_stops_where_one_never_stopped_would(tmp_path):
     trainer = _trainer(tmp_path)
     trainer.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
     assert trainer.step == 12
+
+
+def test_lines_of_another_shape_are_passed_over(tmp_path):
+    lines = ["[" * 100_000, "[1]", '{"step": "x", "loss": 1}', '{"step": 7, "loss": {}}']
+    (tmp_path / "metrics.jsonl").write_text("\n".join([*lines, '{"step": 5, "loss": 2.5}', "{"]))
+    stopping = early_stopping.EarlyStopping()
+    stopping.read(str(tmp_path), last_step=9)
+    assert stopping.best_step == 5

@@ -40,6 +40,7 @@ def _run(argv):
     else:
         paths = last_checkpoints(args.num_last_checkpoints, prefix)
     check_writable(os.path.dirname(output_path))
+    feature_record.filenames(os.path.dirname(paths[-1]))  # which are copied, if they can be read
     with path_lock.held(
         f"{output_path}.lock",
         "--output_path must be written by one command at a time",
@@ -99,9 +100,9 @@ def last_checkpoints(number, prefix):
             f"Received: {prefix!r}; there is no file {os.path.join(folder, 'checkpoint')!r}."
         )
     command.load_tensorflow()
-    import tensorflow as tf
+    from ut_keras.training import checkpoint
 
-    state = tf.train.get_checkpoint_state(folder)
+    state = checkpoint.state(folder)
     paths = list(state.all_model_checkpoint_paths) if state else []
     paths = [path for path in paths if os.path.exists(f"{path}.index")]
     if len(paths) < number:
@@ -190,26 +191,26 @@ def make_output_dir(source, path):
         return False
     for record in (*_RECORDS, *feature_record.filenames(source)):
         if os.path.exists(os.path.join(source, record)):
-            with open(os.path.join(source, record), encoding="utf-8", newline="") as file:
-                text = file.read()
-            _write(os.path.join(folder, record), text)
+            with open(os.path.join(source, record), "rb") as file:
+                content = file.read()
+            _write(os.path.join(folder, record), content)
     lines = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
-    _write(os.path.join(folder, "checkpoint"), lines)
+    _write(os.path.join(folder, "checkpoint"), lines.encode())
     return os.path.exists(os.path.join(folder, "hparams.json"))
 
 
 def _other_checkpoint(folder, name):
     """Whether the folder's file `checkpoint` names another checkpoint than this."""
     try:
-        with open(os.path.join(folder, "checkpoint"), encoding="utf-8") as file:
-            return f'"{name}"' not in file.readline()
+        with open(os.path.join(folder, "checkpoint"), "rb") as file:
+            return f'"{name}"'.encode() not in file.readline()
     except FileNotFoundError:
         return False
 
 
-def _write(path, text):
-    with whole_file.writing(path) as file:
-        file.write(text)
+def _write(path, content):
+    with whole_file.writing(path, binary=True) as file:
+        file.write(content)
 
 
 if __name__ == "__main__":

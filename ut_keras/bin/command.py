@@ -7,28 +7,14 @@ A stack trace is left to bugs. Exit codes: 0 done, 2 something is wrong with wha
 import importlib
 import os
 import sys
+import traceback
 
-from ut_keras import file_error, hparam, registry
+from ut_keras import file_error
 from ut_keras.bin import flags, terminal
-from ut_keras.data import tfrecords
+from ut_keras.errors import UserError
 from ut_keras.training import interruption
 
-# These need TensorFlow: if their module was not loaded, nothing has raised them.
-_LATE_ERRORS = (
-    ("ut_keras.training.checkpoint", "CheckpointError"),
-    ("ut_keras.training.cluster", "ClusterError"),
-    ("ut_keras.training.distribution", "DeviceError"),
-    ("ut_keras.training.dry_run", "TooLarge"),
-    ("ut_keras.training.early_stopping", "MetricError"),
-    ("ut_keras.training.evaluation", "EmptyDatasetError"),
-    ("ut_keras.training.trainer_lib", "NonFiniteError"),
-)
-_EARLY_ERRORS = (
-    flags.UsageError,
-    hparam.HParamError,
-    registry.UnknownNameError,
-    tfrecords.DataError,
-)
+_MOST_WORD, _MOST_LINE = 200, 400  # characters that are shown of an error
 
 
 def run(function, argv=None):
@@ -50,14 +36,15 @@ def _exit_code(function, argv):
     try:
         with interruption.EndsAtOnce():
             return function(argv) or 0
-    except _expected_errors() as error:
+    except UserError as error:
         return _complain(str(error))
     except OSError as error:
         return _complain(file_error.line(error))
-    except _tensorflow_errors() as error:
-        if file_error.of_tensorflow(error) is None:
+    except _errors_of_the_machine() as error:
+        line = _line_of_the_machine(error)
+        if line is None:
             raise
-        return _complain(file_error.line(error))
+        return _complain(line)
     except interruption.Interrupted as interrupted:
         print(interrupted, flush=True)
         return interrupted.exit_code
@@ -79,7 +66,7 @@ def import_user_package(directory):
     """Imports the package in `directory` (--t2t_usr_dir), which registers what it holds.
 
     Raises:
-        UsageError: if there is no package.
+        UsageError: if there is no package, or it cannot be imported: names the line.
     """
     if not directory:
         return
@@ -92,8 +79,23 @@ def import_user_package(directory):
     sys.path.insert(0, parent)
     try:
         importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        raise flags.UsageError(
+            f"--t2t_usr_dir must be a package that can be imported. Received: {directory!r}, "
+            f"{type(error).__name__}: {error}{_line_in(path, error)}."
+        ) from error
     finally:
         sys.path.remove(parent)
+
+
+def _line_in(folder, error):
+    """Where in the files of a folder an error came up; "" if the error itself says it."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename.startswith(folder + os.sep)
+    ]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
 
 
 def registry_help():
@@ -114,17 +116,32 @@ def registry_help():
 
 
 def _complain(message):
-    print(f"error: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    words = (_cut(word, _MOST_WORD) for word in message.split())
+    line = _cut(" ".join(words), _MOST_LINE)
+    # What a terminal cannot write, such as the bytes of a name that is not UTF-8, is escaped.
+    line = line.encode("utf-8", "backslashreplace").decode("utf-8")
+    print(f"error: {line}", file=sys.stderr, flush=True)
     return 2
 
 
-def _expected_errors():
-    late = (
-        getattr(sys.modules[module], name) for module, name in _LATE_ERRORS if module in sys.modules
-    )
-    return (*_EARLY_ERRORS, *late)
+def _cut(text, most):
+    """The beginning and the end of a text that is longer."""
+    if len(text) <= most:
+        return text
+    end = most // 4
+    return f"{text[: most - end - 1]}…{text[-end:]}"
 
 
-def _tensorflow_errors():
+def _errors_of_the_machine():
     tensorflow = sys.modules.get("tensorflow")
-    return tensorflow.errors.OpError if tensorflow else ()
+    return (MemoryError, tensorflow.errors.OpError) if tensorflow else MemoryError
+
+
+def _line_of_the_machine(error):
+    """What a user is told of files that cannot be written and of memory; None of anything else."""
+    if file_error.of_tensorflow(error) is not None:
+        return file_error.line(error)
+    if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
+        reason = str(getattr(error, "message", error)).strip() or "out of memory"
+        return f"There must be enough memory. Received: {reason.splitlines()[0]}"
+    return None

@@ -40,10 +40,6 @@ def _run(argv):
     if not data_dir:
         raise flags.UsageError("--data_dir must be given: the folder to write to.")
     tasks = _tasks(args)
-    for name, least in (("num_concurrent_processes", 1), ("inspect", 0)):
-        value = getattr(args, name)
-        if value is not None and value < least:
-            raise flags.UsageError(f"--{name} must be at least {least}. Received: {value}.")
     command.load_tensorflow()
     for problem in chosen:
         problem.generate_data(

@@ -1,14 +1,13 @@
 """T2T's `--decode_hparams`: "beam_size=4,alpha=0.6,extra_length=100". No TensorFlow."""
 
-import math
 from typing import Any, NamedTuple
 
-from ut_keras import hparam_overrides, registry
+from ut_keras import hparam_overrides, limits, registry
 from ut_keras.bin.flags import UsageError
 
 
 class Field(NamedTuple):
-    """A decode hparam that works: its default (T2T's, but for our own) and its range."""
+    """A decode hparam that works: its default (T2T's, but for our own) and its limits."""
 
     default: Any
     least: float | None = None
@@ -18,8 +17,8 @@ class Field(NamedTuple):
 # Of the trainer: the fields of `free_decoding.DecodeSettings`.
 TRAINER = {
     "beam_size": Field(4, 1),
-    "alpha": Field(0.6, 0),
-    "extra_length": Field(100, 0),
+    "alpha": Field(0.6, 0, limits.MOST_ALPHA),
+    "extra_length": Field(100, 0, limits.MOST_POSITIONS),
     "batch_size": Field(0, 0),
     "num_samples": Field(-1, -1),
 }
@@ -38,7 +37,7 @@ DECODER = {
     "sampling_temp": Field(0.0, 0),
     "top_k": Field(0, 0),
     "top_p": Field(1.0, 0, 1),
-    "seed": Field(-1, -1),
+    "seed": Field(-1, -1, limits.LARGEST_SEED),
 }
 
 # The rest of T2T's: accepted with these values, which change nothing.
@@ -127,16 +126,11 @@ def search_options(values, batch=0):
 
 
 def _check_range(name, value, field):
-    if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(f"The decode hparam {name} must be finite. Received: {value}.")
-    if field.least is not None and value < field.least:
-        raise UsageError(
-            f"The decode hparam {name} must be at least {field.least}. Received: {value}."
-        )
-    if field.most is not None and value > field.most:
-        raise UsageError(
-            f"The decode hparam {name} must be at most {field.most}. Received: {value}."
-        )
+    if isinstance(value, (bool, str)):
+        return
+    expected = limits.why_not(value, field.least, field.most)
+    if expected:
+        raise UsageError(f"The decode hparam {name} must be {expected}. Received: {value}.")
 
 
 def _refusal(name, value):
@@ -164,6 +158,11 @@ def _check_together(values):
                 f"The decode hparam {name} is for sampling: sampling_temp must be above 0. "
                 f"Received: {name}={values[name]}, sampling_temp=0.0."
             )
+    if 0 < values.get("sampling_temp", 0) < limits.LEAST_TEMPERATURE:
+        raise UsageError(
+            f"The decode hparam sampling_temp must be 0 or at least {limits.LEAST_TEMPERATURE}. "
+            f"Received: {values['sampling_temp']}."
+        )
     if values.get("top_p") == 0:
         raise UsageError("The decode hparam top_p must be above 0. Received: 0.0.")
 

@@ -8,9 +8,11 @@ Two dogs are playing
 
 import sys
 
+from ut_keras import limits
 from ut_keras.bin import line_encoding
 from ut_keras.data.tfrecords import DataError
 
+_MOST = {"ns": limits.MOST_ROWS, "dl": limits.MOST_POSITIONS}
 _HELP = """INTERACTIVE MODE  num_samples={ns}  decode_length={dl}
   ns=<num_samples>    (changes number of samples, default: 1)
   dl=<decode_length>  (changes decode length, default: 100)
@@ -27,7 +29,8 @@ def loop(setup, predictor, stdin=None):
         stdin: text stream to read instead of the terminal. Optional.
     """
     stdin = stdin or sys.stdin
-    settings = {"ns": max(1, setup.values["num_samples"]), "dl": setup.values["extra_length"]}
+    samples = min(max(1, setup.values["num_samples"]), _MOST["ns"])
+    settings = {"ns": samples, "dl": setup.values["extra_length"]}
     source = "target_prefix" if setup.is_language_model else "source_string"
     print(_HELP.format(**settings, source=source))
     number = 0
@@ -73,8 +76,11 @@ def _change(settings, line):
     if name == "it":
         if value != "text":
             print(f"The input type must be text. Received: {value!r}.")
-    elif not value.isdecimal() or (name == "ns" and int(value) < 1):
-        print(f"{name} must be a number, at least {int(name == 'ns')}. Received: {value!r}.")
+        return
+    least, most = int(name == "ns"), _MOST[name]
+    is_short = value.isdecimal() and len(value) <= len(str(most))
+    if not is_short or not least <= int(value) <= most:
+        print(f"{name} must be a number from {least} to {most}. Received: {value[:80]!r}.")
     else:
         settings[name] = int(value)
 

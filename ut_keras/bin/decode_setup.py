@@ -16,6 +16,7 @@ import problems
 from ut_keras import hparam, models
 from ut_keras.bin import decode_hparams, run_setup
 from ut_keras.bin.flags import UsageError
+from ut_keras.data import feature_record, run_record
 
 FILE, SCORE, INTERACTIVE, SPLIT = "decode_from_file", "score_file", "decode_interactive", "split"
 
@@ -117,12 +118,12 @@ def check_run(args):
     """
     run_setup.check_names(args)
     run_dir, checkpoint = _run(args)
-    records = [run_setup.run_record(run_dir)]
+    folders = [run_dir]
     if checkpoint and os.path.dirname(checkpoint) != run_dir:
-        records.append(run_setup.run_record(os.path.dirname(checkpoint)))
-    problem = problems.get(_name("problem", args, records, run_dir))
-    model_name = _name("model", args, records, run_dir)
-    models.check_name(model_name)
+        folders.append(os.path.dirname(checkpoint))
+    records = [run_record.read(folder) for folder in folders]
+    problem = problems.get(_name("problem", args, records, run_dir, problems.get))
+    model_name = _name("model", args, records, run_dir, models.check_name)
     hp, saved = run_setup.final_hparams(args, run_dir)
     hp.check_supported(training=False)
     if saved is not None:
@@ -132,14 +133,17 @@ def check_run(args):
     data_dir = os.path.expanduser(args.data_dir)
     if not os.path.isdir(data_dir):
         raise UsageError(f"--data_dir must be a folder. Received: {data_dir!r}, which is none.")
+    features = feature_record.of_problem(problem, data_dir)
+    for folder in folders:
+        feature_record.check_same_encoders(folder, features)
     return Run(
         args=args,
         problem=problem,
         model_name=model_name,
         hp=hp,
         data_dir=data_dir,
-        specs=problem.feature_specs(data_dir),
-        encoders=problem.feature_encoders(data_dir),
+        specs=features.specs,
+        encoders=features.encoders,
         checkpoint=checkpoint,
         run_dir=run_dir,
         record=records[0],

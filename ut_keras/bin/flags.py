@@ -10,10 +10,11 @@ import dataclasses
 import getpass
 from typing import Any
 
-from ut_keras import registry
+from ut_keras import limits, registry
+from ut_keras.errors import UserError
 
 
-class UsageError(ValueError):
+class UsageError(UserError):
     """The command line cannot be used as it is."""
 
 
@@ -27,6 +28,7 @@ class Flag:
         help: str.
         type: the type, where the default is None.
         refused: str. Why no other value than the default is accepted; "" if it works.
+        least, most: of a number, both allowed; None for those of `limits`.
     """
 
     name: str
@@ -34,6 +36,8 @@ class Flag:
     help: str = ""
     type: Any = None
     refused: str = ""
+    least: float | None = None
+    most: float | None = None
 
     @property
     def value_type(self):
@@ -44,6 +48,8 @@ _TPU = "it belongs to Google's TPU runtime of TensorFlow 1; --use_tpu --cloud_tp
 _SERVER = "workers are listed in the environment variable TF_CONFIG, see docs/training.md"
 _CLOUD = "Google's Cloud ML Engine, which it is for, exists no more"
 _GRAPH = "it belongs to TensorFlow 1's graphs and sessions"
+_SEED = {"least": 0, "most": limits.LARGEST_SEED}
+_THREADS = {"least": 0, "most": limits.MOST_THREADS}
 _LATER = "it is not supported yet"
 _NO_DIR = "it belongs to --translations_dir, which is not supported"
 _EXPORT = "exporting is a command of its own, ut-exporter"
@@ -62,7 +68,7 @@ DATAGEN = (
     _TMP_DIR,
     _USR_DIR,
     _REGISTRY_HELP,
-    Flag("random_seed", 429459, "The same seed gives the same files."),
+    Flag("random_seed", 429459, "The same seed gives the same files.", **_SEED),
     Flag("only_list", False, "Say what would be generated, and stop."),
     Flag(
         "exclude_problems", "", "Parts of names, joined by commas, that --problem is not to match."
@@ -70,8 +76,20 @@ DATAGEN = (
     Flag("task_id", -1, "Write this file only, counted over all splits; see --only_list."),
     Flag("task_id_start", -1, "Write the files from this one on, up to --task_id_end."),
     Flag("task_id_end", -1, "Write the files before this one, from --task_id_start on."),
-    Flag("num_concurrent_processes", None, "Processes to encode in. Default: all processors.", int),
-    Flag("inspect", 0, "Show so many records as text, and lengths, vocabulary, what is left out."),
+    Flag(
+        "num_concurrent_processes",
+        None,
+        "Processes to encode in. Default: all processors.",
+        int,
+        least=1,
+        most=limits.MOST_THREADS,
+    ),
+    Flag(
+        "inspect",
+        0,
+        "Show so many records as text, and lengths, vocabulary, what is left out.",
+        least=0,
+    ),
     Flag("num_shards", 0, refused="T2T refuses it for registered problems too"),
     Flag("max_cases", 0, refused="T2T ignores it for registered problems too"),
     Flag("env_problem_max_env_steps", 0, refused="there are no environment problems"),
@@ -119,18 +137,35 @@ TRAINER = (
     Flag("output_dir", "", "Folder of the run: checkpoints, hparams.json, metrics.jsonl."),
     Flag("generate_data", False, "Generate the data first, if they are not there."),
     Flag("schedule", "continuous_train_and_eval", "What to do; see the README."),
-    Flag("train_steps", 250000, "Updates altogether, those of earlier runs included."),
+    Flag("train_steps", 250000, "Updates altogether, those of earlier runs included.", least=0),
     Flag("eval_steps", 100, "Batches of an evaluation; 0 or less takes the whole split."),
-    Flag("local_eval_frequency", 1000, "Save a checkpoint and evaluate every so many updates."),
+    Flag(
+        "local_eval_frequency",
+        1000,
+        "Save a checkpoint and evaluate every so many updates.",
+        least=1,
+    ),
     Flag(
         "eval_throttle_seconds",
         0,
         "Do not evaluate sooner than this after the last time (T2T: 600).",
+        least=0,
     ),
     Flag("eval_use_test_set", False, 'Evaluate and decode the "test" split, not "dev".'),
-    Flag("save_checkpoints_secs", 0, "If not 0: checkpoints by time instead of updates."),
-    Flag("keep_checkpoint_max", 20, "How many of the newest checkpoints to keep; 0 keeps all."),
-    Flag("random_seed", None, "Seed of weights, dropout and data order. Default: a new one.", int),
+    Flag("save_checkpoints_secs", 0, "If not 0: checkpoints by time instead of updates.", least=0),
+    Flag(
+        "keep_checkpoint_max",
+        20,
+        "How many of the newest checkpoints to keep; 0 keeps all.",
+        least=0,
+    ),
+    Flag(
+        "random_seed",
+        None,
+        "Seed of weights, dropout and data order. Default: a new one.",
+        int,
+        **_SEED,
+    ),
     Flag("decode_hparams", "", 'For decoding: "beam_size=4,alpha=0.6,extra_length=100,…".'),
     Flag(
         "batch_size",
@@ -139,8 +174,18 @@ TRAINER = (
         str,
     ),
     Flag("dry_run", True, "Try the largest batch before the first update: does it fit in memory?"),
-    Flag("worker_gpu", 1, "How many GPUs to use (of each worker); without any, the CPU."),
-    Flag("worker_wait_secs", 300, "How long to wait for the other workers of TF_CONFIG to come."),
+    Flag(
+        "worker_gpu",
+        1,
+        "How many GPUs to use (of each worker); without any, the CPU.",
+        **_THREADS,
+    ),
+    Flag(
+        "worker_wait_secs",
+        300,
+        "How long to wait for the other workers of TF_CONFIG to come.",
+        least=1,
+    ),
     Flag("use_tpu", False, "Train on a TPU."),
     Flag(
         "cloud_tpu_name",
@@ -149,13 +194,19 @@ TRAINER = (
     ),
     # docs/training.md
     Flag("warm_start_from", None, "Run or checkpoint to take the weights from, in a new run.", str),
-    Flag("eval_early_stopping_steps", None, "Stop if it got no better for so many updates.", int),
+    Flag(
+        "eval_early_stopping_steps",
+        None,
+        "Stop if it got no better for so many updates.",
+        int,
+        least=0,
+    ),
     Flag(
         "eval_early_stopping_metric",
         "loss",
         'What "better" and OUTPUT_DIR/best go by, as named in metrics.jsonl: decode/bleu, …',
     ),
-    Flag("eval_early_stopping_metric_delta", 0.1, "By how much it must get better."),
+    Flag("eval_early_stopping_metric_delta", 0.1, "By how much it must get better.", least=0),
     Flag(
         "eval_early_stopping_metric_minimize",
         None,
@@ -164,18 +215,29 @@ TRAINER = (
     ),
     Flag("moving_average_decay", 0.0, "Average the weights, say 0.999, and evaluate the averages."),
     Flag("profile", None, "Updates to profile for TensorBoard: A-B.", str),
-    Flag("log_step_count_steps", 100, "TensorBoard gets a point every so many updates."),
+    Flag("log_step_count_steps", 100, "TensorBoard gets a point every so many updates.", least=1),
     Flag("xla_compile", False, "Compile the update by XLA."),
-    Flag("intra_op_parallelism_threads", 0, "Threads within an operation; 0: one per core."),
-    Flag("inter_op_parallelism_threads", 0, "Operations at a time; 0: one per core."),
+    Flag(
+        "intra_op_parallelism_threads",
+        0,
+        "Threads within an operation; 0: one per core.",
+        **_THREADS,
+    ),
+    Flag("inter_op_parallelism_threads", 0, "Operations at a time; 0: one per core.", **_THREADS),
     Flag("log_device_placement", False, "Print where each operation runs."),
     Flag("optionally_use_dist_strat", False, "Without effect: tf.distribute is always used."),
     # Search; docs/tuning.md.
     Flag("hparams_range", None, "Search this range of hparams instead of training once.", str),
     Flag("autotune_objective", None, "With it: metric to go by, as named in metrics.jsonl.", str),
     Flag("autotune_maximize", True, "With it: whether more of the metric is better."),
-    Flag("autotune_max_trials", 10, "With it: trials altogether, earlier ones included."),
-    Flag("autotune_parallel_trials", 1, "With it: trials at a time."),
+    Flag("autotune_max_trials", 10, "With it: trials altogether, earlier ones included.", least=1),
+    Flag(
+        "autotune_parallel_trials",
+        1,
+        "With it: trials at a time.",
+        least=1,
+        most=limits.MOST_THREADS,
+    ),
     _USR_DIR,
     _REGISTRY_HELP,
     # Not yet.
@@ -237,12 +299,13 @@ DECODER_OWN = (
     Flag("decode_hparams", "", 'How: "beam_size=4,alpha=0.6,extra_length=100,…".'),
     Flag("eval_use_test_set", False, 'Without a file: decode the "test" split, not "dev".'),
     Flag("keep_timestamp", False, "Give the file that is written the checkpoint's time."),
-    Flag("random_seed", None, "Seed of sampling, if decode_hparams has none.", int),
+    Flag("random_seed", None, "Seed of sampling, if decode_hparams has none.", int, **_SEED),
     Flag(
         "intra_op_parallelism_threads",
         1,
         "Threads within an operation. At 1 a batch is decoded in parts, one core each; 0: each "
         "operation takes all cores.",
+        **_THREADS,
     ),
     Flag("tmp_dir", "/tmp/t2t_datagen", "Without effect: nothing is generated."),
     _USR_DIR,
@@ -283,8 +346,8 @@ def parse(table, argv, program, description):
         `argparse.Namespace` with a value for every flag.
 
     Raises:
-        UsageError: for an unknown flag (the nearest are listed), a value of the wrong type, or a
-            refused one. `--help` prints and exits.
+        UsageError: for an unknown flag (the nearest are listed), a value of the wrong type or out
+            of range, or a refused one. `--help` prints and exits.
     """
     parser = _Parser(
         prog=program,
@@ -303,6 +366,10 @@ def parse(table, argv, program, description):
         value = getattr(values, flag.name.replace("-", "_"))
         if flag.refused and value != flag.default:
             raise UsageError(f"--{flag.name} cannot be set: {flag.refused}. Received: {value!r}.")
+        if flag.value_type in (int, float) and value is not None:
+            expected = limits.why_not(value, flag.least, flag.most)
+            if expected:
+                raise UsageError(f"--{flag.name} must be {expected}. Received: {value}.")
     if hparams:
         values.hparams = ",".join(filter(None, [getattr(values, "hparams", ""), *hparams]))
     return values

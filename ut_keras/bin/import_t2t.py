@@ -122,8 +122,9 @@ def _load(source, model_name, target_space_id, seed):
     import tensorflow as tf
 
     from ut_keras import t2t_import, t2t_slots
-    from ut_keras.training import optimize
+    from ut_keras.training import checkpoint, optimize
 
+    checkpoint.state(source)
     keras.utils.set_random_seed(seed)
     try:
         names = [name for name, _ in tf.train.list_variables(source)]

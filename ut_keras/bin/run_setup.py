@@ -19,7 +19,7 @@ import problems
 from ut_keras import hparam, models, whole_file
 from ut_keras.bin import decode_hparams, path_lock
 from ut_keras.bin.flags import UsageError
-from ut_keras.data import feature_record
+from ut_keras.data import feature_record, run_record
 from ut_keras.registry import unknown_name_message
 from ut_keras.training import cluster, early_stopping, rendezvous
 
@@ -32,13 +32,6 @@ SCHEDULES = (
     "train_eval_and_decode",
 )
 _SAME_SCHEDULE = {"train_and_evaluate": "continuous_train_and_eval"}
-_LEAST = {
-    "train_steps": 0,
-    "local_eval_frequency": 1,
-    "log_step_count_steps": 1,
-    "worker_gpu": 0,
-    "worker_wait_secs": 1,
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,16 +98,13 @@ def check(args):
     trains = schedule not in _OF_A_CHECKPOINT
     hp.check_supported(training=trains)
     decode = decode_hparams.parse(args.decode_hparams)
-    for name, least in _LEAST.items():
-        if getattr(args, name) < least:
-            raise UsageError(f"--{name} must be at least {least}. Received: {getattr(args, name)}.")
     data_dir = os.path.expanduser(args.data_dir)
     if not args.generate_data and not os.path.isdir(data_dir):
         raise UsageError(
             f"--data_dir must be a folder with data; --generate_data makes them. "
             f"Received: {data_dir!r}, which does not exist."
         )
-    record = run_record(output_dir)
+    record = run_record.read(output_dir)
     _check_same_run(args, record, output_dir, trains)
     if _has_checkpoint(output_dir) and saved is not None:
         hparam.check_same_architecture(saved, hp)
@@ -260,7 +250,7 @@ def _make_trainer(setup):
     static_shapes = args.xla_compile or distribution.needs_static_shapes(strategy)
     # Workers that were given no seed have drawn one each.
     setup = dataclasses.replace(setup, seed=distribution.from_chief(strategy, setup.seed))
-    keras.utils.set_random_seed(setup.seed)
+    keras.utils.set_random_seed(setup.seed % 2**32)
 
     def dataset(split, seed=None):
         return problem.dataset(
@@ -278,8 +268,11 @@ def _make_trainer(setup):
     def make_eval_dataset():
         return dataset(setup.eval_split)
 
-    # Data that cannot be read should be told before a model is built.
+    # Data that cannot be read, or have another vocabulary, should be told before a model is built.
     make_epoch(0) if setup.trains else make_eval_dataset()
+    if _has_checkpoint(setup.output_dir):
+        features = feature_record.of_problem(problem, setup.data_dir)
+        feature_record.check_same_encoders(setup.output_dir, features)
     with strategy.scope():
         model = models.get(args.model, hp, problem, setup.data_dir)
         optimizer = optimize.get(hp, args.train_steps) if setup.trains else None
@@ -365,17 +358,6 @@ def final_hparams(args, output_dir):
     return saved.override(args.hparams), saved
 
 
-def run_record(output_dir):
-    path = os.path.join(output_dir, "run.json")
-    if not os.path.exists(path):
-        return {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            return dict(json.load(file))
-    except ValueError as error:
-        raise UsageError(f"{path} must hold a JSON object. Received: {error}.") from error
-
-
 def _check_same_run(args, record, output_dir, trains):
     # Evaluating on another problem is no mistake, as long as the vocabulary is the same.
     for name in ("model", "problem") if trains else ("model",):
@@ -433,7 +415,7 @@ def _write_records(setup):
 
 def write_run_record(output_dir, **record):
     """Writes `run.json`, which says whose run a folder holds."""
-    path = os.path.join(output_dir, "run.json")
+    path = os.path.join(output_dir, run_record.FILENAME)
     with whole_file.writing(path) as file:
         json.dump(record, file, indent=2)
         file.write("\n")

@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 
-from ut_keras import whole_file
+from ut_keras import json_file, whole_file
 from ut_keras.bin.flags import UsageError
 
 RUNNING, COMPLETE, FAILED = "running", "complete", "failed"
@@ -87,9 +87,8 @@ class SearchRecord:
 
     def _read(self, output_dir):
         try:
-            with open(self._path, encoding="utf-8") as file:
-                content = json.load(file)
-            there = content["search"]
+            content = json_file.read(self._path)
+            there = dict(content["search"])
             self.trials = [Trial(**trial) for trial in content["trials"]]
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{self._path} must hold a search. Received: {error}.") from error
@@ -122,7 +121,8 @@ def objective_at_the_end(trial_dir, problem_name, objective):
     name = objective.removeprefix(f"metrics-{problem_name}/").removeprefix("targets/")
     found, known = None, set()
     path = os.path.join(trial_dir, "metrics.jsonl")
-    for record in _json_lines(path):
+    records = json_file.lines(path) if os.path.exists(path) else ()
+    for record in filter(None, records):  # but a line that a killed process has not ended
         known |= record.keys() - {"step", "time", "split"}
         if name in record:
             found = int(record["step"]), float(record[name])
@@ -132,14 +132,3 @@ def objective_at_the_end(trial_dir, problem_name, objective):
             f"({path}). Received: {objective!r}."
         )
     return found
-
-
-def _json_lines(path):
-    if not os.path.exists(path):
-        return
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            try:
-                yield json.loads(line)
-            except ValueError:  # a line that a killed process has not ended
-                continue

@@ -91,9 +91,8 @@ def check(args):
             "--autotune_objective=loss must be minimised: give --noautotune_maximize. "
             "Received: --autotune_maximize=True, the default."
         )
-    for name in ("autotune_max_trials", "autotune_parallel_trials", "train_steps"):
-        if getattr(args, name) < 1:
-            raise UsageError(f"--{name} must be at least 1. Received: {getattr(args, name)}.")
+    if args.train_steps < 1:
+        raise UsageError(f"--train_steps must be at least 1. Received: {args.train_steps}.")
     if os.environ.get("TF_CONFIG"):
         raise UsageError(
             "TF_CONFIG must not be set for --hparams_range: a trial has one process. "

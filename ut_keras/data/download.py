@@ -16,6 +16,7 @@ import functools
 import gzip
 import hashlib
 import http.client
+import lzma
 import os
 import re
 import shutil
@@ -34,7 +35,11 @@ from ut_keras.data.tfrecords import DataError
 _BLOCK = 1 << 20  # bytes
 _TIMEOUT = 60  # seconds without a byte
 _WAITS = (1, 4, 15)  # seconds before each new try; bytes that arrive begin the row anew
-_BROKEN_ARCHIVE = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
+# The last two: of a zip file that is encrypted, or compressed in a way that Python does not know.
+_BROKEN_ARCHIVE = (
+    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error),
+    *(lzma.LZMAError, ValueError, RuntimeError, NotImplementedError),
+)
 
 
 class RawFile(NamedTuple):
@@ -76,6 +81,7 @@ def fetch(tmp_dir, raw_file):
             else:
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(file.name)
+    _check_is_file(path)
     _check(path, raw_file)
     return path
 
@@ -91,10 +97,17 @@ def unpack(path, directory):
         `directory`.
 
     Raises:
-        DataError: if the archive is broken, or holds a link or a name outside the folder.
+        DataError: if the archive is broken, encrypted or empty, or holds a link or a name outside
+            the folder; or the folder is a file.
     """
     if os.path.isdir(directory):
         return directory
+    if os.path.exists(directory):
+        raise DataError(
+            f"{directory} must be the folder that {os.path.basename(path)} is unpacked to. "
+            "Received: a file; remove it."
+        )
+    _check_is_file(path)
     temporary = f"{os.path.normpath(directory)}.incomplete.{os.getpid()}"
     shutil.rmtree(temporary, ignore_errors=True)
     try:
@@ -105,16 +118,28 @@ def unpack(path, directory):
                 os.makedirs(os.path.dirname(target), exist_ok=True)
                 with open_member() as source, open(target, "wb") as file:
                     shutil.copyfileobj(source, file, _BLOCK)
+            if not os.listdir(temporary):
+                raise EOFError("nothing in it")
+        except DataError:
+            raise
         except _BROKEN_ARCHIVE as error:
-            raise DataError(
-                f"{path} must be a whole tar, zip or gzip file; remove it to fetch it again. "
-                f"Received: {error or type(error).__name__}."
-            ) from error
+            raise _broken(path, error) from error
+        except OSError as error:
+            if error.errno is not None:  # of the system, such as a full disk
+                raise
+            raise _broken(path, error) from error
         if not os.path.isdir(directory):  # Another process may have been faster.
             os.rename(temporary, directory)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return directory
+
+
+def _broken(path, error):
+    return DataError(
+        f"{path} must be a whole tar, zip or gzip file without a password; remove it to fetch it "
+        f"again. Received: {error or type(error).__name__}."
+    )
 
 
 class _Download:
@@ -276,6 +301,12 @@ def _missing(path, raw_file, reason):
     )
 
 
+def _check_is_file(path):
+    # A pipe would be waited for without end.
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise DataError(f"{path} must be a file. Received: a folder, pipe or device.")
+
+
 def _check(path, raw_file):
     if raw_file.sha256 is None:
         return
@@ -316,7 +347,7 @@ def _members(path):
                     kind = stat.S_IFMT(member.external_attr >> 16)
                     _refuse_unless(kind in (0, stat.S_IFREG), member.filename, path)
                     yield member.filename, functools.partial(archive.open, member)
-    else:
+    elif os.path.getsize(path):
         yield os.path.basename(path).removesuffix(".gz"), functools.partial(gzip.open, path)
 
 

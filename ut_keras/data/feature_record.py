@@ -4,19 +4,24 @@
   "target_space_id": 0,
   "features": {
     "inputs": {"vocab_size": 8179, "modality": "symbol", "shape": [],
-               "encoder": {"class": "SubwordTextEncoder", "filename": "vocab.inputs.subwords"}},
+               "encoder": {"class": "SubwordTextEncoder", "filename": "vocab.inputs.subwords",
+                           "sha256": "9f86d0…"}},
     "targets": …
   }
 }
 
 The vocabularies lie beside it, in T2T's format: a folder with this file can be used without the
-problem and its data.
+problem and its data. "sha256" is of a vocabulary's entries in their order; runs of older versions
+have none.
 """
 
+import hashlib
 import json
 import os
 from typing import NamedTuple
 
+from ut_keras import json_file
+from ut_keras.data import features as features_lib
 from ut_keras.data import text_encoder, text_encoder_base
 from ut_keras.data.features import FeatureSpec
 from ut_keras.data.tfrecords import DataError
@@ -86,73 +91,146 @@ def load(directory):
     Returns:
         `FeatureRecord`, or None if the folder has none.
     Raises:
-        DataError: if it is torn, or a vocabulary is missing.
+        DataError: if it is not as `save` writes it, or a vocabulary is missing or another one.
     """
-    path = os.path.join(directory, FILENAME)
-    content = _read(path)
+    content = _read(directory)
     if content is None:
         return None
-    try:
-        specs, encoders, made = {}, {}, {}
-        for name, feature in content["features"].items():
-            specs[name] = FeatureSpec(
-                feature["vocab_size"], feature["modality"], tuple(feature["shape"])
+    encoders, made = {}, {}
+    for name, values in content.encoders.items():
+        key = json.dumps(values)
+        if key not in made:
+            made[key] = _restore(directory, values)
+        encoders[name] = made[key]
+    return FeatureRecord(content.specs, encoders, content.target_space_id)
+
+
+def check_same_encoders(directory, record):
+    """Checks that texts become the ids that the run in a folder was trained with.
+
+    Args:
+        directory: str. Without a `features.json` in it there is nothing to compare with.
+        record: `FeatureRecord`, of the problem that is asked for.
+    Raises:
+        DataError: if an encoder is of another kind or has another vocabulary, or one in other
+            order.
+    """
+    content = _read(directory)
+    for name, there in (content.encoders if content else {}).items():
+        here = _describe(record.encoders.get(name))
+        if there is None or here is None:
+            continue
+        if "filename" in there and "sha256" not in there:
+            there = _describe(_restore(directory, there))
+        there = {key: value for key, value in there.items() if key != "filename"}
+        differing = [key for key in there | here if there.get(key) != here.get(key)]
+        if differing:
+            what = "vocabulary" if differing == ["sha256"] else f"encoder's {differing[0]}"
+            raise DataError(
+                f"The {what} of {name!r} must be the one that the run in {directory} was trained "
+                f"with: {_short(there.get(differing[0]))}. "
+                f"Received: {_short(here.get(differing[0]))}."
             )
-            key = json.dumps(feature["encoder"])
-            if key not in made:
-                made[key] = _restore(directory, feature["encoder"])
-            encoders[name] = made[key]
-        return FeatureRecord(specs, encoders, content["target_space_id"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{path} must be as ut-trainer writes it. Received: {type(error).__name__} {error}."
-        ) from error
 
 
 def filenames(directory):
     """The names of the files that `save` wrote, or []."""
-    content = _read(os.path.join(directory, FILENAME))
+    content = _read(directory)
     if content is None:
         return []
-    encoders = [feature["encoder"] or {} for feature in content["features"].values()]
-    return [FILENAME, *sorted({e["filename"] for e in encoders if "filename" in e})]
+    names = {
+        values["filename"] for values in content.encoders.values() if "filename" in (values or {})
+    }
+    return [FILENAME, *sorted(names)]
 
 
-def _read(path):
+class _Content(NamedTuple):
+    """What the file holds: as `FeatureRecord`, but `encoders` holds what they can be made of."""
+
+    specs: dict
+    encoders: dict
+    target_space_id: int
+
+
+def _read(directory):
+    path = os.path.join(directory, FILENAME)
     if not os.path.exists(path):
         return None
+    content = json_file.read(path, DataError)
     try:
-        with open(path, encoding="utf-8") as file:
-            return dict(json.load(file))
-    except ValueError as error:
-        raise DataError(f"{path} must hold a JSON object. Received: {error}.") from error
+        features = dict(content["features"])
+        specs = {
+            name: FeatureSpec(feature["vocab_size"], feature["modality"], tuple(feature["shape"]))
+            for name, feature in features.items()
+        }
+        features_lib.check(specs)
+        encoders = {name: feature["encoder"] for name, feature in features.items()}
+        for values in filter(None, encoders.values()):
+            _class(values)
+            if "filename" in values:
+                # Only a name: what it says must not reach out of the folder.
+                values["filename"] = os.path.basename(values["filename"])
+        return _Content(specs, encoders, int(content["target_space_id"]))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        reason = error if isinstance(error, DataError) else f"{type(error).__name__} {error}."
+        raise DataError(f"{path} must be as ut-trainer writes it. Received: {reason}") from error
 
 
 def _store(directory, feature, encoder):
     """What says how to make the encoder; None where nothing does."""
+    values = _describe(encoder)
+    if values and type(encoder) in _FILE_ENDINGS:
+        values["filename"] = f"vocab.{feature}.{_FILE_ENDINGS[type(encoder)]}"
+        encoder.store_to_file(os.path.join(directory, values["filename"]))
+    return values
+
+
+def _describe(encoder):
+    """What an encoder is, but for the name of its file; None for one that cannot be stored."""
     kind = type(encoder)
     if kind not in _CLASSES:
         return None
     values = {"class": kind.__name__}
     if kind in _FILE_ENDINGS:
-        values["filename"] = f"vocab.{feature}.{_FILE_ENDINGS[kind]}"
-        encoder.store_to_file(os.path.join(directory, values["filename"]))
+        values["sha256"] = _digest(encoder)
     if kind is text_encoder.TokenTextEncoder and encoder.oov_id is not None:
         values["replace_oov"] = encoder.decode([encoder.oov_id])
     elif kind is text_encoder.IntegerTextEncoder:
         values["vocab_size"] = encoder.vocab_size
     elif kind is text_encoder.ClassLabelEncoder:
-        values["labels"] = [encoder.decode([i]) for i in range(encoder.vocab_size)]
+        values["labels"] = list(encoder.entries)
     return values
+
+
+def _digest(encoder):
+    entries = "\n".join(encoder.entries).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(entries).hexdigest()
 
 
 def _restore(directory, values):
     if values is None:
         return None
-    arguments = dict(values)
-    kind = {kind.__name__: kind for kind in _CLASSES}[arguments.pop("class")]
+    arguments = {name: value for name, value in values.items() if name not in ("class", "sha256")}
     if "filename" in arguments:
-        # Only a name: what it says must not reach out of the folder.
-        name = os.path.basename(arguments["filename"])
-        arguments["filename"] = os.path.join(directory, name)
-    return kind(**arguments)
+        arguments["filename"] = os.path.join(directory, arguments["filename"])
+    encoder = _class(values)(**arguments)
+    if "sha256" in values and values["sha256"] != _digest(encoder):
+        raise DataError(
+            f"{arguments['filename']} must be the vocabulary that the run was trained with, "
+            f"{_short(values['sha256'])}. Received: {_short(_digest(encoder))}."
+        )
+    return encoder
+
+
+def _class(values):
+    kinds = {kind.__name__: kind for kind in _CLASSES}
+    if values["class"] not in kinds:
+        raise ValueError(f"there is no encoder {values['class']!r}")
+    return kinds[values["class"]]
+
+
+def _short(value):
+    """A value for a message; of a digest the beginning."""
+    if isinstance(value, str) and len(value) == 64:
+        return f"sha256 {value[:8]}…"
+    return "none" if value is None else repr(value)

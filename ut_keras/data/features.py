@@ -1,7 +1,12 @@
 """What a feature holds, and what is measured on it; a problem says both. No TensorFlow."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
+
+from ut_keras import limits
+from ut_keras.data.tfrecords import DataError
+
+Modality = Literal["symbol", "sentences", "class_label"]
 
 
 class FeatureSpec(NamedTuple):
@@ -17,9 +22,27 @@ class FeatureSpec(NamedTuple):
     """
 
     vocab_size: int
-    modality: Literal["symbol", "sentences", "class_label"] = "symbol"
+    modality: Modality = "symbol"
     shape: tuple = ()
     default: int | None = None
+
+
+def check(specs):
+    """Checks {feature name: `FeatureSpec`}, whoever has written it.
+
+    Raises:
+        DataError: if there is no such modality, or a size is none.
+    """
+    for name, spec in specs.items():
+        if spec.modality not in get_args(Modality):
+            raise DataError(
+                f"The modality of {name!r} must be one of {', '.join(get_args(Modality))}. "
+                f"Received: {spec.modality!r}."
+            )
+        for size in (spec.vocab_size, *spec.shape):
+            is_int = isinstance(size, int) and not isinstance(size, bool)
+            if not is_int or limits.why_not(size, least=1):
+                raise DataError(f"The sizes of {name!r} must be ints above 0. Received: {spec}.")
 
 
 class FeatureMetric(NamedTuple):

@@ -15,9 +15,10 @@ import json
 import os
 import zlib
 
-from ut_keras import whole_file
+from ut_keras import json_file, whole_file
 from ut_keras.data import tfrecords
 from ut_keras.data.tfrecords import DataError
+from ut_keras.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,9 +136,8 @@ def missing_shards(split, shards=None):
 def read_origin(path):
     """Returns the dict of the JSON file that says what a split is made of; None without one."""
     try:
-        with open(path, encoding="utf-8") as file:
-            return dict(json.load(file))
-    except (FileNotFoundError, ValueError):
+        return json_file.read(path)
+    except (FileNotFoundError, UserError):
         return None
 
 

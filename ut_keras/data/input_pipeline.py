@@ -51,7 +51,8 @@ class InputSettings:
         min_length_bucket: int. The first bucket holds lengths below this.
         length_bucket_step: float > 1. Ratio of the buckets' boundaries.
         eval_drop_long_sequences: bool. Drop long examples in evaluation as well.
-        max_input_seq_length, max_target_seq_length: int. Cut features to this length; 0 does not.
+        max_input_seq_length, max_target_seq_length: int. Cut features to this length; 0 or
+            less does not.
         use_fixed_batch_size: bool. One bucket, and `batch_size` counts examples.
         batch_shuffle_size: int. Whether training shuffles the batches too, besides the examples; 0
             or None for no. (In T2T it is how many; here it is all.)
@@ -321,7 +322,7 @@ def _truncate(features, settings):
     }
     return {
         name: value[:, : limits[name]]
-        if limits.get(name) and isinstance(value, tf.RaggedTensor)
+        if limits.get(name, 0) > 0 and isinstance(value, tf.RaggedTensor)
         else value
         for name, value in features.items()
     }

@@ -27,6 +27,7 @@ _READ_TOGETHER = 128
 _READ_BUFFER = 1 << 20
 _FRAME = (12, 4)  # bytes before and after every record: its size, and checksums
 _SECONDS_WORTH_KEEPING = 5.0
+_MANY_EACH = 10  # records a file, on average
 
 _made = {}  # {what it depends on: index}
 
@@ -54,11 +55,23 @@ class RecordIndex:
                 f"{self._file_starts[-1]} bytes with records of {self._offsets[-1]}, {files[0]} "
                 "and the like."
             )
+        self._check_shares()
         self._descriptors = [os.open(file, os.O_RDONLY) for file in files]
         weakref.finalize(self, _close, self._descriptors)
 
     def __len__(self):
         return len(self.lengths)
+
+    def _check_shares(self):
+        """Examples are dealt out to the files one by one: none stays empty while others fill."""
+        ends = np.searchsorted(self._offsets, self._file_starts)
+        counts = np.diff(ends)
+        if len(self) >= _MANY_EACH * len(self.files) and not counts.all():
+            raise DataError(
+                f"A TFRecord file must have its share of the {len(self):,} records of "
+                f"{len(self.files)} files. Received: {self.files[counts.argmin()]}, which is "
+                "empty. Remove it and generate the data again."
+            )
 
     def read(self, numbers):
         """Reads records.

@@ -15,10 +15,13 @@ from ut_keras.data import tokenizer
 from ut_keras.data.subword_escaping import ESCAPE_CHARACTERS, escape_token, unescape_token
 from ut_keras.data.subword_vocabulary import VocabularyBuilder
 from ut_keras.data.text_encoder_base import (
+    NUM_RESERVED_IDS,
+    RESERVED_TOKENS,
     TextEncoder,
     read_lines,
     write_lines,
 )
+from ut_keras.data.tfrecords import DataError
 
 _CACHE_SIZE = 2**18
 _MANY_TEXTS = 1000
@@ -41,6 +44,13 @@ class SubwordTextEncoder(TextEncoder):
             )
         if filename is not None:
             subtokens = [_unquoted(line.rstrip()) for line in read_lines(filename)]
+            first = [subtoken.removesuffix("_") for subtoken in subtokens[:NUM_RESERVED_IDS]]
+            if first != list(RESERVED_TOKENS):
+                raise DataError(
+                    "A vocabulary of subwords must begin with the lines "
+                    f"{' and '.join(RESERVED_TOKENS)}, whose ids are padding and end. "
+                    f"Received: {filename} with {first}."
+                )
         self._subtokens = list(subtokens)
         self._alphabet = {c for subtoken in subtokens for c in subtoken} | ESCAPE_CHARACTERS
         self._ids = {subtoken: i for i, subtoken in enumerate(subtokens) if subtoken}
@@ -57,6 +67,10 @@ class SubwordTextEncoder(TextEncoder):
     def subtokens(self):
         """tuple of str, by id."""
         return tuple(self._subtokens)
+
+    @property
+    def entries(self):
+        return self.subtokens
 
     @property
     def alphabet(self):

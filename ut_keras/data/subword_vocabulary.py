@@ -17,6 +17,9 @@ from ut_keras.data.text_encoder_base import RESERVED_TOKENS
 from ut_keras.data.token_table import KeyTable
 
 _CODE_POINT_BITS = 21
+# Of a longer token, which is no word, the beginning stands for the rest: each of its characters
+# begins a string on each of hundreds of levels. T2T takes it whole.
+_LONGEST_TOKEN = 1000
 _TOGETHER = 2**16  # places; what is worked on stays near the processor
 
 
@@ -31,6 +34,7 @@ class VocabularyBuilder:
     def __init__(self, token_counts, max_subtoken_length=None):
         self._alphabet = {c for token in [*token_counts, *RESERVED_TOKENS] for c in token}
         self._alphabet |= ESCAPE_CHARACTERS
+        token_counts = _without_long_ends(token_counts)
         escaped = [
             token + "_" if token.isalnum() else escape_token(token, self._alphabet)
             for token in token_counts
@@ -142,6 +146,17 @@ class VocabularyBuilder:
                 subtokens[self._text[place : place + i + 1]] = count
         pairs = ((count, subtoken) for subtoken, count in subtokens.items())
         return [subtoken for _, subtoken in sorted(pairs, reverse=True)]
+
+
+def _without_long_ends(token_counts):
+    """Tokens of at most `_LONGEST_TOKEN` characters: of longer ones the beginning."""
+    if max(map(len, token_counts), default=0) <= _LONGEST_TOKEN:
+        return token_counts
+    cut = {}
+    for token, count in token_counts.items():
+        token = token[:_LONGEST_TOKEN]
+        cut[token] = cut.get(token, 0) + count
+    return cut
 
 
 class _Level(typing.NamedTuple):

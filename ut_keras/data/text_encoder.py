@@ -106,6 +106,11 @@ class TokenTextEncoder(TextEncoder):
             )
         if filename is not None:
             self._tokens = [line.strip() for line in read_lines(filename)]
+            if len(self._tokens) < NUM_RESERVED_IDS:
+                raise DataError(
+                    f"A vocabulary must have at least {NUM_RESERVED_IDS} lines. "
+                    f"Received: {filename} with {len(self._tokens)}."
+                )
         else:
             self._tokens = [*RESERVED_TOKENS, *(t for t in tokens if t not in RESERVED_TOKENS)]
         self._ids = {token: i for i, token in enumerate(self._tokens)}
@@ -115,6 +120,10 @@ class TokenTextEncoder(TextEncoder):
     @property
     def vocab_size(self):
         return len(self._tokens)
+
+    @property
+    def entries(self):
+        return tuple(self._tokens)
 
     @property
     def oov_id(self):
@@ -154,11 +163,18 @@ class ClassLabelEncoder(TextEncoder):
             raise ValueError(
                 f"Give labels or a filename, one of the two. Received: {labels!r}, {filename!r}."
             )
-        self._labels = list(labels) if labels else [line.strip() for line in read_lines(filename)]
+        given = read_lines(filename) if labels is None else labels
+        self._labels = [label.strip() for label in given] if labels is None else list(given)
+        if not self._labels:
+            raise DataError(f"There must be labels. Received: none, {filename or labels}.")
 
     @property
     def vocab_size(self):
         return len(self._labels)
+
+    @property
+    def entries(self):
+        return tuple(self._labels)
 
     def encode(self, text):
         if text not in self._labels:

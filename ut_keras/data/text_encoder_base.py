@@ -3,6 +3,7 @@
 import os
 
 from ut_keras import whole_file
+from ut_keras.data import text_lines
 from ut_keras.data.ragged_ids import RaggedIds
 from ut_keras.data.tfrecords import DataError
 
@@ -28,6 +29,11 @@ class TextEncoder:
         """int. All ids are in [0, vocab_size)."""
         raise NotImplementedError
 
+    @property
+    def entries(self):
+        """tuple of str, by id: what the ids mean, where a list says it; else None."""
+        return None
+
     def encode(self, text):
         """Returns the ids of a string, without EOS."""
         raise NotImplementedError
@@ -49,15 +55,14 @@ def read_lines(filename):
     """Returns the lines of a vocabulary file, without their line breaks.
 
     Raises:
-        DataError: if there is no such file.
+        DataError: if there is no such file, or it is not UTF-8.
     """
     if not os.path.isfile(filename):
         raise DataError(
-            f"Expected a vocabulary file. Received: {filename}, which does not exist. Run with "
+            f"Expected a vocabulary file. Received: {filename}, which is no file. Run with "
             "--generate_data, or give the folder that holds the data as --data_dir."
         )
-    with open(filename, encoding="utf-8", newline="\n") as file:
-        return [line.rstrip("\n") for line in file]
+    return text_lines.read(filename)
 
 
 def write_lines(filename, lines):

@@ -4,6 +4,9 @@ Lines end at a line feed and nowhere else, so that line 17 of one file stays lin
 """
 
 import codecs
+import contextlib
+import gzip
+import zlib
 
 from ut_keras.data.tfrecords import DataError
 
@@ -27,6 +30,21 @@ def read(path):
     if not lines[-1]:
         lines.pop()
     return [_text(path, number, line) for number, line in enumerate(lines, start=1)]
+
+
+@contextlib.contextmanager
+def readable(path):
+    """Turns what Python raises on a text file (which may be .gz) into one line; read inside it.
+
+    Raises:
+        DataError: if the file is not UTF-8, or not whole.
+    """
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise DataError(f"Text must be UTF-8. Received: {path}: {error}.") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path} must be a whole text file. Received: {error}.") from error
 
 
 def one_line(text):

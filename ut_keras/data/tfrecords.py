@@ -12,11 +12,13 @@ import functools
 import os
 import re
 
+from ut_keras.errors import UserError
+
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
 _SPLITS = ("train", "dev", "test")
 
 
-class DataError(ValueError):
+class DataError(UserError):
     """Data that is missing or not as expected; the message is one line for the user."""
 
 
@@ -37,7 +39,7 @@ def find(data_dir, filename, split):
         split: "train", "dev" or "test".
 
     Raises:
-        DataError: if the folder, the split or a shard is missing.
+        DataError: if the folder, the split or a shard is missing, or a shard is no file.
     """
     if split not in _SPLITS:
         raise DataError(f"split must be one of {', '.join(_SPLITS)}. Received: split={split!r}.")
@@ -68,6 +70,9 @@ def find(data_dir, filename, split):
             f"Received: {len(present)}; missing: {os.path.basename(missing[0])}"
             f"{' and others' if len(missing) > 1 else ''}. {advice}."
         )
+    for path in paths:
+        if not os.path.isfile(path):  # a pipe would be waited for without end
+            raise DataError(f"A TFRecord file must be a file. Received: {path}, which is none.")
     return paths
 
 

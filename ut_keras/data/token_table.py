@@ -1,14 +1,17 @@
 """Numbers for tokens, many at once, by numpy: what a `dict` would do for one after the other.
 
 A token of up to 15 bytes is two words of 8, the last byte being its length; of a longer one the
-first bytes, 8 at a time, are numbered by a table of their own. So keys are never ambiguous. The
-numbers are found by hashing with open addressing: `slots` holds numbers, and the keys lie by
-number, where those of frequent tokens, which come early, stay in the processor's cache.
+first bytes, 8 at a time, are numbered by a table of their own; a very long one, which no word is,
+is numbered by a `dict`. So keys are never ambiguous. The numbers are found by hashing with open
+addressing: `slots` holds numbers, and the keys lie by number, where those of frequent tokens, which
+come early, stay in the processor's cache.
 """
 
 import numpy as np
 
 _LONGEST = 15  # bytes
+_VERY_LONG = 1024
+_VERY_LONG_MARK = 0xFF  # where other keys have a length
 _WORD = 8
 _FIRST_CAPACITY = 2**14
 _SLOTS_PER_KEY = 4  # so that most keys are where they are looked for at first
@@ -23,6 +26,7 @@ class TokenTable:
     def __init__(self):
         self._keys = KeyTable()
         self._beginnings = KeyTable()
+        self._very_long = {}
 
     def __len__(self):
         """The number that the next new token gets."""
@@ -51,10 +55,15 @@ class TokenTable:
         high <<= (128 - bits).view(np.uint64)
         bits >>= 3
         high |= bits.view(np.uint64)
-        long = np.flatnonzero(tokens.lengths > _LONGEST)
+        long = np.flatnonzero((tokens.lengths > _LONGEST) & (tokens.lengths <= _VERY_LONG))
         if len(long):
             starts, lengths = tokens.starts[long], tokens.lengths[long]
             low[long], high[long] = self._make_long_keys(words, starts, lengths)
+        for i in np.flatnonzero(tokens.lengths > _VERY_LONG):
+            start = tokens.starts[i]
+            token = tokens.data[start : start + tokens.lengths[i]].tobytes()
+            low[i] = self._very_long.setdefault(token, len(self._very_long))
+            high[i] = _VERY_LONG_MARK
         return low, high
 
     def _make_long_keys(self, words, starts, lengths):

@@ -5,17 +5,30 @@ number of beams, makes a new one.
 """
 
 import dataclasses
+import numbers
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from ut_keras import limits
 from ut_keras.decoding import beam_search, constraints, sampling, side_by_side
+from ut_keras.layers import symbol_ids
 
 # The options that are numbers in a graph, changed without a new trace.
 _FLOATS = ("alpha", "eos_penalty", "temperature", "top_p")
 _INTS = ("decode_length", "min_length", "top_k")
 _OFF_AT_ZERO = ("eos_penalty", "temperature", "min_length")  # what has no place in a graph then
+_LIMITS = {
+    "beam_size": (1, None),
+    "alpha": (0, limits.MOST_ALPHA),
+    "decode_length": (0, limits.MOST_POSITIONS),
+    "min_length": (0, None),
+    "eos_penalty": (None, None),
+    "no_repeat_ngram_size": (0, None),
+    "temperature": (0, None),
+    "top_k": (0, None),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,19 +69,20 @@ class Options:
 
     def check(self):
         """Raises `ValueError` for an option out of range."""
-        least = {
-            "beam_size": 1,
-            "alpha": 0,
-            "decode_length": 0,
-            "min_length": 0,
-            "no_repeat_ngram_size": 0,
-            "temperature": 0,
-            "top_k": 0,
-        }
-        for name, value in least.items():
+        for name, (least, most) in _LIMITS.items():
             received = getattr(self, name)
-            if received < value:
-                raise ValueError(f"{name} must be at least {value}. Received: {received}.")
+            expected = limits.why_not(received, least, most)
+            if expected:
+                raise ValueError(f"{name} must be {expected}. Received: {received}.")
+        if isinstance(self.seed, numbers.Integral):
+            expected = limits.why_not(self.seed, 0, limits.LARGEST_SEED)
+            if expected:
+                raise ValueError(f"seed must be {expected}. Received: {self.seed}.")
+        if 0 < self.temperature < limits.LEAST_TEMPERATURE:
+            raise ValueError(
+                f"temperature must be 0 or at least {limits.LEAST_TEMPERATURE}. "
+                f"Received: {self.temperature}."
+            )
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p must be above 0 and at most 1. Received: {self.top_p}.")
         if self.temperature and self.beam_size > 1:
@@ -81,7 +95,6 @@ class Options:
                 "top_k and top_p say what to draw from; they need a temperature above 0. "
                 f"Received: temperature=0, top_k={self.top_k}, top_p={self.top_p}."
             )
-
 
     def numbers(self):
         """What a graph takes as inputs: dict from name to scalar tensor.
@@ -241,11 +254,11 @@ def _given(model, features):
     if model.encoder is not None:
         if "inputs" not in features:
             raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
-        return {"inputs": tf.cast(features["inputs"], tf.int32)}
+        return {"inputs": symbol_ids.as_ids(features["inputs"], "inputs")}
     prompt = features.get("inputs", features.get("targets"))
     if prompt is None:
         raise ValueError(f"features must hold a prompt, 'inputs'. Received: {sorted(features)}.")
-    prompt = tf.cast(prompt, tf.int32)
+    prompt = symbol_ids.as_ids(prompt, "A prompt")
     if prompt.shape.rank != 2:
         raise ValueError(f"A prompt must be [batch, length]. Received: {prompt.shape}.")
     return {"prompt": prompt}
@@ -255,7 +268,7 @@ def _forced_prefix(prefix, source):
     """int32 [B, P]; of one column without one."""
     if prefix is None:
         return tf.zeros([tf.shape(source)[0], 1], tf.int32)
-    prefix, batch_size = tf.cast(prefix, tf.int32), source.shape[0]
+    prefix, batch_size = symbol_ids.as_ids(prefix, "forced_prefix"), source.shape[0]
     if prefix.shape.rank != 2 or prefix.shape[0] != batch_size or not prefix.shape[1]:
         raise ValueError(f"forced_prefix must be [{batch_size}, length]. Received: {prefix.shape}.")
     return prefix

@@ -10,7 +10,7 @@ A line is a batch. A last line that is torn is cut off; a file of another job is
 import json
 import os
 
-from ut_keras import file_error
+from ut_keras import file_error, json_file
 
 
 class Journal:
@@ -56,6 +56,8 @@ class Journal:
                     self.is_of_another_job = True
                     return 0
                 if whole:
+                    if not _is_result(record):
+                        break
                     self.finished[record["batch"]] = record["results"]
                 whole += len(line)
         return whole
@@ -65,11 +67,13 @@ class Journal:
             file.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
 
 
+def _is_result(record):
+    batch, results = record.get("batch"), record.get("results")
+    return isinstance(batch, int) and isinstance(results, list)
+
+
 def _record(line):
-    """What a line holds; None if it is torn."""
+    """The dict that a line holds; None if it is torn."""
     if not line.endswith(b"\n"):
         return None
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
+    return json_file.parse_line(line)

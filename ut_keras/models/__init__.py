@@ -8,6 +8,8 @@ import importlib
 
 from ut_keras import registry
 from ut_keras.data import features as features_lib
+from ut_keras.errors import UserError
+from ut_keras.hparam_field import HParamError
 
 _CLASSES = registry.Registry("model")
 _CLASSES.add("transformer", "ut_keras.models.transformer:Transformer")
@@ -74,7 +76,17 @@ def from_specs(name, hparams, specs, target_space_id=0):
         name, hparams: as for `get`.
         specs: dict from feature name to `FeatureSpec`.
         target_space_id: int. T2T's id of the kind of target.
+    Raises:
+        UnknownNameError, HParamError: as `get`.
+        DataError: if a spec is none.
     """
+    features_lib.check(specs)
+    importlib.import_module("ut_keras.models.size").check(hparams, specs)
     module_name, class_name = _CLASSES.get(name).split(":")
     model_class = getattr(importlib.import_module(module_name), class_name)
-    return model_class.from_hparams(hparams, specs, target_space_id, name=name)
+    try:
+        return model_class.from_hparams(hparams, specs, target_space_id, name=name)
+    except UserError:
+        raise
+    except ValueError as error:  # of a layer, which knows no hparams
+        raise HParamError(f"The hparams must fit {name}. Received: {error}") from error

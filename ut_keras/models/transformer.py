@@ -17,7 +17,7 @@ from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding import score as score_lib
 from ut_keras.decoding import scorer as scorer_lib
-from ut_keras.layers import attention_mask, embedding, target_shift
+from ut_keras.layers import attention_mask, embedding, symbol_ids, target_shift
 from ut_keras.layers import class_label_head as class_label_head_lib
 from ut_keras.layers import dropout as dropout_lib
 from ut_keras.layers.stack_output import StackOutput
@@ -320,7 +320,7 @@ class Transformer(keras_hooks.KerasHooks, keras_export.KerasExport, keras.Model)
 
     def _ids(self, features, name):
         """The feature, int32. Sentences are checked where they are embedded."""
-        ids = tf.cast(features[name], tf.int32)
+        ids = symbol_ids.as_ids(features[name], name)
         if ids.shape.rank != 2 and self.specs[name].modality != "sentences":
             raise ValueError(f"{name} must be [batch, length]. Received: {ids.shape}.")
         return ids

@@ -28,7 +28,10 @@ class BestCheckpoint:
 
     def holds(self, step):
         """Whether the weights of `step` are there."""
-        newest = tf.train.latest_checkpoint(self._directory)
+        try:
+            newest = checkpoint.newest(self._directory)
+        except checkpoint.CheckpointError:
+            return False
         return newest is not None and newest.endswith(f"-{step}")
 
     def save(self, step):
@@ -40,6 +43,7 @@ class BestCheckpoint:
         weights = tf.train.Checkpoint(model=checkpoint.model_variables(self._model))
         try:
             os.makedirs(self._directory, exist_ok=True)
+            self._remove_broken_state()
             manager = tf.train.CheckpointManager(
                 weights, self._directory, max_to_keep=1, checkpoint_name="model.ckpt"
             )
@@ -49,3 +53,10 @@ class BestCheckpoint:
                 f"The best weights are not written to {self._directory}: {file_error.line(error)}",
                 flush=True,
             )
+
+    def _remove_broken_state(self):
+        """What the file `checkpoint` names is replaced anyway."""
+        try:
+            checkpoint.state(self._directory)
+        except checkpoint.CheckpointError:
+            os.remove(os.path.join(self._directory, "checkpoint"))

@@ -22,6 +22,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import file_error
+from ut_keras.errors import UserError
 from ut_keras.training.variable_copy import VariableCopy
 
 _SEED_SUFFIX = "seed_generator_state"
@@ -33,10 +34,12 @@ _UNREADABLE = (tf.errors.OpError, OSError, IndexError, RuntimeError)
 
 # Names that TensorFlow writes to before it renames, and the weights, renamed before their index.
 _TORN = re.compile(r"model\.ckpt-\d+(_temp|\..*\.tempstate\d+)|checkpoint\.tmp[0-9a-f]+")
+# A line of the file `checkpoint`.
+_STATE = re.compile(r"""\s*\w+\s*:\s*("(\\.|[^"\\])*"|'(\\.|[^'\\])*'|[-+.\w]+)\s*""")
 _DATA = re.compile(r"(model\.ckpt-\d+)\.data-\d+-of-\d+")
 
 
-class CheckpointError(ValueError):
+class CheckpointError(UserError):
     """A checkpoint that cannot be read or belongs to another model."""
 
 
@@ -80,18 +83,13 @@ class Checkpoints:
         self._writing = None
 
     def _make_manager(self, groups):
-        try:
-            return tf.train.CheckpointManager(
-                tf.train.Checkpoint(**groups),
-                self._directory,
-                max_to_keep=self._keep or None,
-                checkpoint_name="model.ckpt",
-            )
-        except ValueError as error:
-            raise CheckpointError(
-                f"The file checkpoint in {self._directory} must name a checkpoint. "
-                f"Received: {error}."
-            ) from error
+        state(self._directory)  # which the manager would pass over if it cannot be read
+        return tf.train.CheckpointManager(
+            tf.train.Checkpoint(**groups),
+            self._directory,
+            max_to_keep=self._keep or None,
+            checkpoint_name="model.ckpt",
+        )
 
     @property
     def newest(self):
@@ -366,5 +364,32 @@ def exists(directory):
 
 def newest(directory):
     """Path of the newest checkpoint that any process has written to `directory`, or None."""
-    state = tf.train.get_checkpoint_state(directory)
-    return state and state.model_checkpoint_path
+    found = state(directory)
+    return found and found.model_checkpoint_path
+
+
+def state(directory):
+    """Reads the file `checkpoint`, which names the checkpoints of a folder.
+
+    Returns:
+        TensorFlow's `CheckpointState`, or None if there is no such file.
+
+    Raises:
+        CheckpointError: if it names none. (TensorFlow ignores it, and training would begin anew.)
+    """
+    path = os.path.join(directory, "checkpoint")
+    if not os.path.exists(path):
+        return None
+    with open(path, "rb") as file:
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    wrong = next((line for line in lines if line.strip() and not _STATE.fullmatch(line)), None)
+    try:
+        found = None if wrong else tf.train.get_checkpoint_state(directory)
+    except ValueError:  # without the field that names the newest, or not UTF-8
+        found = None
+    if not found or not found.model_checkpoint_path:
+        raise CheckpointError(
+            f'{path} must name a checkpoint: model_checkpoint_path: "model.ckpt-1000". '
+            f"Received: {(wrong or ' '.join(lines))[:80]!r}."
+        )
+    return found

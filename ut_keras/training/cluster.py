@@ -11,10 +11,12 @@ import json
 import os
 from typing import NamedTuple
 
+from ut_keras.errors import UserError
+
 _VARIABLE = "TF_CONFIG"
 
 
-class ClusterError(ValueError):
+class ClusterError(UserError):
     """TF_CONFIG cannot be used."""
 
 

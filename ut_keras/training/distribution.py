@@ -15,6 +15,7 @@ import functools
 import tensorflow as tf
 
 from ut_keras.data import input_pipeline
+from ut_keras.errors import UserError
 from ut_keras.training.interruption import Interrupted
 
 # What TensorFlow raises in a worker once another has gone.
@@ -27,7 +28,7 @@ LOST_WORKER_ERRORS = (
 )
 
 
-class DeviceError(ValueError):
+class DeviceError(UserError):
     """Devices were asked for that are not there."""
 
 

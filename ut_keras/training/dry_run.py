@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from ut_keras.errors import UserError
+
 _SHARES = (1 / 8, 1 / 4)
 _FILLED = 0.85  # of the memory, by --batch_size=auto: other batches fragment it in other ways
 
 
-class TooLarge(ValueError):
+class TooLarge(UserError):
     """The largest batch does not fit in memory."""
 
 

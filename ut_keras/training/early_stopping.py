@@ -9,9 +9,11 @@ The memory of a run is `metrics.jsonl`: what it says of the steps up to a checkp
 there is to know, so a run that goes on decides as one that was never stopped.
 """
 
-import json
 import os
 import re
+
+from ut_keras import json_file
+from ut_keras.errors import UserError
 
 # Of these less is better; of accuracies, BLEU and the like, more.
 _LESS_IS_BETTER = re.compile(r"(^|[/_])(loss|losses|error|perplexity|rmse|edit_distance)($|[/_])")
@@ -19,7 +21,7 @@ _NEGATED = re.compile(r"(^|[/_])neg_")
 _T2T_TAG = re.compile(r"metrics-.*?/targets/(.*)")
 
 
-class MetricError(ValueError):
+class MetricError(UserError):
     """There is no metric of that name."""
 
 
@@ -48,15 +50,11 @@ class EarlyStopping:
         path = os.path.join(output_dir, "metrics.jsonl")
         if not os.path.exists(path):
             return
-        with open(path, encoding="utf-8", errors="replace") as file:
-            for line in file:
-                try:
-                    record = json.loads(line)
-                    step = int(record["step"])
-                except (ValueError, KeyError, TypeError):
-                    continue  # the torn end of a killed run
-                if step <= last_step and self.metric in record:
-                    self._values[step] = float(record[self.metric])
+        for record in json_file.lines(path):
+            step, value = (record or {}).get("step"), (record or {}).get(self.metric)
+            # The rest is the torn end of a killed run.
+            if isinstance(step, int) and isinstance(value, (int, float)) and step <= last_step:
+                self._values[step] = float(value)
 
     def add(self, step, results):
         """Takes the results of the evaluation of a step.

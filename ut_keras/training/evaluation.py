@@ -8,10 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.data import input_pipeline, progress_line
+from ut_keras.errors import UserError
 from ut_keras.training import distribution, ponder
 
 
-class EmptyDatasetError(ValueError):
+class EmptyDatasetError(UserError):
     """A dataset without a batch."""
 
 

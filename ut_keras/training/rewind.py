@@ -7,10 +7,11 @@ a run that was never stopped would have recorded up to that step. Files are repl
 
 import errno
 import glob
-import json
 import os
 
 import tensorflow as tf
+
+from ut_keras import json_file
 
 METRICS = "metrics.jsonl"
 TEMPORARY = "rewind.incomplete"  # TensorBoard would take names with "tfevents" in them for its own
@@ -76,11 +77,8 @@ def _parse(line):
     """The record of a whole line, else None."""
     if not line.endswith(b"\n"):
         return None
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) and isinstance(record.get("step"), int) else None
+    record = json_file.parse_line(line)
+    return record if record and isinstance(record.get("step"), int) else None
 
 
 def _write_lines(path, lines):

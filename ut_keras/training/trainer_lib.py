@@ -15,6 +15,7 @@ import time
 
 import keras
 
+from ut_keras.errors import UserError
 from ut_keras.training import (
     advice,
     best_checkpoint,
@@ -41,7 +42,7 @@ from ut_keras.training.result_line import result_line
 _STOP_EVERY_STEPS = 10  # several workers ask each other for signals
 
 
-class NonFiniteError(ArithmeticError):
+class NonFiniteError(UserError, ArithmeticError):
     """The loss or a weight is not finite any more."""
 
 

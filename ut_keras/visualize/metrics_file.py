@@ -4,9 +4,9 @@
 {"step": 100, …}        ->  {("dev", "loss"): {50: 0.31, 100: 0.2}, …}
 """
 
-import json
 import os
 
+from ut_keras import json_file
 from ut_keras.data import text_lines
 from ut_keras.data.tfrecords import DataError
 
@@ -45,12 +45,12 @@ def read(run):
 def _record(path, number, line):
     """(step, split, {metric: value}) of a line."""
     try:
-        record = json.loads(line)
+        record = json_file.parse(line)
         values = {name: value for name, value in record.items() if name not in _NO_METRICS}
         if not all(_is_number(value) for value in [record["step"], *values.values()]):
             raise ValueError("a value is no number")
         return int(record["step"]), str(record.get("split", "")), values
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, OverflowError, KeyError) as error:
         shown = line if len(line) <= 60 else line[:57] + "..."
         raise DataError(
             f"Every line must be a JSON object with a step and numbers. Received: {path}, line "

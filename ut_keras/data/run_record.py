@@ -1,0 +1,40 @@
+"""`run.json`: whose run a folder holds.
+
+{"problem": "translate_ende_wmt32k", "model": "transformer", "hparams_set": "transformer_base",
+ "hparams": "", "random_seed": 17}
+"""
+
+import os
+
+from ut_keras import json_file, limits
+from ut_keras.data.tfrecords import DataError
+
+FILENAME = "run.json"
+_TEXTS = ("problem", "model", "hparams_set", "hparams")
+
+
+def read(directory):
+    """Reads the record of a folder.
+
+    Returns:
+        dict; of what is there, texts are str and "random_seed" is a seed. {} without a record.
+    Raises:
+        DataError: if the file holds something else.
+    """
+    path = os.path.join(directory, FILENAME)
+    if not os.path.exists(path):
+        return {}
+    record = json_file.read(path, DataError)
+    wrong = [name for name in _TEXTS if not isinstance(record.get(name, ""), str | None)]
+    if "random_seed" in record and not _is_seed(record["random_seed"]):
+        wrong.append("random_seed")
+    if wrong:
+        raise DataError(
+            f"{path} must be as ut-trainer writes it. Received: {wrong[0]}={record[wrong[0]]!r}."
+        )
+    return record
+
+
+def _is_seed(value):
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    return is_int and not limits.why_not(value, 0, limits.LARGEST_SEED)

@@ -1,0 +1,5 @@
+"""What a user can do something about. A command answers it with one line and exit code 2."""
+
+
+class UserError(ValueError):
+    """Something is wrong with what was asked for; the message is one line, for the user."""

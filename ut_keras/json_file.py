@@ -1,0 +1,60 @@
+"""JSON files as they are found: torn, of another shape, of other bytes, nested without end.
+
+values = json_file.read("run/hparams.json")          a dict, or `UserError` in one line
+for record in json_file.lines("run/metrics.jsonl"):  a dict for every line; None for a torn one
+"""
+
+import json
+
+from ut_keras.errors import UserError
+
+
+def read(path, error_class=UserError):
+    """Reads a file that holds one JSON object.
+
+    Args:
+        path: str.
+        error_class: what is raised if it does not, a `UserError`.
+    Returns:
+        dict.
+    Raises:
+        OSError: if the file cannot be read.
+    """
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        return parse(content)
+    except ValueError as error:
+        raise error_class(f"{path} must hold a JSON object. Received: {error}.") from error
+
+
+def lines(path):
+    """Yields what every line of a file holds: a dict, or None if it is no JSON object."""
+    with open(path, "rb") as file:
+        for line in file:
+            yield parse_line(line)
+
+
+def parse_line(line):
+    """The dict that a line (bytes or str) holds, or None if it is no JSON object."""
+    try:
+        return parse(line)
+    except ValueError:
+        return None
+
+
+def parse(content):
+    """The dict that bytes or str hold.
+
+    Raises:
+        ValueError: says what they hold instead.
+    """
+    try:
+        value = json.loads(content)
+    except UnicodeDecodeError:
+        raise ValueError("bytes that are not UTF-8") from None
+    except RecursionError:
+        raise ValueError("values nested too deep") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"a {type(value).__name__}")
+    return value
