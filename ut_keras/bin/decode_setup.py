@@ -122,8 +122,9 @@ def check_run(args):
     if checkpoint and os.path.dirname(checkpoint) != run_dir:
         folders.append(os.path.dirname(checkpoint))
     records = [run_record.read(folder) for folder in folders]
-    problem = problems.get(_name("problem", args, records, run_dir, problems.get))
-    model_name = _name("model", args, records, run_dir, models.check_name)
+    problem = problems.get(_name("problem", args, records, run_dir))
+    model_name = _name("model", args, records, run_dir)
+    models.check_name(model_name)
     hp, saved = run_setup.final_hparams(args, run_dir)
     hp.check_supported(training=False)
     if saved is not None:

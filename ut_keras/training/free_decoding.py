@@ -49,6 +49,17 @@ class Sample(NamedTuple):
     def is_right(self):
         return np.array_equal(self.target, self.decoded)
 
+    def shown(self, to_text):
+        """The lines that show it; `to_text` is a function (feature name, ids) -> str."""
+        verdict = "right" if self.is_right else "wrong"
+        lines = [
+            f"  reference: {to_text('targets', self.target)}",
+            f"  decoded:   {to_text('targets', self.decoded)}  ({verdict})",
+        ]
+        if self.inputs is not None:
+            lines.insert(0, f"  inputs:    {to_text('inputs', self.inputs)}")
+        return "\n".join(lines)
+
 
 class FreeDecoder:
     """Decodes datasets and counts what is right.

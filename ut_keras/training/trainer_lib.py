@@ -468,15 +468,8 @@ class Trainer:
             self.step, self._settings.eval_split, results, kind="decode"
         )
         for sample in samples:
-            self._print_sample(sample)
+            print(sample.shown(self._to_text), flush=True)
         return results
-
-    def _print_sample(self, sample):
-        if sample.inputs is not None:
-            print(f"  inputs:    {self._to_text('inputs', sample.inputs)}")
-        print(f"  reference: {self._to_text('targets', sample.target)}")
-        verdict = "right" if sample.is_right else "wrong"
-        print(f"  decoded:   {self._to_text('targets', sample.decoded)}  ({verdict})", flush=True)
 
 
 class _RunContext(interruption.StopRequest):
