@@ -245,7 +245,7 @@ class Problem:
             data_dir: str. The folder that `generate_data` wrote.
             hparams: what the batching is read from, see `InputSettings`.
             num_replicas: int. Batches are this many times larger.
-            seed: int. Makes shuffling repeatable.
+            seed: int, or function from the number of a pass to one. Makes shuffling repeatable.
             static_shapes: bool. Pad to the end of each bucket, see `InputSettings`.
 
         Returns:

@@ -1,6 +1,14 @@
+import hashlib
+import os
+
+import pytest
 import tensorflow as tf
 
+from ut_keras.data import input_pipeline, tfrecords
+from ut_keras.data.features import FeatureSpec
 from ut_keras.training import distribution, epochs
+
+_DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "data_dir")
 
 
 def _make_epoch(number):
@@ -39,3 +47,61 @@ def test_element_spec_costs_no_batch():
     iterator = _epochs()
     assert iterator.element_spec.dtype == tf.int64
     assert _take(iterator, 2) == [0, 1]
+
+
+# Of files: one dataset for all epochs.
+
+
+def _epoch_of_files(number, static_shapes=False, seed=None):
+    specs = {"inputs": FeatureSpec(1000), "targets": FeatureSpec(1000)}
+    settings = input_pipeline.InputSettings(512, max_length=64, static_shapes=static_shapes)
+    files = tfrecords.find(_DATA_DIR, "algorithmic_reverse_binary40", "dev")
+    if seed is None:
+        seed = (7 * 1000003 + number) % 2**31
+    return input_pipeline.make_dataset(files, specs, settings, True, num_replicas=2, seed=seed)
+
+
+def _epochs_of_files(static_shapes=False, place=(0, 0)):
+    def make_epoch(number):
+        assert number == 0
+        return _epoch_of_files(0, static_shapes, lambda passed: (7 * 1000003 + passed) % 2**31)
+
+    made = epochs.Epochs(make_epoch, distribution.get_strategy(devices=["CPU:0"]))
+    for name, value in zip(("epoch", "batch"), place, strict=True):
+        made.position[name].assign(value)
+    made.read_position()
+    return made
+
+
+def _arrays(batch):
+    features, targets = batch
+    return [*((name, features[name].numpy()) for name in sorted(features)), ("", targets.numpy())]
+
+
+def _bytes(batches):
+    """Each batch as bytes with its shapes."""
+    return [
+        b"".join(repr((name, a.shape)).encode() + a.tobytes() for name, a in _arrays(batch))
+        for batch in batches
+    ]
+
+
+@pytest.mark.parametrize("static_shapes, digest", [(False, "48ef7df3a8a4"), (True, "e921059ee223")])
+def test_one_dataset_gives_the_batches_of_all_epochs(static_shapes, digest):
+    expected = [_bytes(_epoch_of_files(number, static_shapes)) for number in range(3)]
+    count = len(expected[0])
+    expected = sum(expected, [])
+    # As they were when each epoch made its own dataset: older checkpoints must go on with them.
+    assert hashlib.sha256(b"".join(expected)).hexdigest()[:12] == digest
+    made = _epochs_of_files(static_shapes)
+    assert made.element_spec == _epoch_of_files(0, static_shapes).element_spec
+    assert _bytes(next(made) for _ in expected) == expected
+    made.write_position()
+    assert [int(made.position[name]) for name in ("epoch", "batch")] == [2, count]
+    # Places within an epoch, at its end, and (its batches were smaller then) beyond it.
+    for place, first in (((1, 4), count + 4), ((0, count), count), ((1, count + 9), 2 * count)):
+        resumed = _epochs_of_files(static_shapes, place)
+        assert _bytes(next(resumed) for _ in range(2)) == expected[first : first + 2]
+        resumed.write_position()
+        expected_place = divmod(first, count)[0], first % count + 2
+        assert tuple(int(resumed.position[name]) for name in ("epoch", "batch")) == expected_place

@@ -49,7 +49,9 @@ def _epoch(data_dir, number):
     settings = input_pipeline.InputSettings(batch_size=48, max_length=32, batch_shuffle_size=8)
     files = tfrecords.find(data_dir, "toy", "train")
     # One device takes as large batches as two replicas.
-    return input_pipeline.make_dataset(files, _SPECS, settings, True, 2, seed=number)
+    return input_pipeline.make_dataset(
+        files, _SPECS, settings, True, 2, seed=lambda passed: number + passed
+    )
 
 
 def _train_from_files(make_model, make_optimizer, strategy, data_dir):

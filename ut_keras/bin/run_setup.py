@@ -9,6 +9,7 @@ command again goes on only if they fit.
 """
 
 import dataclasses
+import functools
 import json
 import os
 import secrets
@@ -262,9 +263,14 @@ def _make_trainer(setup):
             static_shapes=static_shapes,
         )
 
+    # To trace a dataset takes longer than to read a small one; both are asked for again.
+    @functools.lru_cache(maxsize=1)
     def make_epoch(number):
-        return dataset("train", seed=(setup.seed * 1000003 + number) % 2**31)
+        return dataset(
+            "train", seed=lambda passed: (setup.seed * 1000003 + number + passed) % 2**31
+        )
 
+    @functools.lru_cache(maxsize=1)
     def make_eval_dataset():
         return dataset(setup.eval_split)
 
@@ -311,6 +317,8 @@ def _make_trainer(setup):
     if setup.finds_batch_size:
         # The dataset's functions above read it from the setup.
         setup = dataclasses.replace(setup, hp=_fill_memory(hp, trainer, make_epoch, strategy))
+        make_epoch.cache_clear()
+        make_eval_dataset.cache_clear()
     if setup.trains and distribution.is_chief(strategy):
         _write_records(setup)
         if setup.schedule != "train":

@@ -45,6 +45,9 @@ class ExampleOrder:
         shortest, longest: int. Other lengths are left out.
         shuffle_batches: bool. Otherwise a batch comes when the shuffled examples have filled it,
             and those that are not filled come at the end.
+
+    Attributes:
+        num_batches: int, how many batches every epoch has.
     """
 
     def __init__(
@@ -58,6 +61,8 @@ class ExampleOrder:
         self._buckets = np.searchsorted(boundaries, lengths[kept], side="right").astype(np.int16)
         self._sizes = np.asarray(batch_sizes, np.int64)
         self._shuffle_batches = shuffle_batches
+        counts = np.bincount(self._buckets, minlength=len(self._sizes))
+        self.num_batches = int((-(-counts // self._sizes)).sum())
 
     def __len__(self):
         """How many examples an epoch has."""
@@ -82,7 +87,7 @@ class ExampleOrder:
         )
 
     def largest(self, share=1.0):
-        """An order whose only batch is as large as any: of the bucket with the longest examples.
+        """An epoch of one batch, as large as any: of the bucket with the longest examples.
 
         Args:
             share: float in (0, 1]. How much of the rows of a batch to take.
@@ -93,7 +98,7 @@ class ExampleOrder:
         rows = max(1, round(share * self._sizes[bucket]))
         batch = np.resize(longest_first, rows)
         starts, stops, buckets = (np.array([n], np.int64) for n in (0, rows, bucket))
-        return _OneBatch(Epoch(batch, starts, stops, buckets))
+        return Epoch(batch, starts, stops, buckets)
 
     def _cut(self, buckets):
         """(starts, stops, buckets) of batches, where the examples are sorted by bucket."""
@@ -107,14 +112,3 @@ class ExampleOrder:
         starts = np.concatenate(starts)
         stops = np.minimum(starts + self._sizes[batch_buckets], bucket_stops[batch_buckets])
         return starts, stops, batch_buckets
-
-
-class _OneBatch:
-    """An order with the same batch in every epoch."""
-
-    def __init__(self, epoch):
-        self._epoch = epoch
-
-    def epoch(self, seed):
-        del seed
-        return self._epoch

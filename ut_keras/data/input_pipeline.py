@@ -104,7 +104,8 @@ def make_dataset(
         settings: `InputSettings`.
         training: bool. Shuffle, and drop what is too long.
         num_replicas: int. Batches are this many times larger.
-        seed: int. Makes shuffling repeatable; a repeated dataset is shuffled anew every time.
+        seed: int. Makes shuffling repeatable; a repeated dataset is shuffled anew every time. Or a
+            function from the number of a pass to an int: `onwards` then knows all passes.
         preprocess: function from the features of n records to those of n examples, both dicts of
             int32 tensors, ragged [n, (length)] or, where the shape is fixed, [n, ...]. Optional.
         first_batch: int. Where a training pass begins, the first one if it is repeated. The batches
@@ -130,13 +131,26 @@ def make_dataset(
 
     scheme = _scheme(settings, drop_long)
     scheme = scheme._replace(batch_sizes=[size * num_replicas for size in scheme.batch_sizes])
-    seed = secrets.randbits(32) if seed is None else seed % 2**32
     if not training:
         dataset = _evaluation_batches(files, to_examples, scheme, settings, longest, drop_long)
-        return _with_targets(dataset)
+        return dataset.map(_with_targets).prefetch(2)
     key = _lengths_key(record_specs, settings, preprocess)
-    order, batches = _training_batches(files, to_examples, key, scheme, settings)
-    return _training_dataset(functools.partial(batches, seed=seed), order, first_batch)
+    batches = _training_batches(files, to_examples, key, scheme, settings, _seed_of(seed))
+    dataset = _training_dataset(batches, lambda of, part: of.one_pass(first_batch, part))
+    if callable(seed):
+        dataset.onwards = lambda number, first: _training_dataset(
+            batches, lambda of, part: of.onwards(number, first, part)
+        )
+        dataset.num_batches = batches.num_batches
+    return dataset
+
+
+def _seed_of(seed):
+    """A function from the number of a pass to the seed of its order."""
+    if callable(seed):
+        return lambda number: [seed(number) % 2**32, 0]
+    seed = secrets.randbits(32) if seed is None else seed % 2**32
+    return lambda number: [seed, number]
 
 
 def from_batch(dataset, first):
@@ -149,6 +163,22 @@ def from_batch(dataset, first):
     if not first:
         return dataset
     return getattr(dataset, "from_batch", dataset.skip)(first)
+
+
+def onwards(dataset, number, first):
+    """The batches of one pass after the other, without end and without a pause.
+
+    Args:
+        dataset: from `make_dataset`, for training, with a function for its seed.
+        number: int. The pass to begin in; its order is that of a dataset with the pass's seed.
+        first: int, the batch of it to begin with.
+
+    Returns:
+        (`tf.data.Dataset`, how many batches a pass has); None for other datasets.
+    """
+    if not hasattr(dataset, "onwards"):
+        return None
+    return dataset.onwards(number, first), dataset.num_batches
 
 
 def largest_batch(dataset, share=1.0):
@@ -248,22 +278,31 @@ def _evaluation_batches(files, to_examples, scheme, settings, longest, drop_long
     return _batch(dataset, scheme, settings.static_shapes)
 
 
-def _with_targets(dataset, replicas=1):
-    return dataset.map(lambda features: (features, features["targets"])).prefetch(2 * replicas)
+def _with_targets(features):
+    return features, features["targets"]
 
 
-def _training_dataset(batches, order, first_batch=0, part=None):
-    """The dataset, and what else can be made of it, each of which is one of these again."""
-    replicas = part.replicas if part else 1
-    dataset = _with_targets(batches(order=order, first_batch=first_batch, part=part), replicas)
-    dataset.from_batch = functools.partial(_training_dataset, batches, order)
-    dataset.of_worker = functools.partial(_training_dataset, batches, order, first_batch)
-    dataset.largest_batch = lambda share: _training_dataset(batches, order.largest(share))
+def _training_dataset(batches, make, part=None):
+    """A dataset that `make` makes, and what else can be made, each of which is one of these again.
+
+    Args:
+        batches: `IndexedBatches`.
+        make: function (batches, part) -> dataset.
+        part: `Part`, or None for whole batches.
+    """
+    dataset = make(batches, part).prefetch(2 * (part.replicas if part else 1))
+
+    def another(method, *args):
+        return _training_dataset(batches, lambda of, part: getattr(of, method)(*args, part))
+
+    dataset.from_batch = functools.partial(another, "one_pass")
+    dataset.largest_batch = functools.partial(another, "largest")
+    dataset.of_worker = functools.partial(_training_dataset, batches, make)
     return dataset
 
 
-def _training_batches(files, to_examples, key, scheme, settings):
-    """An `ExampleOrder`, and a function from such a one to batches, each read in its turn."""
+def _training_batches(files, to_examples, key, scheme, settings, seed_of):
+    """The `IndexedBatches`, of (features, targets)."""
 
     def lengths_of(files, records):
         return _feature_lengths(to_examples(files, records))
@@ -288,13 +327,15 @@ def _training_batches(files, to_examples, key, scheme, settings):
             boundary = tf.cast(tf.constant(scheme.boundaries, tf.int64)[bucket], tf.int32)
             longest = tf.fill(tf.shape(longest), boundary - 1)
         with tf.control_dependencies([check]):
-            return {
-                name: _padded(features[name], longest[number])
-                for number, name in enumerate(sorted(features))
-            }
+            return _with_targets(
+                {
+                    name: _padded(features[name], longest[number])
+                    for number, name in enumerate(sorted(features))
+                }
+            )
 
     fill_to = scheme.batch_sizes if settings.static_shapes else None
-    return order, functools.partial(indexed_batches.make, index, fill_to=fill_to, parse=parse)
+    return indexed_batches.IndexedBatches(index, order, seed_of, fill_to, parse=parse)
 
 
 def _lengths_key(record_specs, settings, preprocess):

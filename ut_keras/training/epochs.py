@@ -1,8 +1,14 @@
-"""Batches without end, from a dataset that makes one pass, and the place in them.
+"""Batches without end, from datasets of one pass each, and the place in them.
 
 The place is two numbers, the epoch and the batches of it that were handed out, so that a checkpoint
-can hold it. Going on from a place makes the epoch's dataset anew and begins with the next batch.
+can hold it. Going on from a place makes a dataset anew and begins with the next batch.
+
+Where the dataset knows all passes (`input_pipeline.onwards`) one iterator serves the whole run, and
+reads the next epoch's first batches during the last ones of an epoch. Of others each epoch makes
+its own, and the model waits for its first batch.
 """
+
+import functools
 
 import tensorflow as tf
 
@@ -16,7 +22,8 @@ class Epochs:
 
     Args:
         make_epoch: function from the number of the epoch to a `tf.data.Dataset` of one pass over
-            the data; the same number must give the same batches.
+            the data; the same number must give the same batches. If that of epoch 0 has
+            `onwards`, its pass n must be epoch n, and no other is made.
         strategy: a `tf.distribute.Strategy`, which spreads each batch over its replicas.
     """
 
@@ -31,14 +38,15 @@ class Epochs:
                 "batch": tf.Variable(0, dtype=tf.int64, trainable=False),
             }
         self._batches = None
-        self._element_spec = None
 
-    @property
+    @functools.cached_property
+    def _first_epoch(self):
+        return self._make_epoch(0)
+
+    @functools.cached_property
     def element_spec(self):
         """Shapes and types of a batch."""
-        if self._element_spec is None:
-            self._element_spec = self._distributed(self._make_epoch(self._epoch)).element_spec
-        return self._element_spec
+        return self._distributed(self._first_epoch).element_spec
 
     def largest_batch(self, share=1.0):
         """The largest batch that an epoch may have.
@@ -50,7 +58,7 @@ class Epochs:
             (batch, (rows over all replicas, ids of the longest)), or None where the dataset does
             not say.
         """
-        dataset = input_pipeline.largest_batch(self._make_epoch(self._epoch), share)
+        dataset = input_pipeline.largest_batch(self._first_epoch, share)
         if dataset is None:
             return None
         with input_pipeline.readable_errors():
@@ -63,7 +71,7 @@ class Epochs:
 
     def __next__(self):
         if self._batches is None:
-            self._batches = self._endless()
+            self._batches = self._endless() or self._epoch_by_epoch()
         return next(self._batches)
 
     def write_position(self):
@@ -78,6 +86,20 @@ class Epochs:
         self._batches = None
 
     def _endless(self):
+        """The batches of one dataset from the place on, or None where it knows one pass only."""
+        onwards = input_pipeline.onwards(self._first_epoch, self._epoch, self._batch)
+        return onwards and self._counted(*onwards)
+
+    def _counted(self, dataset, batches_of_epoch):
+        with input_pipeline.readable_errors():
+            for batch in self._distributed(dataset):
+                if self._batch >= batches_of_epoch:
+                    self._epoch += 1
+                    self._batch = 0
+                self._batch += 1
+                yield batch
+
+    def _epoch_by_epoch(self):
         while True:
             dataset = self._make_epoch(self._epoch)
             is_new = self._batch == 0
