@@ -90,7 +90,7 @@ class FreeDecoder:
         """Decodes.
 
         Args:
-            dataset: `tf.data.Dataset` of (features, targets), one pass.
+            dataset: `tf.data.Dataset` of (features, targets), one pass; weights are not read.
             num_shown: int. How many samples to hand back.
             should_stop: function that says, after each batch, whether to give up.
 
@@ -99,7 +99,7 @@ class FreeDecoder:
         """
         counts = np.zeros(4)
         shown, texts = [], []
-        for features, targets in evaluation.readable(self._batches(dataset)):
+        for features, targets, *_ in evaluation.readable(self._batches(dataset)):
             decoded = self._predict(features).numpy()
             for row in range(len(decoded)):
                 sample = self._sample(features, targets, decoded, row)
@@ -129,7 +129,7 @@ class FreeDecoder:
 
     def _batches(self, dataset):
         if "targets_segmentation" in dataset.element_spec[0]:
-            rows = dataset.unbatch().flat_map(lambda features, _: packing.unpack(features))
+            rows = dataset.unbatch().flat_map(lambda features, *_: packing.unpack(features))
             rows = rows.map(lambda features: (features, features["targets"]))
             dataset = rows.padded_batch(_UNPACKED_TOGETHER)
         if self._settings.num_samples >= 0 or self._settings.batch_size:
