@@ -1,8 +1,8 @@
 """From TFRecord files to batches of (features, targets), as T2T batches them.
 
+    both         files -> index of all lengths, which tells how many batches there are
     evaluation   files -> records -> examples -> buckets by length -> batches
-    training     files -> index of all lengths -> shuffled, batched (`example_order`)
-                       -> the records of a batch -> examples
+    training     index -> shuffled, batched (`example_order`) -> the records of a batch -> examples
 
     ({"inputs": int32 [B, S], "targets": int32 [B, T]}, int32 [B, T])        0 = padding
 
@@ -105,12 +105,15 @@ def make_dataset(
         num_replicas: int. Batches are this many times larger.
         seed: int. Makes shuffling repeatable; a repeated dataset is shuffled anew every time.
         preprocess: function from the features of n records to those of n examples, both dicts of
-            int32 tensors, ragged [n, (length)] or, where the shape is fixed, [n, ...]. Optional.
+            int32 tensors, ragged [n, (length)] or, where the shape is fixed, [n, ...]. "weights",
+            float [n, 1] or ragged like the targets, are no feature, but what examples weigh in
+            loss and metrics. Optional.
         first_batch: int. Where a training pass begins, the first one if it is repeated. The batches
             before it are not read.
 
     Returns:
-        A `tf.data.Dataset` of (features, targets). `from_batch` makes it begin elsewhere.
+        A `tf.data.Dataset` of (features, targets), or (features, targets, weights) where there are
+        any; it knows how many batches that are. `from_batch` makes it begin elsewhere.
 
     Raises:
         DataError: if there are no examples, or training would drop all of them.
@@ -130,11 +133,22 @@ def make_dataset(
     scheme = _scheme(settings, drop_long)
     scheme = scheme._replace(batch_sizes=[size * num_replicas for size in scheme.batch_sizes])
     seed = secrets.randbits(32) if seed is None else seed % 2**32
-    if not training:
-        dataset = _evaluation_batches(files, to_examples, scheme, settings, longest, drop_long)
-        return _with_targets(dataset)
     key = _lengths_key(record_specs, settings, preprocess)
-    order, batches = _training_batches(files, to_examples, key, scheme, settings)
+    index = _index(files, to_examples, key)
+    order = example_order.ExampleOrder(
+        index.lengths.max(axis=1) if len(index.lengths) else index.lengths,
+        scheme.boundaries,
+        scheme.batch_sizes,
+        settings.min_length,
+        longest,
+        shuffle_batches=bool(settings.batch_shuffle_size),
+    )
+    if not len(order):
+        raise _no_examples(len(index), files, settings.min_length, longest, drop_long)
+    if not training:
+        dataset = _evaluation_batches(files, to_examples, scheme, settings, longest)
+        return _with_targets(_of_so_many(dataset, order.num_batches))
+    batches = _training_batches(index, to_examples, scheme, settings)
     return _training_dataset(functools.partial(batches, seed=seed), order, first_batch)
 
 
@@ -221,7 +235,7 @@ def readable_errors():
         raise DataError(f"A data file has gone. Received: {record_parser.brief(error)}.") from error
 
 
-def _evaluation_batches(files, to_examples, scheme, settings, longest, drop_long):
+def _evaluation_batches(files, to_examples, scheme, settings, longest):
     """The batches in the order of the records."""
     boundaries = tf.constant(scheme.boundaries, tf.int32)
 
@@ -242,43 +256,48 @@ def _evaluation_batches(files, to_examples, scheme, settings, longest, drop_long
         .batch(_PARSED_TOGETHER)
         .map(to_examples, num_parallel_calls=tf.data.AUTOTUNE)
     )
-    _check_not_empty(examples, files, settings.min_length, longest, drop_long)
     dataset = examples.map(with_bucket, num_parallel_calls=tf.data.AUTOTUNE).unbatch()
     return _batch(dataset, scheme, settings.static_shapes)
 
 
 def _with_targets(dataset, replicas=1):
-    return dataset.map(lambda features: (features, features["targets"])).prefetch(2 * replicas)
+    def split(features):
+        weights = (features.pop("weights"),) if "weights" in features else ()
+        return (features, features["targets"], *weights)
+
+    return dataset.map(split).prefetch(2 * replicas)
 
 
 def _training_dataset(batches, order, first_batch=0, part=None):
     """The dataset, and what else can be made of it, each of which is one of these again."""
     replicas = part.replicas if part else 1
-    dataset = _with_targets(batches(order=order, first_batch=first_batch, part=part), replicas)
+    dataset = batches(order=order, first_batch=first_batch, part=part)
+    if not first_batch:  # else the first pass is shorter than those that may follow
+        dataset = _of_so_many(dataset, order.num_batches * replicas)
+    dataset = _with_targets(dataset, replicas)
     dataset.from_batch = functools.partial(_training_dataset, batches, order)
     dataset.of_worker = functools.partial(_training_dataset, batches, order, first_batch)
     dataset.largest_batch = lambda share: _training_dataset(batches, order.largest(share))
     return dataset
 
 
-def _training_batches(files, to_examples, key, scheme, settings):
-    """An `ExampleOrder`, and a function from such a one to batches, each read in its turn."""
+def _of_so_many(dataset, number):
+    """The dataset, which says how many batches it has: `fit` then knows where an epoch ends."""
+    return dataset.apply(tf.data.experimental.assert_cardinality(number))
+
+
+def _index(files, to_examples, key):
+    """The `RecordIndex` of the files."""
 
     def lengths_of(files, records):
         return _feature_lengths(to_examples(files, records))
 
     with readable_errors():
-        index = record_index.get(files, lengths_of, key)
-    order = example_order.ExampleOrder(
-        index.lengths.max(axis=1) if len(index.lengths) else index.lengths,
-        scheme.boundaries,
-        scheme.batch_sizes,
-        settings.min_length,
-        settings.longest,
-        shuffle_batches=bool(settings.batch_shuffle_size),
-    )
-    if not len(order):
-        raise _no_examples(len(index), files, settings.min_length, settings.longest, True)
+        return record_index.get(files, lengths_of, key)
+
+
+def _training_batches(index, to_examples, scheme, settings):
+    """A function from an `ExampleOrder` to its batches, each read in its turn."""
 
     def parse(files, records, lengths, longest, bucket):
         features = to_examples(files, records)
@@ -293,7 +312,7 @@ def _training_batches(files, to_examples, key, scheme, settings):
             }
 
     fill_to = scheme.batch_sizes if settings.static_shapes else None
-    return order, functools.partial(indexed_batches.make, index, fill_to=fill_to, parse=parse)
+    return functools.partial(indexed_batches.make, index, fill_to=fill_to, parse=parse)
 
 
 def _lengths_key(record_specs, settings, preprocess):
@@ -318,6 +337,7 @@ def _truncate(features, settings):
     limits = {
         "inputs": settings.max_input_seq_length,
         "targets": settings.max_target_seq_length,
+        "weights": settings.max_target_seq_length,
     }
     return {
         name: value[:, : limits[name]]
@@ -365,17 +385,6 @@ def _batch(dataset, scheme, static_shapes):
         reduce_func=to_batch,
         window_size_func=lambda bucket: sizes[bucket],
     )
-
-
-def _check_not_empty(examples, files, shortest, longest, drop_long):
-    """Looks for one example to use; reads on only while there is none."""
-    count = 0
-    with readable_errors():
-        for lengths in examples.map(example_lengths).as_numpy_iterator():
-            if ((lengths >= shortest) & (lengths <= longest)).any():
-                return
-            count += len(lengths)
-    raise _no_examples(count, files, shortest, longest, drop_long)
 
 
 def _no_examples(count, files, shortest, longest, drop_long):
