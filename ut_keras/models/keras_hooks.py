@@ -57,7 +57,8 @@ class KerasHooks:
             **kwargs,
         )
         if self._has_own_loss:
-            self._loss_tracker = keras_metrics.LossOfParts()
+            # Not by assignment, by which it would be listed once more as a metric of the model.
+            vars(self)["_loss_tracker"] = keras_metrics.LossOfParts()
 
     def compile_from_config(self, config):
         """Keras' hook, when a compiled model is loaded."""
@@ -88,13 +89,6 @@ class KerasHooks:
             sample_weight = self._weight_of_each_id(class_weight)[np.asarray(y)]
         return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
-    def make_train_function(self, force=False):
-        """Keras' hook: XLA, unlike a plain function, cannot make the optimizer's variables."""
-        if self.jit_compile and not self.optimizer.built:
-            with self.distribute_strategy.scope():
-                self.optimizer.build(self.trainable_variables)
-        return super().make_train_function(force)
-
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         # Under a strategy Keras adds up the replicas' shares of the first batch, only to read off
         # its shape; that fails where they have unequal numbers of rows.
@@ -117,6 +111,10 @@ class KerasHooks:
             if weights is not None:
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
             data = (x, y, tf.gather(self._class_weights, tf.cast(y, tf.int32)))
+        if self.jit_compile:
+            # What XLA compiled waits for its data anyway, and could not make variables (of the
+            # optimizer, of metrics) whose initial values seem to depend on them.
+            return super().train_step(data)
         parts = [part for part in tf.nest.flatten(data) if part is not None]
         with tf.control_dependencies(parts):
             return super().train_step(data)
