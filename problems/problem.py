@@ -100,7 +100,8 @@ class Problem:
     def preprocess(self, records):
         """Makes the features of n examples of those of n records.
 
-        Both are dicts of int32 tensors: ragged [n, (length)], class labels [n, 1].
+        Both are dicts of int32 tensors: ragged [n, (length)], class labels [n, 1]. It may add
+        "weights", float [n, 1] or ragged like the targets: what each weighs in loss and metrics.
         """
         return records
 
@@ -250,7 +251,8 @@ class Problem:
 
         Returns:
             A `tf.data.Dataset` of (features, targets), int32 and 0-padded: features["inputs"]
-            [B, S], features["targets"] [B, T], and the targets again.
+            [B, S], features["targets"] [B, T], and the targets again; third the weights, float32
+            [B, 1] or [B, T], where `preprocess` gives some.
 
         Raises:
             DataError: if data are missing, or no example is left.

@@ -200,6 +200,52 @@ def test_preprocess(tmp_path):
     assert features["inputs"].tolist() == [[5, 1, 6, 1]]
 
 
+def test_weights_are_the_third_element(tmp_path):
+    """Where `preprocess` gives some: of rows, or of the targets, cut as these are."""
+
+    def of_rows(features):
+        total = tf.reduce_sum(tf.cast(features["targets"], tf.float32), axis=1, keepdims=True)
+        return {**features, "weights": total}
+
+    def of_targets(features):
+        return {**features, "weights": tf.cast(features["targets"], tf.float32) / 2}
+
+    files = write(tmp_path, [example(3), example(5, 7), example(7)])
+    for training in (False, True):
+        chosen = settings(max_target_seq_length=5)
+        for preprocess, width in ((of_rows, 1), (of_targets, 5)):
+            dataset = input_pipeline.make_dataset(
+                files, SYMBOLS, chosen, training=training, preprocess=preprocess
+            )
+            ((features, targets, weights),) = dataset
+            assert sorted(features) == ["inputs", "targets"]
+            assert weights.dtype == tf.float32
+            assert weights.shape == (3, width)
+            if width > 1:
+                np.testing.assert_array_equal(weights, targets / 2)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("chosen", [{}, {"static_shapes": True}, {"use_fixed_batch_size": True}])
+def test_the_number_of_batches_is_known(tmp_path, training, chosen):
+    """Before any is made: `fit` then warns of nothing, and knows where an epoch ends."""
+    files = write(tmp_path, [example(n) for n in LENGTHS * 5], num_shards=2)
+    chosen = settings(batch_size=20, min_length=2, **chosen)
+    dataset = input_pipeline.make_dataset(files, SYMBOLS, chosen, training=training)
+    number = int(dataset.cardinality())
+    assert number > 1
+    assert sum(1 for _ in dataset) == number
+    assert sum(1 for _ in dataset.repeat(2)) == 2 * number
+    if not training:
+        return
+    assert int(input_pipeline.largest_batch(dataset).cardinality()) == 1
+    part = input_pipeline.of_worker(dataset, 1, 2, 3)
+    assert int(part.cardinality()) == sum(1 for _ in part) == 3 * number
+    # A pass that begins later is shorter, and the next one is not.
+    later = input_pipeline.from_batch(dataset, 2)
+    assert sum(1 for _ in later.repeat(2)) == 2 * number - 2
+
+
 def test_full_padding_row_and_length_one(tmp_path):
     files = write(
         tmp_path, [{"inputs": [0, 0, 0], "targets": [0]}, {"inputs": [1], "targets": [1]}]

@@ -59,6 +59,21 @@ def test_is_made_once(tmp_path, monkeypatch):
     assert len(record_index.get(files, _lengths_of, "")) != len(index)
 
 
+def test_a_few_are_kept(tmp_path, monkeypatch):
+    """Those of training and of evaluation in turn; not those of all that a process ever read."""
+    scans, scan = [], record_index._scan
+    monkeypatch.setattr(record_index, "_scan", lambda *args: scans.append(args) or scan(*args))
+    record_index._made.clear()
+    for name in "abcdef":
+        (tmp_path / name).mkdir()
+    several = [_write(tmp_path / name, count=2, num_shards=1) for name in "abcdef"]
+    for files in several[:2] * 3 + several:
+        record_index.get(files, _lengths_of, "")
+    assert len(scans) == 6
+    record_index.get(several[0], _lengths_of, "")
+    assert len(scans) == 7
+
+
 def test_is_kept_where_it_took_long(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.0)
     files = _write(tmp_path)

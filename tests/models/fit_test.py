@@ -1,5 +1,6 @@
 """`compile` and `fit`: plain Keras, and the trainer's own numbers."""
 
+import os
 import time
 
 import keras
@@ -8,19 +9,23 @@ import pytest
 import tensorflow as tf
 
 import hparams
+import problems
 from ut_keras import models
 from ut_keras.training import losses, optimize, train_step
 
 SIZES = {"inputs": 12, "targets": 12}
+T2T_DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "data_dir")
 OVERRIDES = (
     "hidden_size=16,filter_size=32,num_heads=2,act_max_steps=3,num_rec_steps=2,"
     "learning_rate_warmup_steps=3,learning_rate_constant=0.5,clip_grad_norm=1.0"
 )
+# XLA draws other numbers.
+NO_DROPOUT = ",layer_prepostprocess_dropout=0.0,attention_dropout=0.0,relu_dropout=0.0"
 
 
-def _make(hparams_set="adaptive_universal_transformer_tiny"):
+def _make(hparams_set="adaptive_universal_transformer_tiny", overrides=""):
     keras.utils.set_random_seed(3)
-    hp = hparams.get(hparams_set, OVERRIDES)
+    hp = hparams.get(hparams_set, OVERRIDES + overrides)
     return models.get("universal_transformer", hp, vocab_sizes=SIZES)
 
 
@@ -78,6 +83,63 @@ def test_fit_equals_the_trainer(hparams_set, dataset):
     np.testing.assert_allclose(history.history["loss"][0], np.mean(values), rtol=1e-5)
     for ours, theirs in zip(fitted.trainable_variables, trained.trainable_variables, strict=True):
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), atol=1e-5, err_msg=ours.path)
+
+
+def test_datasets_of_problems_tell_their_end():
+    """As README has it: no warning (all are errors here), and no update at the end of the data."""
+    hp = hparams.get("universal_transformer_tiny", OVERRIDES + ",batch_size=2048,max_length=41")
+    problem = problems.get("algorithmic_reverse_binary40")
+    model = models.get("universal_transformer", hp, problem, T2T_DATA_DIR)
+    model.compile()
+    train = problem.dataset("train", T2T_DATA_DIR, hp)
+    model.fit(train, epochs=2, shuffle=False, verbose=0)
+    assert int(model.optimizer.iterations) == 2 * int(train.cardinality())
+    model.evaluate(problem.dataset("dev", T2T_DATA_DIR, hp), verbose=0)
+
+
+@pytest.mark.slow  # XLA takes its time
+def test_jit_compile(dataset):
+    """The same training; optimizer and metrics may be made in the first step, as Keras does it."""
+    results = []
+    for jit_compile in (False, True):
+        model = _make("universal_transformer_tiny", NO_DROPOUT)
+        model.compile(
+            optimizer=keras.optimizers.SGD(0.1), metrics=["accuracy"], jit_compile=jit_compile
+        )
+        history = model.fit(dataset, epochs=2, shuffle=False, verbose=0)
+        assert int(model.optimizer.iterations) == 12
+        results.append([*history.history["loss"], *history.history["accuracy"]])
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2),
+        keras.callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=100.0),
+    ],
+)
+def test_callbacks_that_set_the_learning_rate(callback, dataset):
+    """They cannot where there is a schedule, which is said before the first step."""
+    model = _make("universal_transformer_tiny")
+    model.compile(run_eagerly=True)
+    with pytest.raises(TypeError, match=r"optimize.get\(model.hparams, learning_rate=0.001\)"):
+        model.fit(dataset, callbacks=[callback], shuffle=False, verbose=0)
+    assert int(model.optimizer.iterations) == 0
+    optimizer = optimize.get(model.hparams, learning_rate=0.5)
+    assert (optimizer.beta_2, optimizer.clip_grad_norm) == (model.hparams.optimizer_adam_beta2, 1.0)
+    model.compile(optimizer=optimizer, run_eagerly=True)
+    model.fit(dataset.take(1), epochs=3, callbacks=[callback], shuffle=False, verbose=0)
+    assert float(optimizer.learning_rate) <= 0.125
+
+
+def test_a_schedule_that_needs_the_length_of_the_run():
+    model = _make("universal_transformer_tiny")
+    hp = model.hparams.override("learning_rate_schedule=constant*linear_warmup*linear_decay")
+    model = models.get("universal_transformer", hp, vocab_sizes=SIZES)
+    with pytest.raises(ValueError, match=r"optimize.get\(model.hparams, train_steps=10000\)"):
+        model.compile()
+    model.compile(optimizer=optimize.get(model.hparams, train_steps=10000))
 
 
 def test_evaluate_does_not_smooth_labels(dataset):

@@ -1,6 +1,9 @@
-"""`model.fit` on one and on two logical CPUs; prints what came out, as JSON.
+"""`model.fit` on one and on several logical CPUs; prints what came out, as JSON.
 
-Run by fit_two_replicas_test.py in a process of its own, as two_replicas.py is.
+Run by fit_two_replicas_test.py in processes of their own, as two_replicas.py is, one for each
+number of devices: TensorFlow mixes up the groups of two strategies.
+
+    python -m tests.training.fit_two_replicas 3 uneven
 """
 
 import json
@@ -11,21 +14,45 @@ import numpy as np
 import tensorflow as tf
 
 import hparams
-from tests.training import two_replicas
+from tests.training import toy, two_replicas
 from ut_keras import models
+from ut_keras.metrics import keras_metrics
 from ut_keras.training import distribution, optimize
 
 _HPARAMS = two_replicas.HPARAMS + ",clip_grad_norm=0.5,label_smoothing=0.1"
+ROWS = (5, 3, 4, 1)  # of the batches: for no number of replicas all can be divided
 
 
-def _fit(hparams_set, strategy):
+def _even():
+    # Every replica has rows, but tokens unequally.
+    return two_replicas.dataset().take(3)
+
+
+def _batches():
+    random = np.random.RandomState(1)
+    for rows in ROWS:
+        ids = random.randint(2, toy.VOCAB_SIZE, (rows, 7)).astype("int32")
+        ids *= np.arange(7) < random.randint(1, 8, (rows, 1))
+        # The first row, which is all of the first replica's in the last batch, weighs nothing.
+        weights = random.uniform(0, 2, (rows, 7)).astype("float32") * (np.arange(rows) > 0)[:, None]
+        yield {"inputs": ids, "targets": ids}, ids, weights
+
+
+def _uneven():
+    spec = tf.TensorSpec((None, None), tf.int32)
+    specs = ({"inputs": spec, "targets": spec}, spec, tf.TensorSpec((None, None)))
+    return tf.data.Dataset.from_generator(_batches, output_signature=specs)
+
+
+def _fit(hparams_set, dataset, strategy):
     keras.utils.set_random_seed(0)
     hp = hparams.get(hparams_set, _HPARAMS)
     with strategy.scope():
         model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 8, "targets": 8})
-        model.compile(optimizer=optimize.Adam(0.01, clip_grad_norm=0.5, epsilon=1e-3))
-    # Every replica has rows, but tokens unequally.
-    dataset = two_replicas.dataset().take(3)
+        model.compile(
+            optimizer=optimize.Adam(0.01, clip_grad_norm=0.5, epsilon=1e-3),
+            weighted_metrics=[keras_metrics.SumOverCount("neg_log_perplexity")],
+        )
     history = model.fit(dataset, epochs=2, verbose=0)
     evaluated = model.evaluate(dataset, verbose=0, return_dict=True)
     copies = [strategy.experimental_local_results(v.value) for v in model.trainable_variables]
@@ -37,20 +64,33 @@ def _fit(hparams_set, strategy):
             float(np.max(np.abs(each[0].numpy() - each[-1].numpy()))) for each in copies
         ),
         "loss": [*history.history["loss"], evaluated["loss"]],
+        "metric": [*history.history["neg_log_perplexity"], evaluated["neg_log_perplexity"]],
+        "predicted": model.predict(dataset.take(1), verbose=0).ravel().tolist(),
         "weights": [v.numpy().ravel().tolist() for v in model.trainable_variables],
     }
 
 
-def main():
+CASES = {
+    "universal": ("universal_transformer_tiny", _even),
+    "adaptive": ("adaptive_universal_transformer_tiny", _even),
+    "uneven": ("adaptive_universal_transformer_tiny", _uneven),
+}
+
+
+def main(replicas, names):
+    devices = [f"CPU:{number}" for number in range(replicas)]
     cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    strategies = [
-        distribution.get_strategy(devices=["CPU:0"]),
-        distribution.get_strategy(devices=["CPU:0", "CPU:1"]),
-    ]
-    sets = ("universal_transformer_tiny", "adaptive_universal_transformer_tiny")
-    json.dump({name: [_fit(name, each) for each in strategies] for name in sets}, sys.stdout)
+    configuration = [tf.config.LogicalDeviceConfiguration()] * replicas
+    tf.config.set_logical_device_configuration(cpu, configuration)
+    results = {}
+    for name in names:
+        hparams_set, make_dataset = CASES[name]
+        results[name] = [
+            _fit(hparams_set, make_dataset(), distribution.get_strategy(devices=some))
+            for some in (devices[:1], devices)
+        ]
+    json.dump(results, sys.stdout)
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -1,3 +1,4 @@
+import functools
 import json
 import subprocess
 import sys
@@ -5,33 +6,37 @@ import sys
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.slow  # half a minute for the process
+from tests.training import fit_two_replicas
+
+pytestmark = pytest.mark.slow  # a minute for the processes
+RUNS = [(2, "universal"), (2, "adaptive"), (2, "uneven"), (3, "uneven")]
 
 
-@pytest.fixture(scope="module")
-def runs():
-    """What fitting on one and on two logical CPUs gives; see fit_two_replicas.py."""
-    command = [sys.executable, "-m", "tests.training.fit_two_replicas"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+@functools.cache
+def _runs(replicas):
+    """What fitting on one and on several logical CPUs gives; see fit_two_replicas.py."""
+    names = [name for number, name in RUNS if number == replicas]
+    command = [sys.executable, "-m", "tests.training.fit_two_replicas", str(replicas), *names]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(
-    "name", ["universal_transformer_tiny", "adaptive_universal_transformer_tiny"]
-)
-def test_fit_on_two_replicas_equals_one(runs, name):
-    one, two = runs[name]
-    assert (one["replicas"], two["replicas"]) == (1, 2)
-    np.testing.assert_allclose(two["loss"], one["loss"], rtol=1e-5)
-    for a, b in zip(two["weights"], one["weights"], strict=True):
+@pytest.mark.parametrize(("replicas", "name"), RUNS)
+def test_fit_on_several_replicas_equals_one(replicas, name):
+    """Whatever tokens and rows each replica gets, none at all included, and whatever they weigh."""
+    one, several = _runs(replicas)[name]
+    assert (one["replicas"], several["replicas"]) == (1, replicas)
+    for key in ("loss", "metric"):
+        np.testing.assert_allclose(several[key], one[key], rtol=1e-5)
+    np.testing.assert_allclose(several["predicted"], one["predicted"], atol=1e-4)
+    for a, b in zip(several["weights"], one["weights"], strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "name", ["universal_transformer_tiny", "adaptive_universal_transformer_tiny"]
-)
-def test_replicas_stay_alike(runs, name):
-    _, two = runs[name]
-    assert two["iterations"] == [6, 6]
-    assert two["largest_difference_of_replicas"] == 0.0
+@pytest.mark.parametrize(("replicas", "name"), RUNS)
+def test_replicas_stay_alike(replicas, name):
+    _, several = _runs(replicas)[name]
+    updates = 2 * (len(fit_two_replicas.ROWS) if name == "uneven" else 3)
+    assert several["iterations"] == [updates] * replicas
+    assert several["largest_difference_of_replicas"] == 0.0

@@ -155,12 +155,12 @@ def read_split(run, split, most=-1):
     hp = dataclasses.replace(run.hp, use_fixed_batch_size=True, batch_size=decode_job.MOST_ROWS)
     dataset = run.problem.dataset(split, run.data_dir, hp)
     if "targets_segmentation" in dataset.element_spec[0]:
-        rows = dataset.unbatch().flat_map(lambda features, _: packing.unpack(features))
+        rows = dataset.unbatch().flat_map(lambda features, *_: packing.unpack(features))
         rows = rows.map(lambda features: (features, features["targets"]))
         dataset = rows.padded_batch(decode_job.MOST_ROWS)
     rows = []
     with input_pipeline.readable_errors():
-        for features, targets in dataset:
+        for features, targets, *_ in dataset:
             rows += zip(features["inputs"].numpy(), targets.numpy(), strict=True)
             if 0 <= most <= len(rows):
                 rows = rows[:most]

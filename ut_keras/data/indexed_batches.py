@@ -81,6 +81,9 @@ class IndexedBatches:
     def one_pass(self, first=0, part=None):
         """A dataset of a pass, each time the next one.
 
+        It knows how many batches it has, so that `fit` knows where an epoch ends; not so where the
+        first pass is shorter than those that may follow.
+
         Args:
             first: int. Where the first pass begins.
             part: `Part`. Each batch then is one after the other of the worker's slices of it.
@@ -100,7 +103,11 @@ class IndexedBatches:
             return places
 
         passes_of_places = tf.data.Dataset.range(1).map(start)
-        return passes_of_places.flat_map(lambda places: self._slices(places[0], places[1], part))
+        dataset = passes_of_places.flat_map(lambda places: self._slices(places[0], places[1], part))
+        if first:
+            return dataset
+        replicas = (part or Part()).replicas
+        return dataset.apply(tf.data.experimental.assert_cardinality(count * replicas))
 
     def onwards(self, number=0, first=0, part=None):
         """A dataset without end: the rest of a pass, and all that follow.

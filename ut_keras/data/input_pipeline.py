@@ -1,8 +1,8 @@
 """From TFRecord files to batches of (features, targets), as T2T batches them.
 
+    both         files -> index of all lengths, which tells how many batches there are
     evaluation   files -> records -> examples -> buckets by length -> batches
-    training     files -> index of all lengths -> shuffled, batched (`example_order`)
-                       -> the records of a batch -> examples
+    training     index -> shuffled, batched (`example_order`) -> the records of a batch -> examples
 
     ({"inputs": int32 [B, S], "targets": int32 [B, T]}, int32 [B, T])        0 = padding
 
@@ -107,12 +107,15 @@ def make_dataset(
         seed: int. Makes shuffling repeatable; a repeated dataset is shuffled anew every time. Or a
             function from the number of a pass to an int: `onwards` then knows all passes.
         preprocess: function from the features of n records to those of n examples, both dicts of
-            int32 tensors, ragged [n, (length)] or, where the shape is fixed, [n, ...]. Optional.
+            int32 tensors, ragged [n, (length)] or, where the shape is fixed, [n, ...]. "weights",
+            float [n, 1] or ragged like the targets, are no feature, but what examples weigh in
+            loss and metrics. Optional.
         first_batch: int. Where a training pass begins, the first one if it is repeated. The batches
             before it are not read.
 
     Returns:
-        A `tf.data.Dataset` of (features, targets). `from_batch` makes it begin elsewhere.
+        A `tf.data.Dataset` of (features, targets), or (features, targets, weights) where there are
+        any; it knows how many batches that are. `from_batch` makes it begin elsewhere.
 
     Raises:
         DataError: if there are no examples, or training would drop all of them.
@@ -131,11 +134,23 @@ def make_dataset(
 
     scheme = _scheme(settings, drop_long)
     scheme = scheme._replace(batch_sizes=[size * num_replicas for size in scheme.batch_sizes])
-    if not training:
-        dataset = _evaluation_batches(files, to_examples, scheme, settings, longest, drop_long)
-        return dataset.map(_with_targets).prefetch(2)
     key = _lengths_key(record_specs, settings, preprocess)
-    batches = _training_batches(files, to_examples, key, scheme, settings, _seed_of(seed))
+    index = _index(files, to_examples, key)
+    order = example_order.ExampleOrder(
+        index.lengths.max(axis=1) if len(index.lengths) else index.lengths,
+        scheme.boundaries,
+        scheme.batch_sizes,
+        settings.min_length,
+        longest,
+        shuffle_batches=bool(settings.batch_shuffle_size),
+    )
+    if not len(order):
+        raise _no_examples(len(index), files, settings.min_length, longest, drop_long)
+    if not training:
+        dataset = _evaluation_batches(files, to_examples, scheme, settings, longest)
+        count = tf.data.experimental.assert_cardinality(order.num_batches)
+        return dataset.apply(count).map(_with_targets).prefetch(2)
+    batches = _training_batches(index, order, to_examples, scheme, settings, _seed_of(seed))
     dataset = _training_dataset(batches, lambda of, part: of.one_pass(first_batch, part))
     if callable(seed):
         dataset.onwards = lambda number, first: _training_dataset(
@@ -252,7 +267,7 @@ def readable_errors():
         raise DataError(f"A data file has gone. Received: {record_parser.brief(error)}.") from error
 
 
-def _evaluation_batches(files, to_examples, scheme, settings, longest, drop_long):
+def _evaluation_batches(files, to_examples, scheme, settings, longest):
     """The batches in the order of the records."""
     boundaries = tf.constant(scheme.boundaries, tf.int32)
 
@@ -273,13 +288,13 @@ def _evaluation_batches(files, to_examples, scheme, settings, longest, drop_long
         .batch(_PARSED_TOGETHER)
         .map(to_examples, num_parallel_calls=tf.data.AUTOTUNE)
     )
-    _check_not_empty(examples, files, settings.min_length, longest, drop_long)
     dataset = examples.map(with_bucket, num_parallel_calls=tf.data.AUTOTUNE).unbatch()
     return _batch(dataset, scheme, settings.static_shapes)
 
 
 def _with_targets(features):
-    return features, features["targets"]
+    weights = (features.pop("weights"),) if "weights" in features else ()
+    return (features, features["targets"], *weights)
 
 
 def _training_dataset(batches, make, part=None):
@@ -301,24 +316,18 @@ def _training_dataset(batches, make, part=None):
     return dataset
 
 
-def _training_batches(files, to_examples, key, scheme, settings, seed_of):
-    """The `IndexedBatches`, of (features, targets)."""
+def _index(files, to_examples, key):
+    """The `RecordIndex` of the files."""
 
     def lengths_of(files, records):
         return _feature_lengths(to_examples(files, records))
 
     with readable_errors():
-        index = record_index.get(files, lengths_of, key)
-    order = example_order.ExampleOrder(
-        index.lengths.max(axis=1) if len(index.lengths) else index.lengths,
-        scheme.boundaries,
-        scheme.batch_sizes,
-        settings.min_length,
-        settings.longest,
-        shuffle_batches=bool(settings.batch_shuffle_size),
-    )
-    if not len(order):
-        raise _no_examples(len(index), files, settings.min_length, settings.longest, True)
+        return record_index.get(files, lengths_of, key)
+
+
+def _training_batches(index, order, to_examples, scheme, settings, seed_of):
+    """The `IndexedBatches`, of (features, targets) and weights where there are any."""
 
     def parse(files, records, lengths, longest, bucket):
         features = to_examples(files, records)
@@ -360,6 +369,7 @@ def _truncate(features, settings):
     limits = {
         "inputs": settings.max_input_seq_length,
         "targets": settings.max_target_seq_length,
+        "weights": settings.max_target_seq_length,
     }
     return {
         name: value[:, : limits[name]]
@@ -407,17 +417,6 @@ def _batch(dataset, scheme, static_shapes):
         reduce_func=to_batch,
         window_size_func=lambda bucket: sizes[bucket],
     )
-
-
-def _check_not_empty(examples, files, shortest, longest, drop_long):
-    """Looks for one example to use; reads on only while there is none."""
-    count = 0
-    with readable_errors():
-        for lengths in examples.map(example_lengths).as_numpy_iterator():
-            if ((lengths >= shortest) & (lengths <= longest)).any():
-                return
-            count += len(lengths)
-    raise _no_examples(count, files, shortest, longest, drop_long)
 
 
 def _no_examples(count, files, shortest, longest, drop_long):

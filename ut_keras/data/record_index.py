@@ -29,7 +29,10 @@ _FRAME = (12, 4)  # bytes before and after every record: its size, and checksums
 _SECONDS_WORTH_KEEPING = 5.0
 _MANY_EACH = 10  # records a file, on average
 
-_made = {}  # {what it depends on: index}
+# A process trains on one set of files and evaluates on few others, but may be many tests.
+_MOST_KEPT = 4
+
+_made = {}  # {what it depends on: index}, the latest last
 
 
 class RecordIndex:
@@ -113,10 +116,10 @@ def get(files, lengths_of, key):
         (file, stat.st_size, stat.st_mtime_ns) for file, stat in zip(files, stats, strict=True)
     ]
     digest = hashlib.sha256(repr((states, key)).encode()).hexdigest()[:16]
-    if digest not in _made:
-        # A process trains on one set of files, but may be many tests.
-        _made.clear()
-        _made[digest] = _get(files, lengths_of, digest)
+    index = _made.pop(digest, None)
+    _made[digest] = _get(files, lengths_of, digest) if index is None else index
+    for oldest in list(_made)[:-_MOST_KEPT]:
+        del _made[oldest]
     return _made[digest]
 
 

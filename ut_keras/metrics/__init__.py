@@ -2,9 +2,10 @@
 
     total, count = metrics.get("accuracy_per_sequence")(logits, targets)
 
-Every metric is a function of logits [B, T, V] and targets [B, T] (classifiers: [B, C] and [B, 1])
-and gives a (sum, count) pair of float32 scalars, so that batches, and replicas, add up: the metric
-of a data set is sum / count. `bleu` has the BLEU of files.
+Every metric is a function of logits [B, T, V] and targets [B, T] (classifiers: [B, C] and [B] or
+[B, 1]), and of weights of the data, if there are any, [B], [B, 1] or [B, T]. It gives a pair
+(sum, count) of float32 scalars, so that batches, and replicas, add up: the metric of a data set is
+sum / count. `bleu` has the BLEU of files.
 """
 
 from ut_keras.metrics import (

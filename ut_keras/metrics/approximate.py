@@ -3,7 +3,8 @@
 "Approximate", because they compare subword ids and not words, because every id is predicted from
 the true ones before it, and because, as in T2T, padding is compared like any id. ROUGE is the mean
 over rows; BLEU, which is no mean over rows, is T2T's mean over batches, and a replica's share of a
-batch counts as one. Rows that are all padding, with which batches may be filled up, are left out.
+batch counts as one. Rows that are all padding, with which batches may be filled up, are left out,
+and so are rows of weight 0; other weights change ROUGE, but not BLEU.
 For BLEU as papers report it, see `bleu`.
 
 References: tensor2tensor/utils/bleu_hook.py, rouge.py; Lin 2004 (ROUGE).
@@ -12,33 +13,33 @@ References: tensor2tensor/utils/bleu_hook.py, rouge.py; Lin 2004 (ROUGE).
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.metrics import bleu
-from ut_keras.metrics.teacher_forced import METRICS, flatten
+from ut_keras.metrics import bleu, teacher_forced
+from ut_keras.metrics.teacher_forced import METRICS
 
 # T2T's guards against 0 / 0.
 _EPSILON_2, _EPSILON_L = 1e-8, 1e-12
 
 
 @METRICS.register("approx_bleu_score")
-def approx_bleu_score(logits, targets):
+def approx_bleu_score(logits, targets, weights=None):
     """BLEU up to 4-grams, with brevity penalty, of the ids with the largest logits."""
 
-    def score(references, hypotheses):
+    def score(references, hypotheses, _):
         return bleu.compute_bleu(references, hypotheses), 1
 
-    return _of_rows(score, logits, targets)
+    return _of_rows(score, logits, targets, weights)
 
 
 @METRICS.register("rouge_2_fscore")
-def rouge_2_fscore(logits, targets):
+def rouge_2_fscore(logits, targets, weights=None):
     """F-score of the sets of pairs of neighbouring ids; mean over the rows."""
-    return _of_rows(_sum_and_count(rouge_2), logits, targets)
+    return _of_rows(_sum_and_count(rouge_2), logits, targets, weights)
 
 
 @METRICS.register("rouge_L_fscore")
-def rouge_l_fscore(logits, targets):
+def rouge_l_fscore(logits, targets, weights=None):
     """F-score of the longest common subsequence; mean over the rows."""
-    return _of_rows(_sum_and_count(rouge_l), logits, targets)
+    return _of_rows(_sum_and_count(rouge_l), logits, targets, weights)
 
 
 def rouge_2(references, hypotheses):
@@ -78,24 +79,26 @@ def common_subsequence_lengths(a, b):
 
 
 def _sum_and_count(score_rows):
-    def score(references, hypotheses):
+    def score(references, hypotheses, weights):
         scores = score_rows(references, hypotheses)
-        return scores.sum(), len(scores)
+        return (scores * weights).sum(), weights.sum()
 
     return score
 
 
-def _of_rows(score, logits, targets):
-    """`score(references, hypotheses)` -> (sum, count), of the numpy rows that are not padding."""
-    logits, targets, _ = flatten(logits, targets)
+def _of_rows(score, logits, targets, weights):
+    """`score(references, hypotheses, weights)` -> (sum, count), of the numpy rows that count."""
+    row_weights = teacher_forced.row_weights(logits, targets, weights)
+    logits, targets, _ = teacher_forced.flatten(logits, targets)
     predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
 
-    def compute(references, hypotheses):
-        rows = references.any(axis=1)
+    def compute(references, hypotheses, weights):
+        rows = references.any(axis=1) & (weights != 0)
         if not rows.any():
             return np.zeros(2, np.float32)
-        return np.array(score(references[rows], hypotheses[rows]), np.float32)
+        return np.array(score(references[rows], hypotheses[rows], weights[rows]), np.float32)
 
-    pair = tf.numpy_function(compute, [targets, predictions], tf.float32, stateful=False)
+    inputs = [targets, predictions, row_weights]
+    pair = tf.numpy_function(compute, inputs, tf.float32, stateful=False)
     pair.set_shape([2])
     return pair[0], pair[1]

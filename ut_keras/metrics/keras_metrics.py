@@ -1,8 +1,11 @@
-"""The same metrics for `model.compile`: a (sum, count) function as a Keras metric."""
+"""The same metrics for `model.compile`: sums over counts as Keras metrics."""
 
 import keras
+import tensorflow as tf
 
 from ut_keras import metrics
+
+_MOST_PARTS = 4  # of a loss: of the targets, of two stacks that ponder, and what layers add
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -20,13 +23,39 @@ class SumOverCount(keras.metrics.Metric):
         self._count = self.add_variable((), initializer="zeros", name="count")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        del sample_weight  # padding is told by the targets
-        total, count = self._function(y_pred, y_true)
+        weights = () if sample_weight is None else (sample_weight,)
+        total, count = self._function(y_pred, y_true, *weights)
         self._sum.assign_add(total)
         self._count.assign_add(count)
 
     def result(self):
         return keras.ops.divide_no_nan(self._sum, self._count)
+
+
+class LossOfParts(keras.metrics.Metric):
+    """The loss over batches: the sum of its parts, each the sum over batches of what it adds up
+    over that of what this is divided by. So a token weighs the same in whatever batch it is.
+    """
+
+    def __init__(self, name="loss", **kwargs):
+        super().__init__(name=name, **kwargs)
+        self._numerators = self.add_variable((_MOST_PARTS,), initializer="zeros", name="numerators")
+        self._denominators = self.add_variable(
+            (_MOST_PARTS,), initializer="zeros", name="denominators"
+        )
+
+    def add(self, parts):
+        """Adds those of a batch: a list of (numerator, denominator), always of one length."""
+        parts = parts + [(0.0, 0.0)] * (_MOST_PARTS - len(parts))
+        numerators, denominators = zip(*parts, strict=True)
+        self._numerators.assign_add(tf.stack(numerators))
+        self._denominators.assign_add(tf.stack(denominators))
+
+    def update_state(self, values, sample_weight=None):
+        """Keras tells its tracker a mean; what is reported is `add`ed."""
+
+    def result(self):
+        return keras.ops.sum(keras.ops.divide_no_nan(self._numerators, self._denominators))
 
 
 def default_metrics(class_labels):

@@ -4,27 +4,30 @@ What counts as a target: with symbols (logits [B, T, V]) every id but 0, the pad
 labels (logits [B, C]) every row, since class 0 is a class. T2T counts a row that is all padding as
 a correct sequence; here it does not count, so that batches may be filled up.
 
+Data may be weighted: sum and count then are, and what weighs 0 is as good as absent. See `weights`.
+
 References: tensor2tensor/utils/metrics.py.
 """
 
 import tensorflow as tf
 
 from ut_keras import registry
+from ut_keras.metrics import weights as weights_lib
 
 METRICS = registry.Registry("metric")
 
 
 @METRICS.register("accuracy")
-def accuracy(logits, targets):
+def accuracy(logits, targets, weights=None):
     """Share of targets whose logit is the largest."""
-    correct, weights = _correct(logits, targets)
+    correct, weights = _correct(logits, targets, weights)
     return tf.reduce_sum(correct * weights), tf.reduce_sum(weights)
 
 
 @METRICS.register("accuracy_top5")
-def accuracy_top5(logits, targets):
+def accuracy_top5(logits, targets, weights=None):
     """Share of targets whose logit is among the five largest (or among all, if fewer)."""
-    logits, targets, weights = flatten(logits, targets)
+    logits, targets, weights = flatten(logits, targets, weights)
     classes = logits.shape[-1]
     if classes is not None and classes <= 5:
         # top_k of more than there is fails, and all of them are among the largest.
@@ -35,9 +38,9 @@ def accuracy_top5(logits, targets):
 
 
 @METRICS.register("accuracy_per_sequence")
-def accuracy_per_sequence(logits, targets):
-    """Share of rows in which every target is right."""
-    correct, weights = _correct(logits, targets)
+def accuracy_per_sequence(logits, targets, weights=None):
+    """Share of rows in which every target of a weight is right."""
+    correct, weights = _correct(logits, targets, weights)
     wrong = tf.reduce_sum((1.0 - correct) * weights, axis=1)
     counted = tf.reduce_max(weights, axis=1)
     right = tf.cast(wrong == 0, tf.float32) * counted
@@ -45,38 +48,48 @@ def accuracy_per_sequence(logits, targets):
 
 
 @METRICS.register("neg_log_perplexity")
-def neg_log_perplexity(logits, targets):
+def neg_log_perplexity(logits, targets, weights=None):
     """Mean log probability of the targets; without label smoothing."""
-    logits, targets, weights = flatten(logits, targets)
+    logits, targets, weights = flatten(logits, targets, weights)
     cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
     return -tf.reduce_sum(cross_entropy * weights), tf.reduce_sum(weights)
 
 
 @METRICS.register("edit_distance")
-def edit_distance(logits, targets):
+def edit_distance(logits, targets, weights=None):
     """Insertions, deletions and substitutions per target; padding ids are left out of both.
 
     As in T2T, what is predicted behind the end of the targets counts as inserted.
     """
+    rows = row_weights(logits, targets, weights)
     logits, targets, _ = flatten(logits, targets)
     predictions = tf.argmax(logits, axis=-1, output_type=targets.dtype)
-    distances = tf.edit_distance(_sparse(predictions), _sparse(targets), normalize=False)
-    count = tf.math.count_nonzero(targets, dtype=tf.float32)
-    return tf.reduce_sum(distances), count
+    # Without the row that `_sparse` adds.
+    distances = tf.edit_distance(_sparse(predictions), _sparse(targets), normalize=False)[:-1]
+    counts = tf.math.count_nonzero(targets, axis=1, dtype=tf.float32)
+    return tf.reduce_sum(distances * rows), tf.reduce_sum(counts * rows)
 
 
-def flatten(logits, targets):
+def flatten(logits, targets, weights=None):
     """Logits [B, T, V] in float32, targets [B, T] and weights [B, T]; a class label has T = 1."""
+    class_labels = _are_classes(logits)
+    targets, weights = weights_lib.of_targets(targets, class_labels, weights)
     logits = tf.cast(logits, tf.float32)
-    targets = tf.cast(targets, tf.int32)
-    if len(logits.shape) == 2:
-        return logits[:, tf.newaxis], targets, tf.ones_like(targets, tf.float32)
-    return logits, targets, tf.cast(targets != 0, tf.float32)
+    return logits[:, tf.newaxis] if class_labels else logits, targets, weights
 
 
-def _correct(logits, targets):
+def row_weights(logits, targets, weights=None):
+    """What each row weighs, float32 [B]."""
+    return weights_lib.of_rows(targets, _are_classes(logits), weights)
+
+
+def _are_classes(logits):
+    return len(logits.shape) == 2
+
+
+def _correct(logits, targets, weights=None):
     """Whether the largest logit is the target's, as float [B, T], and the weights [B, T]."""
-    logits, targets, weights = flatten(logits, targets)
+    logits, targets, weights = flatten(logits, targets, weights)
     predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
     return tf.cast(predictions == targets, tf.float32), weights
 

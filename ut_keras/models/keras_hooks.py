@@ -1,49 +1,40 @@
 """What makes a model one that Keras can compile and fit without being told how."""
 
+import functools
+
 import keras
+import numpy as np
 import tensorflow as tf
 
+from ut_keras.metrics import weights as weights_lib
 from ut_keras.training import losses
 
 
 class KerasHooks:
     """For a `keras.Model` with `hparams` and `class_labels`; comes before it in the bases."""
 
-    def target_term(self, logits, targets, training):
-        """The `LossTerm` of the targets. Labels are smoothed in training only, as in T2T."""
-        smoothing = self.hparams.label_smoothing if training else 0.0
-        return losses.target_term(logits, targets, smoothing, self.class_labels)
+    _class_weights = None  # float32 [V] while `fit` weighs by class
 
-    def train_step(self, data):
-        """Keras' hook: nothing of an update happens before its data are there.
-
-        When the data of an epoch have ended, `fit` runs the update once more, which fails. Else
-        `iterations` and the seeds of dropout would go on by then, or not, or on some replicas.
-        """
-        parts = [part for part in tf.nest.flatten(data) if part is not None]
-        with tf.control_dependencies(parts):
-            return super().train_step(data)
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Keras' hook: T2T's EVAL mode does not smooth labels."""
-        if self._smooths_labels and sample_weight is None:
-            # Read first: where replicas wait for each other, the next one's take their place.
-            added = list(self.losses)
-            smoothing = self.loss.label_smoothing if training else 0.0
-            term = losses.target_term(y_pred, y, smoothing, self.class_labels)
-            # Keras sums the replicas' gradients.
-            replicas = tf.distribute.get_strategy().num_replicas_in_sync
-            value = losses.of_all_replicas(term).value()
-            return tf.add_n([value, *(loss / replicas for loss in added)])
-        return super().compute_loss(x, y, y_pred, sample_weight, training)
-
-    def compile(self, optimizer=None, loss=None, metrics=None, jit_compile=False, **kwargs):
+    def compile(
+        self,
+        optimizer=None,
+        loss=None,
+        metrics=None,
+        weighted_metrics=None,
+        jit_compile=False,
+        **kwargs,
+    ):
         """As Keras' compile; what is left out comes from the hparams.
 
         Args:
             optimizer: by default `hparams.optimizer` with its learning-rate schedule.
-            loss: by default T2T's smoothed cross-entropy over real tokens.
-            metrics: by default accuracy and accuracy per sequence.
+            loss: by default T2T's smoothed cross-entropy over real tokens. Weights of the data
+                (`sample_weight`, `class_weight`, a third element of a dataset; float [B], [B, 1]
+                or, for every target, [B, T]) make it sum(weights * losses) / sum(weights) over
+                the real tokens of all replicas, and weigh each row's ponder cost by its largest.
+            metrics: by default accuracy and accuracy per sequence. Those are weighted, as Keras'
+                `weighted_metrics` are and its `metrics` are not.
+            weighted_metrics: as in Keras.
             jit_compile: bool. XLA; off by default, for it is slower on CPUs.
         """
         from ut_keras.metrics import keras_metrics
@@ -55,12 +46,142 @@ class KerasHooks:
             loss = losses.PaddedCrossEntropy(self.hparams.label_smoothing, self.class_labels)
         if metrics is None:
             metrics = keras_metrics.default_metrics(self.class_labels)
-        self._smooths_labels = isinstance(loss, losses.PaddedCrossEntropy)
+            if weighted_metrics is None:
+                metrics, weighted_metrics = [], metrics
         super().compile(
-            optimizer=optimizer, loss=loss, metrics=metrics, jit_compile=jit_compile, **kwargs
+            optimizer=optimizer,
+            loss=loss,
+            metrics=metrics,
+            weighted_metrics=weighted_metrics,
+            jit_compile=jit_compile,
+            **kwargs,
         )
+        if self._has_own_loss:
+            # Not by assignment, by which it would be listed once more as a metric of the model.
+            vars(self)["_loss_tracker"] = keras_metrics.LossOfParts()
 
     def compile_from_config(self, config):
         """Keras' hook, when a compiled model is loaded."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
+
+    @functools.wraps(keras.Model.fit)
+    def fit(self, *args, class_weight=None, **kwargs):
+        callbacks = keras.tree.flatten(kwargs.get("callbacks"))
+        if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
+            # Whether it can be set is told now, not at the first plateau after a day.
+            self.optimizer.learning_rate = float(self.optimizer.learning_rate)
+        if class_weight is None:
+            return super().fit(*args, **kwargs)
+        # Keras would take a row of symbols for one class, and fails on classes it is not told of.
+        self._class_weights = self._weight_of_each_id(class_weight)
+        self.train_function = None  # the next one holds the weights
+        try:
+            return super().fit(*args, **kwargs)
+        finally:
+            self._class_weights = self.train_function = None
+
+    @functools.wraps(keras.Model.train_on_batch)
+    def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
+        if class_weight is not None:
+            if sample_weight is not None:
+                raise ValueError(_ONE_KIND_OF_WEIGHT)
+            sample_weight = self._weight_of_each_id(class_weight)[np.asarray(y)]
+        return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        # Under a strategy Keras adds up the replicas' shares of the first batch, only to read off
+        # its shape; that fails where they have unequal numbers of rows.
+        if iterator is not None and self._distribute_strategy is not None:
+            _, _, batches = next(iter(iterator))
+            data_batch = keras.tree.map_structure(self._of_first_replica, next(batches))
+        super()._maybe_symbolic_build(data_batch=data_batch)
+
+    def _of_first_replica(self, value):
+        return self.distribute_strategy.experimental_local_results(value)[0]
+
+    def train_step(self, data):
+        """Keras' hook: nothing of an update happens before its data are there.
+
+        When the data of an epoch have ended, `fit` runs the update once more, which fails. Else
+        `iterations` and the seeds of dropout would go on by then, or not, or on some replicas.
+        """
+        if self._class_weights is not None:
+            x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+            if weights is not None:
+                raise ValueError(_ONE_KIND_OF_WEIGHT)
+            data = (x, y, tf.gather(self._class_weights, tf.cast(y, tf.int32)))
+        if self.jit_compile:
+            # What XLA compiled waits for its data anyway, and could not make variables (of the
+            # optimizer, of metrics) whose initial values seem to depend on them.
+            return super().train_step(data)
+        parts = [part for part in tf.nest.flatten(data) if part is not None]
+        with tf.control_dependencies(parts):
+            return super().train_step(data)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Keras' hook: the trainer's loss. T2T's EVAL mode does not smooth labels."""
+        if not self._has_own_loss:
+            weights = self._weights_of_losses(y_pred, sample_weight)
+            return super().compute_loss(x, y, y_pred, weights, training)
+        pondered, added = getattr(y_pred, _PONDERING, (None, ()))
+        # Read first: where replicas wait for each other, the next one's take their place.
+        others = [each for each in self.losses if not any(each is value for value in added)]
+        smoothing = self.loss.label_smoothing if training else 0.0
+        terms = self.smoothed_loss_terms(y_pred, pondered, y, smoothing, sample_weight)
+        if others:
+            terms["added"] = [losses.LossTerm(tf.add_n(others), tf.constant(1.0))]
+        self._loss_tracker.add([tuple(term) for parts in terms.values() for term in parts])
+        # Keras sums the replicas' gradients.
+        return losses.total(losses.of_all_replicas(terms))
+
+    @property
+    def _has_own_loss(self):
+        return isinstance(self.loss, losses.PaddedCrossEntropy)
+
+    def _weights_of_losses(self, logits, weights):
+        """Weights for any loss of Keras, of which most have a value for every target.
+
+        Keras multiplies values [B, T] by [B] as if these belonged to the columns.
+        """
+        if weights is None or logits.shape.rank < 3:
+            return weights
+        weights = weights_lib.columns(weights)
+        if getattr(self.loss, "reduction", None) == "mean_with_sample_weight":
+            # It divides by the sum of what it is given.
+            weights = tf.broadcast_to(weights, tf.shape(logits)[:-1])
+        return weights
+
+    def _weight_of_each_id(self, class_weight):
+        size = self.specs["targets"].vocab_size
+        wrong = [number for number in class_weight if not 0 <= number < size]
+        if wrong:
+            raise ValueError(f"class_weight must be of ids in [0, {size}). Received: {wrong[0]}.")
+        table = np.ones(size, np.float32)
+        table[list(class_weight)] = list(class_weight.values())
+        return table
+
+
+_SETS_LEARNING_RATE = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
+_PONDERING = "_ut_keras_pondering"  # what `with_pondering` adds to logits
+_ONE_KIND_OF_WEIGHT = "class_weight and sample_weight cannot be given together. Received: both."
+
+
+def with_pondering(output, added):
+    """The logits of a `ModelOutput`, with what `compute_loss` has to know besides.
+
+    It is handed nothing but them, and the losses that a call has added, which are not terms any
+    more. So they are kept with the logits, as Keras keeps a mask with its tensor.
+
+    Args:
+        output: `ModelOutput`.
+        added: list of the losses that the call has added for pondering.
+    """
+    stacks = (
+        stack and stack._replace(output=None, attention_weights=None, memory_attention_weights=None)
+        for stack in (output.encoder, output.decoder)
+    )
+    encoder, decoder = stacks
+    kept = output._replace(logits=None, encoder=encoder, decoder=decoder)
+    setattr(output.logits, _PONDERING, (kept, added))
+    return output.logits

@@ -21,7 +21,9 @@ from ut_keras.layers import attention_mask, embedding, symbol_ids, target_shift
 from ut_keras.layers import class_label_head as class_label_head_lib
 from ut_keras.layers import dropout as dropout_lib
 from ut_keras.layers.stack_output import StackOutput
+from ut_keras.metrics import weights as weights_lib
 from ut_keras.models import assemble, assemble_block, keras_export, keras_hooks
+from ut_keras.training import losses
 
 
 class Encoded(NamedTuple):
@@ -62,8 +64,8 @@ class Transformer(keras_hooks.KerasHooks, keras_export.KerasExport, keras.Model)
         target_space_id: int. T2T's id of the kind of target.
     Call arguments:
         features: dict of int32 ids, 0 = padding: "inputs" [B, S] (sentences: [B, sentences,
-            words]) and "targets" [B, T] (classes: [B, 1]). Packed examples have "*_segmentation"
-            and "*_position" besides, [B, length].
+            words]) and "targets" [B, T] (classes: [B] or [B, 1]). Packed examples have
+            "*_segmentation" and "*_position" besides, [B, length].
         training: bool.
     Returns:
         logits, float32: [B, T, V], or [B, C] for classes.
@@ -202,9 +204,10 @@ class Transformer(keras_hooks.KerasHooks, keras_export.KerasExport, keras.Model)
 
     def call(self, features, training=None):
         output = self.forward(features, training)
-        for term in self._ponder_terms(output):
-            self.add_loss(term.value())
-        return output.logits
+        values = [term.value() for term in self._ponder_terms(output)]
+        for value in values:
+            self.add_loss(value)
+        return keras_hooks.with_pondering(output, values)
 
     def forward(self, features, training=None, record_attention=False):
         """The whole pass.
@@ -321,6 +324,8 @@ class Transformer(keras_hooks.KerasHooks, keras_export.KerasExport, keras.Model)
     def _ids(self, features, name):
         """The feature, int32. Sentences are checked where they are embedded."""
         ids = symbol_ids.as_ids(features[name], name)
+        if self.specs[name].modality == "class_label" and ids.shape.rank in (None, 1):
+            ids = tf.reshape(ids, [-1, 1])
         if ids.shape.rank != 2 and self.specs[name].modality != "sentences":
             raise ValueError(f"{name} must be [batch, length]. Received: {ids.shape}.")
         return ids
@@ -334,24 +339,39 @@ class Transformer(keras_hooks.KerasHooks, keras_export.KerasExport, keras.Model)
 
     # Losses.
 
-    def loss_terms(self, output, targets, training):
+    def loss_terms(self, output, targets, training, weights=None):
         """The parts of the loss of a forward pass.
 
         Args:
             output: `ModelOutput`.
-            targets: int [B, T], or [B, 1] for classes.
+            targets: int [B, T]; [B] or [B, 1] for classes.
             training: bool. Labels are smoothed in training only, as in T2T.
+            weights: float [B], [B, 1] or [B, T], what the targets weigh: see `losses`. Optional.
         Returns:
             dict from T2T's name to a list of `LossTerm`; `losses.total` sums it.
         """
-        terms = {"training": [self.target_term(output.logits, targets, training)]}
-        ponder = self._ponder_terms(output)
+        smoothing = self.hparams.label_smoothing if training else 0.0
+        return self.smoothed_loss_terms(output.logits, output, targets, smoothing, weights)
+
+    def smoothed_loss_terms(self, logits, pondered, targets, smoothing, weights=None):
+        """As `loss_terms`, of a label smoothing that is given.
+
+        Args:
+            logits: [B, T, V], or [B, C] for classes.
+            pondered: `ModelOutput`, of which the ponder times are read; None leaves them out.
+        """
+        term = losses.target_term(logits, targets, smoothing, self.class_labels, weights)
+        terms = {"training": [term]}
+        rows = None
+        if weights is not None:
+            rows = weights_lib.of_rows(targets, self.class_labels, weights)
+        ponder = [] if pondered is None else self._ponder_terms(pondered, rows)
         if ponder:
             terms["act_loss"] = ponder
         return terms
 
-    def _ponder_terms(self, output):
-        """Ponder costs; the Universal Transformer overrides it."""
+    def _ponder_terms(self, output, rows=None):
+        """Ponder costs, each row weighed; the Universal Transformer overrides it."""
         return []
 
     def inspect(self, features, training=False):

@@ -12,7 +12,7 @@ class _RecurrentDepth:
     def _stack(self, side):
         return assemble.recurrent_stack(self.hparams, side)
 
-    def _ponder_terms(self, output):
+    def _ponder_terms(self, output, rows=None):
         """One `LossTerm` per stack that ponders (T2T `UniversalTransformer.body`)."""
         weight = self.hparams.act_loss_weight
         if self.hparams.recurrence_type != "act" or not weight:
@@ -24,7 +24,8 @@ class _RecurrentDepth:
             counted = mask if self.hparams.act_mask_padding else None
             if self.hparams.act_type == "global":
                 counted = None
-            terms.append(losses.ponder_cost(stack.ponder_times, stack.remainders, weight, counted))
+            cost = losses.ponder_cost(stack.ponder_times, stack.remainders, weight, counted, rows)
+            terms.append(cost)
         return terms
 
     @property

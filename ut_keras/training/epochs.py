@@ -62,7 +62,7 @@ class Epochs:
         if dataset is None:
             return None
         with input_pipeline.readable_errors():
-            features, targets = next(iter(dataset))
+            features, targets, *_ = next(iter(dataset))
             columns = max(feature.shape[1] for feature in features.values())
             return next(iter(self._distributed(dataset))), (targets.shape[0], columns)
 

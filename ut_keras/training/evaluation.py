@@ -22,8 +22,9 @@ class Evaluator:
     Args:
         model: with `forward` and `loss_terms`.
         strategy: a `tf.distribute.Strategy`.
-        metrics: dict from metric name to function (logits, targets) -> (sum, count).
-        feature_metrics: dict from metric name to `FeatureMetric`.
+        metrics: dict from metric name to function (logits, targets) -> (sum, count), or, for
+            weighted data, (logits, targets, weights) -> (sum, sum of weights).
+        feature_metrics: dict from metric name to `FeatureMetric`; they are not weighted.
         summarize: function from the results to more of them. Optional.
     """
 
@@ -39,7 +40,8 @@ class Evaluator:
         """Evaluates.
 
         Args:
-            dataset: `tf.data.Dataset` of (features, targets), global batches, one pass.
+            dataset: `tf.data.Dataset` of (features, targets) or (features, targets, weights),
+                global batches, one pass. Weights are as in `losses`: float [B], [B, 1] or [B, T].
             steps: int. Batches to take; 0 or less takes all.
             should_stop: function that says, after each batch, whether to give up.
 
@@ -86,13 +88,13 @@ class Evaluator:
             lambda x: self._strategy.reduce(tf.distribute.ReduceOp.SUM, x, axis=None), sums
         )
 
-    def _replica_step(self, features, targets):
+    def _replica_step(self, features, targets, *weights):
         output = self._model.forward(features, training=False)
-        terms = self._model.loss_terms(output, targets, training=False)
+        terms = self._model.loss_terms(output, targets, False, *weights)
         losses = {
             name: [(term.numerator, term.denominator) for term in terms[name]] for name in terms
         }
-        values = {name: fn(output.logits, targets) for name, fn in self._metrics.items()}
+        values = {name: fn(output.logits, targets, *weights) for name, fn in self._metrics.items()}
         for name, metric in self._feature_metrics.items():
             values[name] = metric.function(output.logits, targets, features)
         pondered = ponder.times_and_masks(output, features, targets)
@@ -109,7 +111,7 @@ def readable(batches):
 
 def _results(losses, values):
     results = {
-        f"losses/{name}": float(sum(total / max(1.0, count) for total, count in terms))
+        f"losses/{name}": float(sum(total / count if count else 0.0 for total, count in terms))
         for name, terms in losses.items()
     }
     results = {"loss": sum(results.values()), **results}

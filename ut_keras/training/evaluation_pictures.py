@@ -52,13 +52,13 @@ class EvaluationPictures:
         if self._examples is None:
             [batch] = make_dataset().take(1)
             self._examples = tf.nest.map_structure(lambda x: x[:PONDERED_EXAMPLES], batch)
-        features, targets = self._examples
+        features, targets, *_ = self._examples
         output = self._model.forward(features, training=False)
         pondered = ponder_lib.times_and_masks(output, features, targets)
         return Pictures(self._images(), tf.nest.map_structure(np.asarray, pondered))
 
     def _images(self):
-        features, targets = tf.nest.map_structure(lambda x: x[:DRAWN_EXAMPLES], self._examples)
+        features, targets, *_ = tf.nest.map_structure(lambda x: x[:DRAWN_EXAMPLES], self._examples)
         output = self._model.forward(features, training=False, record_attention=True)
         source = _real(features.get("inputs"))
         target = _real(targets if len(output.logits.shape) > 2 else tf.ones_like(targets))

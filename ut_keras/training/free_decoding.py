@@ -101,7 +101,7 @@ class FreeDecoder:
         """Decodes.
 
         Args:
-            dataset: `tf.data.Dataset` of (features, targets), one pass.
+            dataset: `tf.data.Dataset` of (features, targets), one pass; weights are not read.
             num_shown: int. How many samples to hand back.
             should_stop: function that says, after each batch, whether to give up.
 
@@ -112,7 +112,7 @@ class FreeDecoder:
         shown, texts = [], []
         total = self._settings.num_samples if self._settings.num_samples > 0 else None
         with progress_line.ProgressLine("free decoding, examples", total, "{:,}".format) as line:
-            for features, targets in evaluation.readable(self._batches(dataset)):
+            for features, targets, *_ in evaluation.readable(self._batches(dataset)):
                 decoded = self._predict(features).numpy()
                 for row in range(len(decoded)):
                     sample = self._sample(features, targets, decoded, row)
@@ -143,7 +143,7 @@ class FreeDecoder:
 
     def _batches(self, dataset):
         if "targets_segmentation" in dataset.element_spec[0]:
-            rows = dataset.unbatch().flat_map(lambda features, _: packing.unpack(features))
+            rows = dataset.unbatch().flat_map(lambda features, *_: packing.unpack(features))
             rows = rows.map(lambda features: (features, features["targets"]))
             dataset = rows.padded_batch(_UNPACKED_TOGETHER)
         if self._settings.num_samples >= 0 or self._settings.batch_size:

@@ -88,7 +88,11 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def _check_train_steps(self):
         needing = {"linear_decay", "single_cycle_cos_decay"} & set(self.factor_names)
         if needing and self.train_steps is None:
-            raise ValueError(f"train_steps must be given for {', '.join(sorted(needing))}.")
+            raise ValueError(
+                f"train_steps must be given for {', '.join(sorted(needing))}: "
+                "model.compile(optimizer=optimize.get(model.hparams, train_steps=10000)), optimize "
+                "from ut_keras.training. Received: None."
+            )
         if "single_cycle_cos_decay" in needing and (
             self.train_steps <= self.learning_rate_warmup_steps
         ):

@@ -2,6 +2,14 @@
 
 Every part of it is a numerator and a denominator, so that several replicas can divide by the sum
 of all denominators: a mean per replica would weigh a token by the company it keeps.
+
+Weights of the data ([B], [B, 1] or, of every target, [B, T]) multiply both, so that the loss is
+
+    sum(weights * losses) / sum(weights)          over real targets
+
+as T2T's `weights_fn` has it: padding weighs nothing, weights of 1 change nothing, twice the weights
+neither, and a row of weight 0 is as good as absent, what it cost to ponder included. See
+`metrics.weights`.
 """
 
 from typing import NamedTuple
@@ -9,26 +17,51 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from ut_keras.metrics import weights as weights_lib
+
 
 class LossTerm(NamedTuple):
-    """A part of the loss: numerator / max(1, denominator)."""
+    """A part of the loss: numerator / denominator, or 0 where nothing weighs anything."""
 
     numerator: tf.Tensor  # float32 scalar
     denominator: tf.Tensor  # float32 scalar
 
     def value(self):
         """The part itself, a float32 scalar."""
-        return self.numerator / tf.maximum(1.0, self.denominator)
+        return tf.math.divide_no_nan(self.numerator, self.denominator)
 
 
-def of_all_replicas(term):
-    """A term whose value is this replica's share: Keras sums the replicas' gradients."""
+def of_all_replicas(terms):
+    """The terms, each with its denominator summed over the replicas.
+
+    A value then is this replica's share, and the sum of the replicas' gradients the gradient of
+    the whole batch.
+
+    Args:
+        terms: dict from name to list of `LossTerm`.
+    """
+    denominators = sum_over_replicas(
+        {name: [tf.stop_gradient(term.denominator) for term in terms[name]] for name in terms}
+    )
+    return {
+        name: [
+            term._replace(denominator=denominator)
+            for term, denominator in zip(terms[name], denominators[name], strict=True)
+        ]
+        for name in terms
+    }
+
+
+def sum_over_replicas(nest):
+    """Sums every float32 scalar of a nest over the replicas, in one message."""
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
-        return term
-    denominator = tf.stop_gradient(term.denominator)
-    total = context.all_reduce(tf.distribute.ReduceOp.SUM, denominator)
-    return term._replace(denominator=total)
+        return nest
+    scalars = tf.nest.flatten(nest)
+    present = [scalar for scalar in scalars if scalar is not None]
+    summed = iter(tf.unstack(context.all_reduce(tf.distribute.ReduceOp.SUM, tf.stack(present))))
+    scalars = [None if scalar is None else next(summed) for scalar in scalars]
+    return tf.nest.pack_sequence_as(nest, scalars)
 
 
 def total(terms):
@@ -97,12 +130,7 @@ def _smoothed_cross_entropy(logits, targets, label_smoothing):
     return tf.reshape(losses_of(tf.reshape(logits, [-1, size])), tf.shape(targets))
 
 
-def symbol_weights(targets):
-    """1 at real targets, 0 at padding (id 0). float32, like `targets`."""
-    return tf.cast(targets != 0, tf.float32)
-
-
-def ponder_cost(ponder_times, remainders, weight, padding_mask=None):
+def ponder_cost(ponder_times, remainders, weight, padding_mask=None, rows=None):
     """The price of thinking: `weight` times the mean of steps + remainder.
 
     Args:
@@ -110,16 +138,17 @@ def ponder_cost(ponder_times, remainders, weight, padding_mask=None):
         weight: float, `act_loss_weight`.
         padding_mask: bool [B, S], where padding did not ponder and is not to be counted. T2T counts
             it: leave it out.
+        rows: float32 [B], what each row weighs. Optional.
     Returns:
         `LossTerm`.
     References: Dehghani et al. 2019, appendix C; T2T `UniversalTransformer.body`.
     """
     cost = ponder_times + remainders
-    if padding_mask is None:
-        count = tf.cast(tf.size(cost), tf.float32)
-    else:
-        count = tf.reduce_sum(tf.cast(padding_mask, tf.float32))
-    return LossTerm(weight * tf.reduce_sum(cost), count)
+    counted = tf.ones_like(cost) if padding_mask is None else tf.cast(padding_mask, tf.float32)
+    if rows is not None:
+        rows = rows[:, tf.newaxis] if cost.shape.rank == 2 else rows
+        cost, counted = cost * rows, counted * rows
+    return LossTerm(weight * tf.reduce_sum(cost), tf.reduce_sum(counted))
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -128,8 +157,13 @@ class PaddedCrossEntropy(keras.losses.Loss):
 
     Args:
         label_smoothing: float in [0, 1).
-        class_labels: bool. Whether targets [B, 1] are classes, of which 0 is one, rather than
-            symbols [B, T], of which 0 is padding.
+        class_labels: bool. Whether targets [B] or [B, 1] are classes, of which 0 is one, rather
+            than symbols [B, T], of which 0 is padding.
+    Call arguments:
+        y_true: int [B, T]; [B] or [B, 1] for classes.
+        y_pred: logits [B, T, V]; [B, C] for classes.
+        sample_weight: float [B], [B, 1] or [B, T]: the loss is the sum of the weighted losses of
+            the real targets over the sum of these weights. Optional.
     """
 
     def __init__(self, label_smoothing=0.0, class_labels=False, name="loss", **kwargs):
@@ -137,8 +171,16 @@ class PaddedCrossEntropy(keras.losses.Loss):
         self.label_smoothing = label_smoothing
         self.class_labels = class_labels
 
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        # Keras would multiply the scalar that `call` returns by every weight.
+        logits = tf.convert_to_tensor(y_pred)
+        return self._term(y_true, logits, sample_weight).value()
+
     def call(self, y_true, y_pred):
-        return target_term(y_pred, y_true, self.label_smoothing, self.class_labels).value()
+        return self._term(y_true, y_pred).value()
+
+    def _term(self, y_true, y_pred, weights=None):
+        return target_term(y_pred, y_true, self.label_smoothing, self.class_labels, weights)
 
     def get_config(self):
         return {
@@ -149,20 +191,21 @@ class PaddedCrossEntropy(keras.losses.Loss):
         }
 
 
-def target_term(logits, targets, label_smoothing, class_labels):
+def target_term(logits, targets, label_smoothing, class_labels, weights=None):
     """The `LossTerm` of the targets of a batch.
 
     Args:
         logits: [B, T, V], or [B, C] for classes.
-        targets: int [B, T], or [B, 1] for classes.
+        targets: int [B, T]; [B] or [B, 1] for classes.
         label_smoothing: float in [0, 1).
         class_labels: bool.
+        weights: float [B], [B, 1] or [B, T], what the targets weigh. Optional.
+    Raises:
+        ValueError: if the weights do not fit the targets.
     """
-    targets = tf.cast(targets, tf.int32)
-    if class_labels:
-        labels = targets[:, 0]
-        return cross_entropy(logits, labels, label_smoothing, tf.ones_like(labels, tf.float32))
-    return cross_entropy(logits, targets, label_smoothing, symbol_weights(targets))
+    targets, weights = weights_lib.of_targets(targets, class_labels, weights)
+    logits = logits[:, tf.newaxis] if class_labels else logits
+    return cross_entropy(logits, targets, label_smoothing, weights)
 
 
 def _entropy(label_smoothing, size):

@@ -10,19 +10,21 @@ To add an optimizer, subclass `Optimizer` and register a function (hp, schedule)
 
 from ut_keras import registry
 from ut_keras.hparam import HParamError
-from ut_keras.training import gradient_descent, learning_rate
+from ut_keras.training import gradient_descent
+from ut_keras.training import learning_rate as learning_rate_lib
 from ut_keras.training.adafactor import Adafactor
 from ut_keras.training.adam import Adam, MultistepAdam
 
 _OPTIMIZERS = registry.Registry("optimizer")
 
 
-def get(hp, train_steps=None):
+def get(hp, train_steps=None, learning_rate=None):
     """Returns the Keras optimizer of `hp.optimizer`, with the hparams' learning rate schedule.
 
     Args:
         hp: `BasicHParams`.
         train_steps: int or None. Length of the run, which some schedules need.
+        learning_rate: float, instead of the schedule; callbacks of `fit` may set it. Optional.
 
     Raises:
         UnknownNameError: if there is no such optimizer.
@@ -37,7 +39,9 @@ def get(hp, train_steps=None):
             f"must be at least 1 there and 0 elsewhere. Received: optimizer={hp.optimizer!r}, "
             f"optimizer_multistep_accumulate_steps={steps}."
         )
-    return make(hp, learning_rate.from_hparams(hp, train_steps))
+    if learning_rate is None:
+        learning_rate = learning_rate_lib.from_hparams(hp, train_steps)
+    return make(hp, learning_rate)
 
 
 def names():

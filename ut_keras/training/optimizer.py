@@ -71,6 +71,22 @@ class Optimizer(keras.optimizers.Optimizer):
         """
         return self._by_path()
 
+    @property
+    def learning_rate(self):
+        return super().learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value):
+        # What LearningRateScheduler, ReduceLROnPlateau and the like do.
+        if callable(self._learning_rate) and not callable(value):
+            raise TypeError(
+                "What sets the learning rate, as some callbacks do, needs an optimizer without a "
+                "schedule: model.compile(optimizer=optimize.get(model.hparams, "
+                "learning_rate=0.001)), optimize from ut_keras.training. Received: one with a "
+                "schedule, which says the rate of every step."
+            )
+        keras.optimizers.Optimizer.learning_rate.fset(self, value)
+
     def _by_path(self, *statistics):
         """Lists in the order of the variables, as `slots` returns them."""
         rows = zip(*statistics, strict=True) if statistics else [()] * len(self._is_decayed)

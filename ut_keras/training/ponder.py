@@ -9,14 +9,16 @@ def times_and_masks(output, features, targets):
     Args:
         output: `ModelOutput`.
         features: dict of int tensors; the encoder's positions are those of "inputs".
-        targets: int tensor [B, T]; the decoder's positions.
+        targets: int tensor [B, T], or [B] for classes; the decoder's positions.
 
     Returns:
         dict from "encoder" and "decoder", where there are any, to a pair of float32 tensors
         [B, length]: the ponder times, in steps, and 1 at real positions.
     """
     # A classifier's decoder has one position per row, which is real whatever the class.
-    target_ids = targets if len(output.logits.shape) > 2 else tf.ones_like(targets)
+    target_ids = targets
+    if len(output.logits.shape) == 2:
+        target_ids = tf.ones([tf.shape(targets)[0], 1], tf.int32)
     found = {}
     for name, stack, ids in (
         ("encoder", output.encoder, features.get("inputs")),

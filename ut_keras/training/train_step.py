@@ -1,7 +1,7 @@
 """One update: the forward pass, the loss over all replicas' tokens, the gradients, the optimizer.
 
     step = make_train_step(model, optimizer, strategy, batches.element_spec)
-    result = step((features, targets))
+    result = step((features, targets))                 # or (features, targets, weights)
 
 The loss of a batch is, for every term of `model.loss_terms`, its numerator over its denominator.
 The denominators (say, the number of target tokens) are summed over the replicas first and each
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_keras import metrics
-from ut_keras.training import ponder
+from ut_keras.training import losses, ponder
 
 
 class StepResult(NamedTuple):
@@ -23,8 +23,8 @@ class StepResult(NamedTuple):
     Fields:
         losses: dict from loss name to its value in this batch.
         loss: their sum, what was minimised.
-        correct: number of sequences that teacher forcing gets right.
-        sequences: number of sequences.
+        correct: number of sequences that teacher forcing gets right; their weight, if weighted.
+        sequences: number of sequences; their weight, if weighted.
         tokens: number of real ids, in inputs and targets.
         ponder_sum: steps that the real positions pondered, all together; 0 if none did.
         ponder_count: number of those positions.
@@ -56,15 +56,15 @@ def make_train_step(
         moving_average: `MovingAverage` to keep of the weights. Optional.
 
     Returns:
-        A function from (features, targets) to `StepResult`.
+        A function from (features, targets) or (features, targets, weights) to `StepResult`. Weights
+        are those of `losses`: float [B], [B, 1] or [B, T].
     """
     variables = model.trainable_variables
 
-    def replica_step(features, targets):
+    def replica_step(features, targets, *weights):
         with tf.GradientTape() as tape:
             output = model.forward(features, training=True)
-            terms = model.loss_terms(output, targets, training=True)
-            terms = _with_global_denominators(terms)
+            terms = losses.of_all_replicas(model.loss_terms(output, targets, True, *weights))
             shares = {
                 name: tf.add_n([term.value() for term in parts]) for name, parts in terms.items()
             }
@@ -72,7 +72,7 @@ def make_train_step(
         gradients = tape.gradient(loss, variables)
         # Sums over the replicas (and clips) before it updates: see `optimize.Optimizer`.
         optimizer.apply(gradients, variables)
-        return _summed_result(shares, output, features, targets)
+        return _summed_result(shares, output, features, targets, *weights)
 
     signature = None if element_spec is None else [element_spec]
 
@@ -86,25 +86,11 @@ def make_train_step(
     return train_step
 
 
-def _with_global_denominators(terms):
-    """The terms, each with its denominator summed over the replicas."""
-    denominators = _all_reduce(
-        {name: [tf.stop_gradient(term.denominator) for term in terms[name]] for name in terms}
-    )
-    return {
-        name: [
-            term._replace(denominator=denominator)
-            for term, denominator in zip(terms[name], denominators[name], strict=True)
-        ]
-        for name in terms
-    }
-
-
-def _summed_result(shares, output, features, targets):
+def _summed_result(shares, output, features, targets, *weights):
     ponder_times = ponder.times_and_masks(output, features, targets)
     ponder_sum, ponder_count = ponder.sum_and_count(ponder_times)
-    correct, sequences = metrics.get("accuracy_per_sequence")(output.logits, targets)
-    result = _all_reduce(
+    correct, sequences = metrics.get("accuracy_per_sequence")(output.logits, targets, *weights)
+    result = losses.sum_over_replicas(
         StepResult(
             losses=shares,
             loss=tf.add_n(list(shares.values())),
@@ -122,15 +108,3 @@ def _summed_result(shares, output, features, targets):
 def _count_tokens(features, targets):
     counted = [features[name] for name in features if name != "targets"] + [targets]
     return tf.add_n([tf.math.count_nonzero(ids, dtype=tf.float32) for ids in counted])
-
-
-def _all_reduce(nest):
-    """Sums every float32 scalar of a nest over the replicas, in one message."""
-    context = tf.distribute.get_replica_context()
-    if context.num_replicas_in_sync == 1:
-        return nest
-    scalars = tf.nest.flatten(nest)
-    present = [scalar for scalar in scalars if scalar is not None]
-    summed = iter(tf.unstack(context.all_reduce(tf.distribute.ReduceOp.SUM, tf.stack(present))))
-    scalars = [None if scalar is None else next(summed) for scalar in scalars]
-    return tf.nest.pack_sequence_as(nest, scalars)

@@ -1,0 +1,249 @@
+"""Weights of the data, in `fit`, `evaluate` and the trainer: sum(weights * loss) / sum(weights)."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.models import examples
+from ut_keras import metrics
+from ut_keras.metrics import keras_metrics
+from ut_keras.training import evaluation, losses, train_step
+
+KINDS = ("universal", "adaptive", "encoder", "lstm_classifier")
+NO_DROPOUT = "layer_prepostprocess_dropout=0.0,attention_dropout=0.0,relu_dropout=0.0"
+# Targets are [3, 8, 2, 1], [6, 1, 0, 0], [2, 12, 1, 0]; what padding weighs must not matter.
+ROWS = np.float32([2, 0, 0.5])
+TOKENS = np.float32([[1, 0, 3, 1], [0.5, 2, 9, 9], [0, 0, 0, 9]])
+
+
+@functools.cache
+def _compiled(kind):
+    """A model and the weights that it starts from. Eager: tracing takes most of the time."""
+    size = "dropout=0.0" if "lstm" in kind else NO_DROPOUT
+    model = examples.make(kind, size + ",label_smoothing=0.1")
+    model.compile(optimizer=keras.optimizers.SGD(0.5), run_eagerly=True)
+    return model, model.get_weights()
+
+
+def _batch(kind):
+    features = examples.features(kind)
+    return features, features["targets"]
+
+
+def _update(kind, batch=None, **weights):
+    """What `train_on_batch` reports, and the variables behind it."""
+    model, start = _compiled(kind)
+    model.set_weights(start)
+    logs = model.train_on_batch(*(batch or _batch(kind)), return_dict=True, **weights)
+    return logs, [variable.numpy() for variable in model.trainable_variables]
+
+
+def _assert_same(one, other, atol=0.0):
+    assert one[0] == pytest.approx(other[0], abs=atol)
+    for a, b in zip(one[1], other[1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=atol)
+
+
+def _differ(one, other):
+    return any(np.abs(a - b).max() > 1e-3 for a, b in zip(one[1], other[1], strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_of_rows(kind):
+    plain = _update(kind)
+    _assert_same(_update(kind, sample_weight=np.ones(3)), plain)
+    _assert_same(_update(kind, sample_weight=np.ones((3, 1))), plain)
+    _assert_same(_update(kind, sample_weight=4 * np.ones(3)), plain)  # a power of 2 is exact
+
+    weighted = _update(kind, sample_weight=ROWS)
+    assert _differ(weighted, plain)
+    assert _differ(weighted, _update(kind, sample_weight=ROWS[::-1].copy()))
+    # The row of weight 0 is as good as absent: with other ids, and without it.
+    features, targets = ({**_batch(kind)[0]}, _batch(kind)[1].copy())
+    targets[1] = targets[0]
+    changed = {name: ids.copy() for name, ids in features.items()}
+    for ids in changed.values():
+        ids[1] = ids[0]
+    _assert_same(_update(kind, (changed, targets), sample_weight=ROWS), weighted)
+    kept = ({name: ids[[0, 2]] for name, ids in features.items()}, _batch(kind)[1][[0, 2]])
+    _assert_same(_update(kind, kept, sample_weight=ROWS[[0, 2]]), weighted, atol=1e-6)
+
+
+def test_weights_of_tokens():
+    plain = _update("adaptive")
+    _assert_same(_update("adaptive", sample_weight=np.ones((3, 4))), plain)
+    weighted = _update("adaptive", sample_weight=TOKENS)
+    assert _differ(weighted, plain)
+    real = _batch("adaptive")[1] != 0
+    _assert_same(_update("adaptive", sample_weight=TOKENS * real), weighted)
+
+
+def _reference(model, features, targets, weights):
+    """(losses of the targets, weights of the real ones, ponder costs) as numpy computes them."""
+    output = model.forward(features, training=False)
+    log_probs = np.float64(tf.nn.log_softmax(output.logits))
+    values = -np.take_along_axis(log_probs, targets[..., np.newaxis], -1)[..., 0]
+    correct = log_probs.argmax(-1) == targets
+    weights, ponder = weights * (targets != 0), 0.0
+    rows = weights.max(axis=1, keepdims=True)
+    for stack in (output.encoder, output.decoder):
+        cost = stack.ponder_times.numpy() + stack.remainders.numpy()
+        ponder += 0.01 * (cost * rows).sum() / (rows * np.ones_like(cost)).sum()
+    loss = (values * weights).sum() / weights.sum() + ponder
+    return {"loss": loss, "accuracy": (correct * weights).sum() / weights.sum()}
+
+
+@pytest.mark.parametrize("weights", [ROWS, TOKENS])
+def test_evaluation_weighs_over_all_batches(weights):
+    """Whatever batch a target is in; by `evaluate` and by the trainer."""
+    model, start = _compiled("adaptive")
+    model.set_weights(start)
+    assert model.hparams.act_loss_weight == 0.01
+    features, targets = _batch("adaptive")
+    by_token = np.broadcast_to(weights.reshape(3, -1), (3, 4))
+    expected = _reference(model, features, targets, by_token)
+    got = model.evaluate(
+        features, targets, sample_weight=weights, batch_size=2, verbose=0, return_dict=True
+    )
+    assert {name: got[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+
+    dataset = tf.data.Dataset.from_tensor_slices((features, targets, weights)).batch(2)
+    functions = {name: metrics.get(name) for name in metrics.names()}
+    evaluate = evaluation.Evaluator(model, tf.distribute.get_strategy(), functions)
+    results = evaluate(dataset)
+    assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+    # Whatever the metric, a row of weight 0 is as good as absent (BLEU is one of batches).
+    real = (by_token * (targets != 0)).any(axis=1)
+    kept = tf.nest.map_structure(lambda x: x[real], (features, targets, weights))
+    without = evaluate(tf.data.Dataset.from_tensors(kept))
+    del results["approx_bleu_score"], without["approx_bleu_score"]
+    del results["ponder_time"], without["ponder_time"]  # a measure of the model's work
+    assert results == pytest.approx(without, rel=1e-5)
+
+
+def test_metrics_are_weighted_where_asked():
+    features, targets = _batch("universal")
+    model = examples.make("universal")
+    model.compile(
+        metrics=[keras_metrics.SumOverCount("accuracy")],
+        weighted_metrics=[keras_metrics.SumOverCount("accuracy_top5")],
+    )
+    got = model.evaluate(features, targets, sample_weight=TOKENS, verbose=0, return_dict=True)
+    logits = model(features)
+    for name, weights in (("accuracy", None), ("accuracy_top5", TOKENS)):
+        total, count = metrics.get(name)(logits, targets, weights)
+        assert got[name] == pytest.approx(float(total / count), rel=1e-5)
+
+
+def test_class_weight_is_of_the_ids():
+    """Of symbols too, where Keras would take a row for one class."""
+    weights = {1: 3.0, 2: 0.0}
+    targets = _batch("universal")[1]
+    by_token = np.select([targets == 1, targets == 2], [3.0, 0.0], 1.0)
+    expected = _update("universal", sample_weight=by_token)
+    _assert_same(_update("universal", class_weight=weights), expected)
+    # Keras' own fails on a class that it is not told of.
+    classes = examples.CLASSES[:, 0]
+    expected = _update("encoder", sample_weight=np.where(classes == 0, 5.0, 1.0))
+    _assert_same(_update("encoder", class_weight={0: 5.0}), expected)
+
+    model, start = _compiled("universal")
+    model.set_weights(start)
+    model.fit(*_batch("universal"), class_weight=weights, shuffle=False, verbose=0)
+    fitted = [variable.numpy() for variable in model.trainable_variables]
+    for a, b in zip(fitted, _update("universal", sample_weight=by_token)[1], strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+    with pytest.raises(ValueError, match=r"ids in \[0, 13\). Received: 13"):
+        model.fit(*_batch("universal"), class_weight={13: 1.0}, verbose=0)
+    for train in (model.fit, model.train_on_batch):
+        with pytest.raises(ValueError, match="cannot be given together"):
+            train(*_batch("universal"), sample_weight=np.ones(3), class_weight=weights)
+
+
+def test_fit_and_the_trainer_take_triples():
+    """(features, targets, weights) of tf.data: the same update in either loop, now as a graph."""
+    model, start = _compiled("adaptive")
+    model.run_eagerly = False
+    model.train_function = None
+    dataset = tf.data.Dataset.from_tensor_slices((*_batch("adaptive"), TOKENS)).batch(3)
+    model.set_weights(start)
+    model.fit(dataset, verbose=0, shuffle=False)
+    fitted = [variable.numpy() for variable in model.trainable_variables]
+    model.run_eagerly = True
+    model.train_function = None
+    expected = _update("adaptive", sample_weight=TOKENS)[1]
+
+    model.set_weights(start)
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    step = train_step.make_train_step(model, model.optimizer, strategy, dataset.element_spec)
+    result = step(next(iter(dataset)))
+    assert (
+        float(result.sequences)
+        == TOKENS.max(axis=1, where=_batch("adaptive")[1] != 0, initial=0).sum()
+    )
+    trained = [variable.numpy() for variable in model.trainable_variables]
+    for a, b, c in zip(expected, fitted, trained, strict=True):
+        np.testing.assert_allclose(b, a, atol=1e-6)
+        np.testing.assert_allclose(c, a, atol=1e-6)
+
+
+@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "mean_with_sample_weight"])
+def test_losses_of_keras(reduction):
+    """Rows are weighted as rows, though Keras itself would multiply [B, T] by [B]."""
+    model = examples.make("universal")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
+    model.compile(loss=loss, metrics=[])
+    features, _ = _batch("universal")
+    square = {name: ids[[0, 1, 2, 0]] for name, ids in features.items()}  # as many rows as columns
+    rows, tokens = np.float32([2, 0, 0.5, 1]), np.concatenate([TOKENS, TOKENS[:1]])
+    log_probs = np.float64(tf.nn.log_softmax(model(square)))
+    values = -np.take_along_axis(log_probs, square["targets"][..., np.newaxis], -1)[..., 0]
+    for weights in (rows, tokens):
+        by_token = np.broadcast_to(weights.reshape(4, -1), (4, 4))
+        divisor = by_token.sum() if "weight" in reduction else values.size
+        got = model.evaluate(square, square["targets"], sample_weight=weights, verbose=0)
+        assert got == pytest.approx((values * by_token).sum() / divisor, rel=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (3, 4, 1)])
+def test_weights_that_do_not_fit(shape):
+    with pytest.raises(ValueError, match="Weights must be"):
+        _update("universal", sample_weight=np.ones(shape))
+
+
+def test_a_trace_of_several_ranks():
+    """Keras relaxes the shapes of a function that is called with several, down to none."""
+    model, _ = _compiled("encoder")
+    features, targets = _batch("encoder")
+    logits = model(features)
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.int32), tf.TensorSpec(None)])
+    def measure(targets, weights):
+        loss = losses.PaddedCrossEntropy(class_labels=True)(targets, logits, weights)
+        return (loss, *metrics.get("accuracy")(logits, targets, weights))
+
+    expected = measure(targets, ROWS[:, np.newaxis])
+    for some, weights in ((targets[:, 0], ROWS), (targets, ROWS)):
+        np.testing.assert_array_equal(measure(some, weights), expected)
+
+
+def test_classes_without_an_axis():
+    """Targets [B] are as good as [B, 1]."""
+    features, targets = _batch("encoder")
+    flat = ({**features, "targets": targets[:, 0]}, targets[:, 0])
+    _assert_same(_update("encoder", flat), _update("encoder"))
+    _assert_same(
+        _update("encoder", flat, sample_weight=ROWS), _update("encoder", sample_weight=ROWS)
+    )
+    for kind in ("encoder", "classifier"):
+        model = examples.shared(kind)
+        whole = model.inspect(features)
+        without = model.inspect(flat[0])
+        np.testing.assert_array_equal(whole.logits, without.logits)
+        assert float(whole.losses["training"]) == float(without.losses["training"])
+        for name in ("accuracy", "accuracy_top5", "neg_log_perplexity"):
+            metric = metrics.get(name)
+            assert metric(whole.logits, targets) == metric(whole.logits, flat[1])

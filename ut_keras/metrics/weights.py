@@ -1,0 +1,65 @@
+"""What the targets of a batch weigh, in the loss and in the metrics.
+
+Every real symbol weighs 1, and padding nothing; every class weighs 1, for class 0 is a class. Data
+may come with weights of their own, of rows ([B] or [B, 1]) or of every target ([B, T]), and those
+multiply. Where only rows can be told apart, one weighs as much as the heaviest of its targets.
+"""
+
+import tensorflow as tf
+
+
+def of_targets(targets, class_labels, weights=None):
+    """The targets as columns, and what each weighs.
+
+    Args:
+        targets: int [B, T]; [B] or [B, 1] for classes.
+        class_labels: bool. Whether they are classes.
+        weights: float [B], [B, 1] or [B, T]. Optional.
+    Returns:
+        (targets int32 [B, T], weights float32 [B, T]); T = 1 for classes.
+    Raises:
+        ValueError: if the weights do not fit the targets.
+    """
+    targets = tf.cast(targets, tf.int32)
+    if class_labels:
+        targets = targets if targets.shape.rank == 2 else tf.reshape(targets, [-1, 1])
+        real = tf.ones_like(targets, tf.float32)
+    else:
+        real = tf.cast(targets != 0, tf.float32)
+    if weights is None:
+        return targets, real
+    weights = columns(weights)
+    given, expected = weights.shape[1], targets.shape[1]
+    if None not in (given, expected) and given not in (1, expected):
+        raise ValueError(
+            f"Weights must be [batch] or [batch, {expected}], as the targets are. "
+            f"Received: {weights.shape}."
+        )
+    return targets, real * weights
+
+
+def of_rows(targets, class_labels, weights=None):
+    """What each row weighs as a whole, float32 [B]; a row of padding as if it were real.
+
+    Args: as of `of_targets`.
+    """
+    if weights is None:
+        return tf.ones(tf.shape(targets)[:1])
+    _, real = of_targets(targets, class_labels)
+    _, weighted = of_targets(targets, class_labels, weights)
+    is_padding = tf.reduce_all(real == 0, axis=1)
+    of_padding = tf.reduce_max(columns(weights), axis=1)
+    return tf.where(is_padding, of_padding, tf.reduce_max(weighted, axis=1))
+
+
+def columns(weights):
+    """Weights [B], [B, 1] or [B, T] as float32 [B, 1] or [B, T]."""
+    weights = tf.cast(weights, tf.float32)
+    if weights.shape.rank == 2:
+        return weights
+    if weights.shape.rank not in (None, 1):  # None: Keras traces once for several ranks
+        raise ValueError(
+            f"Weights must be [batch] or [batch, target length]. Received: {weights.shape}."
+        )
+    shape = tf.shape(weights)
+    return tf.reshape(weights, [shape[0], tf.reduce_prod(shape[1:])])
