@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import attention
+from ut_keras.layers import attention, product
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -123,7 +123,7 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
             relations = self._relations_of_pairs(self.key_table, positions)
             return logits + tf.einsum("bhid,hijd->bhij", q, relations)
         relations = self._relations(self.key_table, tf.shape(q)[2])
-        by_distance = tf.matmul(q, relations, transpose_b=True)  # last column: distance 0
+        by_distance = product.with_tables(q, relations, transpose=True)  # last column: distance 0
         return logits + _distance_to_position(by_distance)
 
     def mix(self, weights, value, positions):
@@ -135,7 +135,7 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
             mixed += tf.einsum("bhij,hijd->bhid", weights, relations)
         else:
             relations = self._relations(self.value_table, tf.shape(value)[2])
-            mixed += tf.matmul(_position_to_distance(weights), relations)
+            mixed += product.with_tables(_position_to_distance(weights), relations)
         return mixed
 
     def _table(self, kind, channels):
