@@ -200,8 +200,11 @@ class AdaptiveComputationTime(keras.layers.Layer):
         zeros = tf.zeros(units, tf.float32)
         zeros.set_shape(state.shape[: zeros.shape.rank])
         halting_probability = zeros
-        if self.mask_padding and padding_mask is not None and self.act_type != "global":
-            halting_probability = tf.where(padding_mask, zeros, 1.0)
+        if self.mask_padding and padding_mask is not None:
+            real = padding_mask
+            if self.act_type == "global":
+                real = tf.reduce_any(padding_mask, axis=1)
+            halting_probability = tf.where(real, zeros, 1.0)
         return ACTState(
             step=tf.constant(0),
             state=state,

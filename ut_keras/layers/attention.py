@@ -195,7 +195,7 @@ class MultiHeadAttention(keras.layers.Layer):
     def _split_heads(self, x):
         """[B, S, C] -> [B, H, S, C / H]."""
         length, size = x.shape[1], x.shape[-1] // self.num_heads
-        if length is None:
+        if not length:  # not known, or 0
             shape = tf.shape(x)
             heads = tf.reshape(x, [shape[0], shape[1], self.num_heads, size])
             return tf.transpose(heads, [0, 2, 1, 3])
@@ -207,7 +207,7 @@ class MultiHeadAttention(keras.layers.Layer):
     def _join_heads(self, x):
         """[B, H, T, C / H] -> [B, T, C]."""
         length = x.shape[2]
-        if length is None:
+        if not length:
             joined = tf.transpose(x, [0, 2, 1, 3])
             shape = tf.shape(joined)
             return tf.reshape(joined, [shape[0], shape[1], self.value_channels])
@@ -268,6 +268,6 @@ def _softmax(logits):
 def _transposed(x):
     """Axes 1 and 2 change places; one of them is known to be short."""
     axis = 1 if x.shape[1] <= x.shape[2] else 2
-    if not 0 < x.shape[axis] <= _FEW:
+    if x.shape[axis] > _FEW:
         return tf.transpose(x, [0, 2, 1, 3])
     return tf.stack(tf.unstack(x, axis=axis), axis=3 - axis)

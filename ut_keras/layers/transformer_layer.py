@@ -54,6 +54,8 @@ class TransformerLayer(keras.layers.Layer):
         training: bool.
     Returns:
         `LayerOutput`.
+    Raises:
+        ValueError: if there is a memory without an attention to it, or the other way round.
     References: T2T `universal_transformer_util.transformer_{encoder,decoder}_{attention,ffn}_unit`.
     """
 
@@ -96,7 +98,12 @@ class TransformerLayer(keras.layers.Layer):
                 block.build(state_shape)
 
     def project_memory(self, memory):
-        """Keys and values of the encoder's output [B, S, D], which no step changes."""
+        """Keys and values of the encoder's output [B, S, D], which no step changes.
+
+        Raises:
+            ValueError: if the layer does not attend to it.
+        """
+        self._check_memory(True)
         return self.memory_attention.project_key_value(memory)
 
     def cache_widths(self):
@@ -123,6 +130,7 @@ class TransformerLayer(keras.layers.Layer):
         cache=None,
         training=None,
     ):
+        self._check_memory(memory is not None)
         attended = self.self_attention_block(
             state, attention_mask=attention_mask, cache=cache, training=training
         )
@@ -143,6 +151,15 @@ class TransformerLayer(keras.layers.Layer):
             )
             state = _where_running(running, moved.output, state)
         return LayerOutput(state, attended.inner.weights, memory_weights)
+
+    def _check_memory(self, is_given):
+        attends = self.memory_attention is not None
+        if is_given != attends:
+            raise ValueError(
+                f"A layer {'with' if attends else 'without'} memory_attention needs "
+                f"{'a' if attends else 'no'} memory, the encoder's output. "
+                f"Received: {'one' if is_given else 'none'}."
+            )
 
     def _widths_of_transition(self):
         return getattr(self.transition, "cache_widths", dict)()

@@ -1,6 +1,7 @@
 """The Universal Transformer: recurrence in depth, with or without adaptive halting."""
 
 import keras
+import tensorflow as tf
 
 from ut_keras.models import assemble, transformer
 from ut_keras.training import losses
@@ -18,14 +19,27 @@ class _RecurrentDepth:
         if self.hparams.recurrence_type != "act" or not weight:
             return []
         terms = []
-        for stack, mask in ((output.encoder, output.encoder_mask), (output.decoder, None)):
+        for stack, mask in (
+            (output.encoder, output.encoder_mask),
+            (output.decoder, output.decoder_mask),
+        ):
             if stack is None:
                 continue
             counted = mask if self.hparams.act_mask_padding else None
-            if self.hparams.act_type == "global":
-                counted = None
+            if counted is not None and self.hparams.act_type == "global":
+                counted = tf.reduce_any(counted, axis=1)
             terms.append(losses.ponder_cost(stack.ponder_times, stack.remainders, weight, counted))
         return terms
+
+    def target_padding_mask(self, features):
+        mask = super().target_padding_mask(features)
+        hp = self.hparams
+        ponders = hp.recurrence_type == "act" and hp.act_mask_padding
+        if mask is not None or not ponders or self.class_labels:  # class 0 is no padding
+            return mask
+        # A 0 that something follows was written like any other symbol.
+        real = tf.cast(self._ids(features, "targets") != 0, tf.int32)
+        return tf.cumsum(real, axis=1, reverse=True) > 0
 
     @property
     def why_not_cached(self):

@@ -108,8 +108,8 @@ def ponder_cost(ponder_times, remainders, weight, padding_mask=None):
     Args:
         ponder_times, remainders: float32 tensors [B, S] (or [B]).
         weight: float, `act_loss_weight`.
-        padding_mask: bool [B, S], where padding did not ponder and is not to be counted. T2T counts
-            it: leave it out.
+        padding_mask: bool, like them, where padding is not to be counted. T2T counts it: leave it
+            out.
     Returns:
         `LossTerm`.
     References: Dehghani et al. 2019, appendix C; T2T `UniversalTransformer.body`.
@@ -118,6 +118,7 @@ def ponder_cost(ponder_times, remainders, weight, padding_mask=None):
     if padding_mask is None:
         count = tf.cast(tf.size(cost), tf.float32)
     else:
+        cost = tf.where(padding_mask, cost, 0.0)
         count = tf.reduce_sum(tf.cast(padding_mask, tf.float32))
     return LossTerm(weight * tf.reduce_sum(cost), count)
 
