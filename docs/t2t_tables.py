@@ -38,6 +38,7 @@ OURS = (
     "act_force_final_remainder",
     "act_mask_padding",
     "attention_mask_padding",
+    "relative_mask_future",
 )
 
 

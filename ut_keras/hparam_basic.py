@@ -197,6 +197,7 @@ class BasicHParams:
     max_relative_position: int = field(0, NON_NEGATIVE, architecture=True)
     heads_share_relative_embedding: bool = field(False, architecture=True)
     add_relative_to_values: bool = field(False, architecture=True)
+    relative_mask_future: bool = field(False)  # ours: dot_product_relative_v2 looks back only
     area_key_mode: str = later("none", architecture=True)
     area_value_mode: str = later("none", architecture=True)
     num_area_layers: int = later(0, NON_NEGATIVE, architecture=True)

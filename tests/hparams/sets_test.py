@@ -29,6 +29,7 @@ LACKING_IN_T2T = {
     "gates_inputs": "i",
     "num_heads": 1,
     "output_attention": True,
+    "relative_mask_future": False,
 }
 OURS = [name for name in hparams.names() if name.endswith(("_deepstart", "_quick"))]
 

@@ -169,6 +169,12 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
             )
         return super().from_hparams(hparams, specs, target_space_id, **kwargs)
 
+    @property
+    def why_source_padding_matters(self):
+        if self.hparams.attention_mask_padding:
+            return ""
+        return "lstm_seq2seq_attention attends to padding"
+
     def _decoder(self):
         hp = self.hparams
         return lstm_attention.AttentionLSTM(

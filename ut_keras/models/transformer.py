@@ -440,6 +440,20 @@ class Transformer(keras_hooks.KerasHooks, keras.Model):
         return ""
 
     @property
+    def why_source_padding_matters(self):
+        """Why padding behind a source changes what is made of it; "" where it does not."""
+        hp = self.hparams
+        relative = getattr(hp, "self_attention_type", "") == "dot_product_relative_v2"
+        if relative and not hp.relative_mask_future:
+            return "self_attention_type=dot_product_relative_v2 shifts by the length in an encoder"
+        return ""
+
+    @property
+    def why_target_padding_matters(self):
+        """The same of padding behind targets."""
+        return ""
+
+    @property
     def decoder_is_causal(self):
         """Whether what is decoded so far does not depend on the room left behind it."""
         return True
