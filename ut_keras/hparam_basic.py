@@ -61,6 +61,7 @@ OPTIMIZERS = (
 _OTHER_OPTIMIZERS = ("adam_w", "ftrl", "yellow_fin", "AdamW", "Ftrl", "YellowFin")
 
 OTHER_MODELS = "only other models of T2T read it"
+NO_EXPERTS = "no layer has experts; ffn_layer would ask for them"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -206,10 +207,10 @@ class BasicHParams:
     memory_height: int = later(1, POSITIVE, architecture=True)
 
     # --- Mixture of experts ---------------------------------------------------------------------
-    moe_hidden_sizes: str = later("2048", architecture=True, comma_separated=True)
-    moe_num_experts: int = later(16, POSITIVE, architecture=True)
-    moe_k: int = later(2, POSITIVE)
-    moe_loss_coef: float = later(0.001, NON_NEGATIVE)
+    moe_hidden_sizes: str = field("2048", inert=NO_EXPERTS, comma_separated=True)
+    moe_num_experts: int = inert(16, NO_EXPERTS)
+    moe_k: int = inert(2, NO_EXPERTS)
+    moe_loss_coef: float = inert(0.001, NO_EXPERTS)
 
     # --- Scheduled sampling ---------------------------------------------------------------------
     scheduled_sampling_prob: float = later(0.0, "[0, 1]")
