@@ -9,7 +9,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from ut_keras import hparam  # noqa: E402
+from ut_keras import hparam, hparam_retired  # noqa: E402
 from ut_keras.bin import flags, serving_flags  # noqa: E402
 from ut_keras.hparam_basic import BasicHParams  # noqa: E402
 from ut_keras.hparam_field import specs  # noqa: E402
@@ -17,7 +17,6 @@ from ut_keras.hparam_field import specs  # noqa: E402
 # Why fields are refused, by the beginnings of their names; the first that fits.
 REASONS = {
     "multiproblem_": "a run has one problem",
-    "moe_": "there is no mixture of experts",
     "scheduled_sampling_": "training is by teacher forcing only",
     "mixed_precision_": "bfloat16, by activation_dtype, needs no loss scaling",
     "gpu_automatic_mixed_precision": "set activation_dtype to bfloat16",
@@ -39,6 +38,7 @@ OURS = (
     "act_mask_padding",
     "sentence_mask_stddev",
     "attention_mask_padding",
+    "relative_mask_future",
 )
 
 
@@ -68,12 +68,15 @@ def hparams_table():
         ]
     ignored = ", ".join(f"`{name}`" for name in sorted(hparam.T2T_BOOKKEEPING))
     tables = ", ".join(f"`{name}`" for name in sorted(hparam.T2T_FUNCTION_TABLES))
+    retired = ", ".join(f"`{name}`" for name in sorted(hparam_retired.RETIRED))
     lines += [
         "",
         "## In T2T's hparams.json only",
         "",
         f"Ignored, for they repeat the command line: {ignored}.",
         f"Refused if not empty, for a function cannot be replaced by an hparam: {tables}.",
+        "Of older T2T 1.x, taken where they ask for what T2T 1.15 does, else refused by name:",
+        f"{retired}.",
     ]
     return "\n".join(lines) + "\n"
 

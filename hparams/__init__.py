@@ -20,6 +20,8 @@ from hparams import (  # noqa: F401  (they register)
     universal_transformer,
 )
 from hparams.registry import RANGES, SETS, register, register_range
+from ut_keras.hparam_basic import BasicHParams
+from ut_keras.hparam_field import HParamError
 from ut_keras.hparam_range import RangedHParams
 
 __all__ = ["get", "get_range", "names", "range_names", "register", "register_range"]
@@ -42,9 +44,15 @@ def get(name, overrides=""):
 
     Raises:
         UnknownNameError: if there is no such set; the nearest names are listed.
-        HParamError: if an override is malformed, unknown, of the wrong type or out of range.
+        HParamError: if an override is malformed, unknown, of the wrong type or out of range, or
+            the set's function returns no hyperparameters.
     """
-    return SETS.get(name)().override(overrides)
+    hp = SETS.get(name)()
+    if not isinstance(hp, BasicHParams):
+        raise HParamError(
+            f"The function of the hparams set {name} must return hparams. Received: {hp!r}."
+        )
+    return hp.override(overrides)
 
 
 def range_names():

@@ -52,7 +52,7 @@ ALLOWED = {
     ),
     "ut_keras.t2t_import": ("ut_keras.hparam", "ut_keras.data.features", "ut_keras.models"),
     "ut_keras.t2t_slots": ("ut_keras.t2t_import",),
-    "ut_keras.text_model": ("ut_keras.data",),
+    "ut_keras.text_model": ("ut_keras.data", "ut_keras.decoding"),
     "ut_keras.export": ("ut_keras.text_model",),
     "ut_keras.keras_file": (
         "ut_keras.data",

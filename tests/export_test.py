@@ -152,15 +152,17 @@ def test_score(exports, name):
     model, encoders = export_models.build(name)
     score = _load(exports(name)).signatures["score"]
     texts = ["1 2 3", "", "so cool", "4"]
-    features = {"targets": export_models.padded(_targets(encoders, texts))}
+    rows = {"targets": _targets(encoders, texts)}
     arguments = {"targets": tf.constant(texts)}
     if "inputs" in encoders:
         arguments["inputs"] = tf.constant(export_models.TEXTS[:4])
-        features["inputs"] = export_models.padded(
-            export_models.rows(encoders, export_models.TEXTS[:4])
-        )
+        rows["inputs"] = export_models.rows(encoders, export_models.TEXTS[:4])
+    wanted = [
+        model.score({feature: np.int32([ids[row]]) for feature, ids in rows.items()})[0]
+        for row in range(4)
+    ]
     found = score(**arguments)["scores"]
-    np.testing.assert_allclose(found, model.score(features), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
     nothing = {feature: value[:0] for feature, value in arguments.items()}
     assert score(**nothing)["scores"].shape == [0]
 

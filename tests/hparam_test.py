@@ -81,6 +81,8 @@ def test_values_are_checked_wherever_they_come_from():
         ("pos=None", "pos", None),
         ("learning_rate_minimum=None", "learning_rate_minimum", None),
         ("learning_rate_minimum=1", "learning_rate_minimum", 1.0),
+        ("mix_with_transformer=", "mix_with_transformer", None),
+        ("position_start_index=''", "position_start_index", None),
         ("mix_with_transformer=before_ut", "mix_with_transformer", "before_ut"),
         ("mix_with_transformer='before_ut,after_ut'", "mix_with_transformer", "before_ut,after_ut"),
         ("mix_with_transformer=[before_ut,after_ut]", "mix_with_transformer", "before_ut,after_ut"),
@@ -317,6 +319,56 @@ def test_from_dict_refuses_what_it_does_not_know():
         {"num_head": 4},
     )
     assert_refuses("top must be empty", hparam.from_dict, {"top": {"targets": "f"}})
+
+
+OLDER = {
+    "moe_num_experts": 64,
+    "moe_loss_coef": 0.01,
+    "symbol_modality_skip_top": False,
+    "input_modalities": "default",
+    "target_modality": "default",
+    "modality": {},
+    "problem_choice": "adaptive",
+    "tpu_batch_size_per_shard": 24,
+    "shared_embedding_and_softmax_weights": 1,
+    "use_pad_remover": 0,
+    "optimizer_multistep_accumulate_steps": None,
+    "mix_with_transformer": "",
+    "hidden_size": 64,
+}
+
+
+def test_reads_the_hparams_of_older_t2t(tmp_path):
+    (tmp_path / "hparams.json").write_text(json.dumps(OLDER))
+    hp = hparam.load(tmp_path / "hparams.json")
+    hp.check_supported()
+    assert hp == UniversalTransformerHParams(
+        hidden_size=64,
+        moe_num_experts=64,
+        moe_loss_coef=0.01,
+        shared_embedding_and_softmax_weights=True,
+        use_pad_remover=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("symbol_modality_skip_top", True),
+        ("target_modality", "symbol:ctc"),
+        ("input_modalities", "inputs:audio:identity"),
+        ("prepend_inputs_to_targets", 1),
+    ],
+)
+def test_refuses_what_older_t2t_would_do_otherwise(name, value):
+    message = f"{name}, which T2T 1.15 has no more, must be .* Received: {name}={value!r}"
+    assert_refuses(message, hparam.from_dict, {**OLDER, name: value})
+
+
+def test_only_0_and_1_are_bools():
+    assert_refuses(
+        "use_pad_remover must be True or False", hparam.from_dict, {"use_pad_remover": 2}
+    )
 
 
 # --- Architecture -----------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Literal
 from ut_keras import json_file, whole_file
 from ut_keras.hparam_basic import (
     DIMENSIONS,
+    NO_EXPERTS,
     NON_NEGATIVE,
     POSITIVE,
     RATE,
@@ -23,6 +24,7 @@ from ut_keras.hparam_basic import (
 )
 from ut_keras.hparam_field import Check, HParamError, field, inert, later, specs
 from ut_keras.hparam_lstm import LSTMHParams
+from ut_keras.hparam_retired import modernize
 
 # Keys of T2T's hparams.json that are no hyperparameters: what the command line said, ...
 T2T_BOOKKEEPING = frozenset(
@@ -116,8 +118,8 @@ class TransformerHParams(BasicHParams):
     conv_first_kernel: int = field(3, POSITIVE, architecture=True)
     parameter_attention_key_channels: int = field(0, NON_NEGATIVE, architecture=True)
     parameter_attention_value_channels: int = field(0, NON_NEGATIVE, architecture=True)
-    moe_overhead_train: float = later(1.0, NON_NEGATIVE)
-    moe_overhead_eval: float = later(2.0, NON_NEGATIVE)
+    moe_overhead_train: float = inert(1.0, NO_EXPERTS)
+    moe_overhead_eval: float = inert(2.0, NO_EXPERTS)
 
     # --- What is added to the embeddings --------------------------------------------------------
     pos: Literal["timing", "emb", "none", "timing_from_features"] | None = field(
@@ -224,7 +226,7 @@ def from_dict(values):
 
     Args:
         values: dict from name to value. What is missing keeps its default; T2T's bookkeeping is
-            ignored.
+            ignored, and fields that only older T2T 1.x has, where they change nothing.
 
     Returns:
         `UniversalTransformerHParams` or `LSTMHParams` if one of its own fields is there, else
@@ -244,7 +246,8 @@ def from_dict(values):
                 f"Received: {name}={values[name]!r}."
             )
     ignored = T2T_BOOKKEEPING | T2T_FUNCTION_TABLES
-    return cls().override({k: v for k, v in values.items() if k not in ignored})
+    values = {name: value for name, value in values.items() if name not in ignored}
+    return cls().override(modernize(cls, values))
 
 
 def save(hp, path):

@@ -67,6 +67,7 @@ OPTIMIZERS = (
 _OTHER_OPTIMIZERS = ("adam_w", "ftrl", "yellow_fin", "AdamW", "Ftrl", "YellowFin")
 
 OTHER_MODELS = "only other models of T2T read it"
+NO_EXPERTS = "no layer has experts; ffn_layer would ask for them"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -205,6 +206,7 @@ class BasicHParams:
     max_relative_position: int = field(0, NON_NEGATIVE, architecture=True)
     heads_share_relative_embedding: bool = field(False, architecture=True)
     add_relative_to_values: bool = field(False, architecture=True)
+    relative_mask_future: bool = field(False)  # ours: dot_product_relative_v2 looks back only
     area_key_mode: str = later("none", architecture=True)
     area_value_mode: str = later("none", architecture=True)
     num_area_layers: int = later(0, NON_NEGATIVE, architecture=True)
@@ -213,10 +215,10 @@ class BasicHParams:
     memory_height: int = later(1, POSITIVE, architecture=True)
 
     # --- Mixture of experts ---------------------------------------------------------------------
-    moe_hidden_sizes: str = later("2048", architecture=True, comma_separated=True)
-    moe_num_experts: int = later(16, POSITIVE, architecture=True)
-    moe_k: int = later(2, POSITIVE)
-    moe_loss_coef: float = later(0.001, NON_NEGATIVE)
+    moe_hidden_sizes: str = field("2048", inert=NO_EXPERTS, comma_separated=True)
+    moe_num_experts: int = inert(16, NO_EXPERTS)
+    moe_k: int = inert(2, NO_EXPERTS)
+    moe_loss_coef: float = inert(0.001, NO_EXPERTS)
 
     # --- Scheduled sampling ---------------------------------------------------------------------
     scheduled_sampling_prob: float = later(0.0, "[0, 1]")

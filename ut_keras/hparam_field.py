@@ -148,6 +148,8 @@ class FieldSpec:
     def _converted(self, value):
         if self.facts.comma_separated and isinstance(value, (list, tuple)):
             return ",".join(map(str, value))
+        if self.optional and self.choices and value == "":  # T2T's way of saying none
+            return None
         if isinstance(value, Bare):
             if self.optional and value == "None":
                 return None

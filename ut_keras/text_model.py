@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ut_keras.data import text_encoder_op
 from ut_keras.data.text_encoder_base import EOS, PAD
+from ut_keras.decoding import equal_lengths
 
 _BETWEEN_SENTENCES = r"[|\r\n]+"
 
@@ -143,7 +144,7 @@ class TextModel:
             rows["inputs"] = self._sources(sources)
         lengths = [row.row_lengths() for row in rows.values() if isinstance(row, tf.RaggedTensor)]
         keys = tf.zeros_like(lengths[0])
-        if not self.model.decoder_is_causal:
+        if equal_lengths.why_needed(self.model, scores=True):
             longest = tf.reduce_max(tf.concat([*lengths, [0]], axis=0)) + 1
             for length in lengths:
                 keys = keys * longest + length
@@ -221,14 +222,11 @@ class TextModel:
     def _by_length(self, rows, function, beams):
         """`function` of ids [n, S] -> `Found`, for all rows.
 
-        All at once where padding is masked, else those of a length together: a prompt goes on
-        behind its last id, an encoder's classes are means over all positions, and there are models
-        to which the length of a batch matters.
+        All at once, or those of a length together, see `equal_lengths`.
         """
         if isinstance(rows, tf.RaggedTensor):
             number, keys = rows.nrows(tf.int32), rows.row_lengths()
-            alike = self.searches and not self.is_language_model and self.model.decoder_is_causal
-            if alike or (self.classifies and self.model.decoder is not None):
+            if not equal_lengths.why_needed(self.model):
                 keys = tf.zeros_like(keys)
         else:
             number = tf.shape(rows)[0]

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import problems
 from tests.bin import decoder_problems, small_run
+from ut_keras import text_model
 from ut_keras.bin import datagen, decoder, import_t2t, row_predictor
 from ut_keras.data.text_encoder import cut_at_eos
 from ut_keras.decoding import side_by_side
@@ -417,12 +418,29 @@ def test_typed_lines_with_beams(run, capsys, monkeypatch, tmp_path):
     assert lines[1].startswith(f'"{text}"\tScore:{score:.2f}')
 
 
-@pytest.mark.parametrize("parts", [1, 3])
-@pytest.mark.parametrize("model", ["transformer", "universal_transformer_encoder"])
-def test_classes(tmp_path, model, parts, monkeypatch):
-    """Each line alone and among others of any length gets the same label."""
+_GLOBAL = {
+    "steps": (6,),
+    "recurrence_type": "act",
+    "act_type": "global",
+    "act_halting_bias_init": -1.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "parts", "options"),
+    [
+        ("transformer", 1, {}),
+        ("transformer", 3, {}),
+        ("universal_transformer_encoder", 3, {}),
+        ("universal_transformer", 1, _GLOBAL),
+        ("universal_transformer", 1, {**_GLOBAL, "act_mask_padding": True}),
+    ],
+)
+def test_classes(tmp_path, model, parts, options, monkeypatch):
+    """Each line alone, among others of any length, and in an export gets the same label."""
     (tmp_path / "run").mkdir()
-    run = Run(tmp_path / "run", tmp_path, problem="decoder_test_classes", model=model, steps=(3,))
+    options = {"problem": "decoder_test_classes", "model": model, "steps": (3,), **options}
+    run = Run(tmp_path / "run", tmp_path, **options)
     rng = np.random.default_rng(5)
     words = decoder_problems.WORDS
     lines = [" ".join(rng.choice(words, size=rng.integers(1, 7))) for _ in range(10)]
@@ -430,13 +448,17 @@ def test_classes(tmp_path, model, parts, monkeypatch):
     monkeypatch.setattr(side_by_side, "number_of_parts", lambda rows: min(parts, rows))
     run.decode(f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}")
     encoders = problems.get("decoder_test_classes").feature_encoders(None)
-    expected = []
+    expected, scores = [], []
     for line in lines:
         ids = np.array([encoders["inputs"].encode(line) + [1]])
         logits = run.model({"inputs": ids, "targets": np.zeros([1, 1], int)})
+        scores.append(np.max(tf.nn.log_softmax(logits)))
         expected.append(encoders["targets"].decode([int(np.argmax(logits))]))
     assert _lines(tmp_path / "out") == expected
     assert len(set(expected)) > 1
+    found = text_model.TextModel(run.model, encoders).generate(tf.constant(lines))
+    assert [text.decode() for text in found.texts[:, 0].numpy()] == expected
+    np.testing.assert_allclose(found.scores[:, 0], scores, rtol=1e-4, atol=1e-5)
 
 
 def test_language_model_goes_on_with_the_lines(tmp_path):

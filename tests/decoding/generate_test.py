@@ -9,6 +9,7 @@ import pytest
 
 import hparams
 from tests import t2t_golden_test as t2t
+from tests.models import examples
 from ut_keras import models, t2t_import
 from ut_keras.decoding import side_by_side
 
@@ -188,6 +189,22 @@ def test_language_model_continues_its_prompt(beam_size):
         symbols = _up_to_eos(ids[row])
         gained = sum(log_probs[row, i, symbol] for i, symbol in enumerate(symbols))
         np.testing.assert_allclose(got.scores[row, 0], gained, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "overrides"),
+    [("lstm_language_model", ""), ("adaptive_language_model", "add_sru=True")],
+)
+def test_a_prompt_may_be_empty(kind, overrides):
+    model = examples.make(kind, overrides)
+    prompt = {"inputs": np.zeros([2, 0], "int32")}
+    for room in (1, 2):
+        cached, anew = (
+            model.generate(prompt, beam_size=5, decode_length=room, cache=cache)
+            for cache in (True, False)
+        )
+        np.testing.assert_array_equal(cached.ids, anew.ids)
+        np.testing.assert_allclose(cached.scores, anew.scores, atol=1e-5)
 
 
 def test_new_weights_are_used():

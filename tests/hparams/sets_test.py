@@ -30,6 +30,7 @@ LACKING_IN_T2T = {
     "gates_inputs": "i",
     "num_heads": 1,
     "output_attention": True,
+    "relative_mask_future": False,
 }
 OURS = [
     name
@@ -111,3 +112,9 @@ def test_listing_and_getting_load_no_tensorflow():
     seconds, heavy = result.stdout.split("\n", 1)
     assert heavy.strip() == "[]"
     assert float(seconds) < 1.0
+
+
+def test_a_set_returns_hparams(monkeypatch):
+    monkeypatch.setitem(hparams.SETS._entries, "forgets_to_return", lambda: None)
+    with pytest.raises(hparam.HParamError, match="forgets_to_return must return.*Received: None"):
+        hparams.get("forgets_to_return", "hidden_size=8")

@@ -126,6 +126,18 @@ def test_dropout_may_be_shared_by_all_queries():
     np.testing.assert_array_equal(kept, np.tile(kept[:1], (S, 1)))
 
 
+@pytest.mark.parametrize("queries", [0, 3])
+@pytest.mark.parametrize("keys", [0, 5])
+def test_there_may_be_no_positions(queries, keys):
+    layer = attention.MultiHeadAttention(2, D)
+    layer.build((None, None, D))
+    key_value = layer.project_key_value(tf.zeros([B, keys, D]))
+    result = layer(tf.ones([B, queries, D]), key_value)
+    assert result.output.shape == (B, queries, D)
+    assert result.weights.shape == (B, 2, queries, keys)
+    assert np.all(result.output == 0)
+
+
 def test_channels_must_divide():
     with pytest.raises(ValueError, match="value_channels must be divisible by num_heads.*6.*4"):
         attention.MultiHeadAttention(4, 8, value_channels=6)

@@ -11,6 +11,8 @@ WINDOWS = {
     "mask_right": {"block_length": 3, "left": 3, "causal": True},
     "unmasked": {"block_length": 3, "left": 3, "right": 3},
     "uneven": {"block_length": 4, "left": 1, "right": 2},
+    "single_right": {"block_length": 1, "left": 1, "causal": True},
+    "single": {"block_length": 1, "left": 1, "right": 1},
     "one_block": {"block_length": 16, "left": 16, "right": 16},
 }
 
@@ -54,7 +56,7 @@ def test_layer_behaviors(call):
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("masked", ["not", "padding", "segments"])
 def test_matches_reference(window, masked):
-    """Full attention under the mask of the windows gives the same output and weights."""
+    """Full attention under the mask of the windows: the same output, weights and gradients."""
     layer = _local(**WINDOWS[window])
     layer.build((None, None, D))
     layer_checks.shake(layer)
@@ -67,15 +69,22 @@ def test_matches_reference(window, masked):
         "padding": attention_mask.padding_attention_mask(tf.constant(PADDING)),
         "segments": attention_mask.segment_attention_mask(*[tf.constant(PADDING * 1)] * 2),
     }[masked]
-    got = layer(x, attention_mask=mask)
     allowed = _window_mask(**WINDOWS[window])[None, None] & (True if mask is None else mask.numpy())
-    want = full(x, attention_mask=tf.constant(np.broadcast_to(allowed, (B, 1, S, S))))
     some = np.broadcast_to(allowed.any(-1), (B, 1, S))[:, 0]  # a query without keys: anything
-    np.testing.assert_allclose(got.output.numpy()[some], want.output.numpy()[some], atol=1e-5)
-    for head in range(H):
-        np.testing.assert_allclose(
-            got.weights.numpy()[:, head][some], want.weights.numpy()[:, head][some], atol=1e-6
-        )
+    results = []
+    for attend, seen in (
+        (layer, mask),
+        (full, tf.constant(np.broadcast_to(allowed, (B, 1, S, S)))),
+    ):
+        with tf.GradientTape() as tape:
+            result = attend(x, attention_mask=seen)
+            loss = tf.reduce_sum(result.output[some] ** 2)
+        weights = [result.weights.numpy()[:, head][some] for head in range(H)]
+        gradients = tape.gradient(loss, attend.trainable_variables)
+        results.append((result.output.numpy()[some], weights, gradients))
+    for got, want in zip(*results, strict=True):
+        for value, wanted in zip(got, want, strict=True):
+            np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_is_causal():

@@ -119,6 +119,12 @@ def test_causal_matches_reference(shared, to_values, length):
     got = _decode(layer, x[:, :length]).output
     np.testing.assert_allclose(got, expected[:, :length], atol=1e-5)
 
+    # In an encoder, where no mask hides the future.
+    layer.mask_future = True
+    expected = _reference(layer, x, np.tile(PADDING[:, None], (1, S, 1)), keys, values)
+    got = _masked(layer, x, PADDING).output
+    np.testing.assert_allclose(got, expected, atol=1e-5)
+
 
 @pytest.mark.parametrize("make", [_relative, _causal])
 def test_is_causal(make):

@@ -107,6 +107,21 @@ def test_matches_reference(preprocess, postprocess, decoder):
     np.testing.assert_allclose(got.output, x, atol=1e-5)
 
 
+def test_memory_is_for_layers_that_attend_to_it():
+    state, memory = layer_checks.normal(B, T, D), layer_checks.normal(B, S, D)
+    layer, decoder = _layer(), _layer(decoder=True)
+    for built in (layer, decoder):
+        built.build((None, None, D))
+    projected = transformer_layer.Memory(decoder.project_memory(memory), REAL[:, None, None])
+    without = "A layer without memory_attention needs no memory.*Received: one"
+    with pytest.raises(ValueError, match=without):
+        layer(state, memory=projected)
+    with pytest.raises(ValueError, match=without):
+        layer.project_memory(memory)
+    with pytest.raises(ValueError, match="with memory_attention needs a memory.*Received: none"):
+        decoder(state)
+
+
 def test_dropout_is_for_training():
     layer = _layer(dropout_rate=0.5)
     x = layer_checks.normal(B, S, D)

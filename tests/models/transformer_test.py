@@ -160,6 +160,34 @@ def test_sequences_of_length_one(kind):
     assert logits.shape == (B, C) if kind in ("classifier", "encoder") else (B, 1, V)
 
 
+_EMPTY = {
+    **{kind: (kind, "") for kind in ALL if "stories" not in kind and kind != "tagger"},
+    "sru": ("universal", "add_sru=True"),
+    "copy": ("adaptive", "act_halted_state=copy"),
+    "local": ("transformer", "self_attention_type=local_mask_right,block_length=1"),
+    "relative": ("transformer", "self_attention_type=dot_product_relative,max_relative_position=2"),
+}
+
+
+@pytest.mark.parametrize("name", _EMPTY)
+def test_sequences_without_positions(name):
+    """Eagerly, and in a graph that does not know that there are none."""
+    kind, overrides = _EMPTY[name]
+    model = examples.make(kind, overrides) if overrides else examples.shared(kind)
+    features = examples.features(kind)
+    signature = [{name: tf.TensorSpec([None, None], tf.int32) for name in features}]
+    graph = tf.function(lambda batch: model(batch, training=False), input_signature=signature)
+    for empty in features:
+        if empty == "targets" and model.class_labels or kind == "encoder":
+            continue  # a mean over no positions
+        batch = {**features, empty: features[empty][:, :0]}
+        shape = (B, batch["targets"].shape[1], V) if not model.class_labels else (B, C)
+        for call in (lambda batch: model(batch, training=False), graph):
+            logits = call(batch)
+            assert logits.shape == shape
+            assert np.isfinite(logits).all()
+
+
 @pytest.mark.parametrize("kind", examples.SEQUENCE_KINDS)
 def test_is_causal(kind):
     model, features = examples.shared(kind), examples.features(kind)

@@ -27,14 +27,71 @@ def test_act_loss_is_the_mean_of_steps_and_remainders():
 def test_act_loss_leaves_out_padding_that_does_not_ponder():
     model = examples.make("adaptive", "act_loss_weight=0.1,act_mask_padding=True")
     features = examples.features("adaptive")
+    features["targets"] = features["targets"].copy()
+    features["targets"][0, 1] = 0  # written between others, it is no padding
     out = model.inspect(features)
-    real = features["inputs"] != 0
-    assert not np.any(out.encoder.ponder_times.numpy()[~real])
-    assert np.all(out.encoder.ponder_times.numpy()[real] >= 1)
-    encoder = (out.encoder.ponder_times + out.encoder.remainders).numpy()[real]
-    decoder = out.decoder.ponder_times + out.decoder.remainders
-    expected = 0.1 * (encoder.mean() + np.mean(decoder))
+    real_targets = np.arange(4) < [[4], [2], [3]]
+    expected = 0.0
+    for stack, real in ((out.encoder, features["inputs"] != 0), (out.decoder, real_targets)):
+        assert not np.any(stack.ponder_times.numpy()[~real])
+        assert np.all(stack.ponder_times.numpy()[real] >= 1)
+        expected += 0.1 * (stack.ponder_times + stack.remainders).numpy()[real].mean()
     np.testing.assert_allclose(out.losses["act_loss"], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("act_type", ["basic", "global"])
+@pytest.mark.parametrize("kind", ["adaptive", "adaptive_language_model"])
+def test_ponder_cost_is_that_of_the_rows_one_by_one(kind, act_type):
+    """Of a padded batch, with and without segments, and with a row of padding alone."""
+    overrides = f"act_mask_padding=True,act_type={act_type},act_halting_bias_init=-1"
+    model = examples.make(kind, overrides)
+    features = examples.features(kind)
+    rows = [
+        {name: ids[row : row + 1, : (ids[row] != 0).sum()] for name, ids in features.items()}
+        for row in range(3)
+    ]
+    batch = {
+        name: np.pad(ids, [(0, 1), (0, 2 if name == "targets" else 0)])
+        for name, ids in features.items()
+    }
+    packed = {f"{name}_segmentation": np.int32(ids != 0) for name, ids in batch.items()}
+    want = _ponder_sums(model, rows)
+    np.testing.assert_allclose(_ponder_sums(model, [batch]), want, rtol=1e-5)
+    np.testing.assert_allclose(_ponder_sums(model, [{**batch, **packed}]), want, rtol=1e-5)
+
+
+def _ponder_sums(model, batches):
+    """Numerator and denominator of each stack, [stacks, 2]."""
+    terms = [
+        model.loss_terms(model.forward(features), features["targets"], False)["act_loss"]
+        for features in batches
+    ]
+    return np.sum(np.float32(terms), axis=0)
+
+
+def test_padding_keeps_no_loop_running():
+    """Nobody halts early here; the row of padding would go on for longest."""
+    model = examples.make("adaptive", "act_mask_padding=True,act_halting_bias_init=20.0")
+    features = {name: 0 * ids for name, ids in examples.features("adaptive").items()}
+    out = model.inspect(features)
+    for stack in (out.encoder, out.decoder):
+        assert stack.attention_weights.shape[0] == 0
+        assert not np.any(stack.ponder_times)
+
+
+@pytest.mark.parametrize("start", ["step", "random"])
+def test_halted_positions_are_skipped_wherever_positions_start(start):
+    """At inference; the pass that looks at everything computes them all."""
+    overrides = f"act_halted_state=copy,position_start_index={start},act_max_steps=5"
+    model = examples.make("adaptive", overrides)
+    features = examples.features("adaptive")
+    kernel = model.encoder.depth.halting.kernel
+    kernel.assign(np.random.RandomState(0).normal(size=kernel.shape))
+    ponder_times = model.forward(features, training=False).encoder.ponder_times.numpy()
+    assert ponder_times.min() < ponder_times.max()
+    if start == "step":
+        want = model.inspect(features).logits
+        np.testing.assert_allclose(model(features, training=False), want, atol=1e-5)
 
 
 def test_a_call_adds_the_ponder_cost_to_the_losses_of_keras():

@@ -22,9 +22,14 @@ def _stopping(values, metric="loss", patience_steps=200, delta=0.1, minimize=Non
         ([1.0, 1.0, 1.0], True),
         ([1.0, 2.0, 0.95], True),
         ([1.0, 0.89, 0.88], False),
-        # Small steps add up to an improvement.
-        ([1.0, 0.95, 0.9, 0.85], False),
+        # Small steps add up to an improvement if they are within the patience.
+        ([1.0, 0.94, 0.88, 0.82], False),
+        ([1.0, 0.96, 0.92, 0.88], True),
         ([1.0, 0.97, 0.94], True),
+        # What counts is the value so many steps ago, not the best of all.
+        ([1.0, 3.0, 2.0, 1.5], False),
+        # Better for a while is better.
+        ([1.0, 0.8, 1.0], False),
     ],
 )
 def test_stops_when_nothing_improves_by_delta_for_long_enough(values, stops):

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.bin import decode_hparams, decode_setup
-from ut_keras.decoding import side_by_side
+from ut_keras.decoding import equal_lengths, side_by_side
 
 
 class RowPredictor:
@@ -34,15 +34,9 @@ class RowPredictor:
 
     @property
     def needs_equal_lengths(self):
-        """Whether padding would change what comes out.
-
-        A prompt is continued behind its last id; an encoder's classes are means over all positions,
-        as in T2T; and there are models to which the length of a batch matters.
-        """
-        if self._model.decoder is None:
-            return True
+        """Whether padding would change what comes out."""
         scores = self._setup.mode == decode_setup.SCORE
-        return not self._model.decoder_is_causal or (self._setup.is_language_model and not scores)
+        return bool(equal_lengths.why_needed(self._model, scores))
 
     def __call__(self, rows, batch=0, **changed):
         """Decodes rows.

@@ -182,8 +182,10 @@ class AdaptiveComputationTime(state_layer.StateLayer):
         if not self.act_loss_weight:
             return []
         cost = result.ponder_times + result.remainders
-        each_position = self.mask_padding and self.act_type != "global"
-        return [self.act_loss_weight * _mean(cost, padding_mask if each_position else None)]
+        counted = padding_mask if self.mask_padding else None
+        if counted is not None and self.act_type == "global":
+            counted = tf.reduce_any(counted, axis=1)
+        return [self.act_loss_weight * _mean(cost, counted)]
 
     def start_cache(self, size):
         """See `Recurrence.start_cache`."""
@@ -214,8 +216,11 @@ class AdaptiveComputationTime(state_layer.StateLayer):
         zeros = tf.zeros(units, tf.float32)
         zeros.set_shape(state.shape[: zeros.shape.rank])
         halting_probability = zeros
-        if self.mask_padding and padding_mask is not None and self.act_type != "global":
-            halting_probability = tf.where(padding_mask, zeros, 1.0)
+        if self.mask_padding and padding_mask is not None:
+            real = padding_mask
+            if self.act_type == "global":
+                real = tf.reduce_any(padding_mask, axis=1)
+            halting_probability = tf.where(real, zeros, 1.0)
         return ACTState(
             step=tf.constant(0),
             state=state,

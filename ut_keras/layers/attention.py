@@ -8,6 +8,7 @@ import tensorflow as tf
 from ut_keras.layers import attention_mask as attention_mask_lib
 from ut_keras.layers import dense, hard_attention
 from ut_keras.layers import dropout as dropout_lib
+from ut_keras.layers import product as product_lib
 
 
 class KeyValue(NamedTuple):
@@ -175,7 +176,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def logits(self, q, key, positions):
         """How well queries fit keys, [B, H, T, S]."""
-        return _product(q, key, transpose=True)
+        return product_lib.product(q, key, transpose=True)
 
     def weights_of(self, logits, attention_mask):
         """Logits to weights: mask, softmax and, if asked for, the largest only."""
@@ -189,12 +190,12 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def mix(self, weights, value, positions):
         """The values, weighted, [B, H, T, V / H]."""
-        return _product(weights, value)
+        return product_lib.product(weights, value)
 
     def _split_heads(self, x):
         """[B, S, C] -> [B, H, S, C / H]."""
         length, size = x.shape[1], x.shape[-1] // self.num_heads
-        if length is None:
+        if not length:  # not known, or 0
             shape = tf.shape(x)
             heads = tf.reshape(x, [shape[0], shape[1], self.num_heads, size])
             return tf.transpose(heads, [0, 2, 1, 3])
@@ -206,7 +207,7 @@ class MultiHeadAttention(keras.layers.Layer):
     def _join_heads(self, x):
         """[B, H, T, C / H] -> [B, T, C]."""
         length = x.shape[2]
-        if length is None:
+        if not length:
             joined = tf.transpose(x, [0, 2, 1, 3])
             shape = tf.shape(joined)
             return tf.reshape(joined, [shape[0], shape[1], self.value_channels])
@@ -255,13 +256,6 @@ def _cached_positions(cache, key):
 
 
 _FEW = 16
-
-
-def _product(a, b, transpose=False):
-    """a b, or a b^T, over the last two axes."""
-    if a.shape[2] == 1:  # the third version is not rewritten to oneDNN's: a quarter of the time
-        return tf.raw_ops.BatchMatMulV3(x=a, y=b, Tout=a.dtype, adj_y=transpose)
-    return tf.matmul(a, b, transpose_b=transpose)
 
 
 def _softmax(logits):

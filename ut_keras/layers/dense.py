@@ -64,7 +64,7 @@ class Dense(keras.layers.Layer):
     def apply_kernel(self, x, kernel):
         """The map with another kernel in place of the layer's."""
         y = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
-        few_rows = None not in x.shape[1:]  # while decoding
+        few_rows = all(x.shape[1:])  # while decoding: neither unknown nor none
         if few_rows:  # of few rows, product and bias are faster one by one
             y = tf.reshape(y, [-1, *x.shape[1:-1], self.units])
         if self.use_bias:

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import attention
+from ut_keras.layers import attention, product
 from ut_keras.layers.attention import Attended
 
 
@@ -55,11 +55,11 @@ class LocalAttention(attention.MultiHeadAttention):
         length = tf.shape(q)[2]
         positions = self._window_positions(length)  # [n, w]
         key, value = (self._windows(x, positions) for x in key_value)  # [B, H, n, w, ...]
-        logits = tf.matmul(self._blocks(q), key, transpose_b=True)  # [B, H, n, b, w]
+        logits = product.product(self._blocks(q), key, transpose=True)  # [B, H, n, b, w]
         may_attend = self._may_attend(positions, length, attention_mask)
         weights = self.weights_of(tf.cast(logits, tf.float32), may_attend)
         dropped = self.weights_dropout(tf.cast(weights, self.compute_dtype), training=training)
-        mixed = tf.matmul(dropped, value)  # [B, H, n, b, V / H]
+        mixed = product.product(dropped, value)  # [B, H, n, b, V / H]
         shape = tf.shape(mixed)
         mixed = tf.reshape(mixed, [shape[0], self.num_heads, -1, mixed.shape[-1]])[:, :, :length]
         return Attended(mixed, self._spread(weights, length))
@@ -82,10 +82,9 @@ class LocalAttention(attention.MultiHeadAttention):
         padded = tf.pad(x, [[0, 0], [0, 0], [0, -shape[2] % self.block_length], [0, 0]])
         return tf.reshape(padded, [shape[0], shape[1], -1, self.block_length, shape[3]])
 
-    def _windows(self, x, positions, axis=2):
+    def _windows(self, x, positions):
         """[B, H, S, C] -> [B, H, n, w, C]; anything where a window goes beyond the ends."""
-        last = tf.shape(x)[axis] - 1
-        return tf.gather(x, tf.clip_by_value(positions, 0, last), axis=axis)
+        return tf.gather(x, tf.clip_by_value(positions, 0, tf.shape(x)[2] - 1), axis=2)
 
     def _may_attend(self, positions, length, mask):
         """bool, broadcastable to [B, H, n, b, w]."""
@@ -100,17 +99,15 @@ class LocalAttention(attention.MultiHeadAttention):
 
     def _blocks_of_mask(self, mask, positions):
         """[B, 1, T, S] -> [B, 1, n, b, w]; [B, 1, 1, S], the same for all -> [B, 1, n, 1, w]."""
+        shape = tf.shape(mask)
+        keys = tf.clip_by_value(positions, 0, shape[3] - 1)
         if mask.shape[2] == 1:
-            return tf.transpose(self._windows(mask, positions, axis=3), [0, 1, 3, 2, 4])
-        blocks = self._blocks(mask)  # [B, 1, n, b, S]
-        last = tf.shape(mask)[3] - 1
-        windows = tf.gather(  # each block's own window
-            tf.transpose(blocks, [2, 0, 1, 3, 4]),
-            tf.clip_by_value(positions, 0, last),
-            axis=4,
-            batch_dims=1,
-        )
-        return tf.transpose(windows, [1, 2, 0, 3, 4])
+            return tf.gather(mask[:, :, 0], keys, axis=2)[:, :, :, tf.newaxis]
+        # In one gather: booleans that change places are an operation of oneDNN's, on some CPUs.
+        blocks = tf.pad(mask, [[0, 0], [0, 0], [0, -shape[2] % self.block_length], [0, 0]])
+        queries = self._window_positions(shape[2])[:, self.left : self.left + self.block_length]
+        places = queries[..., tf.newaxis] * shape[3] + keys[:, tf.newaxis]  # [n, b, w]
+        return tf.gather(tf.reshape(blocks, [shape[0], shape[1], -1]), places, axis=2)
 
     def _spread(self, weights, length):
         """[B, H, n, b, w] -> [B, H, T, S], 0 outside of the windows."""

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.layers import dropout
+from ut_keras.layers import scan as scan_lib
 from ut_keras.layers.gated_units import LSTMState
 
 
@@ -164,7 +165,7 @@ class LSTMStack(keras.layers.Layer):
             projected = cell.project(self.dropouts[number](x, training=training))
             after = self._over_time(cell, projected, real, initial)
             x = tf.where(real[..., tf.newaxis], after.output, 0)
-            states.append(LSTMState(after.output[-1], after.cell[-1]))
+            states.append(scan_lib.last(after, initial))
         return LSTMOutput(tf.transpose(x, [1, 0, 2]), tuple(states))
 
     @staticmethod
@@ -176,7 +177,7 @@ class LSTMStack(keras.layers.Layer):
             new = cell.step(projected, state)
             return LSTMState(*(tf.where(real, n, o) for n, o in zip(new, state, strict=True)))
 
-        return tf.scan(take_step, (projected, real[..., tf.newaxis]), initial)
+        return scan_lib.scan(take_step, (projected, real[..., tf.newaxis]), initial)
 
     def get_config(self):
         return {

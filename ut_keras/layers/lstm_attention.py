@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.layers import dense, dropout, lstm
+from ut_keras.layers import scan as scan_lib
 
 
 class AttentionMemory(NamedTuple):
@@ -152,7 +153,7 @@ class AttentionLSTM(keras.layers.Layer):
             return self.step(now[0], state, memory, now[1])
 
         start = self.start(memory, initial_states)
-        after = tf.scan(take_step, (projected, masks), start)
+        after = scan_lib.scan(take_step, (projected, masks), start)
         shown = tf.transpose(self._shown(after), [1, 0, 2])
         if padding_mask is not None:
             shown = tf.where(padding_mask[..., tf.newaxis], shown, 0)

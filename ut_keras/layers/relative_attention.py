@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import attention
+from ut_keras.layers import attention, product
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -81,13 +81,15 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         e_ij = q_i (k_j + a_{i-j}) / sqrt(d),   j <= i;   a_n = 0 for n >= m
                                                           (Huang et al. 2018, section 3.4)
 
-    For decoders: keys behind the query need a mask. (In an encoder, which T2T does not refuse, they
-    get what the shift of the paper's figure 1 leaves there.)
+    For decoders: keys behind the query need a mask. In an encoder, which T2T does not refuse, they
+    get what the shift of the paper's figure 1 leaves there, numbers of the next query at distances
+    that depend on the length, padding included; or, under `mask_future`, no vector.
 
     Args:
         max_relative_position: int m.
         heads_share_relative_embedding: bool. Whether one table serves all heads.
         add_relative_to_values: bool. Whether values get such a vector too.
+        mask_future: bool. Whether a_n = 0 for n < 0 also where no mask hides such keys.
     The rest: as `MultiHeadAttention`; for self-attention only.
     Raises:
         ValueError: if max_relative_position < 1.
@@ -95,7 +97,6 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
     """
 
     places_matter = True
-    queries_are_apart = False  # in an encoder, the shift puts others' numbers behind the query
 
     def __init__(
         self,
@@ -103,12 +104,19 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         max_relative_position,
         heads_share_relative_embedding=False,
         add_relative_to_values=False,
+        mask_future=False,
         **kwargs,
     ):
         super().__init__(*args, **kwargs)
         self.max_relative_position = _checked(max_relative_position)
+        self.mask_future = mask_future
         self.heads_share_relative_embedding = heads_share_relative_embedding
         self.add_relative_to_values = add_relative_to_values
+
+    @property
+    def queries_are_apart(self):
+        """In an encoder the shift puts others' numbers behind the query."""
+        return self.mask_future
 
     def build(self, query_shape):
         super().build(query_shape)
@@ -123,8 +131,8 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
             relations = self._relations_of_pairs(self.key_table, positions)
             return logits + tf.einsum("bhid,hijd->bhij", q, relations)
         relations = self._relations(self.key_table, tf.shape(q)[2])
-        by_distance = tf.matmul(q, relations, transpose_b=True)  # last column: distance 0
-        return logits + _distance_to_position(by_distance)
+        by_distance = product.with_tables(q, relations, transpose=True)  # last column: distance 0
+        return logits + self._without_future(_distance_to_position(by_distance))
 
     def mix(self, weights, value, positions):
         mixed = super().mix(weights, value, positions)
@@ -135,8 +143,14 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
             mixed += tf.einsum("bhij,hijd->bhid", weights, relations)
         else:
             relations = self._relations(self.value_table, tf.shape(value)[2])
-            mixed += tf.matmul(_position_to_distance(weights), relations)
+            mixed += product.with_tables(
+                _position_to_distance(self._without_future(weights)), relations
+            )
         return mixed
+
+    def _without_future(self, x):
+        """[B, H, T, T], 0 where the key is behind the query."""
+        return tf.linalg.band_part(x, -1, 0) if self.mask_future else x
 
     def _table(self, kind, channels):
         heads = () if self.heads_share_relative_embedding else (self.num_heads,)
@@ -156,14 +170,15 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         return padded[:, tf.shape(padded)[1] - length :]
 
     def _relations_of_pairs(self, table, positions):
-        """The vector of each pair, [H, T, S, d]; anything where the key is behind the query."""
+        """The vector of each pair, [H, T, S, d]; 0 where the key is behind the query."""
         table = tf.convert_to_tensor(table)
         if self.heads_share_relative_embedding:
             table = tf.repeat(table[tf.newaxis], self.num_heads, axis=0)
         distance = positions.query[:, tf.newaxis] - positions.key[tf.newaxis, :]
         row = self.max_relative_position - 1 - distance  # the last row is distance 0
         found = tf.gather(table, tf.clip_by_value(row, 0, tf.shape(table)[1] - 1), axis=1)
-        return tf.where((row >= 0)[tf.newaxis, :, :, tf.newaxis], found, 0)
+        known = (row >= 0) & (distance >= 0)
+        return tf.where(known[tf.newaxis, :, :, tf.newaxis], found, 0)
 
     def get_config(self):
         return {
@@ -171,6 +186,7 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
             "max_relative_position": self.max_relative_position,
             "heads_share_relative_embedding": self.heads_share_relative_embedding,
             "add_relative_to_values": self.add_relative_to_values,
+            "mask_future": self.mask_future,
         }
 
 

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import dense
+from ut_keras.layers import scan as scan_lib
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -86,8 +87,8 @@ def _running_mix(news, kept):
         return kept * c + news
 
     by_position = [tf.transpose(tf.cast(x, tf.float32), [1, 0, 2]) for x in (news, kept)]
-    start = tf.zeros_like(by_position[0][0])
-    states = tf.scan(step, tuple(by_position), start)
+    start = tf.zeros([tf.shape(news)[0], news.shape[2]])
+    states = scan_lib.scan(step, tuple(by_position), start)
     return tf.cast(tf.transpose(states, [1, 0, 2]), news.dtype)
 
 
@@ -105,14 +106,15 @@ def _running_mix_in_cache(news, kept, cache, name):
         here.write(name, c)
         return column + 1, here.stores[name], states.write(column, c[:, 0])
 
-    count = tf.shape(news)[1]
+    shape = tf.shape(news)
+    count = shape[1]
+    states = tf.TensorArray(tf.float32, count + 1)  # an empty one could not be stacked
+    states = states.write(count, tf.zeros([shape[0], shape[2]]))
     _, store, states = tf.while_loop(
-        lambda column, *_: column < count,
-        step,
-        (tf.constant(0), cache.stores[name], tf.TensorArray(tf.float32, count)),
+        lambda column, *_: column < count, step, (tf.constant(0), cache.stores[name], states)
     )
     cache.stores[name] = store
-    mixed = tf.transpose(states.stack(), [1, 0, 2])
+    mixed = tf.transpose(states.stack()[:count], [1, 0, 2])
     mixed.set_shape(news.shape)
     return mixed
 

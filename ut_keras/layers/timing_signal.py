@@ -107,6 +107,7 @@ class LearnedPosition(keras.layers.Layer):
 class StepSignals(NamedTuple):
     """What `StepTimingSignal.prepare` computes once for all steps."""
 
+    length: tf.Tensor  # int32 scalar S
     position: tf.Tensor | None  # [S, D] float32, when positions start at 0
     step: tf.Tensor | None  # [N, D] or, concatenated behind a position signal, [N, 2 D]
 
@@ -218,7 +219,7 @@ class StepTimingSignal(keras.layers.Layer):
             step = table * self.step_channels**0.5
         elif self.step == "sinusoid":
             step = sinusoid(tf.range(self.num_steps), self.step_channels)
-        return StepSignals(position, step)
+        return StepSignals(tf.size(positions), position, step)
 
     def cache_widths(self):
         """What a cache keeps of each position: nothing."""
@@ -226,7 +227,7 @@ class StepTimingSignal(keras.layers.Layer):
 
     def call(self, state, step, signals, places=None, cache=None):
         del cache
-        position_signal = self._position_signal(tf.shape(state)[1], step, signals)
+        position_signal = self._position_signal(step, signals)
         if places is not None and position_signal is not None:
             position_signal = tf.gather(position_signal, places)
         step_signal = None if signals.step is None else tf.gather(signals.step, step)
@@ -242,8 +243,9 @@ class StepTimingSignal(keras.layers.Layer):
             parts.append(_spread(step_signal, state))
         return self.projection(tf.concat(parts, axis=-1))
 
-    def _position_signal(self, length, step, signals):
+    def _position_signal(self, step, signals):
         """[S, D], or None."""
+        length = signals.length
         if not self.position or signals.position is not None:
             return signals.position
         if self.position_start_index == "random":

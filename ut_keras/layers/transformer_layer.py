@@ -45,6 +45,8 @@ class TransformerLayer(state_layer.StateLayer):
         dropout_broadcast_dims: ints.
         epsilon: float. Of the layer norms.
     Call arguments and returns: as `StateLayer`.
+    Raises:
+        ValueError: if there is a memory without an attention to it, or the other way round.
     References: T2T `universal_transformer_util.transformer_{encoder,decoder}_{attention,ffn}_unit`.
     """
 
@@ -87,7 +89,12 @@ class TransformerLayer(state_layer.StateLayer):
                 block.build(state_shape)
 
     def project_memory(self, memory, attention_mask):
-        """See `StateLayer.project_memory`: `Memory`."""
+        """See `StateLayer.project_memory`: `Memory`.
+
+        Raises:
+            ValueError: if the layer does not attend to it.
+        """
+        self._check_memory(True)
         return Memory(self.memory_attention.project_key_value(memory), attention_mask)
 
     def cache_widths(self):
@@ -123,6 +130,7 @@ class TransformerLayer(state_layer.StateLayer):
         Returns:
             `LayerOutput`.
         """
+        self._check_memory(memory is not None)
         attended = self.self_attention_block(
             state, attention_mask=attention_mask, cache=cache, training=training
         )
@@ -143,6 +151,15 @@ class TransformerLayer(state_layer.StateLayer):
             )
             state = _where_running(running, moved.output, state)
         return LayerOutput(state, attended.inner.weights, memory_weights)
+
+    def _check_memory(self, is_given):
+        attends = self.memory_attention is not None
+        if is_given != attends:
+            raise ValueError(
+                f"A layer {'with' if attends else 'without'} memory_attention needs "
+                f"{'a' if attends else 'no'} memory, the encoder's output. "
+                f"Received: {'one' if is_given else 'none'}."
+            )
 
     def _widths_of_transition(self):
         return getattr(self.transition, "cache_widths", dict)()

@@ -116,6 +116,7 @@ def _causal_relative_attention(hp):
         max_relative_position=hp.max_relative_position,
         heads_share_relative_embedding=hp.heads_share_relative_embedding,
         add_relative_to_values=hp.add_relative_to_values,
+        mask_future=hp.relative_mask_future,
         hard_attention_k=0,  # as in T2T: hard is the attention to the encoder only
     )
 

@@ -93,7 +93,8 @@ class LSTMSeq2seq(transformer.Transformer):
     def project_memory(self, encoded, features):
         return LSTMMemory(encoded.states, None)
 
-    def decode(self, features, memory, training=None, record_attention=False):
+    def decode(self, features, memory, training=None, record_attention=False, padding_mask=None):
+        del padding_mask
         ids = self._ids(features, "targets")
         x = target_shift.shift_right(self._embed_targets(ids))
         # T2T goes on for one position behind the last real one.
@@ -167,6 +168,12 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
                 f"lstm_seq2seq_attention needs a problem with inputs. Received: {sorted(specs)}."
             )
         super().check_arguments(hparams, specs)
+
+    @property
+    def why_source_padding_matters(self):
+        if self.hparams.attention_mask_padding:
+            return ""
+        return "lstm_seq2seq_attention attends to padding"
 
     def _decoder(self):
         hp = self.hparams

@@ -40,6 +40,7 @@ class ModelOutput(NamedTuple):
     encoder: StackOutput | None
     decoder: StackOutput | None
     encoder_mask: tf.Tensor | None  # bool [B, S], True at real tokens
+    decoder_mask: tf.Tensor | None = None  # bool [B, T], the same of the targets, where it counts
 
 
 class Inspection(NamedTuple):
@@ -225,12 +226,14 @@ class Transformer(keras_hooks.KerasHooks, keras_export.KerasExport, keras.Model)
         if self.encoder is not None:
             encoded = self.encode(features, training, record_attention)
         memory = None if encoded is None else self.project_memory(encoded, features)
-        decoded = self.decode(features, memory, training, record_attention)
+        decoder_mask = self.target_padding_mask(features)
+        decoded = self.decode(features, memory, training, record_attention, decoder_mask)
         return ModelOutput(
             self.logits(decoded.output),
             None if encoded is None else encoded.stack,
             decoded,
             None if encoded is None else encoded.padding_mask,
+            decoder_mask,
         )
 
     def encode(self, features, training=None, record_attention=False):
@@ -280,22 +283,26 @@ class Transformer(keras_hooks.KerasHooks, keras_export.KerasExport, keras.Model)
             )
         return self.decoder.project_memory(encoded.stack.output, may_attend)
 
-    def decode(self, features, memory, training=None, record_attention=False):
+    def target_padding_mask(self, features):
+        """Which targets are real: bool [B, T]; None where the decoder need not know, as in T2T."""
+        segments = features.get("targets_segmentation")
+        return None if segments is None else segments != 0
+
+    def decode(self, features, memory, training=None, record_attention=False, padding_mask=None):
         """Decodes the targets, each position seeing those before it.
 
         Args:
             features: dict with "targets", as in a call.
             memory: tuple of `Memory` from `project_memory`; None for a language model.
+            padding_mask: from `target_padding_mask`. None while targets are still written.
         Returns:
             `StackOutput`; output [B, T, D].
         """
         ids = self._ids(features, "targets")
         may_attend = attention_mask.causal_attention_mask(tf.shape(ids)[1])
-        padding_mask = None
         segments = features.get("targets_segmentation")
         if segments is not None:
             may_attend &= attention_mask.segment_attention_mask(segments, segments)
-            padding_mask = segments != 0
         x = target_shift.shift_right(self._embed_targets(ids))
         if self.target_position is not None:
             x = self.target_position(x, features.get("targets_position"))
@@ -462,6 +469,20 @@ class Transformer(keras_hooks.KerasHooks, keras_export.KerasExport, keras.Model)
         """Why earlier positions cannot be kept, exactly, while decoding; "" where they can."""
         if self.hparams.self_attention_type == "local_unmasked":
             return "self_attention_type=local_unmasked sees positions that are not written yet"
+        return ""
+
+    @property
+    def why_source_padding_matters(self):
+        """Why padding behind a source changes what is made of it; "" where it does not."""
+        hp = self.hparams
+        relative = getattr(hp, "self_attention_type", "") == "dot_product_relative_v2"
+        if relative and not hp.relative_mask_future:
+            return "self_attention_type=dot_product_relative_v2 shifts by the length in an encoder"
+        return ""
+
+    @property
+    def why_target_padding_matters(self):
+        """The same of padding behind targets."""
         return ""
 
     @property

@@ -1,6 +1,7 @@
 """The Universal Transformer: recurrence in depth, with or without adaptive halting."""
 
 import keras
+import tensorflow as tf
 
 from ut_keras.models import assemble, transformer
 from ut_keras.training import losses
@@ -18,35 +19,72 @@ class _RecurrentDepth:
         if self.hparams.recurrence_type != "act" or not weight:
             return []
         terms = []
-        for stack, mask in ((output.encoder, output.encoder_mask), (output.decoder, None)):
+        for stack, mask in (
+            (output.encoder, output.encoder_mask),
+            (output.decoder, output.decoder_mask),
+        ):
             if stack is None:
                 continue
             counted = mask if self.hparams.act_mask_padding else None
-            if self.hparams.act_type == "global":
-                counted = None
+            if counted is not None and self.hparams.act_type == "global":
+                counted = tf.reduce_any(counted, axis=1)
             cost = losses.ponder_cost(stack.ponder_times, stack.remainders, weight, counted, rows)
             terms.append(cost)
         return terms
 
+    def target_padding_mask(self, features):
+        mask = super().target_padding_mask(features)
+        hp = self.hparams
+        ponders = hp.recurrence_type == "act" and hp.act_mask_padding
+        if mask is not None or not ponders or self.class_labels:  # class 0 is no padding
+            return mask
+        # A 0 that something follows was written like any other symbol.
+        real = tf.cast(self._ids(features, "targets") != 0, tf.int32)
+        return tf.cumsum(real, axis=1, reverse=True) > 0
+
     @property
     def why_not_cached(self):
         hp = self.hparams
-        if hp.add_position_timing_signal and hp.position_start_index is not None:
+        if self._starts_by_length:
             start = hp.position_start_index
             return f"position_start_index={start} gives positions other signals at every length"
         if hp.recurrence_type == "act":
-            if hp.act_type == "global":
+            if self._is_global:
                 return "act_type=global lets a position depend on those behind it"
             if hp.act_type == "random":
                 return "act_type=random draws anew at every pass"
         return super().why_not_cached
 
     @property
-    def decoder_is_causal(self):
+    def why_source_padding_matters(self):
+        return self._why_length_matters() or super().why_source_padding_matters
+
+    @property
+    def why_target_padding_matters(self):
+        if self.class_labels:  # one position
+            return ""
+        return self._why_length_matters() or super().why_target_padding_matters
+
+    def _why_length_matters(self):
         hp = self.hparams
-        sees_length = hp.add_position_timing_signal and hp.position_start_index is not None
-        is_global = hp.recurrence_type == "act" and hp.act_type == "global"
-        return not (sees_length or is_global)
+        if self._starts_by_length:
+            return f"position_start_index={hp.position_start_index} goes by the length"
+        if self._is_global and not hp.act_mask_padding:
+            return "act_type=global halts by a mean over padding too"
+        return ""
+
+    @property
+    def decoder_is_causal(self):
+        return not (self._starts_by_length or self._is_global)
+
+    @property
+    def _starts_by_length(self):
+        hp = self.hparams
+        return hp.add_position_timing_signal and hp.position_start_index is not None
+
+    @property
+    def _is_global(self):
+        return self.hparams.recurrence_type == "act" and self.hparams.act_type == "global"
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

@@ -31,9 +31,9 @@ class EarlyStopping:
     Args:
         metric: str. Name in `metrics.jsonl`, such as "loss", "accuracy" or "decode/bleu"; T2T's
             tags ("metrics-PROBLEM/targets/accuracy") are understood.
-        patience_steps: int or None. Stop once the metric has not improved by `delta` for so many
-            steps; None never stops.
-        delta: float. What counts as an improvement.
+        patience_steps: int or None. Stop once the metric has not improved by `delta` within so
+            many steps; None never stops.
+        delta: float. How much better than the value at their beginning it must have been.
         minimize: bool or None. Whether less is better; None goes by the name.
     """
 
@@ -82,15 +82,19 @@ class EarlyStopping:
 
     @property
     def should_stop(self):
-        """Whether the metric has stood still for long enough."""
+        """Whether nothing since is better by `delta` than the value `patience_steps` ago.
+
+        References: T2T `metrics_hook.has_metric_plateaued`.
+        """
         if self._patience_steps is None or not self._values:
             return False
-        steps = sorted(self._values)
-        improved_at, reference = steps[0], self._values[steps[0]]
-        for step in steps[1:]:
-            if self._sign * (self._values[step] - reference) >= self._delta:
-                improved_at, reference = step, self._values[step]
-        return steps[-1] - improved_at >= self._patience_steps
+        last = max(self._values)
+        before = [step for step in self._values if step <= last - self._patience_steps]
+        if not before:
+            return False
+        start = max(before)
+        since = [value for step, value in self._values.items() if step >= start]
+        return all(self._sign * (value - self._values[start]) < self._delta for value in since)
 
     def reason(self):
         """One line that says why to stop."""

@@ -136,8 +136,8 @@ def ponder_cost(ponder_times, remainders, weight, padding_mask=None, rows=None):
     Args:
         ponder_times, remainders: float32 tensors [B, S] (or [B]).
         weight: float, `act_loss_weight`.
-        padding_mask: bool [B, S], where padding did not ponder and is not to be counted. T2T counts
-            it: leave it out.
+        padding_mask: bool, like them, where padding is not to be counted. T2T counts it: leave it
+            out.
         rows: float32 [B], what each row weighs. Optional.
     Returns:
         `LossTerm`.
@@ -145,6 +145,8 @@ def ponder_cost(ponder_times, remainders, weight, padding_mask=None, rows=None):
     """
     cost = ponder_times + remainders
     counted = tf.ones_like(cost) if padding_mask is None else tf.cast(padding_mask, tf.float32)
+    if padding_mask is not None:
+        cost = tf.where(padding_mask, cost, 0.0)
     if rows is not None:
         rows = rows[:, tf.newaxis] if cost.shape.rank == 2 else rows
         cost, counted = cost * rows, counted * rows

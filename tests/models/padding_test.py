@@ -1,0 +1,71 @@
+"""What padding changes, and what masks it: the table of docs/decoding.md."""
+
+import os
+import re
+
+import numpy as np
+import pytest
+
+from tests.models import examples
+from ut_keras.decoding import equal_lengths
+
+DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "decoding.md")
+_V2 = "self_attention_type=dot_product_relative_v2,max_relative_position=3"
+_STEP = "position_start_index=step"
+
+# A row of the table for each: kind of example, overrides, those of the cure ("" for none), and
+# which of the features may not be padded.
+ROWS = {
+    "dot_product_relative_v2": ("transformer", _V2, "relative_mask_future=True", "inputs"),
+    "global": ("adaptive", "act_type=global", "act_mask_padding=True", "inputs targets"),
+    "position_start_index": ("universal", _STEP, "", "inputs targets"),
+    "lstm_seq2seq_attention": ("lstm_attention", "", "attention_mask_padding=True", "inputs"),
+    "universal_transformer_encoder": ("encoder", "", "", "inputs"),
+}
+
+
+def _changed_by_padding(model, kind, name):
+    features = examples.features(kind)
+    wider = {**features, name: np.pad(features[name], [(0, 0), (0, 3)])}
+    first = model(features, training=False)
+    second = model(wider, training=False)
+    if len(first.shape) == 3:
+        second = second[:, : first.shape[1]]
+    return np.abs(first - second).max() > 1e-4
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_padding_matters(row):
+    kind, overrides, cure, expected = ROWS[row]
+    model = examples.make(kind, overrides)
+    names = [name for name in examples.features(kind) if not model.class_labels or name == "inputs"]
+    assert [name for name in names if _changed_by_padding(model, kind, name)] == expected.split()
+    assert equal_lengths.why_needed(model)
+    assert bool(model.why_target_padding_matters) == ("targets" in expected)
+    if cure:
+        model = examples.make(kind, f"{overrides},{cure}".strip(","))
+        assert not any(_changed_by_padding(model, kind, name) for name in names)
+        assert not equal_lengths.why_needed(model) + equal_lengths.why_needed(model, scores=True)
+
+
+def test_values_that_look_back_are_masked_too():
+    overrides = f"{_V2},add_relative_to_values=True,relative_mask_future=True"
+    assert not _changed_by_padding(examples.make("tagger", overrides), "tagger", "inputs")
+
+
+def test_the_table_is_in_the_docs():
+    with open(DOCS, encoding="utf-8") as file:
+        table = file.read().partition("## What padding changes\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.*?) \| .*? \| (.*?) \|$", table, re.MULTILINE)[1:]
+    assert len(rows) == len(ROWS)
+    for (setting, cure), (name, row) in zip(rows, ROWS.items(), strict=True):
+        assert f"{name}" in setting
+        assert cure == (f"`{row[2]}`" if row[2] else "none")
+
+
+@pytest.mark.parametrize("kind", [k for k in examples.KINDS if "stories" not in k])
+def test_rows_that_may_share_a_batch(kind):
+    model = examples.shared(kind)
+    prompts_and_encoders = kind.endswith("language_model") or kind in ("encoder", "tagger")
+    attends_to_padding = kind in ("lstm_attention", "lstm_classifier")
+    assert bool(equal_lengths.why_needed(model)) == (prompts_and_encoders or attends_to_padding)

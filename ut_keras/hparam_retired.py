@@ -1,0 +1,63 @@
+"""Fields of older T2T 1.x runs that T2T 1.15 has no more: which of their values change nothing.
+
+T2T 1.15 ignores the fields. Here a value that asked for something else is refused by its name.
+"""
+
+from ut_keras.hparam_field import HParamError, specs
+
+_ANY = object()
+
+# The values that ask for what is done here anyway.
+RETIRED = {
+    "batching_mantissa_bits": (_ANY,),  # sizes of buckets
+    "gru_transformation": (["state_transformation"],),
+    "input_modalities": ("default",),
+    "inputs_states_combination": ("mh_attention_ffn_add",),
+    "layer_norm_epsilon": (1e-6,),
+    "lstm_transformation": (["state_transformation"],),
+    "modality": ({}, "{}"),
+    "multiproblem_class_loss_multiplier": (0.0,),
+    "prepend_inputs_to_targets": (False,),
+    "problem_choice": (_ANY,),  # between several problems
+    "symbol_modality_skip_top": (False,),
+    "target_modality": ("default",),
+    "tpu_batch_size_per_shard": (_ANY,),
+    "use_eager_mode": (_ANY,),
+    "use_interleaved_data_reading": (_ANY,),
+    "use_tpu": (_ANY,),
+}
+
+
+def modernize(cls, values):
+    """Values as T2T 1.15 would have written them.
+
+    Args:
+        cls: the hparams' class.
+        values: dict from name to value, the content of a hparams.json.
+    Returns:
+        dict: without the retired fields; 0 and 1 are a bool where the field has become one, and
+        None where it was the default is the default of now.
+    Raises:
+        HParamError: if a retired field asks for what is not done here.
+    """
+    known = specs(cls)
+    modern = {}
+    for name, value in values.items():
+        if name in RETIRED and name not in known:
+            _check_changes_nothing(name, value)
+        elif name in known and known[name].kind is bool and type(value) is int and value in (0, 1):
+            modern[name] = bool(value)
+        elif name == "optimizer_multistep_accumulate_steps" and value is None:
+            modern[name] = known[name].default
+        else:
+            modern[name] = value
+    return modern
+
+
+def _check_changes_nothing(name, value):
+    harmless = RETIRED[name]
+    if _ANY not in harmless and value not in harmless:
+        raise HParamError(
+            f"{name}, which T2T 1.15 has no more, must be {' or '.join(map(repr, harmless))}. "
+            f"Received: {name}={value!r}."
+        )

@@ -1,0 +1,48 @@
+"""Products over the last two axes of attention, none of which broadcasts.
+
+TensorFlow 2.21 on a CPU writes past the end of the result where a product spreads one matrix over
+a batch, [B, 1, T, d] with [1, T, d] or [1, 1, T, d] (tensorflow issue 117700): wrong numbers, or
+the process dies. So what all examples share comes in by `with_tables`.
+"""
+
+import tensorflow as tf
+
+
+def product(a, b, transpose=False):
+    """a b, or a b^T.
+
+    Args:
+        a: [..., T, d].
+        b: [..., d, S], or [..., S, d] to be transposed; the leading axes are those of `a`.
+        transpose: bool.
+    Returns:
+        [..., T, S].
+    Raises:
+        ValueError: if it is known that leading axes differ.
+    """
+    if not a.shape[:-2].is_compatible_with(b.shape[:-2]):
+        raise ValueError(
+            "Both factors must have the same axes before the last two. "
+            f"Received: {a.shape} and {b.shape}."
+        )
+    # Decoding takes many products of one query; the third version is not rewritten to oneDNN's,
+    # which takes four times as long there.
+    if a.shape[-2] == 1:
+        return tf.raw_ops.BatchMatMulV3(x=a, y=b, Tout=a.dtype, adj_y=transpose)
+    return tf.matmul(a, b, transpose_b=transpose)
+
+
+def with_tables(x, tables, transpose=False):
+    """The product of every example with the table of its head.
+
+    Args:
+        x: [B, H, T, d].
+        tables: [H, d, S], or [H, S, d] to be transposed; one for all heads: [1, ...].
+        transpose: bool.
+    Returns:
+        [B, H, T, S].
+    """
+    columns = "sd" if transpose else "ds"
+    if tables.shape[0] == 1:
+        return tf.einsum(f"bhtd,{columns}->bhts", x, tables[0])
+    return tf.einsum(f"bhtd,h{columns}->bhts", x, tables)

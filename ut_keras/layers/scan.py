@@ -1,0 +1,33 @@
+"""A recurrence along positions, of which there may be none."""
+
+import tensorflow as tf
+
+
+def scan(take_step, elements, start):
+    """`tf.scan`, which fails in a graph where there is nothing to go over.
+
+    Args:
+        take_step: function (state, elements of one position) -> state.
+        elements: nest of tensors [S, ...].
+        start: the state before the first position: nest of tensors.
+    Returns:
+        The states behind each position: nest of tensors [S, ...].
+    """
+
+    def over_none():
+        return tf.nest.map_structure(lambda x: tf.zeros_like(x)[tf.newaxis][:0], start)
+
+    first = tf.nest.flatten(elements)[0]
+    if first.shape[0]:
+        return tf.scan(take_step, elements, start)
+    number = tf.shape(first)[0]
+    return tf.cond(number > 0, lambda: tf.scan(take_step, elements, start), over_none)
+
+
+def last(states, start):
+    """The state behind the last position, which is `start` where there are no positions."""
+    if tf.nest.flatten(states)[0].shape[0]:
+        return tf.nest.map_structure(lambda x: x[-1], states)
+    return tf.nest.map_structure(
+        lambda x, before: tf.concat([before[tf.newaxis], x], axis=0)[-1], states, start
+    )
