@@ -114,6 +114,21 @@ def test_word_masks_start_at_one_or_around_it():
     assert not np.array_equal(masks[0], masks[1])
 
 
+def test_the_gradient_of_sentences_fills_in_no_zeros():
+    layer = embedding.SentenceEmbedding(V, D, W)
+    layer.build()
+
+    @tf.function
+    def gradients(ids):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(layer(ids)))
+        return tape.gradient(loss, layer.trainable_variables)
+
+    operations = gradients.get_concrete_function(STORIES).graph.get_operations()
+    filled = [op.outputs[0].shape for op in operations if op.type == "StridedSliceGrad"]
+    assert all(shape.rank < 4 for shape in filled)  # the vectors are [B, sentences, words, D]
+
+
 def test_sentences_have_a_fixed_shape():
     layer = embedding.SentenceEmbedding(V, D, W)
     for ids in (IDS, STORIES[..., :2]):

@@ -120,22 +120,14 @@ class IndexedBatches:
         start = number * self.num_batches + min(first, self.num_batches)
         return self._slices(start, _ENDLESS, part)
 
-    def largest(self, share=1.0, part=None):
-        """A dataset of one batch, as large as any.
+    def largest(self, share=1.0):
+        """The nest of one batch, as large as any.
 
         Args:
             share: as in `ExampleOrder.largest`.
-            part: as in `one_pass`.
         """
-        part = part or Part()
         largest = self._order.largest(share)
-        batch = tf.data.Dataset.from_tensors(
-            (largest.examples(0).astype(np.int64), largest.buckets[0])
-        )
-        replicas = tf.data.Dataset.range(part.replicas)
-        return tf.data.Dataset.zip(batch.repeat(), replicas).map(
-            lambda batch, replica: self._rows_of(*batch, *part.slot(replica))
-        )
+        return self._rows_of(largest.examples(0).astype(np.int64), largest.buckets[0], 0, 1)
 
     def _slices(self, start, stop, part):
         """The worker's slices of the batches `start` to `stop`, counted over all passes."""

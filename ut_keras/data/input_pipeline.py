@@ -306,14 +306,22 @@ def _training_dataset(batches, make, part=None):
         part: `Part`, or None for whole batches.
     """
     dataset = make(batches, part).prefetch(2 * (part.replicas if part else 1))
-
-    def another(method, *args):
-        return _training_dataset(batches, lambda of, part: getattr(of, method)(*args, part))
-
-    dataset.from_batch = functools.partial(another, "one_pass")
-    dataset.largest_batch = functools.partial(another, "largest")
+    spec = dataset.element_spec
+    dataset.from_batch = lambda first: _training_dataset(
+        batches, lambda of, part: of.one_pass(first, part)
+    )
+    dataset.largest_batch = lambda share: _of_one(batches.largest(share), spec)
     dataset.of_worker = functools.partial(_training_dataset, batches, make)
     return dataset
+
+
+def _of_one(batch, spec):
+    """A dataset of one batch, whose shapes are as open as those of `spec`."""
+    return tf.data.Dataset.from_tensors(batch).map(
+        lambda *batch: tf.nest.map_structure(
+            lambda value, its: tf.compat.v1.placeholder_with_default(value, its.shape), batch, spec
+        )
+    )
 
 
 def _index(files, to_examples, key):

@@ -121,12 +121,19 @@ class SentenceEmbedding(keras.layers.Layer):
                 f"inputs must be [batch, sentences, {self.max_words}]. Received: {ids.shape}."
             )
         vectors = self.words(ids)  # [B, sentences, words, D]
-        story = self._sum_words(vectors[:, :-1], self.story_mask)
-        question = self._sum_words(vectors[:, -1:], self.question_mask)
-        return tf.concat([story, question], axis=1)
+        masks = tf.cast(self._masks(tf.shape(ids)[1]), vectors.dtype)
+        return tf.reduce_sum(vectors * masks, axis=2)
 
-    def _sum_words(self, vectors, mask):
-        return tf.reduce_sum(vectors * tf.cast(tf.convert_to_tensor(mask), vectors.dtype), axis=2)
+    def _masks(self, sentences):
+        """The mask of every sentence, [sentences, words, D].
+
+        Put together here, so that the vectors, which are much larger, need not be cut: the
+        gradient of a cut fills zeros in, and two of them are to be added.
+        """
+        story, question = (
+            tf.convert_to_tensor(mask)[tf.newaxis] for mask in (self.story_mask, self.question_mask)
+        )
+        return tf.concat([tf.repeat(story, sentences - 1, axis=0), question], axis=0)
 
     def _mask(self, name):
         start = "ones"

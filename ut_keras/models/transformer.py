@@ -14,15 +14,13 @@ import tensorflow as tf
 
 from ut_keras import hparam
 from ut_keras.data.features import FeatureSpec
-from ut_keras.decoding import generate as generate_lib
-from ut_keras.decoding import score as score_lib
 from ut_keras.decoding import scorer as scorer_lib
 from ut_keras.layers import attention_mask, embedding, symbol_ids, target_shift
 from ut_keras.layers import class_label_head as class_label_head_lib
 from ut_keras.layers import dropout as dropout_lib
 from ut_keras.layers.stack_output import StackOutput
 from ut_keras.metrics import weights as weights_lib
-from ut_keras.models import assemble, assemble_block, keras_export, keras_hooks
+from ut_keras.models import assemble, assemble_block, keras_export, keras_hooks, symbol_writer
 from ut_keras.training import losses
 
 
@@ -53,7 +51,9 @@ class Inspection(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Transformer(keras_hooks.KerasHooks, keras_export.KerasExport, keras.Model):
+class Transformer(
+    keras_hooks.KerasHooks, keras_export.KerasExport, symbol_writer.SymbolWriter, keras.Model
+):
     """Encoder and decoder of T2T's `transformer`.
 
     Make one by `from_hparams` or `ut_keras.models.get`.
@@ -401,41 +401,6 @@ class Transformer(keras_hooks.KerasHooks, keras_export.KerasExport, keras.Model)
 
     # Decoding.
 
-    def generate(self, features, beam_size=1, alpha=0.6, decode_length=50, **options):
-        """Writes the targets.
-
-        Args:
-            features: dict with "inputs" [B, S]. For a language model, "targets" [B, P] or
-                "inputs" [B, P] is the prompt, which the result continues.
-            beam_size: int. 1 is greedy.
-            alpha: float. Length penalty ((5 + length) / 6)^alpha of beam search.
-            decode_length: int. Positions beyond the source's (or the prompt's) length.
-            options: min_length, eos_penalty, no_repeat_ngram_size, forced_prefix, temperature,
-                top_k, top_p, seed, cache: see `decoding.generate.Options`.
-        Returns:
-            `Decoded`: ids int32 [B, beams, <= S + decode_length], 0 behind EOS; scores float32
-            [B, beams], best first.
-        Raises:
-            ValueError: for arguments out of range, or a model without symbol targets.
-        """
-        self._check_writes_symbols("generate")
-        options = generate_lib.Options(beam_size, alpha, decode_length, **options)
-        return generate_lib.generate(self, features, options)
-
-    def score(self, features):
-        """How likely given targets are.
-
-        Args:
-            features: dict with "targets" [B, T] and, but for language models, "inputs" [B, S].
-        Returns:
-            float32 [B]: log probability of the targets up to their padding, EOS included if it is
-            there; no length penalty.
-        Raises:
-            ValueError: if a feature is missing, or the model's targets are class labels.
-        """
-        self._check_writes_symbols("score")
-        return score_lib.score(self, features)
-
     def scorer(self, given, beams, room, use_cache=True):
         """What a search asks for the next symbol; see `decoding.scorer`."""
         return scorer_lib.scorer(self, given, beams, room, use_cache)
@@ -489,13 +454,6 @@ class Transformer(keras_hooks.KerasHooks, keras_export.KerasExport, keras.Model)
     def decoder_is_causal(self):
         """Whether what is decoded so far does not depend on the room left behind it."""
         return True
-
-    def _check_writes_symbols(self, method):
-        if self.class_labels or self.decoder is None:
-            raise ValueError(
-                f"{method} needs a model that writes symbols; for classes take the argmax of the "
-                "logits. Received: a model whose targets are class labels."
-            )
 
     # Saving.
 

@@ -261,6 +261,28 @@ class Checkpoints:
             )
 
 
+def restored(directory, model, moving_average=None):
+    """The `Checkpoints` of a run that is not trained on, its newest read into the model.
+
+    Args:
+        directory, model, moving_average: as for `Checkpoints`.
+
+    Raises:
+        CheckpointError: if there is none, or it holds no averages where they are asked for.
+    """
+    checkpoints = Checkpoints(directory, model, moving_average=moving_average)
+    if not checkpoints.restore_newest():
+        raise CheckpointError(
+            f"Expected a checkpoint in {directory}. Received: none; train first."
+        )
+    if moving_average and not checkpoints.has_moving_average:
+        raise CheckpointError(
+            "moving_average_decay must have been set in training, too. Received: "
+            f"{checkpoints.newest}, which holds no averages."
+        )
+    return checkpoints
+
+
 def read_weights(path):
     """Reads the model's variables of a checkpoint, without a model.
 

@@ -58,10 +58,10 @@ class Epochs:
             (batch, (rows over all replicas, ids of the longest)), or None where the dataset does
             not say.
         """
-        dataset = input_pipeline.largest_batch(self._first_epoch, share)
-        if dataset is None:
-            return None
         with input_pipeline.readable_errors():
+            dataset = input_pipeline.largest_batch(self._first_epoch, share)
+            if dataset is None:
+                return None
             features, targets, *_ = next(iter(dataset))
             columns = max(feature.shape[1] for feature in features.values())
             return next(iter(self._distributed(dataset))), (targets.shape[0], columns)

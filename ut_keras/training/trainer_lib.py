@@ -133,18 +133,9 @@ class Trainer:
     def evaluate(self, make_epoch, make_eval_dataset, decode=False):
         """Evaluates the newest checkpoint."""
         del make_epoch
-        checkpoints = checkpoint_lib.Checkpoints(
-            self._output_dir, self._model, moving_average=self._average and self._average.variables
+        checkpoints = checkpoint_lib.restored(
+            self._output_dir, self._model, self._average and self._average.variables
         )
-        if not checkpoints.restore_newest():
-            raise checkpoint_lib.CheckpointError(
-                f"Expected a checkpoint in {self._output_dir}. Received: none; train first."
-            )
-        if self._average and not checkpoints.has_moving_average:
-            raise checkpoint_lib.CheckpointError(
-                f"moving_average_decay must have been set in training, too. Received: "
-                f"{checkpoints.newest}, which holds no averages."
-            )
         self.step = int(checkpoints.newest.rpartition("-")[2])
         with interruption.StopRequest() as self._stop, self._averages_in_place():
             results = self._evaluate(make_eval_dataset)

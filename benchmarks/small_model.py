@@ -1,0 +1,213 @@
+"""Times the updates of a small model (bAbI's shape), and how long it waits for batches.
+
+    taskset -c 0 python benchmarks/small_model.py
+    taskset -c 0 python benchmarks/small_model.py --with_before=old_checkout
+
+Adaptive, hidden 128, filter 256, at most 4 steps, 48 stories of 11 sentences of 7 words, dropout
+0.1, Adam. The stories are made up in the shape of task 1: with 1k an epoch has 21 batches, with 10k
+209. A side is a process that reads its batches from files as the trainer does. Sides take turns of
+two epochs of 21, so that a noisy machine is noisy for all; ratios are medians over the turns.
+
+"first step" counts from the first line that uses TensorFlow, which is imported by then.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+HPARAMS = "batch_size=704,learning_rate_constant=0.002,layer_prepostprocess_dropout=0.1"
+STEPS = 42
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--with_before", metavar="CHECKOUT", help="another version to compare with")
+    parser.add_argument("--size", choices=("1k", "10k"), default="1k")
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--threads", type=int, default=0, help="for and of operations; 0: as usual")
+    parser.add_argument("--jit_compile", action="store_true", help="XLA, in this version")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        work(args)
+        return
+    print(f"machine: {cores()} cores, Python {platform.python_version()}, {args.size}")
+    with tempfile.TemporaryDirectory() as folder:
+        write_archive(folder, args.size)
+        checkouts = {"now": os.path.dirname(HERE)}
+        if args.with_before:
+            checkouts["before"] = os.path.abspath(args.with_before)
+        compare({name: Side(name, path, folder, args) for name, path in checkouts.items()}, args)
+
+
+def compare(sides, args):
+    """Lets the sides take turns, and prints their lines."""
+    turns = {name: [] for name in sides}
+    for number in range(args.rounds + 1):
+        for name, side in sides.items():
+            turn = side.run()
+            if number:  # the first round warms up
+                turns[name].append(turn)
+    for name, side in sides.items():
+        wall, cpu, waited = (
+            statistics.median(turn[what] for turn in turns[name])
+            for what in ("wall", "cpu", "waited")
+        )
+        print(
+            f"{name:7} {1e3 * wall / STEPS:6.1f} ms an update ({1e3 * cpu / STEPS:.1f} of CPU), "
+            f"input wait {waited / wall:4.0%}, first step {side.started['wall']:.1f} s "
+            f"({side.started['cpu']:.1f} of CPU), loss {turns[name][-1]['loss']:.6f}"
+        )
+        side.close()
+    if "before" in sides:
+        for what in ("wall", "cpu"):
+            pairs = zip(turns["before"], turns["now"], strict=True)
+            low, middle, high = statistics.quantiles(
+                [before[what] / now[what] for before, now in pairs], n=4
+            )
+            print(f"updates per second of {what}: {middle:.2f} times ({low:.2f}, {high:.2f})")
+
+
+class Side:
+    """A version of the library, in a process of its own."""
+
+    def __init__(self, name, checkout, folder, args):
+        own = ["--size", args.size, "--threads", str(args.threads), "--worker", folder]
+        own += ["--jit_compile"] * (args.jit_compile and name == "now")
+        self.process = subprocess.Popen(
+            [sys.executable, os.path.abspath(__file__), *own],
+            env={**os.environ, "PYTHONPATH": checkout, "PYTHONSAFEPATH": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.started = self.answer()
+
+    def run(self):
+        """{"wall", "cpu", "waited": seconds, "loss"} of `STEPS` updates."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def answer(self):
+        for line in self.process.stdout:
+            if line.startswith("TIMES "):
+                return json.loads(line.removeprefix("TIMES "))
+        raise SystemExit(f"Expected times. Received: exit code {self.process.wait()}.")
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def work(args):
+    """The worker: sets up, takes a step, then `STEPS` for every line that it reads."""
+    import keras
+    import tensorflow as tf
+
+    import hparams
+    import problems
+    from ut_keras import models
+    from ut_keras.data import input_pipeline
+    from ut_keras.training import distribution, epochs, optimize, train_step
+
+    if args.threads:
+        tf.config.threading.set_intra_op_parallelism_threads(args.threads)
+        tf.config.threading.set_inter_op_parallelism_threads(args.threads)
+    problem = problems.get(f"babi_qa_sentence_single_task1_{args.size}")
+    data_dir = os.path.join(args.worker, "data")
+    problem.generate_data(data_dir, args.worker)
+    clock = Clock()
+    keras.utils.set_random_seed(1)
+    hp = hparams.get("adaptive_universal_transformer_quick", HPARAMS)
+    strategy = distribution.get_strategy(devices=["CPU:0"])
+    streams = hasattr(input_pipeline, "onwards")
+
+    def make_epoch(number):
+        seed = (lambda passed: number + passed) if streams else number
+        return problem.dataset("train", data_dir, hp, seed=seed, static_shapes=args.jit_compile)
+
+    with strategy.scope():
+        model = models.get("universal_transformer_encoder", hp, problem, data_dir)
+        optimizer = optimize.get(hp, train_steps=1000)
+        optimizer.build(model.trainable_variables)
+    batches = epochs.Epochs(make_epoch, strategy)
+    spec = None if args.jit_compile else batches.element_spec
+    step = train_step.make_train_step(model, optimizer, strategy, spec, args.jit_compile)
+    largest, _ = batches.largest_batch()
+    float(step(largest).loss)
+    float(step(next(batches)).loss)
+    print("TIMES", json.dumps(clock.read()), flush=True)
+    for _ in sys.stdin:
+        clock = Clock()
+        waited = 0.0
+        for _ in range(STEPS):
+            asked = time.perf_counter()
+            batch = next(batches)
+            waited += time.perf_counter() - asked
+            result = step(batch)
+        loss = float(result.loss)
+        print("TIMES", json.dumps({**clock.read(), "waited": waited, "loss": loss}), flush=True)
+
+
+class Clock:
+    """Seconds since it was made, by the clock and of CPU."""
+
+    def __init__(self):
+        self.started = time.perf_counter(), time.process_time()
+
+    def read(self):
+        wall, cpu = self.started
+        return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+
+
+def write_archive(folder, size):
+    """Made-up stories in bAbI's archive: five questions each, after every second sentence."""
+    import io
+    import tarfile
+
+    rng = random.Random(1)
+    people = ("Mary", "John", "Sandra", "Daniel")
+    places = ("bathroom", "hallway", "kitchen", "garden", "office", "bedroom")
+
+    def story():
+        lines, where = [], {}
+        for number in range(1, 16):
+            if number % 3:
+                person = rng.choice(people)
+                where[person] = rng.choice(places)
+                lines.append(f"{number} {person} went back to the {where[person]}.")
+            else:
+                person = rng.choice(sorted(where))
+                lines.append(f"{number} Where is {person}? \t{where[person]}\t1")
+        return "\n".join(lines) + "\n"
+
+    questions = {"1k": 1000, "10k": 10000}[size]
+    path = os.path.join(folder, "tasks_1-20_v1-2.tar.gz")
+    with tarfile.open(path, "w:gz") as archive:
+        for mode, count in (("train", questions // 5), ("test", 20)):
+            text = "".join(story() for _ in range(count)).encode()
+            subset = {"1k": "en", "10k": "en-10k"}[size]
+            name = f"tasks_1-20_v1-2/{subset}/qa1_single-supporting-fact_{mode}.txt"
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text))
+
+
+def cores():
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""A model that writes symbols, or says how likely given ones are."""
+
+from ut_keras.decoding import generate as generate_lib
+from ut_keras.decoding import score as score_lib
+
+
+class SymbolWriter:
+    """For a `keras.Model` with `scorer`, `decoder` and `class_labels`; before it in the bases."""
+
+    def generate(self, features, beam_size=1, alpha=0.6, decode_length=50, **options):
+        """Writes the targets.
+
+        Args:
+            features: dict with "inputs" [B, S]. For a language model, "targets" [B, P] or
+                "inputs" [B, P] is the prompt, which the result continues.
+            beam_size: int. 1 is greedy.
+            alpha: float. Length penalty ((5 + length) / 6)^alpha of beam search.
+            decode_length: int. Positions beyond the source's (or the prompt's) length.
+            options: min_length, eos_penalty, no_repeat_ngram_size, forced_prefix, temperature,
+                top_k, top_p, seed, cache: see `decoding.generate.Options`.
+        Returns:
+            `Decoded`: ids int32 [B, beams, <= S + decode_length], 0 behind EOS; scores float32
+            [B, beams], best first.
+        Raises:
+            ValueError: for arguments out of range, or a model without symbol targets.
+        """
+        self._check_writes_symbols("generate")
+        options = generate_lib.Options(beam_size, alpha, decode_length, **options)
+        return generate_lib.generate(self, features, options)
+
+    def score(self, features):
+        """How likely given targets are.
+
+        Args:
+            features: dict with "targets" [B, T] and, but for language models, "inputs" [B, S].
+        Returns:
+            float32 [B]: log probability of the targets up to their padding, EOS included if it is
+            there; no length penalty.
+        Raises:
+            ValueError: if a feature is missing, or the model's targets are class labels.
+        """
+        self._check_writes_symbols("score")
+        return score_lib.score(self, features)
+
+    def _check_writes_symbols(self, method):
+        if self.class_labels or self.decoder is None:
+            raise ValueError(
+                f"{method} needs a model that writes symbols; for classes take the argmax of the "
+                "logits. Received: a model whose targets are class labels."
+            )
