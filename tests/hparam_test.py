@@ -118,7 +118,10 @@ def test_override(text, name, expected):
         ("act_epsilon=nan", "act_epsilon must be a number in .* Received"),
         ("act_halting_bias_init=inf", "act_halting_bias_init must be a number. Received"),
         ("act_max_steps=0", r"act_max_steps must be an int in \[1, 1000\]. Received"),
-        ("length_bucket_step=1", r"length_bucket_step must be a number in \(1, inf\). Received"),
+        (
+            "length_bucket_step=1",
+            r"length_bucket_step must be a number in \[1.001, inf\). Received",
+        ),
         ("recurrence_type=rnn", "recurrence_type must be one of 'basic', 'act', .* Received"),
         ("recurrence_type=None", "recurrence_type must be one of .* Received"),
         ("pos=sine", "pos must be one of .* or None. Received: pos=sine."),
@@ -267,7 +270,7 @@ def test_file_round_trip(cls, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["hparams.json"]
 
 
-@pytest.mark.parametrize(("content", "message"), [("{", "as JSON"), ("[]", "a JSON object")])
+@pytest.mark.parametrize(("content", "message"), [("{", "a JSON object"), ("[]", "a JSON object")])
 def test_load_refuses_what_is_no_hparams_file(content, message, tmp_path):
     path = tmp_path / "hparams.json"
     path.write_text(content)

@@ -131,6 +131,11 @@ def test_other_vocabulary_than_the_checkpoint(data_dir, finished_run, capsys, tm
     for path in data_dir.iterdir():
         os.link(path, tmp_path / path.name.replace(_PROBLEM, problem))
     line = _error(capsys, argv)
+    assert "vocab_size of 'inputs'" in line and "was trained with: 4. Received: 12" in line
+    # A run of an older version does not know.
+    run = shutil.copytree(finished_run, tmp_path / "run")
+    (run / "features.json").unlink()
+    line = _error(capsys, [*argv, f"--output_dir={run}"])
     assert "target_embedding" in line and "(4, 8) there and (12, 8) here" in line
 
 
@@ -216,7 +221,7 @@ def test_what_does_not_fit_in_memory_is_told_before_the_first_update(
 ):
     from ut_keras.training import memory
 
-    monkeypatch.setattr(memory._Cpu, "limit", lambda self: 1000)
+    monkeypatch.setattr(memory._Cpu, "limit", lambda self: 10_000)  # enough for the weights
     message = _error(capsys, _argv(data_dir, tmp_path))
     assert "20 rows of up to 11 ids" in message
     assert not list(tmp_path.glob("model.ckpt*"))

@@ -28,8 +28,7 @@ def check(hp, specs):
         sizes = ", ".join(f"{name}={getattr(hp, name)}" for name in names if hasattr(hp, name))
         raise HParamError(
             f"The weights must fit in memory, {there / 1e9:.1f} GB. Received: at least "
-            f"{needed / 1e9:,.1f} GB, by {sizes} and a vocabulary of "
-            f"{specs['targets'].vocab_size}."
+            f"{needed / 1e9:,.1f} GB, by {sizes} and a vocabulary of {_vocabulary(specs)}."
         )
 
 
@@ -38,7 +37,7 @@ def least_weights(hp, specs):
 
     One table of symbols, and the large matrices of one stack; a recurrence counts as one layer.
     """
-    width, vocabulary = hp.hidden_size, specs["targets"].vocab_size
+    width, vocabulary = hp.hidden_size, _vocabulary(specs)
     if not hasattr(hp, "filter_size"):
         return width * vocabulary + hp.num_hidden_layers * 8 * width**2  # LSTM
     layers = 1 if hasattr(hp, "num_rec_steps") else hp.num_hidden_layers
@@ -48,3 +47,9 @@ def least_weights(hp, specs):
     if hp.ffn_layer in ("dense_relu_dense", "conv_hidden_relu", "conv_relu_conv"):
         layer += 2 * width * hp.filter_size
     return width * vocabulary + layers * layer
+
+
+def _vocabulary(specs):
+    """The size of the largest: each symbol has a row of a table."""
+    sizes = (spec.vocab_size for spec in specs.values() if spec.modality != "class_label")
+    return max(sizes, default=0)
