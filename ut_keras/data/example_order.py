@@ -68,12 +68,6 @@ class ExampleOrder:
         """How many examples an epoch has."""
         return len(self._examples)
 
-    @property
-    def num_batches(self):
-        """How many batches an epoch has; all have as many."""
-        counts = np.bincount(self._buckets, minlength=len(self._sizes))
-        return int(np.sum(-(-counts // self._sizes)))
-
     def epoch(self, seed):
         """Makes the `Epoch` of a seed, a list of ints in [0, 2^32)."""
         # Unlike numpy's newer generators, this one will draw the same numbers in every version.
