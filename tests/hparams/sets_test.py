@@ -31,6 +31,7 @@ LACKING_IN_T2T = {
     "num_heads": 1,
     "output_attention": True,
     "relative_mask_future": False,
+    "sentence_mask_stddev": 0.0,
 }
 OURS = [
     name

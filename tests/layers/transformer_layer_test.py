@@ -112,12 +112,12 @@ def test_memory_is_for_layers_that_attend_to_it():
     layer, decoder = _layer(), _layer(decoder=True)
     for built in (layer, decoder):
         built.build((None, None, D))
-    projected = transformer_layer.Memory(decoder.project_memory(memory), REAL[:, None, None])
+    projected = decoder.project_memory(memory, REAL[:, None, None])
     without = "A layer without memory_attention needs no memory.*Received: one"
     with pytest.raises(ValueError, match=without):
-        layer(state, memory=projected)
+        layer.forward(state, memory=projected)
     with pytest.raises(ValueError, match=without):
-        layer.project_memory(memory)
+        layer(state, memory=memory)
     with pytest.raises(ValueError, match="with memory_attention needs a memory.*Received: none"):
         decoder(state)
 

@@ -75,7 +75,7 @@ def test_a_vocabulary_of_t2t_is_read_as_it_is(tmp_path, capsys):
 
 def test_missing_file(raw_dir):
     os.rename(raw_dir / "simple-examples.tgz", raw_dir / "other.tgz")
-    with tarfile.open(raw_dir / "simple-examples.tgz", "w:gz"):
-        pass
+    with tarfile.open(raw_dir / "simple-examples.tgz", "w:gz") as archive:
+        archive.add(__file__, "simple-examples/README")
     with pytest.raises(tfrecords.DataError, match="must hold simple-examples/data/ptb.train.txt"):
         generate("languagemodel_ptb10k", raw_dir)
