@@ -39,7 +39,8 @@ def test_every_command_is_shown():
 
 
 def test_table_of_decode_hparams():
-    section = _read("docs", "decoding.md").partition("## `--decode_hparams`")[2].partition("\n## ")[0]
+    page = _read("docs", "decoding.md")
+    section = page.partition("## `--decode_hparams`")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| ([^|]+) \|", section, flags=re.MULTILINE)
     shown = {}
     for names, defaults in rows:

@@ -66,7 +66,9 @@ def test_save_and_load(name, tmp_path):
     np.testing.assert_array_equal(loaded(features, training=False), logits)
 
 
-@pytest.mark.parametrize("name", ["transformer", "act", "classes", "encoder_classes", "lstm_attention"])
+@pytest.mark.parametrize(
+    "name", ["transformer", "act", "classes", "encoder_classes", "lstm_attention"]
+)
 def test_summary(name):
     model = export_models.variant_model(*MODELS[name])
     lines = []
