@@ -69,3 +69,4 @@ def test_rows_that_may_share_a_batch(kind):
     prompts_and_encoders = kind.endswith("language_model") or kind in ("encoder", "tagger")
     attends_to_padding = kind in ("lstm_attention", "lstm_classifier")
     assert bool(equal_lengths.why_needed(model)) == (prompts_and_encoders or attends_to_padding)
+    assert not model.why_target_padding_matters and not model.why_not_cached

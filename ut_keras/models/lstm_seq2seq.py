@@ -142,6 +142,14 @@ class LSTMSeq2seq(transformer.Transformer):
         x = target_shift.shift_right(self.target_embedding(ids))
         return self._decode_states(x, None, memory, training=False)[0]
 
+    @property
+    def why_not_cached(self):
+        return ""
+
+    @property
+    def why_source_padding_matters(self):
+        return ""
+
     def _check_features(self, features):
         super()._check_features(features)
         packed = sorted(name for name in features if name.endswith("_segmentation"))

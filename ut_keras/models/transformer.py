@@ -440,8 +440,7 @@ class Transformer(
     def why_source_padding_matters(self):
         """Why padding behind a source changes what is made of it; "" where it does not."""
         hp = self.hparams
-        relative = getattr(hp, "self_attention_type", "") == "dot_product_relative_v2"
-        if relative and not hp.relative_mask_future:
+        if hp.self_attention_type == "dot_product_relative_v2" and not hp.relative_mask_future:
             return "self_attention_type=dot_product_relative_v2 shifts by the length in an encoder"
         return ""
 
