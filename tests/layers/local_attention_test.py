@@ -115,6 +115,16 @@ def test_padding_has_no_effect():
     np.testing.assert_array_equal(first[PADDING], second[PADDING])
 
 
+def test_dropout_may_be_shared_by_all_queries():
+    """Of each window: keys at one place in it are dropped for all queries or for none."""
+    window = {"block_length": 2, "left": 0}
+    layer = _local(dropout_rate=0.5, dropout_broadcast_dims=(-2,), **window)
+    layer.build((None, None, D))
+    kept = layer.weights_dropout(tf.ones([B, H, 5, 2, 2]), training=True).numpy() > 0
+    np.testing.assert_array_equal(kept, np.broadcast_to(kept[:, :, :1, :1], kept.shape))
+    assert len(np.unique(kept[:, :, 0, 0])) == 2
+
+
 def test_refuses():
     with pytest.raises(ValueError, match="block_length must be at least 1.*block_length=0, left=1"):
         _local(block_length=0, left=1)

@@ -112,10 +112,14 @@ class MultiHeadAttention(keras.layers.Layer):
         self.output_projection.build((*query_shape[:-1], self.value_channels))
         self.weights_dropout = dropout_lib.Dropout(
             self.dropout_rate,
-            self.dropout_broadcast_dims,
+            self._shared_axes(),
             name="dropout",
             dtype=self.dtype_policy,
         )
+
+    def _shared_axes(self):
+        """The axes of the weights that share their dropout decisions."""
+        return self.dropout_broadcast_dims
 
     def project_key_value(self, x):
         """Keys and values of `x` [B, S, D]."""

@@ -6,6 +6,9 @@ import tensorflow as tf
 from ut_keras.layers import attention, product
 from ut_keras.layers.attention import Attended
 
+# Where the axes of weights [B, H, T, S] are in [B, H, n, b, w].
+_WINDOW_AXES = {0: (0,), 1: (1,), 2: (2, 3), 3: (4,)}
+
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class LocalAttention(attention.MultiHeadAttention):
@@ -45,6 +48,10 @@ class LocalAttention(attention.MultiHeadAttention):
         self.left = left
         self.right = right
         self.causal = causal
+
+    def _shared_axes(self):
+        axes = [_WINDOW_AXES[axis % 4] for axis in self.dropout_broadcast_dims]
+        return tuple(axis for group in axes for axis in group)
 
     def attend(self, q, key_value, attention_mask, positions, training):
         if positions is not None:
