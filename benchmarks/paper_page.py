@@ -33,8 +33,9 @@ settings, the weights of a run (those of its best evaluation), and of several se
 test split is read once for each run that has ended, with these weights. Seeds are 1, 2, 3, … and
 none is left out; the mean and the standard deviation are over all of them. What was tried and is
 not in a table stands at the end with its validation result. "Time" is the clock time of training
-and validating, mean over seeds, on a core or two of an AMD EPYC that had other work too; the ponder
-time, where a model ponders, is the mean number of steps of a position.
+and validating, mean over seeds, on one core (AMD EPYC or Intel Xeon) that had other work too, often
+several times as much; the ponder time, where a model ponders, is the mean number of steps of a
+position.
 """
 _TRIED_HEAD = """
 ## What was tried
