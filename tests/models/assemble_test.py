@@ -90,6 +90,7 @@ def test_save_and_load(name, tmp_path):
     np.testing.assert_array_equal(loaded(features), model(features))
 
 
+@pytest.mark.slow
 def test_xla_trains():
     """A loop over positions within the loop over steps is the hardest for it."""
     model = _shared("sru")

@@ -44,6 +44,7 @@ def dataset():
     return tf.data.Dataset.from_tensor_slices(stacked)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras, of any unknown number
 def test_the_end_of_the_data_changes_nothing(dataset):
     """Keras runs the update once more when they end, if it does not know how many there are."""
@@ -64,6 +65,7 @@ def test_the_end_of_the_data_changes_nothing(dataset):
         np.testing.assert_array_equal(a, b, err_msg=a.path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hparams_set", ["universal_transformer_tiny", "adaptive_universal_transformer_tiny"]
 )
@@ -164,6 +166,7 @@ def test_own_loss_and_optimizer(dataset):
     assert isinstance(model.optimizer, keras.optimizers.SGD)
 
 
+@pytest.mark.slow
 def test_saved_compiled_model_goes_on(dataset, tmp_path):
     """Optimizer, loss and metrics come back with the model."""
     model = _make()

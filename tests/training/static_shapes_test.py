@@ -51,6 +51,7 @@ def _train(model_name, hp, batches, jit_compile):
     return step, losses, [variable.numpy() for variable in model.trainable_variables]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model_name, hparams_set, num_shapes",
     [
