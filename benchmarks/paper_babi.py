@@ -44,15 +44,15 @@ def _as_printed(number):
     return number if len(number.partition(".")[2]) > 1 else f"{float(number):.1f}"
 
 
-def single(size, tasks, updates, models=tuple(MODELS)):
-    """A cell for each task and model, trained on the task alone."""
+def single(size, updates, models=tuple(MODELS)):
+    """A cell for each task of `updates`, {task: number}, and model, trained on the task alone."""
     return tuple(
         Cell(
             name=f"task{task}/{name}",
             problem=f"babi_qa_sentence_single_task{task}_{size}_valid",
             model=MODELS[name][0],
             hparams_set=MODELS[name][1],
-            updates=updates,
+            updates=number,
             every=500,
             valid="mean_error",
             scores=(
@@ -63,7 +63,7 @@ def single(size, tasks, updates, models=tuple(MODELS)):
                 ),
             ),
         )
-        for task in tasks
+        for task, number in updates.items()
         for name in models
     )
 

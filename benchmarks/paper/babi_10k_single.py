@@ -10,9 +10,12 @@ the 1,000 test stories are in the training file too; that is so for everybody.
 import paper_babi
 from paper_cells import Table
 
+# Most end early, on validation's word.
+UPDATES = dict.fromkeys(range(1, 21), 3_000)
+UPDATES |= {2: 10_000, 16: 30_000, 17: 30_000, 19: 10_000}
 TABLE = Table(
     title="bAbI, 10k, single task",
-    cells=paper_babi.single("10k", [task for task in range(1, 21) if task != 3], updates=10_000),
+    cells=paper_babi.single("10k", {task: n for task, n in UPDATES.items() if task != 3}),
     averages={
         "adaptive": "0.21 (0/20); 0.73 ± 0.89",
         "universal": "0.23 (0/20)",

@@ -182,7 +182,7 @@ import dataclasses
 import paper_babi
 from paper_cells import Table
 SMALL = "hidden_size=8,filter_size=8,num_heads=1,act_max_steps=2,batch_size=100"
-CELLS = paper_babi.single("1k", (1,), updates=400, models=("adaptive",))
+CELLS = paper_babi.single("1k", {1: 400}, models=("adaptive",))
 TABLE = Table(
     title="Tiny",
     cells=tuple(dataclasses.replace(cell, every=40, hparams=SMALL) for cell in CELLS),

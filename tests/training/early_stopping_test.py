@@ -40,8 +40,8 @@ def test_never_stops_without_patience():
     assert not _stopping([1.0] * 50, patience_steps=None).should_stop
 
 
-def test_best_step_is_the_first_of_the_best_values():
-    assert _stopping([3.0, 1.0, 1.0, 2.0]).best_step == 200
+def test_best_step_is_the_last_of_the_best_values():
+    assert _stopping([3.0, 1.0, 1.0, 2.0]).best_step == 300
     assert _stopping([3.0, 1.0, 5.0], "decode/bleu").best_step == 300
     assert _stopping([3.0, 1.0, 5.0], "decode/bleu", minimize=True).best_step == 200
     assert _stopping([]).best_step is None

@@ -75,10 +75,13 @@ class EarlyStopping:
 
     @property
     def best_step(self):
-        """The first step with the best value, or None."""
+        """The step with the best value, or None; of equal ones the last, which has learned longest.
+
+        An accuracy of 1 is reached long before the rest (loss, ponder time) has settled.
+        """
         if not self._values:
             return None
-        return max(sorted(self._values), key=lambda step: self._sign * self._values[step])
+        return max(self._values, key=lambda step: (self._sign * self._values[step], step))
 
     @property
     def should_stop(self):
