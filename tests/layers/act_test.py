@@ -3,11 +3,11 @@ import pytest
 import tensorflow as tf
 
 from tests.layers import act_reference, layer_checks
-from ut_keras.layers import act, attention_mask, timing_signal
+from ut_keras.layers import act, attention_mask, halting, timing_signal
 
 B, S, D, N = 4, 6, 8, 5
 REAL = np.arange(S) < np.array([[6], [5], [3], [1]])
-LEARNED = [kind for kind in act.ACT_TYPES if kind != "random"]
+LEARNED = [kind for kind in halting.ACT_TYPES if kind != "random"]
 
 
 def _adaptive(block, max_steps=N, signals=True, dtype="float32", **arguments):

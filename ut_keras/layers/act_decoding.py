@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from ut_keras.layers import act_running
+from ut_keras.layers import act_skipping
 from ut_keras.layers import cache as cache_lib
 
 _NOT_WRITTEN = -1
@@ -42,48 +42,46 @@ class DeepeningState(NamedTuple):
     cache: HaltedCache
 
 
-def start_cache(layer, size):
-    """See `Recurrence.start_cache`.
+def start_cache(layers, size, halted_are_constant):
+    """See `Depth.start_cache`.
 
     Args:
-        layer: the `AdaptiveComputationTime`.
+        layers: `StepLayers`.
         size: `CacheSize`.
+        halted_are_constant: bool. Whether the cache is for `extend_running`.
     """
     stores = tuple(
-        cache_lib.start(widths, size, layer.max_steps, layer.compute_dtype)
-        for widths in _widths(layer)
+        cache_lib.start(widths, size, layers.halting.max_steps, layers.dtype)
+        for widths in _widths(layers)
     )
-    if layer.halted_are_constant:
+    if halted_are_constant:
         return stores
     ancestors = ()
     if size.beams > 1:
         ancestors = cache_lib.empty([size.columns, size.batch, size.length], tf.int32)
-    left = cache_lib.start(_left_widths(layer), size, dtype=layer.compute_dtype)
+    left = cache_lib.start(_left_widths(layers), size, dtype=layers.dtype)
     return HaltedCache(stores, tf.fill([size.columns], _NOT_WRITTEN), left, ancestors)
 
 
-def extend(layer, state, cache, window, memory):
-    """See `Recurrence.extend`."""
-    if layer.halted_are_constant:
-        return _extend_running(layer, state, cache, window, memory)
-    return _extend_deepening(layer, state, cache, window, memory)
+def extend_running(layers, state, cache, window, memory):
+    """See `Depth.extend`: computes what runs, and writes what halts for all deeper steps."""
+    signals = layers.timing.prepare(window.positions)
 
-
-def _extend_running(layer, state, cache, window, memory):
-    """Only what still runs is computed; what halts is written for all deeper steps."""
-    signals = layer.timing.prepare(window.positions)
-
-    results, stores = act_running.loop_over_running(
-        layer, state, signals, memory, cache[:-1], window, store_of_step=lambda step: step
+    results, stores = act_skipping.loop_over_running(
+        layers, state, signals, memory, cache[:-1], window, store_of_step=lambda step: step
     )
     output = tf.reshape(results.output, tf.shape(state))
     output.set_shape(state.shape)
     return output, (*stores, cache[-1])
 
 
-def _extend_deepening(layer, state, cache, window, memory):
-    """Each step computes the columns of the pass, and earlier ones that were never so deep."""
-    cache = _begin(layer, cache, state, window)
+def extend_deepening(layers, state, cache, window, memory, copies):
+    """See `Depth.extend`: a step computes the columns of the pass and those never so deep before.
+
+    Args:
+        copies: bool. Whether halted positions are left as they are (where convolutions look on).
+    """
+    cache = _begin(layers, cache, state, window)
 
     def body(loop):
         cache = loop.cache
@@ -91,19 +89,19 @@ def _extend_deepening(layer, state, cache, window, memory):
         here = _window(cache, active, window.size)
         caches = [
             cache_lib.LayerCache(part, loop.step, cache_lib.Layout(widths, here))
-            for part, widths in zip(cache.stores, _widths(layer), strict=True)
+            for part, widths in zip(cache.stores, _widths(layers), strict=True)
         ]
-        left = _left(layer, cache, here)
+        left = _left(layers, cache, here)
         old = tf.gather(left.read("state")[:, 0], active, axis=1)  # [B, A, D]
-        signals = layer.timing.prepare(here.positions)
-        x = layer.timing(old, loop.step, signals, cache=caches[-1])
+        signals = layers.timing.prepare(here.positions)
+        x = layers.timing(old, loop.step, signals, cache=caches[-1])
         running = None
-        if layer.halted_state == "copy":
+        if copies:
             earlier = tf.shape(active)[0] - tf.shape(state)[1]
             running = tf.pad(loop.halting_probability < 1.0, [[0, 0], [earlier, 0]])
             x = tf.where(running[..., tf.newaxis], x, old)
-        halting = layer.halt(_last(x, state), loop)
-        transformed = layer.block.forward(
+        halted = layers.halting.halt(_last(x, state), loop)
+        transformed = layers.block.forward(
             x,
             here.attention_mask,
             memory=memory,
@@ -112,7 +110,9 @@ def _extend_deepening(layer, state, cache, window, memory):
             training=False,
         )
         left.write("state", transformed.output)
-        output = layer.mix(_last(transformed.output, state), loop.output, halting.update_weights)
+        output = layers.halting.mix(
+            _last(transformed.output, state), loop.output, halted.update_weights
+        )
         output.set_shape(state.shape)
         depth = tf.tensor_scatter_nd_update(
             cache.depth, active[:, tf.newaxis], tf.fill(tf.shape(active), loop.step + 1)
@@ -121,9 +121,9 @@ def _extend_deepening(layer, state, cache, window, memory):
         return (
             DeepeningState(
                 loop.step + 1,
-                halting.halting_probability,
-                halting.remainders,
-                halting.n_updates,
+                halted.halting_probability,
+                halted.remainders,
+                halted.n_updates,
                 output,
                 HaltedCache(stores, depth, left.stores, cache.ancestors),
             ),
@@ -133,29 +133,29 @@ def _extend_deepening(layer, state, cache, window, memory):
     zeros.set_shape(state.shape[:2])
     start = DeepeningState(tf.constant(0), zeros, zeros, zeros, tf.zeros_like(state), cache)
     (last,) = tf.while_loop(
-        lambda loop: tf.reduce_any(loop.halting_probability < 1.0 - layer.epsilon),
+        lambda loop: tf.reduce_any(loop.halting_probability < 1.0 - layers.halting.epsilon),
         body,
         (start,),
-        maximum_iterations=layer.max_steps,
+        maximum_iterations=layers.halting.max_steps,
     )
     return last.output, last.cache
 
 
-def _widths(layer):
-    return (*layer.block.cache_widths(), layer.timing.cache_widths())
+def _widths(layers):
+    return (*layers.block.cache_widths(), layers.timing.cache_widths())
 
 
-def _left_widths(layer):
-    return {"state": (1, layer.halting.kernel.shape[0])}
+def _left_widths(layers):
+    return {"state": (1, layers.halting.kernel.shape[0])}
 
 
-def _left(layer, cache, window):
-    return cache_lib.LayerCache(cache.left, 0, cache_lib.Layout(_left_widths(layer), window))
+def _left(layers, cache, window):
+    return cache_lib.LayerCache(cache.left, 0, cache_lib.Layout(_left_widths(layers), window))
 
 
-def _begin(layer, cache, state, window):
+def _begin(layers, cache, state, window):
     """The cache with the columns of a pass, at no step yet."""
-    left = _left(layer, cache, window)
+    left = _left(layers, cache, window)
     left.write("state", state)
     depth = tf.tensor_scatter_nd_update(
         cache.depth, window.columns[:, tf.newaxis], tf.zeros_like(window.columns)

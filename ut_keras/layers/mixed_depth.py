@@ -3,11 +3,11 @@
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import state_layer, timing_signal
+from ut_keras.layers import depth, timing_signal
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class MixedDepth(state_layer.StateLayer):
+class MixedDepth(depth.Depth):
     """A recurrence between layers with weights of their own (`mix_with_transformer`).
 
     Args:
@@ -19,7 +19,7 @@ class MixedDepth(state_layer.StateLayer):
     References: T2T `universal_transformer_util.universal_transformer_layer`.
     """
 
-    layer_arguments = ("recurrence", "before", "after")
+    layer_arguments = ("before", "recurrence", "after")
 
     def __init__(self, recurrence, before=None, after=None, position=True, **kwargs):
         super().__init__(**kwargs)
@@ -31,16 +31,11 @@ class MixedDepth(state_layer.StateLayer):
             name="position", dtype=self.dtype_policy
         )
 
-    def build(self, state_shape):
-        for part in self._parts():
-            if not part.built:
-                part.build(state_shape)
-
     def project_memory(self, memory, attention_mask):
         """See `StateLayer.project_memory`: that of all parts, one behind the other."""
         return tuple(
             projected
-            for part in self._parts()
+            for part in self._layers_given()
             for projected in part.project_memory(memory, attention_mask)
         )
 
@@ -53,12 +48,12 @@ class MixedDepth(state_layer.StateLayer):
         record_attention=False,
         training=None,
     ):
-        """See `Recurrence.forward`.
+        """See `Depth.forward`.
 
         Attention weights are those of all layers, in the order in which they attend.
         """
         results, used = [], 0
-        for part in self._parts():
+        for part in self._layers_given():
             if part is not self.recurrence:
                 state = self._with_position(state)
             end = used + len(part.block.layers)
@@ -72,7 +67,7 @@ class MixedDepth(state_layer.StateLayer):
             )
             results.append(result)
             state, used = result.output, end
-        return results[self._parts().index(self.recurrence)]._replace(
+        return results[self._layers_given().index(self.recurrence)]._replace(
             output=state,
             attention_weights=_joined(result.attention_weights for result in results),
             memory_attention_weights=_joined(result.memory_attention_weights for result in results),
@@ -83,13 +78,13 @@ class MixedDepth(state_layer.StateLayer):
         return self.recurrence.ponder_losses(result, padding_mask)
 
     def start_cache(self, size):
-        """See `Recurrence.start_cache`; here it is that of each part."""
-        return tuple(part.start_cache(size) for part in self._parts())
+        """See `Depth.start_cache`; here it is that of each part."""
+        return tuple(part.start_cache(size) for part in self._layers_given())
 
     def extend(self, state, cache, window, memory=None):
-        """See `Recurrence.extend`."""
+        """See `Depth.extend`."""
         extended, used = [], 0
-        for part, stores in zip(self._parts(), cache, strict=True):
+        for part, stores in zip(self._layers_given(), cache, strict=True):
             if part is not self.recurrence:
                 state = self._with_position(state, window.positions)
             end = used + len(part.block.layers)
@@ -98,27 +93,11 @@ class MixedDepth(state_layer.StateLayer):
             used = end
         return state, tuple(extended)
 
-    def _parts(self):
-        parts = (self.before, self.recurrence, self.after)
-        return [part for part in parts if part is not None]
-
     def _with_position(self, x, positions=None):
         return self.position_signal(x, positions) if self.position else x
 
     def get_config(self):
-        layers = {
-            name: keras.saving.serialize_keras_object(getattr(self, name))
-            for name in self.layer_arguments
-        }
-        return {**super().get_config(), **layers, "position": self.position}
-
-    @classmethod
-    def from_config(cls, config):
-        made = {
-            name: keras.saving.deserialize_keras_object(config[name])
-            for name in cls.layer_arguments
-        }
-        return cls(**{**config, **made})
+        return {**super().get_config(), "position": self.position}
 
 
 def _joined(weights):

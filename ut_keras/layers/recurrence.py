@@ -6,7 +6,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import attention_record, state_layer
+from ut_keras.layers import attention_record, depth
 from ut_keras.layers import cache as cache_lib
 from ut_keras.layers.stack_output import StackOutput
 from ut_keras.layers.transformer_block import BlockOutput
@@ -39,7 +39,7 @@ class StepOutput(NamedTuple):
     block_output: BlockOutput
 
 
-class Recurrence(state_layer.StateLayer):
+class Recurrence(depth.Depth):
     """Takes the same step `num_steps` times, on all positions in parallel.
 
     What a step is, a subclass says in `take_step`; what it keeps besides the state, in `start`.
@@ -54,7 +54,7 @@ class Recurrence(state_layer.StateLayer):
     References: T2T `universal_transformer_util.universal_transformer_layer`.
     """
 
-    layer_arguments = ("block", "timing")  # arguments that are layers or None
+    layer_arguments = ("block", "timing")
 
     def __init__(self, block, timing, num_steps, **kwargs):
         super().__init__(**kwargs)
@@ -69,10 +69,6 @@ class Recurrence(state_layer.StateLayer):
             if not layer.built:
                 layer.build(state_shape)
 
-    def project_memory(self, memory, attention_mask):
-        """See `StateLayer.project_memory`."""
-        return self.block.project_memory(memory, attention_mask)
-
     def forward(
         self,
         state,
@@ -82,13 +78,7 @@ class Recurrence(state_layer.StateLayer):
         record_attention=False,
         training=None,
     ):
-        """See `StateLayer.forward`.
-
-        Args:
-            record_attention: bool. Whether to keep the attention weights of every step.
-        Returns:
-            `StackOutput`; no ponder times and no remainders.
-        """
+        """See `Depth.forward`; no ponder times and no remainders."""
         signals = self.timing.prepare(tf.range(tf.shape(state)[1]))
 
         def transform(x, step):
@@ -101,27 +91,14 @@ class Recurrence(state_layer.StateLayer):
         return StackOutput(self.finish(last), None, None, *attention_record.stack(last.record))
 
     def start_cache(self, size):
-        """An empty cache for `extend`: the stores of each layer, and of the signals.
-
-        Args:
-            size: `CacheSize`.
-        """
+        """See `Depth.start_cache`: the stores of each layer, and of the signals."""
         return tuple(
             cache_lib.start(widths, size, self.num_steps, self.compute_dtype)
             for widths in self._cache_widths()
         )
 
     def extend(self, state, cache, window, memory=None):
-        """The pass over some columns of what a decoder writes, after those that they see.
-
-        Args:
-            state: float tensor [B, Q, D], of the columns of the window.
-            cache: what `start_cache` or `extend` returned.
-            window: `Window`.
-            memory: as in a call.
-        Returns:
-            (output [B, Q, D], cache).
-        """
+        """See `Depth.extend`."""
         signals = self.timing.prepare(window.positions)
 
         def make_constants(caches):
@@ -190,19 +167,7 @@ class Recurrence(state_layer.StateLayer):
         return last.state
 
     def get_config(self):
-        layers = {
-            name: keras.saving.serialize_keras_object(getattr(self, name))
-            for name in self.layer_arguments
-        }
-        return {**super().get_config(), **layers, "num_steps": self.num_steps}
-
-    @classmethod
-    def from_config(cls, config):
-        made = {
-            name: keras.saving.deserialize_keras_object(config[name])
-            for name in cls.layer_arguments
-        }
-        return cls(**{**config, **made})
+        return {**super().get_config(), "num_steps": self.num_steps}
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

@@ -3,12 +3,12 @@
 import keras
 
 from ut_keras.layers import cache as cache_lib
-from ut_keras.layers import prepostprocess, state_layer
+from ut_keras.layers import depth, prepostprocess
 from ut_keras.layers.stack_output import StackOutput
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class LayeredDepth(state_layer.StateLayer):
+class LayeredDepth(depth.Depth):
     """Depth as the Transformer has it: each layer has weights of its own.
 
     Args:
@@ -21,14 +21,6 @@ class LayeredDepth(state_layer.StateLayer):
         super().__init__(**kwargs)
         self.block = block
 
-    def build(self, state_shape):
-        if not self.block.built:
-            self.block.build(state_shape)
-
-    def project_memory(self, memory, attention_mask):
-        """See `StateLayer.project_memory`."""
-        return self.block.project_memory(memory, attention_mask)
-
     def forward(
         self,
         state,
@@ -38,7 +30,7 @@ class LayeredDepth(state_layer.StateLayer):
         record_attention=False,
         training=None,
     ):
-        """See `Recurrence.forward`."""
+        """See `Depth.forward`."""
         result = self.block.forward(state, attention_mask, padding_mask, memory, training=training)
         weights = memory_weights = None
         if record_attention:
@@ -48,14 +40,14 @@ class LayeredDepth(state_layer.StateLayer):
         return StackOutput(result.output, None, None, weights, memory_weights)
 
     def start_cache(self, size):
-        """See `Recurrence.start_cache`; here it is the stores of each layer."""
+        """See `Depth.start_cache`; here it is the stores of each layer."""
         return tuple(
             cache_lib.start(widths, size, dtype=self.compute_dtype)
             for widths in self.block.cache_widths()
         )
 
     def extend(self, state, cache, window, memory=None):
-        """See `Recurrence.extend`."""
+        """See `Depth.extend`."""
         caches = [
             cache_lib.LayerCache(part, 0, cache_lib.Layout(widths, window))
             for part, widths in zip(cache, self.block.cache_widths(), strict=True)
@@ -65,20 +57,9 @@ class LayeredDepth(state_layer.StateLayer):
         )
         return result.output, tuple(part.stores for part in caches)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "block": keras.saving.serialize_keras_object(self.block),
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        block = keras.saving.deserialize_keras_object(config["block"])
-        return cls(**{**config, "block": block})
-
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Stack(state_layer.StateLayer):
+class Stack(depth.Depth):
     """An encoder or a decoder.
 
     Args:
@@ -88,6 +69,8 @@ class Stack(state_layer.StateLayer):
     Call arguments and returns: as `StateLayer`.
     References: T2T `universal_transformer_{encoder,decoder}`.
     """
+
+    layer_arguments = ("depth",)
 
     def __init__(
         self,
@@ -114,8 +97,7 @@ class Stack(state_layer.StateLayer):
         )
 
     def build(self, state_shape):
-        if not self.depth.built:
-            self.depth.build(state_shape)
+        super().build(state_shape)
         self.postprocess.build(state_shape)
 
     def project_memory(self, memory, attention_mask):
@@ -131,7 +113,7 @@ class Stack(state_layer.StateLayer):
         record_attention=False,
         training=None,
     ):
-        """See `Recurrence.forward`."""
+        """See `Depth.forward`."""
         result = self.depth.forward(
             state,
             attention_mask=attention_mask,
@@ -147,23 +129,17 @@ class Stack(state_layer.StateLayer):
         return self.depth.ponder_losses(result, padding_mask)
 
     def start_cache(self, size):
-        """See `Recurrence.start_cache`."""
+        """See `Depth.start_cache`."""
         return self.depth.start_cache(size)
 
     def extend(self, state, cache, window, memory=None):
-        """See `Recurrence.extend`."""
+        """See `Depth.extend`."""
         output, cache = self.depth.extend(state, cache, window, memory)
         return self.postprocess(output, training=False), cache
 
     def get_config(self):
         return {
             **super().get_config(),
-            "depth": keras.saving.serialize_keras_object(self.depth),
             "preprocess_sequence": self.preprocess_sequence,
             **self.settings,
         }
-
-    @classmethod
-    def from_config(cls, config):
-        depth = keras.saving.deserialize_keras_object(config["depth"])
-        return cls(**{**config, "depth": depth})

@@ -6,12 +6,21 @@ their keys and values among the others, and lets go of those that halt. With a m
 p, the cost of N steps is that of p.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from ut_keras.layers import cache as cache_lib
 from ut_keras.layers.stack_output import StackOutput
+
+
+class StepLayers(NamedTuple):
+    """What a step is made of."""
+
+    block: Any  # `TransformerBlock`
+    timing: Any  # `StepTimingSignal`
+    halting: Any  # `ACTHalting`
+    dtype: str  # of what is computed
 
 
 class RunningState(NamedTuple):
@@ -35,11 +44,11 @@ class Results(NamedTuple):
     pondered: tf.Tensor  # float32 [P, 2]: ponder time and remainder
 
 
-def run(layer, state, signals, attention_mask, padding_mask, memory):
+def run(layers, state, signals, attention_mask, padding_mask, memory):
     """A call of `AdaptiveComputationTime`.
 
     Args:
-        layer: the `AdaptiveComputationTime`.
+        layers: `StepLayers`.
         state, attention_mask, padding_mask, memory: as in its call.
         signals: `StepSignals`.
     Returns:
@@ -48,13 +57,12 @@ def run(layer, state, signals, attention_mask, padding_mask, memory):
     shape = tf.shape(state)
     size = cache_lib.CacheSize(shape[0], 1, shape[1])
     stores = tuple(
-        cache_lib.start(widths, size, dtype=layer.compute_dtype)
-        for widths in layer.block.cache_widths()
+        cache_lib.start(widths, size, dtype=layers.dtype) for widths in layers.block.cache_widths()
     )
     window = cache_lib.whole_window(size, attention_mask)
-    starting = padding_mask if layer.mask_padding else None
+    starting = padding_mask if layers.halting.mask_padding else None
     results, _ = loop_over_running(
-        layer, state, signals, memory, stores, window, lambda step: 0, padding_mask, starting
+        layers, state, signals, memory, stores, window, lambda step: 0, padding_mask, starting
     )
     output = tf.reshape(results.output, shape)
     output.set_shape(state.shape)
@@ -64,7 +72,7 @@ def run(layer, state, signals, attention_mask, padding_mask, memory):
 
 
 def loop_over_running(
-    layer,
+    layers,
     state,
     signals,
     memory,
@@ -77,7 +85,7 @@ def loop_over_running(
     """The loop.
 
     Args:
-        layer, memory, padding_mask: as in `run`.
+        layers, memory, padding_mask: as in `run`.
         state: float tensor [B, Q, D].
         signals: `StepSignals` of the Q places.
         stores: of a cache, one dict per layer.
@@ -96,15 +104,15 @@ def loop_over_running(
         rows, entry = cache_lib.Rows(loop.index, grid), store_of_step(step)
         return [
             cache_lib.LayerCache(part, entry, cache_lib.Layout(widths, window, rows))
-            for part, widths in zip(loop.stores, layer.block.cache_widths(), strict=True)
+            for part, widths in zip(loop.stores, layers.block.cache_widths(), strict=True)
         ]
 
     def body(loop):
         caches = caches_at(loop.step, loop)
         rows = caches[0].layout.rows
-        x = layer.timing(loop.state, loop.step, signals, rows.index[:, 1])
-        halting = layer.halt(x, loop)
-        transformed = layer.block.forward(
+        x = layers.timing(loop.state, loop.step, signals, rows.index[:, 1])
+        halting = layers.halting.halt(x, loop)
+        transformed = layers.block.forward(
             x,
             window.attention_mask,
             None if padding_mask is None else rows.collect(padding_mask),
@@ -117,7 +125,7 @@ def loop_over_running(
             halting_probability=halting.halting_probability,
             remainders=halting.remainders,
             n_updates=halting.n_updates,
-            output=layer.mix(transformed.output, loop.output, halting.update_weights),
+            output=layers.halting.mix(transformed.output, loop.output, halting.update_weights),
             stores=tuple(cache.stores for cache in caches),
         )
         goes_on = halting.halting_probability[0] < 1.0
@@ -126,7 +134,7 @@ def loop_over_running(
         if window.whole:  # by those alone that run on in the same example; else by later symbols
             seen = _select(halted, _with_company(halted, loop.index, goes_on, grid))
         caches = caches_at(loop.step + 1, seen._replace(stores=new.stores))
-        layer.block.remember(seen.state, caches)
+        layers.block.remember(seen.state, caches)
         return (
             _select(new, goes_on)._replace(
                 step=loop.step + 1,
@@ -154,11 +162,11 @@ def loop_over_running(
         stores=stores,
     )
     (last,) = tf.while_loop(
-        lambda loop: tf.reduce_any(loop.halting_probability < 1.0 - layer.epsilon),
+        lambda loop: tf.reduce_any(loop.halting_probability < 1.0 - layers.halting.epsilon),
         body,
         (start,),
         shape_invariants=(_shapes(start),),
-        maximum_iterations=layer.max_steps,
+        maximum_iterations=layers.halting.max_steps,
     )
     return _write(last.results, last, grid), last.stores
 

@@ -1,0 +1,86 @@
+"""What depth is, whatever makes it: the contract that encoders and decoders rely on."""
+
+import keras
+
+from ut_keras.layers import state_layer
+
+
+class Depth(state_layer.StateLayer):
+    """Takes a state through all steps or layers, in one pass or piece by piece.
+
+    `forward` sees all positions. Decoding sees some at a time: `start_cache` makes an empty cache,
+    `extend` takes the next positions through all depth, which read what the cache has of those
+    before them. Both give a position the same output.
+
+    A subclass has `forward`, `start_cache` and `extend`, and `project_memory`, unless it has one
+    `block`.
+    """
+
+    layer_arguments = ("block",)  # arguments that are layers or None, in the order of building
+
+    def build(self, state_shape):
+        for layer in self._layers_given():
+            if not layer.built:
+                layer.build(state_shape)
+
+    def project_memory(self, memory, attention_mask):
+        """See `StateLayer.project_memory`."""
+        return self.block.project_memory(memory, attention_mask)
+
+    def forward(
+        self,
+        state,
+        attention_mask=None,
+        padding_mask=None,
+        memory=None,
+        record_attention=False,
+        training=None,
+    ):
+        """See `StateLayer.forward`.
+
+        Args:
+            record_attention: bool. Whether to keep the attention weights of every step and layer.
+        Returns:
+            `StackOutput`.
+        """
+        raise NotImplementedError
+
+    def start_cache(self, size):
+        """An empty cache for `extend`.
+
+        Args:
+            size: `CacheSize`.
+        """
+        raise NotImplementedError
+
+    def extend(self, state, cache, window, memory=None):
+        """The pass over some columns of what a decoder writes, after those that they see.
+
+        Args:
+            state: float tensor [B, Q, D], of the columns of the window.
+            cache: what `start_cache` or `extend` returned.
+            window: `Window`.
+            memory: as in `forward`.
+        Returns:
+            (output [B, Q, D], cache).
+        """
+        raise NotImplementedError
+
+    def _layers_given(self):
+        given = (getattr(self, name) for name in self.layer_arguments)
+        return [layer for layer in given if layer is not None]
+
+    def get_config(self):
+        layers = {
+            name: keras.saving.serialize_keras_object(getattr(self, name))
+            for name in self.layer_arguments
+        }
+        return {**super().get_config(), **layers}
+
+    @classmethod
+    def from_config(cls, config):
+        made = {
+            name: keras.saving.deserialize_keras_object(config[name])
+            for name in cls.layer_arguments
+        }
+        return cls(**{**config, **made})

@@ -1,0 +1,166 @@
+"""When a position is done: the halting rule of Adaptive Computation Time."""
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers import dense
+
+ACT_TYPES = ("basic", "accumulated", "global", "random")
+
+
+class Halting(NamedTuple):
+    """What a step decides. U is [B, S], or [B] where all positions halt together."""
+
+    halting_probability: tf.Tensor  # U float32, the sum of p^n so far; 1 once halted
+    remainders: tf.Tensor  # U float32, R
+    n_updates: tf.Tensor  # U float32, N
+    update_weights: tf.Tensor  # U float32, w^n
+
+
+class ACTHalting(dense.Dense):
+    """Adds up probabilities of halting, step by step, until 1 - epsilon.
+
+        p^n = sigmoid(W x^n + b)
+        N   = the first n with  p^1 + ... + p^n > 1 - epsilon;   R = 1 - (p^1 + ... + p^{N-1})
+        w^n = p^n for n < N, R at n = N, 0 after;   ponder cost = N + R
+
+    Args:
+        max_steps, epsilon, act_type, force_final_remainder, mask_padding: see
+            `AdaptiveComputationTime`.
+        bias_init: float, of b.
+        kernel_initializer: Keras initializer, of W.
+    Call arguments:
+        x: float tensor [B, S, D].
+    Returns:
+        float32 tensor [B, S, 1], W x + b. The rest is methods.
+    Raises:
+        ValueError: if max_steps < 1, epsilon is not in (0, 1) or act_type is unknown.
+    References: T2T `universal_transformer_util.universal_transformer_act`.
+    """
+
+    def __init__(
+        self,
+        max_steps,
+        epsilon=0.01,
+        act_type="basic",
+        bias_init=1.0,
+        force_final_remainder=False,
+        mask_padding=False,
+        kernel_initializer="glorot_uniform",
+    ):
+        super().__init__(
+            1,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=keras.initializers.Constant(bias_init),
+            name="sigmoid_activation_for_pondering",
+            dtype="float32",  # whatever the policy: sums of p decide who halts
+        )
+        if max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1. Received: {max_steps}.")
+        if not 0 < epsilon < 1:
+            raise ValueError(f"epsilon must be between 0 and 1. Received: {epsilon}.")
+        if act_type not in ACT_TYPES:
+            raise ValueError(f"act_type must be one of {ACT_TYPES}. Received: {act_type!r}.")
+        self.max_steps = max_steps
+        self.epsilon = epsilon
+        self.act_type = act_type
+        self.force_final_remainder = force_final_remainder
+        self.mask_padding = mask_padding
+        if act_type == "random":
+            self.seed_generator = keras.random.SeedGenerator()
+
+    def build(self, state_shape):
+        if self.act_type != "random":
+            super().build(state_shape)
+
+    def start(self, state, padding_mask=None):
+        """What has been decided before the first step.
+
+        Args:
+            state: float tensor [B, S, D].
+        Returns:
+            (halting_probability, zeros), U: 0, or 1 at padding that is not to ponder.
+        """
+        units = tf.shape(state)[: 1 if self.act_type == "global" else 2]
+        zeros = tf.zeros(units, tf.float32)
+        zeros.set_shape(state.shape[: zeros.shape.rank])
+        real = self._counted(padding_mask)
+        return (zeros if real is None else tf.where(real, zeros, 1.0)), zeros
+
+    def may_step(self, loop):
+        """bool scalar, the condition of a loop: somebody is below the threshold and may go on."""
+        running = (loop.halting_probability < 1.0 - self.epsilon) & (
+            loop.n_updates < self.max_steps
+        )
+        return tf.reduce_any(running)
+
+    def halt(self, x, loop, padding_mask=None):
+        """Decides who halts at this step.
+
+        Args:
+            x: float tensor [B, S, D], the state with its signals.
+            loop: what has `step`, `halting_probability`, `remainders` and `n_updates`.
+            padding_mask: bool [B, S], True at real tokens. Optional.
+        Returns:
+            `Halting`.
+        """
+        p = self._halting_probability(x, loop, padding_mask)
+        running = loop.halting_probability < 1.0
+        reached = loop.halting_probability + p > 1.0 - self.epsilon
+        if self.force_final_remainder:
+            reached |= loop.step == self.max_steps - 1
+        new_halted = tf.cast(running & reached, tf.float32)
+        still_running = tf.cast(running & ~reached, tf.float32)
+
+        halting_probability = loop.halting_probability + p * still_running
+        remainders = loop.remainders + new_halted * (1.0 - halting_probability)
+        return Halting(
+            halting_probability=halting_probability + new_halted * remainders,
+            remainders=remainders,
+            n_updates=loop.n_updates + still_running + new_halted,
+            update_weights=p * still_running + new_halted * remainders,
+        )
+
+    def _halting_probability(self, x, loop, padding_mask):
+        """p of this step, U float32."""
+        if self.act_type == "random":
+            seed = tf.cast(self.seed_generator.next(), tf.int32)
+            return tf.random.stateless_uniform(tf.shape(loop.halting_probability), seed)
+        p = tf.sigmoid(self(tf.cast(x, tf.float32)))[..., 0]
+        if self.act_type != "global":
+            return p
+        return _mean(p, padding_mask if self.mask_padding else None, axis=1)
+
+    def mix(self, state, output, update_weights):
+        """The output after a step, [B, S, D]: the state goes in by its weight U."""
+        weights = tf.cast(self.per_position(update_weights), state.dtype)
+        if self.act_type == "accumulated":
+            return state * weights + output
+        return output + (state - output) * weights
+
+    def per_position(self, unit_values):
+        """U -> broadcastable to [B, S, D]."""
+        if self.act_type == "global":
+            return unit_values[:, tf.newaxis, tf.newaxis]
+        return unit_values[:, :, tf.newaxis]
+
+    def ponder_cost(self, n_updates, remainders, padding_mask):
+        """float32 scalar, the mean of steps + remainder of all that ponder."""
+        return _mean(n_updates + remainders, self._counted(padding_mask))
+
+    def _counted(self, padding_mask):
+        """bool U: who ponders; None: all."""
+        if not self.mask_padding or padding_mask is None:
+            return None
+        return tf.reduce_any(padding_mask, axis=1) if self.act_type == "global" else padding_mask
+
+
+def _mean(values, mask, axis=None):
+    """The mean of `values` where `mask` is True; None: of all."""
+    if mask is None:
+        return tf.reduce_mean(values, axis)
+    counted = tf.cast(mask, tf.float32)
+    total = tf.reduce_sum(values * counted, axis)
+    return tf.math.divide_no_nan(total, tf.reduce_sum(counted, axis))
