@@ -11,7 +11,7 @@ import dataclasses
 import json
 from typing import Literal
 
-from ut_keras import json_file, whole_file
+from ut_keras import json_file, parts, whole_file
 from ut_keras.hparam_basic import (
     DIMENSIONS,
     NO_EXPERTS,
@@ -87,6 +87,7 @@ class TransformerHParams(BasicHParams):
             "local_mask_right",
             "local_unmasked",
         ),
+        parts=parts.self_attentions,
     )
     attention_variables_3d: bool = later(False, architecture=True)
     block_length: int = field(128, POSITIVE)  # of the local ones; T2T's sets lack it
@@ -111,6 +112,7 @@ class TransformerHParams(BasicHParams):
         "dense_relu_dense",
         architecture=True,
         supported=("conv_hidden_relu", "conv_relu_conv", "parameter_attention", "sru"),
+        parts=parts.transitions,
     )
     relu_dropout: float = field(0.1, RATE)
     relu_dropout_broadcast_dims: str = field("", check=DIMENSIONS, comma_separated=True)
@@ -123,7 +125,10 @@ class TransformerHParams(BasicHParams):
 
     # --- What is added to the embeddings --------------------------------------------------------
     pos: Literal["timing", "emb", "none", "timing_from_features"] | None = field(
-        "timing", architecture=True, supported=("timing", "emb", "none", None)
+        "timing",
+        architecture=True,
+        supported=("timing", "emb", "none", None),
+        parts=parts.position_signals,
     )
     position_features: str = later("")
     use_target_space_embedding: bool = field(True, architecture=True)
@@ -153,7 +158,10 @@ class UniversalTransformerHParams(TransformerHParams):
 
     # --- Other defaults than the Transformer's --------------------------------------------------
     pos: Literal["timing", "emb", "none", "timing_from_features"] | None = field(
-        None, architecture=True, supported=("timing", "emb", "none", None)
+        None,
+        architecture=True,
+        supported=("timing", "emb", "none", None),
+        parts=parts.position_signals,
     )
     daisy_chain_variables: bool = inert(False, "tf.distribute places the variables")
     num_hidden_layers: int = inert(6, _LAYERS)
@@ -162,7 +170,7 @@ class UniversalTransformerHParams(TransformerHParams):
 
     # --- Recurrence -----------------------------------------------------------------------------
     recurrence_type: Literal["basic", "act", "highway", "skip", "dwa", "gru", "lstm"] = field(
-        "basic", architecture=True
+        "basic", architecture=True, parts=parts.recurrences
     )
     num_rec_steps: int = field(6, STEPS, architecture=True)
     num_inrecurrence_layers: int = field(1, STEPS, architecture=True)  # layers within a step
@@ -182,7 +190,7 @@ class UniversalTransformerHParams(TransformerHParams):
 
     # --- Adaptive computation time (recurrence_type="act") --------------------------------------
     act_type: Literal["basic", "accumulated", "global", "random"] = field(
-        "basic", architecture=True
+        "basic", architecture=True, parts=parts.haltings
     )
     act_max_steps: int = field(12, STEPS, architecture=True)
     act_halting_bias_init: float = field(1.0)
@@ -221,6 +229,21 @@ class UniversalTransformerHParams(TransformerHParams):
         return fields | {"num_rec_steps"} if table else fields
 
 
+_CLASSES = [TransformerHParams, UniversalTransformerHParams, LSTMHParams]
+
+
+def register(cls):
+    """Decorator of a dataclass of hyperparameters, so that runs with them can be read again.
+
+        @hparam.register
+        @dataclasses.dataclass(frozen=True, kw_only=True)
+        class MyHParams(UniversalTransformerHParams):
+            num_memory_tokens: int = hparam.field(4, "[0, inf)", architecture=True)
+    """
+    _CLASSES.append(cls)
+    return cls
+
+
 def from_dict(values):
     """Makes hyperparameters from a dict: ours, or the content of T2T's hparams.json.
 
@@ -229,16 +252,13 @@ def from_dict(values):
             ignored, and fields that only older T2T 1.x has, where they change nothing.
 
     Returns:
-        `UniversalTransformerHParams` or `LSTMHParams` if one of its own fields is there, else
-        `TransformerHParams`.
+        an instance of the class that has most of the names: `TransformerHParams`,
+        `UniversalTransformerHParams`, `LSTMHParams` or one that was registered.
 
     Raises:
         HParamError: if a name is unknown, or a value has the wrong type or is out of range.
     """
-    own = specs(UniversalTransformerHParams).keys() - specs(TransformerHParams).keys()
-    cls = UniversalTransformerHParams if own & values.keys() else TransformerHParams
-    if values.keys() & (specs(LSTMHParams).keys() - specs(UniversalTransformerHParams).keys()):
-        cls = LSTMHParams
+    cls = max(_CLASSES, key=lambda cls: len(specs(cls).keys() & values.keys()))  # the first
     for name in T2T_FUNCTION_TABLES & values.keys():
         if values[name] not in ({}, "{}"):
             raise HParamError(

@@ -49,6 +49,7 @@ class _Facts(NamedTuple):
     inert: str
     comma_separated: bool
     training: bool
+    parts: Any
 
 
 def field(
@@ -61,6 +62,7 @@ def field(
     inert="",
     comma_separated=False,
     training=False,
+    parts=None,
 ):
     """Declares a hyperparameter.
 
@@ -73,8 +75,11 @@ def field(
         inert: str. Why the field has no effect here; "" if it has one.
         comma_separated: bool. True for T2T's strings such as "0,1", which may be given as [0,1].
         training: bool. True if only training reads it: a model can be made and used without.
+        parts: `Registry`. What is registered there is a value, too.
     """
-    facts = _Facts(interval, check, architecture, supported, inert, comma_separated, training)
+    facts = _Facts(
+        interval, check, architecture, supported, inert, comma_separated, training, parts
+    )
     return dataclasses.field(default=default, metadata={"facts": facts})
 
 
@@ -110,7 +115,7 @@ class FieldSpec:
     def expected(self):
         """What a value must be, in words."""
         if self.choices:
-            words = "one of " + ", ".join(map(repr, self.choices))
+            words = "one of " + ", ".join(map(repr, self.all_choices))
         elif self.facts.check:
             words = self.facts.check.expected
         else:
@@ -136,8 +141,16 @@ class FieldSpec:
             raise HParamError(f"{self.name} must be {expected}. Received: {self.name}={value!r}.")
         return converted
 
+    @property
+    def all_choices(self):
+        """`choices`, and what is registered besides."""
+        registered = self.facts.parts.names() if self.facts.parts else ()
+        return tuple(dict.fromkeys((*self.choices, *registered)))
+
     def is_supported(self, value):
         """Whether `value` is implemented."""
+        if self.facts.parts and value in self.facts.parts:
+            return True
         return self.facts.supported is None or value in self.supported_values
 
     @property
@@ -167,7 +180,7 @@ class FieldSpec:
         if type(value) is not self.kind:  # `isinstance` would let True pass for 1
             return False
         if self.choices:
-            return value in self.choices
+            return value in self.all_choices
         if self.kind in (int, float) and not _lies_in(value, self.facts.interval or "(-inf, inf)"):
             return False
         return self.facts.check is None or self.facts.check.accepts(value)

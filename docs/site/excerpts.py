@@ -3,7 +3,7 @@
 A page says which piece in a block of the language `source`,
 
     ```source
-    ut_keras/layers/act.py: AdaptiveComputationTime.halt
+    ut_keras/layers/halting.py: ACTHalting.halt
     ```
 
 and gets it without its docstring, under a line that says where it stands.
@@ -39,7 +39,7 @@ def excerpt(path, name):
 
     Args:
         path: str, from the root of the repository.
-        name: str, such as "AdaptiveComputationTime.halt".
+        name: str, such as "ACTHalting.halt".
     """
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         text = file.read()

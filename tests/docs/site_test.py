@@ -139,8 +139,8 @@ def test_docstring(site):
 def test_api_shows_fields_signatures_and_methods(pages):
     page = pages["api/layers.md"]
     assert "    remainders: tf.Tensor  # U float32, R\n" in page
-    assert "AdaptiveComputationTime(\n    block,\n    timing,\n    max_steps,\n" in page
-    assert "#### AdaptiveComputationTime.halt\n" in page
+    assert "AdaptiveComputationTime(\n    block,\n    timing,\n    max_steps=None,\n" in page
+    assert "#### ACTHalting.halt\n" in page
     assert "_take_step" not in page and "get_config" not in page
 
 

@@ -55,7 +55,7 @@ def _cached(model, memory, prompt, batch_size, beams, room):
         last = tf.maximum(query.position - 1, 0)
         symbols = tf.where(query.position > 0, query.ids[:, :, last], first)
         state, cache = model.extend(symbols, cache, window, memory)
-        return model.softmax.logits(state, columns_of_symbols), cache
+        return model.logits(state, columns_of_symbols), cache
 
     first = tf.zeros([batch_size, beams], tf.int32)  # shown to the decoder before it writes
     if prompt is not None:

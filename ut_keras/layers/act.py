@@ -15,7 +15,9 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import act_decoding, act_skipping, attention_record, depth, halting
+from ut_keras import parts
+from ut_keras.layers import act_decoding, act_skipping, attention_record, depth, recurrence
+from ut_keras.layers import halting as halting_lib
 from ut_keras.layers.stack_output import StackOutput
 
 HALTED_STATES = ("transform", "copy")
@@ -65,6 +67,9 @@ class AdaptiveComputationTime(depth.Depth):
         mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
         act_loss_weight: float. What a call adds as a loss: this times the mean ponder cost.
         kernel_initializer: Keras initializer, of W.
+        halting: another rule, with the methods of `ACTHalting`, for which the arguments from
+            `max_steps` to `act_type`, `halting_bias_init`, `force_final_remainder`,
+            `mask_padding` and `kernel_initializer` have no meaning. Optional.
     Call arguments and returns: as `StateLayer`.
     Raises:
         ValueError: if max_steps < 1, epsilon is not in (0, 1) or a choice is unknown.
@@ -77,7 +82,7 @@ class AdaptiveComputationTime(depth.Depth):
         self,
         block,
         timing,
-        max_steps,
+        max_steps=None,
         epsilon=0.01,
         act_type="basic",
         halting_bias_init=1.0,
@@ -86,6 +91,7 @@ class AdaptiveComputationTime(depth.Depth):
         mask_padding=False,
         act_loss_weight=0.01,
         kernel_initializer="glorot_uniform",
+        halting=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -106,7 +112,8 @@ class AdaptiveComputationTime(depth.Depth):
         }
         self.halting_bias_init = halting_bias_init
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.halting = halting.ACTHalting(
+        self.has_own_rule = halting is not None
+        self.halting = halting or halting_lib.ACTHalting(
             **self.settings,
             bias_init=halting_bias_init,
             kernel_initializer=self.kernel_initializer,
@@ -228,7 +235,7 @@ class AdaptiveComputationTime(depth.Depth):
         )
 
     def get_config(self):
-        return {
+        config = {
             **super().get_config(),
             **self.settings,
             "halting_bias_init": self.halting_bias_init,
@@ -236,3 +243,23 @@ class AdaptiveComputationTime(depth.Depth):
             "act_loss_weight": self.act_loss_weight,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
+        if self.has_own_rule:
+            config["halting"] = keras.saving.serialize_keras_object(self.halting)
+        return config
+
+    @classmethod
+    def from_config(cls, config):
+        if "halting" in config:
+            own = keras.saving.deserialize_keras_object(config["halting"])
+            config = {**config, "halting": own}
+        return super().from_config(config)
+
+
+@parts.recurrences.register("act")
+def _make(hp, side):
+    return AdaptiveComputationTime(
+        **recurrence.arguments(hp, side),
+        halting=parts.haltings.get(hp.act_type)(hp, side),
+        halted_state=hp.act_halted_state,
+        act_loss_weight=hp.act_loss_weight,
+    )

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from ut_keras import parts
 from ut_keras.layers import attention_mask as attention_mask_lib
-from ut_keras.layers import dense, hard_attention
+from ut_keras.layers import dense, from_hparams, hard_attention
 from ut_keras.layers import dropout as dropout_lib
 from ut_keras.layers import product as product_lib
 
@@ -275,3 +276,20 @@ def _transposed(x):
     if x.shape[axis] > _FEW:
         return tf.transpose(x, [0, 2, 1, 3])
     return tf.stack(tf.unstack(x, axis=axis), axis=3 - axis)
+
+
+@parts.self_attentions.register("dot_product")
+def make(hp, side, layer_class=MultiHeadAttention, **arguments):
+    """The attention of a layer; a decoder attends to its encoder by this one, too."""
+    del side
+    return layer_class(
+        hp.num_heads,
+        hp.hidden_size,
+        hp.attention_key_channels or None,
+        hp.attention_value_channels or None,
+        dropout_rate=hp.attention_dropout,
+        dropout_broadcast_dims=from_hparams.axes(hp.attention_dropout_broadcast_dims),
+        name="multihead_attention",
+        **{"hard_attention_k": hp.hard_attention_k, **arguments},
+        **from_hparams.common(hp),
+    )

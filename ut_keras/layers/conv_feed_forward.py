@@ -3,7 +3,8 @@
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import dense
+from ut_keras import parts
+from ut_keras.layers import dense, from_hparams
 from ut_keras.layers import dropout as dropout_lib
 
 
@@ -126,3 +127,16 @@ class ConvFeedForward(keras.layers.Layer):
 
     def compute_output_shape(self, x_shape):
         return (*x_shape[:-1], self.hidden_size)
+
+
+@parts.transitions.register("conv_relu_conv")
+def _make(hp, side):
+    return ConvFeedForward(
+        hp.filter_size,
+        hp.hidden_size,
+        hp.conv_first_kernel,
+        causal=side != "encoder",
+        dropout_rate=hp.relu_dropout,
+        name="conv_relu_conv",
+        **from_hparams.common(hp),
+    )

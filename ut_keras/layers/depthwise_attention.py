@@ -3,7 +3,8 @@
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import dense, recurrence
+from ut_keras import parts
+from ut_keras.layers import dense, from_hparams, recurrence
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -87,3 +88,14 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence):
             "per_element": self.per_element,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
+
+
+@parts.recurrences.register("dwa")
+def _make(hp, side):
+    return DepthwiseAttentionRecurrence(
+        **recurrence.arguments(hp, side),
+        num_steps=hp.num_rec_steps,
+        depth_embedding=hp.depth_embedding,
+        per_element=hp.dwa_elements,
+        kernel_initializer=from_hparams.kernel_initializer(hp),
+    )

@@ -3,7 +3,8 @@
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import dense
+from ut_keras import parts
+from ut_keras.layers import dense, from_hparams
 from ut_keras.layers import dropout as dropout_lib
 
 
@@ -93,3 +94,17 @@ class FeedForward(keras.layers.Layer):
 
     def compute_output_shape(self, x_shape):
         return (*x_shape[:-1], self.hidden_size)
+
+
+@parts.transitions.register("conv_hidden_relu")  # its old name
+@parts.transitions.register("dense_relu_dense")
+def _make(hp, side):
+    return FeedForward(
+        hp.filter_size,
+        hp.hidden_size,
+        hp.relu_dropout,
+        from_hparams.axes(hp.relu_dropout_broadcast_dims),
+        zero_at_padding=from_hparams.removes_padding(hp, side),
+        name="dense_relu_dense",
+        **from_hparams.common(hp),
+    )

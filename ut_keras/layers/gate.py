@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import dense
+from ut_keras.layers import dense, feed_forward, from_hparams
 from ut_keras.layers import dropout as dropout_lib
 
 ACTIVATIONS = {"sigmoid": tf.sigmoid, "tanh": tf.tanh, None: tf.identity}
@@ -94,3 +94,39 @@ class DropConnectDense(dense.Dense):
 
     def get_config(self):
         return {**super().get_config(), "dropconnect_rate": self.dropconnect.rate}
+
+
+def make(hp, side, name, bias):
+    """A gate of highway and skip, by `gate_ffn_layer`."""
+    common = {"name": "map", **from_hparams.common(hp)}
+    bias_initializer = keras.initializers.Constant(bias)
+
+    def make_dense():
+        return dense.Dense(hp.hidden_size, bias_initializer=bias_initializer, **common)
+
+    def make_dropconnect():
+        return DropConnectDense(
+            hp.hidden_size,
+            hp.dropconnect_dropout,
+            bias_initializer=bias_initializer,
+            **common,
+        )
+
+    def make_feed_forward():  # T2T starts its biases at 0
+        return feed_forward.FeedForward(
+            hp.filter_size, hp.hidden_size, hp.relu_dropout, zero_at_padding=False, **common
+        )
+
+    makers = {
+        "dense": make_dense,
+        "dense_dropconnect": make_dropconnect,
+        "dense_relu_dense": make_feed_forward,
+    }
+    # A carry gate of its own must not be 0 at padding: nothing would be left of the state.
+    zero_at_padding = from_hparams.removes_padding(hp, side) and hp.couple_carry_transform_gates
+    return Gate(
+        makers[hp.gate_ffn_layer](),
+        zero_at_padding=zero_at_padding,
+        name=name,
+        dtype=from_hparams.dtype_policy(hp),
+    )

@@ -2,7 +2,9 @@
 
 import keras
 
-from ut_keras.layers import prepostprocess, recurrence
+from ut_keras import parts
+from ut_keras.layers import from_hparams, prepostprocess, recurrence
+from ut_keras.layers import gate as gate_lib
 
 GATES_INPUTS = "sti"  # state before the step, transformed state, inputs of the first step
 
@@ -66,9 +68,9 @@ class GatedRecurrence(recurrence.Recurrence):
         super().build(state_shape)
         for preprocess in self.preprocesses:
             preprocess.build(state_shape)
-        for gate in (self.transform_gate, self.carry_gate):
-            if gate is not None and not gate.built:
-                gate.build([state_shape] * len(set(self.gates_inputs)))
+        for layer in (self.transform_gate, self.carry_gate):
+            if layer is not None and not layer.built:
+                layer.build([state_shape] * len(set(self.gates_inputs)))
 
     def take_step(self, loop, constants):
         result = constants.transform(loop.state, loop.step)
@@ -127,3 +129,27 @@ class SkipRecurrence(GatedRecurrence):
 
     def kept(self, loop, constants):
         return constants.inputs
+
+
+@parts.recurrences.register("highway")
+def _make_highway(hp, side):
+    return _make(HighwayRecurrence, hp, side)
+
+
+@parts.recurrences.register("skip")
+def _make_skip(hp, side):
+    return _make(SkipRecurrence, hp, side)
+
+
+def _make(layer_class, hp, side):
+    bias = hp.transform_bias_init
+    coupled = hp.couple_carry_transform_gates
+    return layer_class(
+        **recurrence.arguments(hp, side),
+        num_steps=hp.num_rec_steps,
+        transform_gate=gate_lib.make(hp, side, "transform", bias),
+        carry_gate=None if coupled else gate_lib.make(hp, side, "carry", -bias),
+        gates_inputs=hp.gates_inputs,
+        preprocess_sequence=hp.layer_preprocess_sequence,
+        **from_hparams.processing(hp),
+    )

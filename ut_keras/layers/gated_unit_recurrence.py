@@ -3,7 +3,16 @@
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import gated_units, prepostprocess, recurrence
+from ut_keras import parts
+from ut_keras.hparam_field import HParamError
+from ut_keras.layers import (
+    from_hparams,
+    gated_units,
+    prepostprocess,
+    recurrence,
+    transformer_block,
+    transformer_layer,
+)
 
 
 class GatedUnitRecurrence(recurrence.Recurrence):
@@ -110,3 +119,44 @@ class LSTMRecurrence(GatedUnitRecurrence):
 
     def get_config(self):
         return {**super().get_config(), "cell_as_output": self.cell_as_output}
+
+
+@parts.recurrences.register("gru")
+def _make_gru(hp, side):
+    unit = gated_units.GRUUnit(**_unit_arguments(hp, side), name="gru")
+    return GRURecurrence(**_arguments(hp, side), unit=unit)
+
+
+@parts.recurrences.register("lstm")
+def _make_lstm(hp, side):
+    unit = gated_units.LSTMUnit(hp.lstm_forget_bias, **_unit_arguments(hp, side), name="lstm")
+    return LSTMRecurrence(
+        **_arguments(hp, side), unit=unit, cell_as_output=hp.use_memory_as_final_state
+    )
+
+
+def _arguments(hp, side):
+    """The recurrences with a unit attend once a step, and count by themselves."""
+    if hp.add_step_timing_signal:
+        raise HParamError(
+            f"recurrence_type={hp.recurrence_type!r} needs add_step_timing_signal=False "
+            "(the unit counts the steps, T2T refuses it too). "
+            "Received: add_step_timing_signal=True."
+        )
+    with_transition = hp.add_ffn_unit_to_the_transition_function
+    transition = transformer_block.make_transition(hp, side) if with_transition else None
+    layer = transformer_layer.make(hp, side, transition)
+    return {
+        **recurrence.arguments(hp, side),
+        "num_steps": hp.num_rec_steps,
+        "block": transformer_block.TransformerBlock(
+            [layer], "unit_layer", name="block", dtype=from_hparams.dtype_policy(hp)
+        ),
+        "preprocess_sequence": hp.layer_preprocess_sequence,
+        **from_hparams.processing(hp),
+    }
+
+
+def _unit_arguments(hp, side):
+    zero_at_padding = from_hparams.removes_padding(hp, side)
+    return {"zero_at_padding": zero_at_padding, **from_hparams.common(hp)}

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import dense
+from ut_keras import parts
+from ut_keras.layers import dense, from_hparams
 
 ACT_TYPES = ("basic", "accumulated", "global", "random")
 
@@ -19,6 +20,7 @@ class Halting(NamedTuple):
     update_weights: tf.Tensor  # U float32, w^n
 
 
+@keras.saving.register_keras_serializable(package="ut_keras")
 class ACTHalting(dense.Dense):
     """Adds up probabilities of halting, step by step, until 1 - epsilon.
 
@@ -66,6 +68,7 @@ class ACTHalting(dense.Dense):
         self.max_steps = max_steps
         self.epsilon = epsilon
         self.act_type = act_type
+        self.bias_init = bias_init
         self.force_final_remainder = force_final_remainder
         self.mask_padding = mask_padding
         if act_type == "random":
@@ -156,6 +159,17 @@ class ACTHalting(dense.Dense):
             return None
         return tf.reduce_any(padding_mask, axis=1) if self.act_type == "global" else padding_mask
 
+    def get_config(self):
+        return {
+            "max_steps": self.max_steps,
+            "epsilon": self.epsilon,
+            "act_type": self.act_type,
+            "bias_init": self.bias_init,
+            "force_final_remainder": self.force_final_remainder,
+            "mask_padding": self.mask_padding,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
 
 def _mean(values, mask, axis=None):
     """The mean of `values` where `mask` is True; None: of all."""
@@ -164,3 +178,20 @@ def _mean(values, mask, axis=None):
     counted = tf.cast(mask, tf.float32)
     total = tf.reduce_sum(values * counted, axis)
     return tf.math.divide_no_nan(total, tf.reduce_sum(counted, axis))
+
+
+@parts.haltings.register("basic")
+@parts.haltings.register("accumulated")
+@parts.haltings.register("global")
+@parts.haltings.register("random")
+def _make(hp, side):
+    del side
+    return ACTHalting(
+        hp.act_max_steps,
+        epsilon=hp.act_epsilon,
+        act_type=hp.act_type,
+        bias_init=hp.act_halting_bias_init,
+        force_final_remainder=hp.act_force_final_remainder,
+        mask_padding=hp.act_mask_padding,
+        kernel_initializer=from_hparams.kernel_initializer(hp),
+    )

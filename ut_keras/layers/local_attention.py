@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from ut_keras import parts
 from ut_keras.layers import attention, product
 from ut_keras.layers.attention import Attended
 
@@ -142,3 +143,19 @@ class LocalAttention(attention.MultiHeadAttention):
             "right": self.right,
             "causal": self.causal,
         }
+
+
+@parts.self_attentions.register("local_mask_right")
+def _make_masked(hp, side):
+    return _make(hp, side, left=hp.block_length, causal=True)
+
+
+@parts.self_attentions.register("local_unmasked")
+def _make_unmasked(hp, side):
+    return _make(hp, side, left=hp.block_length, right=hp.block_length)
+
+
+def _make(hp, side, **window):
+    hard_attention_k = 0  # as in T2T
+    arguments = {"block_length": hp.block_length, "hard_attention_k": hard_attention_k}
+    return attention.make(hp, side, LocalAttention, **arguments, **window)

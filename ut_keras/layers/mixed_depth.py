@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import depth, timing_signal
+from ut_keras.layers import depth, from_hparams, stack, timing_signal, transformer_block
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -104,3 +104,24 @@ def _joined(weights):
     """[N_1, ...], [N_2, ...], ... -> [N, ...]; None where nothing was recorded."""
     weights = list(weights)
     return None if weights[0] is None else tf.concat(weights, axis=0)
+
+
+def make(hp, side, recurrence):
+    """The recurrence between ordinary layers, by `mix_with_transformer`."""
+    recurrence.name = "recurrence"
+    dtype = from_hparams.dtype_policy(hp)
+
+    def layers_at(place):
+        if f"{place}_ut" not in hp.mix_with_transformer:
+            return None
+        block = transformer_block.make(hp, side, hp.num_mixedin_layers, f"{place}_ut_layer")
+        return stack.LayeredDepth(block, name=place, dtype=dtype)
+
+    return MixedDepth(
+        recurrence,
+        layers_at("before"),
+        layers_at("after"),
+        position=hp.add_position_timing_signal,
+        name="depth",
+        dtype=dtype,
+    )

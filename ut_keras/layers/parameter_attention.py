@@ -3,7 +3,8 @@
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import dense
+from ut_keras import parts
+from ut_keras.layers import dense, from_hparams
 from ut_keras.layers import dropout as dropout_lib
 
 
@@ -114,3 +115,18 @@ class ParameterAttention(keras.layers.Layer):
 
     def compute_output_shape(self, x_shape):
         return (*x_shape[:-1], self.hidden_size)
+
+
+@parts.transitions.register("parameter_attention")
+def _make(hp, side):
+    del side
+    return ParameterAttention(
+        hp.num_heads,
+        hp.filter_size,
+        hp.hidden_size,
+        hp.parameter_attention_key_channels or None,
+        hp.parameter_attention_value_channels or None,
+        dropout_rate=hp.attention_dropout,
+        name="parameter_attention",
+        **from_hparams.common(hp),
+    )

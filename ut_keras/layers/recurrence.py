@@ -6,7 +6,15 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import attention_record, depth
+from ut_keras import parts
+from ut_keras.layers import (
+    attention_record,
+    depth,
+    from_hparams,
+    sru,
+    timing_signal,
+    transformer_block,
+)
 from ut_keras.layers import cache as cache_lib
 from ut_keras.layers.stack_output import StackOutput
 from ut_keras.layers.transformer_block import BlockOutput
@@ -183,3 +191,23 @@ class BasicRecurrence(Recurrence):
     def take_step(self, loop, constants):
         result = constants.transform(loop.state, loop.step)
         return StepOutput(result.output, (), result)
+
+
+@parts.recurrences.register("basic")
+def _make_basic(hp, side):
+    return BasicRecurrence(**arguments(hp, side), num_steps=hp.num_rec_steps)
+
+
+def arguments(hp, side):
+    """What all recurrences take, but for the number of steps."""
+    steps = hp.act_max_steps if hp.recurrence_type == "act" else hp.num_rec_steps
+    timing = timing_signal.make(hp, steps)
+    if hp.add_sru:
+        dtype = from_hparams.dtype_policy(hp)
+        timing = sru.TimingAndSRU(timing, sru.make(hp, side), name="signals", dtype=dtype)
+    return {
+        "block": transformer_block.make(hp, side, hp.num_inrecurrence_layers, "rec_layer"),
+        "timing": timing,
+        "name": "depth",
+        "dtype": from_hparams.dtype_policy(hp),
+    }

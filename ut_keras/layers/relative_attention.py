@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from ut_keras import parts
 from ut_keras.layers import attention, product
 
 
@@ -220,3 +221,24 @@ def _position_to_distance(x):
         tf.pad(x, [[0, 0], [0, 0], [1, 0], [0, 0]]), [shape[0], shape[1], length, length + 1]
     )
     return slid[:, :, :, 1:]
+
+
+@parts.self_attentions.register("dot_product_relative")
+def _make_relative(hp, side):
+    return attention.make(
+        hp, side, RelativeAttention, max_relative_position=hp.max_relative_position
+    )
+
+
+@parts.self_attentions.register("dot_product_relative_v2")
+def _make_causal(hp, side):
+    return attention.make(
+        hp,
+        side,
+        CausalRelativeAttention,
+        max_relative_position=hp.max_relative_position,
+        heads_share_relative_embedding=hp.heads_share_relative_embedding,
+        add_relative_to_values=hp.add_relative_to_values,
+        mask_future=hp.relative_mask_future,
+        hard_attention_k=0,  # as in T2T: hard is the attention to the encoder only
+    )

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import dense
+from ut_keras.layers import dense, from_hparams
 from ut_keras.layers import dropout as dropout_lib
 
 
@@ -180,3 +180,15 @@ def _zero_padding(x, padding_mask):
     if padding_mask is None:
         return x
     return x * tf.cast(padding_mask, x.dtype)[..., tf.newaxis]
+
+
+def make(hp, side):
+    """The transition of `transformer_ffn_type="sepconv"`."""
+    return SeparableConvFeedForward(
+        hp.filter_size,
+        hp.hidden_size,
+        causal=side != "encoder",
+        dropout_rate=hp.relu_dropout,
+        name="sepconv_relu_sepconv",
+        **from_hparams.common(hp),
+    )

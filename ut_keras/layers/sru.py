@@ -3,8 +3,9 @@
 import keras
 import tensorflow as tf
 
+from ut_keras import parts
 from ut_keras.layers import cache as cache_lib
-from ut_keras.layers import dense
+from ut_keras.layers import dense, from_hparams
 from ut_keras.layers import scan as scan_lib
 
 
@@ -166,3 +167,10 @@ class TimingAndSRU(keras.layers.Layer):
 
     def compute_output_shape(self, state_shape, *_):
         return state_shape
+
+
+@parts.transitions.register("sru")
+def make(hp, side):
+    """The SRU, as a transition and behind the signals of each step."""
+    del side
+    return SRU(name="sru", **from_hparams.common(hp))

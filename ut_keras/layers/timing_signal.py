@@ -6,7 +6,8 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import dense
+from ut_keras import parts
+from ut_keras.layers import dense, from_hparams
 
 MAX_TIMESCALE = 1e4
 
@@ -275,3 +276,34 @@ def _spread(signal, state):
     shape = tf.shape(state)
     wide = tf.broadcast_to(signal, tf.stack([shape[0], shape[1], signal.shape[-1]]))
     return tf.cast(wide, state.dtype)
+
+
+def make(hp, num_steps):
+    """What is added in every step of a recurrence."""
+    return StepTimingSignal(
+        num_steps,
+        position=hp.add_position_timing_signal,
+        position_start_index=hp.position_start_index,
+        step=hp.step_timing_signal_type if hp.add_step_timing_signal else None,
+        combine=hp.add_or_concat_timing_signal,
+        name="timing",
+        **from_hparams.common(hp),
+    )
+
+
+@parts.position_signals.register("timing")
+def _make_sinusoid(hp, side):
+    del side
+    return SinusoidPosition(dtype=from_hparams.dtype_policy(hp))
+
+
+@parts.position_signals.register("emb")
+def _make_learned(hp, side):
+    del side
+    initializer = from_hparams.kernel_initializer(hp)
+    return LearnedPosition(hp.max_length, initializer, dtype=from_hparams.dtype_policy(hp))
+
+
+@parts.position_signals.register("none")
+def _make_none(hp, side):
+    del hp, side

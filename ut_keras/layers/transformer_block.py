@@ -5,7 +5,8 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import state_layer
+from ut_keras import parts
+from ut_keras.layers import from_hparams, separable_convolution, state_layer, transformer_layer
 
 
 class BlockOutput(NamedTuple):
@@ -102,3 +103,25 @@ class TransformerBlock(state_layer.StateLayer):
     def from_config(cls, config):
         layers = [keras.saving.deserialize_keras_object(layer) for layer in config["layers"]]
         return cls(**{**config, "layers": layers})
+
+
+def make(hp, side, num_layers, prefix):
+    """Layers in a row.
+
+    Args:
+        hp: `TransformerHParams`.
+        side: "encoder", "decoder" or "language_model", which is a decoder without an encoder.
+        num_layers: int.
+        prefix: str. Layer i is called `<prefix>_<i>`.
+    """
+    layers = [
+        transformer_layer.make(hp, side, make_transition(hp, side)) for _ in range(num_layers)
+    ]
+    return TransformerBlock(layers, prefix, name="block", dtype=from_hparams.dtype_policy(hp))
+
+
+def make_transition(hp, side):
+    """The transition function of a layer, by `transformer_ffn_type` and `ffn_layer`."""
+    if getattr(hp, "transformer_ffn_type", "fc") == "sepconv":
+        return separable_convolution.make(hp, side)
+    return parts.transitions.get(hp.ffn_layer)(hp, side)

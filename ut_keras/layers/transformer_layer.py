@@ -5,7 +5,8 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import prepostprocess, state_layer
+from ut_keras import parts
+from ut_keras.layers import attention, from_hparams, prepostprocess, state_layer
 from ut_keras.layers.attention import KeyValue
 
 
@@ -275,3 +276,16 @@ class Sublayer(keras.layers.Layer):
 
 def _where_running(running, new, old):
     return new if running is None else tf.where(running[..., tf.newaxis], new, old)
+
+
+def make(hp, side, transition):
+    """One layer; `transition` may be None, which leaves attention alone."""
+    return TransformerLayer(
+        parts.self_attentions.get(hp.self_attention_type)(hp, side),
+        transition,
+        attention.make(hp, side) if side == "decoder" else None,
+        hp.layer_preprocess_sequence,
+        hp.layer_postprocess_sequence,
+        **from_hparams.processing(hp),
+        dtype=from_hparams.dtype_policy(hp),
+    )

@@ -1,7 +1,14 @@
 """The models by name. Listing the names loads no TensorFlow.
 
-model = models.get("universal_transformer", hp, problem, data_dir)
-model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 32, "targets": 32})
+    model = models.get("universal_transformer", hp, problem, data_dir)
+    model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 32, "targets": 32})
+
+A model of one's own, mostly a subclass of one of these, is registered so:
+
+    @models.register("my_transformer")
+    class MyTransformer(UniversalTransformer): ...
+
+A part of a model, such as another transition, is registered in `ut_keras.parts`.
 """
 
 import importlib
@@ -11,7 +18,9 @@ from ut_keras.data import features as features_lib
 from ut_keras.errors import UserError
 from ut_keras.hparam_field import HParamError
 
+# The class, or "MODULE:CLASS", where it is to be found.
 _CLASSES = registry.Registry("model")
+register = _CLASSES.register
 _CLASSES.add("transformer", "ut_keras.models.transformer:Transformer")
 _CLASSES.add("universal_transformer", "ut_keras.models.universal_transformer:UniversalTransformer")
 _CLASSES.add("lstm_seq2seq", "ut_keras.models.lstm_seq2seq:LSTMSeq2seq")
@@ -82,8 +91,10 @@ def from_specs(name, hparams, specs, target_space_id=0):
     """
     features_lib.check(specs)
     importlib.import_module("ut_keras.models.size").check(hparams, specs)
-    module_name, class_name = _CLASSES.get(name).split(":")
-    model_class = getattr(importlib.import_module(module_name), class_name)
+    model_class = _CLASSES.get(name)
+    if isinstance(model_class, str):
+        module_name, class_name = model_class.split(":")
+        model_class = getattr(importlib.import_module(module_name), class_name)
     try:
         return model_class.from_hparams(hparams, specs, target_space_id, name=name)
     except UserError:

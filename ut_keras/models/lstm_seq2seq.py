@@ -15,9 +15,9 @@ import tensorflow as tf
 from ut_keras.decoding import recurrent_scorer
 from ut_keras.hparam import HParamError
 from ut_keras.hparam_lstm import LSTMHParams
-from ut_keras.layers import lstm, lstm_attention, target_shift
+from ut_keras.layers import from_hparams, lstm, lstm_attention, target_shift
 from ut_keras.layers.stack_output import StackOutput
-from ut_keras.models import assemble, transformer
+from ut_keras.models import transformer
 
 
 class EncodedByLSTM(NamedTuple):
@@ -71,7 +71,7 @@ class LSTMSeq2seq(transformer.Transformer):
             "num_layers": hp.num_hidden_layers,
             "hidden_size": hp.hidden_size,
             "dropout_rate": hp.dropout,
-            "kernel_initializer": assemble.kernel_initializer(hp),
+            "kernel_initializer": from_hparams.kernel_initializer(hp),
             "dtype": self.dtype_policy,
         }
 

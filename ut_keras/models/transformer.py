@@ -15,12 +15,12 @@ import tensorflow as tf
 from ut_keras import hparam
 from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import scorer as scorer_lib
-from ut_keras.layers import attention_mask, embedding, symbol_ids, target_shift
+from ut_keras.layers import attention_mask, embedding, from_hparams, symbol_ids, target_shift
 from ut_keras.layers import class_label_head as class_label_head_lib
 from ut_keras.layers import dropout as dropout_lib
 from ut_keras.layers.stack_output import StackOutput
 from ut_keras.metrics import weights as weights_lib
-from ut_keras.models import assemble, assemble_block, keras_export, keras_hooks, symbol_writer
+from ut_keras.models import assemble, keras_export, keras_hooks, symbol_writer
 from ut_keras.training import losses
 
 
@@ -74,7 +74,7 @@ class Transformer(
     """
 
     def __init__(self, hparams, specs, target_space_id=0, **kwargs):
-        kwargs.setdefault("dtype", assemble.dtype_policy(hparams))
+        kwargs.setdefault("dtype", from_hparams.dtype_policy(hparams))
         super().__init__(**kwargs)
         self.hparams = hparams
         self.specs = specs
@@ -98,7 +98,7 @@ class Transformer(
             ValueError: if the features do not fit the model.
         """
         cls.check_arguments(hparams, specs)
-        hparams = assemble_block.with_global_policy(hparams)
+        hparams = assemble.with_global_policy(hparams)
         return cls(hparams, specs, target_space_id, **kwargs)
 
     @classmethod
@@ -118,7 +118,7 @@ class Transformer(
         if self.class_labels:
             self.class_label_head = class_label_head_lib.ClassLabelHead(
                 target.vocab_size,
-                assemble.kernel_initializer(hp),
+                from_hparams.kernel_initializer(hp),
                 name="class_label_head",
                 dtype=policy,
             )
@@ -172,18 +172,18 @@ class Transformer(
         self.encoder = self.target_space = None
         if "inputs" in self.specs:
             self.encoder = self._stack("encoder")
-            self.source_position = assemble.position_signal(hp, "source_position")
+            self.source_position = assemble.position_signal(hp, "encoder", "source_position")
             self.source_dropout = dropout_lib.Dropout(rate, name="source_dropout", dtype=policy)
             if hp.use_target_space_embedding:
                 self.target_space = embedding.TargetSpaceEmbedding(
                     self.target_space_id,
-                    assemble.kernel_initializer(hp),
+                    from_hparams.kernel_initializer(hp),
                     name="target_space_embedding",
                     dtype=policy,
                 )
         self.decoder = self._decoder()
         if self.decoder is not None:
-            self.target_position = assemble.position_signal(hp, "target_position")
+            self.target_position = assemble.position_signal(hp, "decoder", "target_position")
             self.target_dropout = dropout_lib.Dropout(rate, name="target_dropout", dtype=policy)
 
     def _stack(self, side):
@@ -316,11 +316,16 @@ class Transformer(
             training=training,
         )
 
-    def logits(self, x):
-        """Scores: [B, T, D] -> [B, T, V], or [B, C] for classes; float32."""
+    def logits(self, x, columns=None):
+        """Scores: [B, T, D] -> [B, T, V], or [B, C] for classes; float32.
+
+        Args:
+            x: float tensor [B, T, D], what the decoder gives.
+            columns: `SymbolEmbedding.columns()`, while decoding. Optional.
+        """
         if self.class_labels:
             return self.class_label_head(x)
-        return self.softmax.logits(x)
+        return self.softmax.logits(x, columns)
 
     def _embed_targets(self, ids):
         if self.class_labels:  # a class is not shown to the decoder

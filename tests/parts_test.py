@@ -1,0 +1,60 @@
+"""A package with a model, a recurrence and a transition of its own: the one of docs/t2t.md."""
+
+import os
+import re
+import subprocess
+import sys
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_RUN = """
+import sys
+import numpy as np
+import trainer
+folder, package = sys.argv[1:]
+words = [
+    f"--t2t_usr_dir={package}",
+    "--problem=tiny_algo",
+    "--model=capped_universal_transformer",
+    "--hparams_set=damped_tiny",
+    "--hparams=hidden_size=16,num_heads=2,filter_size=16,num_rec_steps=3,damping=0.25",
+    "--generate_data", f"--data_dir={folder}/data", f"--tmp_dir={folder}/tmp",
+    f"--output_dir={folder}/run", "--schedule=train", "--random_seed=1",
+]
+assert not trainer.main([*words, "--train_steps=2"])
+assert not trainer.main([*words, "--train_steps=4"])  # goes on
+
+import ut_keras
+run = ut_keras.load(f"{folder}/run")
+model = run.model
+assert type(model).__name__ == "CappedUniversalTransformer"
+depth = model.encoder.depth
+assert type(depth).__name__ == "DampedRecurrence" and depth.damping == 0.25
+assert type(depth.block.layers[0].transition).__name__ == "GatedTransition"
+ids = np.array([[2, 3, 2, 1], [3, 1, 0, 0]], np.int32)
+assert model.why_not_cached == ""
+kept = model.generate({"inputs": ids}, decode_length=3)
+anew = model.generate({"inputs": ids}, decode_length=3, cache=False)
+np.testing.assert_array_equal(kept.ids, anew.ids)
+np.testing.assert_allclose(kept.scores, anew.scores, rtol=1e-5)
+assert np.abs(model({"inputs": ids, "targets": ids}, training=False)).max() <= 30
+print("all of it ran")
+"""
+
+
+def test_the_package_of_the_page_trains_goes_on_and_decodes(tmp_path):
+    with open(os.path.join(_ROOT, "docs", "t2t.md"), encoding="utf-8") as file:
+        page = file.read()
+    section = page.split("## Models and parts of your own")[1].split("\n## ")[0]
+    [package] = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    folder = tmp_path / "my_package"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(package)
+    # In a process of its own: what it registers stays.
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN, str(tmp_path), str(folder)],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "all of it ran" in done.stdout, done.stdout + done.stderr

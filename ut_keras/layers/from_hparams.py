@@ -1,0 +1,48 @@
+"""Hparams to the arguments that many layers take: what the makers of the parts share."""
+
+import keras
+
+POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+
+
+def dtype_policy(hp):
+    """The Keras dtype policy of T2T's `activation_dtype`."""
+    return POLICIES[hp.activation_dtype]
+
+
+def kernel_initializer(hp):
+    """T2T's `initializer`; the gain is a factor of the variance where that follows the shape."""
+    gain = hp.initializer_gain
+    if hp.initializer == "orthogonal":
+        return keras.initializers.Orthogonal(gain)
+    if hp.initializer == "uniform":
+        return keras.initializers.RandomUniform(-0.1 * gain, 0.1 * gain)
+    if hp.initializer == "xavier":  # without the gain, in T2T too
+        return keras.initializers.GlorotUniform()
+    # TensorFlow 1 cuts a "normal" off at two standard deviations.
+    distribution = "truncated_normal" if hp.initializer == "normal_unit_scaling" else "uniform"
+    return keras.initializers.VarianceScaling(gain, "fan_avg", distribution)
+
+
+def common(hp):
+    """What every layer with a kernel takes."""
+    return {"kernel_initializer": kernel_initializer(hp), "dtype": dtype_policy(hp)}
+
+
+def processing(hp):
+    """What every `PrePostProcess` takes besides its sequence."""
+    return {
+        "dropout_rate": hp.layer_prepostprocess_dropout,
+        "dropout_broadcast_dims": axes(hp.layer_prepostprocess_dropout_broadcast_dims),
+        "epsilon": hp.norm_epsilon,
+    }
+
+
+def removes_padding(hp, side):
+    """T2T removes padding only in encoders; a decoder's positions are all transformed."""
+    return hp.use_pad_remover and side == "encoder"
+
+
+def axes(comma_separated):
+    """T2T's "0,1" as (0, 1)."""
+    return tuple(int(axis) for axis in comma_separated.split(",") if axis.strip())
