@@ -16,11 +16,9 @@ part of speech there is where they leave it out; nothing is guessed here.
 
 import csv
 import functools
-import gzip
 import io
 import os
 import random
-import zlib
 from typing import NamedTuple
 
 from problems import verb_forms
@@ -146,10 +144,9 @@ def _split_of_rows(path):
 
 def _read_table(path):
     try:
-        with open(path, "rb") as file:
-            raw = gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file
+        with text_lines.opened(path, TABLE.most_bytes) as file:
             reader = csv.DictReader(
-                io.TextIOWrapper(raw, encoding="utf-8", newline=""), delimiter="\t"
+                io.TextIOWrapper(file, encoding="utf-8", newline=""), delimiter="\t"
             )
             missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
             if missing:
@@ -164,7 +161,7 @@ def _read_table(path):
                         f"Received: {path}, line {reader.line_num}: {str(row)[:200]}."
                     )
                 yield row
-    except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
+    except csv.Error as error:
         raise DataError(f"{path} must be a whole table in UTF-8. Received: {error}.") from error
 
 

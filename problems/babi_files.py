@@ -13,10 +13,8 @@ import collections
 import functools
 import glob
 import os
-import tarfile
-import zlib
 
-from ut_keras.data import download, text_lines, tokenizer
+from ut_keras.data import download, text_lines, tokenizer, unpacking
 from ut_keras.data.tfrecords import DataError
 
 _FOLDER = "tasks_1-20_v1-2"
@@ -170,13 +168,9 @@ def _read_files(tmp_dir, names):
         missing = set(names) - set(texts)
         if not missing:
             break
-        try:
-            # From front to back: looking names up would unpack it twice.
-            with tarfile.open(path, "r:gz") as archive:
-                for member in archive:
-                    name = member.name.removeprefix("./")
-                    if name in missing:
-                        texts[name] = archive.extractfile(member).read().decode("utf-8")
-        except (tarfile.TarError, UnicodeDecodeError, zlib.error, EOFError, OSError) as error:
-            raise DataError(f"{path} must be a whole .tar.gz file. Received: {error}.") from error
+
+        def take(name, file):
+            texts[name] = file.read().decode("utf-8")
+
+        unpacking.read(path, missing, ARCHIVE.most_bytes, take)
     return texts

@@ -12,21 +12,24 @@ Files may be gzipped. If one of them lies in tmp_dir, nothing is downloaded.
 """
 
 import glob
-import gzip
 import os
 
-from ut_keras.data import download, text_lines
+from ut_keras.data import download, text_lines, unpacking
 from ut_keras.data.tfrecords import DataError
 
 DATASET = download.RawFile(
     "lambada-dataset.tar.gz",
     "https://zenodo.org/record/2630551/files/lambada-dataset.tar.gz",
     licence="CC BY 4.0; the novels are under copyright",
+    members=("*lambada_*_plain_text.txt", "*lambada-vocab-2.txt", "*train-novels*"),
+    most_bytes=10 * 10**9,
 )
 # Chu et al. 2017: passages of the novels whose last word stands in the context; optional.
 COMPREHENSION = download.RawFile(
     "lambada-train-valid.tar.gz",
     "http://ttic.uchicago.edu/~kgimpel/data/lambada-train-valid.tar.gz",
+    members=("*train.txt",),
+    most_bytes=10 * 10**9,
 )
 DEV, TEST, CONTROL, VOCAB = (
     "lambada_development_plain_text.txt",
@@ -46,11 +49,13 @@ def fetch(tmp_dir):
     """
     if not is_there(tmp_dir):
         path = download.fetch(tmp_dir, DATASET)
-        download.unpack(path, os.path.join(tmp_dir, _FOLDER))
+        folder = os.path.join(tmp_dir, _FOLDER)
+        unpacking.unpack(path, folder, DATASET.members, DATASET.most_bytes)
     for folder in _folders(tmp_dir):
         archive = os.path.join(folder, "train-novels.tar")
         if os.path.exists(archive):
-            download.unpack(archive, os.path.join(folder, "train-novels"))
+            novels = os.path.join(folder, "train-novels")
+            unpacking.unpack(archive, novels, ("*.txt",), DATASET.most_bytes)
 
 
 def is_there(tmp_dir):
@@ -97,7 +102,8 @@ def read_comprehension(tmp_dir):
     """
     if has_comprehension(tmp_dir):
         path = os.path.join(tmp_dir, COMPREHENSION.name)
-        folder = download.unpack(path, path.removesuffix(".tar.gz"))
+        folder = path.removesuffix(".tar.gz")
+        unpacking.unpack(path, folder, COMPREHENSION.members, COMPREHENSION.most_bytes)
         found = glob.glob(os.path.join(glob.escape(folder), "**", "train.txt"), recursive=True)
         if not found:
             raise DataError(f"{path} must hold a file train.txt. Received: none in it.")
@@ -136,11 +142,6 @@ def _find(tmp_dir, name):
 
 def _read_lines(path):
     """Yields the lines that are not empty, with single spaces."""
-    opened = gzip.open if path.endswith(".gz") else open
-    with (
-        text_lines.readable(path),
-        opened(path, "rt", encoding="utf-8", newline="\n") as file,
-    ):
-        for line in file:
-            if text := " ".join(line.split()):
-                yield text
+    for line in text_lines.lines(path):
+        if text := " ".join(line.split()):
+            yield text

@@ -24,6 +24,8 @@ _CORPUS = download.RawFile(
     f"http://www.statmt.org/lm-benchmark/{_NAME}.tar.gz",
     "01ba60381110baf7f189dfd2b8374de371e8c9a340835793f190bdae9e90a34e",
     _LICENCE,
+    (f"{_NAME}/training-*/news.en-*", f"{_NAME}/heldout-*/news.en.heldout-00000-*"),
+    most_bytes=20 * 10**9,
 )
 _WORDS = download.RawFile(
     "vocab-2016-09-10.txt",

@@ -16,23 +16,26 @@ The first two by characters (bytes + 2), the third with one vocabulary of subwor
 """
 
 import glob
-import gzip
 import os
 
 from problems import problem, text_problems
 from ut_keras import json_file
-from ut_keras.data import download, text_lines
+from ut_keras.data import download, text_lines, unpacking
 from ut_keras.data.tfrecords import DataError
 
 _HELD_OUT_EVERY = 11
 _MLU = download.RawFile(
     "mathematical_language_understanding_train.tar.gz",
     "https://art.wangperawong.com/mathematical_language_understanding_train.tar.gz",
+    members=("*symbolic_math_train.txt",),
+    most_bytes=10 * 10**9,
 )
 _DEEPMIND = download.RawFile(
     "mathematics_dataset-v1.0.tar.gz",
     "https://storage.googleapis.com/mathematics-dataset/mathematics_dataset-v1.0.tar.gz",
     licence="Apache 2.0",
+    members=("*v1.0/*.txt",),
+    most_bytes=50 * 10**9,
 )
 _ALGOLISP = {
     "train": "https://www.dropbox.com/s/qhun6kml9yb2ui9/metaset3.train.jsonl.gz?dl=1",
@@ -103,17 +106,17 @@ class ProgramSearchAlgolisp(text_problems.Text2TextProblem):
 
     def generate_samples(self, split, data_dir, tmp_dir, seed):
         path = download.fetch(tmp_dir, _ALGOLISP[split])
-        with text_lines.readable(path), gzip.open(path, "rt", encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    entry = json_file.parse(line)
-                    words, tree = " ".join(entry["text"]), " ".join(_flat(entry["short_tree"]))
-                except (ValueError, KeyError, TypeError, RecursionError) as error:
-                    raise DataError(
-                        "Every line must be a JSON object with text and short_tree. "
-                        f"Received: {path}, line {number}: {error}."
-                    ) from error
-                yield {"inputs": words, "targets": tree}
+        lines = text_lines.lines(path, _ALGOLISP[split].most_bytes)
+        for number, line in enumerate(lines, start=1):
+            try:
+                entry = json_file.parse(line)
+                words, tree = " ".join(entry["text"]), " ".join(_flat(entry["short_tree"]))
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                raise DataError(
+                    "Every line must be a JSON object with text and short_tree. "
+                    f"Received: {path}, line {number}: {error}."
+                ) from error
+            yield {"inputs": words, "targets": tree}
 
 
 def _flat(tree):
@@ -128,7 +131,8 @@ def _flat(tree):
 
 def _unpacked(tmp_dir, raw_file):
     path = download.fetch(tmp_dir, raw_file)
-    return download.unpack(path, path.removesuffix(".tar.gz"))
+    folder = path.removesuffix(".tar.gz")
+    return unpacking.unpack(path, folder, raw_file.members, raw_file.most_bytes)
 
 
 def _found(pattern, raw_file):
@@ -140,7 +144,4 @@ def _found(pattern, raw_file):
 
 
 def _lines(path):
-    with text_lines.readable(path), open(path, encoding="utf-8") as file:
-        for line in file:
-            if line.strip():
-                yield line.strip()
+    return filter(None, map(str.strip, text_lines.lines(path)))

@@ -23,6 +23,7 @@ _ARCHIVE = download.RawFile(
     "simple-examples.tgz",
     "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
     licence=_LICENCE,
+    members=("simple-examples/data/ptb.*",),
 )
 _PARTS = {"train": "train", "dev": "valid", "test": "test"}
 

@@ -5,10 +5,9 @@ unpacked as T2T leaves it (`dev/newstest2013.en`), by its bare name (`newstest20
 archive, which is downloaded if it is not there and unpacked into `dev.tgz.unpacked`.
 """
 
-import gzip
 import os
 
-from ut_keras.data import download, text_lines
+from ut_keras.data import download, text_lines, unpacking
 from ut_keras.data.tfrecords import DataError
 
 _BLOCK = 1 << 24
@@ -29,10 +28,11 @@ def find(tmp_dir, archive, *names):
     path = _find_unpacked(tmp_dir, archive, names)
     if path is None:
         archive_path = download.fetch(tmp_dir, archive)
-        download.unpack(archive_path, _unpacked_folder(tmp_dir, archive))
+        folder = _unpacked_folder(tmp_dir, archive)
+        unpacking.unpack(archive_path, folder, archive.members, archive.most_bytes)
         path = _find_unpacked(tmp_dir, archive, names)
     if path is None:
-        raise DataError(f"{archive_path} must hold {names[0]}. Received: an archive without it.")
+        raise DataError(f"{archive_path} must hold {names[0]}. Received: not in {folder}.")
     return path
 
 
@@ -50,21 +50,15 @@ def read_lines(path):
     Raises:
         DataError: if a line is not UTF-8, or the file not whole.
     """
-    with text_lines.readable(path), _open(path) as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield line.decode("utf-8").strip()
-            except UnicodeDecodeError as error:
-                raise DataError(
-                    f"Text must be UTF-8. Received: {path}, line {number}: {error}."
-                ) from error
+    for line in text_lines.lines(path):
+        yield line.strip()
 
 
 def size(path):
     """In bytes; of a `.gz` file, unpacked."""
     if not path.endswith(".gz"):
         return os.path.getsize(path)
-    with text_lines.readable(path), gzip.open(path) as file:
+    with text_lines.opened(path) as file:
         return sum(len(block) for block in iter(lambda: file.read(_BLOCK), b""))
 
 
@@ -80,7 +74,3 @@ def _find_unpacked(tmp_dir, archive, names):
 def _unpacked_folder(tmp_dir, archive):
     # T2T unpacks into tmp_dir itself; a folder of its own tells that all of it is there.
     return os.path.join(tmp_dir or "", f"{archive.name}.unpacked")
-
-
-def _open(path):
-    return gzip.open(path) if path.endswith(".gz") else open(path, "rb")

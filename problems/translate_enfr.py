@@ -15,6 +15,8 @@ _SMALL = download.RawFile(
     "baseline-1M-enfr.tgz",
     "https://s3.amazonaws.com/opennmt-trainingdata/baseline-1M-enfr.tgz",
     licence=wmt_files.LICENCE,
+    members=("baseline-1M-enfr/baseline-1M_*",),
+    most_bytes=5 * 10**9,
 )
 
 

@@ -21,7 +21,10 @@ from ut_keras.data import download, text_encoder
 
 _LICENCE = "CC BY-SA (Wikipedia)"
 _ARCHIVE = download.RawFile(
-    "wikitext-2-v1.zip", "https://wikitext.smerity.com/wikitext-2-v1.zip", licence=_LICENCE
+    "wikitext-2-v1.zip",
+    "https://wikitext.smerity.com/wikitext-2-v1.zip",
+    licence=_LICENCE,
+    members=("wikitext-2/wiki.*.tokens",),
 )
 _PARTS = {"train": "train", "dev": "valid", "test": "test"}
 _WINDOW = 256  # words

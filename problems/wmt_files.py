@@ -10,35 +10,44 @@ from ut_keras.data import download
 LICENCE = "research use (WMT; Europarl, UN and Common Crawl text under their own terms)"
 
 
-def _archive(url, sha256=None):
-    return download.RawFile(url.rpartition("/")[2], url, sha256, LICENCE)
+def _archive(url, sha256=None, members=(), most_bytes=20 * 10**9):
+    return download.RawFile(url.rpartition("/")[2], url, sha256, LICENCE, members, most_bytes)
 
 
 NEWS_COMMENTARY_V13 = _archive(
     "http://data.statmt.org/wmt18/translation-task/training-parallel-nc-v13.tgz",
     "17992b7e919cfb754c60f4e754148bc23b80706ad0ed7b34150831a554b40c91",
+    ("training-parallel-nc-v13/news-commentary-v13.de-en.*",),
 )
 NEWS_COMMENTARY_V9 = _archive(
     "http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
     "cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
+    ("training/news-commentary-v9.fr-en.*",),
 )
 COMMON_CRAWL = _archive(
     "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
     "c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
+    ("commoncrawl.de-en.*", "commoncrawl.fr-en.*"),
 )
 EUROPARL_V7 = _archive(
     "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
     "0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
+    ("training/europarl-v7.de-en.*", "training/europarl-v7.fr-en.*"),
 )
 GIGA_FREN = _archive(
     "http://www.statmt.org/wmt10/training-giga-fren.tar",
     "3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a",
+    ("giga-fren.release2.fixed.*.gz",),
 )
 UNDOC = _archive(
     "http://www.statmt.org/wmt13/training-parallel-un.tgz",
     "29141b5c1eba149a94f7a59d3b1a834b2e47fe0f8758d68dcd77a3d3f497ee47",
+    ("un/undoc.2000.fr-en.*",),
 )
-DEV = _archive("http://data.statmt.org/wmt17/translation-task/dev.tgz")
+DEV = _archive(
+    "http://data.statmt.org/wmt17/translation-task/dev.tgz",
+    members=("dev/newstest2013.*", "dev/newstest2014*"),
+)
 
 
 def newstest2013(language):

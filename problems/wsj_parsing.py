@@ -20,7 +20,6 @@ parsing; T2T leaves them in. The vocabulary is built from the training trees; T2
 labelled brackets, see labelled_brackets.py.
 """
 
-import gzip
 import os
 
 from problems import labelled_brackets, problem, text_problems, trees
@@ -54,7 +53,7 @@ class WsjParsing(text_problems.Text2TextProblem):
 
     def generate_samples(self, split, data_dir, tmp_dir, seed):
         path = _find(tmp_dir, _FILES[split])
-        for tree in map(trees.clean, trees.read(_read_lines(path), path)):
+        for tree in map(trees.clean, trees.read(text_lines.lines(path), path)):
             if tree:
                 words, symbols = trees.to_line(tree)
                 yield {"inputs": " ".join(words), "targets": " ".join(symbols)}
@@ -66,9 +65,3 @@ class WsjParsing(text_problems.Text2TextProblem):
 def _find(tmp_dir, name):
     path = os.path.join(tmp_dir or "", name)
     return next((path + end for end in ("", ".gz") if os.path.isfile(path + end)), None)
-
-
-def _read_lines(path):
-    opened = gzip.open if path.endswith(".gz") else open
-    with text_lines.readable(path), opened(path, "rt", encoding="utf-8") as file:
-        yield from file

@@ -107,10 +107,29 @@ def test_signatures(exports):
     def names(name):
         return set(_load(exports(name)).signatures)
 
-    assert names("adaptive") == {"serving_default", "ids", "encode", "score"}
-    assert names("prompts") == {"serving_default", "ids", "encode", "score"}
-    assert names("classes") == {"serving_default", "ids", "encode", "classify"}
-    assert names("encoder_symbols") == {"serving_default", "ids", "encode"}
+    assert names("adaptive") == {"serving_default", "positions", "ids", "encode", "score"}
+    assert names("prompts") == {"serving_default", "positions", "ids", "encode", "score"}
+    assert names("classes") == {"serving_default", "positions", "ids", "encode", "classify"}
+    assert names("encoder_symbols") == {"serving_default", "positions", "ids", "encode"}
+
+
+@pytest.mark.parametrize(
+    "name, beams, room", [("adaptive", 3, 6), ("prompts", 3, 6), ("lstm", 3, 6)]
+)
+def test_positions_are_what_a_search_may_hold(exports, name, beams, room):
+    _, encoders = export_models.build(name)
+    lengths = [len(row) for row in export_models.rows(encoders, export_models.TEXTS)]
+    serve = _load(exports(name)).signatures["positions"]
+    found = serve(inputs=tf.constant(export_models.TEXTS))
+    assert found["lengths"].numpy().tolist() == lengths
+    assert found["positions"].numpy().tolist() == [beams * (n + room) for n in lengths]
+
+
+@pytest.mark.parametrize("name, lengths", [("story", [20, 20]), ("classes", [3, 1])])
+def test_positions_where_nothing_is_searched(exports, name, lengths):
+    found = _load(exports(name)).signatures["positions"](inputs=tf.constant(["is", ""]))
+    assert found["lengths"].numpy().tolist() == lengths
+    assert found["positions"].numpy().tolist() == lengths
 
 
 def test_ids(exports):

@@ -167,6 +167,14 @@ class TextModel:
         )
         return Encoded(ids, tf.cast(states.stack.output[:-1], tf.float32))
 
+    def lengths(self, texts):
+        """int32 [B]: how many ids the model reads of string [B], padding in a story included."""
+        rows = self._sources(texts)
+        if isinstance(rows, tf.RaggedTensor):
+            return tf.cast(rows.row_lengths(), tf.int32)
+        sentences, words = rows.shape[1:]
+        return tf.fill([tf.shape(rows)[0]], sentences * words)
+
     # Their parts.
 
     def _sources(self, texts):

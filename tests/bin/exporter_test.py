@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import types
 
 import pytest
 import tensorflow as tf
@@ -8,7 +9,7 @@ import tensorflow as tf
 import trainer
 import ut_keras
 from tests.bin import full_disk, small_run
-from ut_keras.bin import avg_checkpoints, datagen, exporter, local_server
+from ut_keras.bin import avg_checkpoints, datagen, exporter, served_export
 from ut_keras.data import text_encoder
 
 
@@ -61,7 +62,8 @@ def test_exports_beside_the_run(run, tmp_path):
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", "--problem", small_run.PROBLEM]
     assert exporter.main([*argv, "--decode_hparams=beam_size=1,max_input_size=3"]) == 0
     [number] = _exports(run / "export")
-    export = local_server.Export(f"{run}/export/{number}", 60)
+    limits = types.SimpleNamespace(timeout_secs=60, max_text_bytes=40, max_positions=1000)
+    export = served_export.Export(f"{run}/export/{number}", limits)
     long, short = export([b"0 1 1 1 1"]), export([b"0 1"])
     assert long["outputs"].tolist() == short["outputs"].tolist()
 

@@ -29,7 +29,7 @@ from ut_keras.bin import (
     plot,
     visualize,
 )
-from ut_keras.data import download, feature_record
+from ut_keras.data import feature_record, unpacking
 
 PROBLEM = "text2text_tsv"
 VOCABULARY = "vocab.text2text_tsv.8192.subwords"
@@ -323,7 +323,7 @@ def test_archives(tmp_path, capsys, make, said):
     make(tmp_path / "archive")
 
     def unpack(argv):
-        download.unpack(str(tmp_path / "archive"), str(tmp_path / "unpacked"))
+        unpacking.unpack(str(tmp_path / "archive"), str(tmp_path / "unpacked"), ("*",), 10**6)
 
     _refused(capsys, lambda argv: command.run(unpack, argv), [], said)
     assert os.listdir(tmp_path) == ["archive"]
@@ -334,7 +334,7 @@ def test_a_file_instead_of_the_unpacked_folder(tmp_path, capsys):
     (tmp_path / "unpacked").write_text("")
 
     def unpack(argv):
-        download.unpack(str(tmp_path / "archive"), str(tmp_path / "unpacked"))
+        unpacking.unpack(str(tmp_path / "archive"), str(tmp_path / "unpacked"), ("*",), 10**6)
 
     _refused(capsys, lambda argv: command.run(unpack, argv), [], "must be the folder")
 

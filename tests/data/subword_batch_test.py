@@ -6,7 +6,8 @@ import pytest
 
 from tests.data import subword_text_encoder_test as golden
 from tests.data.subword_tokenizer_op_test import hostile_texts
-from ut_keras.data import subword_batch, text_encoder
+from ut_keras.data import subword_batch, subword_text_encoder, text_encoder
+from ut_keras.data.subword_escaping import ESCAPE_CHARACTERS
 
 
 @pytest.mark.parametrize("vocab", golden.VOCABS)
@@ -60,6 +61,28 @@ def test_forgets_when_it_knows_many_tokens(monkeypatch):
     assert len(batch._table) < 500
 
 
+def test_forgets_tokens_of_many_ids(monkeypatch):
+    monkeypatch.setattr(subword_batch, "_MOST_IDS", 10_000)
+    encoder = golden.load("200")
+    batch = subword_batch.BatchEncoder(encoder)
+    for letter in "abcdefgh":
+        assert batch.encode([letter * 4000]).to_lists() == [encoder.encode(letter * 4000)]
+        assert batch._ids.size < 15_000
+
+
+@pytest.mark.parametrize("long", ["ab", "a b", "~_\\", "\u4e2d", "Where is Mary? "])
+def test_a_text_of_megabytes_is_not_searched_character_by_character(monkeypatch, long):
+    """That takes its length times the longest subtoken, and keeps each such token."""
+    encoder = golden.load("200")
+    monkeypatch.setattr(subword_text_encoder, "_LONG_TEXT", 300)
+    text = long * 200
+    ids = encoder.encode(text)
+    assert not encoder._encoded_tokens and encoder.decode(ids) == text
+    monkeypatch.setattr(subword_text_encoder, "_LONG_TEXT", 10**6)
+    assert encoder.encode(text) == ids
+    assert max(map(len, encoder._encoded_tokens), default=0) <= 100
+
+
 def test_few_and_empty_texts():
     encoder = golden.load("200")
     batch = subword_batch.BatchEncoder(encoder)
@@ -77,6 +100,18 @@ def test_vocabulary_with_holes_is_encoded_one_by_one():
     assert encoder.encode_batch(["ab ab"] * 1500) == [[2, 3, 2, 3]] * 1500
     with pytest.raises(ValueError, match="'0_'|is missing"):
         encoder.encode_batch(["ab 0"] * 1500)
+
+
+def test_a_subtoken_too_long_for_the_matcher(monkeypatch):
+    """That many texts were encoded ended in a stack trace."""
+    monkeypatch.setattr(subword_text_encoder, "_LONG_TEXT", 300)
+    long = "=" * 257
+    subtokens = ["<pad>", "<EOS>", long, *sorted(ESCAPE_CHARACTERS | set("=ab"))]
+    encoder = text_encoder.SubwordTextEncoder(subtokens=subtokens)
+    assert encoder.encode(long * 2) == [2, 2, subtokens.index("_")]
+    assert encoder.encode_batch([long] * 1500) == [[2, subtokens.index("_")]] * 1500
+    with pytest.raises(ValueError, match="at most 256 bytes.*Received: '=.*257 bytes"):
+        subword_batch.BatchEncoder(encoder)
 
 
 def test_encoders_of_one_vocabulary_share_what_they_know():

@@ -20,7 +20,8 @@ def _build_one_by_one(token_counts, min_count, num_iterations=4, max_subtoken_le
         counts = collections.Counter()
         for token, count in token_counts.items():
             escaped, start = escape_token(token, alphabet), 0
-            for piece in subword_text_encoder.split_greedily(escaped, subtokens, 1000):
+            lengths = range(len(escaped), 0, -1)
+            for piece in subword_text_encoder.split_greedily(escaped, subtokens, lengths):
                 for end in range(start + 1, len(escaped) + 1):
                     if max_subtoken_length is None or end - start < max_subtoken_length:
                         counts[escaped[start:end]] += count

@@ -8,11 +8,13 @@ It speaks the REST API of TensorFlow Serving. Without --serve_dir it listens on 
 loopback unless --host says otherwise. That server is for trying: docs/serving.md has a real one.
 """
 
+import contextlib
 import http.client
 import json
 import sys
 import urllib.parse
 
+from ut_keras import deadline
 from ut_keras.bin import command, flags, serving_flags
 
 _MOST_BYTES = 2**26  # of an answer
@@ -25,7 +27,10 @@ def main(argv=None):
 
 def _run(argv):
     args = flags.parse(serving_flags.QUERY_SERVER, argv, "ut-query-server", __doc__)
-    for name in ("timeout_secs", "max_request_bytes", "max_text_bytes"):
+    for name in (
+        *("timeout_secs", "max_request_bytes", "max_text_bytes"),
+        *("max_texts", "max_positions"),
+    ):
         if getattr(args, name) < 1:
             raise flags.UsageError(f"--{name} must be at least 1. Received: {getattr(args, name)}.")
     if args.serve_dir:
@@ -54,7 +59,7 @@ def predict(server, servable_name, texts, timeout_secs=10):
         server: str, "host:port" or "http://host:port".
         servable_name: str.
         texts: list of str.
-        timeout_secs: int, of each wait for the server.
+        timeout_secs: float, for all of it, the look-up of the address included.
     Returns:
         for every text {"outputs": list of str, "scores": list of float}.
     Raises:
@@ -69,13 +74,7 @@ def predict(server, servable_name, texts, timeout_secs=10):
     path = f"/v1/models/{urllib.parse.quote(servable_name, safe='')}:predict"
     body = json.dumps({"instances": texts}).encode()
     try:
-        connection = http.client.HTTPConnection(address, timeout=timeout_secs)
-        if not 1 <= connection.port <= 65535:  # which would be taken modulo 65536
-            raise OverflowError("port must be from 1 to 65535")
-        connection.request("POST", path, body, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        content = response.read(_MOST_BYTES)
-        connection.close()
+        status, content = deadline.call(timeout_secs, _post, address, path, body, timeout_secs)
     except (OSError, OverflowError, UnicodeError, http.client.HTTPException) as error:
         raise flags.UsageError(
             f"--server must be the REST API of a server. Received: {server!r}, "
@@ -92,9 +91,20 @@ def predict(server, servable_name, texts, timeout_secs=10):
     except (ValueError, KeyError, TypeError) as error:
         raise flags.UsageError(
             f"The answer of {server} must be JSON with predictions. "
-            f"Received: status {response.status}, {content[:80]!r}."
+            f"Received: status {status}, {content[:80]!r}."
         ) from error
-    raise flags.UsageError(f"{server} refuses, status {response.status}: {reason[:500]}")
+    raise flags.UsageError(f"{server} refuses, status {status}: {reason[:500]}")
+
+
+def _post(address, path, body, timeout_secs):
+    """(status, at most so many bytes of the answer)"""
+    connection = http.client.HTTPConnection(address, timeout=timeout_secs)
+    if not 1 <= connection.port <= 65535:  # which would be taken modulo 65536
+        raise OverflowError("port must be from 1 to 65535")
+    with contextlib.closing(connection):
+        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        with connection.getresponse() as response:
+            return response.status, response.read(_MOST_BYTES)
 
 
 def _ask(args, text):

@@ -44,4 +44,10 @@ QUERY_SERVER = (
     Flag("port", 8501, "With --serve_dir: port to listen on."),
     Flag("max_request_bytes", 65536, "With --serve_dir: size of a request."),
     Flag("max_text_bytes", 2048, "With --serve_dir: size of a text; together 8 times as much."),
+    Flag("max_texts", 64, "With --serve_dir: texts of a request."),
+    Flag(
+        "max_positions",
+        32768,
+        "With --serve_dir: texts x beams x the longest that a text and its answer may be.",
+    ),
 )

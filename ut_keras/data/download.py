@@ -1,45 +1,35 @@
-"""Raw files from their official places: fetched once, checked, unpacked safely.
+"""Raw files from their official places: fetched once and checked.
 
     corpus = download.RawFile("corpus.tgz", "https://example.org/corpus.tgz", sha256="9f86d0…")
     path = download.fetch(tmp_dir, corpus)                               tmp_dir/corpus.tgz
-    folder = download.unpack(path, os.path.join(tmp_dir, "corpus"))
 
 A file that lies in `tmp_dir` is taken as it is, if its checksum is right; so it can also be put
 there by hand. A download grows as NAME.incomplete, goes on where it was broken off, and gets its
 name when it is whole. (The download manager of tensorflow-datasets, which is used where it has a
-builder, neither goes on nor keeps the names that T2T's folders have, and loads in seconds.)
+builder, neither goes on nor keeps the names that T2T's folders have, and loads in seconds; pooch
+1.9 keeps nothing of a download that broke off, and so begins anew.)
 """
 
 import contextlib
 import fcntl
 import functools
-import gzip
 import hashlib
 import http.client
-import lzma
 import os
 import re
-import shutil
-import stat
-import tarfile
 import time
 import urllib.error
 import urllib.request
-import zipfile
-import zlib
 from typing import NamedTuple
 
-from ut_keras.data import progress_line
+from ut_keras import deadline
+from ut_keras.data import progress_line, unpacking
 from ut_keras.data.tfrecords import DataError
 
 _BLOCK = 1 << 20  # bytes
-_TIMEOUT = 60  # seconds without a byte
-_WAITS = (1, 4, 15)  # seconds before each new try; bytes that arrive begin the row anew
-# The last two: of a zip file that is encrypted, or compressed in a way that Python does not know.
-_BROKEN_ARCHIVE = (
-    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error),
-    *(lzma.LZMAError, ValueError, RuntimeError, NotImplementedError),
-)
+_TIMEOUT = 60  # seconds until an answer begins
+_LEAST = 60_000  # bytes that must come in so many seconds
+_WAITS = (1, 4, 15)  # seconds before each new try; one that brings the least begins the row anew
 
 
 class RawFile(NamedTuple):
@@ -50,12 +40,16 @@ class RawFile(NamedTuple):
         url: str. The official place; "" if there is none that can be downloaded from.
         sha256: str, in hexadecimal; None if it is not known.
         licence: str. What it may be used for.
+        members: tuple of str. Of an archive, patterns for the names of what is wanted.
+        most_bytes: int. Of what is compressed, how much all of it may be unpacked.
     """
 
     name: str
     url: str
     sha256: str | None = None
     licence: str = ""
+    members: tuple = ()
+    most_bytes: int = 10**9
 
 
 def fetch(tmp_dir, raw_file):
@@ -81,65 +75,9 @@ def fetch(tmp_dir, raw_file):
             else:
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(file.name)
-    _check_is_file(path)
+    unpacking.check_is_file(path)
     _check(path, raw_file)
     return path
-
-
-def unpack(path, directory):
-    """Unpacks an archive (tar, also compressed, zip, or gzip of one file) into a new folder.
-
-    Args:
-        path: str. The archive.
-        directory: str. The folder, of its own; if it is there already, nothing is done.
-
-    Returns:
-        `directory`.
-
-    Raises:
-        DataError: if the archive is broken, encrypted or empty, or holds a link or a name outside
-            the folder; or the folder is a file.
-    """
-    if os.path.isdir(directory):
-        return directory
-    if os.path.exists(directory):
-        raise DataError(
-            f"{directory} must be the folder that {os.path.basename(path)} is unpacked to. "
-            "Received: a file; remove it."
-        )
-    _check_is_file(path)
-    temporary = f"{os.path.normpath(directory)}.incomplete.{os.getpid()}"
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        os.makedirs(temporary)
-        try:
-            for name, open_member in _members(path):
-                target = _inside(temporary, name, path)
-                os.makedirs(os.path.dirname(target), exist_ok=True)
-                with open_member() as source, open(target, "wb") as file:
-                    shutil.copyfileobj(source, file, _BLOCK)
-            if not os.listdir(temporary):
-                raise EOFError("nothing in it")
-        except DataError:
-            raise
-        except _BROKEN_ARCHIVE as error:
-            raise _broken(path, error) from error
-        except OSError as error:
-            if error.errno is not None:  # of the system, such as a full disk
-                raise
-            raise _broken(path, error) from error
-        if not os.path.isdir(directory):  # Another process may have been faster.
-            os.rename(temporary, directory)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return directory
-
-
-def _broken(path, error):
-    return DataError(
-        f"{path} must be a whole tar, zip or gzip file without a password; remove it to fetch it "
-        f"again. Received: {error or type(error).__name__}."
-    )
 
 
 class _Download:
@@ -169,7 +107,7 @@ class _Download:
                 except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
                     if not _may_pass(error):
                         raise self._give_up(error) from error
-                    if self._file.tell() > before:
+                    if self._file.tell() >= before + _LEAST:
                         waits = list(_WAITS)
                     if not waits:
                         raise self._give_up(error) from error
@@ -204,7 +142,9 @@ class _Download:
                 headers["If-Range"] = self._tag
         request = urllib.request.Request(self._raw_file.url, headers=headers)
         try:
-            response = urllib.request.urlopen(request, timeout=_TIMEOUT)
+            response = deadline.call(
+                _TIMEOUT, functools.partial(urllib.request.urlopen, request, timeout=_TIMEOUT)
+            )
         except urllib.error.HTTPError as error:
             error.close()
             if error.code != 416:
@@ -232,10 +172,15 @@ class _Download:
         done = self._file.tell()
         title = self._raw_file.name
         line = progress_line.ProgressLine(title, total, progress_line.size, done=done)
+        before, due = done, time.monotonic() + _TIMEOUT
         with line:
-            while block := response.read(_BLOCK):
-                self._file.write(block)
+            while block := response.read1(_BLOCK):  # what has come, and not all of so many
+                done += self._file.write(block)
                 line.add(len(block))
+                if time.monotonic() > due:
+                    if done < before + _LEAST:
+                        raise TimeoutError(f"{done - before} bytes came in {_TIMEOUT} s")
+                    before, due = done, time.monotonic() + _TIMEOUT
         self._file.flush()
         if total is not None and self._file.tell() != total:
             if self._file.tell() > total:
@@ -301,12 +246,6 @@ def _missing(path, raw_file, reason):
     )
 
 
-def _check_is_file(path):
-    # A pipe would be waited for without end.
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise DataError(f"{path} must be a file. Received: a folder, pipe or device.")
-
-
 def _check(path, raw_file):
     if raw_file.sha256 is None:
         return
@@ -327,42 +266,3 @@ def _sha256(path, size, time_changed):
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
-
-
-# Archives. Their members are copied out, without links, owners and permissions.
-
-
-def _members(path):
-    """Yields (name, function that opens it) of every file of an archive."""
-    if tarfile.is_tarfile(path):
-        with tarfile.open(path) as archive:
-            for member in archive:
-                if not member.isdir():
-                    _refuse_unless(member.isfile(), member.name, path)
-                    yield member.name, functools.partial(archive.extractfile, member)
-    elif zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            for member in archive.infolist():
-                if not member.is_dir():
-                    kind = stat.S_IFMT(member.external_attr >> 16)
-                    _refuse_unless(kind in (0, stat.S_IFREG), member.filename, path)
-                    yield member.filename, functools.partial(archive.open, member)
-    elif os.path.getsize(path):
-        yield os.path.basename(path).removesuffix(".gz"), functools.partial(gzip.open, path)
-
-
-def _refuse_unless(is_file, name, path):
-    if not is_file:
-        raise DataError(
-            f"An archive must hold files and folders only. Received: {name!r}, a link or device, "
-            f"in {path}."
-        )
-
-
-def _inside(directory, name, path):
-    target = os.path.normpath(os.path.join(directory, name))
-    if os.path.isabs(name) or not target.startswith(directory + os.sep):
-        raise DataError(
-            f"The names in an archive must stay inside its folder. Received: {name!r} in {path}."
-        )
-    return target

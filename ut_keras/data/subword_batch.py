@@ -18,6 +18,7 @@ from ut_keras.data.token_table import TokenTable
 
 _CHUNK = 2048  # texts; the arrays of so many sentences stay near the processor
 _MOST_TOKENS = 2**20  # then it starts anew, for bounded memory
+_MOST_IDS = 2**24
 _TOKEN_END = ord("_")
 _NO_UTF8 = 0xFF
 _MANY = 32
@@ -61,7 +62,7 @@ class BatchEncoder:
     def _encode_chunk(self, texts):
         tokens = tokenizer_batch.split(texts)
         with self._lock:
-            if len(self._table) > _MOST_TOKENS:
+            if len(self._table) > _MOST_TOKENS or self._ids.size > _MOST_IDS:
                 self._forget()
             numbers = self._table.numbers(tokens)
             if len(self._table) > len(self._ids):
@@ -112,6 +113,11 @@ class _IdsByNumber:
 
     def __len__(self):
         return self._count
+
+    @property
+    def size(self):
+        """int. The number of all ids."""
+        return self._num_ids
 
     def add(self, ids, lengths):
         """Adds the ids of the next numbers, `lengths` of them each."""

@@ -9,6 +9,8 @@ no match can reach over the end of one.
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+_LONGEST = 256  # bytes
+
 
 def make(encoder):
     """Makes the splitter of a `SubwordTextEncoder`.
@@ -18,8 +20,14 @@ def make(encoder):
 
     Raises:
         ValueError: if the vocabulary lacks a character of its alphabet, so that there are texts
-            that it cannot encode, or holds the character 0.
+            that it cannot encode, holds the character 0, or a subtoken of more than 256 bytes.
     """
+    longest = max(encoder.subtokens, key=lambda subtoken: len(_bytes(subtoken)))
+    if len(_bytes(longest)) > _LONGEST:
+        raise ValueError(
+            f"Subtokens must have at most {_LONGEST} bytes, as tensorflow-text wants it. "
+            f"Received: {longest[:40]!r}…, {len(_bytes(longest))} bytes."
+        )
     ids = {subtoken: i for i, subtoken in enumerate(encoder.subtokens)}
     lacking = sorted(character for character in encoder.alphabet if character not in ids)
     if lacking or "\0" in encoder.alphabet:
@@ -43,3 +51,7 @@ def make(encoder):
         unknown_token=unknown,
         no_pretokenization=True,
     )
+
+
+def _bytes(subtoken):
+    return subtoken.encode("utf-8", "surrogatepass")

@@ -25,6 +25,8 @@ from ut_keras.data.tfrecords import DataError
 
 _CACHE_SIZE = 2**18
 _MANY_TEXTS = 1000
+_LONG_TEXT = 2**15  # characters: may be one token, whose every place is looked at many times
+_LONGEST_KEPT = 100  # characters of a token
 
 
 class SubwordTextEncoder(TextEncoder):
@@ -54,7 +56,7 @@ class SubwordTextEncoder(TextEncoder):
         self._subtokens = list(subtokens)
         self._alphabet = {c for subtoken in subtokens for c in subtoken} | ESCAPE_CHARACTERS
         self._ids = {subtoken: i for i, subtoken in enumerate(subtokens) if subtoken}
-        self._longest = max(map(len, subtokens))
+        self._lengths = sorted({len(subtoken) for subtoken in self._ids}, reverse=True)
         self._plain = self._alphabet - set("\\_\n")
         self._encoded_tokens = {}  # most tokens of a text are frequent words
         self._batch_encoder = None
@@ -78,6 +80,8 @@ class SubwordTextEncoder(TextEncoder):
         return frozenset(self._alphabet)
 
     def encode(self, text):
+        if len(text) >= _LONG_TEXT and self._find_batch_encoder():
+            return self._batch_encoder.encode([text]).to_lists()[0]
         encoded = self._encoded_tokens
         ids = []
         for token in tokenizer.encode(text):
@@ -92,9 +96,7 @@ class SubwordTextEncoder(TextEncoder):
 
     def encode_ragged(self, texts):
         """Returns the ids of every string of a list as `RaggedIds`, of many by `subword_batch`."""
-        if len(texts) >= _MANY_TEXTS and self._batch_encoder is None:
-            self._batch_encoder = self._find_batch_encoder()
-        if len(texts) >= _MANY_TEXTS and self._batch_encoder:
+        if len(texts) >= _MANY_TEXTS and self._find_batch_encoder():
             return self._batch_encoder.encode(texts)
         return super().encode_ragged(texts)
 
@@ -131,20 +133,25 @@ class SubwordTextEncoder(TextEncoder):
             escaped = token + "_"
         else:
             escaped = escape_token(token, self._alphabet)
-        ids = tuple(self._ids[s] for s in split_greedily(escaped, self._ids, self._longest))
+        ids = tuple(self._ids[s] for s in split_greedily(escaped, self._ids, self._lengths))
         if len(self._encoded_tokens) >= _CACHE_SIZE:
             self._encoded_tokens.clear()
-        self._encoded_tokens[token] = ids
+        if len(token) <= _LONGEST_KEPT:
+            self._encoded_tokens[token] = ids
         return ids
 
     def _find_batch_encoder(self):
-        # TensorFlow takes seconds to load, which a few texts do not need.
-        from ut_keras.data import subword_batch
+        if self._batch_encoder is None:
+            # TensorFlow takes seconds to load, which a few texts do not need.
+            from ut_keras.data import subword_batch
 
-        try:
-            return subword_batch.of(self)
-        except ValueError:
-            return False  # a vocabulary with holes, which `encode` tells about where it meets one
+            try:
+                self._batch_encoder = subword_batch.of(self)
+            except ValueError:
+                # A vocabulary with holes, which `encode` tells about where it meets one, or with
+                # a very long subtoken.
+                self._batch_encoder = False
+        return self._batch_encoder
 
     @classmethod
     def build_to_target_size(
@@ -197,15 +204,23 @@ class SubwordTextEncoder(TextEncoder):
         return cls.build_to_target_size(target_size, counts, 1, 1000, max_subtoken_length)
 
 
-def split_greedily(escaped, subtokens, longest):
-    """Splits an escaped token into known subtokens, always taking the longest from the left."""
+def split_greedily(escaped, subtokens, lengths):
+    """Splits an escaped token into known subtokens, always taking the longest from the left.
+
+    Args:
+        escaped: str.
+        subtokens: container of str.
+        lengths: those that subtokens have, the longest first; may be many fewer than the longest.
+    """
     pieces = []
     start, size = 0, len(escaped)
+    lengths = [length for length in lengths if length <= size]
     while start < size:
-        for end in range(min(size, start + longest), start, -1):
-            if escaped[start:end] in subtokens:
-                pieces.append(escaped[start:end])
-                start = end
+        for length in lengths:
+            piece = escaped[start : start + length]
+            if piece in subtokens:
+                pieces.append(piece)
+                start += len(piece)
                 break
         else:
             raise ValueError(

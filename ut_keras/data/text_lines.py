@@ -8,7 +8,11 @@ import contextlib
 import gzip
 import zlib
 
+from ut_keras.data import unpacking
 from ut_keras.data.tfrecords import DataError
+
+_LONGEST = 1 << 26  # bytes of a line
+_MOST_BYTES = 20 * 10**9  # of a text that is compressed
 
 
 def read(path):
@@ -30,6 +34,39 @@ def read(path):
     if not lines[-1]:
         lines.pop()
     return [_text(path, number, line) for number, line in enumerate(lines, start=1)]
+
+
+@contextlib.contextmanager
+def opened(path, most_bytes=_MOST_BYTES):
+    """Opens a file, which may be `.gz` and then have `most_bytes`, to be read in bytes.
+
+    Raises:
+        DataError: if it is not whole, or has more.
+    """
+    is_gzip = path.endswith(".gz")
+    with (
+        readable(path),
+        unpacking.open_gzip(path, most_bytes) if is_gzip else open(path, "rb") as file,
+    ):
+        yield file
+
+
+def lines(path, most_bytes=_MOST_BYTES):
+    """Yields the lines of a file, which may be `.gz`, one by one and without their line breaks.
+
+    Raises:
+        DataError: names the line that is not UTF-8, or too long to be one; or see `opened`.
+    """
+    with opened(path, most_bytes) as file:
+        number = 0
+        while line := file.readline(_LONGEST + 1):
+            number += 1
+            if len(line) > _LONGEST:
+                raise DataError(
+                    f"A line must have at most {_LONGEST} bytes. Received: {path}, line {number}: "
+                    "more."
+                )
+            yield _text(path, number, line.removesuffix(b"\n"))
 
 
 @contextlib.contextmanager
