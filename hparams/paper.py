@@ -59,7 +59,8 @@ def transformer_babi():
 
 @register("universal_transformer_babi")
 def universal_transformer_babi():
-    return make_universal(transformer_babi())
+    """The transition of the paper's time, which sees neighboring sentences, as coreference asks."""
+    return replace(make_universal(transformer_babi()), transformer_ffn_type="sepconv")
 
 
 @register("adaptive_universal_transformer_babi")
