@@ -2,6 +2,7 @@
 
     python benchmarks/train_step.py
     python benchmarks/train_step.py --with_t2t=t2t_env/bin/python      # see t2t/requirements.txt
+    python benchmarks/train_step.py --with_torch=peers_env/bin/python  # see peers/requirements.txt
 
 Hidden 256, filter 1024, 4 heads, 6 steps, vocabulary 8000, 16 x (32 source + 32 target) tokens,
 dropout 0.1, Adam. All sides take turns, two steps each, so that a noisy machine is noisy for all;
@@ -35,20 +36,24 @@ SHAPE = {
     "target": 32,
     "dropout": 0.1,
     "halting_bias": -3.0,  # so that both sides run to the full depth, whatever their weights
+    "dtype": "float32",
 }
 MODELS = ("transformer", "universal_transformer", "adaptive_universal_transformer")
+TORCH = ("x_transformers", "nn_transformer", "marian")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--with_t2t", metavar="PYTHON", help="Python of T2T's environment")
+    parser.add_argument("--with_torch", metavar="PYTHON", help="Python of PyTorch's environment")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--rounds", type=int, default=24)
     parser.add_argument("--steps_per_round", type=int, default=2)
     parser.add_argument("--dropout", type=float, default=SHAPE["dropout"])
+    parser.add_argument("--dtype", default=SHAPE["dtype"], choices=("float32", "bfloat16"))
     parser.add_argument("--jit_compile", action="store_true")
     args = parser.parse_args()
-    SHAPE["dropout"] = args.dropout
+    SHAPE["dropout"], SHAPE["dtype"] = args.dropout, args.dtype
     print(f"machine: {cpu_name()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     for model in args.models.split(","):
         compare(model, args)
@@ -57,41 +62,42 @@ def main():
 def compare(model, args):
     """Times one model, all sides in turn, and prints its lines."""
     ours = OurStep(model, args.jit_compile)
-    theirs = T2TStep(model, args.with_t2t) if args.with_t2t else None
-    seconds = {"matmul": [], "ut_keras": [], "T2T": []}
-    ratios = []
+    others = {}
+    if args.with_t2t:
+        others["T2T"] = WorkerStep([args.with_t2t, "t2t/train_worker.py", model])
+    for name in TORCH if args.with_torch else ():
+        others[name] = WorkerStep([args.with_torch, "peers/train_worker.py", name])
+    seconds = {side: [] for side in ("matmul", "ut_keras", *others)}
+    ratios = {side: [] for side in others}
     for number in range(args.rounds + 1):
-        taken = {
-            "matmul": time_matmul(3),
-            "ut_keras": ours.run(args.steps_per_round),
-            "T2T": theirs.run(args.steps_per_round) if theirs else [],
-        }
+        taken = {"matmul": time_matmul(3), "ut_keras": ours.run(args.steps_per_round)}
+        for name, other in others.items():
+            taken[name] = other.run(args.steps_per_round)
         if number:  # the first round warms up
             for side, values in taken.items():
                 seconds[side] += values
-            if theirs:
-                ratios.append(sum(taken["T2T"]) / sum(taken["ut_keras"]))
-    matmul_rate = 2 * 2048**3 / statistics.median(seconds["matmul"])
+            for side in others:
+                ratios[side].append(sum(taken[side]) / sum(taken["ut_keras"]))
+    matmul_rate = 2 * 2048**3 / statistics.median(seconds.pop("matmul"))
     work = step_flop(ours.encoder_steps, ours.decoder_steps)
     print(
-        f"\n{model}: {work / 1e9:.1f} GFLOP a step "
+        f"\n{model}, {SHAPE['dtype']}: {work / 1e9:.1f} GFLOP a step "
         f"(depth that ran: {ours.encoder_steps} + {ours.decoder_steps}), "
         f"matmul {matmul_rate / 1e9:.0f} GFLOP/s, first step {ours.first_step:.1f} s"
     )
-    for side in ("ut_keras", "T2T"):
-        if seconds[side]:
-            print_line(side, seconds[side], work, matmul_rate)
-    if theirs:
-        low, middle, high = statistics.quantiles(ratios, n=4)
-        print(f"  speed of ut_keras / T2T: {middle:.2f} (quartiles {low:.2f}, {high:.2f})")
-        theirs.close()
+    for side, values in seconds.items():
+        print_line(side, values, work, matmul_rate)
+    for side, other in others.items():
+        low, middle, high = statistics.quantiles(ratios[side], n=4)
+        print(f"  speed of ut_keras / {side}: {middle:.2f} (quartiles {low:.2f}, {high:.2f})")
+        other.close()
 
 
 def print_line(side, seconds, work, matmul_rate):
     median = statistics.median(seconds)
     tokens = SHAPE["batch"] * (SHAPE["source"] + SHAPE["target"]) / median
     print(
-        f"  {side:9} {median * 1e3:6.0f} ms (min {min(seconds) * 1e3:.0f}, "
+        f"  {side:14} {median * 1e3:6.0f} ms (min {min(seconds) * 1e3:.0f}, "
         f"max {max(seconds) * 1e3:.0f}, n {len(seconds)})  {tokens:6.0f} tokens/s  "
         f"{work / median / matmul_rate:4.0%} of matmul",
         flush=True,
@@ -156,7 +162,7 @@ class OurStep:
         return (
             f"hidden_size={SHAPE['hidden']},filter_size={SHAPE['filter']},"
             f"num_heads={SHAPE['heads']},{depth},layer_prepostprocess_dropout={drop},"
-            f"attention_dropout={drop},relu_dropout={drop}"
+            f"attention_dropout={drop},relu_dropout={drop},activation_dtype={SHAPE['dtype']}"
         )
 
     @staticmethod
@@ -174,12 +180,14 @@ class OurStep:
         return int(stack.ponder_times.numpy().max())
 
 
-class T2TStep:
-    """The original's step, in a process of its own."""
+class WorkerStep:
+    """Another side's step, in a process of its own: [python, file, what to run]."""
 
-    def __init__(self, name, python):
+    def __init__(self, words):
+        python, file, name = words
+        self.file = file
         self.process = subprocess.Popen(
-            [python, os.path.join(HERE, "t2t", "train_worker.py"), name, json.dumps(SHAPE)],
+            [python, os.path.join(HERE, file), name, json.dumps(SHAPE)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -193,8 +201,8 @@ class T2TStep:
             if line.startswith("SECONDS "):
                 return json.loads(line.removeprefix("SECONDS "))
         raise SystemExit(
-            "T2T's worker stopped. Expected an environment as benchmarks/t2t/requirements.txt "
-            f"says. Received: exit code {self.process.wait()}."
+            f"{self.file} stopped. Expected an environment as the requirements.txt beside it says. "
+            f"Received: exit code {self.process.wait()}."
         )
 
     def close(self):
