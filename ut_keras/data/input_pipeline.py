@@ -257,7 +257,9 @@ def readable_errors():
             f"{damaged or 'one of the data files'}. Remove the file and generate the data again."
         ) from error
     except tf.errors.InvalidArgumentError as error:
-        message = record_parser.explain(str(error))
+        message = record_parser.explain(
+            str(error), lambda: tfrecords.find_foreign(reversed(_files_read))
+        )
         if message is None:
             raise
         raise DataError(message) from error
