@@ -77,26 +77,26 @@ def test_who_has_not_come_is_named(addresses):
     )
 
 
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"[1]\n"])
-def test_what_answers_and_is_no_worker(addresses, answer):
+_NONE = "it answers as no worker does that waits"
+
+
+@pytest.mark.parametrize(
+    "answer, reason",
+    [
+        (b"", _NONE),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", _NONE),
+        (b"[1]\n", _NONE),
+        # One that was killed in between must come back: it has not heard what the others state.
+        (b"{}\n", "it does not ask"),
+    ],
+)
+def test_what_answers_and_is_no_worker_that_waits(addresses, answer, reason):
     server = _answering(int(addresses[1].rpartition(":")[2]), answer)
     try:
-        said = _wait_in_vain(addresses[:2])
+        assert f"{addresses[1]}: {reason}" in _wait_in_vain(addresses[:2])
     finally:
         server.shutdown()
         server.server_close()
-    assert f"{addresses[1]}: it answers as no worker does that waits" in said
-
-
-def test_who_answers_without_asking(addresses):
-    """One that was killed in between must come back: it has not heard what the others state."""
-    server = _answering(int(addresses[1].rpartition(":")[2]), b"{}\n")
-    try:
-        said = _wait_in_vain(addresses[:2])
-    finally:
-        server.shutdown()
-        server.server_close()
-    assert f"{addresses[1]}: it does not ask" in said
 
 
 def test_anybody_may_say_anything_on_the_port(addresses):

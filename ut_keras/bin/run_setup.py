@@ -111,7 +111,7 @@ def check(args):
         hparam.check_same_architecture(saved, hp)
     if trains:
         _check_writable(output_dir)
-        say_differences(saved, hp, output_dir)
+    say_differences(saved, hp, output_dir, of_the_function=not trains)
     seed = args.random_seed
     if seed is None:
         seed = record.get("random_seed", secrets.randbelow(2**31))
