@@ -243,6 +243,23 @@ def test_damaged_data(data_dir, tmp_path, capsys):
     assert not list((tmp_path / "run").glob("*.index"))
 
 
+@pytest.mark.parametrize("damage", ["missing", "a flipped bit"])
+def test_development_data_are_looked_at_before_the_first_update(
+    data_dir, tmp_path, capsys, damage
+):
+    data = shutil.copytree(data_dir, tmp_path / "data")
+    (path,) = data.glob(f"{_PROBLEM}-dev-*")
+    if damage == "missing":
+        path.unlink()
+    else:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 4
+        path.write_bytes(content)
+    line = _error(capsys, _argv(data, tmp_path / "run"))
+    assert f"{_PROBLEM}-dev" in line
+    assert not list((tmp_path / "run").glob("model.ckpt*"))
+
+
 def test_user_package_registers_its_names(tmp_path):
     package = tmp_path / "my_package"
     package.mkdir()

@@ -22,7 +22,7 @@ from ut_keras.hparam_basic import (
     STEPS_OR_NONE,
     BasicHParams,
 )
-from ut_keras.hparam_field import Check, HParamError, field, inert, later, specs
+from ut_keras.hparam_field import Check, HParamError, field, inert, later, specs, training
 from ut_keras.hparam_lstm import LSTMHParams
 from ut_keras.hparam_retired import modernize
 
@@ -65,8 +65,8 @@ class TransformerHParams(BasicHParams):
     num_heads: int = field(8, POSITIVE, architecture=True)
     attention_key_channels: int = field(0, NON_NEGATIVE, architecture=True)  # 0: hidden_size
     attention_value_channels: int = field(0, NON_NEGATIVE, architecture=True)
-    attention_dropout: float = field(0.1, RATE)
-    attention_dropout_broadcast_dims: str = field("", check=DIMENSIONS, comma_separated=True)
+    attention_dropout: float = training(0.1, RATE)
+    attention_dropout_broadcast_dims: str = training("", check=DIMENSIONS, comma_separated=True)
     self_attention_type: Literal[
         "dot_product",
         "dot_product_relative",
@@ -114,8 +114,8 @@ class TransformerHParams(BasicHParams):
         supported=("conv_hidden_relu", "conv_relu_conv", "parameter_attention", "sru"),
         parts=parts.transitions,
     )
-    relu_dropout: float = field(0.1, RATE)
-    relu_dropout_broadcast_dims: str = field("", check=DIMENSIONS, comma_separated=True)
+    relu_dropout: float = training(0.1, RATE)
+    relu_dropout_broadcast_dims: str = training("", check=DIMENSIONS, comma_separated=True)
     use_pad_remover: bool = field(True)
     conv_first_kernel: int = field(3, POSITIVE, architecture=True)
     parameter_attention_key_channels: int = field(0, NON_NEGATIVE, architecture=True)
@@ -193,9 +193,9 @@ class UniversalTransformerHParams(TransformerHParams):
         "basic", architecture=True, parts=parts.haltings
     )
     act_max_steps: int = field(12, STEPS, architecture=True)
-    act_halting_bias_init: float = field(1.0)
+    act_halting_bias_init: float = training(1.0)
     act_epsilon: float = field(0.01, "(0, 1)")
-    act_loss_weight: float = field(0.01, NON_NEGATIVE)
+    act_loss_weight: float = training(0.01, NON_NEGATIVE)
     # Ours beside T2T's: the paper's behaviour where T2T differs.
     act_halted_state: Literal["transform", "copy"] = field("transform")
     act_force_final_remainder: bool = field(False)
@@ -206,8 +206,8 @@ class UniversalTransformerHParams(TransformerHParams):
     gate_ffn_layer: Literal["dense", "dense_dropconnect", "dense_relu_dense"] = field(
         "dense", architecture=True
     )
-    dropconnect_dropout: float = field(0.0, RATE)
-    transform_bias_init: float = field(-1.0)
+    dropconnect_dropout: float = training(0.0, RATE)
+    transform_bias_init: float = training(-1.0)
     couple_carry_transform_gates: bool = field(True, architecture=True)
 
     # --- dwa (attention over the states of earlier steps) ---------------------------------------

@@ -79,16 +79,16 @@ class BasicHParams:
     """
 
     # --- Input pipeline -------------------------------------------------------------------------
-    batch_size: int = field(4096, POSITIVE)  # tokens per replica
-    max_length: int = field(256, NON_NEGATIVE)  # training drops longer examples; 0: batch_size
-    min_length: int = field(0, NON_NEGATIVE)
-    min_length_bucket: int = field(8, POSITIVE)  # longest example of the first bucket
-    length_bucket_step: float = field(1.1, "[1.001, inf)")  # factor from one bucket to the next
-    batch_shuffle_size: int = field(512, NON_NEGATIVE)
-    eval_drop_long_sequences: bool = field(False)
-    max_input_seq_length: int = field(0)  # longer inputs are cut off; 0 or less: never
-    max_target_seq_length: int = field(0)
-    use_fixed_batch_size: bool = field(False)  # batch_size counts examples
+    batch_size: int = training(4096, POSITIVE)  # tokens per replica
+    max_length: int = training(256, NON_NEGATIVE)  # training drops longer examples; 0: batch_size
+    min_length: int = training(0, NON_NEGATIVE)
+    min_length_bucket: int = training(8, POSITIVE)  # longest example of the first bucket
+    length_bucket_step: float = training(1.1, "[1.001, inf)")  # factor from one bucket to the next
+    batch_shuffle_size: int = training(512, NON_NEGATIVE)
+    eval_drop_long_sequences: bool = training(False)
+    max_input_seq_length: int = training(0)  # longer inputs are cut off; 0 or less: never
+    max_target_seq_length: int = training(0)
+    use_fixed_batch_size: bool = training(False)  # batch_size counts examples
     pack_dataset: bool = later(False)
     pad_batch: bool = later(False)
     prepend_mode: Literal[
@@ -114,18 +114,18 @@ class BasicHParams:
     shared_embedding_and_softmax_weights: bool = field(True, architecture=True)
     multiply_embedding_mode: Literal["sqrt_depth", "none"] = later("sqrt_depth", architecture=True)
     symbol_dropout: float = later(0.0, RATE)
-    symbol_modality_num_shards: int = field(16, POSITIVE)  # of a table, in Adafactor's statistics
+    symbol_modality_num_shards: int = training(16, POSITIVE)  # of a table, in Adafactor
     vocab_divisor: int = later(1, POSITIVE, architecture=True)
     factored_logits: bool = later(False)
-    label_smoothing: float = field(0.1, RATE)
+    label_smoothing: float = training(0.1, RATE)
     # Ours: the spread of the word masks of bAbI's sentences at the start; the authors' are all 1.
-    sentence_mask_stddev: float = field(0.0, NON_NEGATIVE)
+    sentence_mask_stddev: float = training(0.0, NON_NEGATIVE)
 
     # --- Before and after each layer ------------------------------------------------------------
     layer_preprocess_sequence: str = field("n", check=PREPROCESS, architecture=True)
     layer_postprocess_sequence: str = field("da", check=POSTPROCESS, architecture=True)
-    layer_prepostprocess_dropout: float = field(0.1, RATE)
-    layer_prepostprocess_dropout_broadcast_dims: str = field(
+    layer_prepostprocess_dropout: float = training(0.1, RATE)
+    layer_prepostprocess_dropout_broadcast_dims: str = training(
         "", check=DIMENSIONS, comma_separated=True
     )
     norm_type: Literal["layer", "batch", "noam", "group", "l2", "none"] = later(
@@ -137,47 +137,47 @@ class BasicHParams:
     # --- Initial weights ------------------------------------------------------------------------
     initializer: Literal[
         "uniform_unit_scaling", "normal_unit_scaling", "uniform", "orthogonal", "xavier"
-    ] = field("uniform_unit_scaling")
-    initializer_gain: float = field(1.0, "(0, inf)")
+    ] = training("uniform_unit_scaling")
+    initializer_gain: float = training(1.0, "(0, inf)")
     pretrained_model_dir: str = later("")
     warm_start_from_second: str = later("")
 
     # --- Optimizer ------------------------------------------------------------------------------
     optimizer: Literal[OPTIMIZERS + _OTHER_OPTIMIZERS] = training("adam", supported=OPTIMIZERS)
-    optimizer_adam_beta1: float = field(0.9, RATE)
-    optimizer_adam_beta2: float = field(0.997, RATE)
-    optimizer_adam_epsilon: float = field(1e-9, NON_NEGATIVE)
-    optimizer_momentum_momentum: float = field(0.9, RATE)
-    optimizer_momentum_nesterov: bool = field(False)
-    optimizer_adafactor_beta1: float = field(0.0, RATE)
-    optimizer_adafactor_beta2: float = field(0.999, "(0, 1)")
-    optimizer_adafactor_clipping_threshold: float | None = field(1.0, "(0, inf)")
-    optimizer_adafactor_decay_type: Literal["pow", "adam"] = field("pow")
-    optimizer_adafactor_factored: bool = field(True)
-    optimizer_adafactor_memory_exponent: float = field(0.8, NON_NEGATIVE)
-    optimizer_adafactor_multiply_by_parameter_scale: bool = field(True)
-    optimizer_multistep_accumulate_steps: int = field(0, NON_NEGATIVE)  # of multistep_adam
-    optimizer_zero_grads: bool = field(False)
-    clip_grad_norm: float = field(0.0, NON_NEGATIVE)  # over all gradients together; 0: no clipping
-    grad_noise_scale: float = field(0.0, NON_NEGATIVE)
-    weight_decay: float = field(0.0, NON_NEGATIVE)
+    optimizer_adam_beta1: float = training(0.9, RATE)
+    optimizer_adam_beta2: float = training(0.997, RATE)
+    optimizer_adam_epsilon: float = training(1e-9, NON_NEGATIVE)
+    optimizer_momentum_momentum: float = training(0.9, RATE)
+    optimizer_momentum_nesterov: bool = training(False)
+    optimizer_adafactor_beta1: float = training(0.0, RATE)
+    optimizer_adafactor_beta2: float = training(0.999, "(0, 1)")
+    optimizer_adafactor_clipping_threshold: float | None = training(1.0, "(0, inf)")
+    optimizer_adafactor_decay_type: Literal["pow", "adam"] = training("pow")
+    optimizer_adafactor_factored: bool = training(True)
+    optimizer_adafactor_memory_exponent: float = training(0.8, NON_NEGATIVE)
+    optimizer_adafactor_multiply_by_parameter_scale: bool = training(True)
+    optimizer_multistep_accumulate_steps: int = training(0, NON_NEGATIVE)  # of multistep_adam
+    optimizer_zero_grads: bool = training(False)
+    clip_grad_norm: float = training(0.0, NON_NEGATIVE)  # over all gradients; 0: no clipping
+    grad_noise_scale: float = training(0.0, NON_NEGATIVE)
+    weight_decay: float = training(0.0, NON_NEGATIVE)
     weight_noise: float = training(0.0, NON_NEGATIVE, supported=())
 
     # --- Learning rate --------------------------------------------------------------------------
-    learning_rate_schedule: str = field(
+    learning_rate_schedule: str = training(
         "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size", check=SCHEDULE
     )
-    learning_rate_constant: float = field(2.0, NON_NEGATIVE)
-    learning_rate_warmup_steps: int = field(8000, NON_NEGATIVE)
-    learning_rate_decay_steps: int = field(5000, POSITIVE)
-    learning_rate_decay_rate: float = field(1.0, NON_NEGATIVE)
-    learning_rate_decay_staircase: bool = field(False)
+    learning_rate_constant: float = training(2.0, NON_NEGATIVE)
+    learning_rate_warmup_steps: int = training(8000, NON_NEGATIVE)
+    learning_rate_decay_steps: int = training(5000, POSITIVE)
+    learning_rate_decay_rate: float = training(1.0, NON_NEGATIVE)
+    learning_rate_decay_staircase: bool = training(False)
     # Of the schedule "legacy" only; "piecewise" needs boundaries that T2T itself gives no field.
-    learning_rate: float = field(0.2, NON_NEGATIVE)
+    learning_rate: float = training(0.2, NON_NEGATIVE)
     learning_rate_decay_scheme: Literal[
         "noam", "none", "exp", "cosine", "cyclelinear10x", "sqrt", "piecewise"
-    ] = field("noam", supported=("noam", "none", "exp", "cosine", "cyclelinear10x", "sqrt"))
-    learning_rate_cosine_cycle_steps: int = field(250000, POSITIVE)
+    ] = training("noam", supported=("noam", "none", "exp", "cosine", "cyclelinear10x", "sqrt"))
+    learning_rate_cosine_cycle_steps: int = training(250000, POSITIVE)
     learning_rate_minimum: float | None = inert(None, "T2T reads it nowhere either")
 
     # --- Precision and devices ------------------------------------------------------------------

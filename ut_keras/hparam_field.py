@@ -74,7 +74,8 @@ def field(
         supported: tuple of the values that are implemented besides the default; None: every value.
         inert: str. Why the field has no effect here; "" if it has one.
         comma_separated: bool. True for T2T's strings such as "0,1", which may be given as [0,1].
-        training: bool. True if only training reads it: a model can be made and used without.
+        training: bool. True if a trained model computes the same under every value: it is read in
+            training only, or says how examples become batches.
         parts: `Registry`. What is registered there is a value, too.
     """
     facts = _Facts(

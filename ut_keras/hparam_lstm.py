@@ -4,14 +4,14 @@ import dataclasses
 from typing import Literal
 
 from ut_keras.hparam_basic import OTHER_MODELS, POSITIVE, RATE, BasicHParams
-from ut_keras.hparam_field import field, inert
+from ut_keras.hparam_field import field, inert, training
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LSTMHParams(BasicHParams):
     """Hyperparameters of `lstm_seq2seq` and `lstm_seq2seq_attention`."""
 
-    dropout: float = field(0.2, RATE)  # of what enters each layer, at every position
+    dropout: float = training(0.2, RATE)  # of what enters each layer, at every position
     moe_num_experts: int = inert(64, OTHER_MODELS)
     moe_loss_coef: float = inert(0.01, OTHER_MODELS)
 

@@ -13,7 +13,7 @@ import os
 
 import tensorflow as tf
 
-from ut_keras import hparam, models, text_model
+from ut_keras import hparam, hparam_changes, models, text_model
 from ut_keras.data import feature_record, run_record
 from ut_keras.data.tfrecords import DataError
 from ut_keras.decoding import generate as generate_lib
@@ -54,8 +54,11 @@ def load(output_dir, checkpoint_path=None, problem=None, data_dir=None):
     hp_path = os.path.join(output_dir, "hparams.json")
     if not os.path.exists(hp_path):
         raise DataError(f"output_dir must hold hparams.json. Received: {output_dir!r}.")
+    hp = hparam.load(hp_path)
+    run = run_record.read(output_dir)
+    hparam_changes.check_as_trained(hp, run_record.trained_hparams(run), hp_path)
     model = models.from_specs(
-        _model_name(output_dir), hparam.load(hp_path), record.specs, record.target_space_id
+        _model_name(run, output_dir), hp, record.specs, record.target_space_id
     )
     checkpoints = checkpoint_lib.Checkpoints(output_dir, model)
     if checkpoint_path:
@@ -178,8 +181,8 @@ class SavedRun:
             self.encoders[name].encode(text.replace("|", " ") if is_story else text)
 
 
-def _model_name(output_dir):
-    name = run_record.read(output_dir).get("model")
+def _model_name(run, output_dir):
+    name = run.get("model")
     if not name:
         raise DataError(
             f'{os.path.join(output_dir, run_record.FILENAME)} must name the model: {{"model": '

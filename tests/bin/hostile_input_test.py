@@ -256,7 +256,12 @@ def test_checkpoint_state_of_t2t(world, capsys):
     ],
 )
 def test_shards(world, capsys, spoil, said):
+    """Also where nobody has noted how large they are, as in folders of T2T."""
     spoil(world / "data" / SHARD)
+    noted = said if said == "must be a file" else "must be as it was generated"
+    _refused(capsys, trainer.main, _argv("trainer", world), noted)
+    for manifest in (world / "data").glob("shards.*.json"):
+        manifest.unlink()
     _refused(capsys, trainer.main, _argv("trainer", world), said)
 
 

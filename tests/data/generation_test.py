@@ -49,6 +49,10 @@ def few_in_memory(monkeypatch):
     )
 
 
+def _names_of_all_files(split):
+    return sorted([*map(os.path.basename, split.paths), "shards.p-train.json"])
+
+
 def test_all_samples_are_there_shuffled_and_spread_evenly(tmp_path):
     split = _split(tmp_path)
     assert _write(split) == 200
@@ -56,7 +60,7 @@ def test_all_samples_are_there_shuffled_and_spread_evenly(tmp_path):
     assert [len(shard) for shard in shards] == [50] * 4
     assert sorted(i for shard in shards for i in shard) == list(range(200))
     assert all(shard != sorted(shard) for shard in shards)
-    assert sorted(os.listdir(tmp_path)) == sorted(map(os.path.basename, split.paths))
+    assert sorted(os.listdir(tmp_path)) == _names_of_all_files(split)
     assert generation_plan.missing_shards(split) == []
 
 
@@ -192,7 +196,7 @@ def test_files_that_a_killed_run_had_begun_are_removed(tmp_path):
             file.write("half")
     assert generation_plan.missing_shards(split) == [0, 1, 2, 3]
     _write(split)
-    assert sorted(os.listdir(tmp_path)) == sorted(map(os.path.basename, split.paths))
+    assert sorted(os.listdir(tmp_path)) == _names_of_all_files(split)
 
 
 def test_folders_of_killed_runs_are_removed_and_those_of_others_are_not(tmp_path):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.data import flipped_bits
 from ut_keras.data import input_pipeline, record_index, tfrecords
 from ut_keras.data.features import FeatureSpec
 
@@ -477,7 +478,17 @@ def test_not_examples(tmp_path):
     files = [str(tmp_path / "other")]
     with tf.io.TFRecordWriter(files[0]) as writer:
         writer.write(b"no example")
-    assert_data_error("must be a tf.train.Example", files)
+    assert_data_error(f"must be a tf.train.Example.* another, in {files[0]}", files)
+
+
+@pytest.mark.parametrize("part", ["size", "its checksum", "record", "checksum"])
+def test_a_bit_that_flips_after_the_index_was_made(tmp_path, part):
+    files = write(tmp_path, [example(5)] * 20, num_shards=2)
+    assert batches(files, training=True)
+    place = {"size": 0, "its checksum": 8, "record": 20, "checksum": -1}[part]
+    with flipped_bits.flipped(files[1], 8 * (place % os.path.getsize(files[1]))):
+        assert_data_error(f"file must be whole.* {files[1]}", files, training=True)
+        assert_data_error(f"file must be whole.* {files[1]}", files)
 
 
 def test_other_errors_pass_through():

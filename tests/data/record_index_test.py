@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.data import flipped_bits
 from ut_keras.data import record_index, tfrecords
 
 
@@ -90,7 +91,33 @@ def test_is_kept_where_it_took_long(tmp_path, monkeypatch, capsys):
         _get(files, key="b")
 
 
-def test_a_damaged_index_is_made_again(tmp_path, monkeypatch):
+def test_every_flipped_bit_is_named(tmp_path):
+    """In a file that is indexed already: of sizes, of their checksums, of records and of theirs."""
+    files = _write(tmp_path, count=12, num_shards=2)
+    index = _get(files)
+    everything = np.arange(len(index))
+    with open(files[1], "rb") as file:
+        content = file.read()
+    size = int.from_bytes(content[:8], "little")
+    first_record = range(8 * (12 + size + 4))
+    for bit in [*first_record, *flipped_bits.places(len(content), 100)]:
+        with (
+            flipped_bits.flipped(files[1], bit),
+            pytest.raises(tfrecords.DataError, match=f"another checksum, at byte .* {files[1]}"),
+        ):
+            index.read(everything)
+    assert len(index.read(everything)[1]) == 12
+
+
+def test_a_file_that_is_cut_off_under_its_index(tmp_path):
+    files = _write(tmp_path)
+    index = _get(files)
+    os.truncate(files[2], os.path.getsize(files[2]) - 5)
+    with pytest.raises(tfrecords.DataError, match=f"another checksum, at byte .* {files[2]}"):
+        index.read(np.arange(len(index)))
+
+
+def test_a_damaged_index_is_made_again(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.0)
     files = _write(tmp_path)
     _get(files)
@@ -99,7 +126,12 @@ def test_a_damaged_index_is_made_again(tmp_path, monkeypatch):
     for damaged in (b"", whole[:100], b"x" * 300):
         kept.write_bytes(damaged)
         assert len(_get(files)) == 50
+        assert f"{kept} is damaged" in capsys.readouterr().out
         assert kept.read_bytes() == whole
+    for bit in flipped_bits.places(len(whole), 20):
+        with flipped_bits.flipped(kept, bit):
+            assert record_index._load(kept) is None
+    assert record_index._load(kept) is not None
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch, capsys):

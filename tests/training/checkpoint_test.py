@@ -184,3 +184,18 @@ def test_a_checkpoint_that_cannot_be_written(tmp_path, monkeypatch):
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "model.ckpt-1_temp").exists()
     assert _make(tmp_path)[-1].restore_newest()
+
+
+def test_a_checkpoint_of_before_orders_were_known(tmp_path):
+    model, optimizer, position, checkpoints = _make(tmp_path)
+    position["epoch"].assign(4)
+    checkpoints.save()
+    position = {name: tf.Variable(0, dtype=tf.int64) for name in ("epoch", "order")}
+    now = checkpoint.Checkpoints(str(tmp_path), model, optimizer, position)
+    assert now.restore_newest()
+    assert (int(position["epoch"]), int(position["order"])) == (4, 0)
+    position["order"].assign(7)
+    _train(model, optimizer)
+    now.save()
+    position["order"].assign(0)
+    assert now.restore_newest() and int(position["order"]) == 7

@@ -105,3 +105,35 @@ def test_one_dataset_gives_the_batches_of_all_epochs(static_shapes, digest):
         resumed.write_position()
         expected_place = divmod(first, count)[0], first % count + 2
         assert tuple(int(resumed.position[name]) for name in ("epoch", "batch")) == expected_place
+
+
+def test_a_place_in_another_order_is_none_in_this_one():
+    def make(seed, position=None):
+        def make_epoch(number):
+            return _epoch_of_files(number, seed=lambda passed: seed + passed)
+
+        made = epochs.Epochs(make_epoch, distribution.get_strategy(devices=["CPU:0"]))
+        for name, value in (position or {}).items():
+            made.position[name].assign(value)
+        return made, made.read_position()
+
+    first, said = make(5)
+    assert said is None
+    for _ in range(3):
+        next(first)
+    first.write_position()
+    position = {name: int(value) for name, value in first.position.items()}
+    assert position["epoch"] == 0 and position["batch"] == 3 and position["order"] > 0
+
+    def place(made):
+        made.write_position()
+        return int(made.position["epoch"]), int(made.position["batch"])
+
+    same, said = make(5, position)
+    assert said is None and place(same) == (0, 3)
+    other, said = make(6, position)
+    assert "another order" in said and said.endswith("the beginning of epoch 1")
+    assert place(other) == (1, 0)
+    assert int(other.position["order"]) not in (0, position["order"])
+    older, said = make(6, {**position, "order": 0})
+    assert said is None and place(older) == (0, 3)

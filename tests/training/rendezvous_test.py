@@ -1,6 +1,8 @@
-"""Workers wait for each other, as long as they are told to."""
+"""Workers wait for each other, as long as they are told to, and hear what each states."""
 
+import re
 import socket
+import socketserver
 import threading
 import time
 
@@ -20,17 +22,17 @@ def addresses():
 
 
 def test_all_go_on_when_the_last_has_come(addresses, capsys):
-    done = []
+    done = {}
 
-    def wait(index):
-        rendezvous.wait(cluster.Cluster(tuple(addresses), index), 60)
-        done.append(index)
+    def exchange(index):
+        workers = cluster.Cluster(tuple(addresses), index)
+        done[index] = rendezvous.exchange(workers, 60, {"index": index, "both": [1.5, None]})
         # TensorFlow listens there now.
         with socket.create_server(("127.0.0.1", int(addresses[index].rpartition(":")[2]))):
             everybody.wait(60)
 
     everybody = threading.Event()
-    threads = [threading.Thread(target=wait, args=(index,), daemon=True) for index in range(3)]
+    threads = [threading.Thread(target=exchange, args=(index,), daemon=True) for index in range(3)]
     for thread in threads[:2]:
         thread.start()
     while capsys.readouterr().out.count(addresses[2]) < 1:
@@ -43,22 +45,86 @@ def test_all_go_on_when_the_last_has_come(addresses, capsys):
     everybody.set()
     for thread in threads:
         thread.join(60)
+    stated = {address: {"index": i, "both": [1.5, None]} for i, address in enumerate(addresses)}
+    for statements in done.values():
+        assert list(statements.items()) == list(stated.items())
+
+
+def _answering(port, answer):
+    """A server that says the same to everybody; a context."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.recv(100)
+            self.request.sendall(answer)
+
+    server = socketserver.TCPServer(("127.0.0.1", port), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    return server
+
+
+def _wait_in_vain(workers, seconds=0):
+    with pytest.raises(rendezvous.WorkersMissing) as caught:
+        rendezvous.exchange(cluster.Cluster(tuple(workers), 0), seconds, {})
+    assert caught.value.exit_code == 75
+    return str(caught.value)
 
 
 def test_who_has_not_come_is_named(addresses):
-    listening = socket.create_server(("127.0.0.1", int(addresses[1].rpartition(":")[2])))
-    expected = rf"--worker_wait_secs=0\. Received no answer from {addresses[2]}: .*refused"
-    with listening, pytest.raises(rendezvous.WorkersMissing, match=expected) as caught:
-        rendezvous.wait(cluster.Cluster(tuple(addresses), 0), 0)
-    assert caught.value.exit_code == 75
-    assert addresses[1] not in str(caught.value)
+    assert re.search(
+        rf"--worker_wait_secs=0\. Received no answer from {addresses[1]}: .*refused",
+        _wait_in_vain(addresses),
+    )
+
+
+_NONE = "it answers as no worker does that waits"
+
+
+@pytest.mark.parametrize(
+    "answer, reason",
+    [
+        (b"", _NONE),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", _NONE),
+        (b"[1]\n", _NONE),
+        # One that was killed in between must come back: it has not heard what the others state.
+        (b"{}\n", "it does not ask"),
+    ],
+)
+def test_what_answers_and_is_no_worker_that_waits(addresses, answer, reason):
+    server = _answering(int(addresses[1].rpartition(":")[2]), answer)
+    try:
+        assert f"{addresses[1]}: {reason}" in _wait_in_vain(addresses[:2])
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_anybody_may_say_anything_on_the_port(addresses):
+    """Who does not ask as workers do hears nothing, and holds up nobody."""
+    port = int(addresses[0].rpartition(":")[2])
+
+    def talk():
+        for said in (b"GET / HTTP/1.1\r\n\r\n", b'{"worker": 1}', b"\xff\n", b"[]\n", b""):
+            while True:
+                try:
+                    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+                        connection.sendall(said)
+                    break
+                except ConnectionRefusedError:
+                    time.sleep(0.01)
+
+    talking = threading.Thread(target=talk, daemon=True)
+    talking.start()
+    assert "it does not ask" not in _wait_in_vain(addresses[:2], seconds=1)
+    talking.join(30)
+    assert not talking.is_alive()
 
 
 @pytest.mark.parametrize("name", ["no-such-host.invalid", "x" * 64, "a..b"])
 def test_names_that_do_not_resolve(addresses, name):
     workers = (addresses[0], f"{name}:2222")
     with pytest.raises(cluster.ClusterError, match=f"can be resolved. Received: {name}:2222: "):
-        rendezvous.wait(cluster.Cluster(workers, 0), 0)
+        rendezvous.exchange(cluster.Cluster(workers, 0), 0, {})
 
 
 def test_a_port_that_is_taken(addresses):
@@ -66,4 +132,4 @@ def test_a_port_that_is_taken(addresses):
         socket.create_server(("127.0.0.1", int(addresses[0].rpartition(":")[2]))),
         pytest.raises(cluster.ClusterError, match=f"free to listen on. Received: {addresses[0]}: "),
     ):
-        rendezvous.wait(cluster.Cluster(tuple(addresses), 0), 60)
+        rendezvous.exchange(cluster.Cluster(tuple(addresses), 0), 60, {})

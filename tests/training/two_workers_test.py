@@ -13,6 +13,7 @@ import time
 import numpy as np
 import pytest
 
+import problems
 from tests.training import two_workers
 from ut_keras.training import distribution
 
@@ -134,6 +135,42 @@ def test_workers_agree(runs):
     assert alone == [True, 5, False, False, True, True]
     assert first == [True, 5, True, False, True, False]
     assert second == [False, 5, True, False, True, False]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change, expected",
+    [
+        ("--hparams=learning_rate_constant=9.0", "hparam learning_rate_constant="),
+        ("--hparams=hidden_size=64", "hparam hidden_size="),
+        ("--train_steps=7", "train_steps="),
+        ("--data_dir", "train_data='1 file, "),
+    ],
+)
+def test_workers_that_are_started_otherwise_are_refused(tmp_path, change, expected):
+    """Both, with the same line, before an update."""
+    problem = problems.get(_PROBLEM)
+    for seed in (1, 2):
+        problem.generate_data(str(tmp_path / f"data{seed}"), str(tmp_path), seed, num_processes=1)
+    if change == "--data_dir":
+        change = f"--data_dir={tmp_path / 'data2'}"
+    command = [
+        "trainer.py",
+        f"--problem={_PROBLEM}",
+        "--model=universal_transformer",
+        "--hparams_set=universal_transformer_tiny",
+        f"--data_dir={tmp_path / 'data1'}",
+        f"--output_dir={tmp_path / 'run'}",
+        "--train_steps=6",
+    ]
+    chief, other = _environments()
+    started = [_start(command, chief), _start([*command, change], other)]
+    (code, _, err), (other_code, _, other_err) = _finish(started)
+    assert (code, other_code) == (2, 2), err[-3000:] + other_err[-3000:]
+    assert err == other_err
+    assert err.startswith("error: All workers must have the same flags, hparams and data. Received")
+    assert f"Received: {expected}" in err and len(err.splitlines()) == 1
+    assert not list((tmp_path / "run").glob("model.ckpt*"))
 
 
 class _Run:

@@ -125,10 +125,11 @@ def check_run(args):
     problem = problems.get(_name("problem", args, records, run_dir))
     model_name = _name("model", args, records, run_dir)
     models.check_name(model_name)
-    hp, saved = run_setup.final_hparams(args, run_dir)
+    hp, saved = run_setup.final_hparams(args, run_dir, records[0])
     hp.check_supported(training=False)
     if saved is not None:
         hparam.check_same_architecture(saved, hp)
+        run_setup.say_differences(saved, hp, run_dir, of_the_function=True)
     if not args.data_dir:
         raise UsageError("--data_dir must be given: the folder with the problem's vocabulary.")
     data_dir = os.path.expanduser(args.data_dir)

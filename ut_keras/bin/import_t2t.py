@@ -11,7 +11,7 @@ import os
 import secrets
 import sys
 
-from ut_keras import hparam, models
+from ut_keras import hparam, hparam_changes, models
 from ut_keras.bin import command, flags, run_setup
 from ut_keras.bin.flags import UsageError
 from ut_keras.data import feature_record
@@ -54,6 +54,7 @@ def _run(argv):
         hparams_set=t2t_flags.get("hparams_set"),
         hparams=t2t_flags.get("hparams", ""),
         random_seed=seed,
+        trained_with={"hparams": hparam_changes.noted(model.hparams)},
     )
     print(f"Wrote {path} (step {step}), hparams.json and run.json. Go on with:")
     print(

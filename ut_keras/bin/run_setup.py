@@ -17,12 +17,12 @@ from typing import Any
 
 import hparams as hparams_lib
 import problems
-from ut_keras import hparam, models, whole_file
-from ut_keras.bin import decode_hparams, path_lock
+from ut_keras import hparam, hparam_changes, models, whole_file
+from ut_keras.bin import decode_hparams, path_lock, run_terms
 from ut_keras.bin.flags import UsageError
 from ut_keras.data import feature_record, run_record
 from ut_keras.registry import unknown_name_message
-from ut_keras.training import cluster, early_stopping, rendezvous
+from ut_keras.training import cluster, early_stopping, rendezvous, worker_agreement
 
 # Of a checkpoint that is there; the others train.
 _OF_A_CHECKPOINT = ("evaluate", "evaluate_and_decode")
@@ -94,7 +94,8 @@ def check(args):
         raise UsageError(unknown_name_message("schedule", args.schedule, SCHEDULES))
     problem = problems.get(args.problem)
     output_dir = os.path.expanduser(args.output_dir)
-    hp, saved = final_hparams(args, output_dir)
+    record = run_record.read(output_dir)
+    hp, saved = final_hparams(args, output_dir, record)
     hp, finds_batch_size = _with_batch_size(args, hp, saved, output_dir)
     trains = schedule not in _OF_A_CHECKPOINT
     hp.check_supported(training=trains)
@@ -105,13 +106,12 @@ def check(args):
             f"--data_dir must be a folder with data; --generate_data makes them. "
             f"Received: {data_dir!r}, which does not exist."
         )
-    record = run_record.read(output_dir)
     _check_same_run(args, record, output_dir, trains)
     if _has_checkpoint(output_dir) and saved is not None:
         hparam.check_same_architecture(saved, hp)
     if trains:
         _check_writable(output_dir)
-        _say_differences(saved, hp, output_dir)
+    say_differences(saved, hp, output_dir, of_the_function=not trains)
     seed = args.random_seed
     if seed is None:
         seed = record.get("random_seed", secrets.randbelow(2**31))
@@ -245,7 +245,10 @@ def _make_trainer(setup):
     args, problem, hp = setup.args, setup.problem, setup.hp
     tpu = args.cloud_tpu_name if args.use_tpu else None
     if setup.cluster is not None:
-        rendezvous.wait(setup.cluster, args.worker_wait_secs)
+        statements = rendezvous.exchange(
+            setup.cluster, args.worker_wait_secs, run_terms.statement(setup)
+        )
+        worker_agreement.check(statements, setup.cluster.index)
     strategy = distribution.get_strategy(args.worker_gpu, cluster=setup.cluster, tpu=tpu)
     # What is compiled for every shape should meet few of them.
     static_shapes = args.xla_compile or distribution.needs_static_shapes(strategy)
@@ -275,7 +278,10 @@ def _make_trainer(setup):
         return dataset(setup.eval_split)
 
     # Data that cannot be read, or have another vocabulary, should be told before a model is built.
-    make_epoch(0) if setup.trains else make_eval_dataset()
+    if setup.trains:
+        make_epoch(0)
+    if setup.schedule != "train":
+        make_eval_dataset()
     if _has_checkpoint(setup.output_dir):
         features = feature_record.of_problem(problem, setup.data_dir)
         feature_record.check_same_encoders(setup.output_dir, features)
@@ -320,12 +326,16 @@ def _make_trainer(setup):
         make_epoch.cache_clear()
         make_eval_dataset.cache_clear()
     if setup.trains and distribution.is_chief(strategy):
-        _write_records(setup)
+        terms = run_terms.of(setup, strategy.num_replicas_in_sync)
+        if _has_checkpoint(setup.output_dir):
+            for line in run_terms.changes(run_record.read(setup.output_dir), terms, setup):
+                print(line, flush=True)
+        _write_records(setup, terms)
         if setup.schedule != "train":
             # So that the best weights can be used as a run of their own.
             best_dir = os.path.join(setup.output_dir, best_checkpoint.FOLDER)
             os.makedirs(best_dir, exist_ok=True)
-            _write_records(dataclasses.replace(setup, output_dir=best_dir))
+            _write_records(dataclasses.replace(setup, output_dir=best_dir), terms)
     return trainer, make_epoch, make_eval_dataset
 
 
@@ -352,18 +362,27 @@ def _rounded_down(value):
     return int(value) // power * power
 
 
-def final_hparams(args, output_dir):
-    """The final hparams, and those that the folder holds (or None)."""
+def final_hparams(args, output_dir, record):
+    """The final hparams, and those that the folder's run was trained with (or None).
+
+    Args:
+        args: the flags.
+        output_dir: str.
+        record: dict, what the folder's run.json says.
+    """
     path = os.path.join(output_dir, "hparams.json")
-    saved = hparam.load(path) if os.path.exists(path) else None
+    saved = trained = hparam.load(path) if os.path.exists(path) else None
+    if saved is not None and _has_checkpoint(output_dir):
+        noted = run_record.trained_hparams(record)
+        trained = hparam_changes.check_as_trained(saved, noted, path)
     if args.hparams_set:
-        return hparams_lib.get(args.hparams_set, args.hparams), saved
+        return hparams_lib.get(args.hparams_set, args.hparams), trained
     if saved is None:
         raise UsageError(
             "--hparams_set must be given where there is no hparams.json in --output_dir. "
             "--registry_help lists the names."
         )
-    return saved.override(args.hparams), saved
+    return saved.override(args.hparams), trained
 
 
 def _check_same_run(args, record, output_dir, trains):
@@ -394,20 +413,15 @@ def lock(output_dir):
     )
 
 
-def _say_differences(saved, hp, output_dir):
+def say_differences(saved, hp, output_dir, of_the_function=False):
     """The command line wins over the file; what it changes is said."""
-    if saved is None or type(saved) is not type(hp):
-        return
-    there, here = saved.to_dict(), hp.to_dict()
-    for name in here:
-        if there.get(name) != here[name]:
-            print(
-                f"{output_dir}/hparams.json had {name}={there.get(name)!r}; now {here[name]!r}",
-                flush=True,
-            )
+    if saved is not None:
+        path = os.path.join(output_dir, "hparams.json")
+        for line in hparam_changes.lines(saved, hp, path, of_the_function):
+            print(line, flush=True)
 
 
-def _write_records(setup):
+def _write_records(setup, terms):
     hparam.save(setup.hp, os.path.join(setup.output_dir, "hparams.json"))
     features = feature_record.of_problem(setup.problem, setup.data_dir)
     feature_record.save(setup.output_dir, features)
@@ -418,6 +432,7 @@ def _write_records(setup):
         hparams_set=setup.args.hparams_set,
         hparams=setup.args.hparams,
         random_seed=setup.seed,
+        trained_with=terms,
     )
 
 

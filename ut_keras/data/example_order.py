@@ -9,6 +9,7 @@ their lengths, cut into batches there, and the batches are shuffled. So a run th
 on within an epoch without passing over what it has seen.
 """
 
+import hashlib
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +68,17 @@ class ExampleOrder:
     def __len__(self):
         """How many examples an epoch has."""
         return len(self._examples)
+
+    def fingerprint(self, seeds):
+        """An int in [1, 2^62] that stands for the epochs of some seeds.
+
+        Args:
+            seeds: list of seeds, as for `epoch`.
+        """
+        digest = hashlib.sha256(repr((self._shuffle_batches, seeds)).encode())
+        for array in (self._examples, self._buckets, self._sizes):
+            digest.update(array.tobytes())
+        return 1 + int.from_bytes(digest.digest()[:8], "little") % 2**62
 
     def epoch(self, seed):
         """Makes the `Epoch` of a seed, a list of ints in [0, 2^32)."""

@@ -133,6 +133,16 @@ def check_same_encoders(directory, record):
             )
 
 
+def description(record):
+    """What two records must have in common to be of the same ids: dict from feature to str."""
+    texts = {}
+    for name, spec in record.specs.items():
+        values = _describe(record.encoders.get(name)) or {}
+        digest = hashlib.sha256(json.dumps(values).encode()).hexdigest()
+        texts[name] = f"{spec.modality}, {spec.vocab_size} ids, sha256 {digest[:16]}"
+    return texts
+
+
 def filenames(directory):
     """The names of the files that `save` wrote, or []."""
     content = _read(directory)

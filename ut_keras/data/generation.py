@@ -10,6 +10,7 @@ machines can share the work, and a run that was broken off goes on with the file
     <problem>-train-00007-of-00100.incomplete.*     a file that is being written
     datagen.<problem>-train.working.*               buckets; the next run removes what was left
     datagen.<problem>-train.json                    what the files are made of: generation_plan.py
+    shards.<problem>-train.json                     how large the files are: shard_manifest.py
 """
 
 import contextlib
@@ -29,6 +30,7 @@ from ut_keras.data import (
     generation_plan,
     process_pool,
     progress_line,
+    shard_manifest,
     tfrecords,
 )
 from ut_keras.data.tfrecords import DataError
@@ -57,7 +59,8 @@ def write(split, samples, encode, shards, num_processes=None, left_out=(), impor
             files which are there were made of.
     """
     paths = [split.paths[shard] for shard in shards]
-    _remove([*paths, *_begun(paths)])
+    where = (split.data_dir, split.filename, split.name)
+    _remove([*paths, *_begun(paths), shard_manifest.path(*where)])
     with _working_folder(split) as folder:
         title = f"{split.filename} {split.name}"
         buckets, origin = _spread(split, samples, shards, folder, f"{title}, reading")
@@ -96,6 +99,8 @@ def write(split, samples, encode, shards, num_processes=None, left_out=(), impor
                 there = sum(map(os.path.exists, split.paths))
                 if not there or (there == split.num_shards and not origin["left_out"]):
                     _remove([split.origin_path])
+                if there == split.num_shards:
+                    shard_manifest.write(*where, split.paths)
     return sum(counts)
 
 

@@ -150,13 +150,15 @@ def make_dataset(
         dataset = _evaluation_batches(files, to_examples, scheme, settings, longest)
         count = tf.data.experimental.assert_cardinality(order.num_batches)
         return dataset.apply(count).map(_with_targets).prefetch(2)
-    batches = _training_batches(index, order, to_examples, scheme, settings, _seed_of(seed))
+    seed_of = _seed_of(seed)
+    batches = _training_batches(index, order, to_examples, scheme, settings, seed_of)
     dataset = _training_dataset(batches, lambda of, part: of.one_pass(first_batch, part))
     if callable(seed):
         dataset.onwards = lambda number, first: _training_dataset(
             batches, lambda of, part: of.onwards(number, first, part)
         )
         dataset.num_batches = batches.num_batches
+        dataset.order_fingerprint = order.fingerprint([seed_of(0), seed_of(1)])
     return dataset
 
 
@@ -194,6 +196,15 @@ def onwards(dataset, number, first):
     if not hasattr(dataset, "onwards"):
         return None
     return dataset.onwards(number, first), dataset.num_batches
+
+
+def order_fingerprint(dataset):
+    """An int > 0 that stands for the order of the batches of all passes; 0 where none is known.
+
+    Args:
+        dataset: as for `onwards`.
+    """
+    return getattr(dataset, "order_fingerprint", 0)
 
 
 def largest_batch(dataset, share=1.0):
@@ -257,7 +268,9 @@ def readable_errors():
             f"{damaged or 'one of the data files'}. Remove the file and generate the data again."
         ) from error
     except tf.errors.InvalidArgumentError as error:
-        message = record_parser.explain(str(error))
+        message = record_parser.explain(
+            str(error), lambda: tfrecords.find_foreign(reversed(_files_read))
+        )
         if message is None:
             raise
         raise DataError(message) from error

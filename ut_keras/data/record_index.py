@@ -8,25 +8,30 @@ Making it reads the files once, 150,000 examples a second on two cores, and find
 before training starts. Where that took long, the index is kept beside the files for the next start.
 It holds 8 bytes per record and 4 per feature: 72 MB for the 4.5 million records of WMT14
 English-German. Records are then read one by one, so that the files should fit into the memory that
-the system has to cache them.
+the system has to cache them. What is read is compared with its checksums, as when the index is
+made: a file may be damaged in between.
 """
 
 import hashlib
+import io
 import os
 import time
 import weakref
-import zipfile
 
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.data import progress_line
+from ut_keras import file_error, whole_file
+from ut_keras.data import crc32c, progress_line
 from ut_keras.data.tfrecords import DataError
 
 _READ_TOGETHER = 128
 _READ_BUFFER = 1 << 20
-_FRAME = (12, 4)  # bytes before and after every record: its size, and checksums
+# Before a record stand its size (8 bytes) and that one's checksum (4), behind it its own.
+_FRAME = (12, 4)
 _SECONDS_WORTH_KEEPING = 5.0
+_DIGEST_BYTES = 32
+_FORMAT = 2  # of the file that keeps an index
 _MANY_EACH = 10  # records a file, on average
 
 # A process trains on one set of files and evaluates on few others, but may be many tests.
@@ -84,22 +89,63 @@ class RecordIndex:
 
         Returns:
             (files, records): int array [k], the number of each one's file, and a list of bytes.
+
+        Raises:
+            DataError: names the file if a record cannot be read or has another checksum.
         """
-        starts, stops = self._offsets[numbers], self._offsets[np.asarray(numbers) + 1]
+        numbers = np.asarray(numbers)
+        starts, stops = self._offsets[numbers], self._offsets[numbers + 1]
         files = np.searchsorted(self._file_starts, starts, side="right") - 1
-        before, after = _FRAME
-        sizes = stops - starts - (before + after)
-        places = starts - self._file_starts[files] + before
+        sizes = stops - starts
+        places = starts - self._file_starts[files]
         # A read, other than a mapped page, can fail without the end of the process, and others run
         # while it waits.
         descriptors, pread = self._descriptors, os.pread
-        records = [
-            pread(descriptors[file], size, place)
-            for file, size, place in zip(
-                files.tolist(), sizes.tolist(), places.tolist(), strict=True
+        try:
+            frames = [
+                pread(descriptors[file], size, place)
+                for file, size, place in zip(
+                    files.tolist(), sizes.tolist(), places.tolist(), strict=True
+                )
+            ]
+        except OSError as error:
+            raise DataError(
+                f"A TFRecord file must be readable. Received: {error.strerror}, in one of "
+                f"{', '.join(sorted({self.files[file] for file in files}))}."
+            ) from error
+        before, after = _FRAME
+        records = [frame[before:-after] for frame in frames]
+        damaged = np.flatnonzero(~_are_whole(frames, records, sizes))
+        if len(damaged):
+            raise DataError(
+                "A TFRecord file must be whole. Received: a record with another checksum, at byte "
+                f"{places[damaged[0]]} of {self.files[files[damaged[0]]]}. Remove the file and "
+                "generate the data again."
             )
-        ]
         return files, records
+
+
+def _are_whole(frames, records, sizes):
+    """bool [k]: which frames hold what was written.
+
+    Args:
+        frames: list of bytes, as read from the files.
+        records: list of bytes, what is in the frames.
+        sizes: int array [k], how many bytes a frame must have.
+    """
+    before, after = _FRAME
+    found = np.array([len(frame) for frame in frames])
+    if not np.array_equal(found, sizes):  # the file has been cut off meanwhile
+        return found == sizes
+    expected = np.empty(len(frames), [("size", "<u8"), ("size_crc", "<u4"), ("crc", "<u4")])
+    expected["size"] = sizes - (before + after)
+    crcs = crc32c.of(
+        b"".join([expected["size"].tobytes(), *records]),
+        np.concatenate([np.full(len(frames), 8), expected["size"].astype(np.int64)]),
+    )
+    expected["size_crc"], expected["crc"] = np.split(crc32c.masked(crcs), 2)
+    around = b"".join(frame[:before] + frame[-after:] for frame in frames)
+    return np.frombuffer(around, expected.dtype) == expected
 
 
 def get(files, lengths_of, key):
@@ -115,7 +161,7 @@ def get(files, lengths_of, key):
     states = [
         (file, stat.st_size, stat.st_mtime_ns) for file, stat in zip(files, stats, strict=True)
     ]
-    digest = hashlib.sha256(repr((states, key)).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(repr((_FORMAT, states, key)).encode()).hexdigest()[:16]
     index = _made.pop(digest, None)
     _made[digest] = _get(files, lengths_of, digest) if index is None else index
     for oldest in list(_made)[:-_MOST_KEPT]:
@@ -162,24 +208,33 @@ def _scan(files, lengths_of):
 
 
 def _load(path):
+    """(sizes, lengths) that `_save` has kept; None if there are none, or not as they were kept."""
     try:
-        with open(path, "rb") as opened, np.load(opened) as file:
-            return file["sizes"], file["lengths"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        with open(path, "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        print(f"{file_error.line(error)}; the records are indexed anew", flush=True)
+        return None
+    arrays, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+    if hashlib.sha256(arrays).digest() != digest:
+        print(f"{path} is damaged: the records are indexed anew", flush=True)
+        return None
+    with np.load(io.BytesIO(arrays)) as kept:
+        return kept["sizes"], kept["lengths"]
 
 
 def _save(path, sizes, lengths):
-    """Keeps an index if the folder can be written to."""
-    temporary = f"{path}.incomplete.{os.getpid()}.npz"
+    """Keeps an index, with its SHA-256 behind it, if the folder can be written to."""
+    arrays = io.BytesIO()
     try:
-        np.savez(temporary, sizes=sizes, lengths=lengths)
-        os.replace(temporary, path)
+        np.savez(arrays, sizes=sizes, lengths=lengths)
+        with whole_file.writing(path, binary=True) as file:
+            file.write(arrays.getbuffer())
+            file.write(hashlib.sha256(arrays.getbuffer()).digest())
     except OSError:
         return False
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
     return True
 
 

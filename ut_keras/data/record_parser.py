@@ -26,6 +26,7 @@ _CHECKS = {
     ),
 }
 _FAILED_CHECK = re.compile(r"assertion failed: \[(?P<check>[^\]]*)\](?P<values>.*)")
+_RAISED = re.compile(r"\bDataError: (?P<line>.*)")  # in a function in Python
 
 
 def parse_records(files, records, specs):
@@ -76,14 +77,25 @@ def fixed_shape(spec):
     return (1,) if spec.modality == "class_label" else spec.shape
 
 
-def explain(text):
-    """Returns the line for the user if an error's text is about a record; else None."""
+def explain(text, find_foreign):
+    """Returns the line for the user if an error's text is about a record; else None.
+
+    Args:
+        text: str.
+        find_foreign: function without arguments: the file with a record that is no example.
+    """
     match = _FAILED_CHECK.search(text)
     if match and match["check"] in _CHECKS:
         values = re.findall(r"\[([^\]]*)\]", match["values"])
         return _CHECKS[match["check"]].format(*values, file=values[-1])
+    raised = _RAISED.search(text)
+    if raised:
+        return raised["line"]
     if "Could not parse example input" in text or "ParseExample" in text:
-        return f"A record must be a tf.train.Example with lists of int64. Received: {brief(text)}."
+        return (
+            "A record must be a tf.train.Example with lists of int64. Received: another, in "
+            f"{find_foreign() or 'one of the data files'}: {brief(text)}."
+        )
     return None
 
 

@@ -1,7 +1,10 @@
 """`run.json`: whose run a folder holds.
 
 {"problem": "translate_ende_wmt32k", "model": "transformer", "hparams_set": "transformer_base",
- "hparams": "", "random_seed": 17}
+ "hparams": "", "random_seed": 17, "trained_with": {"num_replicas": 1, …}}
+
+"trained_with" is what `ut_keras.bin.run_terms` compares; "hparams" in it are those that differ from
+their defaults, as they were when the run was trained last.
 """
 
 import os
@@ -26,6 +29,8 @@ def read(directory):
         return {}
     record = json_file.read(path, DataError)
     wrong = [name for name in _TEXTS if not isinstance(record.get(name, ""), str | None)]
+    if not isinstance(record.get("trained_with", {}), dict):
+        wrong.append("trained_with")
     if "random_seed" in record and not _is_seed(record["random_seed"]):
         wrong.append("random_seed")
     if wrong:
@@ -33,6 +38,16 @@ def read(directory):
             f"{path} must be as ut-trainer writes it. Received: {wrong[0]}={record[wrong[0]]!r}."
         )
     return record
+
+
+def trained_hparams(record):
+    """The hparams that a run was trained with, as far as they differ from their defaults; or None.
+
+    Args:
+        record: what `read` gave. Runs of older versions have noted none.
+    """
+    noted = record.get("trained_with", {}).get("hparams")
+    return noted if isinstance(noted, dict) else None
 
 
 def _is_seed(value):

@@ -12,6 +12,7 @@ import functools
 import os
 import re
 
+from ut_keras.data import shard_manifest
 from ut_keras.errors import UserError
 
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
@@ -39,7 +40,8 @@ def find(data_dir, filename, split):
         split: "train", "dev" or "test".
 
     Raises:
-        DataError: if the folder, the split or a shard is missing, or a shard is no file.
+        DataError: if the folder, the split or a shard is missing, or a shard is no file or of
+            another size than when it was generated.
     """
     if split not in _SPLITS:
         raise DataError(f"split must be one of {', '.join(_SPLITS)}. Received: split={split!r}.")
@@ -73,6 +75,9 @@ def find(data_dir, filename, split):
     for path in paths:
         if not os.path.isfile(path):  # a pipe would be waited for without end
             raise DataError(f"A TFRecord file must be a file. Received: {path}, which is none.")
+    different = shard_manifest.difference(data_dir, filename, split, paths)
+    if different:
+        raise DataError(different)
     return paths
 
 
@@ -80,7 +85,7 @@ def is_complete(data_dir, filename, split):
     """True if all shards of a split are there."""
     try:
         return bool(find(data_dir, filename, split))
-    except DataError:
+    except UserError:
         return False
 
 
@@ -163,6 +168,21 @@ def find_damaged(paths):
                 pass
         except tf.errors.OpError:
             return path
+    return None
+
+
+def find_foreign(paths):
+    """Returns the first file with a record that is no example of int64 lists, or None."""
+    import tensorflow as tf
+
+    for path in paths:
+        for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+            try:
+                features = tf.train.Example.FromString(record).features.feature.values()
+            except Exception:  # protobuf's own, which is no public name
+                return path
+            if any(feature.WhichOneof("kind") != "int64_list" for feature in features):
+                return path
     return None
 
 

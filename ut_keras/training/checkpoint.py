@@ -212,6 +212,17 @@ class Checkpoints:
         with _readable(path):
             self._restore(path)
 
+    def change_of_average(self):
+        """What is to be said if averages begin or end with what was restored; else None."""
+        if self.has_moving_average == (_AVERAGE in self._groups):
+            return None
+        if self.has_moving_average:
+            return (
+                "The checkpoint holds a moving average of the weights, which is left: "
+                "--moving_average_decay is not given"
+            )
+        return "The moving average begins here: the checkpoint holds none"
+
     def _newest_first(self):
         paths = list(reversed(self._manager.checkpoints))
         # A file `checkpoint` of TensorFlow 1 names its newest only in a way that the manager skips.
@@ -225,6 +236,9 @@ class Checkpoints:
         self.has_moving_average = any(key.startswith(f"{_AVERAGE}/") for key in shapes)
         if not self.has_moving_average:
             groups.pop(_AVERAGE, None)
+        order = f"position/order{_KEY_SUFFIX}"
+        if "position" in groups and order not in shapes:  # of an older version
+            groups["position"] = {n: v for n, v in groups["position"].items() if n != "order"}
         self._check_shapes(path, shapes, groups)
         # With no optimizer here, the file holds more than is asked for.
         status = tf.train.Checkpoint(**groups).restore(path)

@@ -65,13 +65,21 @@ class EarlyStopping:
         Raises:
             MetricError: if they lack the metric.
         """
-        if self.metric not in results:
-            raise MetricError(
-                "eval_early_stopping_metric must be one of the results of an evaluation: "
-                f"{', '.join(sorted(results))}. Received: {self.metric!r}."
-            )
+        self.check(results)
         self._values[step] = float(results[self.metric])
         return self.best_step == step
+
+    def check(self, names):
+        """Checks that the metric is among the names of the results of an evaluation.
+
+        Raises:
+            MetricError: if it is not.
+        """
+        if self.metric not in names:
+            raise MetricError(
+                "eval_early_stopping_metric must be one of the results of an evaluation: "
+                f"{', '.join(sorted(names))}. Received: {self.metric!r}."
+            )
 
     @property
     def best_step(self):

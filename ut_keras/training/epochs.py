@@ -1,7 +1,8 @@
 """Batches without end, from datasets of one pass each, and the place in them.
 
 The place is two numbers, the epoch and the batches of it that were handed out, so that a checkpoint
-can hold it. Going on from a place makes a dataset anew and begins with the next batch.
+can hold it; a third stands for the order that they belong to. Going on from a place makes a dataset
+anew and begins with the next batch, where the order is another with the next epoch.
 
 Where the dataset knows all passes (`input_pipeline.onwards`) one iterator serves the whole run, and
 reads the next epoch's first batches during the last ones of an epoch. Of others each epoch makes
@@ -36,6 +37,8 @@ class Epochs:
             self.position = {
                 "epoch": tf.Variable(0, dtype=tf.int64, trainable=False),
                 "batch": tf.Variable(0, dtype=tf.int64, trainable=False),
+                # Of older checkpoints, and of datasets that do not tell, 0.
+                "order": tf.Variable(0, dtype=tf.int64, trainable=False),
             }
         self._batches = None
 
@@ -78,12 +81,26 @@ class Epochs:
         """Puts the place into `position`, for a checkpoint."""
         self.position["epoch"].assign(self._epoch)
         self.position["batch"].assign(self._batch)
+        self.position["order"].assign(input_pipeline.order_fingerprint(self._first_epoch))
 
     def read_position(self):
-        """Goes to the place that a checkpoint has put into `position`."""
+        """Goes to the place that a checkpoint has put into `position`.
+
+        Returns:
+            str, what is to be said if that place is of another order; else None.
+        """
         self._epoch = int(self.position["epoch"])
         self._batch = int(self.position["batch"])
         self._batches = None
+        order = int(self.position["order"])
+        if not order or order == input_pipeline.order_fingerprint(self._first_epoch):
+            return None
+        self._epoch += 1
+        self._batch = 0
+        return (
+            "The batches come in another order than those of the checkpoint (other data, seed, "
+            f"batch size, replicas or lengths): going on with the beginning of epoch {self._epoch}"
+        )
 
     def _endless(self):
         """The batches of one dataset from the place on, or None where it knows one pass only."""

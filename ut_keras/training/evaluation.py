@@ -36,6 +36,11 @@ class Evaluator:
         self._summarize = summarize or (lambda results: {})
         self._step = self._element_spec = None
 
+    @property
+    def names(self):
+        """The names that results have whatever the model and the data; there may be more."""
+        return ["loss", *self._metrics, *self._feature_metrics]
+
     def __call__(self, dataset, steps=-1, should_stop=lambda: False):
         """Evaluates.
 

@@ -135,6 +135,10 @@ class FreeDecoder:
             results.update({f"decode/{name}": value for name, value in scores.items()})
         return {name: float(value) for name, value in results.items()}, shown
 
+    def can_decode(self, dataset):
+        """Whether there is anything to decode from: a language model has no inputs."""
+        return self._class_labels or "inputs" in dataset.element_spec[0]
+
     def _texts(self, sample):
         """(source, reference, hypothesis); a language model's source is ""."""
         source = "" if sample.inputs is None else self._to_text("inputs", sample.inputs)

@@ -1,19 +1,31 @@
-"""Waits until all workers of a cluster are there; loads no TensorFlow.
+"""Waits until all workers of a cluster are there, and tells each what the others have to say.
+
+    statements = rendezvous.exchange(cluster, 300, {"train_steps": 1000})   {worker: its dict}
 
 TensorFlow waits for them without an end, and hears no Ctrl-C meanwhile. So nobody goes to it before
-all are there: each listens on its port, and goes on when all others' ports have answered, be it
-because they wait as well or because they have gone on.
+all are there: each answers on its port and asks at all others', and goes on when it has heard from
+each and each has heard from it. Loads no TensorFlow.
+
+    asks      {"worker": 1}
+    answers   {"train_steps": 1000}
+    asks      (an empty line once it has that; it hangs up first, so that the port is free)
 """
 
+import contextlib
+import json
 import socket
+import threading
 import time
 
+from ut_keras import json_file
 from ut_keras.training.cluster import ClusterError, host_and_port
 from ut_keras.training.interruption import Interrupted
 
 _NAME_SECONDS = 30  # A machine's name may be known a little later than another starts.
 _PAUSE_SECONDS = 0.2
 _CONNECT_SECONDS = 2
+_TALK_SECONDS = 5  # from the first to the last byte
+_LONGEST_LINE = 1 << 20  # bytes
 
 
 class WorkersMissing(Interrupted):
@@ -23,43 +35,150 @@ class WorkersMissing(Interrupted):
         super().__init__(message, exit_code=75)  # "try again", in sysexits.h
 
 
-def wait(cluster, seconds):
-    """Returns when all workers are there.
+def exchange(cluster, seconds, statement):
+    """Returns when all workers are there, and have told each other.
 
     Args:
         cluster: `Cluster`.
         seconds: int. How long to wait.
+        statement: dict that JSON can hold.
+
+    Returns:
+        dict from the address of every worker to its statement.
 
     Raises:
         ClusterError: if this worker's port is taken, or a name cannot be resolved.
         WorkersMissing: if some have not come.
     """
     started = time.monotonic()
-    missing = [w for number, w in enumerate(cluster.workers) if number != cluster.index]
-    with _listener(cluster.workers[cluster.index]):
+    here = cluster.workers[cluster.index]
+    found = {here: json.loads(json.dumps(statement))}  # as the others receive it
+    with _Answers(here, statement) as answers:
         is_told = False
         while True:
-            failures = {worker: _failure(worker) for worker in missing}
-            missing = [worker for worker in missing if failures[worker]]
-            if not missing:
-                return
+            failures = {}
+            for worker in cluster.workers:
+                if worker not in found:
+                    try:
+                        found[worker] = _ask(worker, cluster.index)
+                    except (OSError, ValueError) as error:
+                        failures[worker] = error
+            deaf = [
+                worker
+                for number, worker in enumerate(cluster.workers)
+                if number != cluster.index and number not in answers.heard
+            ]
+            if not failures and not deaf:
+                return {worker: found[worker] for worker in cluster.workers}
             waited = time.monotonic() - started
-            reasons = "; ".join(f"{worker}: {_text(failures[worker])}" for worker in missing)
-            names = [w for w in missing if isinstance(failures[w], (socket.gaierror, UnicodeError))]
+            names = [
+                worker
+                for worker, error in failures.items()
+                if isinstance(error, (socket.gaierror, UnicodeError))
+            ]
             if names and waited >= min(seconds, _NAME_SECONDS):
                 raise ClusterError(
                     f"The workers of TF_CONFIG must have names that can be resolved. "
                     f"Received: {names[0]}: {_text(failures[names[0]])}."
                 )
             if waited >= seconds:
+                reasons = [f"{worker}: {_text(error)}" for worker, error in failures.items()]
+                reasons = reasons or [f"{worker}: it does not ask" for worker in deaf]
                 raise WorkersMissing(
                     f"All workers must come within --worker_wait_secs={seconds}. Received no "
-                    f"answer from {reasons}. Run the same command on all workers."
+                    f"answer from {'; '.join(reasons)}. Run the same command on all workers."
                 )
-            if not is_told:
-                print(f"Waiting {seconds} s at most for {', '.join(missing)}", flush=True)
+            if failures and not is_told:
+                print(f"Waiting {seconds} s at most for {', '.join(failures)}", flush=True)
                 is_told = True
             time.sleep(_PAUSE_SECONDS)
+
+
+class _Answers:
+    """Tells whoever asks on this worker's port; a context.
+
+    Attributes:
+        heard: set of int, the workers that have the answer.
+    """
+
+    def __init__(self, address, statement):
+        self.heard = set()
+        self._line = json.dumps(statement).encode() + b"\n"
+        self._server = _listener(address)
+        self._server.settimeout(_PAUSE_SECONDS)
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception):
+        self._ends.set()
+        self._thread.join()
+        self._server.close()
+
+    def _accept(self):
+        while not self._ends.is_set():
+            with contextlib.suppress(OSError):  # nobody has come, or has gone at once
+                connection, _ = self._server.accept()
+                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection):
+        # Anybody may come to a port and say anything.
+        with connection, contextlib.suppress(OSError, ValueError):
+            lines = _Lines(connection)
+            worker = json_file.parse(lines.read()).get("worker")
+            connection.sendall(self._line)
+            if lines.read() == b"":
+                self.heard.add(worker)
+            connection.recv(1)  # until the other has hung up
+
+
+class _Lines:
+    """Reads lines from a connection, within `_TALK_SECONDS` altogether."""
+
+    def __init__(self, connection):
+        self._connection = connection
+        self._ends_at = time.monotonic() + _TALK_SECONDS
+        self._read = b""
+
+    def read(self):
+        """The next line, bytes.
+
+        Raises:
+            OSError: if it does not come in time.
+            ValueError: if the other hangs up, or the line is too long.
+        """
+        while b"\n" not in self._read:
+            left = self._ends_at - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("timed out")
+            self._connection.settimeout(left)
+            more = self._connection.recv(1 << 16)
+            if not more or len(self._read) > _LONGEST_LINE:
+                raise ValueError("it answers as no worker does that waits")
+            self._read += more
+        line, _, self._read = self._read.partition(b"\n")
+        return line
+
+
+def _ask(address, index):
+    """What a worker states.
+
+    Raises:
+        OSError, ValueError: if it does not.
+    """
+    with socket.create_connection(host_and_port(address), timeout=_CONNECT_SECONDS) as connection:
+        lines = _Lines(connection)
+        connection.sendall(json.dumps({"worker": index}).encode() + b"\n")
+        try:
+            statement = json_file.parse(lines.read())
+        except ValueError as error:
+            # One that trains already (it will stop, as this one is missing), or something else.
+            raise ValueError("it answers as no worker does that waits") from error
+        connection.sendall(b"\n")
+        return statement
 
 
 def _listener(address):
@@ -78,15 +197,6 @@ def _listener(address):
             f"The port of this worker in TF_CONFIG must be free to listen on. "
             f"Received: {address}: {error.strerror}."
         ) from error
-
-
-def _failure(address):
-    """Why a worker does not answer; None if it does."""
-    try:
-        socket.create_connection(host_and_port(address), timeout=_CONNECT_SECONDS).close()
-    except (OSError, UnicodeError) as error:
-        return error
-    return None
 
 
 def _text(error):

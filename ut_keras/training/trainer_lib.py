@@ -23,6 +23,7 @@ from ut_keras.training import (
     dry_run,
     evaluation,
     evaluation_pictures,
+    first_look,
     free_decoding,
     interruption,
     memory,
@@ -88,10 +89,7 @@ class Trainer:
         self._strategy = strategy
         self._output_dir = output_dir
         self._settings = settings
-        self._class_labels = class_labels
         self._to_text = to_text or (lambda name, ids: " ".join(str(i) for i in ids))
-        self._decode_settings = decode_settings or free_decoding.DecodeSettings()
-        self._score_decoded = score_decoded
         self._evaluator = evaluation.Evaluator(
             model, strategy, metrics or {}, feature_metrics, summarize
         )
@@ -110,7 +108,13 @@ class Trainer:
         if settings.moving_average_decay:
             decay = settings.moving_average_decay
             self._average = moving_average.MovingAverage(model, strategy, decay)
-        self._free_decoder = None
+        self._free_decoder = free_decoding.FreeDecoder(
+            model,
+            decode_settings or free_decoding.DecodeSettings(),
+            class_labels,
+            self._to_text,
+            score_decoded,
+        )
         self._saver = None
         self._stop = None
         self._train_seconds = 0.0
@@ -137,6 +141,8 @@ class Trainer:
             self._output_dir, self._model, self._average and self._average.variables
         )
         self.step = int(checkpoints.newest.rpartition("-")[2])
+        if change := checkpoints.change_of_average():
+            print(change, flush=True)
         with interruption.StopRequest() as self._stop, self._averages_in_place():
             results = self._evaluate(make_eval_dataset)
             if decode:
@@ -158,6 +164,10 @@ class Trainer:
         evaluated_at = -math.inf
         with self._run(make_epoch):
             self._early_stopping.read(self._output_dir, self.step)
+            decoder = self._free_decoder if decode and self._is_chief else None
+            first_look.check_metric(
+                self._early_stopping, self._evaluator, decoder, make_eval_dataset
+            )
             stops = self._stops_early()
             # An earlier run may have stopped between saving a step and evaluating it.
             is_due = stops or self._is_unevaluated(decode)
@@ -219,11 +229,13 @@ class Trainer:
         )
         self._saver = saving.Saver(self._checkpoints, self._is_chief, self._progress.end_line)
         if self._checkpoints.restore_newest():
-            self._epochs.read_position()
             self.step = int(self._optimizer.iterations.numpy())
             self._saver.was_restored(self.step)
             done = " (nothing left to train)" if self.step >= self._settings.train_steps else ""
             print(f"Going on from step {self.step} in {self._output_dir}{done}", flush=True)
+            changes = (self._epochs.read_position(), self._checkpoints.change_of_average())
+            for change in filter(None, changes):
+                print(change, flush=True)
         elif self._settings.warm_start_from:
             print(warm_start.warm_start(self._model, self._settings.warm_start_from), flush=True)
         if self._average and not self._checkpoints.has_moving_average:
@@ -440,17 +452,9 @@ class Trainer:
         if not self._is_chief:
             return {}
         dataset = make_eval_dataset()
-        if not self._class_labels and "inputs" not in dataset.element_spec[0]:
+        if not self._free_decoder.can_decode(dataset):
             print("Free decoding is left out: a language model has no inputs.", flush=True)
             return {}
-        if self._free_decoder is None:
-            self._free_decoder = free_decoding.FreeDecoder(
-                self._model,
-                self._decode_settings,
-                self._class_labels,
-                self._to_text,
-                self._score_decoded,
-            )
         decoded = self._free_decoder(dataset, should_stop=self._gives_up)
         if decoded is None:
             raise self._interrupted()

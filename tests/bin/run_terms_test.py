@@ -1,0 +1,147 @@
+"""A run that goes on with something else says so, or is refused."""
+
+import json
+import re
+import types
+
+import pytest
+
+import hparams
+import problems
+import trainer
+import ut_keras
+from tests.bin import small_run
+from ut_keras.bin import decoder, run_terms
+
+_HP = hparams.get("transformer_tiny", "learning_rate_schedule=constant*linear_decay")
+_TERMS = {
+    "train_data": "1 file, 9 bytes, sha256 0a",
+    "num_replicas": 1,
+    "train_steps": 100,
+    "moving_average_decay": 0.0,
+    "hparams": {},
+}
+_RECORD = {"random_seed": 3, "trained_with": _TERMS}
+
+
+@pytest.mark.parametrize(
+    "changed, expected",
+    [
+        ({}, None),
+        ({"train_data": "2 files"}, "the training data: 1 file, 9 bytes, sha256 0a; now 2 files"),
+        ({"num_replicas": 2}, "the number of replicas: 1; now 2"),
+        ({"moving_average_decay": 0.9}, "moving_average_decay: 0.0; now 0.9"),
+        ({"random_seed": 4}, "random_seed: 3; now 4"),
+        (
+            {"train_steps": 200},
+            "train_steps: 100; now 200, by which constant*linear_decay ends",
+        ),
+    ],
+)
+def test_what_is_said(changed, expected):
+    changed = dict(changed)
+    setup = types.SimpleNamespace(hp=_HP, seed=changed.pop("random_seed", 3))
+    said = run_terms.changes(_RECORD, {**_TERMS, **changed}, setup)
+    assert said == ([f"The run had {expected}"] if expected else [])
+    # A run of an older version.
+    assert not run_terms.changes({}, {**_TERMS, **changed}, setup)
+
+
+def test_the_length_of_a_run_is_free_where_no_schedule_ends_with_it():
+    setup = types.SimpleNamespace(hp=hparams.get("transformer_tiny"), seed=3)
+    assert not run_terms.changes(_RECORD, {**_TERMS, "train_steps": 200}, setup)
+
+
+_HPARAMS = "hidden_size=8,filter_size=16,num_heads=2,num_hidden_layers=1,batch_size=256"
+
+
+def _argv(data_dir, output_dir, *more, hparams=_HPARAMS):
+    return [
+        f"--problem={small_run.PROBLEM}",
+        "--model=transformer",
+        "--hparams_set=transformer_tiny",
+        f"--hparams={hparams}",
+        f"--data_dir={data_dir}",
+        f"--output_dir={output_dir}",
+        "--schedule=train",
+        "--train_steps=2",
+        "--random_seed=3",
+        "--dry_run=False",
+        *more,
+    ]
+
+
+def _generate(folder, seed):
+    problem = problems.get(small_run.PROBLEM)
+    problem.generate_data(str(folder), str(folder), seed=seed, num_processes=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    return _generate(tmp_path_factory.mktemp("data"), 1)
+
+
+@pytest.fixture(scope="module")
+def run(data_dir, tmp_path_factory):
+    output_dir = tmp_path_factory.mktemp("run")
+    assert trainer.main(_argv(data_dir, output_dir)) == 0
+    return output_dir
+
+
+def _edit(run, name, value):
+    path = run / "hparams.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({**values, name: value}))
+    return values[name]
+
+
+def test_hparams_edited_by_hand_to_another_function_are_refused(run, data_dir, capsys):
+    before = _edit(run, "num_heads", 4)
+    try:
+        argv = _argv(data_dir, run, "--train_steps=4")
+        expected = "must be as the run was trained: num_heads=2. Received: num_heads=4."
+        assert expected in small_run.error(capsys, trainer.main, argv)
+        argv = [word for word in argv if not word.startswith("--hparams")]
+        assert expected in small_run.error(capsys, trainer.main, argv)
+        argv = [f"--output_dir={run}", f"--data_dir={data_dir}"]
+        assert expected in small_run.error(capsys, decoder.main, argv)
+        with pytest.raises(ut_keras.hparam.HParamError, match=re.escape(expected)):
+            ut_keras.load(str(run))
+    finally:
+        _edit(run, "num_heads", before)
+    assert ut_keras.load(str(run)).model.hparams.num_heads == 2
+
+
+def test_going_on_with_other_terms_says_so(run, data_dir, tmp_path, capsys):
+    """Data, seed, batch size, moving average: the place in the data was of another order."""
+    other = _generate(tmp_path, 2)
+    _edit(run, "learning_rate_constant", 0.5)
+    hparams = _HPARAMS.replace("batch_size=256", "batch_size=128,norm_epsilon=0.001")
+    argv = _argv(other, run, hparams=f"{hparams},learning_rate_constant=0.25")
+    changes = ("--train_steps=3", "--random_seed=4", "--moving_average_decay=0.9")
+    assert trainer.main([*argv, *changes]) == 0
+    said = capsys.readouterr().out
+    for expected in (
+        r"^\S*/hparams.json had batch_size=256; now 128$",
+        r"^\S*/hparams.json had learning_rate_constant=2.0; now 0.25$",
+        r"^\S*/hparams.json had norm_epsilon=1e-06; now 0.001$",
+        r"^The run had the training data: 1 file, .*; now 1 file, .*$",
+        "^The run had random_seed: 3; now 4$",
+        "^The run had moving_average_decay: 0.0; now 0.9$",
+        "^The moving average begins here: the checkpoint holds none$",
+        "^The batches come in another order than .*: going on with the beginning of epoch 1$",
+    ):
+        assert re.search(expected, said, re.MULTILINE), (expected, said)
+    assert trainer.main([*argv, *changes, "--train_steps=4"]) == 0
+    said = capsys.readouterr().out
+    assert not re.search("had|another|average", said), said
+    argv = [*argv, "--random_seed=4", "--train_steps=5"]
+    assert trainer.main(argv) == 0
+    said = capsys.readouterr().out
+    assert "The run had moving_average_decay: 0.9; now 0.0" in said
+    assert "holds a moving average of the weights, which is left" in said
+    assert "another order" not in said
+    trained_with = json.loads((run / "run.json").read_text())["trained_with"]
+    assert trained_with["hparams"]["norm_epsilon"] == 0.001
+    assert trained_with["num_replicas"] == 1 and trained_with["train_steps"] == 5

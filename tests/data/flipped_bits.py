@@ -1,0 +1,31 @@
+"""Files in which one bit has changed, as a disk may change it: neither size nor time tells."""
+
+import contextlib
+import os
+import random
+
+
+def places(size, count, seed=0):
+    """Some bits of a file of `size` bytes, no bit twice."""
+    return random.Random(seed).sample(range(8 * size), count)
+
+
+@contextlib.contextmanager
+def flipped(path, bit):
+    """Context in which bit number `bit` of a file is another."""
+    stat = os.stat(path)
+    with open(path, "r+b") as file:
+
+        def flip():
+            file.seek(bit // 8)
+            byte = file.read(1)[0] ^ (1 << bit % 8)
+            file.seek(bit // 8)
+            file.write(bytes([byte]))
+            file.flush()
+            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+        flip()
+        try:
+            yield
+        finally:
+            flip()

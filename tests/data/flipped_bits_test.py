@@ -1,0 +1,92 @@
+"""100 of 100 flipped bits are named: in checkpoints, in data under their index, in indexes."""
+
+import os
+
+import pytest
+import tensorflow as tf
+
+from tests.data import flipped_bits
+from tests.training import toy
+from ut_keras.data import features, input_pipeline, record_index, tfrecords
+from ut_keras.training import checkpoint, optimize
+
+_FLIPS = 100
+
+pytestmark = pytest.mark.slow
+
+
+def _places(paths):
+    """`_FLIPS` pairs (file, bit), spread over all bits of some files."""
+    sizes = [os.path.getsize(path) for path in paths]
+    for bit in flipped_bits.places(sum(sizes), _FLIPS):
+        for path, size in zip(paths, sizes, strict=True):
+            if bit < 8 * size:
+                yield path, bit
+                break
+            bit -= 8 * size
+
+
+def test_data_files(tmp_path):
+    paths = tfrecords.shard_paths(tmp_path, "p", "train", 2)
+    examples = [{"inputs": [2 + n % 7] * (3 + n % 5), "targets": [2, 1]} for n in range(60)]
+    tfrecords.write(examples, paths)
+    specs = {name: features.FeatureSpec(9) for name in ("inputs", "targets")}
+    settings = input_pipeline.InputSettings(batch_size=4096, max_length=32)
+    dataset = input_pipeline.make_dataset(paths, specs, settings, training=True, seed=1)
+
+    def read():
+        with input_pipeline.readable_errors():
+            return sum(len(targets) for _, targets in dataset)
+
+    assert read() == 60
+    named = 0
+    for path, bit in _places(paths):
+        with flipped_bits.flipped(path, bit):
+            with pytest.raises(tfrecords.DataError) as error:
+                read()
+            named += path in str(error.value)
+    assert named == _FLIPS
+    assert read() == 60
+
+
+def test_indexes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.0)
+    files = tfrecords.shard_paths(tmp_path, "p", "train", 2)
+    tfrecords.write([{"targets": [1] * (1 + n % 5)} for n in range(500)], files)
+
+    def get():
+        record_index._made.clear()
+        return record_index.get(files, lambda _, records: tf.strings.length(records), "")
+
+    expected = get().lengths.tolist()
+    (kept,) = map(str, tmp_path.glob("record_index*"))
+    capsys.readouterr()
+    named = 0
+    for path, bit in _places([kept]):
+        with flipped_bits.flipped(path, bit):
+            assert record_index._load(path) is None
+        named += f"{path} is damaged" in capsys.readouterr().out
+    assert named == _FLIPS
+    assert record_index._load(kept)[1].tolist() == expected
+
+
+def test_checkpoints(tmp_path):
+    def make():
+        model = toy.ToyModel(0.1)
+        optimizer = optimize.Adam(0.1)
+        optimizer.build(model.trainable_variables)
+        return checkpoint.Checkpoints(str(tmp_path), model, optimizer)
+
+    path = make().save()
+    checkpoints = make()
+    assert checkpoints.restore_newest()
+    named = 0
+    for file, bit in _places([f"{path}.index", f"{path}.data-00000-of-00001"]):
+        with flipped_bits.flipped(file, bit):
+            try:
+                checkpoints.restore_newest()
+                print("silent:", file, bit, os.path.getsize(file))
+            except checkpoint.CheckpointError as error:
+                named += path in str(error)
+    assert named == _FLIPS
+    assert checkpoints.restore_newest()

@@ -1,0 +1,96 @@
+"""What a run is trained with, to be compared: with what it was before, and with what others have.
+
+    terms = run_terms.of(setup, num_replicas=2)        kept in run.json, as "trained_with"
+    run_terms.changes(record, terms, setup)            lines for whoever goes on with other terms
+    run_terms.statement(setup)                         what all workers must have in common
+
+What would change the function of a model is refused elsewhere (`hparam_changes`, `feature_record`);
+other updates than those of before may be what the user wants, so they are only said.
+"""
+
+import ut_keras
+from ut_keras import hparam_changes
+from ut_keras.data import data_fingerprint, feature_record, tfrecords
+from ut_keras.data.tfrecords import DataError
+
+# Flags that each worker may have its own of, or that other terms stand for.
+_OF_A_WORKER = frozenset(
+    {
+        *("data_dir", "tmp_dir", "output_dir", "t2t_usr_dir", "generate_data"),
+        *("worker_wait_secs", "cloud_tpu_name", "log_device_placement", "profile"),
+        *("intra_op_parallelism_threads", "inter_op_parallelism_threads"),
+        *("hparams_set", "hparams", "registry_help"),
+    }
+)
+_NAMES = {"train_data": "the training data", "num_replicas": "the number of replicas"}
+# Factors of the learning rate that end with the run.
+_ENDING = ("linear_decay", "single_cycle_cos_decay")
+
+
+def of(setup, num_replicas):
+    """The terms of a run: dict that JSON can hold.
+
+    Args:
+        setup: `Setup`.
+        num_replicas: int, of all workers together.
+    """
+    return {
+        "train_data": _data(setup, "train"),
+        "num_replicas": num_replicas,
+        "train_steps": setup.args.train_steps,
+        "moving_average_decay": setup.args.moving_average_decay,
+        "hparams": hparam_changes.noted(setup.hp),
+    }
+
+
+def changes(record, terms, setup):
+    """A line for each term of the updates that is another than before.
+
+    Args:
+        record: dict, what run.json says; runs of older versions have noted less.
+        terms: what `of` gave.
+        setup: `Setup`.
+    """
+    noted = {**record.get("trained_with", {}), "random_seed": record.get("random_seed")}
+    here = {**terms, "random_seed": setup.seed}
+    compared = ["train_data", "num_replicas", "random_seed", "moving_average_decay"]
+    schedule = setup.hp.learning_rate_schedule
+    if any(factor in schedule for factor in _ENDING):
+        compared.append("train_steps")
+    return [
+        f"The run had {_NAMES.get(name, name)}: {noted[name]}; now {here[name]}"
+        + (f", by which {schedule} ends" if name == "train_steps" else "")
+        for name in compared
+        if noted.get(name) not in (None, here[name])
+    ]
+
+
+def statement(setup):
+    """What all workers must have in common: dict from name to value, the likeliest first.
+
+    Args:
+        setup: `Setup`.
+    """
+    import tensorflow as tf
+
+    features = feature_record.of_problem(setup.problem, setup.data_dir)
+    vocabularies = feature_record.description(features)
+    return {
+        "problem": setup.problem.name,
+        **{name: value for name, value in vars(setup.args).items() if name not in _OF_A_WORKER},
+        **{f"hparam {name}": value for name, value in setup.hp.to_dict().items()},
+        "train_data": _data(setup, "train"),
+        "eval_data": _data(setup, setup.eval_split),
+        **{f"vocabulary of {name}": text for name, text in vocabularies.items()},
+        "ut_keras": ut_keras.__version__,
+        "tensorflow": tf.__version__,
+    }
+
+
+def _data(setup, split):
+    """The fingerprint of a split; None where it has no files, which is told when it is read."""
+    try:
+        files = tfrecords.find(setup.data_dir, setup.problem.filename, split)
+    except DataError:
+        return None
+    return data_fingerprint.of(files)

@@ -1,0 +1,55 @@
+"""How large the files of a split are, as whoever generated them knows.
+
+    shards.<problem>-train.json      {"bytes": [81234, 81190, 81377]}
+
+A file that was cut off between two records is as good a TFRecord file as any, so its readers cannot
+tell. Folders that T2T wrote have no such file: their sizes are taken as they are.
+"""
+
+import json
+import os
+
+from ut_keras import json_file, whole_file
+
+
+def path(data_dir, filename, split):
+    """The path of the manifest. T2T reads all files whose names begin with that of a split."""
+    return os.path.join(data_dir, f"shards.{filename}-{split}.json")
+
+
+def write(data_dir, filename, split, shards):
+    """Notes the sizes of files that are whole.
+
+    Args:
+        data_dir, filename, split: str.
+        shards: list of str, the paths of all files, in order.
+    """
+    with whole_file.writing(path(data_dir, filename, split)) as file:
+        json.dump({"bytes": [os.path.getsize(shard) for shard in shards]}, file)
+        file.write("\n")
+
+
+def difference(data_dir, filename, split, shards):
+    """What is wrong with the files, as one line; None if nothing is, or there is no manifest.
+
+    Raises:
+        UserError: if the manifest holds something else.
+    """
+    manifest = path(data_dir, filename, split)
+    if not os.path.exists(manifest):
+        return None
+    expected = json_file.read(manifest).get("bytes")
+    sizes = [os.path.getsize(shard) for shard in shards]
+    if not isinstance(expected, list) or len(expected) != len(sizes):
+        return (
+            f"{manifest} must hold the sizes of {len(sizes)} files. Received: "
+            f"{str(expected)[:80]}. Generate the data again, or remove it if the files are whole."
+        )
+    for shard, there, here in zip(shards, expected, sizes, strict=True):
+        if there != here:
+            return (
+                f"A TFRecord file must be as it was generated. Received: {shard} of {here} bytes, "
+                f"instead of {there}. Remove it and generate the data again; if it was meant to "
+                f"change, remove {manifest}."
+            )
+    return None

@@ -1,0 +1,71 @@
+"""Hparams that are not those a model was trained with: another function, or only other updates.
+
+    noted = hparam_changes.noted(hp)                     {"hidden_size": 64, …}, kept with a run
+    hparam_changes.check_as_trained(saved, noted, path)  hparams.json may have been edited by hand
+    hparam_changes.lines(saved, hp, path)                what a command line changes, to be said
+"""
+
+from ut_keras.hparam_field import HParamError, specs
+
+
+def noted(hp):
+    """The hparams that differ from the defaults of their class: dict from name to value."""
+    return {
+        name: getattr(hp, name)
+        for name, spec in specs(type(hp)).items()
+        if getattr(hp, name) != spec.default
+    }
+
+
+def check_as_trained(saved, noted, path):
+    """Checks that a file of hparams gives the function that was trained.
+
+    Args:
+        saved: hparams, what the file holds.
+        noted: dict, what `noted` gave for those that were trained with; None if that is not known.
+        path: str, the file.
+
+    Returns:
+        The hparams that the run was trained with.
+
+    Raises:
+        HParamError: if another function would be computed with the same weights.
+    """
+    if noted is None:
+        return saved
+    trained = type(saved)().override(noted)
+    changed = [name for name in _differing(trained, saved) if _is_of_the_function(saved, name)]
+    if changed:
+        there = ", ".join(f"{name}={getattr(trained, name)!r}" for name in changed)
+        here = ", ".join(f"{name}={getattr(saved, name)!r}" for name in changed)
+        raise HParamError(
+            f"{path} must be as the run was trained: {there}. Received: {here}. What is to be "
+            "another value is given by --hparams."
+        )
+    return trained
+
+
+def lines(there, here, path, of_the_function=False):
+    """A line for each hparam that is another one than in a file.
+
+    Args:
+        there, here: hparams, those of the file and those that are taken.
+        path: str, the file.
+        of_the_function: bool. Leave out what only training reads.
+    """
+    if type(there) is not type(here):
+        return []
+    return [
+        f"{path} had {name}={getattr(there, name)!r}; now {getattr(here, name)!r}"
+        for name in _differing(there, here)
+        if not of_the_function or _is_of_the_function(here, name)
+    ]
+
+
+def _differing(one, other):
+    return [name for name in specs(type(one)) if getattr(one, name) != getattr(other, name)]
+
+
+def _is_of_the_function(hp, name):
+    facts = specs(type(hp))[name].facts
+    return name in hp.architecture_fields() or not (facts.training or facts.inert)
