@@ -20,6 +20,7 @@ import zipfile
 import numpy as np
 import tensorflow as tf
 
+from ut_keras import whole_file
 from ut_keras.data import progress_line
 from ut_keras.data.tfrecords import DataError
 
@@ -171,15 +172,11 @@ def _load(path):
 
 def _save(path, sizes, lengths):
     """Keeps an index if the folder can be written to."""
-    temporary = f"{path}.incomplete.{os.getpid()}.npz"
     try:
-        np.savez(temporary, sizes=sizes, lengths=lengths)
-        os.replace(temporary, path)
+        with whole_file.writing(path, binary=True) as file:
+            np.savez(file, sizes=sizes, lengths=lengths)
     except OSError:
         return False
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
     return True
 
 

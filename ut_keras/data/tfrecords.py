@@ -12,6 +12,7 @@ import functools
 import os
 import re
 
+from ut_keras import whole_file
 from ut_keras.errors import UserError
 
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
@@ -111,8 +112,7 @@ def write(examples, paths):
         finally:
             for writer in writers:
                 writer.close()
-        for source, target in zip(temporary, paths, strict=True):
-            os.replace(source, target)
+        whole_file.put(list(zip(temporary, paths, strict=True)))
     finally:
         for path in temporary:
             if os.path.exists(path):
