@@ -133,6 +133,11 @@ def check_same_encoders(directory, record):
             )
 
 
+def described(encoders):
+    """What each of a dict of encoders is, its vocabulary included, as JSON can hold it."""
+    return {name: _describe(encoder) for name, encoder in encoders.items()}
+
+
 def filenames(directory):
     """The names of the files that `save` wrote, or []."""
     content = _read(directory)
