@@ -18,11 +18,11 @@ from typing import Any
 import hparams as hparams_lib
 import problems
 from ut_keras import hparam, models, whole_file
-from ut_keras.bin import decode_hparams, path_lock
+from ut_keras.bin import decode_hparams, run_folder
 from ut_keras.bin.flags import UsageError
 from ut_keras.data import feature_record, run_record
 from ut_keras.registry import unknown_name_message
-from ut_keras.training import cluster, early_stopping, rendezvous
+from ut_keras.training import checkpoint_files, cluster, early_stopping, rendezvous
 
 # Of a checkpoint that is there; the others train.
 _OF_A_CHECKPOINT = ("evaluate", "evaluate_and_decode")
@@ -107,10 +107,10 @@ def check(args):
         )
     record = run_record.read(output_dir)
     _check_same_run(args, record, output_dir, trains)
-    if _has_checkpoint(output_dir) and saved is not None:
+    if checkpoint_files.exists(output_dir) and saved is not None:
         hparam.check_same_architecture(saved, hp)
     if trains:
-        _check_writable(output_dir)
+        run_folder.check(output_dir)
         _say_differences(saved, hp, output_dir)
     seed = args.random_seed
     if seed is None:
@@ -155,7 +155,7 @@ def _with_batch_size(args, hp, saved, output_dir):
                 f"--batch_size must be a number or auto. Received: {args.batch_size!r}."
             )
         return hp.override({"batch_size": int(args.batch_size)}), False
-    if _has_checkpoint(output_dir) and saved is not None:
+    if checkpoint_files.exists(output_dir) and saved is not None:
         return hp.override({"batch_size": saved.batch_size}), False
     return hp, True
 
@@ -234,7 +234,6 @@ def _make_trainer(setup):
     import keras
 
     from ut_keras.training import (
-        best_checkpoint,
         distribution,
         free_decoding,
         optimize,
@@ -276,7 +275,7 @@ def _make_trainer(setup):
 
     # Data that cannot be read, or have another vocabulary, should be told before a model is built.
     make_epoch(0) if setup.trains else make_eval_dataset()
-    if _has_checkpoint(setup.output_dir):
+    if checkpoint_files.exists(setup.output_dir):
         features = feature_record.of_problem(problem, setup.data_dir)
         feature_record.check_same_encoders(setup.output_dir, features)
     with strategy.scope():
@@ -313,19 +312,13 @@ def _make_trainer(setup):
         class_labels=specs["targets"].modality == "class_label",
         to_text=to_text_function(problem.feature_encoders(setup.data_dir), specs),
         problem_name=problem.name,
+        write_records=lambda: _write_records(setup),
     )
     if setup.finds_batch_size:
         # The dataset's functions above read it from the setup.
         setup = dataclasses.replace(setup, hp=_fill_memory(hp, trainer, make_epoch, strategy))
         make_epoch.cache_clear()
         make_eval_dataset.cache_clear()
-    if setup.trains and distribution.is_chief(strategy):
-        _write_records(setup)
-        if setup.schedule != "train":
-            # So that the best weights can be used as a run of their own.
-            best_dir = os.path.join(setup.output_dir, best_checkpoint.FOLDER)
-            os.makedirs(best_dir, exist_ok=True)
-            _write_records(dataclasses.replace(setup, output_dir=best_dir))
     return trainer, make_epoch, make_eval_dataset
 
 
@@ -370,28 +363,11 @@ def _check_same_run(args, record, output_dir, trains):
     # Evaluating on another problem is no mistake, as long as the vocabulary is the same.
     for name in ("model", "problem") if trains else ("model",):
         there, here = record.get(name), getattr(args, name)
-        if there is not None and there != here and _has_checkpoint(output_dir):
+        if there is not None and there != here and checkpoint_files.exists(output_dir):
             raise UsageError(
                 f"{output_dir} holds a run of --{name}={there}; take another --output_dir. "
                 f"Received: --{name}={here}."
             )
-
-
-def _check_writable(output_dir):
-    os.makedirs(output_dir, exist_ok=True)
-    probe = os.path.join(output_dir, f".writable.{os.getpid()}")
-    with open(probe, "w", encoding="utf-8"):
-        pass
-    os.remove(probe)
-
-
-def lock(output_dir):
-    """Context in which this process alone trains, or searches, in a folder."""
-    return path_lock.held(
-        os.path.join(output_dir, ".lock"),
-        "--output_dir must be written by one command at a time",
-        f"{output_dir!r}",
-    )
 
 
 def _say_differences(saved, hp, output_dir):
@@ -408,11 +384,20 @@ def _say_differences(saved, hp, output_dir):
 
 
 def _write_records(setup):
-    hparam.save(setup.hp, os.path.join(setup.output_dir, "hparams.json"))
+    _write_records_to(setup.output_dir, setup)
+    if setup.schedule != "train":
+        # So that the best weights can be used as a run of their own.
+        best_dir = os.path.join(setup.output_dir, "best")
+        os.makedirs(best_dir, exist_ok=True)
+        _write_records_to(best_dir, setup)
+
+
+def _write_records_to(directory, setup):
+    hparam.save(setup.hp, os.path.join(directory, "hparams.json"))
     features = feature_record.of_problem(setup.problem, setup.data_dir)
-    feature_record.save(setup.output_dir, features)
+    feature_record.save(directory, features)
     write_run_record(
-        setup.output_dir,
+        directory,
         problem=setup.problem.name,
         model=setup.args.model,
         hparams_set=setup.args.hparams_set,
@@ -427,10 +412,6 @@ def write_run_record(output_dir, **record):
     with whole_file.writing(path) as file:
         json.dump(record, file, indent=2)
         file.write("\n")
-
-
-def _has_checkpoint(output_dir):
-    return os.path.exists(os.path.join(output_dir, "checkpoint"))
 
 
 def eval_split(args, problem):

@@ -15,10 +15,10 @@ import time
 
 import keras
 
-from ut_keras.errors import UserError
 from ut_keras.training import (
     advice,
     best_checkpoint,
+    checkpoint_files,
     distribution,
     dry_run,
     evaluation,
@@ -27,6 +27,7 @@ from ut_keras.training import (
     interruption,
     memory,
     moving_average,
+    non_finite,
     output_folder,
     profiling,
     saving,
@@ -40,10 +41,6 @@ from ut_keras.training import progress as progress_lib
 from ut_keras.training.result_line import result_line
 
 _STOP_EVERY_STEPS = 10  # several workers ask each other for signals
-
-
-class NonFiniteError(UserError, ArithmeticError):
-    """The loss or a weight is not finite any more."""
 
 
 class Trainer:
@@ -65,6 +62,8 @@ class Trainer:
         class_labels: bool. Whether the targets are class labels.
         to_text: function (feature name, ids) -> str, to show samples. Optional.
         problem_name: str, for TensorBoard's tags.
+        write_records: function that writes what says whose run the folder holds; called when
+            nothing can be refused any more, before anything else is written there. Optional.
     """
 
     def __init__(
@@ -82,6 +81,7 @@ class Trainer:
         class_labels=False,
         to_text=None,
         problem_name="problem",
+        write_records=None,
     ):
         self._model = model
         self._optimizer = optimizer
@@ -90,8 +90,7 @@ class Trainer:
         self._settings = settings
         self._class_labels = class_labels
         self._to_text = to_text or (lambda name, ids: " ".join(str(i) for i in ids))
-        self._decode_settings = decode_settings or free_decoding.DecodeSettings()
-        self._score_decoded = score_decoded
+        self._write_records = write_records or (lambda: None)
         self._evaluator = evaluation.Evaluator(
             model, strategy, metrics or {}, feature_metrics, summarize
         )
@@ -110,7 +109,13 @@ class Trainer:
         if settings.moving_average_decay:
             decay = settings.moving_average_decay
             self._average = moving_average.MovingAverage(model, strategy, decay)
-        self._free_decoder = None
+        self._free_decoder = free_decoding.FreeDecoder(
+            model,
+            decode_settings or free_decoding.DecodeSettings(),
+            class_labels,
+            self._to_text,
+            score_decoded,
+        )
         self._saver = None
         self._stop = None
         self._train_seconds = 0.0
@@ -122,6 +127,7 @@ class Trainer:
         """Trains to the last step, without evaluation."""
         del make_eval_dataset
         with self._run(make_epoch):
+            self._begin()
             self._summaries.rewind(self.step)
             self._train_to(self._settings.train_steps)
             self._end()
@@ -136,7 +142,7 @@ class Trainer:
         checkpoints = checkpoint_lib.restored(
             self._output_dir, self._model, self._average and self._average.variables
         )
-        self.step = int(checkpoints.newest.rpartition("-")[2])
+        self.step = checkpoint_files.step_of(checkpoints.newest)
         with interruption.StopRequest() as self._stop, self._averages_in_place():
             results = self._evaluate(make_eval_dataset)
             if decode:
@@ -159,6 +165,7 @@ class Trainer:
         with self._run(make_epoch):
             self._early_stopping.read(self._output_dir, self.step)
             stops = self._stops_early()
+            self._begin(trains=not stops)
             # An earlier run may have stopped between saving a step and evaluating it.
             is_due = stops or self._is_unevaluated(decode)
             self._summaries.rewind(self.step, step_is_evaluated=not is_due)
@@ -224,6 +231,8 @@ class Trainer:
             self._saver.was_restored(self.step)
             done = " (nothing left to train)" if self.step >= self._settings.train_steps else ""
             print(f"Going on from step {self.step} in {self._output_dir}{done}", flush=True)
+            if note := checkpoint_files.note_of_later(self._output_dir, self.step):
+                print(note, flush=True)
         elif self._settings.warm_start_from:
             print(warm_start.warm_start(self._model, self._settings.warm_start_from), flush=True)
         if self._average and not self._checkpoints.has_moving_average:
@@ -233,15 +242,19 @@ class Trainer:
                 f"All workers must find the same checkpoints in --output_dir, on a disk that they "
                 f"share. Received: step {self.step} in {self._output_dir} here, another elsewhere."
             )
-        if self._is_chief:
-            self._checkpoints.remove_torn()
         self._train_step = None
+
+    def _begin(self, trains=True):
+        """The last that can be refused, and then what is written first."""
+        if trains and self.step < self._settings.train_steps and self._settings.dry_run:
+            self._try_largest_batch()
+        if self._is_chief:
+            checkpoint_files.remove_torn(self._output_dir)
+            self._write_records()
 
     def _train_to(self, last_step):
         """Updates until `step` is `last_step`, and saves."""
         if self.step < last_step:
-            if self._settings.dry_run and self._train_step is None:
-                self._try_largest_batch()
             self._progress.restart_clock()
             started = saved_at = time.monotonic()
             while self.step < last_step:
@@ -339,12 +352,7 @@ class Trainer:
     def _non_finite(self, received):
         self._saver.finish()
         self._progress.end_line()
-        return NonFiniteError(
-            f"The loss and the weights must be finite. Received: {received}. Try a lower "
-            "learning_rate_constant (or learning_rate), more learning_rate_warmup_steps or "
-            "clip_grad_norm=1.0. Nothing of the broken weights was saved; "
-            f"{self._saver.newest()}."
-        )
+        return non_finite.error(received, self._saver.newest())
 
     # Signals.
 
@@ -387,7 +395,7 @@ class Trainer:
             return
         # What follows may show that the weights are broken; then nothing is saved.
         self._read_results()
-        broken = checkpoint_lib.first_non_finite(self._model)
+        broken = non_finite.first_weight(self._model)
         if broken:
             raise self._non_finite(f"{broken} at step {self.step}")
         self._folder.check(self.step)
@@ -443,14 +451,6 @@ class Trainer:
         if not self._class_labels and "inputs" not in dataset.element_spec[0]:
             print("Free decoding is left out: a language model has no inputs.", flush=True)
             return {}
-        if self._free_decoder is None:
-            self._free_decoder = free_decoding.FreeDecoder(
-                self._model,
-                self._decode_settings,
-                self._class_labels,
-                self._to_text,
-                self._score_decoded,
-            )
         decoded = self._free_decoder(dataset, should_stop=self._gives_up)
         if decoded is None:
             raise self._interrupted()
@@ -489,5 +489,5 @@ class _RunContext(interruption.StopRequest):
             raise distribution.WorkerLost(
                 f"Another worker has stopped answering, at step {trainer.step}. Run the same "
                 f"command on all workers to go on from the newest checkpoint, "
-                f"{checkpoint_lib.newest(trainer._output_dir) or 'of which there is none yet'}."
+                f"{checkpoint_files.newest(trainer._output_dir) or 'of which there is none yet'}."
             ) from error
