@@ -28,3 +28,11 @@ def test_one_at_a_time(tmp_path):
     with first, pytest.raises(LockedError, match=said), second:
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_made_and_stays_empty_goes(tmp_path):
+    for name in ("empty", "run"):
+        with run_folder.lock(str(tmp_path / name)):
+            if name == "run":
+                (tmp_path / name / "run.json").touch()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -43,7 +43,6 @@ def _run(argv):
     seed = t2t_flags.get("random_seed", "")
     seed = int(seed) if seed.isdecimal() else secrets.randbelow(2**31)
 
-    run_folder.check(output_dir)
     with run_folder.lock(output_dir):
         model, optimizer, step = _load(source, model_name, problem.target_space_id, seed)
         _check_vocabulary(specs, model, problem.name, data_dir)

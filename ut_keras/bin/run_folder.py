@@ -4,6 +4,7 @@
     with run_folder.lock("run"): …       nobody else does
 """
 
+import contextlib
 import os
 
 from ut_keras import path_lock
@@ -31,17 +32,25 @@ def check(output_dir):
     os.remove(probe)
 
 
+@contextlib.contextmanager
 def lock(output_dir):
     """Context in which this process alone trains, searches or imports into a folder.
+
+    A folder that is made for it, and stays empty, is removed.
 
     Raises:
         LockedError: if another one does.
     """
-    return path_lock.held(
-        os.path.join(output_dir, ".lock"),
-        "--output_dir must be written by one command at a time",
-        repr(output_dir),
-    )
+    is_new = not os.path.exists(output_dir)
+    os.makedirs(output_dir, exist_ok=True)
+    expected = "--output_dir must be written by one command at a time"
+    try:
+        with path_lock.held(os.path.join(output_dir, ".lock"), expected, repr(output_dir)):
+            yield
+    finally:
+        if is_new:
+            with contextlib.suppress(OSError):
+                os.rmdir(output_dir)
 
 
 def _size(path):
