@@ -28,10 +28,10 @@ def _run(argv):
         from ut_keras.bin import tune
 
         return tune.run(args, __file__)
-    from ut_keras.bin import run_setup
+    from ut_keras.bin import run_folder, run_setup
 
     setup = run_setup.check(args)
-    with run_setup.lock(setup.output_dir) if setup.writes else contextlib.nullcontext():
+    with run_folder.lock(setup.output_dir) if setup.writes else contextlib.nullcontext():
         command.load_tensorflow()
         run_setup.configure_tensorflow(args)
         if args.generate_data:

@@ -107,12 +107,12 @@ class Step:
 
     def saver(self, directory):
         """Functions that save a checkpoint as the trainer does: one that starts, one that waits."""
-        from ut_keras.training import checkpoint
+        from ut_keras.training import checkpoint, non_finite
 
         checkpoints = checkpoint.Checkpoints(directory, self.model, self.optimizer, keep=2)
 
         def start():
-            assert checkpoint.first_non_finite(self.model) is None
+            assert non_finite.first_weight(self.model) is None
             checkpoints.start_saving()
 
         return start, checkpoints.finish_saving

@@ -47,7 +47,8 @@ def get(name):
     Raises:
         UnknownNameError: if there is none; the message lists the nearest names.
     """
-    base, reverse, copy = (name, False, False) if name in REGISTRY else reversal.parse(name)
+    is_base = name in REGISTRY or not isinstance(name, str)
+    base, reverse, copy = (name, False, False) if is_base else reversal.parse(name)
     problem = REGISTRY.get(base)()
     problem.name = base
     return reversal.Derived(problem, reverse, copy) if reverse or copy else problem

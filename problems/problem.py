@@ -201,18 +201,18 @@ class Problem:
         )
         num_shards = {split: self.num_shards(split) for split in self.splits_to_generate(tmp_dir)}
         tasks = None if tasks is None else list(tasks)
-        missing = generation_plan.plan(data_dir, self.filename, num_shards, seed, tasks)
-        if side_files_are_there and not missing:
-            print(f"{self.name}: data found in {data_dir}, nothing to generate")
-            return {}
         start = time.monotonic()
-        self.prepare(data_dir, tmp_dir)
         counts, left_out = {}, collections.Counter()
-        for split, shards in missing.items():
-            counts[split.name] = self._generate_split(
-                split, shards, data_dir, tmp_dir, num_processes
-            )
-            left_out += self.left_out
+        with generation_plan.claimed(data_dir, self.filename, num_shards, seed, tasks) as missing:
+            if side_files_are_there and not missing:
+                print(f"{self.name}: data found in {data_dir}, nothing to generate")
+                return {}
+            self.prepare(data_dir, tmp_dir)
+            for split, shards in missing.items():
+                counts[split.name] = self._generate_split(
+                    split, shards, data_dir, tmp_dir, num_processes
+                )
+                left_out += self.left_out
         print(f"{self.name}: {_summary(counts, left_out, time.monotonic() - start, data_dir)}")
         return counts
 

@@ -14,10 +14,11 @@ OURS = ("ut_keras", "problems", "hparams", "trainer")
 LEAVES = ("ut_keras.deadline", "ut_keras.errors", "ut_keras.json_file", "ut_keras.limits")
 # What a part may import besides, by the longest prefix that fits. The loss, the optimizer and the
 # search are functions of tensors, not of models: a model may use them for `compile` and `generate`.
-_FILES = ("ut_keras.file_error", "ut_keras.whole_file")
+_FILES = ("ut_keras.file_error", "ut_keras.path_lock", "ut_keras.whole_file")
 ALLOWED = {
     "ut_keras.file_error": (),
-    "ut_keras.whole_file": ("ut_keras.file_error",),
+    "ut_keras.path_lock": (),
+    "ut_keras.whole_file": ("ut_keras.file_error", "ut_keras.path_lock"),
     "ut_keras": (
         "ut_keras.tensorflow_log",
         # by the function `load`
@@ -55,7 +56,7 @@ ALLOWED = {
     "ut_keras.t2t_import": ("ut_keras.hparam", "ut_keras.data.features", "ut_keras.models"),
     "ut_keras.t2t_slots": ("ut_keras.t2t_import",),
     "ut_keras.text_model": ("ut_keras.data", "ut_keras.decoding"),
-    "ut_keras.export": ("ut_keras.text_model",),
+    "ut_keras.export": (*_FILES, "ut_keras.text_model"),
     "ut_keras.keras_file": (
         "ut_keras.data",
         "ut_keras.metrics",

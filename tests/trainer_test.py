@@ -14,7 +14,7 @@ import time
 import pytest
 
 import trainer
-from ut_keras.bin import flags, run_setup
+from ut_keras.bin import flags, run_folder, run_setup
 
 _ROOT = pathlib.Path(__file__).parents[1]
 _PROBLEM = "algorithmic_reverse_binary40_test"
@@ -171,7 +171,7 @@ def test_mistakes_are_told_in_one_line(data_dir, tmp_path, capsys, change, messa
 
 
 def test_one_command_at_a_time_trains_into_a_folder(data_dir, tmp_path, capsys, monkeypatch):
-    with run_setup.lock(tmp_path):
+    with run_folder.lock(tmp_path):
         line = _error(capsys, _argv(data_dir, tmp_path))
         assert "--output_dir must be written by one command at a time" in line
         assert _error(capsys, _argv(data_dir, tmp_path, "--schedule=evaluate")) != line

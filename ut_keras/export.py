@@ -20,13 +20,11 @@ docs/serving.md shows it at work.
 
 import contextlib
 import os
-import secrets
-import shutil
 
 import keras
 import tensorflow as tf
 
-from ut_keras import text_model
+from ut_keras import text_model, whole_file
 
 QUANTIZATIONS = ("", "float16")
 _TRACES = ("_searches", "_score")  # that a model keeps
@@ -66,12 +64,11 @@ def export_saved_model(
     texts = text_model.TextModel(model, encoders, max_input_length)
     search = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length, **options}
     module, signatures = _module(texts, search, quantize)
-    temporary = f"{directory}.incomplete.{secrets.token_hex(4)}"
-    try:
-        tf.saved_model.save(module, temporary, signatures)
-        os.rename(temporary, directory)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    os.makedirs(os.path.dirname(directory) or ".", exist_ok=True)
+    with whole_file.folder(directory) as temporary:
+        written = os.path.join(temporary, "saved_model")
+        tf.saved_model.save(module, written, signatures)
+        whole_file.put([(written, directory)])
 
 
 def _module(texts, search, quantize):

@@ -3,6 +3,7 @@
 Names are T2T's (`basic_params1`); defaults are those of its `transformer_base`.
 """
 
+import collections.abc
 import dataclasses
 from typing import Literal
 
@@ -264,6 +265,11 @@ class BasicHParams:
         """
         if isinstance(overrides, str):
             overrides = hparam_overrides.parse(overrides)
+        if not isinstance(overrides, collections.abc.Mapping):
+            raise HParamError(
+                'Overrides must be text, "hidden_size=64,pos=None", or a dict from name to value. '
+                f"Received: {overrides!r}."
+            )
         known = specs(type(self))
         for name in overrides:
             if name not in known:

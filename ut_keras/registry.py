@@ -58,7 +58,7 @@ class Registry:
         Raises:
             UnknownNameError: if nothing is; the message lists the nearest names.
         """
-        if name not in self._entries:
+        if name not in self:
             raise UnknownNameError(unknown_name_message(self.kind, name, self._entries))
         return self._entries[name]
 
@@ -67,7 +67,7 @@ class Registry:
         return sorted(self._entries)
 
     def __contains__(self, name):
-        return name in self._entries
+        return isinstance(name, str) and name in self._entries
 
 
 def unknown_name_message(kind, name, known):

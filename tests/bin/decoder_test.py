@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 
 import numpy as np
@@ -221,7 +222,7 @@ def test_too_little_memory_names_the_line(run, source, tmp_path, capsys, monkeyp
     assert f"number {lengths.index(max(lengths)) + 1}," in line and "out of memory" in line
 
 
-@pytest.mark.parametrize("change", ["settings", "checkpoint"])
+@pytest.mark.parametrize("change", ["settings", "checkpoint", "input", "weights"])
 def test_does_not_go_on_with_something_else(run, source, tmp_path, capsys, interruption, change):
     how = "--decode_hparams=beam_size=2,extra_length=3,batch_size=4"
     argv = run.argv(f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}")
@@ -229,12 +230,46 @@ def test_does_not_go_on_with_something_else(run, source, tmp_path, capsys, inter
     assert decoder.main([*argv, how]) == 143
     if change == "settings":
         how = how.replace("extra_length=3", "extra_length=2")
-    else:
+    elif change == "checkpoint":
         argv.append(f"--checkpoint_path={run.folder}/model.ckpt-1")
+    elif change == "input":
+        source[0].write_text(source[0].read_text().replace("0", "1", 1))
+    else:  # under the same name, of the same time
+        folder = tmp_path / "other"
+        shutil.copytree(run.folder, folder)
+        for ending in ("index", "data-00000-of-00001"):
+            shutil.copy(folder / f"model.ckpt-1.{ending}", folder / f"model.ckpt-3.{ending}")
+            times = os.stat(run.folder / f"model.ckpt-3.{ending}")
+            os.utime(
+                folder / f"model.ckpt-3.{ending}", ns=(times.st_atime_ns, times.st_mtime_ns)
+            )
+        argv[0] = f"--output_dir={folder}"
     interruption.update(batches=0, at=None)
     assert decoder.main([*argv, how]) == 0
     assert interruption["batches"] >= 9
     assert "starting anew" in capsys.readouterr().out
+
+
+def test_changed_lines_of_a_partial_file_are_decoded_again(
+    run, source, tmp_path, capsys, interruption
+):
+    how = "--decode_hparams=beam_size=2,extra_length=3,batch_size=4"
+    argv = run.argv(f"--decode_from_file={source[0]}", how)
+    assert decoder.main([*argv, f"--decode_to_file={tmp_path / 'whole'}"]) == 0
+    argv.append(f"--decode_to_file={tmp_path / 'out'}")
+    interruption.update(batches=0, at=4)
+    assert decoder.main(argv) == 143
+    lines = (tmp_path / "out.partial").read_text().splitlines(keepends=True)
+    assert len(lines) == 5
+    record = json.loads(lines[2])
+    record["results"][0][0] += " 1"
+    lines[2] = json.dumps(record) + "\n"
+    (tmp_path / "out.partial").write_text("".join(lines))
+    interruption.update(batches=0, at=None)
+    assert decoder.main(argv) == 0
+    assert "its last 3 batches are decoded again" in capsys.readouterr().out
+    assert interruption["batches"] == 8
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 def test_checkpoint_path_alone(run, source, tmp_path):

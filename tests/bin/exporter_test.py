@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import time
 import types
 
 import pytest
@@ -9,6 +10,7 @@ import tensorflow as tf
 import trainer
 import ut_keras
 from tests.bin import full_disk, small_run
+from ut_keras import path_lock
 from ut_keras.bin import avg_checkpoints, datagen, exporter, served_export
 from ut_keras.data import text_encoder
 
@@ -66,6 +68,56 @@ def test_exports_beside_the_run(run, tmp_path):
     export = served_export.Export(f"{run}/export/{number}", limits)
     long, short = export([b"0 1 1 1 1"]), export([b"0 1"])
     assert long["outputs"].tolist() == short["outputs"].tolist()
+
+
+@pytest.fixture
+def writes(monkeypatch):
+    """Exports are empty folders."""
+    from ut_keras import export
+
+    def write(model, encoders, directory, **options):
+        os.mkdir(directory)
+
+    monkeypatch.setattr(export, "export_saved_model", write)
+    monkeypatch.setattr(time, "time", lambda: 1_000_000.5)
+
+
+@pytest.mark.parametrize(
+    "there, number",
+    [
+        ([], 1_000_000),
+        (["999999", "notes"], 1_000_000),
+        (["1000000"], 1_000_001),
+        # Of a machine whose clock was ahead; the second is being written by a program.
+        (["2000000000", "7"], 2_000_000_001),
+        (["0002000000"], 2_000_001),
+        (["3000000.incomplete.8f3a0c1d"], 3_000_001),
+    ],
+)
+def test_the_number_is_above_all_others(run, tmp_path, writes, there, number):
+    for name in there:
+        os.makedirs(tmp_path / "served" / name)
+        (tmp_path / "served" / name / "file").touch()
+    argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
+    assert exporter.main(argv) == 0
+    assert sorted(os.listdir(tmp_path / "served")) == sorted([*there, str(number)])
+
+
+def test_no_number_is_left(run, tmp_path, capsys):
+    os.makedirs(tmp_path / "served" / str(2**63 - 1))
+    argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
+    assert "must leave a number for the next export" in _error(capsys, *argv)
+
+
+def test_what_the_dead_left_goes(run, tmp_path, writes):
+    served = tmp_path / "served"
+    for name in ("5.incomplete.8f3a0c1d", "6.incomplete.00000000"):
+        os.makedirs(served / name / "saved_model")
+        (served / name / "lock").touch()
+    argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={served}"]
+    with path_lock.try_lock(str(served / "5.incomplete.8f3a0c1d" / "lock")):
+        assert exporter.main(argv) == 0
+    assert sorted(os.listdir(served)) == ["1000000", "5.incomplete.8f3a0c1d"]
 
 
 def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):

@@ -53,6 +53,30 @@ def test_other_job_starts_anew(path):
     assert Journal(path, "other").finished == {0: ["b"]}
 
 
+@pytest.mark.parametrize("of", ["another job", "another batch", "other results"])
+def test_a_line_that_is_not_as_it_was_written_ends_what_is_there(path, tmp_path, of):
+    journal = Journal(path, "job")
+    journal.add(0, ["a"])
+    if of == "another job":  # as two processes that write one file leave it
+        other = Journal(str(tmp_path / "other"), "other job")
+        other.add(1, ["b"])
+        lines = (tmp_path / "other").read_text().splitlines(keepends=True)
+        with open(path, "a") as file:
+            file.write(lines[-1])
+    else:
+        journal.add(1, ["b"])
+        content = (tmp_path / "out.partial").read_text()
+        old, new = {"another batch": (": 1,", ": 2,"), "other results": ('"b"', '"c"')}[of]
+        assert content.count(old) == 1
+        (tmp_path / "out.partial").write_text(content.replace(old, new))
+    journal.add(3, ["d"])
+    again = Journal(path, "job")
+    assert again.finished == {0: ["a"]} and again.lines_left_out == 2
+    again.add(1, ["b"])
+    last = Journal(path, "job")
+    assert last.finished == {0: ["a"], 1: ["b"]} and last.lines_left_out == 0
+
+
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"no journal\n", b'{"job"'])
 def test_what_is_no_journal_starts_anew(path, content):
     with open(path, "wb") as file:

@@ -20,3 +20,11 @@ def test_takes_empty_lists():
 def test_cuts_nothing_off(values):
     with pytest.raises(ValueError, match="inputs must be ids of an int type .* Received: "):
         symbol_ids.as_ids(values, "inputs")
+
+
+@pytest.mark.parametrize("worst", [-1, 8, 2**33 + 2])
+def test_ids_out_of_range(worst):
+    with pytest.raises(ValueError, match=rf"inputs must be ids in \[0, 8\). Received: {worst}\."):
+        symbol_ids.as_ids(np.array([[0, worst, 7]]), "inputs", 8)
+    np.testing.assert_array_equal(symbol_ids.as_ids([[0, 7]], "inputs", 8), [[0, 7]])
+    assert symbol_ids.as_ids([[]], "inputs", 8).shape == (1, 0)

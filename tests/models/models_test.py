@@ -3,10 +3,12 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import hparams
-from ut_keras import models, registry
+import problems
+from ut_keras import errors, models, registry
 from ut_keras.data.features import FeatureSpec
 
 
@@ -59,3 +61,43 @@ def test_problem_says_what_its_features_are():
 def test_problem_or_vocab_sizes(arguments):
     with pytest.raises(ValueError, match="or vocab_sizes, one of the two. Received: problem="):
         models.get("transformer", hparams.get("transformer_tiny"), **arguments)
+
+
+_SIZES = {"inputs": 8, "targets": 8}
+
+
+@pytest.mark.parametrize(
+    "make, said",
+    [
+        (lambda hp: models.get("transformer", hp.to_dict(), vocab_sizes=_SIZES), "a dict"),
+        (lambda hp: models.get("transformer", "transformer_tiny", vocab_sizes=_SIZES), "a str"),
+        (lambda hp: models.get("transformer", None, vocab_sizes=_SIZES), "a NoneType"),
+        (lambda hp: models.get("transformer", hp, "tiny_algo", "data"), "'tiny_algo'"),
+        (lambda hp: models.get("transformer", hp, _Problem, "data"), "_Problem"),
+        (lambda hp: models.get("transformer", hp, vocab_sizes=[8, 8]), r"\[8, 8\]"),
+        (lambda hp: models.get(["transformer"], hp, vocab_sizes=_SIZES), "Unknown model: "),
+        (lambda hp: hparams.get(["transformer_tiny"]), "nearest names: .*transformer_tiny"),
+        (lambda hp: hparams.get("transformer_tiny", ["num_heads=2"]), r"\['num_heads=2'\]"),
+        (lambda hp: hparams.get("transformer_tiny", None), "None"),
+        (lambda hp: problems.get(["tiny_algo"]), "nearest names: .*tiny_algo"),
+        (lambda hp: problems.get(None), "Unknown problem: None"),
+    ],
+)
+def test_what_is_none_of_ours_is_told_in_a_line(make, said):
+    with pytest.raises(errors.UserError, match=said) as caught:
+        make(hparams.get("transformer_tiny"))
+    assert "\n" not in str(caught.value)
+
+
+def test_ids_out_of_range_are_told_in_a_line():
+    hp = hparams.get("transformer_tiny", "hidden_size=8,filter_size=8,num_heads=2")
+    model = models.get("transformer", hp, vocab_sizes={"inputs": 8, "targets": 9})
+    good, bad = [[2, 3, 1]], [[2, 9, 1]]
+    said = r"^inputs must be ids in \[0, 8\). Received: 9\.$"
+    for ask in (model.inspect, model.generate, model.score):
+        with pytest.raises(ValueError, match=said):
+            ask({"inputs": bad, "targets": good})
+    with pytest.raises(ValueError, match=r"^targets must be ids in \[0, 9\)"):
+        model.score({"inputs": good, "targets": bad})
+    with pytest.raises(ValueError, match=r"inputs must be ids in \[0, 8\). Received: 9"):
+        model({"inputs": np.array(bad), "targets": np.array(good)})

@@ -19,11 +19,12 @@ import numpy as np
 import tensorflow as tf
 
 from tests.training import toy
-from ut_keras import metrics
+from ut_keras import metrics, whole_file
 from ut_keras.data import features, input_pipeline, tfrecords
 from ut_keras.training import (
     best_checkpoint,
     checkpoint,
+    checkpoint_files,
     distribution,
     free_decoding,
     interruption,
@@ -157,9 +158,9 @@ def _fill_disk(first, stop):
 
     checkpoint.Checkpoints.start_saving = start_and_wait
     limited(
-        tf.train.CheckpointManager,
+        checkpoint_files,
         "save",
-        step_of=lambda manager, checkpoint_number: checkpoint_number,
+        step_of=lambda checkpoint, directory, step, keep: step,
         size_of=lambda args: 1000,
     )
     limited(
@@ -218,27 +219,26 @@ def beside_the_steps():
             print(f"killed at step {trainer.step}", flush=True)
             _kill()
 
-    record = tf.train.CheckpointManager._record_state
+    plain_record = checkpoint_files.record
 
-    def record_state(manager):
-        if not manager.latest_checkpoint.endswith(f"-{2 * EVERY}"):
-            return record(manager)
+    def record(directory, paths):
+        if not paths[-1].endswith(f"-{2 * EVERY}"):
+            return plain_record(directory, paths)
         writing.set()
         return time.sleep(600)
 
     trainer_lib.Trainer._update = update
-    tf.train.CheckpointManager._record_state = record_state
+    checkpoint_files.record = record
     # Evaluation waits for what is being written.
     trainer_lib.Trainer.train_eval_and_decode = trainer_lib.Trainer.train
 
 
 MOMENTS = {
+    "before a checkpoint's files get their names": lambda: _instead_of(whole_file, "put", calls=3),
     "before the second checkpoint is named": lambda: _instead_of(
-        tf.train.CheckpointManager, "_record_state", calls=3
+        checkpoint_files, "record", calls=2
     ),
-    "before the old checkpoint is removed": lambda: _instead_of(
-        tf.train.CheckpointManager, "_sweep", calls=2
-    ),
+    "before an old checkpoint is removed": lambda: _instead_of(checkpoint_files, "_remove"),
     "before the evaluation": lambda: _instead_of(trainer_lib.Trainer, "_evaluate"),
     "before an evaluation is recorded": lambda: _instead_of(
         summaries.Summaries, "write_evaluation"

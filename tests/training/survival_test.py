@@ -76,7 +76,7 @@ def _assert_same(output_dir, whole):
     for folder in ("", "eval", "decode"):
         assert program.events(output_dir, folder) == program.events(whole, folder), folder
     named = set(path.name for path in output_dir.glob("model.ckpt-*"))
-    assert not [name for name in named if "temp" in name]
+    assert not [name for name in named if "temp" in name or "incomplete" in name]
     assert {name for name in named if name.endswith("index")} >= {
         f"model.ckpt-{step}.index" for step in (10, 15, 20)
     }
@@ -107,7 +107,7 @@ def test_killed_at_every_dangerous_moment(processes, data_dir, whole, tmp_path):
 def test_killed_while_a_checkpoint_is_written(processes, data_dir, whole, tmp_path):
     output_dir = tmp_path / "run"
     process = _start(processes, data_dir, output_dir)
-    while process.is_alive() and not list(output_dir.glob("model.ckpt-*_temp")):
+    while process.is_alive() and not list(output_dir.glob("model.ckpt-*.incomplete.*")):
         pass
     process.kill()
     assert _finish(process) == -signal.SIGKILL
@@ -126,7 +126,9 @@ def test_killed_while_a_checkpoint_is_written_beside_the_steps(
     # All of it is there but its name.
     assert (output_dir / "model.ckpt-10.index").exists()
     assert _finish(_start(processes, data_dir, output_dir)) == 0
-    assert "Going on from step 5 " in (output_dir / "log").read_text()
+    log = (output_dir / "log").read_text()
+    assert "Going on from step 5 " in log
+    assert "note: model.ckpt-10 will be written anew when training comes to the step" in log
     _assert_same(output_dir, whole)
 
 

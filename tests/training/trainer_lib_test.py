@@ -19,6 +19,7 @@ from ut_keras.training import (
     evaluation,
     free_decoding,
     interruption,
+    non_finite,
     optimize,
     output_folder,
     result_line,
@@ -175,7 +176,7 @@ def test_non_finite_loss_stops_and_saves_nothing(tmp_path):
     trainer.train(_epoch)
 
     trainer, model = _make(tmp_path, settings={"train_steps": 40})
-    with pytest.raises(trainer_lib.NonFiniteError) as caught:
+    with pytest.raises(non_finite.NonFiniteError) as caught:
         trainer.train(_BreakingBatches(model))
     message = str(caught.value)
     assert "\n" not in message
@@ -200,7 +201,7 @@ class _BreakingBatches:
 
 def test_non_finite_weights_after_a_finite_loss_are_not_saved(tmp_path):
     trainer, model = _make(tmp_path, learning_rate=float("inf"), settings={"train_steps": 1})
-    with pytest.raises(trainer_lib.NonFiniteError, match="at step 1"):
+    with pytest.raises(non_finite.NonFiniteError, match="at step 1"):
         trainer.train(_epoch)
     assert not list(tmp_path.glob("*.index"))
 

@@ -11,12 +11,12 @@ In the folder of a run, the run's own files are left as they are.
 
 import os
 import sys
-import tempfile
 
-from ut_keras import file_error, whole_file
-from ut_keras.bin import command, flags, path_lock
+from ut_keras import path_lock, whole_file
+from ut_keras.bin import command, flags, run_folder
 from ut_keras.bin.flags import UsageError
 from ut_keras.data import feature_record
+from ut_keras.training import checkpoint_files
 
 _RECORDS = ("hparams.json", "run.json")
 
@@ -94,16 +94,13 @@ def last_checkpoints(number, prefix):
             f"Received: --num_last_checkpoints={number}."
         )
     folder = prefix if os.path.isdir(prefix) else os.path.dirname(prefix)
-    if not prefix or not os.path.exists(os.path.join(folder, "checkpoint")):
+    if not prefix or not checkpoint_files.exists(folder):
         raise UsageError(
             "--prefix must be the folder of a run, where --num_last_checkpoints is given. "
             f"Received: {prefix!r}; there is no file {os.path.join(folder, 'checkpoint')!r}."
         )
     command.load_tensorflow()
-    from ut_keras.training import checkpoint
-
-    state = checkpoint.state(folder)
-    paths = list(state.all_model_checkpoint_paths) if state else []
+    paths = reversed(checkpoint_files.newest_first(folder))
     paths = [path for path in paths if os.path.exists(f"{path}.index")]
     if len(paths) < number:
         raise UsageError(
@@ -161,18 +158,9 @@ def write(weights, output_path):
     import tensorflow as tf
 
     variables = {name: tf.Variable(value) for name, value in weights.items()}
-    checkpoint = tf.train.Checkpoint(model=variables)
-    checkpoint.save_counter.assign(1)  # which a manager looks for
-    folder, name = os.path.split(f"{output_path}-0")
-    # What a full disk leaves of the two files must not meet those of an average that is there.
-    with (
-        file_error.told_as(f"{output_path}-0"),
-        tempfile.TemporaryDirectory(prefix=f"{name}.incomplete.", dir=folder) as temporary,
-    ):
-        written = checkpoint.write(os.path.join(temporary, name))
-        for ending in (".data-00000-of-00001", ".index"):
-            os.replace(f"{written}{ending}", os.path.join(folder, f"{name}{ending}"))
-    return os.path.join(folder, name)
+    path = f"{output_path}-0"
+    checkpoint_files.write(tf.train.Checkpoint(model=variables), path)
+    return path
 
 
 def make_output_dir(source, path):
@@ -186,26 +174,31 @@ def make_output_dir(source, path):
     Returns:
         bool, whether it was done.
     """
-    folder, name = os.path.split(path)
-    if _other_checkpoint(folder, name):
+    folder = os.path.dirname(path)
+    try:
+        with run_folder.lock(folder):
+            return not _other_checkpoint(path) and _copy_records(source, path)
+    except path_lock.LockedError:  # a trainer has just begun there
         return False
+
+
+def _copy_records(source, path):
+    folder = os.path.dirname(path)
     for record in (*_RECORDS, *feature_record.filenames(source)):
         if os.path.exists(os.path.join(source, record)):
             with open(os.path.join(source, record), "rb") as file:
                 content = file.read()
             _write(os.path.join(folder, record), content)
-    lines = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
-    _write(os.path.join(folder, "checkpoint"), lines.encode())
+    checkpoint_files.record(folder, [path])
     return os.path.exists(os.path.join(folder, "hparams.json"))
 
 
-def _other_checkpoint(folder, name):
-    """Whether the folder's file `checkpoint` names another checkpoint than this."""
+def _other_checkpoint(path):
+    """Whether the folder holds another checkpoint than this."""
     try:
-        with open(os.path.join(folder, "checkpoint"), "rb") as file:
-            return f'"{name}"'.encode() not in file.readline()
-    except FileNotFoundError:
-        return False
+        return checkpoint_files.newest(os.path.dirname(path)) not in (None, path)
+    except checkpoint_files.CheckpointError:
+        return True
 
 
 def _write(path, content):

@@ -7,16 +7,15 @@ Knows what was asked for (`Setup`) and hands it to what knows neither flags nor 
 import contextlib
 import hashlib
 import json
-import os
 
 from ut_keras.bin import decode_setup
 from ut_keras.bin.flags import UsageError
-from ut_keras.data import text_lines
+from ut_keras.data import feature_record, text_lines
 from ut_keras.decoding import decode_rows, journal, length_batches
 
 MOST_ROWS = 128  # decoded together
 _TOKENS = 8192  # positions decoded together, those of all beams counted
-_JOB_VERSION = 1
+_JOB_VERSION = 2
 
 
 def load_predictor(setup):
@@ -108,7 +107,8 @@ def _open_journal(setup, checkpoint, batches, rows, sources):
     """The journal beside the target; None where nothing is written."""
     if not setup.target:
         return None
-    status = os.stat(f"{checkpoint}.index")
+    with open(f"{checkpoint}.index", "rb") as file:  # which holds the checksums of all weights
+        weights = hashlib.sha256(file.read()).hexdigest()
     job = {
         "version": _JOB_VERSION,
         "mode": setup.mode,
@@ -119,7 +119,8 @@ def _open_journal(setup, checkpoint, batches, rows, sources):
         "problem": setup.problem.name,
         "model": setup.model_name,
         "hparams": setup.hp.to_dict(),
-        "checkpoint": [os.path.abspath(checkpoint), status.st_mtime_ns, status.st_size],
+        "encoders": feature_record.described(setup.encoders),
+        "weights": weights,
     }
     digest = hashlib.sha256(json.dumps(job, sort_keys=True, default=str).encode()).hexdigest()
     path = f"{setup.target}.partial"
@@ -127,7 +128,13 @@ def _open_journal(setup, checkpoint, batches, rows, sources):
     if work.finished:
         print(f"Going on with what {path} holds of an earlier run.", flush=True)
     elif work.is_of_another_job:
-        print(f"note: {path} was of another input, model or setting; starting anew.", flush=True)
+        print(f"note: {path} is of another input, model or setting; starting anew.", flush=True)
+    if work.lines_left_out:
+        print(
+            f"note: {path} is not as it was written; its last {work.lines_left_out} batches are "
+            "decoded again.",
+            flush=True,
+        )
     return work
 
 

@@ -17,6 +17,7 @@ from ut_keras import hparam, models
 from ut_keras.bin import decode_hparams, run_setup
 from ut_keras.bin.flags import UsageError
 from ut_keras.data import feature_record, run_record
+from ut_keras.training import checkpoint_files
 
 FILE, SCORE, INTERACTIVE, SPLIT = "decode_from_file", "score_file", "decode_interactive", "split"
 
@@ -199,7 +200,7 @@ def _run(args):
     if not args.output_dir:
         return os.path.dirname(checkpoint), checkpoint
     run_dir = os.path.expanduser(args.output_dir)
-    if checkpoint is None and not os.path.exists(os.path.join(run_dir, "checkpoint")):
+    if checkpoint is None and not checkpoint_files.exists(run_dir):
         raise UsageError(
             "--output_dir must be the folder of a run with a checkpoint; ut-trainer makes one. "
             f"Received: {run_dir!r}, which has none."

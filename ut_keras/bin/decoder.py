@@ -15,8 +15,8 @@ import dataclasses
 import os
 import sys
 
-from ut_keras import whole_file
-from ut_keras.bin import command, decode_job, decode_setup, flags, line_encoding, path_lock
+from ut_keras import path_lock, whole_file
+from ut_keras.bin import command, decode_job, decode_setup, flags, line_encoding
 from ut_keras.data import text_lines
 
 

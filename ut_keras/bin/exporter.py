@@ -8,13 +8,15 @@ Writes EXPORT_DIR/TIME, as TensorFlow Serving wants it; docs/serving.md goes on 
 """
 
 import os
+import re
 import sys
 import time
 
-from ut_keras import file_error
+from ut_keras import file_error, path_lock, whole_file
 from ut_keras.bin import command, decode_hparams, decode_setup, flags, serving_flags
 
 _QUANTIZATIONS = ("", "float16")
+_LARGEST_NUMBER = 2**63 - 1  # that a server reads
 # Of ut-decoder's results and files.
 _NOT_HERE = ("return_beams", "write_beam_scores", "batch_size", "num_samples", "log_results")
 
@@ -36,8 +38,18 @@ def _run(argv):
         )
     run = decode_setup.check_run(args)
     search, max_input_length = _search(args, run)
-    directory = _directory(args, run)
+    base = os.path.expanduser(args.export_dir or os.path.join(run.run_dir, "export"))
+    os.makedirs(base, exist_ok=True)
+    with path_lock.held(
+        os.path.join(base, ".lock"),
+        "--export_dir must be written by one command at a time",
+        repr(base),
+    ):
+        whole_file.remove_leftovers(os.path.join(base, "*"))
+        _export(args, run, search, max_input_length, os.path.join(base, str(_number(base))))
 
+
+def _export(args, run, search, max_input_length, directory):
     command.load_tensorflow()
     from ut_keras import export
 
@@ -76,18 +88,16 @@ def _search(args, run):
     return decode_hparams.search_options(values), most
 
 
-def _directory(args, run):
-    """The folder to write, with a number that is the time, in one that can be written."""
-    base = os.path.expanduser(args.export_dir or os.path.join(run.run_dir, "export"))
-    os.makedirs(base, exist_ok=True)
-    number = int(time.time())
-    while os.path.exists(os.path.join(base, str(number))):
-        number += 1
-    probe = os.path.join(base, f".writable.{os.getpid()}")
-    with open(probe, "wb"):
-        pass
-    os.remove(probe)
-    return os.path.join(base, str(number))
+def _number(base):
+    """The time, or the next number if the folder holds a higher one: a server takes the highest."""
+    names = (re.fullmatch(r"([0-9]+)(\.incomplete\..*)?", name) for name in os.listdir(base))
+    highest = max((int(name[1]) for name in names if name), default=0)
+    if highest >= _LARGEST_NUMBER:
+        raise flags.UsageError(
+            f"--export_dir must leave a number for the next export, at most {_LARGEST_NUMBER}. "
+            f"Received: {base!r}, which holds {highest}."
+        )
+    return max(int(time.time()), highest + 1)
 
 
 def _size(directory):

@@ -12,9 +12,10 @@ import secrets
 import sys
 
 from ut_keras import hparam, hparam_changes, models
-from ut_keras.bin import command, flags, run_setup
+from ut_keras.bin import command, flags, run_folder, run_setup
 from ut_keras.bin.flags import UsageError
 from ut_keras.data import feature_record
+from ut_keras.training import checkpoint_files
 
 
 def main(argv=None):
@@ -42,20 +43,21 @@ def _run(argv):
     seed = t2t_flags.get("random_seed", "")
     seed = int(seed) if seed.isdecimal() else secrets.randbelow(2**31)
 
-    model, optimizer, step = _load(source, model_name, problem.target_space_id, seed)
-    _check_vocabulary(specs, model, problem.name, data_dir)
-    path = _write(model, optimizer, output_dir)
-    hparam.save(model.hparams, os.path.join(output_dir, "hparams.json"))
-    feature_record.save(output_dir, feature_record.of_problem(problem, data_dir))
-    run_setup.write_run_record(
-        output_dir,
-        problem=problem.name,
-        model=model_name,
-        hparams_set=t2t_flags.get("hparams_set"),
-        hparams=t2t_flags.get("hparams", ""),
-        random_seed=seed,
-        trained_with={"hparams": hparam_changes.noted(model.hparams)},
-    )
+    with run_folder.lock(output_dir):
+        model, optimizer, step = _load(source, model_name, problem.target_space_id, seed)
+        _check_vocabulary(specs, model, problem.name, data_dir)
+        hparam.save(model.hparams, os.path.join(output_dir, "hparams.json"))
+        feature_record.save(output_dir, feature_record.of_problem(problem, data_dir))
+        run_setup.write_run_record(
+            output_dir,
+            problem=problem.name,
+            model=model_name,
+            hparams_set=t2t_flags.get("hparams_set"),
+            hparams=t2t_flags.get("hparams", ""),
+            random_seed=seed,
+            trained_with={"hparams": hparam_changes.noted(model.hparams)},
+        )
+        path = _write(model, optimizer, output_dir)  # last: it makes the folder a run
     print(f"Wrote {path} (step {step}), hparams.json and run.json. Go on with:")
     print(
         f"  python trainer.py --problem={problem.name} --model={model_name} "
@@ -97,7 +99,7 @@ def _folders(args):
                 f"checkpoint and model.ckpt-*. Received: {source!r} without {filename} (it holds "
                 f"{listing})."
             )
-    if os.path.exists(os.path.join(output_dir, "checkpoint")):
+    if checkpoint_files.exists(output_dir):
         raise UsageError(
             "--output_dir must be a folder without a run. "
             f"Received: {output_dir!r}, which has a checkpoint."
@@ -123,9 +125,9 @@ def _load(source, model_name, target_space_id, seed):
     import tensorflow as tf
 
     from ut_keras import t2t_import, t2t_slots
-    from ut_keras.training import checkpoint, optimize
+    from ut_keras.training import optimize
 
-    checkpoint.state(source)
+    checkpoint_files.state(source)
     keras.utils.set_random_seed(seed)
     try:
         names = [name for name, _ in tf.train.list_variables(source)]
@@ -165,7 +167,6 @@ def _write(model, optimizer, output_dir):
 
     from ut_keras.training import checkpoint
 
-    os.makedirs(output_dir, exist_ok=True)
     # The place in the data: T2T notes none, so training begins an epoch.
     position = {name: tf.Variable(0, dtype=tf.int64) for name in ("epoch", "batch")}
     return checkpoint.Checkpoints(output_dir, model, optimizer, position).save()

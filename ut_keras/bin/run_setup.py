@@ -18,11 +18,17 @@ from typing import Any
 import hparams as hparams_lib
 import problems
 from ut_keras import hparam, hparam_changes, models, whole_file
-from ut_keras.bin import decode_hparams, path_lock, run_terms
+from ut_keras.bin import decode_hparams, run_folder, run_terms
 from ut_keras.bin.flags import UsageError
 from ut_keras.data import feature_record, run_record
 from ut_keras.registry import unknown_name_message
-from ut_keras.training import cluster, early_stopping, rendezvous, worker_agreement
+from ut_keras.training import (
+    checkpoint_files,
+    cluster,
+    early_stopping,
+    rendezvous,
+    worker_agreement,
+)
 
 # Of a checkpoint that is there; the others train.
 _OF_A_CHECKPOINT = ("evaluate", "evaluate_and_decode")
@@ -107,10 +113,10 @@ def check(args):
             f"Received: {data_dir!r}, which does not exist."
         )
     _check_same_run(args, record, output_dir, trains)
-    if _has_checkpoint(output_dir) and saved is not None:
+    if checkpoint_files.exists(output_dir) and saved is not None:
         hparam.check_same_architecture(saved, hp)
     if trains:
-        _check_writable(output_dir)
+        run_folder.check(output_dir)
     say_differences(saved, hp, output_dir, of_the_function=not trains)
     seed = args.random_seed
     if seed is None:
@@ -155,7 +161,7 @@ def _with_batch_size(args, hp, saved, output_dir):
                 f"--batch_size must be a number or auto. Received: {args.batch_size!r}."
             )
         return hp.override({"batch_size": int(args.batch_size)}), False
-    if _has_checkpoint(output_dir) and saved is not None:
+    if checkpoint_files.exists(output_dir) and saved is not None:
         return hp.override({"batch_size": saved.batch_size}), False
     return hp, True
 
@@ -234,7 +240,6 @@ def _make_trainer(setup):
     import keras
 
     from ut_keras.training import (
-        best_checkpoint,
         distribution,
         free_decoding,
         optimize,
@@ -282,7 +287,7 @@ def _make_trainer(setup):
         make_epoch(0)
     if setup.schedule != "train":
         make_eval_dataset()
-    if _has_checkpoint(setup.output_dir):
+    if checkpoint_files.exists(setup.output_dir):
         features = feature_record.of_problem(problem, setup.data_dir)
         feature_record.check_same_encoders(setup.output_dir, features)
     with strategy.scope():
@@ -319,23 +324,13 @@ def _make_trainer(setup):
         class_labels=specs["targets"].modality == "class_label",
         to_text=to_text_function(problem.feature_encoders(setup.data_dir), specs),
         problem_name=problem.name,
+        write_records=lambda: _write_records(setup, strategy.num_replicas_in_sync),
     )
     if setup.finds_batch_size:
         # The dataset's functions above read it from the setup.
         setup = dataclasses.replace(setup, hp=_fill_memory(hp, trainer, make_epoch, strategy))
         make_epoch.cache_clear()
         make_eval_dataset.cache_clear()
-    if setup.trains and distribution.is_chief(strategy):
-        terms = run_terms.of(setup, strategy.num_replicas_in_sync)
-        if _has_checkpoint(setup.output_dir):
-            for line in run_terms.changes(run_record.read(setup.output_dir), terms, setup):
-                print(line, flush=True)
-        _write_records(setup, terms)
-        if setup.schedule != "train":
-            # So that the best weights can be used as a run of their own.
-            best_dir = os.path.join(setup.output_dir, best_checkpoint.FOLDER)
-            os.makedirs(best_dir, exist_ok=True)
-            _write_records(dataclasses.replace(setup, output_dir=best_dir), terms)
     return trainer, make_epoch, make_eval_dataset
 
 
@@ -372,7 +367,7 @@ def final_hparams(args, output_dir, record):
     """
     path = os.path.join(output_dir, "hparams.json")
     saved = trained = hparam.load(path) if os.path.exists(path) else None
-    if saved is not None and _has_checkpoint(output_dir):
+    if saved is not None and checkpoint_files.exists(output_dir):
         noted = run_record.trained_hparams(record)
         trained = hparam_changes.check_as_trained(saved, noted, path)
     if args.hparams_set:
@@ -389,28 +384,11 @@ def _check_same_run(args, record, output_dir, trains):
     # Evaluating on another problem is no mistake, as long as the vocabulary is the same.
     for name in ("model", "problem") if trains else ("model",):
         there, here = record.get(name), getattr(args, name)
-        if there is not None and there != here and _has_checkpoint(output_dir):
+        if there is not None and there != here and checkpoint_files.exists(output_dir):
             raise UsageError(
                 f"{output_dir} holds a run of --{name}={there}; take another --output_dir. "
                 f"Received: --{name}={here}."
             )
-
-
-def _check_writable(output_dir):
-    os.makedirs(output_dir, exist_ok=True)
-    probe = os.path.join(output_dir, f".writable.{os.getpid()}")
-    with open(probe, "w", encoding="utf-8"):
-        pass
-    os.remove(probe)
-
-
-def lock(output_dir):
-    """Context in which this process alone trains, or searches, in a folder."""
-    return path_lock.held(
-        os.path.join(output_dir, ".lock"),
-        "--output_dir must be written by one command at a time",
-        f"{output_dir!r}",
-    )
 
 
 def say_differences(saved, hp, output_dir, of_the_function=False):
@@ -421,12 +399,25 @@ def say_differences(saved, hp, output_dir, of_the_function=False):
             print(line, flush=True)
 
 
-def _write_records(setup, terms):
-    hparam.save(setup.hp, os.path.join(setup.output_dir, "hparams.json"))
+def _write_records(setup, num_replicas):
+    terms = run_terms.of(setup, num_replicas)
+    if checkpoint_files.exists(setup.output_dir):
+        for line in run_terms.changes(run_record.read(setup.output_dir), terms, setup):
+            print(line, flush=True)
+    _write_records_to(setup.output_dir, setup, terms)
+    if setup.schedule != "train":
+        # So that the best weights can be used as a run of their own.
+        best_dir = os.path.join(setup.output_dir, "best")
+        os.makedirs(best_dir, exist_ok=True)
+        _write_records_to(best_dir, setup, terms)
+
+
+def _write_records_to(directory, setup, terms):
+    hparam.save(setup.hp, os.path.join(directory, "hparams.json"))
     features = feature_record.of_problem(setup.problem, setup.data_dir)
-    feature_record.save(setup.output_dir, features)
+    feature_record.save(directory, features)
     write_run_record(
-        setup.output_dir,
+        directory,
         problem=setup.problem.name,
         model=setup.args.model,
         hparams_set=setup.args.hparams_set,
@@ -442,10 +433,6 @@ def write_run_record(output_dir, **record):
     with whole_file.writing(path) as file:
         json.dump(record, file, indent=2)
         file.write("\n")
-
-
-def _has_checkpoint(output_dir):
-    return os.path.exists(os.path.join(output_dir, "checkpoint"))
 
 
 def eval_split(args, problem):

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 
-from ut_keras.bin import path_lock
+from ut_keras import path_lock
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)

@@ -18,6 +18,7 @@ from ut_keras import hparam, hparam_overrides, hparam_range
 from ut_keras.bin import (
     command,
     flags,
+    run_folder,
     run_setup,
     search_record,
     search_table,
@@ -26,7 +27,7 @@ from ut_keras.bin import (
 )
 from ut_keras.bin.flags import UsageError
 from ut_keras.data import progress_line
-from ut_keras.training import interruption
+from ut_keras.training import checkpoint_files, interruption
 
 _WAIT_SECONDS = 0.2
 _OWN_FLAGS = {"hparams_range", "output_dir", "hparams", "random_seed", "generate_data"}
@@ -47,7 +48,7 @@ def run(args, program):
         Interrupted: after a signal; what runs is saved.
     """
     hp, ranges, setup = check(args)
-    with run_setup.lock(setup.output_dir):
+    with run_folder.lock(setup.output_dir):
         identity = {name: getattr(args, name) for name in _SAME}
         identity["ranges"] = [str(item) for item in ranges]
         record = search_record.SearchRecord(setup.output_dir, identity, args.random_seed)
@@ -107,7 +108,7 @@ def check(args):
             "--schedule must train and evaluate: the objective is read off evaluations. "
             f"Received: {args.schedule}."
         )
-    if os.path.exists(os.path.join(setup.output_dir, "checkpoint")):
+    if checkpoint_files.exists(setup.output_dir):
         raise UsageError(
             f"--output_dir must be a folder for a search. Received: {setup.output_dir}, which "
             "holds a run."

@@ -143,6 +143,11 @@ def description(record):
     return texts
 
 
+def described(encoders):
+    """What each of a dict of encoders is, its vocabulary included, as JSON can hold it."""
+    return {name: _describe(encoder) for name, encoder in encoders.items()}
+
+
 def filenames(directory):
     """The names of the files that `save` wrote, or []."""
     content = _read(directory)

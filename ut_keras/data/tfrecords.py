@@ -12,6 +12,7 @@ import functools
 import os
 import re
 
+from ut_keras import whole_file
 from ut_keras.data import shard_manifest
 from ut_keras.errors import UserError
 
@@ -116,8 +117,7 @@ def write(examples, paths):
         finally:
             for writer in writers:
                 writer.close()
-        for source, target in zip(temporary, paths, strict=True):
-            os.replace(source, target)
+        whole_file.put(list(zip(temporary, paths, strict=True)))
     finally:
         for path in temporary:
             if os.path.exists(path):

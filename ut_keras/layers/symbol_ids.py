@@ -3,14 +3,16 @@
 import tensorflow as tf
 
 
-def as_ids(values, name):
+def as_ids(values, name, size=None):
     """Returns ids as int32.
 
     Args:
         values: int tensor, array or nested lists of any shape.
         name: str, for the error.
+        size: int. How many ids there are; looked at outside of graphs. Optional.
     Raises:
-        ValueError: if they are no ints. (Keras' embeddings would cut floats off.)
+        ValueError: if they are no ints, or out of range. (Keras' embeddings would cut floats off;
+            of large ints the higher bits would be, and a GPU makes zeros of ids out of range.)
     """
     ids = tf.convert_to_tensor(values)
     # An empty list has no type of its own.
@@ -19,4 +21,8 @@ def as_ids(values, name):
             f"{name} must be ids of an int type (keras.Input takes dtype='int32'). "
             f"Received: {ids.dtype.name}."
         )
+    if size is not None and tf.executing_eagerly() and tf.size(ids):
+        for worst in (tf.reduce_min(ids), tf.reduce_max(ids)):
+            if not 0 <= int(worst) < size:
+                raise ValueError(f"{name} must be ids in [0, {size}). Received: {int(worst)}.")
     return tf.cast(ids, tf.int32)

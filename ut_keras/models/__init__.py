@@ -11,9 +11,10 @@ A model of one's own, mostly a subclass of one of these, is registered so:
 A part of a model, such as another transition, is registered in `ut_keras.parts`.
 """
 
+import collections.abc
 import importlib
 
-from ut_keras import registry
+from ut_keras import hparam_basic, registry
 from ut_keras.data import features as features_lib
 from ut_keras.errors import UserError
 from ut_keras.hparam_field import HParamError
@@ -68,9 +69,18 @@ def get(name, hparams, problem=None, data_dir=None, vocab_sizes=None):
         )
     target_space_id = 0
     if problem is not None:
+        if isinstance(problem, str | type) or not hasattr(problem, "feature_specs"):
+            raise UserError(
+                f'problem must be what problems.get("…") returns. Received: {problem!r}.'
+            )
         specs = problem.feature_specs(data_dir)
         target_space_id = problem.target_space_id
     else:
+        if not isinstance(vocab_sizes, collections.abc.Mapping):
+            raise UserError(
+                'vocab_sizes must be a dict, such as {"inputs": 32, "targets": 32}. '
+                f"Received: {vocab_sizes!r}."
+            )
         specs = {
             feature: features_lib.FeatureSpec(vocab_size=size)
             for feature, size in vocab_sizes.items()
@@ -89,6 +99,11 @@ def from_specs(name, hparams, specs, target_space_id=0):
         UnknownNameError, HParamError: as `get`.
         DataError: if a spec is none.
     """
+    if not isinstance(hparams, hparam_basic.BasicHParams):
+        raise HParamError(
+            'hparams must be what hparams.get("transformer_base", "hidden_size=64") returns, or of '
+            f"a dict ut_keras.hparam.from_dict. Received: a {type(hparams).__name__}."
+        )
     features_lib.check(specs)
     importlib.import_module("ut_keras.models.size").check(hparams, specs)
     model_class = _CLASSES.get(name)

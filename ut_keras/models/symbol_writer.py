@@ -2,10 +2,11 @@
 
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding import score as score_lib
+from ut_keras.layers import symbol_ids
 
 
 class SymbolWriter:
-    """For a `keras.Model` with `scorer`, `decoder` and `class_labels`; before it in the bases."""
+    """For a `keras.Model` with `scorer`, `specs`, `decoder`, `class_labels`; before it in bases."""
 
     def generate(self, features, beam_size=1, alpha=0.6, decode_length=50, **options):
         """Writes the targets.
@@ -22,10 +23,12 @@ class SymbolWriter:
             `Decoded`: ids int32 [B, beams, <= S + decode_length], 0 behind EOS; scores float32
             [B, beams], best first.
         Raises:
-            ValueError: for arguments out of range, or a model without symbol targets.
+            ValueError: for arguments or ids out of range, or a model without symbol targets.
         """
         self._check_writes_symbols("generate")
         options = generate_lib.Options(beam_size, alpha, decode_length, **options)
+        # Of a language model either is a prompt.
+        self._check_ids(features, ["inputs"] if "inputs" in self.specs else ["inputs", "targets"])
         return generate_lib.generate(self, features, options)
 
     def score(self, features):
@@ -37,10 +40,19 @@ class SymbolWriter:
             float32 [B]: log probability of the targets up to their padding, EOS included if it is
             there; no length penalty.
         Raises:
-            ValueError: if a feature is missing, or the model's targets are class labels.
+            ValueError: if a feature is missing, ids are out of range, or the model's targets are
+                class labels.
         """
         self._check_writes_symbols("score")
+        self._check_ids(features, list(self.specs))
         return score_lib.score(self, features)
+
+    def _check_ids(self, features, names):
+        """Here, for what is compiled does not say which feature it was."""
+        for name in names:
+            if name in features:
+                spec = self.specs.get(name, self.specs["targets"])
+                symbol_ids.as_ids(features[name], name, spec.vocab_size)
 
     def _check_writes_symbols(self, method):
         if self.class_labels or self.decoder is None:

@@ -335,7 +335,7 @@ class Transformer(
 
     def _ids(self, features, name):
         """The feature, int32. Sentences are checked where they are embedded."""
-        ids = symbol_ids.as_ids(features[name], name)
+        ids = symbol_ids.as_ids(features[name], name, self.specs[name].vocab_size)
         if self.specs[name].modality == "class_label" and ids.shape.rank in (None, 1):
             ids = tf.reshape(ids, [-1, 1])
         if ids.shape.rank != 2 and self.specs[name].modality != "sentences":

@@ -9,7 +9,7 @@ import os
 import tensorflow as tf
 
 from ut_keras import file_error
-from ut_keras.training import checkpoint
+from ut_keras.training import checkpoint, checkpoint_files
 
 FOLDER = "best"
 
@@ -29,10 +29,10 @@ class BestCheckpoint:
     def holds(self, step):
         """Whether the weights of `step` are there."""
         try:
-            newest = checkpoint.newest(self._directory)
+            newest = checkpoint_files.newest(self._directory)
         except checkpoint.CheckpointError:
             return False
-        return newest is not None and newest.endswith(f"-{step}")
+        return newest is not None and checkpoint_files.step_of(newest) == step
 
     def save(self, step):
         """Writes the weights and removes those of the step before.
@@ -42,21 +42,9 @@ class BestCheckpoint:
         """
         weights = tf.train.Checkpoint(model=checkpoint.model_variables(self._model))
         try:
-            os.makedirs(self._directory, exist_ok=True)
-            self._remove_broken_state()
-            manager = tf.train.CheckpointManager(
-                weights, self._directory, max_to_keep=1, checkpoint_name="model.ckpt"
-            )
-            manager.save(checkpoint_number=step)
+            checkpoint_files.save(weights, self._directory, step, keep=1)
         except (tf.errors.OpError, OSError) as error:
             print(
                 f"The best weights are not written to {self._directory}: {file_error.line(error)}",
                 flush=True,
             )
-
-    def _remove_broken_state(self):
-        """What the file `checkpoint` names is replaced anyway."""
-        try:
-            checkpoint.state(self._directory)
-        except checkpoint.CheckpointError:
-            os.remove(os.path.join(self._directory, "checkpoint"))

@@ -8,21 +8,19 @@
 A checkpoint is `model.ckpt-STEP`, as in T2T, and holds by name: the model's variables (by their
 Keras paths), the optimizer's, the state of every dropout's random numbers (which neither Keras nor
 TensorFlow would save, and without which a resumed run draws other masks), and the place in the
-data. TensorFlow writes the two files under other names and renames them before the file
-`checkpoint` mentions them, so a torn checkpoint is never found.
+data. `checkpoint_files` knows how one gets to the disk, and which there are.
 """
 
 import concurrent.futures
 import contextlib
-import os
 import re
-import shutil
 
 import keras
 import tensorflow as tf
 
 from ut_keras import file_error
-from ut_keras.errors import UserError
+from ut_keras.training import checkpoint_files
+from ut_keras.training.checkpoint_files import CheckpointError
 from ut_keras.training.variable_copy import VariableCopy
 
 _SEED_SUFFIX = "seed_generator_state"
@@ -31,17 +29,6 @@ _KEY_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 # What TensorFlow raises on damaged files; its checkpoint reader turns some codes into Python's own.
 _UNREADABLE = (tf.errors.OpError, OSError, IndexError, RuntimeError)
-
-# Names that TensorFlow writes to before it renames, and the weights, renamed before their index.
-_TORN = re.compile(r"model\.ckpt-\d+(_temp|\..*\.tempstate\d+)|checkpoint\.tmp[0-9a-f]+")
-# A line of the file `checkpoint`.
-_STATE = re.compile(r"""\s*\w+\s*:\s*("(\\.|[^"\\])*"|'(\\.|[^'\\])*'|[-+.\w]+)\s*""")
-_DATA = re.compile(r"(model\.ckpt-\d+)\.data-\d+-of-\d+")
-
-
-class CheckpointError(UserError):
-    """A checkpoint that cannot be read or belongs to another model."""
-
 
 class SaveError(CheckpointError):
     """A checkpoint could not be written; those that there were are as they were."""
@@ -77,24 +64,12 @@ class Checkpoints:
         self.has_moving_average = False
         self._groups = groups
         self._keep = keep
-        self._manager = self._make_manager(groups)
+        # Path of the newest checkpoint; of several that there are, the one that was read.
+        self.newest = next(iter(checkpoint_files.newest_first(directory)), None)
+        self._checkpoint = None
         self._copy = None
         self._writer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
         self._writing = None
-
-    def _make_manager(self, groups):
-        state(self._directory)  # which the manager would pass over if it cannot be read
-        return tf.train.CheckpointManager(
-            tf.train.Checkpoint(**groups),
-            self._directory,
-            max_to_keep=self._keep or None,
-            checkpoint_name="model.ckpt",
-        )
-
-    @property
-    def newest(self):
-        """Path of the newest checkpoint, or None."""
-        return self._manager.latest_checkpoint
 
     def save(self):
         """Writes the checkpoint of the step that the optimizer has reached.
@@ -149,33 +124,20 @@ class Checkpoints:
     def _take_copy(self):
         if self._copy is None:
             self._copy = VariableCopy(self._groups)
-            self._manager = self._make_manager(self._copy.groups)
+            self._checkpoint = tf.train.Checkpoint(**self._copy.groups)
         self._copy.take()
 
     def _write(self, step):
         try:
-            return self._manager.save(checkpoint_number=step)
+            self.newest = checkpoint_files.save(
+                self._checkpoint, self._directory, step, self._keep
+            )
         except (tf.errors.OpError, OSError) as error:
-            self.remove_torn()
             raise SaveError(
                 f"The checkpoint of step {step} could not be written to {self._directory}: "
                 f"{file_error.line(error)}"
             ) from error
-
-    def remove_torn(self):
-        """Removes what is left of checkpoints whose writing did not end.
-
-        Only the process that writes the checkpoints may do that.
-        """
-        for name in os.listdir(self._directory):
-            path = os.path.join(self._directory, name)
-            if _TORN.fullmatch(name):
-                with contextlib.suppress(OSError):
-                    shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
-            data = _DATA.fullmatch(name)
-            if data and not os.path.exists(os.path.join(self._directory, f"{data[1]}.index")):
-                with contextlib.suppress(OSError):
-                    os.remove(path)
+        return self.newest
 
     def restore_newest(self):
         """Reads the newest checkpoint that can be read.
@@ -187,7 +149,7 @@ class Checkpoints:
             CheckpointError: if it belongs to another model, or none can be read.
         """
         failures = []
-        for path in self._newest_first():
+        for path in checkpoint_files.newest_first(self._directory):
             try:
                 self._restore(path)
             except _UNREADABLE as error:
@@ -195,6 +157,7 @@ class Checkpoints:
                 continue
             for failure in failures:
                 print(f"Checkpoint skipped, it cannot be read: {failure}", flush=True)
+            self.newest = path
             return True
         if failures:
             raise CheckpointError(f"No checkpoint can be read. Received: {'; '.join(failures)}")
@@ -222,13 +185,6 @@ class Checkpoints:
                 "--moving_average_decay is not given"
             )
         return "The moving average begins here: the checkpoint holds none"
-
-    def _newest_first(self):
-        paths = list(reversed(self._manager.checkpoints))
-        # A file `checkpoint` of TensorFlow 1 names its newest only in a way that the manager skips.
-        if self.newest and self.newest not in paths:
-            paths.insert(0, self.newest)
-        return paths
 
     def _restore(self, path):
         shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
@@ -336,16 +292,6 @@ def optimizer_variables(optimizer, model_name):
     return _by_path(optimizer.variables, f"{optimizer.name}/", f"{model_name}_")
 
 
-def first_non_finite(model):
-    """Path of the first trainable variable with a value that is not finite, or None."""
-    variables = model.trainable_variables
-    finite = tf.stack([tf.reduce_all(tf.math.is_finite(variable)) for variable in variables])
-    for variable, is_finite in zip(variables, finite.numpy(), strict=True):
-        if not is_finite:
-            return variable.path
-    return None
-
-
 def _by_path(variables, *prefixes):
     named = {}
     for variable in variables:
@@ -391,41 +337,3 @@ def _unescape(name):
 
 def _first_line(error):
     return str(getattr(error, "message", error)).strip().splitlines()[0]
-
-
-def exists(directory):
-    """Whether a run has left a checkpoint in `directory`; loads nothing."""
-    return os.path.exists(os.path.join(directory, "checkpoint"))
-
-
-def newest(directory):
-    """Path of the newest checkpoint that any process has written to `directory`, or None."""
-    found = state(directory)
-    return found and found.model_checkpoint_path
-
-
-def state(directory):
-    """Reads the file `checkpoint`, which names the checkpoints of a folder.
-
-    Returns:
-        TensorFlow's `CheckpointState`, or None if there is no such file.
-
-    Raises:
-        CheckpointError: if it names none. (TensorFlow ignores it, and training would begin anew.)
-    """
-    path = os.path.join(directory, "checkpoint")
-    if not os.path.exists(path):
-        return None
-    with open(path, "rb") as file:
-        lines = file.read().decode("utf-8", "replace").splitlines()
-    wrong = next((line for line in lines if line.strip() and not _STATE.fullmatch(line)), None)
-    try:
-        found = None if wrong else tf.train.get_checkpoint_state(directory)
-    except ValueError:  # without the field that names the newest, or not UTF-8
-        found = None
-    if not found or not found.model_checkpoint_path:
-        raise CheckpointError(
-            f'{path} must name a checkpoint: model_checkpoint_path: "model.ckpt-1000". '
-            f"Received: {(wrong or ' '.join(lines))[:80]!r}."
-        )
-    return found

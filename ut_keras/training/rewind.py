@@ -11,7 +11,7 @@ import os
 
 import tensorflow as tf
 
-from ut_keras import json_file
+from ut_keras import json_file, whole_file
 
 METRICS = "metrics.jsonl"
 TEMPORARY = "rewind.incomplete"  # TensorBoard would take names with "tfevents" in them for its own
@@ -56,6 +56,7 @@ def append_line(path, line):
         if file.write(data) != len(data):
             file.truncate(whole)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        os.fsync(file.fileno())
 
 
 def _rewind_lines(path, last):
@@ -103,7 +104,7 @@ def _rewind_events(path, last):
 def _replace(path, write):
     temporary = os.path.join(os.path.dirname(path), TEMPORARY)
     write(temporary)
-    os.replace(temporary, path)
+    whole_file.put([(temporary, path)])
 
 
 def _write_records(path, records):

@@ -15,10 +15,10 @@ import time
 
 import keras
 
-from ut_keras.errors import UserError
 from ut_keras.training import (
     advice,
     best_checkpoint,
+    checkpoint_files,
     distribution,
     dry_run,
     evaluation,
@@ -28,6 +28,7 @@ from ut_keras.training import (
     interruption,
     memory,
     moving_average,
+    non_finite,
     output_folder,
     profiling,
     saving,
@@ -41,10 +42,6 @@ from ut_keras.training import progress as progress_lib
 from ut_keras.training.result_line import result_line
 
 _STOP_EVERY_STEPS = 10  # several workers ask each other for signals
-
-
-class NonFiniteError(UserError, ArithmeticError):
-    """The loss or a weight is not finite any more."""
 
 
 class Trainer:
@@ -66,6 +63,8 @@ class Trainer:
         class_labels: bool. Whether the targets are class labels.
         to_text: function (feature name, ids) -> str, to show samples. Optional.
         problem_name: str, for TensorBoard's tags.
+        write_records: function that writes what says whose run the folder holds; called when
+            nothing can be refused any more, before anything else is written there. Optional.
     """
 
     def __init__(
@@ -83,6 +82,7 @@ class Trainer:
         class_labels=False,
         to_text=None,
         problem_name="problem",
+        write_records=None,
     ):
         self._model = model
         self._optimizer = optimizer
@@ -90,6 +90,7 @@ class Trainer:
         self._output_dir = output_dir
         self._settings = settings
         self._to_text = to_text or (lambda name, ids: " ".join(str(i) for i in ids))
+        self._write_records = write_records or (lambda: None)
         self._evaluator = evaluation.Evaluator(
             model, strategy, metrics or {}, feature_metrics, summarize
         )
@@ -126,6 +127,7 @@ class Trainer:
         """Trains to the last step, without evaluation."""
         del make_eval_dataset
         with self._run(make_epoch):
+            self._begin()
             self._summaries.rewind(self.step)
             self._train_to(self._settings.train_steps)
             self._end()
@@ -140,7 +142,7 @@ class Trainer:
         checkpoints = checkpoint_lib.restored(
             self._output_dir, self._model, self._average and self._average.variables
         )
-        self.step = int(checkpoints.newest.rpartition("-")[2])
+        self.step = checkpoint_files.step_of(checkpoints.newest)
         if change := checkpoints.change_of_average():
             print(change, flush=True)
         with interruption.StopRequest() as self._stop, self._averages_in_place():
@@ -169,6 +171,7 @@ class Trainer:
                 self._early_stopping, self._evaluator, decoder, make_eval_dataset
             )
             stops = self._stops_early()
+            self._begin(trains=not stops)
             # An earlier run may have stopped between saving a step and evaluating it.
             is_due = stops or self._is_unevaluated(decode)
             self._summaries.rewind(self.step, step_is_evaluated=not is_due)
@@ -233,7 +236,11 @@ class Trainer:
             self._saver.was_restored(self.step)
             done = " (nothing left to train)" if self.step >= self._settings.train_steps else ""
             print(f"Going on from step {self.step} in {self._output_dir}{done}", flush=True)
-            changes = (self._epochs.read_position(), self._checkpoints.change_of_average())
+            changes = (
+                checkpoint_files.note_of_later(self._output_dir, self.step),
+                self._epochs.read_position(),
+                self._checkpoints.change_of_average(),
+            )
             for change in filter(None, changes):
                 print(change, flush=True)
         elif self._settings.warm_start_from:
@@ -245,15 +252,19 @@ class Trainer:
                 f"All workers must find the same checkpoints in --output_dir, on a disk that they "
                 f"share. Received: step {self.step} in {self._output_dir} here, another elsewhere."
             )
-        if self._is_chief:
-            self._checkpoints.remove_torn()
         self._train_step = None
+
+    def _begin(self, trains=True):
+        """The last that can be refused, and then what is written first."""
+        if trains and self.step < self._settings.train_steps and self._settings.dry_run:
+            self._try_largest_batch()
+        if self._is_chief:
+            checkpoint_files.remove_torn(self._output_dir)
+            self._write_records()
 
     def _train_to(self, last_step):
         """Updates until `step` is `last_step`, and saves."""
         if self.step < last_step:
-            if self._settings.dry_run and self._train_step is None:
-                self._try_largest_batch()
             self._progress.restart_clock()
             started = saved_at = time.monotonic()
             while self.step < last_step:
@@ -351,12 +362,7 @@ class Trainer:
     def _non_finite(self, received):
         self._saver.finish()
         self._progress.end_line()
-        return NonFiniteError(
-            f"The loss and the weights must be finite. Received: {received}. Try a lower "
-            "learning_rate_constant (or learning_rate), more learning_rate_warmup_steps or "
-            "clip_grad_norm=1.0. Nothing of the broken weights was saved; "
-            f"{self._saver.newest()}."
-        )
+        return non_finite.error(received, self._saver.newest())
 
     # Signals.
 
@@ -399,7 +405,7 @@ class Trainer:
             return
         # What follows may show that the weights are broken; then nothing is saved.
         self._read_results()
-        broken = checkpoint_lib.first_non_finite(self._model)
+        broken = non_finite.first_weight(self._model)
         if broken:
             raise self._non_finite(f"{broken} at step {self.step}")
         self._folder.check(self.step)
@@ -493,5 +499,5 @@ class _RunContext(interruption.StopRequest):
             raise distribution.WorkerLost(
                 f"Another worker has stopped answering, at step {trainer.step}. Run the same "
                 f"command on all workers to go on from the newest checkpoint, "
-                f"{checkpoint_lib.newest(trainer._output_dir) or 'of which there is none yet'}."
+                f"{checkpoint_files.newest(trainer._output_dir) or 'of which there is none yet'}."
             ) from error

@@ -2,7 +2,7 @@
 
 import os
 
-from ut_keras.training import checkpoint
+from ut_keras.training import checkpoint, checkpoint_files
 
 
 def warm_start(model, path):
@@ -19,7 +19,7 @@ def warm_start(model, path):
         CheckpointError: if there is no checkpoint of ours, or nothing in it fits.
     """
     path = os.path.expanduser(path)
-    found = checkpoint.newest(path) if os.path.isdir(path) else path
+    found = checkpoint_files.newest(path) if os.path.isdir(path) else path
     if found is None:
         raise checkpoint.CheckpointError(
             f"warm_start_from must be a checkpoint or a folder with one. Received: {path!r}."

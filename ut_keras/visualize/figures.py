@@ -11,6 +11,7 @@ import warnings
 import matplotlib.figure
 import numpy as np
 
+from ut_keras import whole_file
 from ut_keras.visualize import observation
 
 STYLES = ("bars", "heat")
@@ -138,8 +139,8 @@ def save_all(seen, directory):
 
 def save(figure, path):
     """Writes a figure, whole or not at all; the ending of the path says the format."""
-    _save(figure, f"{path}.incomplete", os.path.splitext(path)[1][1:].lower())
-    os.replace(f"{path}.incomplete", path)
+    with whole_file.writing(path, binary=True) as file:
+        _save(figure, file, os.path.splitext(path)[1][1:].lower())
 
 
 def _save(figure, file, file_format):

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from ut_keras.bin import path_lock
-from ut_keras.bin.flags import UsageError
+from ut_keras import path_lock
+from ut_keras.path_lock import LockedError
 
 
 def _held(path):
@@ -16,7 +16,7 @@ def test_one_at_a_time_and_nothing_is_left(tmp_path):
     path = tmp_path / "lock"
     expected = rf"^--x must be written once\. Received: 'x', process {os.getpid()} does so already"
     for _ in range(2):
-        with _held(path), pytest.raises(UsageError, match=expected), _held(path):
+        with _held(path), pytest.raises(LockedError, match=expected), _held(path):
             pass
         assert not path.exists()
 
@@ -34,7 +34,7 @@ def test_a_killed_process_holds_nothing(tmp_path):
     process = processes.Process(target=_hold, args=(path, theirs))
     process.start()
     assert ours.recv() == "held"
-    with pytest.raises(UsageError, match=f"process {process.pid} "), _held(path):
+    with pytest.raises(LockedError, match=f"process {process.pid} "), _held(path):
         pass
     process.kill()
     process.join()
@@ -52,7 +52,7 @@ def test_the_lock_of_a_folder_that_was_made_anew_is_left_to_its_holder(tmp_path)
         path.parent.mkdir()
         other = path_lock.try_lock(str(path))
     assert path.exists()
-    with other, pytest.raises(UsageError, match="another process"), _held(path):
+    with other, pytest.raises(LockedError, match="another process"), _held(path):
         pass
 
 

@@ -9,7 +9,11 @@ import contextlib
 import fcntl
 import os
 
-from ut_keras.bin.flags import UsageError
+from ut_keras.errors import UserError
+
+
+class LockedError(UserError):
+    """Another process writes what was to be written."""
 
 
 @contextlib.contextmanager
@@ -21,11 +25,11 @@ def held(path, expected, received):
         expected, received: str, of the error.
 
     Raises:
-        UsageError: if another process holds it.
+        LockedError: if another process holds it.
     """
     file = try_lock(path)
     if file is None:
-        raise UsageError(f"{expected}. Received: {received}, {_holder(path)} does so already.")
+        raise LockedError(f"{expected}. Received: {received}, {_holder(path)} does so already.")
     with file:
         with contextlib.suppress(OSError):  # a full disk
             os.write(file.fileno(), f"{os.getpid()}\n".encode())
@@ -51,6 +55,30 @@ def try_lock(path):
             file.truncate(0)
             return file
         file.close()  # Whoever held it has removed it meanwhile.
+
+
+@contextlib.contextmanager
+def left_behind(path):
+    """Context that holds the lock of a process that has ended, if it has.
+
+    Args:
+        path: str, a file that a process has locked by `try_lock`.
+
+    Yields:
+        bool. False if the process lives, if there is no such file, or if nobody can tell.
+    """
+    try:
+        file = open(path, "r+b")  # noqa: SIM115
+    except OSError:
+        yield False
+        return
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield _is_at(file, path)
 
 
 def _is_at(file, path):

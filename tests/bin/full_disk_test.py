@@ -1,0 +1,63 @@
+"""A full disk at every command that writes: one line with the file, and nothing half-written.
+
+The data's, the exporter's, the average's and the checkpoints' are beside those.
+"""
+
+import os
+
+import pytest
+
+import trainer
+from tests.bin import full_disk, small_run
+from ut_keras.bin import decoder, import_t2t
+
+T2T = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t")
+DATA_DIR = os.path.join(T2T, "data_dir")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    small_run.write(folder)
+    return folder
+
+
+def _train(run, place):
+    hparams = ",".join(f"{key}={value}" for key, value in small_run.SMALL.items())
+    argv = ["--problem=algorithmic_reverse_binary40", "--model=transformer", f"--hparams={hparams}"]
+    argv += ["--hparams_set=transformer_tiny", f"--data_dir={DATA_DIR}", f"--output_dir={place}"]
+    return trainer.main, [*argv, "--train_steps=1", "--nodry_run"]
+
+
+def _import(run, place):
+    argv = [f"--t2t_output_dir={os.path.join(T2T, 'ckpt', 'transformer')}"]
+    return import_t2t.main, [*argv, f"--data_dir={DATA_DIR}", f"--output_dir={place}"]
+
+
+def _decode(run, place):
+    (place.parent / "source").write_text("0 1\n" * 20)
+    argv = [f"--output_dir={run}", f"--data_dir={place}", f"--decode_to_file={place}/target"]
+    argv.append("--decode_hparams=beam_size=1,extra_length=1")
+    return decoder.main, [*argv, f"--decode_from_file={place.parent}/source"]
+
+
+@pytest.mark.parametrize(
+    "command, size, file, stays",
+    [
+        (_train, 100, "hparams.json", []),
+        # Records without a checkpoint are no run.
+        (_import, 6000, "model.ckpt-20", ["features.json", "hparams.json", "run.json"]),
+        (_decode, 10, "target.partial", ["target.partial"]),
+        # What is decoded is kept.
+        (_decode, 100, "target", ["target.partial"]),
+    ],
+)
+def test_is_told_with_the_file(run, tmp_path, capsys, command, size, file, stays):
+    place = tmp_path / "place"
+    place.mkdir()
+    main, argv = command(run, place)
+    with full_disk.full_disk(size):
+        line = small_run.error(capsys, main, argv)
+    assert f"File too large: {place}/{file}" in line, line
+    assert full_disk.all_files(place) == stays
+    assert not list(place.rglob("*.incomplete.*"))

@@ -1,0 +1,231 @@
+"""The files of checkpoints: which a folder holds, and how one gets there whole.
+
+    run/model.ckpt-1000.data-00000-of-00001    the values
+    run/model.ckpt-1000.index                  their names, shapes and checksums
+    run/checkpoint                             which there are, as TensorFlow writes it
+
+    path = save(tf.train.Checkpoint(...), "run", step=1000, keep=20)
+    newest_first("run")  ->  ["run/model.ckpt-1000", "run/model.ckpt-500"]
+
+A checkpoint gets its names when the disk has all of it, the index last, and is then named in the
+file `checkpoint`. Which are there can be asked without TensorFlow.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+
+from ut_keras import file_error, whole_file
+from ut_keras.errors import UserError
+
+STATE = "checkpoint"
+_NAME = "model.ckpt"
+_INDEX = re.compile(r"(model\.ckpt-(\d+))\.index")
+_DATA = re.compile(r"(.+)\.data-\d+-of-\d+")
+# Names that TensorFlow writes to before it renames.
+_TORN = re.compile(r"model\.ckpt-\d+(_temp|\..*\.tempstate\d+)|checkpoint\.tmp[0-9a-f]+")
+# A line of the file `checkpoint`.
+_LINE = re.compile(r"""\s*\w+\s*:\s*("(\\.|[^"\\])*"|'(\\.|[^'\\])*'|[-+.\w]+)\s*""")
+
+
+class CheckpointError(UserError):
+    """A checkpoint that cannot be read or belongs to another model."""
+
+
+def exists(directory):
+    """Whether a run has left a checkpoint in `directory`; loads nothing."""
+    return os.path.exists(os.path.join(directory, STATE)) or bool(_numbered(directory))
+
+
+def newest_first(directory):
+    """Paths of the checkpoints to go on from, the best first; some may be damaged.
+
+    They are those that the file `checkpoint` names, then those that are there without being named,
+    as after a kill, or where that file was lost.
+
+    Raises:
+        CheckpointError: if the file `checkpoint` names none.
+    """
+    named = list(reversed(_named(directory)))
+    return [*named, *(path for path in reversed(_numbered(directory)) if path not in named)]
+
+
+def note_of_later(directory, step):
+    """One line on the checkpoints of later steps than training goes on from; None without any."""
+    later = [os.path.basename(path) for path in _numbered(directory) if step_of(path) > step]
+    if not later:
+        return None
+    return f"note: {', '.join(later)} will be written anew when training comes to the step"
+
+
+def newest(directory):
+    """Path of the newest checkpoint that any process has written to `directory`, or None."""
+    return next(iter(newest_first(directory)), None)
+
+
+def step_of(path):
+    """The step of a checkpoint."""
+    return int(path.rpartition("-")[2])
+
+
+def state(directory):
+    """Reads the file `checkpoint`, which names the checkpoints of a folder.
+
+    Returns:
+        TensorFlow's `CheckpointState`, or None if there is no such file.
+
+    Raises:
+        CheckpointError: if it names none. (TensorFlow ignores it, and training would begin anew.)
+    """
+    path = os.path.join(directory, STATE)
+    if not os.path.exists(path):
+        return None
+    import tensorflow as tf
+
+    with open(path, "rb") as file:
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    wrong = next((line for line in lines if line.strip() and not _LINE.fullmatch(line)), None)
+    try:
+        found = None if wrong else tf.train.get_checkpoint_state(directory)
+    except ValueError:  # without the field that names the newest, or not UTF-8
+        found = None
+    if not found or not found.model_checkpoint_path:
+        raise CheckpointError(
+            f'{path} must name a checkpoint: model_checkpoint_path: "model.ckpt-1000". '
+            f"Received: {(wrong or ' '.join(lines))[:80]!r}."
+        )
+    return found
+
+
+def save(checkpoint, directory, step, keep=0):
+    """Writes the checkpoint of a step and names it; then the oldest go.
+
+    Args:
+        checkpoint: `tf.train.Checkpoint`.
+        directory: str; it is made if it is gone.
+        step: int.
+        keep: int. How many of the newest to keep; 0 keeps all.
+
+    Returns:
+        str, the path.
+
+    Raises:
+        OSError, tf.errors.OpError: if it cannot be written; what there was is as it was.
+    """
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, f"{_NAME}-{step}")
+    try:
+        others = _named(directory)
+    except CheckpointError:
+        others = []
+    others = others or [path for path in _numbered(directory) if step_of(path) < step]
+    others = [other for other in others if other != path and os.path.exists(f"{other}.index")]
+    write(checkpoint, path)
+    record(directory, [*others, path])
+    if 0 < keep <= len(others):
+        stays = [*others[len(others) + 1 - keep :], path]
+        for other in others:
+            if other not in stays:
+                _remove(other)
+        record(directory, stays)
+    return path
+
+
+def write(checkpoint, path):
+    """Writes a checkpoint, without naming it.
+
+    Args:
+        checkpoint: `tf.train.Checkpoint`.
+        path: str, such as "run/model.ckpt-1000", in a folder that exists.
+
+    Raises:
+        As `save`.
+    """
+    name = os.path.basename(path)
+    checkpoint.save_counter.assign_add(1)  # which TensorFlow's managers look for
+    with file_error.told_as(path), whole_file.folder(path) as temporary:
+        checkpoint.write(os.path.join(temporary, name))
+        files = sorted(file for file in os.listdir(temporary) if file.startswith(f"{name}."))
+        # The values first. An index that is there would go with those of another checkpoint.
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(f"{path}.index")
+        whole_file.put(
+            [
+                (os.path.join(temporary, file), os.path.join(os.path.dirname(path), file))
+                for file in files
+            ]
+        )
+
+
+def record(directory, paths):
+    """Names checkpoints in the file `checkpoint`.
+
+    Args:
+        directory: str.
+        paths: list of str, the oldest first.
+    """
+    names = [json.dumps(os.path.relpath(path, directory), ensure_ascii=False) for path in paths]
+    times = [os.path.getmtime(f"{path}.index") for path in paths]
+    lines = [
+        f"model_checkpoint_path: {names[-1]}",
+        *(f"all_model_checkpoint_paths: {each}" for each in names),
+        # Without these, TensorFlow's manager looks at the newest only.
+        *(f"all_model_checkpoint_timestamps: {time}" for time in times),
+        f"last_preserved_timestamp: {min(times) - 1}",
+    ]
+    with whole_file.writing(os.path.join(directory, STATE)) as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def remove_torn(directory):
+    """Removes what is left of checkpoints whose writing did not end.
+
+    Only the process that writes the checkpoints may do that.
+    """
+    for pattern in (f"{_NAME}-*", STATE):
+        whole_file.remove_leftovers(os.path.join(directory, pattern))
+    for found in os.listdir(directory):
+        path = os.path.join(directory, found)
+        with contextlib.suppress(OSError):
+            if _TORN.fullmatch(found):
+                shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+            elif found.startswith(f"{_NAME}-") and _is_without_index(path):
+                os.remove(path)
+
+
+def _is_without_index(path):
+    data = _DATA.fullmatch(path)
+    return data is not None and not os.path.exists(f"{data[1]}.index")
+
+
+def _named(directory):
+    """Paths that the file `checkpoint` names, the newest last; [] without one."""
+    found = state(directory)
+    if found is None:
+        return []
+    paths = list(found.all_model_checkpoint_paths)
+    # A file of TensorFlow 1 may name its newest only.
+    if found.model_checkpoint_path not in paths:
+        paths.append(found.model_checkpoint_path)
+    return paths
+
+
+def _numbered(directory):
+    """Paths of the checkpoints that are there under a step's number, by step."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        matches = [match for match in map(_INDEX.fullmatch, os.listdir(directory)) if match]
+        matches.sort(key=lambda match: int(match[2]))
+        return [os.path.join(directory, match[1]) for match in matches]
+    return []
+
+
+def _remove(path):
+    folder, name = os.path.split(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(f"{path}.index")
+    for found in os.listdir(folder or "."):
+        data = _DATA.fullmatch(found)
+        if data and data[1] == name:
+            os.remove(os.path.join(folder, found))
