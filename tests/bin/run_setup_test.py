@@ -70,7 +70,7 @@ def test_early_stopping_by_t2ts_flags(tmp_path):
         stopping.add(step, {"accuracy": value})
         assert not stopping.should_stop
     stopping.add(300, {"accuracy": 0.8})
-    assert stopping.should_stop and stopping.best_step == 250
+    assert stopping.should_stop and stopping.best_step == 300
 
 
 def test_steps_to_profile(tmp_path):

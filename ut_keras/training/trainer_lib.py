@@ -256,8 +256,10 @@ class Trainer:
 
     def _begin(self, trains=True):
         """The last that can be refused, and then what is written first."""
-        if trains and self.step < self._settings.train_steps and self._settings.dry_run:
-            self._try_largest_batch()
+        tries = trains and self.step < self._settings.train_steps and self._settings.dry_run
+        if tries and (largest := self._largest_batch()):
+            with self._checkpoints.unchanged():
+                print(largest.run(), flush=True)
         if self._is_chief:
             checkpoint_files.remove_torn(self._output_dir)
             self._write_records()
@@ -308,13 +310,6 @@ class Trainer:
             any_shape=not self._settings.static_shapes,
             agree=functools.partial(distribution.any_worker, self._strategy),
         )
-
-    def _try_largest_batch(self):
-        largest = self._largest_batch()
-        if largest is None:
-            return
-        with self._checkpoints.unchanged():
-            print(largest.run(), flush=True)
 
     def share_that_fits(self, make_epoch):
         """How much larger the largest batch could be to fill the memory but for a reserve.
