@@ -1,10 +1,12 @@
 """What is exported answers as the model does, in a process that has TensorFlow only."""
 
+import gc
 import json
 import os
 import subprocess
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -111,6 +113,15 @@ def test_signatures(exports):
     assert names("prompts") == {"serving_default", "ids", "encode", "score"}
     assert names("classes") == {"serving_default", "ids", "encode", "classify"}
     assert names("encoder_symbols") == {"serving_default", "ids", "encode"}
+
+
+def test_is_freed_when_it_is_dropped(exports):
+    signature = _load(exports("adaptive")).signatures["serving_default"]
+    signature(inputs=tf.constant([b"where"]))
+    graph = weakref.ref(signature.graph)
+    del signature
+    gc.collect()
+    assert graph() is None
 
 
 def test_ids(exports):
