@@ -2,6 +2,10 @@
 
     python benchmarks/datagen.py                       4.5 million pairs
     python benchmarks/datagen.py --share=0.1           a tenth of them
+    python benchmarks/datagen.py --with_before=old_checkout
+
+Two versions take turns, each time a process of their own, on the same text; their files must be
+equal. Ratios are medians over the turns.
 
 The raw text is made: WMT's English-German newstests (2008-2020, 30,656 pairs and those of 2014),
 over and over, in the files that `translate_ende_wmt32k` is made of and of their sizes. They are in
@@ -10,10 +14,15 @@ does, from about 1 MB of each file. Writing the raw text does not count.
 """
 
 import argparse
+import hashlib
 import itertools
+import json
 import os
 import platform
 import resource
+import shutil
+import statistics
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -21,10 +30,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-sys.path.insert(0, ROOT)
+sys.path.append(ROOT)  # behind PYTHONPATH, which says another version
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
-from train_step import cpu_name
 
 import problems
 from ut_keras.data import process_pool, progress_line
@@ -39,38 +46,117 @@ def main():
     parser.add_argument("--processes", type=int, default=process_pool.default_num_processes())
     parser.add_argument("--problem", default="translate_ende_wmt32k")
     parser.add_argument("--work_dir", help="folder to work in, a temporary one by default")
+    parser.add_argument("--with_before", metavar="CHECKOUT", help="another version to compare with")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.worker:
+        print("TIMES " + json.dumps(generate(problems.get(args.problem), *args.worker, args)))
+        return
+    from train_step import cpu_name  # which puts this version first
+
     folder = os.path.join(SHARED, "data", "wmt")
     if not os.path.isdir(folder):
         raise SystemExit(f"error: the newstests must be in {folder}. Received: no such folder.")
     problem = problems.get(args.problem)
+    checkouts = {"now": ROOT}
+    if args.with_before:
+        checkouts["before"] = os.path.abspath(args.with_before)
     with tempfile.TemporaryDirectory(dir=args.work_dir) as work:
         raw, data = os.path.join(work, "raw"), os.path.join(work, "data")
-        os.mkdir(data)
         pairs = make_raw_files(problem, folder, raw, args.share)
         print(f"machine: {cpu_name()}, {os.cpu_count()} cores, Python {platform.python_version()}")
         print(f"{problem.name}: {pairs:,} pairs, {progress_line.size(total_size(raw))} of text")
         print(f"{args.processes} processes; load before: {os.getloadavg()[0]:.1f}", flush=True)
-        start = time.perf_counter()
-        problem.prepare(data, raw)
-        prepared = time.perf_counter()
-        counts = problem.generate_data(data, raw, num_processes=args.processes)
-        done = time.perf_counter()
-        children = resource.getrusage(resource.RUSAGE_CHILDREN)
-        here = resource.getrusage(resource.RUSAGE_SELF)
-        processor = children.ru_utime + children.ru_stime + here.ru_utime + here.ru_stime
-        print(f"vocabulary: {progress_line.duration(prepared - start)}")
-        print(f"files: {progress_line.duration(done - prepared)}, {counts}")
-        rate = sum(counts.values()) / (done - start)
-        print(
-            f"all: {progress_line.duration(done - start)}, {rate:,.0f} records a second; "
-            f"{progress_line.duration(processor)} of processor time"
-        )
-        print(
-            f"largest process: {here.ru_maxrss / 1e3:,.0f} MB here, "
-            f"{children.ru_maxrss / 1e3:,.0f} MB elsewhere; "
-            f"files: {progress_line.size(total_size(data))}"
-        )
+        turns = {name: [] for name in checkouts}
+        for _ in range(args.rounds):
+            for name, checkout in checkouts.items():
+                os.mkdir(data)
+                turns[name].append(turn(checkout, raw, data, args))
+                shutil.rmtree(data)
+                show(name, turns[name][-1])
+    if args.with_before:
+        compare(turns)
+
+
+def turn(checkout, raw, data, args):
+    """What `generate` says, in a process of its own."""
+    own = [f"--problem={args.problem}", f"--processes={args.processes}", "--worker", raw, data]
+    done = subprocess.run(
+        [sys.executable, os.path.abspath(__file__), *own],
+        env={**os.environ, "PYTHONPATH": checkout},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout.rpartition("TIMES ")[2])
+
+
+def generate(problem, raw, data, args):
+    """The worker: writes the files, and measures it."""
+    start, used = time.perf_counter(), processor()
+    problem.prepare(data, raw)
+    prepared, used_to_prepare = time.perf_counter(), processor()
+    counts = problem.generate_data(data, raw, num_processes=args.processes)
+    done, used_in_all = time.perf_counter(), processor()
+    return {
+        "seconds": {
+            "vocabulary": prepared - start,
+            "files": done - prepared,
+            "all": done - start,
+        },
+        "processor seconds": {
+            "vocabulary": used_to_prepare - used,
+            "files": used_in_all - used_to_prepare,
+            "all": used_in_all - used,
+        },
+        "records": sum(counts.values()),
+        "largest process here": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        "elsewhere": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss,
+        "bytes": total_size(data),
+        "digest": digest(data),
+    }
+
+
+def show(name, found):
+    clock, used = found["seconds"], found["processor seconds"]
+    parts = ", ".join(f"{part} {clock[part]:.1f} s ({used[part]:.1f})" for part in clock)
+    print(
+        f"{name}: {parts} of clock (processor); {found['records'] / clock['all']:,.0f} records a "
+        f"second; largest process {found['largest process here'] / 1e3:,.0f} MB here, "
+        f"{found['elsewhere'] / 1e3:,.0f} MB elsewhere; files: "
+        f"{progress_line.size(found['bytes'])}",
+        flush=True,
+    )
+
+
+def compare(turns):
+    if len({found["digest"] for side in turns.values() for found in side}) > 1:
+        raise SystemExit("error: both versions must write the same files. Received: others.")
+    print("the files are equal; speed now / before, medians (lowest, highest):")
+    for kind in ("seconds", "processor seconds"):
+        for part in ("vocabulary", "files", "all"):
+            ratios = [
+                before[kind][part] / now[kind][part]
+                for now, before in zip(turns["now"], turns["before"], strict=True)
+            ]
+            median = statistics.median(ratios)
+            print(f"  {part}, {kind}: {median:.2f} ({min(ratios):.2f}, {max(ratios):.2f})")
+
+
+def processor():
+    """Seconds of this process and of its children that have ended."""
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in both)
+
+
+def digest(folder):
+    found = hashlib.sha256()
+    for name in sorted(os.listdir(folder)):
+        if "-of-" in name or name.startswith("vocab."):
+            with open(os.path.join(folder, name), "rb") as file:
+                found.update(hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()
 
 
 def make_raw_files(problem, folder, raw, share):

@@ -9,7 +9,7 @@ the mean over subwords by the ratio of subwords to words (1.108137 for lm1b with
 
 import math
 
-from ut_keras.data import features, text_encoder
+from ut_keras.data import features, text_encoder, weak_method
 
 
 def per_word(encoder):
@@ -18,9 +18,9 @@ def per_word(encoder):
     Args:
         encoder: the targets' `TextEncoder`.
     """
+    words_of = _Words(encoder)
 
     def function(logits, targets, features):
-        import numpy as np
         import tensorflow as tf
 
         del features
@@ -29,15 +29,25 @@ def per_word(encoder):
         )
         total = tf.reduce_sum(losses * tf.cast(targets != text_encoder.PAD, tf.float32))
         words = tf.numpy_function(
-            lambda rows: np.float32(sum(count_words(encoder, row) for row in rows.tolist())),
-            [targets],
-            tf.float32,
-            stateful=False,
+            weak_method.of(words_of.count), [targets], tf.float32, stateful=False
         )
         words.set_shape([])
         return total, words
 
     return features.FeatureMetric(function, exp)
+
+
+class _Words:
+    """Counts the words of an encoder's ids."""
+
+    def __init__(self, encoder):
+        self._encoder = encoder
+
+    def count(self, rows):
+        """How many there are in ids [rows, length]."""
+        import numpy as np
+
+        return np.float32(sum(count_words(self._encoder, row) for row in rows.tolist()))
 
 
 def count_words(encoder, ids):

@@ -23,6 +23,7 @@ import time
 
 from ut_keras import registry
 from ut_keras.data import (
+    example_batch,
     features,
     generation,
     generation_plan,
@@ -152,14 +153,9 @@ class Problem:
         or fewer records than samples, as when several are packed into one.
         """
         encoders = self.feature_encoders(data_dir)
-        samples = iter(samples)
-        while group := list(itertools.islice(samples, _ENCODED_TOGETHER)):
-            columns = {}
-            for name in group[0]:
-                end = [] if name in self.class_label_features else [text_encoder.EOS]
-                texts = [sample[name] for sample in group]
-                columns[name] = [ids + end for ids in encoders[name].encode_batch(texts)]
-            for values in zip(*columns.values(), strict=True):
+        for columns in _encode_together(samples, encoders, self.class_label_features):
+            rows = [ids.to_lists() for ids in columns.values()]
+            for values in zip(*rows, strict=True):
                 yield dict(zip(columns, values, strict=True))
 
     def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
@@ -221,7 +217,7 @@ class Problem:
         self.left_out.clear()
         if type(self).generate_encoded_samples is Problem.generate_encoded_samples:
             samples = self.generate_samples(*where)
-            encode = functools.partial(self.encode_samples, data_dir=data_dir)
+            encode = _Encode(self, data_dir)
         else:
             samples, encode = self.generate_encoded_samples(*where), iter
         package = sys.modules[type(self).__module__.partition(".")[0]]
@@ -277,6 +273,41 @@ class Problem:
             seed=seed,
             preprocess=self.preprocess,
         )
+
+
+class _Encode:
+    """From the samples of a file to its records, as `encode_samples`, but sooner.
+
+    A process that writes many files reads the vocabulary once.
+    """
+
+    def __init__(self, problem, data_dir):
+        self._problem = problem
+        self._data_dir = data_dir
+
+    def __call__(self, samples):
+        problem = self._problem
+        if type(problem).encode_samples is not Problem.encode_samples:
+            yield from problem.encode_samples(samples, self._data_dir)
+            return
+        for columns in _encode_together(samples, self._encoders, problem.class_label_features):
+            yield from example_batch.serialize(columns)
+
+    @functools.cached_property
+    def _encoders(self):
+        return self._problem.feature_encoders(self._data_dir)
+
+
+def _encode_together(samples, encoders, class_label_features):
+    """Yields the records of samples, many at a time: {"inputs": RaggedIds, …}, EOS included."""
+    samples = iter(samples)
+    while group := list(itertools.islice(samples, _ENCODED_TOGETHER)):
+        columns = {}
+        for name in group[0]:
+            ids = encoders[name].encode_ragged([sample[name] for sample in group])
+            is_label = name in class_label_features
+            columns[name] = ids if is_label else ids.append(text_encoder.EOS)
+        yield columns
 
 
 def _summary(counts, left_out, seconds, data_dir):

@@ -11,7 +11,13 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OURS = ("ut_keras", "problems", "hparams", "trainer")
 
 # What every part may import: they know nothing of ours but each other.
-LEAVES = ("ut_keras.deadline", "ut_keras.errors", "ut_keras.json_file", "ut_keras.limits")
+LEAVES = (
+    "ut_keras.deadline",
+    "ut_keras.errors",
+    "ut_keras.json_file",
+    "ut_keras.limits",
+    "ut_keras.written_gradient",
+)
 # What a part may import besides, by the longest prefix that fits. The loss, the optimizer and the
 # search are functions of tensors, not of models: a model may use them for `compile` and `generate`.
 _FILES = ("ut_keras.file_error", "ut_keras.path_lock", "ut_keras.whole_file")

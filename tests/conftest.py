@@ -1,5 +1,7 @@
+import functools
 import gc
 import os
+import sys
 
 import pytest
 
@@ -17,10 +19,12 @@ def shared_dir():
 
 @pytest.fixture(scope="module", autouse=True)
 def _tidy():
-    """Frees the graphs of a module; what stays is left out of later collections.
-
-    A process comes to hold gigabytes, which each full collection would look through.
-    """
+    """Frees the models and graphs of a module; what stays is left out of later collections."""
     yield
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tests."):
+            for value in list(vars(module).values()):
+                if isinstance(value, functools._lru_cache_wrapper):
+                    value.cache_clear()
     gc.collect()
     gc.freeze()

@@ -24,12 +24,13 @@ import os
 import keras
 import tensorflow as tf
 
-from ut_keras import text_model, whole_file
+from ut_keras import text_model, whole_file, written_gradient
 
 QUANTIZATIONS = ("", "float16")
 _TRACES = ("_searches", "_score")  # that a model keeps
 
 
+@written_gradient.left_out()
 def export_saved_model(
     model,
     encoders,
@@ -88,14 +89,16 @@ def _module(texts, search, quantize):
                 return function(*arguments)
 
         if not quantize:
-            return tf.function(function, input_signature=specs, autograph=False)
+            traces = tf.function(function, input_signature=specs, autograph=False)
+            return traces.get_concrete_function()
         with _fresh_traces(texts.model):
             signature = tf.function(run, input_signature=specs, autograph=False)
             return signature.get_concrete_function()
 
-    signatures = {
-        name: traced(function, specs) for name, function, specs in _functions(texts, search)
-    }
+    with _fresh_traces(texts.model):  # those that are there have our gradients in them
+        signatures = {
+            name: traced(function, specs) for name, function, specs in _functions(texts, search)
+        }
     return module, signatures
 
 

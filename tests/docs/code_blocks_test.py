@@ -77,7 +77,17 @@ def test_excerpts_exist(page, monkeypatch):
 # Python.
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if _blocks(page, "python")])
+_SLOW = ("docs/quickstart.md",)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] * (page in _SLOW))
+        for page in PAGES
+        if _blocks(page, "python")
+    ],
+)
 def test_python_runs(page, tmp_path, monkeypatch):
     """All blocks of a page, one after the other, as a reader would."""
     monkeypatch.chdir(tmp_path)

@@ -87,6 +87,7 @@ def test_fit_equals_the_trainer(hparams_set, dataset):
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), atol=1e-5, err_msg=ours.path)
 
 
+@pytest.mark.slow
 def test_datasets_of_problems_tell_their_end():
     """As README has it: no warning (all are errors here), and no update at the end of the data."""
     hp = hparams.get("universal_transformer_tiny", OVERRIDES + ",batch_size=2048,max_length=41")

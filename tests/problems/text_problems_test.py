@@ -4,6 +4,7 @@ import sys
 import textwrap
 
 import pytest
+import tensorflow as tf
 
 from problems import packed, text_problems
 from ut_keras.data import text_encoder, tfrecords
@@ -98,6 +99,40 @@ def test_packed_words_share_the_vocabulary(tmp_path):
     rows = list(tfrecords.read(f"{tmp_path}/words_packed-dev-00000-of-00001"))
     assert [row["targets"] for row in rows] == [[3, 4, 3, 1, 2, 1], [2, 3, 4, 1]]
     assert rows[0]["targets_segmentation"] == [1, 1, 1, 1, 2, 2]
+
+
+class Colours(text_problems.Text2ClassProblem):
+    name = "colours"
+    num_train_shards = 3
+    approx_vocab_size = 2**8
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        for i in range(1400):
+            yield {"inputs": f"{i} is\\ {i % 7}ä_", "targets": ("red", "blue")[i % 2]}
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_records_are_those_of_one_text_after_the_other(tmp_path, monkeypatch, one_by_one):
+    problem = Colours()
+    if one_by_one:  # as where a problem has its own
+        inherited = Colours.encode_samples
+        monkeypatch.setattr(Colours, "encode_samples", lambda *args: inherited(*args))
+    problem.generate_data(str(tmp_path))
+    encoder, labels = problem.feature_encoders(str(tmp_path)).values()
+    expected = [
+        tfrecords.serialize(
+            {
+                "targets": labels.encode(sample["targets"]),
+                "inputs": [*encoder.encode(sample["inputs"]), text_encoder.EOS],
+            }
+        )
+        for sample in problem.generate_samples("train", None, None, 0)
+    ]
+    paths = tfrecords.find(str(tmp_path), "colours", "train")
+    found = [
+        record for path in paths for record in tf.data.TFRecordDataset(path).as_numpy_iterator()
+    ]
+    assert sorted(found) == sorted(expected)
 
 
 def test_max_samples_for_vocab(tmp_path):

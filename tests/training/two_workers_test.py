@@ -87,6 +87,7 @@ def _assert_equal_weights(actual, expected):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_two_workers_equal_one_device(runs):
     one, *workers = (run["batches"] for run in runs)
     assert one["replicas"] == 1
@@ -99,6 +100,7 @@ def test_two_workers_equal_one_device(runs):
         assert worker["evaluation"] == pytest.approx(one["evaluation"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_two_workers_that_read_their_own_rows_equal_one_device(runs):
     one, *workers = (run["files"] for run in runs)
     for worker in workers:
@@ -108,6 +110,7 @@ def test_two_workers_that_read_their_own_rows_equal_one_device(runs):
         _assert_equal_weights(worker["weights"], one["weights"])
 
 
+@pytest.mark.slow
 def test_each_worker_reads_its_own_rows_only(runs):
     whole, *workers = (run["rows"] for run in runs)
     batches = [len(targets) for _, targets in whole["own"]]
@@ -123,12 +126,14 @@ def test_each_worker_reads_its_own_rows_only(runs):
             assert sum((part[number] for part in parts), []) == batch[number]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["batches", "files"])
 def test_two_workers_have_equal_weights(runs, name):
     _, first, second = runs
     assert first[name]["weights"] == second[name]["weights"]
 
 
+@pytest.mark.slow
 def test_workers_agree(runs):
     alone, first, second = (run["agreed"] for run in runs)
     #                 chief  its value  any    any    agreed agreed

@@ -44,8 +44,8 @@ def write(split, samples, encode, shards, num_processes=None, left_out=(), impor
     Args:
         split: `generation_plan.Split`.
         samples: iterable of all samples of the split, anything that can be pickled.
-        encode: function from an iterable of samples to one of dicts from feature to a list of ints;
-            the files are encoded one by one.
+        encode: function from an iterable of samples to one of records, as `tfrecords.write` takes
+            them; the files are encoded one by one.
         shards: list of int, what `generation_plan.plan` says.
         num_processes: int. None takes one per processor; few samples are done in this one.
         left_out: dict from a reason to how many samples were left out for it; read at the end.

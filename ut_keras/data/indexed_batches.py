@@ -20,6 +20,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from ut_keras.data import weak_method
+
 _ENDLESS = 2**62
 
 
@@ -135,7 +137,10 @@ class IndexedBatches:
 
         def slice_of(place):
             numbers, bucket = tf.numpy_function(
-                self._plan, [place // part.replicas], [tf.int64, tf.int64], stateful=False
+                weak_method.of(self._plan),
+                [place // part.replicas],
+                [tf.int64, tf.int64],
+                stateful=False,
             )
             numbers.set_shape([None])
             bucket.set_shape([])
@@ -157,7 +162,9 @@ class IndexedBatches:
         types = [tf.int64, tf.string, tf.int32, tf.int32, tf.int64]
         num_features = self._index.lengths.shape[1]
         shapes = [[None], [None], [None, num_features], [num_features], []]
-        found = tf.numpy_function(self._read, [numbers, bucket, slot, slots], types)
+        found = tf.numpy_function(
+            weak_method.of(self._read), [numbers, bucket, slot, slots], types
+        )
         for tensor, shape in zip(found, shapes, strict=True):
             tensor.set_shape(shape)
         files, records, lengths, longest, rows = found

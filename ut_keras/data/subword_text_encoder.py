@@ -12,6 +12,7 @@ vocabulary files and the vocabularies built are T2T's, to the letter.
 
 from ut_keras.data import token_counts as token_counter
 from ut_keras.data import tokenizer
+from ut_keras.data.ragged_ids import RaggedIds
 from ut_keras.data.subword_escaping import ESCAPE_CHARACTERS, escape_token, unescape_token
 from ut_keras.data.subword_vocabulary import VocabularyBuilder
 from ut_keras.data.text_encoder_base import (
@@ -27,6 +28,7 @@ _CACHE_SIZE = 2**18
 _MANY_TEXTS = 1000
 _LONG_TEXT = 2**15  # characters: may be one token, whose every place is looked at many times
 _LONGEST_KEPT = 100  # characters of a token
+_SOME_TEXTS = 32  # the arrays of fewer cost more than they save
 
 
 class SubwordTextEncoder(TextEncoder):
@@ -60,6 +62,7 @@ class SubwordTextEncoder(TextEncoder):
         self._plain = self._alphabet - set("\\_\n")
         self._encoded_tokens = {}  # most tokens of a text are frequent words
         self._batch_encoder = None
+        self._num_texts = 0
 
     @property
     def vocab_size(self):
@@ -95,10 +98,15 @@ class SubwordTextEncoder(TextEncoder):
         return self.encode_ragged(texts).to_lists()
 
     def encode_ragged(self, texts):
-        """Returns the ids of every string of a list as `RaggedIds`, of many by `subword_batch`."""
-        if len(texts) >= _MANY_TEXTS and self._find_batch_encoder():
+        """Returns the ids of every string of a list as `RaggedIds`, of many by `subword_batch`.
+
+        Many are also those of several calls, such as one for each of a hundred files.
+        """
+        self._num_texts += len(texts)
+        is_worth_it = len(texts) >= _SOME_TEXTS and self._num_texts >= _MANY_TEXTS
+        if is_worth_it and self._find_batch_encoder():
             return self._batch_encoder.encode(texts)
-        return super().encode_ragged(texts)
+        return RaggedIds.from_lists(super().encode_batch(texts))
 
     def encode_without_tokenizing(self, token):
         """Returns the ids of a string that is taken as one token."""

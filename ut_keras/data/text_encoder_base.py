@@ -44,7 +44,7 @@ class TextEncoder:
 
     def encode_ragged(self, texts):
         """Returns the ids of every string of a list as `RaggedIds`, the fastest for many texts."""
-        return RaggedIds.from_lists([self.encode(text) for text in texts])
+        return RaggedIds.from_lists(self.encode_batch(texts))
 
     def decode(self, ids):
         """Returns the string for a list of ids."""

@@ -94,7 +94,8 @@ def write(examples, paths):
     """Writes examples to shards, one after the other in turn, all or nothing.
 
     Args:
-        examples: iterable of dicts from feature name to a non-empty list of ints.
+        examples: iterable of dicts from feature name to a non-empty list of ints, or of their
+            bytes, as `serialize` makes them.
         paths: list of str, one file per shard.
 
     Returns:
@@ -112,7 +113,8 @@ def write(examples, paths):
         writers = [tf.io.TFRecordWriter(path) for path in temporary]
         try:
             for example in examples:
-                writers[count % len(writers)].write(serialize(example))
+                record = example if isinstance(example, bytes) else serialize(example)
+                writers[count % len(writers)].write(record)
                 count += 1
         finally:
             for writer in writers:

@@ -3,6 +3,8 @@
 import keras
 import tensorflow as tf
 
+from ut_keras import written_gradient
+
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class LayerNormalization(keras.layers.Layer):
@@ -50,7 +52,7 @@ def _normalize(x, scale, bias, epsilon):
     dz = scale dy,   d scale = sum(dy z),   d bias = sum(dy)
     """
 
-    @tf.custom_gradient
+    @written_gradient.of
     def normalize(x, scale, bias):
         centered = x - tf.reduce_mean(x, axis=-1, keepdims=True)
         variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)

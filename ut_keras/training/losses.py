@@ -17,6 +17,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from ut_keras import written_gradient
 from ut_keras.metrics import weights as weights_lib
 
 
@@ -110,7 +111,7 @@ def _smoothed_cross_entropy(logits, targets, label_smoothing):
     flat_targets = tf.reshape(targets, [-1])
     places = tf.stack([tf.range(tf.size(flat_targets)), flat_targets], axis=1)
 
-    @tf.custom_gradient
+    @written_gradient.of
     def losses_of(flat):
         results = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(features=flat, labels=flat_targets)
         losses, softmax_less_onehot = results.loss, results.backprop

@@ -1,0 +1,19 @@
+"""A method for `tf.numpy_function`, whose object may be freed.
+
+TensorFlow keeps the Python function of an operation as long as the outermost graph, which is that
+of the process: for good, with all that the function holds. So it gets one that holds nothing.
+Whoever makes the operation keeps the object; a `tf.data.Dataset` does so for what its functions
+refer to.
+"""
+
+import weakref
+
+
+def of(method):
+    """Returns a function that calls a bound method, and does not keep its object."""
+    reference = weakref.WeakMethod(method)
+
+    def call(*arguments):
+        return reference()(*arguments)
+
+    return call

@@ -1,0 +1,65 @@
+"""Gradients that are written out, and freed with the graph that they belong to.
+
+    @written_gradient.of
+    def square(x):
+        return x * x, lambda upstream: 2 * x * upstream
+
+It is `tf.custom_gradient`, without what that leaves behind: it files the gradient of each call in a
+graph in a list of the process, under a name of its own, for good. The gradient holds tensors, they
+hold the graph, and so no graph with a layer norm in it was ever freed: 13 MB for each search of a
+tiny model. Here the graph holds the gradient, and the list no more than a weak reference.
+
+A SavedModel keeps such gradients as functions, each of which is filled into that list again by
+whoever loads it: 17 functions and 88 MB in an export of that model. So an export leaves them out,
+and has TensorFlow's gradients, of the same value:
+
+    with written_gradient.left_out():
+        tf.saved_model.save(module, directory, signatures)
+"""
+
+import contextlib
+import contextvars
+import functools
+import weakref
+
+import tensorflow as tf
+from tensorflow.python.framework import ops  # the list has no public way to take something out
+
+_LEFT_OUT = contextvars.ContextVar("left_out", default=False)
+
+
+def of(function):
+    """Decorator, as `tf.custom_gradient`: for a function of tensors to (results, gradient)."""
+    with_gradient = tf.custom_gradient(function)
+
+    @functools.wraps(function)
+    def call(*tensors):
+        if _LEFT_OUT.get():
+            return function(*tensors)[0]
+        results = with_gradient(*tensors)
+        if not tf.executing_eagerly():
+            _tie_to_graph(tf.nest.flatten(results)[0].op)
+        return results
+
+    return call
+
+
+@contextlib.contextmanager
+def left_out():
+    """Within it, what is traced has TensorFlow's gradients instead."""
+    before = _LEFT_OUT.set(True)
+    try:
+        yield
+    finally:
+        _LEFT_OUT.reset(before)
+
+
+def _tie_to_graph(op):
+    """Lets the graph of an operation hold its gradient, and no one else."""
+    graph, name = weakref.ref(op.graph), op.get_attr("_gradient_op_type").decode()
+    entries = ops.gradient_registry._registry
+    gradients = getattr(op.graph, "_written_gradients", {})
+    op.graph._written_gradients = gradients
+    gradients[name] = entries[name]["type"]
+    entries[name]["type"] = lambda *arguments: graph()._written_gradients[name](*arguments)
+    weakref.finalize(op.graph, entries.pop, name, None).atexit = False
