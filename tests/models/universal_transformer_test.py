@@ -134,7 +134,7 @@ def test_options_reach_the_layers():
         "step_timing_signal_type=sinusoid,add_or_concat_timing_signal=concat,norm_epsilon=0.1",
     )
     for stack in (model.encoder, model.decoder):
-        config = stack.depth.get_config()
+        config = {**stack.depth.get_config(), **stack.depth.halting.get_config()}
         wanted = {
             "act_type": "accumulated",
             "epsilon": 0.2,

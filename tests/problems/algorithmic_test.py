@@ -125,7 +125,7 @@ def test_generate_data(tmp_path, capsys):
     counts = problem.generate_data(tmp_path, seed=5)
     assert counts == {"train": 200, "dev": 100, "test": 50}
     assert capsys.readouterr().out.count("\n") == 1
-    names = sorted(os.listdir(tmp_path))
+    names = sorted(name for name in os.listdir(tmp_path) if not name.endswith(".json"))
     assert names[0] == "algorithmic_reverse_binary40-dev-00000-of-00001"
     assert names[-1] == "algorithmic_reverse_binary40-train-00009-of-00010"
     assert len(names) == 12

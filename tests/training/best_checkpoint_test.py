@@ -48,11 +48,11 @@ def test_what_cannot_be_written_is_said(tmp_path, capsys):
 
 
 def test_a_run_killed_before_the_best_weights_were_written(tmp_path):
-    still = {"learning_rate": 0.0}  # all evaluations are alike, and the first is the best
+    still = {"learning_rate": 0.0}  # all evaluations are alike, and the last is the best
     first, _ = toy.make_trainer(tmp_path, train_steps=6, **still)
     first.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
     for path in (tmp_path / "best").iterdir():
         path.unlink()
-    second, model = toy.make_trainer(tmp_path, train_steps=7, **still)
+    second, model = toy.make_trainer(tmp_path, train_steps=6, **still)
     second.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
     assert best_checkpoint.BestCheckpoint(str(tmp_path), model).holds(6)
