@@ -28,6 +28,7 @@ class Registry:
     def __init__(self, kind):
         self.kind = kind
         self._entries = {}
+        self._refused = {}
 
     def register(self, name):
         """Decorator that files its object under `name`.
@@ -52,12 +53,24 @@ class Registry:
             raise ValueError(f"{self.kind} {name!r} is registered twice.")
         self._entries[name] = entry
 
+    def put(self, name, entry):
+        """Files `entry` under `name`, in place of what there is."""
+        self._refused.pop(name, None)
+        self._entries[name] = entry
+
+    def refuse(self, name, reason):
+        """Says of a name why nothing is filed under it."""
+        self._entries.pop(name, None)
+        self._refused[name] = reason
+
     def get(self, name):
         """Returns what is filed under `name`.
 
         Raises:
-            UnknownNameError: if nothing is; the message lists the nearest names.
+            UnknownNameError: if nothing is; the message lists the nearest names, or says why.
         """
+        if name in self._refused:
+            raise UnknownNameError(f"The {self.kind} {name!r} is not here: {self._refused[name]}.")
         if name not in self._entries:
             raise UnknownNameError(unknown_name_message(self.kind, name, self._entries))
         return self._entries[name]

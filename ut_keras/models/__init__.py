@@ -21,6 +21,7 @@ from ut_keras.hparam_field import HParamError
 # The class, or "MODULE:CLASS", where it is to be found.
 _CLASSES = registry.Registry("model")
 register = _CLASSES.register
+refuse = _CLASSES.refuse
 _CLASSES.add("transformer", "ut_keras.models.transformer:Transformer")
 _CLASSES.add("universal_transformer", "ut_keras.models.universal_transformer:UniversalTransformer")
 _CLASSES.add("lstm_seq2seq", "ut_keras.models.lstm_seq2seq:LSTMSeq2seq")
@@ -34,6 +35,11 @@ _CLASSES.add(
 def names():
     """Returns the names of all models, sorted."""
     return _CLASSES.names()
+
+
+def register_alias(name, other):
+    """Files the model that is registered as `other` under `name` too."""
+    _CLASSES.put(name, _CLASSES.get(other))
 
 
 def check_name(name):
