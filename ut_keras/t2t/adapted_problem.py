@@ -13,6 +13,7 @@ import copy
 import itertools
 import os
 import random
+import zlib
 
 from problems import perplexity, problem
 from ut_keras import hparam
@@ -86,6 +87,7 @@ class Adapted(problem.Problem):
 
     def __init__(self, t2t):
         self.t2t = t2t
+        t2t.adapted = self
         self.name = t2t.name
         self._mode = None  # of a dataset that is read, with its hparams
         self._hp = None
@@ -281,6 +283,8 @@ class Adapted(problem.Problem):
         if type(self) is Adapted:
             _set_seeds(self._seed)
             t2t.get_or_create_vocab(data_dir, tmp_dir)
+        if self._pass:
+            self._pass.keep(data_dir, self.filename)
 
     def generate_samples(self, split, data_dir, tmp_dir, seed):
         if self._pass:
@@ -321,7 +325,14 @@ class Adapted(problem.Problem):
         reader = copy.copy(self)
         reader._mode = "train" if split == "train" else "eval"
         reader._hp = hparams if isinstance(hparams, hparam.BasicHParams) else None
+        if not _is_ours(self.t2t, "preprocess_example"):
+            reader.preprocess = _Named(reader.preprocess, reader._preprocess_key())
         return super(Adapted, reader).dataset(split, data_dir, hparams, *args, **kwargs)
+
+    def _preprocess_key(self):
+        """What the lengths that `preprocess_example` makes depend on, as far as can be told."""
+        code = type(self.t2t).preprocess_example.__code__
+        return repr((self._mode, self._hp, code.co_code, code.co_consts, code.co_names))
 
     def preprocess(self, records):
         if _is_ours(self.t2t, "preprocess_example"):
@@ -367,6 +378,17 @@ class AdaptedWithIds(Adapted):
 
     def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
         return self._records(self.generate_samples(split, data_dir, tmp_dir, seed))
+
+
+class _Named:
+    """A function under a name that says all that its results depend on."""
+
+    def __init__(self, function, name):
+        self._function = function
+        self.__qualname__ = f"preprocess_example {zlib.crc32(name.encode()):08x}"
+
+    def __call__(self, records):
+        return self._function(records)
 
 
 def _is_ours(t2t, name):

@@ -1,6 +1,4 @@
-"""T2T's utils.metrics: the names of metrics."""
-
-from ut_keras import metrics
+"""T2T's utils.metrics: the names of metrics, and their functions."""
 
 
 class Metrics:
@@ -43,5 +41,7 @@ class Metrics:
 
 def __getattr__(name):
     if name == "METRICS_FNS":
+        from ut_keras import metrics  # loads TensorFlow
+
         return {known: metrics.get(known) for known in metrics.names()}
     raise AttributeError(name)

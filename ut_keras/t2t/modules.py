@@ -1,8 +1,8 @@
 """T2T's modules by name: which of ours stands in for one, and what is nearest to the others.
 
-    from tensor2tensor.utils import registry         ut_keras.t2t.registry
-    from tensor2tensor.layers import common_layers   a name that ends the command when it is used
-    from tensor2tensor.data_generators import gym_env    one line at once
+from tensor2tensor.utils import registry         ut_keras.t2t.registry
+from tensor2tensor.layers import common_layers   a name that ends the command when it is used
+from tensor2tensor.data_generators import gym_env    one line at once
 """
 
 import importlib

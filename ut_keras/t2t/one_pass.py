@@ -62,7 +62,7 @@ class OnePass:
                 return
 
     def check_same(self, data_dir, filename):
-        """Checks that splits which are there are of this pass, and keeps what it is.
+        """Checks that splits which are there are of this pass.
 
         Raises:
             DataError: if they are of another, or it cannot be told.
@@ -78,6 +78,10 @@ class OnePass:
                 f"sees what is evaluated on. Received: {', '.join(there)} in {data_dir!r}, "
                 f"{'of another pass' if known else 'of an unknown one'}; remove those files."
             )
+
+    def keep(self, data_dir, filename):
+        """Writes what the pass is, for a run that goes on where this one was stopped."""
+        path = _path(data_dir, filename)
         with whole_file.writing(path) as file:
             json.dump(self._identity, file)
             file.write("\n")

@@ -76,6 +76,7 @@ class Problem:
     """A problem, by T2T's methods."""
 
     name = None
+    adapted = None  # the `adapted_problem.Adapted` that it is behind
 
     def __init__(self, was_reversed=False, was_copy=False):
         self._was_reversed = was_reversed
@@ -146,9 +147,7 @@ class Problem:
         return self._was_reversed
 
     def max_length(self, model_hparams):
-        return (
-            model_hparams.split_to_length or model_hparams.max_length or model_hparams.batch_size
-        )
+        return model_hparams.split_to_length or model_hparams.max_length or model_hparams.batch_size
 
     @property
     def batch_size_means_tokens(self):

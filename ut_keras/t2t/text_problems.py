@@ -169,10 +169,7 @@ class Text2TextProblem(problem.Problem):
         )
 
     def generate_data(self, data_dir, tmp_dir, task_id=-1):
-        from ut_keras.t2t import adapted_problem
-
-        tasks = None if task_id < 0 else [task_id]
-        adapted_problem.adapt(self).generate_by_split(data_dir, tmp_dir, tasks=tasks)
+        self.adapted.generate_by_split(data_dir, tmp_dir, tasks=None if task_id < 0 else [task_id])
 
     # What it says about its features.
 
@@ -446,8 +443,6 @@ def text2self_txt_iterator(txt_path):
 def text2class_txt_iterator(source_txt_path, label_txt_path, class_strs=None):
     """Yields samples of a file of texts and one of labels, numbers or out of `class_strs`."""
     numbers = {label: number for number, label in enumerate(class_strs or ())}
-    lines = zip(
-        txt_line_iterator(source_txt_path), txt_line_iterator(label_txt_path), strict=False
-    )
+    lines = zip(txt_line_iterator(source_txt_path), txt_line_iterator(label_txt_path), strict=False)
     for source, label in lines:
         yield {"inputs": source, "label": numbers[label] if class_strs else int(label)}

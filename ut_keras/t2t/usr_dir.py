@@ -97,7 +97,8 @@ def _import(package, folder_name, name, globals=None, locals=None, fromlist=(), 
     if level:
         pass
     elif top == "tensor2tensor":
-        return modules.find(rest if fromlist else "")
+        module = modules.find(rest)
+        return module if fromlist else modules.find("")
     elif top == "tensorflow":
         return tensorflow_face.find(name, fromlist)
     elif top == folder_name and top not in _OURS:
