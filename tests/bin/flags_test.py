@@ -111,3 +111,11 @@ def test_help_shows_what_works_only(capsys):
     shown = capsys.readouterr().out
     assert "--local_eval_frequency" in shown and "Default: 1000." in shown
     assert "--sync" not in shown and "--nogenerate_data" not in shown
+
+
+def test_help_says_what_there_is_to_do(capsys):
+    with pytest.raises(SystemExit):
+        _parse("--help")
+    shown = " ".join(capsys.readouterr().out.split())
+    for name, what in flags.SCHEDULES.items():
+        assert f"{name}: {what}" in shown

@@ -250,9 +250,7 @@ def test_the_readmes_own_problem_works(tmp_path, monkeypatch, capsys):
         (tmp_path / f"{split}.txt").write_text("One\nTwo\n" * 20)
     monkeypatch.chdir(tmp_path)
     _forget_registrations(monkeypatch)
-    monkeypatch.delitem(sys.modules, "mine", raising=False)
     argv = ["--t2t_usr_dir=mine", "--problem=my_problem", "--data_dir=data", "--tmp_dir=."]
     datagen = importlib.import_module(_scripts()["ut-datagen"])
     assert datagen.main([*argv, "--num_concurrent_processes=1"]) == 0
-    sys.modules.pop("mine", None)
     assert (tmp_path / "data" / "my_problem-dev-00000-of-00001").exists()

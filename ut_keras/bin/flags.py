@@ -54,6 +54,17 @@ _LATER = "it is not supported yet"
 _NO_DIR = "it belongs to --translations_dir, which is not supported"
 _EXPORT = "exporting is a command of its own, ut-exporter"
 
+# What --schedule may be, and what it does.
+SCHEDULES = {
+    "train": "updates and checkpoints only",
+    "evaluate": "metrics of the newest checkpoint",
+    "evaluate_and_decode": "those, and scores of free decoding",
+    "continuous_train_and_eval": "train, and evaluate each checkpoint",
+    "train_and_evaluate": "the same",
+    "train_eval_and_decode": "train, evaluate and decode each checkpoint",
+}
+_SCHEDULES = "; ".join(f"{name}: {what}" for name, what in SCHEDULES.items())
+
 _PROBLEM = Flag("problem", None, "Name of the problem (dataset).", str)
 _DATA_DIR = Flag("data_dir", None, "Folder with the data, which --generate_data writes.", str)
 _TMP_DIR = Flag("tmp_dir", "/tmp/t2t_datagen", "Folder for raw data; put files there by hand.")
@@ -136,7 +147,7 @@ TRAINER = (
     _TMP_DIR,
     Flag("output_dir", "", "Folder of the run: checkpoints, hparams.json, metrics.jsonl."),
     Flag("generate_data", False, "Generate the data first, if they are not there."),
-    Flag("schedule", "continuous_train_and_eval", "What to do; see the README."),
+    Flag("schedule", "continuous_train_and_eval", f"What to do. {_SCHEDULES}."),
     Flag("train_steps", 250000, "Updates altogether, those of earlier runs included.", least=0),
     Flag("eval_steps", 100, "Batches of an evaluation; 0 or less takes the whole split."),
     Flag(
@@ -288,7 +299,12 @@ DECODER_OWN = (
     Flag("model", None, "Name of the model. Default: as in run.json.", str),
     Flag("hparams_set", None, "Named set of hparams; without it, the run's hparams.json.", str),
     Flag("hparams", "", "Values to replace, as for the trainer."),
-    Flag("data_dir", None, "Folder with the vocabulary and, to decode a split, the data.", str),
+    Flag(
+        "data_dir",
+        None,
+        "Folder with the data, to decode a split; else with the vocabulary, if the run's has none.",
+        str,
+    ),
     Flag("output_dir", "", "Folder of the run; its newest checkpoint is taken."),
     Flag("checkpoint_path", None, "Checkpoint to take instead, such as run/model.ckpt-1000.", str),
     Flag("decode_from_file", "", "File to decode, one line after the other."),
