@@ -10,6 +10,7 @@ written out, so that it can be searched for.
 """
 
 import difflib
+import fnmatch
 
 from ut_keras.errors import UserError
 
@@ -55,13 +56,18 @@ class Registry:
 
     def put(self, name, entry):
         """Files `entry` under `name`, in place of what there is."""
-        self._refused.pop(name, None)
         self._entries[name] = entry
 
-    def refuse(self, name, reason):
-        """Says of a name why nothing is filed under it."""
-        self._entries.pop(name, None)
-        self._refused[name] = reason
+    def refuse(self, pattern, reason):
+        """Says why nothing is filed under a name, or under those that fit a pattern such as `a_*`.
+
+        What is filed there all the same is found.
+        """
+        self._refused[pattern] = reason
+
+    def refused(self):
+        """Returns {name or pattern: reason}, of what is not filed."""
+        return dict(self._refused)
 
     def get(self, name):
         """Returns what is filed under `name`.
@@ -69,9 +75,10 @@ class Registry:
         Raises:
             UnknownNameError: if nothing is; the message lists the nearest names, or says why.
         """
-        if name in self._refused:
-            raise UnknownNameError(f"The {self.kind} {name!r} is not here: {self._refused[name]}.")
         if name not in self._entries:
+            for pattern, reason in self._refused.items():
+                if fnmatch.fnmatchcase(str(name), pattern):
+                    raise UnknownNameError(f"The {self.kind} {name!r} is not here: {reason}.")
             raise UnknownNameError(unknown_name_message(self.kind, name, self._entries))
         return self._entries[name]
 

@@ -19,7 +19,7 @@ import hparams as hparams_lib
 import problems
 from ut_keras import hparam, models, whole_file
 from ut_keras.bin import decode_hparams, path_lock
-from ut_keras.bin.flags import SCHEDULES, UsageError
+from ut_keras.bin.flags import OTHER_SCHEDULES, SCHEDULES, UsageError
 from ut_keras.data import feature_record, run_record
 from ut_keras.registry import unknown_name_message
 from ut_keras.training import cluster, early_stopping, rendezvous
@@ -83,6 +83,8 @@ def check(args):
     for name in ("problem", "model", "data_dir", "output_dir"):
         if not getattr(args, name):
             raise UsageError(f"--{name} must be given. --registry_help lists the names.")
+    if args.schedule in OTHER_SCHEDULES:
+        raise UsageError(f"--schedule cannot be {args.schedule}: {OTHER_SCHEDULES[args.schedule]}.")
     if args.schedule not in SCHEDULES:
         raise UsageError(unknown_name_message("schedule", args.schedule, SCHEDULES))
     schedule = _SAME_SCHEDULE.get(args.schedule, args.schedule)
