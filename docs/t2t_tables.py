@@ -1,6 +1,6 @@
 """Writes the tables that docs/t2t.md refers to, from the declarations of hparams and flags.
 
-python docs/t2t_tables.py            writes docs/t2t_hparams.md and docs/t2t_flags.md
+python docs/t2t_tables.py            writes docs/t2t_hparams.md, t2t_flags.md and t2t_names.md
 """
 
 import os
@@ -9,7 +9,9 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from ut_keras import hparam, hparam_retired  # noqa: E402
+import hparams.registry  # noqa: E402
+import problems.problem  # noqa: E402
+from ut_keras import hparam, hparam_retired, models  # noqa: E402
 from ut_keras.bin import flags, serving_flags  # noqa: E402
 from ut_keras.hparam_basic import BasicHParams  # noqa: E402
 from ut_keras.hparam_field import specs  # noqa: E402
@@ -106,7 +108,43 @@ def flags_table():
     return "\n".join(lines) + "\n"
 
 
-FILES = {"t2t_hparams.md": hparams_table, "t2t_flags.md": flags_table}
+# T2T's commands that have none of their name here.
+COMMANDS = {
+    "t2t-avg-all": "`ut-avg-checkpoints --num_last_checkpoints=…`, or `--moving_average_decay`",
+    "t2t-eval": "`python trainer.py --schedule=evaluate`",
+    "t2t-insights-server": "`ut-visualize` writes pages",
+    "t2t-make-tf-configs": "a launcher sets `TF_CONFIG`: [training.md](training.md)",
+    "t2t-translate-all": "`--schedule=train_eval_and_decode`, or a loop over `ut-decoder "
+    "--checkpoint_path=…`",
+}
+
+
+def names_table():
+    """The text of t2t_names.md."""
+    sections = {
+        "HParams sets": hparams.registry.SETS.refused(),
+        "Models": models.refused(),
+        "Problems": problems.problem.REGISTRY.refused(),
+        "Schedules": flags.OTHER_SCHEDULES,
+        "Commands": COMMANDS,
+    }
+    lines = [
+        "# T2T's names that are not here",
+        "",
+        "Written by `docs/t2t_tables.py` from the declarations. A command that is given such a",
+        "name says the same; `*` is any text. `--registry_help` lists what there is.",
+    ]
+    for title, reasons in sections.items():
+        lines += ["", f"## {title}", "", "| name | here |", "|---|---|"]
+        lines += [f"| `{name}` | {_cell(reason)} |" for name, reason in sorted(reasons.items())]
+    return "\n".join(lines) + "\n"
+
+
+FILES = {
+    "t2t_hparams.md": hparams_table,
+    "t2t_flags.md": flags_table,
+    "t2t_names.md": names_table,
+}
 
 
 def reason(name):

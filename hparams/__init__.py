@@ -12,11 +12,13 @@ A set is a function that calls its parent and replaces a few fields:
 from hparams import (  # noqa: F401  (they register)
     deepstart,
     lstm,
+    not_here,
     paper,
     quick,
     ranges,
     transformer,
     transformer_table3,
+    transformer_tpu,
     universal_transformer,
 )
 from hparams.registry import RANGES, SETS, register, register_range

@@ -19,6 +19,7 @@ from problems import (  # noqa: F401  isort: skip
     learning_to_execute,
     lm1b,
     math_questions,
+    not_here,
     ptb,
     scan,
     subject_verb_agreement,

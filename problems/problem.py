@@ -37,9 +37,31 @@ DEFAULT_SEED = 429459  # t2t-datagen's
 _ENCODED_TOGETHER = 8192  # examples; many are encoded much faster than one
 
 
+# What T2T's problems say of their splits, and nothing here would read.
+_OF_T2T = ("dataset_splits", "is_generate_per_split")
+
+
 def register(name):
-    """Decorator that files a `Problem` subclass under `name`."""
-    return REGISTRY.register(name)
+    """Decorator that files a `Problem` subclass under `name`.
+
+    Raises:
+        ValueError: if the name is taken.
+        DataError: if the class says its splits as T2T's do: its one call would make every split of
+            the same samples.
+    """
+
+    def decorator(problem_class):
+        for attribute in _OF_T2T:
+            if hasattr(problem_class, attribute):
+                raise tfrecords.DataError(
+                    f"{problem_class.__name__} must say by splits and num_train_shards what there "
+                    "is, and make each split in a call of its own; or derive from "
+                    "tensor2tensor.data_generators.text_problems, see docs/t2t_package.md. "
+                    f"Received: {attribute}, which is T2T's and would not be read."
+                )
+        return REGISTRY.register(name)(problem_class)
+
+    return decorator
 
 
 class Problem:

@@ -79,6 +79,8 @@ ALLOWED = {
     ),
     "ut_keras.visualize": (*_FILES, "ut_keras.data", "ut_keras.layers", "ut_keras.visualize"),
     "ut_keras.bin": OURS,
+    # What a user's package meets; only the commands import it.
+    "ut_keras.t2t": ("ut_keras", "problems", "hparams"),
     "problems": ("problems", "ut_keras.registry", "ut_keras.data"),
     "hparams": ("hparams", "ut_keras.registry", "ut_keras.hparam"),
     "trainer": ("ut_keras.bin",),
@@ -137,6 +139,14 @@ def test_arrows(module):
     assert not wrong, f"{module} may not import {wrong}"
 
 
+def test_only_commands_know_user_packages():
+    """What stands in for T2T is found by name, by what loads a package, and by nothing else."""
+    outside = [name for name in MODULES if not name.startswith(("ut_keras.t2t.", "ut_keras.bin"))]
+    for module in outside:
+        wrong = [name for name in _imports(MODULES[module]) if name.startswith("ut_keras.t2t.")]
+        assert not wrong, f"{module} may not import {wrong}"
+
+
 def test_no_circles():
     """No module needs itself, through whatever others."""
     graph = {module: set(_imports(path)) for module, path in MODULES.items()}
@@ -160,6 +170,7 @@ def test_no_circles():
         "import problems; problems.names()",
         "import hparams; hparams.names()",
         "import trainer",
+        "import ut_keras.t2t.registry, ut_keras.t2t.translate",
     ],
 )
 def test_imports_without_tensorflow(statement):

@@ -244,6 +244,11 @@ def register(cls):
     return cls
 
 
+def classes():
+    """Returns the classes of hyperparameters that there are."""
+    return tuple(_CLASSES)
+
+
 def from_dict(values):
     """Makes hyperparameters from a dict: ours, or the content of T2T's hparams.json.
 

@@ -10,6 +10,7 @@ written out, so that it can be searched for.
 """
 
 import difflib
+import fnmatch
 
 from ut_keras.errors import UserError
 
@@ -28,6 +29,7 @@ class Registry:
     def __init__(self, kind):
         self.kind = kind
         self._entries = {}
+        self._refused = {}
 
     def register(self, name):
         """Decorator that files its object under `name`.
@@ -52,13 +54,31 @@ class Registry:
             raise ValueError(f"{self.kind} {name!r} is registered twice.")
         self._entries[name] = entry
 
+    def put(self, name, entry):
+        """Files `entry` under `name`, in place of what there is."""
+        self._entries[name] = entry
+
+    def refuse(self, pattern, reason):
+        """Says why nothing is filed under a name, or under those that fit a pattern such as `a_*`.
+
+        What is filed there all the same is found.
+        """
+        self._refused[pattern] = reason
+
+    def refused(self):
+        """Returns {name or pattern: reason}, of what is not filed."""
+        return dict(self._refused)
+
     def get(self, name):
         """Returns what is filed under `name`.
 
         Raises:
-            UnknownNameError: if nothing is; the message lists the nearest names.
+            UnknownNameError: if nothing is; the message lists the nearest names, or says why.
         """
         if name not in self:
+            for pattern, reason in self._refused.items():
+                if fnmatch.fnmatchcase(str(name), pattern):
+                    raise UnknownNameError(f"The {self.kind} {name!r} is not here: {reason}.")
             raise UnknownNameError(unknown_name_message(self.kind, name, self._entries))
         return self._entries[name]
 

@@ -69,7 +69,7 @@ PAGES = {
     ),
 }
 # What is on no page: commands, which `--help` explains.
-LEFT_OUT = ("ut_keras/bin",)
+LEFT_OUT = ("ut_keras/bin", "ut_keras/t2t")
 _SECTION = re.compile(
     r"^(Args|Call arguments|Attributes|Fields|Returns|Yields|Raises|References):(.*)$"
 )

@@ -6,9 +6,12 @@ import shutil
 
 import pytest
 
+import problems
 from tests.bin import decoder_problems, small_run  # noqa: F401  registers
 from ut_keras import models
 from ut_keras.bin import decode_setup, decoder
+from ut_keras.bin import flags as flags_lib
+from ut_keras.data import feature_record
 
 T2T_RUN = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "ckpt", "transformer")
 
@@ -56,7 +59,7 @@ def error(flags, capsys, monkeypatch, tmp_path):
         assert not {"out", "out.partial"} & set(os.listdir(tmp_path))
         return line
 
-    monkeypatch.setattr(models, "get", refuse)
+    monkeypatch.setattr(models, "from_specs", refuse)
     return run
 
 
@@ -66,7 +69,7 @@ def error(flags, capsys, monkeypatch, tmp_path):
         ({"output_dir": None}, "--output_dir or --checkpoint_path must be given"),
         ({"output_dir": "/nowhere"}, "folder of a run with a checkpoint.*'/nowhere', which has no"),
         ({"checkpoint_path": "/nowhere/model.ckpt-1"}, "there is no /nowhere/model.ckpt-1.index"),
-        ({"data_dir": None}, "--data_dir must be given"),
+        ({"data_dir": None}, "--data_dir must be given .* without a features.json"),
         ({"data_dir": "/nowhere"}, "--data_dir must be a folder. Received: '/nowhere'"),
         ({"problem": "algorithmic_reverse_binary4"}, "algorithmic_reverse_binary40"),
         ({"problem": "algorithmic_identity_binary40"}, "of a run of --problem=algorithmic_reverse"),
@@ -91,6 +94,22 @@ def error(flags, capsys, monkeypatch, tmp_path):
 )
 def test_mistakes(error, changes, message):
     assert re.search(message, error(**changes))
+
+
+def test_the_vocabulary_of_the_runs_folder_is_enough(flags, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(flags["output_dir"], run)
+    record = feature_record.of_problem(problems.get(small_run.PROBLEM), None)
+    feature_record.save(str(run), record)
+    argv = _argv({**flags, "output_dir": run, "data_dir": None})
+    setup = decode_setup.check(flags_lib.parse(flags_lib.DECODER, argv, "ut-decoder", ""))
+    assert setup.specs == record.specs and setup.data_dir == ""
+    assert setup.encoders["inputs"].encode("0 1") == [2, 3]
+    assert [weight.shape for weight in decode_setup.load_model(setup)[0].weights]
+    # A split is data, which the folder has not.
+    argv = _argv({**flags, "output_dir": run, "data_dir": None, "decode_from_file": None})
+    with pytest.raises(flags_lib.UsageError, match="the folder with the data of the split"):
+        decode_setup.check(flags_lib.parse(flags_lib.DECODER, argv, "ut-decoder", ""))
 
 
 def test_other_modes(error, flags, tmp_path):

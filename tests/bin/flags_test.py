@@ -111,3 +111,24 @@ def test_help_shows_what_works_only(capsys):
     shown = capsys.readouterr().out
     assert "--local_eval_frequency" in shown and "Default: 1000." in shown
     assert "--sync" not in shown and "--nogenerate_data" not in shown
+
+
+def test_help_says_what_there_is_to_do(capsys):
+    with pytest.raises(SystemExit):
+        _parse("--help")
+    shown = " ".join(capsys.readouterr().out.split())
+    for name, what in flags.SCHEDULES.items():
+        assert f"{name}: {what}" in shown
+
+
+@pytest.mark.parametrize("word", ["--flagfile=flags.txt", "--v=1", "--alsologtostderr"])
+@pytest.mark.parametrize("table", [flags.TRAINER, flags.DATAGEN, flags.DECODER])
+def test_absls_flags_say_what_takes_their_place(table, word):
+    with pytest.raises(
+        flags.UsageError, match="cannot be set: .*(TF_CPP_MIN_LOG_LEVEL|themselves)"
+    ):
+        flags.parse(table, [word], "", "")
+
+
+def test_every_schedule_is_one_or_another():
+    assert not flags.SCHEDULES.keys() & flags.OTHER_SCHEDULES.keys()

@@ -121,6 +121,18 @@ def test_no_server_and_other_servers(address, capsys):
     assert "--serve_dir serves" in error("--serve_dir=/nowhere", "--server=x")
 
 
+def test_the_newest_export_is_served(tmp_path):
+    """As ut-exporter numbers them; what is half written has no saved_model.pb."""
+    for name in ("9", "10", "11", "temp-12", "notes"):
+        (tmp_path / name).mkdir()
+        if name != "11":
+            (tmp_path / name / "saved_model.pb").touch()
+    assert local_server.newest_export(str(tmp_path)) == str(tmp_path / "10")
+    assert local_server.newest_export(str(tmp_path / "9")) == str(tmp_path / "9")
+    with pytest.raises(flags.UsageError, match="or one with exports"):
+        local_server.newest_export(str(tmp_path / "11"))
+
+
 @contextlib.contextmanager
 def _dripping(before):
     """Context with "host:port" of a server that says this, and then a byte now and again."""

@@ -171,7 +171,7 @@ def test_mistakes_are_told_before_a_model_is_made(
     def refuse(*args, **kwargs):
         raise AssertionError("a model was made")
 
-    monkeypatch.setattr(models, "get", refuse)
+    monkeypatch.setattr(models, "from_specs", refuse)
     line = small_run.error(capsys, command.main, _argv(runs[run], tmp_path / "out", **flags))
     assert re.search(message, line), line
 

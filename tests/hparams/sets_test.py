@@ -57,6 +57,15 @@ def test_matches_t2t(name):
     assert {k: type(v) for k, v in values.items()} == {k: type(v) for k, v in expected.items()}
 
 
+def test_every_set_of_t2t_is_here_or_says_why_and_what_is_nearest():
+    for name in GOLDEN["sets"].keys() - set(hparams.names()):
+        with pytest.raises(UnknownNameError, match="is not here: ") as error:
+            hparams.get(name)
+        nearest = re.findall("the nearest: ([a-z0-9_]+)", str(error.value))
+        assert set(nearest) <= set(hparams.names())
+        assert nearest or name == "basic_1"
+
+
 def test_every_universal_set_of_t2t_is_here():
     of_t2t = {name for name in GOLDEN["sets"] if "universal_transformer" in name}
     assert len(of_t2t) == 42

@@ -4,7 +4,9 @@ import sys
 import pytest
 
 import problems
+from problems import problem
 from ut_keras import registry
+from ut_keras.data import tfrecords
 
 
 def test_listing_loads_no_tensorflow():
@@ -24,8 +26,17 @@ def test_unknown_name_lists_the_nearest():
 
 @pytest.mark.parametrize("name", problems.names())
 def test_every_problem_can_be_made(name):
-    problem = problems.get(name)
-    assert problem.name == name
-    assert set(problem.splits) <= {"train", "dev", "test"}
-    assert {"dev", "test"} & set(problem.splits)
-    assert "accuracy" in problem.eval_metrics
+    found = problems.get(name)
+    assert found.name == name
+    assert set(found.splits) <= {"train", "dev", "test"}
+    assert {"dev", "test"} & set(found.splits)
+    assert "accuracy" in found.eval_metrics
+
+
+@pytest.mark.parametrize("attribute", ["dataset_splits", "is_generate_per_split"])
+def test_splits_of_t2ts_kind_are_refused(attribute):
+    """They were not read: a ported problem was evaluated on its training data."""
+    ported = type("Ported", (problem.Problem,), {attribute: property(lambda self: False)})
+    with pytest.raises(tfrecords.DataError, match=f"t2t_package.md. Received: {attribute}"):
+        problem.register("problem_test_ported")(ported)
+    assert "problem_test_ported" not in problems.names()

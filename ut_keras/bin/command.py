@@ -4,7 +4,6 @@ A stack trace is left to bugs. Exit codes: 0 done, 2 something is wrong with wha
 128 + N stopped by signal N with everything saved.
 """
 
-import importlib
 import os
 import sys
 import traceback
@@ -70,22 +69,20 @@ def import_user_package(directory):
     """
     if not directory:
         return
-    path = os.path.abspath(os.path.expanduser(directory))
-    parent, name = os.path.split(path)
+    from ut_keras.t2t import usr_dir
+
+    path = os.path.realpath(os.path.expanduser(directory))
     if not os.path.isfile(os.path.join(path, "__init__.py")):
         raise flags.UsageError(
             f"--t2t_usr_dir must be a folder with an __init__.py. Received: {directory!r}."
         )
-    sys.path.insert(0, parent)
     try:
-        importlib.import_module(name)
+        usr_dir.load(path)
     except (Exception, SystemExit) as error:
         raise flags.UsageError(
             f"--t2t_usr_dir must be a package that can be imported. Received: {directory!r}, "
             f"{type(error).__name__}: {error}{_line_in(path, error)}."
         ) from error
-    finally:
-        sys.path.remove(parent)
 
 
 def _line_in(folder, error):

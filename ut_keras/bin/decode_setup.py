@@ -31,9 +31,10 @@ class Run:
         problem: `Problem`.
         model_name: str.
         hp: hparams.
-        data_dir: str.
+        data_dir: str; "" where the run's folder has the vocabulary.
         specs: dict from feature name to `FeatureSpec`.
         encoders: dict from feature name to `TextEncoder`.
+        target_space_id: int.
         checkpoint: str, the path given, or None for the newest of `run_dir`.
         run_dir: str.
         record: dict, what the folder's run.json says.
@@ -46,6 +47,7 @@ class Run:
     data_dir: str
     specs: dict
     encoders: dict
+    target_space_id: int
     checkpoint: str | None
     run_dir: str
     record: dict
@@ -90,6 +92,8 @@ def check(args):
             wrong.
     """
     mode = _mode(args)
+    if mode == SPLIT and not args.data_dir:
+        raise UsageError("--data_dir must be given: the folder with the data of the split.")
     run = check_run(args)
     values = decode_hparams.parse(args.decode_hparams, decode_hparams.DECODER)
     if args.random_seed is not None and values["sampling_temp"] and values["seed"] < 0:
@@ -131,14 +135,8 @@ def check_run(args):
     if saved is not None:
         hparam.check_same_architecture(saved, hp)
         run_setup.say_differences(saved, hp, run_dir, of_the_function=True)
-    if not args.data_dir:
-        raise UsageError("--data_dir must be given: the folder with the problem's vocabulary.")
-    data_dir = os.path.expanduser(args.data_dir)
-    if not os.path.isdir(data_dir):
-        raise UsageError(f"--data_dir must be a folder. Received: {data_dir!r}, which is none.")
-    features = feature_record.of_problem(problem, data_dir)
-    for folder in folders:
-        feature_record.check_same_encoders(folder, features)
+    data_dir = os.path.expanduser(args.data_dir or "")
+    features = _features(problem, data_dir, folders)
     return Run(
         args=args,
         problem=problem,
@@ -147,10 +145,30 @@ def check_run(args):
         data_dir=data_dir,
         specs=features.specs,
         encoders=features.encoders,
+        target_space_id=features.target_space_id,
         checkpoint=checkpoint,
         run_dir=run_dir,
         record=records[0],
     )
+
+
+def _features(problem, data_dir, folders):
+    """The `FeatureRecord`: of the problem with its vocabulary, or what the run's folder keeps."""
+    if not data_dir:
+        kept = next(filter(None, map(feature_record.load, folders)), None)
+        if kept is None or None in kept.encoders.values():
+            raise UsageError(
+                "--data_dir must be given where the run's folder has no vocabulary: the folder "
+                f"that has it. Received: {folders[0]!r}, without "
+                f"{'a features.json' if kept is None else 'all encoders'}."
+            )
+        return kept
+    if not os.path.isdir(data_dir):
+        raise UsageError(f"--data_dir must be a folder. Received: {data_dir!r}, which is none.")
+    features = feature_record.of_problem(problem, data_dir)
+    for folder in folders:
+        feature_record.check_same_encoders(folder, features)
+    return features
 
 
 def load_model(run):
@@ -165,7 +183,7 @@ def load_model(run):
     """
     from ut_keras.training import checkpoint as checkpoint_lib
 
-    model = models.get(run.model_name, run.hp, run.problem, run.data_dir)
+    model = models.from_specs(run.model_name, run.hp, run.specs, run.target_space_id)
     checkpoints = checkpoint_lib.Checkpoints(run.run_dir, model)
     if run.checkpoint:
         checkpoints.restore(run.checkpoint)

@@ -54,6 +54,29 @@ _LATER = "it is not supported yet"
 _NO_DIR = "it belongs to --translations_dir, which is not supported"
 _EXPORT = "exporting is a command of its own, ut-exporter"
 
+# What --schedule may be, and what it does.
+SCHEDULES = {
+    "train": "updates and checkpoints only",
+    "evaluate": "metrics of the newest checkpoint",
+    "evaluate_and_decode": "those, and scores of free decoding",
+    "continuous_train_and_eval": "train, and evaluate each checkpoint",
+    "train_and_evaluate": "the same",
+    "train_eval_and_decode": "train, evaluate and decode each checkpoint",
+}
+# T2T's others, and why they are none here.
+OTHER_SCHEDULES = {
+    "continuous_eval": "evaluate, called again, takes the newest checkpoint; or train_and_evaluate",
+    "continuous_eval_on_train_data": "evaluate takes the dev or test split",
+    "continuous_decode": "ut-decoder decodes a checkpoint; or train_eval_and_decode",
+    "continuous_decode_on_train_data": "ut-decoder decodes a checkpoint",
+    "continuous_decode_on_eval_data": "ut-decoder decodes a checkpoint",
+    "continuous_decode_from_file": "ut-decoder --decode_from_file decodes a checkpoint",
+    "decode": "ut-decoder decodes a checkpoint",
+    "run_std_server": "workers are listed in TF_CONFIG, see docs/training.md",
+    "test": "--train_steps=1 tries a run, after --dry_run has tried its largest batch",
+}
+_SCHEDULES = "; ".join(f"{name}: {what}" for name, what in SCHEDULES.items())
+
 _PROBLEM = Flag("problem", None, "Name of the problem (dataset).", str)
 _DATA_DIR = Flag("data_dir", None, "Folder with the data, which --generate_data writes.", str)
 _TMP_DIR = Flag("tmp_dir", "/tmp/t2t_datagen", "Folder for raw data; put files there by hand.")
@@ -61,6 +84,16 @@ _USR_DIR = Flag(
     "t2t_usr_dir", None, "Folder of a Python package to import; it registers what is yours.", str
 )
 _REGISTRY_HELP = Flag("registry_help", False, "List problems, models and hparams sets.")
+
+# absl's, which T2T's commands are built on.
+_LOG = "TF_CPP_MIN_LOG_LEVEL and the command's own lines take its place"
+_ABSL = (
+    Flag("flagfile", "", refused="give the flags themselves: $(cat FILE)"),
+    Flag("v", 0, refused=_LOG),
+    Flag("verbosity", 0, refused=_LOG),
+    Flag("logtostderr", False, refused=_LOG),
+    Flag("alsologtostderr", False, refused=_LOG),
+)
 
 DATAGEN = (
     Flag("problem", None, "Name of a problem, or several: name,other_name,algorithmic_*", str),
@@ -94,6 +127,7 @@ DATAGEN = (
     Flag("max_cases", 0, refused="T2T ignores it for registered problems too"),
     Flag("env_problem_max_env_steps", 0, refused="there are no environment problems"),
     Flag("env_problem_batch_size", 0, refused="there are no environment problems"),
+    *_ABSL,
 )
 
 IMPORT_T2T = (
@@ -136,7 +170,7 @@ TRAINER = (
     _TMP_DIR,
     Flag("output_dir", "", "Folder of the run: checkpoints, hparams.json, metrics.jsonl."),
     Flag("generate_data", False, "Generate the data first, if they are not there."),
-    Flag("schedule", "continuous_train_and_eval", "What to do; see the README."),
+    Flag("schedule", "continuous_train_and_eval", f"What to do. {_SCHEDULES}."),
     Flag("train_steps", 250000, "Updates altogether, those of earlier runs included.", least=0),
     Flag("eval_steps", 100, "Batches of an evaluation; 0 or less takes the whole split."),
     Flag(
@@ -280,6 +314,7 @@ TRAINER = (
     Flag("cloud_mlengine", False, refused=_CLOUD),
     Flag("cloud_mlengine_master_type", None, type=str, refused=_CLOUD),
     Flag("job-dir", None, type=str, refused=_CLOUD),
+    *_ABSL,
 )
 
 # t2t-decoder takes all flags of t2t-trainer besides its own.
@@ -288,7 +323,12 @@ DECODER_OWN = (
     Flag("model", None, "Name of the model. Default: as in run.json.", str),
     Flag("hparams_set", None, "Named set of hparams; without it, the run's hparams.json.", str),
     Flag("hparams", "", "Values to replace, as for the trainer."),
-    Flag("data_dir", None, "Folder with the vocabulary and, to decode a split, the data.", str),
+    Flag(
+        "data_dir",
+        None,
+        "Folder with the data, to decode a split; else with the vocabulary, if the run's has none.",
+        str,
+    ),
     Flag("output_dir", "", "Folder of the run; its newest checkpoint is taken."),
     Flag("checkpoint_path", None, "Checkpoint to take instead, such as run/model.ckpt-1000.", str),
     Flag("decode_from_file", "", "File to decode, one line after the other."),

@@ -38,11 +38,7 @@ def run(args):
     """
     if not args.host:
         raise UsageError("--host must be an address to listen on. Received: ''.")
-    if not os.path.isfile(os.path.join(args.serve_dir, "saved_model.pb")):
-        raise UsageError(
-            "--serve_dir must be an export, a folder with saved_model.pb. "
-            f"Received: {args.serve_dir!r}."
-        )
+    directory = newest_export(args.serve_dir)
     try:
         import uvicorn  # noqa: F401
     except ImportError as error:
@@ -50,13 +46,31 @@ def run(args):
     # Bound before anything is loaded: a port of 0 takes a free one.
     with listening(args.host, args.port) as listener:
         command.load_tensorflow()
-        app = App(args.servable_name or "model", Export(args.serve_dir, args), args)
+        app = App(args.servable_name or "model", Export(directory, args), args)
         host, port = listener.getsockname()[:2]
         host = f"[{host}]" if ":" in host else host
         where = f"http://{host}:{port}/v1/models/{app.name}"
-        print(f"Serving {args.serve_dir} at {where}", flush=True)
+        print(f"Serving {directory} at {where}", flush=True)
         logging.basicConfig(format="%(asctime)s %(message)s")
         server(app).run([listener])
+
+
+def newest_export(directory):
+    """The export that a folder is, or the newest of those in it, as ut-exporter numbers them.
+
+    Raises:
+        UsageError: if there is none.
+    """
+    numbers = []
+    if os.path.isdir(directory):
+        numbers = sorted((int(name), name) for name in os.listdir(directory) if name.isdecimal())
+    for folder in (directory, *(os.path.join(directory, name) for _, name in reversed(numbers))):
+        if os.path.isfile(os.path.join(folder, "saved_model.pb")):
+            return folder
+    raise UsageError(
+        "--serve_dir must be an export, a folder with saved_model.pb, or one with exports. "
+        f"Received: {directory!r}."
+    )
 
 
 def listening(host, port):

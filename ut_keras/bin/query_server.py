@@ -2,7 +2,7 @@
 
     ut-query-server --server=localhost:8501 --servable_name=ende --inputs_once="Two dogs play."
     ut-query-server --server=localhost:8501 --servable_name=ende       asks what is typed
-    ut-query-server --serve_dir=served/1790000000 --servable_name=ende
+    ut-query-server --serve_dir=served --servable_name=ende            the newest export of it
 
 It speaks the REST API of TensorFlow Serving. Without --serve_dir it listens on nothing; with it, on
 loopback unless --host says otherwise. That server is for trying: docs/serving.md has a real one.

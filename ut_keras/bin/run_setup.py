@@ -19,7 +19,7 @@ import hparams as hparams_lib
 import problems
 from ut_keras import hparam, hparam_changes, models, whole_file
 from ut_keras.bin import decode_hparams, run_folder, run_terms
-from ut_keras.bin.flags import UsageError
+from ut_keras.bin.flags import OTHER_SCHEDULES, SCHEDULES, UsageError
 from ut_keras.data import feature_record, run_record
 from ut_keras.registry import unknown_name_message
 from ut_keras.training import (
@@ -32,12 +32,6 @@ from ut_keras.training import (
 
 # Of a checkpoint that is there; the others train.
 _OF_A_CHECKPOINT = ("evaluate", "evaluate_and_decode")
-SCHEDULES = (
-    "train",
-    *_OF_A_CHECKPOINT,
-    "continuous_train_and_eval",
-    "train_eval_and_decode",
-)
 _SAME_SCHEDULE = {"train_and_evaluate": "continuous_train_and_eval"}
 
 
@@ -47,7 +41,7 @@ class Setup:
 
     Fields:
         args: the flags.
-        schedule: str, one of `SCHEDULES`.
+        schedule: str, the name of a method of the trainer.
         problem: `Problem`.
         hp: hparams.
         data_dir, tmp_dir, output_dir: str, with ~ expanded.
@@ -95,9 +89,11 @@ def check(args):
     for name in ("problem", "model", "data_dir", "output_dir"):
         if not getattr(args, name):
             raise UsageError(f"--{name} must be given. --registry_help lists the names.")
-    schedule = _SAME_SCHEDULE.get(args.schedule, args.schedule)
-    if schedule not in SCHEDULES:
+    if args.schedule in OTHER_SCHEDULES:
+        raise UsageError(f"--schedule cannot be {args.schedule}: {OTHER_SCHEDULES[args.schedule]}.")
+    if args.schedule not in SCHEDULES:
         raise UsageError(unknown_name_message("schedule", args.schedule, SCHEDULES))
+    schedule = _SAME_SCHEDULE.get(args.schedule, args.schedule)
     problem = problems.get(args.problem)
     output_dir = os.path.expanduser(args.output_dir)
     record = run_record.read(output_dir)

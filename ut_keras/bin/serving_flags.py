@@ -16,7 +16,7 @@ EXPORTER_OWN = (
             *("output_dir", "checkpoint_path", "t2t_usr_dir", "registry_help"),
         )
     ),
-    Flag("data_dir", None, "Folder with the problem's vocabulary.", str),
+    Flag("data_dir", None, "Folder with the vocabulary, if the run's has none.", str),
     Flag("export_dir", None, "Folder to export to. Default: export in --output_dir.", str),
     Flag("decode_hparams", "", 'How to decode: "beam_size=4,alpha=0.6,extra_length=100,…".'),
     Flag("export_quantize", "", "float16: store the weights in 16 bits, half the size."),
@@ -39,7 +39,7 @@ QUERY_SERVER = (
     Flag("cloud_mlengine_model_name", None, type=str, refused=_CLOUD),
     Flag("cloud_mlengine_model_version", None, type=str, refused=_CLOUD),
     # A small server to try an export with.
-    Flag("serve_dir", None, "Serve this export instead of asking a server.", str),
+    Flag("serve_dir", None, "Serve this export, or the newest in this folder, yourself.", str),
     Flag("host", "127.0.0.1", "With --serve_dir: address to listen on; only this machine's own."),
     Flag("port", 8501, "With --serve_dir: port to listen on."),
     Flag("max_request_bytes", 65536, "With --serve_dir: size of a request."),

@@ -30,6 +30,21 @@ _ENVIRONMENT = {
     "TF_NUM_INTEROP_THREADS": "1",
 }
 
+_first = []
+
+
+def first(function):
+    """Has `function()` called in every process before its work; it can be sent to another process.
+
+    What it does here is for the caller to do, such as to import a package by its path.
+    """
+    if not any(_same(function, known) for known in _first):
+        _first.append(function)
+
+
+def _same(one, other):
+    return pickle.dumps(one) == pickle.dumps(other)
+
 
 def default_num_processes():
     """The number of processors that this process may use."""
@@ -110,6 +125,7 @@ class _Worker:
                 env={**os.environ, **_ENVIRONMENT},
                 stderr=self._stderr,
             )
+        self._send(pickle.dumps(_first))
         self._send(function)
 
     def start(self, item):
@@ -155,6 +171,7 @@ def work(file_descriptor):
         multiprocessing.connection.Connection(file_descriptor) as connection,
         contextlib.suppress(EOFError, OSError),
     ):
+        _attempt(connection, lambda: [call() for call in pickle.loads(connection.recv_bytes())])
         function = _attempt(connection, lambda: pickle.loads(connection.recv_bytes()))
         while True:
             item = pickle.loads(connection.recv_bytes())

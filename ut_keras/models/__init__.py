@@ -22,6 +22,7 @@ from ut_keras.hparam_field import HParamError
 # The class, or "MODULE:CLASS", where it is to be found.
 _CLASSES = registry.Registry("model")
 register = _CLASSES.register
+refuse, refused = _CLASSES.refuse, _CLASSES.refused
 _CLASSES.add("transformer", "ut_keras.models.transformer:Transformer")
 _CLASSES.add("universal_transformer", "ut_keras.models.universal_transformer:UniversalTransformer")
 _CLASSES.add("lstm_seq2seq", "ut_keras.models.lstm_seq2seq:LSTMSeq2seq")
@@ -30,11 +31,60 @@ _CLASSES.add(
     "universal_transformer_encoder",
     "ut_keras.models.universal_transformer:UniversalTransformerEncoder",
 )
+_NEAREST = "the nearest: transformer"
+for _pattern, _reason in {
+    "transformer_encoder": "the nearest: universal_transformer_encoder, of num_rec_steps=1",
+    **dict.fromkeys(
+        (
+            *("aligned", "byte_net", "evolved_transformer", "neural_assistant", "slice_net"),
+            *("residual_shuffle_exchange", "shuffle_network", "similarity_transformer"),
+            *("super_lm", "text_cnn", "transformer_ae", "transformer_aux", "transformer_memory"),
+            *("transformer_block_parallel", "transformer_nat", "transformer_regressor"),
+            *("transformer_revnet", "transformer_scorer", "transformer_seq2edits"),
+            *("transformer_sketch", "transformer_symshard", "transformer_vae_flow_prior"),
+        ),
+        _NEAREST,
+    ),
+    "*_moe": f"there are no mixtures of experts; {_NEAREST}",
+    "mtf_*": f"there is no Mesh TensorFlow; {_NEAREST}",
+    "attention_lm": f"{_NEAREST}, on a problem without inputs",
+    "lstm_encoder": "the nearest: lstm_seq2seq",
+    "lstm_seq2seq_bidirectional_encoder": "the nearest: lstm_seq2seq",
+    "lstm_seq2seq_attention_bidirectional_encoder": "the nearest: lstm_seq2seq_attention",
+    **dict.fromkeys(
+        ("diagonal_neural_gpu", "neural_gpu", "neural_*_model"),
+        "the nearest: universal_transformer",
+    ),
+    **dict.fromkeys(
+        (
+            "imagetransformer*",
+            "img2img_*",
+            "vqa_*",
+            "resnet*",
+            "revnet*",
+            "shake_shake",
+            "xception",
+        ),
+        "there are no problems of images",
+    ),
+    **dict.fromkeys(
+        ("autoencoder_*", "cycle_gan", "glow", "sliced_gan"), "there are no problems of images"
+    ),
+    "next_frame_*": "there are no problems of video",
+    "gene_expression_conv": "there are no problems of genes",
+    "*_policy*": "there is no reinforcement learning",
+}.items():
+    refuse(_pattern, _reason)
 
 
 def names():
     """Returns the names of all models, sorted."""
     return _CLASSES.names()
+
+
+def register_alias(name, other):
+    """Files the model that is registered as `other` under `name` too."""
+    _CLASSES.put(name, _CLASSES.get(other))
 
 
 def check_name(name):

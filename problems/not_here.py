@@ -1,0 +1,73 @@
+"""T2T's problems that are not here, each with the reason and the nearest."""
+
+from problems.problem import REGISTRY
+
+_TEXT = "make one of your own from files, text2text_tsv"
+_IMAGES = f"there are no problems of images; the nearest for other data: {_TEXT}"
+_CLASSES = "it is not here yet; bring its file as text2class_tsv"
+_PAIRS = "it is not here yet; bring its files as text2text_tmpdir"
+_LANGUAGE_MODEL = "it is not here yet; bring its text as text2self_txt"
+
+for _pattern, _reason in {
+    "image_*": _IMAGES,
+    "img2img_*": _IMAGES,
+    "allen_brain_*": _IMAGES,
+    "video_*": "there are no problems of video",
+    "librispeech*": "there are no problems of speech",
+    "common_voice*": "there are no problems of speech",
+    "timit_*": "there are no problems of speech",
+    "audio_*": "there are no problems of speech",
+    "gym_*": "there is no reinforcement learning",
+    "gene_expression_*": "there are no problems of genes",
+    "multi_problem*": "a run has one problem",
+    "sentiment_*": _CLASSES,
+    "glue_*": _CLASSES,
+    "multinli*": _CLASSES,
+    "summarize_*": _PAIRS,
+    "cola*": _CLASSES,
+    "conll2002_*": "there is no tagging of words; the nearest: text2text_tsv, of words and tags",
+    "msr_paraphrase_corpus*": _CLASSES,
+    "multi_nli*": _CLASSES,
+    "question_nli*": _CLASSES,
+    "quora_question_pairs*": _CLASSES,
+    "rte*": _CLASSES,
+    "sci_tail*": _CLASSES,
+    "stanford_nli*": _CLASSES,
+    "winograd_nli*": _CLASSES,
+    "dialog_*": _PAIRS,
+    "github_function_docstring": _PAIRS,
+    "paraphrase_generation_*": _PAIRS,
+    "programming_desc2code_*": _PAIRS,
+    "seq2edits_*": "the nearest: text2text_tsv, of sentences and corrected ones",
+    "style_transfer_*": _PAIRS,
+    "text2text_copyable_tokens": "the nearest: text2text_tmpdir_tokens",
+    "wikisum_*": _PAIRS,
+    "parsing_english_ptb*": "the nearest: wsj_parsing",
+    "parsing_icelandic*": "the nearest: wsj_parsing",
+    "algorithmic_cipher_*": "the nearest: algorithmic_shift_decimal40",
+    "copy_sequence*": "the nearest: algorithmic_identity_decimal40",
+    "flip_bi_gram_sequence": "the nearest: algorithmic_reverse_decimal40",
+    "reverse_sequence*": "the nearest: algorithmic_reverse_decimal40",
+    "timeseries_*": "there are no problems of real numbers",
+    "genomics_*": "there are no problems of genes",
+    "ocr_test": _IMAGES,
+    "languagemodel_*wiki*": _LANGUAGE_MODEL,
+    "languagemodel_lm1b_*": "a run has one problem; the nearest: languagemodel_lm1b32k",
+    "translate_ende*": "the nearest: translate_ende_wmt32k",
+    "translate_enfr*": "the nearest: translate_enfr_wmt32k",
+    "translate_enes*": _PAIRS,
+    "translate_entn*": _PAIRS,
+    "translate_encs*": _PAIRS,
+    "translate_enet*": _PAIRS,
+    "translate_enid*": _PAIRS,
+    "translate_enmk*": _PAIRS,
+    "translate_enro*": _PAIRS,
+    "translate_ente*": _PAIRS,
+    "translate_envi*": _PAIRS,
+    "translate_enzh*": _PAIRS,
+    "grammar_error_correction*": _PAIRS,
+    "squad*": _PAIRS,
+    "wiki_*": _LANGUAGE_MODEL,
+    "enwik8*": _LANGUAGE_MODEL,
+}.items():
+    REGISTRY.refuse(_pattern, _reason)

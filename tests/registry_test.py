@@ -1,0 +1,25 @@
+import pytest
+
+from ut_keras import registry
+
+
+def test_a_name_that_is_refused_says_why():
+    table = registry.Registry("thing")
+    table.register("old_kept")(1)
+    table.refuse("old_*", "it has gone; the nearest: new")
+    assert table.get("old_kept") == 1 and table.names() == ["old_kept"]
+    with pytest.raises(registry.UnknownNameError) as error:
+        table.get("old_one")
+    assert str(error.value) == "The thing 'old_one' is not here: it has gone; the nearest: new."
+    assert "old_one" not in table
+    with pytest.raises(registry.UnknownNameError, match="nearest names: old_kept"):
+        table.get("ald_kept")
+
+
+def test_put_takes_the_place_of_what_there_is():
+    table = registry.Registry("thing")
+    table.add("name", 1)
+    with pytest.raises(ValueError, match="registered twice"):
+        table.add("name", 2)
+    table.put("name", 2)
+    assert table.get("name") == 2

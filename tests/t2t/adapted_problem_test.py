@@ -1,0 +1,312 @@
+import numpy as np
+import pytest
+
+import hparams
+import problems
+from ut_keras.data import feature_record, text_encoder, tfrecords
+from ut_keras.data.tfrecords import DataError
+
+_SPLIT = """
+from tensor2tensor.data_generators import problem, text_encoder, text_problems
+from tensor2tensor.layers import modalities
+from tensor2tensor.utils import metrics, registry
+
+class Base(text_problems.Text2TextProblem):
+    approx_vocab_size = 2**8
+    is_generate_per_split = True
+    dataset_splits = [
+        {"split": problem.DatasetSplit.TRAIN, "shards": 2},
+        {"split": problem.DatasetSplit.EVAL, "shards": 1},
+        {"split": problem.DatasetSplit.TEST, "shards": 1},
+    ]
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        for number in range({"train": 6, "eval": 3, "test": 2}[dataset_split]):
+            yield {"inputs": f"{dataset_split} {number}", "targets": f"word {number}"}
+"""
+
+
+@pytest.fixture
+def make(load, tmp_path):
+    """Function from the source of a problem to it, with its data."""
+
+    def made(source, name="mine", generated=True):
+        load(_SPLIT + source)
+        problem = problems.get(name)
+        if generated:
+            problem.generate_data(str(tmp_path / "data"), str(tmp_path / "tmp"))
+        return problem
+
+    made.data_dir = str(tmp_path / "data")
+    return made
+
+
+def _records(problem, data_dir, split):
+    return [
+        record
+        for path in tfrecords.find(data_dir, problem.filename, split)
+        for record in tfrecords.read(path)
+    ]
+
+
+def _texts(problem, data_dir, split, name="inputs"):
+    encoder = problem.feature_encoders(data_dir)[name]
+    return sorted(
+        encoder.decode(text_encoder.cut_at_eos(record[name]))
+        for record in _records(problem, data_dir, split)
+    )
+
+
+def test_each_split_has_its_own_samples_files_and_vocabulary(make, tmp_path):
+    problem = make(
+        "@registry.register_problem\nclass Mine(Base):\n    inputs_prefix = 'translate '\n"
+    )
+    assert problem.splits == ("train", "dev", "test")
+    assert [problem.num_shards(split) for split in problem.splits] == [2, 1, 1]
+    found = {split: _texts(problem, make.data_dir, split) for split in problem.splits}
+    assert found["train"] == [f"translate train {number}" for number in range(6)]
+    assert found["dev"] == [f"translate eval {number}" for number in range(3)]
+    assert found["test"] == [f"translate test {number}" for number in range(2)]
+    assert (tmp_path / "data" / "vocab.mine.256.subwords").exists()
+    assert problem.eval_metrics[-1] == "rouge_L_fscore"
+    # A run keeps the vocabulary: the encoders are ours.
+    record = feature_record.of_problem(problem, make.data_dir)
+    assert type(record.encoders["inputs"]) is text_encoder.SubwordTextEncoder
+    assert record.encoders["inputs"] is record.encoders["targets"]
+    (tmp_path / "run").mkdir()
+    feature_record.save(str(tmp_path / "run"), record)
+    assert feature_record.load(str(tmp_path / "run")).specs == record.specs
+
+
+def test_classes_have_labels(make):
+    problem = make(
+        """
+@registry.register_problem
+class Mine(Base, text_problems.Text2ClassProblem):
+    num_classes = 2
+    vocab_type = text_problems.VocabType.CHARACTER
+    def class_labels(self, data_dir):
+        return ["bad", "good"]
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        for number in range(4):
+            yield {"inputs": f"{dataset_split} {number}", "label": number % 2}
+    feature_encoders = text_problems.Text2ClassProblem.feature_encoders
+    hparams = text_problems.Text2ClassProblem.hparams
+    encoded = text_problems.Text2ClassProblem.encoded
+    texts_of = text_problems.Text2ClassProblem.texts_of
+"""
+    )
+    specs = problem.feature_specs(make.data_dir)
+    assert specs["targets"].modality == "class_label" and specs["targets"].vocab_size == 2
+    assert problem.feature_encoders(make.data_dir)["targets"].decode([1]) == "good"
+    labels = [record["targets"] for record in _records(problem, make.data_dir, "dev")]
+    assert labels == [[0], [1], [0], [1]]
+    assert "approx_bleu_score" not in problem.eval_metrics
+    hp = hparams.get("transformer_tiny", "batch_size=64")
+    features, targets = next(iter(problem.dataset("dev", make.data_dir, hp)))
+    assert targets.shape == (4, 1) and features["inputs"].shape[0] == 4
+
+
+def test_words_of_a_vocabulary_that_the_package_puts_there(make):
+    problem = make(
+        """
+import os
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.TOKEN
+    oov_token = "UNK"
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        words = text_encoder.TokenTextEncoder(None, vocab_list=["UNK", "word", "train", "0"])
+        words.store_to_file(os.path.join(data_dir, self.vocab_filename))
+        return super().generate_samples(data_dir, tmp_dir, dataset_split)
+"""
+    )
+    assert problem.side_files() == ("vocab.mine.tokens",)
+    assert _texts(problem, make.data_dir, "train", "targets").count("word UNK") == 5
+
+
+def test_packed_rows(make):
+    problem = make("@registry.register_problem\nclass Mine(Base):\n    packed_length = 64\n")
+    [row] = _records(problem, make.data_dir, "dev")
+    assert max(row["targets_segmentation"]) == 3 and len(row["inputs"]) > 9
+    assert problem.max_length == 64
+    hp = hparams.get("transformer_tiny", "batch_size=64")
+    features, _ = next(iter(problem.dataset("dev", make.data_dir, hp)))
+    assert set(features) == {
+        f"{name}{part}"
+        for name in ("inputs", "targets")
+        for part in ("", "_segmentation", "_position")
+    }
+
+
+def test_ids_that_the_package_makes_itself(make):
+    problem = make(
+        """
+class Letters:
+    vocab_size = 130
+    def encode(self, text):
+        return [ord(letter) for letter in text]
+    def decode(self, ids, strip_extraneous=False):
+        return "".join(map(chr, ids))
+
+@registry.register_problem
+class Mine(Base):
+    def feature_encoders(self, data_dir):
+        return {"inputs": Letters(), "targets": Letters()}
+    def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+        samples = self.generate_samples(data_dir, tmp_dir, dataset_split)
+        for sample in text_problems.text2text_generate_encoded(samples, Letters()):
+            yield {**sample, "idx": [7], "note": ["a text"]}
+"""
+    )
+    assert problem.side_files() == ()
+    assert _texts(problem, make.data_dir, "dev") == ["eval 0", "eval 1", "eval 2"]
+    assert set(_records(problem, make.data_dir, "dev")[0]) == {"inputs", "targets"}
+    assert problem.feature_specs(make.data_dir)["inputs"].vocab_size == 130
+
+
+def test_a_problem_that_generates_all_by_itself(make):
+    problem = make(
+        """
+import numpy as np
+from tensor2tensor.data_generators import generator_utils
+
+@registry.register_problem
+class Mine(problem.Problem):
+    def numbers(self, count):
+        for _ in range(count):
+            ids = np.random.randint(2, 12, size=5).tolist()
+            yield {"inputs": ids + [1], "targets": ids[::-1] + [1]}
+    def generate_data(self, data_dir, tmp_dir, task_id=-1):
+        generator_utils.generate_dataset_and_shuffle(
+            self.numbers(20), self.training_filepaths(data_dir, 2, shuffled=False),
+            self.numbers(5), self.dev_filepaths(data_dir, 1, shuffled=False))
+    def hparams(self, defaults, model_hparams):
+        defaults.modality = {"inputs": modalities.ModalityType.SYMBOL,
+                             "targets": modalities.ModalityType.SYMBOL}
+        defaults.vocab_size = {"inputs": 12, "targets": 12}
+        defaults.target_space_id = problem.SpaceID.DIGIT_1
+    def eval_metrics(self):
+        return [metrics.Metrics.ACC_PER_SEQ]
+"""
+    )
+    assert len(_records(problem, make.data_dir, "train")) == 20
+    assert len(_records(problem, make.data_dir, "dev")) == 5
+    assert problem.feature_specs(make.data_dir)["targets"].vocab_size == 12
+    assert problem.target_space_id == 11 and problem.eval_metrics == ("accuracy_per_sequence",)
+    assert problem.feature_encoders(make.data_dir)["inputs"].encode("0 9") == [2, 11]
+
+
+def test_preprocess_example_is_applied_by_mode_and_hparams(make):
+    problem = make(
+        """
+import tensorflow as tf
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def preprocess_example(self, example, mode, hparams):
+        example = super().preprocess_example(example, mode, hparams)
+        length = hparams.max_length if mode == tf.estimator.ModeKeys.TRAIN else 2
+        example["inputs"] = tf.concat([example["inputs"][:length], [1]], 0)
+        return example
+"""
+    )
+    hp = hparams.get("transformer_tiny", "batch_size=64,max_length=12")
+    lengths = {}
+    for split in ("train", "dev"):
+        features, _ = next(iter(problem.dataset(split, make.data_dir, hp)))
+        lengths[split] = features["inputs"].shape[1]
+        assert np.all(features["inputs"].numpy()[:, -1] == 1)
+    # "train 0" and its EOS, and the one that was added.
+    assert lengths == {"train": 9, "dev": 3}
+
+
+_RANDOM = """
+import os, random
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    is_generate_per_split = False
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        numbers = list(range(40))
+        random.Random(os.environ["MINE_SEED"]).shuffle(numbers)  # another order in each process
+        for number in numbers:
+            yield {"inputs": str(number), "targets": str(number)}
+"""
+
+
+def test_splits_of_two_passes_are_never_mixed(make, monkeypatch, tmp_path):
+    monkeypatch.setenv("MINE_SEED", "1")
+    problem = make(_RANDOM)
+    data_dir = make.data_dir
+    sets = [set(_texts(problem, data_dir, split)) for split in problem.splits]
+    assert sum(map(len, sets)) == len(set.union(*sets)) == 40
+    assert [len(found) for found in sets] == [20, 10, 10]
+    dev = tmp_path / "data" / "mine-dev-00000-of-00001"
+    before = dev.read_bytes()
+    # As it was broken off: what is missing may be made of the same samples only.
+    dev.unlink()
+    with pytest.raises(DataError, match="one pass over its samples"):
+        problem.generate_data(data_dir, str(tmp_path))
+    assert not dev.exists()
+    for path in (tmp_path / "data").glob("mine-*"):
+        path.unlink()
+    monkeypatch.setattr(tfrecords, "write", _only_train(tfrecords.write))
+    with pytest.raises(DataError, match="broken off"):
+        problem.generate_data(data_dir, str(tmp_path))
+    monkeypatch.undo()
+    monkeypatch.setenv("MINE_SEED", "2")
+    with pytest.raises(DataError, match="of another pass"):
+        problem.generate_data(data_dir, str(tmp_path))
+    monkeypatch.setenv("MINE_SEED", "1")
+    problem.generate_data(data_dir, str(tmp_path))
+    assert dev.read_bytes() == before
+    assert not (tmp_path / "data" / "datagen.mine-splits.json").exists()
+
+
+def _only_train(write):
+    def writing(examples, paths):
+        if "-train-" not in paths[0]:
+            raise DataError("broken off")
+        return write(examples, paths)
+
+    return writing
+
+
+@pytest.mark.parametrize(
+    "body, said",
+    [
+        ("def input_fn(self, *args): pass", "by preprocess_example what input_fn says"),
+        ("def _pack_fn(self): pass", "by packed_length what _pack_fn says"),
+        ("packed_spacing = 2", "packed_spacing of Mine must be 0. Received: 2"),
+    ],
+)
+def test_what_nothing_reads_is_refused_before_anything_is_written(make, tmp_path, body, said):
+    with pytest.raises(DataError, match=said):
+        make(f"@registry.register_problem\nclass Mine(Base):\n    {body}\n")
+    assert not (tmp_path / "data").exists()
+
+
+def test_features_that_no_model_reads_are_refused(make):
+    problem = make(
+        """
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def hparams(self, defaults, model_hparams):
+        super().hparams(defaults, model_hparams)
+        defaults.modality["targets"] = modalities.ModalityType.REAL
+""",
+        generated=False,
+    )
+    with pytest.raises(DataError, match="symbol or class_label. Received: targets, real"):
+        problem.feature_specs(make.data_dir)
+
+
+def test_overrides_without_effect_are_said_once(make, capsys):
+    make(
+        "@registry.register_problem\nclass Mine(Base):\n    decode_hooks = [print]\n",
+        generated=False,
+    )
+    problems.get("mine")
+    said = "note: decode_hooks of Mine has no effect here: scores of what is decoded are those of"
+    assert capsys.readouterr().out.count(said) == 1

@@ -1,0 +1,76 @@
+import pytest
+
+import hparams
+from ut_keras.hparam import LSTMHParams, TransformerHParams, UniversalTransformerHParams
+from ut_keras.hparam_field import HParamError
+from ut_keras.t2t import common_hparams, hparam, models_lstm, models_transformer
+from ut_keras.t2t import models_universal_transformer as universal
+
+
+def test_a_set_that_is_changed_comes_back_as_ours():
+    changed = models_transformer.transformer_base()
+    changed.hidden_size = 128
+    changed.num_heads += 8
+    changed.set_hparam("filter_size", 256)
+    changed.override_from_dict({"label_smoothing": 0.0})
+    changed.parse("num_hidden_layers=2,pos=none,use_pad_remover=False")
+    hp = hparam.finished(changed, "set")
+    assert type(hp) is TransformerHParams
+    assert hp == hparams.get(
+        "transformer_base",
+        "hidden_size=128,num_heads=16,filter_size=256,label_smoothing=0.0,"
+        "num_hidden_layers=2,pos=none,use_pad_remover=False",
+    )
+
+
+@pytest.mark.parametrize("name", ["transformer_big", "adaptive_universal_transformer_tiny"])
+def test_a_set_that_is_not_changed_stays_what_it_is(name):
+    module = universal if "universal" in name else models_transformer
+    assert hparam.finished(getattr(module, name)(), name) == hparams.get(name)
+
+
+def test_the_fields_say_what_it_is():
+    assert type(hparam.finished(models_lstm.lstm_seq2seq(), "set")) is LSTMHParams
+    made = models_transformer.transformer_tiny()
+    universal.update_hparams_for_universal_transformer(made)
+    made.add_hparam("gates_inputs", "s")  # T2T's sets lack it
+    hp = hparam.finished(made, "set")
+    assert type(hp) is UniversalTransformerHParams
+    assert (hp.num_rec_steps, hp.act_max_steps, hp.pos, hp.gates_inputs) == (2, 4, None, "s")
+    basic = common_hparams.basic_params1()
+    basic.add_hparam("filter_size", 64)
+    hp = hparam.finished(basic, "set")
+    assert (type(hp), hp.hidden_size, hp.filter_size) == (TransformerHParams, 64, 64)
+    assert (hp.initializer, hp.learning_rate_schedule) == ("orthogonal", "legacy")
+
+
+def test_a_field_that_nothing_reads_is_said_once(capsys):
+    for _ in range(2):
+        changed = models_transformer.transformer_tiny()
+        changed.add_hparam("made_up_by_hparam_test", 3)
+        hp = hparam.finished(changed, "hparams set mine")
+    assert hp == hparams.get("transformer_tiny")
+    said = "note: hparams set mine adds made_up_by_hparam_test, which nothing reads"
+    assert capsys.readouterr().out.splitlines() == [said]
+
+
+def test_values_are_checked():
+    changed = models_transformer.transformer_tiny()
+    changed.hidden_size = "wide"
+    with pytest.raises(HParamError, match="hidden_size must be an int"):
+        hparam.finished(changed, "set")
+    with pytest.raises(ValueError, match="Received: no_such"):
+        changed.set_hparam("no_such", 1)
+    with pytest.raises(AttributeError):
+        models_transformer.transformer_no_such  # noqa: B018
+
+
+def test_t2ts_own_methods():
+    values = hparam.HParams(a=1, b=[2.0], c="text", d=True)
+    values.parse("a=2,b=[3,4],c=other,d=False")
+    assert values.values() == {"a": 2, "b": [3.0, 4.0], "c": "other", "d": False}
+    assert values.get("no_such", 5) == 5 and "a" in values
+    assert hparam.HParams(a=0).parse_json('{"a": 7}').a == 7
+    assert values.to_json(sort_keys=True).startswith('{"a": 2')
+    values.del_hparam("a")
+    assert not hasattr(values, "a")

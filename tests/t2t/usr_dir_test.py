@@ -1,0 +1,201 @@
+import importlib
+import sys
+
+import pytest
+
+import problems
+import trainer
+from ut_keras import models
+from ut_keras.data import process_pool
+from ut_keras.registry import UnknownNameError
+from ut_keras.t2t import usr_dir
+from ut_keras.t2t.missing import Missing
+
+
+@pytest.mark.parametrize("folder", ["trainer", "problems", "hparams", "json", "my-package"])
+def test_a_package_is_found_by_its_path_whatever_it_is_called(load, folder):
+    """It hides no module, and no module hides it."""
+    hidden = {name: sys.modules.get(name) for name in ("trainer", "problems", "hparams", "json")}
+    path = list(sys.path)
+    load(
+        """
+        import json
+        from ut_keras.data import text_encoder
+        from problems import problem
+
+        @problem.register("of_any_folder")
+        class OfAnyFolder(problem.Problem):
+            def feature_encoders(self, data_dir):
+                return {"targets": json.dumps(text_encoder.EOS)}
+        """
+        if folder != "json"
+        else """
+        from problems import problem
+        problem.register("of_any_folder")(problem.Problem)
+        """,
+        folder=f"gcp/{folder}",
+    )
+    assert "of_any_folder" in problems.names()
+    assert {name: sys.modules.get(name) for name in hidden} == hidden
+    assert sys.path == path
+
+
+def test_a_package_knows_itself_and_its_neighbours(load, tmp_path):
+    (tmp_path / "neighbour.py").write_text("WORD = 'beside'\n")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "words.py").write_text("WORD = 'inside'\n")
+    (tmp_path / "kept" / "__init__.py").write_text(
+        "import neighbour\n"
+        "import kept.words\n"
+        "from kept import words\n"
+        "from . import words as same\n"
+        "def later():\n"
+        "    import kept.words as again\n"
+        "    return neighbour.WORD, kept.words.WORD, words is same is again\n"
+    )
+    try:
+        usr_dir.load(str(tmp_path / "kept"))
+        package = sys.modules[usr_dir._own_name(str(tmp_path / "kept"))]
+        assert package.later() == ("beside", "inside", True)
+    finally:
+        sys.modules.pop("neighbour", None)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("kept")
+
+
+def test_the_stand_ins_are_for_the_package_only(load):
+    load(
+        """
+        import tensor2tensor.data_generators.text_problems as by_path
+        from tensor2tensor.data_generators import text_problems
+        from tensor2tensor.utils.registry import register_problem
+        from tensor2tensor import problems
+        import tensor2tensor.utils.metrics
+
+        assert by_path.Text2TextProblem is text_problems.Text2TextProblem
+        assert tensor2tensor.utils.metrics.Metrics.ACC == "accuracy"
+        assert "tiny_algo" in problems.available()
+
+        @register_problem("with_a_name")
+        class Other(text_problems.Text2TextProblem):
+            pass
+        """
+    )
+    assert problems.get("with_a_name").filename == "with_a_name"
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("tensor2tensor")
+
+
+def test_tensorflow_has_the_names_of_both_its_versions(load):
+    folder = load(
+        """
+        import tensorflow as tf
+        import tensorflow.compat.v1 as v1
+
+        SPLIT = tf.estimator.ModeKeys.EVAL, v1.estimator.ModeKeys.TRAIN
+
+        def later(path):
+            with tf.gfile.Open(path, "w") as file:
+                file.write("word")
+            return tf.io.gfile.exists(path), v1.gfile.Exists(path), tf.VarLenFeature(tf.int64)
+        """
+    )
+    package = sys.modules[usr_dir._own_name(str(folder))]
+    assert package.SPLIT == ("eval", "train")
+    exists, same, field = package.later(str(folder / "file.txt"))
+    assert exists and same and field.dtype == "int64"
+    import tensorflow as tf
+
+    assert not hasattr(tf, "gfile")
+
+
+@pytest.mark.parametrize(
+    "source, said",
+    [
+        (
+            "from tensor2tensor.data_generators import gym_env",
+            "tensor2tensor.data_generators.gym_env, which is not here; the nearest: a Text2Text",
+        ),
+        ("from tensor2tensor.utils import adafactor", "ut_keras.training.adafactor"),
+        ("import tensor2tensor.bin.t2t_trainer", "the commands"),
+        ("from tensor2tensor.data_generators.text_problems import Chopped", "text_problems.Chop"),
+        ("from tensorflow.contrib import slim", "tf.contrib has gone"),
+        ("import tensorflow as tf\ntf.contrib.slim", "tf.contrib.slim has gone"),
+        (
+            "from tensor2tensor.layers import common_layers\ncommon_layers.dense(1, 2)",
+            "layers.common_layers.dense, which is not here; the nearest: keras.layers",
+        ),
+        (
+            "from tensor2tensor.layers import common_attention as c\nclass A(c.Layer):\n    pass",
+            "ut_keras.layers.attention",
+        ),
+    ],
+)
+def test_an_import_that_is_not_here_says_what_is_nearest(load, source, said):
+    with pytest.raises(Missing) as error:
+        load(source)
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_the_command_says_it_in_one_line(tmp_path, registries, capsys):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("\nfrom tensor2tensor.rl import ppo\n")
+    assert trainer.main([f"--t2t_usr_dir={package}", "--registry_help"]) == 2
+    [line] = capsys.readouterr().err.strip().splitlines()
+    assert "tensor2tensor.rl" in line and "__init__.py, line 2" in line
+
+
+def test_a_model_of_t2t_is_refused_when_it_is_asked_for(load, tmp_path, capsys):
+    folder = load(
+        """
+        from tensor2tensor.layers import common_layers
+        from tensor2tensor.models import transformer
+        from tensor2tensor.utils import registry, t2t_model
+
+        @registry.register_model
+        class WithABody(t2t_model.T2TModel):
+            def body(self, features):
+                return common_layers.dense(features["inputs"], 8)
+
+        @registry.register_model("renamed")
+        class Renamed(transformer.Transformer):
+            '''Nothing of its own.'''
+        """
+    )
+    argv = ["--problem=tiny_algo", "--hparams_set=transformer_tiny", "--model=with_a_body"]
+    argv += [f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/run", "--generate_data"]
+    assert trainer.main(argv) == 2
+    [line] = capsys.readouterr().err.strip().splitlines()
+    assert "WithABody" in line and str(folder / "__init__.py") in line and "docs/t2t.md" in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["package"]
+    with pytest.raises(UnknownNameError):
+        models.check_name("with_a_body")
+    models.check_name("renamed")
+    assert "with_a_body" not in models.names() and "renamed" in models.names()
+
+
+def test_other_processes_load_the_package_too(load):
+    folder = load(
+        """
+        from tensor2tensor.data_generators import text_problems
+
+        def work(item, report):
+            report(1)
+            return item + text_problems.Text2TextProblem().max_subtoken_length
+        """,
+        folder="gcp/trainer",
+    )
+    work = sys.modules[usr_dir._own_name(str(folder))].work
+    assert process_pool.run(work, [1, 2], num_processes=2) == [201, 202]
+
+
+def test_a_package_that_fails_leaves_nothing_behind(tmp_path, registries):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("1 / 0\n")
+    path, first = list(sys.path), list(process_pool._first)
+    with pytest.raises(ZeroDivisionError):
+        usr_dir.load(str(package))
+    assert sys.path == path and process_pool._first == first
+    assert usr_dir._own_name(str(package)) not in sys.modules

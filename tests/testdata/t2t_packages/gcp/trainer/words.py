@@ -1,0 +1,2 @@
+def normalized(line):
+    return " ".join(line.strip().lower().split())

@@ -1,0 +1,429 @@
+"""A Problem of T2T's kind behind the contract of problems/problem.py.
+
+    class PoetryLines(text_problems.Text2TextProblem): …     T2T's methods, in the user's package
+    adapt(PoetryLines)                                       a `problems.Problem`
+
+Files, names, vocabulary and splits are T2T's; how data are encoded, shuffled, read and batched is
+ours. What a package overrides and nothing here would read ends the command, or is said, by `adapt`:
+before anything is written.
+"""
+
+import contextlib
+import copy
+import itertools
+import os
+import random
+import zlib
+
+from problems import perplexity, problem
+from ut_keras import hparam
+from ut_keras.data import features, packing, tfrecords
+from ut_keras.data.tfrecords import DataError
+from ut_keras.t2t import hparam as t2t_hparam
+from ut_keras.t2t import one_pass, text_encoder, text_problems, translate
+from ut_keras.t2t import problem as t2t_problem
+from ut_keras.t2t.modalities import ModalityType
+
+_OURS = "ut_keras.t2t."
+_SPLITS = {"train": "train", "eval": "dev", "test": "test"}  # T2T's word, and that of its files
+_MODALITIES = {ModalityType.SYMBOL: "symbol", ModalityType.CLASS_LABEL: "class_label"}
+_ANY_NUMBER = features.FeatureSpec(2**31 - 1)
+_OF_CLASSES = ("accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity")
+# What a problem may override in T2T and what is read here: without it, data would be others.
+_REFUSED = {
+    "dataset": "preprocess_example",
+    "decode_example": "example_reading_spec",
+    "eval_metric_fns": "eval_metrics",
+    "filepattern": "dataset_filename",
+    "input_fn": "preprocess_example",
+    "preprocess": "preprocess_example",
+    "_maybe_pack_examples": "packed_length",
+    "_pack_fn": "packed_length",
+}
+# What has no effect on data and results.
+_UNREAD = {
+    "decode_hooks": "scores of what is decoded are those of ut-bleu",
+    "eval_hooks": "the trainer writes its own summaries",
+    "all_metrics_fns": "eval_metrics names those that are here",
+    "export_assets": "ut-exporter writes what a model needs",
+    "serving_input_fn": "what ut-exporter writes takes text",
+}
+_said = set()
+
+
+def adapt(t2t):
+    """Makes a `problems.Problem` of a problem of T2T's kind.
+
+    Args:
+        t2t: `ut_keras.t2t.problem.Problem`.
+
+    Raises:
+        DataError: if it overrides what is not read here; names what is.
+    """
+    class_name = type(t2t).__name__
+    for name, instead in _REFUSED.items():
+        if not _is_ours(t2t, name):
+            raise DataError(
+                f"{class_name} must say by {instead} what {name} says in T2T. "
+                f"Received: a {name} of its own, which nothing here reads."
+            )
+    for name, reason in _UNREAD.items():
+        if not _is_ours(t2t, name):
+            _say(f"note: {name} of {class_name} has no effect here: {reason}")
+    if isinstance(t2t, text_problems.Text2TextProblem) and t2t.packed_spacing:
+        raise DataError(
+            f"packed_spacing of {class_name} must be 0. Received: {t2t.packed_spacing}."
+        )
+    own_ids = not _is_ours(t2t, "generate_encoded_samples")
+    return (AdaptedWithIds if own_ids else Adapted)(t2t)
+
+
+class Adapted(problem.Problem):
+    """A problem whose samples are texts.
+
+    Args:
+        t2t: `ut_keras.t2t.problem.Problem`.
+    """
+
+    def __init__(self, t2t):
+        self.t2t = t2t
+        t2t.adapted = self
+        self.name = t2t.name
+        self._mode = None  # of a dataset that is read, with its hparams
+        self._hp = None
+        self._pass = None
+        self._known = {}  # data_dir -> (encoders, T2T's hparams of the problem)
+
+    def __getstate__(self):
+        return {**self.__dict__, "_pass": None, "_known": {}}  # for another process
+
+    # What it says about itself.
+
+    @property
+    def filename(self):
+        return self.t2t.dataset_filename()
+
+    @property
+    def splits(self):
+        return tuple(self._shards) or ("train", "dev")
+
+    @property
+    def eval_metrics(self):
+        names = tuple(self.t2t.eval_metrics())
+        if isinstance(self.t2t, text_problems.Text2ClassProblem):
+            return tuple(name for name in names if name in _OF_CLASSES)
+        return names
+
+    @property
+    def target_space_id(self):
+        with contextlib.suppress(DataError):  # where there is no vocabulary yet
+            return self._about(next(iter(self._known), None))[1].target_space_id
+        return 0
+
+    @property
+    def max_length(self):
+        if self._hp is None or _is_ours(self.t2t, "max_length"):
+            return getattr(self.t2t, "packed_length", None)
+        return self.t2t.max_length(t2t_hparam.of(self._hp))
+
+    def feature_encoders(self, data_dir):
+        return dict(self._about(data_dir)[0])
+
+    def feature_specs(self, data_dir):
+        encoders, hparams = self._about(data_dir)
+        specs = {}
+        for name, kind in _modalities(hparams).items():
+            if kind == ModalityType.IDENTITY:  # what packing adds
+                continue
+            if name not in ("inputs", "targets") or kind not in _MODALITIES:
+                raise DataError(
+                    f"The features of {self.name} must be inputs and targets, each "
+                    f"{' or '.join(_MODALITIES)}. Received: {name}, {kind}."
+                )
+            size = hparams.vocab_size.get(name) or encoders[name].vocab_size
+            specs[name] = features.FeatureSpec(int(size), _MODALITIES[kind])
+        return specs
+
+    def record_specs(self, data_dir):
+        specs = self.feature_specs(data_dir)
+        if getattr(self.t2t, "packed_length", None):
+            parts = (f"{name}_{part}" for name in specs for part in ("segmentation", "position"))
+            specs |= dict.fromkeys(parts, _ANY_NUMBER)
+        if not _is_ours(self.t2t, "preprocess_example"):
+            for name in self._stored() - specs.keys():
+                specs[name] = _ANY_NUMBER
+        return specs
+
+    def feature_metrics(self, data_dir):
+        if isinstance(self.t2t, text_problems.Text2SelfProblem):
+            encoder = self.feature_encoders(data_dir)["targets"]
+            return {"per_word_perplexity": perplexity.per_word(encoder)}
+        return {}
+
+    def score_decoded(self, sources, references, hypotheses):
+        if not isinstance(self.t2t, translate.TranslateProblem):
+            return {}
+        import sacrebleu
+
+        return {"bleu": sacrebleu.corpus_bleu(hypotheses, [references]).score}
+
+    def _about(self, data_dir):
+        """The encoders, and what T2T's `hparams` of the problem says."""
+        if data_dir not in self._known:
+            self.t2t._encoders = self.t2t._hparams = None
+            model_hparams = t2t_problem.default_model_hparams()
+            model_hparams.data_dir = data_dir
+            hparams = self.t2t.get_hparams(model_hparams)
+            sizes = {name: hparams.vocab_size.get(name) for name in _modalities(hparams)}
+            encoders, made = {}, {}
+            for name, encoder in self.t2t.get_feature_encoders(data_dir).items():
+                if id(encoder) not in made:  # what inputs and targets share stays one
+                    made[id(encoder)] = text_encoder.plain(encoder, sizes.get(name))
+                encoders[name] = made[id(encoder)]
+            if hparams.loss_multiplier != 1.0 and not _is_ours(self.t2t, "hparams"):
+                _say(f"note: loss_multiplier of {self.name} has no effect here")
+            self._known[data_dir] = encoders, hparams
+        return self._known[data_dir]
+
+    # Generation.
+
+    @property
+    def _shards(self):
+        """{"train": number of files, …} in the order of `dataset_splits`."""
+        shards = {}
+        for split in getattr(self.t2t, "dataset_splits", ()):
+            if split["split"] not in _SPLITS:
+                raise DataError(
+                    f"dataset_splits of {self.name} must be of {', '.join(_SPLITS)}. "
+                    f"Received: {split['split']!r}."
+                )
+            shards[_SPLITS[split["split"]]] = int(split["shards"])
+        return shards
+
+    def num_shards(self, split):
+        return self._shards.get(split, 1)
+
+    def side_files(self):
+        t2t = self.t2t
+        is_named = isinstance(t2t, text_problems.Text2TextProblem) and all(
+            _is_ours(t2t, name)
+            for name in ("feature_encoders", "get_or_create_vocab", "generate_encoded_samples")
+        )
+        if not is_named or t2t.vocab_type == text_problems.VocabType.CHARACTER:
+            return ()
+        return (t2t.vocab_filename,)
+
+    def generate_data(
+        self,
+        data_dir,
+        tmp_dir=None,
+        seed=problem.DEFAULT_SEED,
+        tasks=None,
+        num_processes=None,
+    ):
+        tmp_dir = os.path.expanduser(tmp_dir or "")
+        if tmp_dir:
+            os.makedirs(tmp_dir, exist_ok=True)  # as t2t-datagen does
+        os.makedirs(data_dir, exist_ok=True)
+        if _is_ours(self.t2t, "generate_data") and isinstance(
+            self.t2t, text_problems.Text2TextProblem
+        ):
+            return self.generate_by_split(data_dir, tmp_dir, seed, tasks, num_processes)
+        return self._let_generate(data_dir, tmp_dir, seed, tasks)
+
+    def generate_by_split(
+        self,
+        data_dir,
+        tmp_dir,
+        seed=problem.DEFAULT_SEED,
+        tasks=None,
+        num_processes=None,
+    ):
+        """Writes the files of T2T's `dataset_splits`; arguments as of `generate_data`."""
+        self._seed = seed
+        try:
+            return super().generate_data(data_dir, tmp_dir, seed, tasks, num_processes)
+        finally:
+            self._known.clear()
+            if self._pass:
+                self._pass.close(data_dir, self.filename)
+                self._pass = None
+
+    def _let_generate(self, data_dir, tmp_dir, seed, tasks):
+        """Calls the `generate_data` of the package."""
+        wanted = [split for split in ("train", "dev") if split in self.splits]
+        if all(tfrecords.is_complete(data_dir, self.filename, split) for split in wanted):
+            print(f"{self.name}: data found in {data_dir}, nothing to generate")
+            return {}
+        _set_seeds(seed)
+        if self.t2t.multiprocess_generate:
+            self.t2t.prepare_to_generate(data_dir, tmp_dir)
+            for task in range(self.t2t.num_generate_tasks) if tasks is None else tasks:
+                self.t2t.generate_data(data_dir, tmp_dir, task)
+        else:
+            for task in [-1] if tasks is None else tasks:
+                self.t2t.generate_data(data_dir, tmp_dir, task)
+        self._known.clear()
+        if tasks is None:
+            for split in wanted:
+                tfrecords.find(data_dir, self.filename, split)
+        print(f"{self.name}: wrote its data to {data_dir}")
+        return {}
+
+    def prepare(self, data_dir, tmp_dir):
+        t2t = self.t2t
+        if not t2t.is_generate_per_split:
+            _set_seeds(self._seed)
+            samples = self._samples(t2t_problem.DatasetSplit.TRAIN, data_dir, tmp_dir)
+            self._pass = one_pass.OnePass(samples, self._shards, data_dir)
+            self._pass.check_same(data_dir, self.filename)
+        elif type(self) is Adapted and t2t.vocab_type == text_problems.VocabType.TOKEN:
+            # In T2T it is `generate_samples` that puts the vocabulary there.
+            _begun(t2t.samples_of(data_dir, tmp_dir, t2t_problem.DatasetSplit.TRAIN))
+        if type(self) is Adapted:
+            _set_seeds(self._seed)
+            t2t.get_or_create_vocab(data_dir, tmp_dir)
+        if self._pass:
+            self._pass.keep(data_dir, self.filename)
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        if self._pass:
+            return self._pass.read(split)
+        _set_seeds(seed)
+        word = next(word for word, name in _SPLITS.items() if name == split)
+        return _begun(self._samples(word, data_dir, tmp_dir))
+
+    def _samples(self, word, data_dir, tmp_dir):
+        return self.t2t.samples_of(data_dir, tmp_dir, word)
+
+    def encode_samples(self, samples, data_dir):
+        encoder = self.t2t.get_or_create_vocab(data_dir, None)
+        return self._records(self.t2t.encoded(samples, encoder))
+
+    def _records(self, examples):
+        stored = self._stored()
+        records = (
+            {name: [int(i) for i in ids] for name, ids in example.items() if name in stored}
+            for example in examples
+        )
+        packed_length = getattr(self.t2t, "packed_length", None)
+        return packing.pack(records, packed_length) if packed_length else records
+
+    def _stored(self):
+        """The names of the features in the files."""
+        fields, decoders = self.t2t.example_reading_spec()
+        if decoders:
+            raise DataError(
+                f"example_reading_spec of {self.name} must give fields of ints only. "
+                f"Received: decoders of {', '.join(decoders)}."
+            )
+        return set(fields)
+
+    # Reading.
+
+    def dataset(self, split, data_dir, hparams, *args, **kwargs):
+        reader = copy.copy(self)
+        reader._mode = "train" if split == "train" else "eval"
+        reader._hp = hparams if isinstance(hparams, hparam.BasicHParams) else None
+        if not _is_ours(self.t2t, "preprocess_example"):
+            reader.preprocess = _Named(reader.preprocess, reader._preprocess_key())
+        return super(Adapted, reader).dataset(split, data_dir, hparams, *args, **kwargs)
+
+    def _preprocess_key(self):
+        """What the lengths that `preprocess_example` makes depend on, as far as can be told."""
+        code = type(self.t2t).preprocess_example.__code__
+        return repr((self._mode, self._hp, code.co_code, code.co_consts, code.co_names))
+
+    def preprocess(self, records):
+        if _is_ours(self.t2t, "preprocess_example"):
+            return records
+        if self._hp is None:
+            raise DataError(
+                f"A problem with a preprocess_example must be read by its own name. Received: "
+                f"{self.name} turned round, or without hparams."
+            )
+        import tensorflow as tf
+
+        hp = t2t_hparam.of(self._hp)
+        names = tuple(_modalities(next(iter(self._known.values()))[1]))
+        fixed = {name: not isinstance(rows, tf.RaggedTensor) for name, rows in records.items()}
+
+        def process(example):
+            example = {name: tf.cast(ids, tf.int64) for name, ids in example.items()}
+            made = self.t2t.preprocess_example(example, self._mode, hp)
+            if not isinstance(made, dict):
+                raise DataError(
+                    f"preprocess_example of {self.name} must return an example, a dict. "
+                    f"Received: {type(made).__name__}."
+                )
+            return {
+                name: tf.reshape(tf.cast(made[name], tf.int32), [1] if fixed.get(name) else [-1])
+                for name in names
+            }
+
+        signature = {
+            name: tf.TensorSpec([1], tf.int32)
+            if fixed.get(name)
+            else tf.RaggedTensorSpec([None], tf.int32, ragged_rank=0)
+            for name in names
+        }
+        return tf.map_fn(process, records, fn_output_signature=signature)
+
+
+class AdaptedWithIds(Adapted):
+    """A problem that makes the ids itself, in one process."""
+
+    def _samples(self, word, data_dir, tmp_dir):
+        return self.t2t.generate_encoded_samples(data_dir, tmp_dir, word)
+
+    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
+        return self._records(self.generate_samples(split, data_dir, tmp_dir, seed))
+
+
+class _Named:
+    """A function under a name that says all that its results depend on."""
+
+    def __init__(self, function, name):
+        self._function = function
+        self.__qualname__ = f"preprocess_example {zlib.crc32(name.encode()):08x}"
+
+    def __call__(self, records):
+        return self._function(records)
+
+
+def _is_ours(t2t, name):
+    """Whether a method or property is that of a stand-in, or not there at all."""
+    for cls in type(t2t).__mro__:
+        if name in vars(cls):
+            return cls.__module__.startswith(_OURS)
+    return True
+
+
+def _modalities(hparams):
+    """{feature: kind}; T2T's older problems say it together with the vocabulary's size."""
+    if hparams.modality or not hparams.target_modality:
+        return hparams.modality
+    pairs = {**hparams.input_modality, "targets": hparams.target_modality}
+    hparams.vocab_size = {name: size for name, (_, size) in pairs.items()}
+    hparams.modality = {name: kind.partition(":")[0] for name, (kind, _) in pairs.items()}
+    return hparams.modality
+
+
+def _begun(samples):
+    """The samples, the first of them made now: before there are files that it might list."""
+    samples = iter(samples)
+    return itertools.chain(list(itertools.islice(samples, 1)), samples)
+
+
+def _set_seeds(seed):
+    """As t2t-datagen does before it calls a problem."""
+    import numpy as np
+
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+
+
+def _say(line):
+    if line not in _said:
+        _said.add(line)
+        print(line, flush=True)

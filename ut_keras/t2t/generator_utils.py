@@ -1,0 +1,252 @@
+"""T2T's data_generators.generator_utils: vocabularies, downloads and files of examples.
+
+References: tensor2tensor/data_generators/generator_utils.py.
+"""
+
+import gzip
+import os
+import random
+import shutil
+import tarfile
+
+from ut_keras import whole_file
+from ut_keras.data import download, packing, tfrecords
+from ut_keras.t2t import text_encoder
+
+UNSHUFFLED_SUFFIX = "-unshuffled"
+_VOCAB_BUDGET = 1e6  # characters of each file that a vocabulary is built from
+
+
+# Names of files.
+
+
+def data_filenames(output_name, output_dir, num_shards):
+    """The paths NAME-00000-of-00010, … in a folder."""
+    return [
+        os.path.join(output_dir, sharded_name(output_name, shard, num_shards))
+        for shard in range(num_shards)
+    ]
+
+
+def train_data_filenames(problem, output_dir, num_shards):
+    return data_filenames(f"{problem}-train", output_dir, num_shards)
+
+
+def dev_data_filenames(problem, output_dir, num_shards):
+    return data_filenames(f"{problem}-dev", output_dir, num_shards)
+
+
+def test_data_filenames(problem, output_dir, num_shards):
+    return data_filenames(f"{problem}-test", output_dir, num_shards)
+
+
+def sharded_name(base_name, shard, total_shards):
+    return f"{base_name}-{shard:05d}-of-{total_shards:05d}"
+
+
+def shard_filepath(fname, num_shards):
+    return [sharded_name(fname, shard, num_shards) for shard in range(num_shards)]
+
+
+def outputs_exist(filenames):
+    """The first of the files that is there, shuffled; None without one."""
+    finals = (name.replace(UNSHUFFLED_SUFFIX, "") for name in filenames)
+    return next((name for name in finals if os.path.exists(name)), None)
+
+
+# Files of examples.
+
+
+def generate_files(generator, output_filenames, max_cases=None, cycle_every_n=1):
+    """Writes examples to files, in turn; nothing if there are files.
+
+    Raises:
+        DataError: if a value is no list of ints.
+    """
+    if outputs_exist(output_filenames):
+        print(f"found {outputs_exist(output_filenames)}, nothing to generate", flush=True)
+        return
+    if cycle_every_n != 1:
+        raise tfrecords.DataError(f"cycle_every_n must be 1. Received: {cycle_every_n}.")
+    examples = (_as_ints(case) for case in generator if case is not None)
+    if max_cases:
+        examples = (example for _, example in zip(range(max_cases), examples, strict=False))
+    tfrecords.write(examples, output_filenames)
+
+
+def shuffle_dataset(filenames, extra_fn=None):
+    """Shuffles each file, and gives it its name without "-unshuffled"."""
+    if extra_fn is not None:
+        raise tfrecords.DataError(
+            "extra_fn must be None: packing is by packed_length. Received: a function."
+        )
+    if outputs_exist(filenames) and any(UNSHUFFLED_SUFFIX in name for name in filenames):
+        return
+    for name in filenames:
+        examples = list(tfrecords.read(name))
+        random.shuffle(examples)
+        final = name.replace(UNSHUFFLED_SUFFIX, "")
+        tfrecords.write(examples, [final])
+        if final != name:
+            os.remove(name)
+
+
+def generate_dataset_and_shuffle(train_gen, train_paths, dev_gen, dev_paths, shuffle=True):
+    generate_files(train_gen, train_paths)
+    generate_files(dev_gen, dev_paths)
+    if shuffle:
+        shuffle_dataset([*train_paths, *dev_paths])
+
+
+def pack_examples(
+    examples, has_inputs, packed_length=256, spacing=2, queue_size=10, chop_long_sequences=False
+):
+    """Several examples in one, as T2T's problems have it, without spacing."""
+    del has_inputs, chop_long_sequences  # the examples say it
+    if spacing:
+        raise tfrecords.DataError(f"spacing must be 0 between examples. Received: {spacing}.")
+    return packing.pack(examples, packed_length, queue_size)
+
+
+def _as_ints(case):
+    for name, values in case.items():
+        if not all(isinstance(value, int) or hasattr(value, "__index__") for value in values):
+            raise tfrecords.DataError(
+                f"The values of an example must be lists of ints. Received: {name}={values!r}."
+            )
+    return {name: [int(value) for value in values] for name, values in case.items()}
+
+
+# Vocabularies.
+
+
+def get_or_generate_vocab_inner(
+    data_dir, vocab_filename, vocab_size, generator, max_subtoken_length=None, reserved_tokens=None
+):
+    """The subword vocabulary of a file, which is written if it is not there."""
+    path = os.path.join(data_dir, vocab_filename) if data_dir and vocab_filename else None
+    if path and os.path.exists(path):
+        return text_encoder.SubwordTextEncoder(path)
+    encoder = text_encoder.SubwordTextEncoder.build_from_generator(
+        generator, vocab_size, max_subtoken_length, reserved_tokens
+    )
+    if path:
+        os.makedirs(data_dir, exist_ok=True)
+        encoder.store_to_file(path)
+    return encoder
+
+
+def get_or_generate_vocab(
+    data_dir,
+    tmp_dir,
+    vocab_filename,
+    vocab_size,
+    sources,
+    file_byte_budget=_VOCAB_BUDGET,
+    max_subtoken_length=None,
+):
+    lines = generate_lines_for_vocab(tmp_dir, sources, file_byte_budget)
+    return get_or_generate_vocab_inner(
+        data_dir, vocab_filename, vocab_size, lines, max_subtoken_length
+    )
+
+
+def generate_lines_for_vocab(tmp_dir, sources, file_byte_budget=_VOCAB_BUDGET):
+    """Yields lines of files, evenly spread, about a budget of each.
+
+    Args:
+        sources: list of [URL or name in tmp_dir, names of the files in that archive].
+    """
+    for url, names, *_ in sources:
+        for name in names:
+            path = archived(tmp_dir, url, name)
+            apart = int(os.path.getsize(path) / file_byte_budget / 2)
+            budget, skipped = file_byte_budget, 0
+            with open(path, encoding="utf-8") as file:
+                for line in file:
+                    if skipped < apart:
+                        skipped += 1
+                        continue
+                    if budget <= 0:
+                        break
+                    line = line.strip()
+                    budget -= len(line)
+                    skipped = 0
+                    yield line
+
+
+def get_or_generate_tabbed_vocab(
+    data_dir, tmp_dir, source_filename, index, vocab_filename, vocab_size
+):
+    def texts():
+        with open(os.path.join(tmp_dir, source_filename), encoding="utf-8") as file:
+            for line in file:
+                if "\t" in line.strip():
+                    yield line.strip().split("\t", 1)[index].strip()
+
+    return get_or_generate_vocab_inner(data_dir, vocab_filename, vocab_size, texts())
+
+
+def get_or_generate_txt_vocab(data_dir, vocab_filename, vocab_size, filepatterns):
+    import glob
+
+    patterns = [filepatterns] if isinstance(filepatterns, str) else filepatterns
+
+    def texts():
+        for path in (path for pattern in patterns for path in sorted(glob.glob(pattern))):
+            with open(path, encoding="utf-8") as file:
+                yield from (line.strip() for line in file)
+
+    return get_or_generate_vocab_inner(data_dir, vocab_filename, vocab_size, texts())
+
+
+# Raw files.
+
+
+def maybe_download(directory, filename, uri):
+    """The path of a file in a folder; downloads it if it is not there."""
+    path = os.path.join(directory, filename)
+    if os.path.exists(path):
+        return path
+    if os.path.exists(uri):
+        os.makedirs(directory, exist_ok=True)
+        with whole_file.writing(path, binary=True) as target, open(uri, "rb") as source:
+            shutil.copyfileobj(source, target)
+        return path
+    return download.fetch(directory, download.RawFile(filename, uri))
+
+
+def gunzip_file(gz_path, new_path):
+    """Unpacks a file, if the new one is not there."""
+    if os.path.exists(new_path):
+        return
+    with gzip.open(gz_path, "rb") as source, whole_file.writing(new_path, binary=True) as target:
+        shutil.copyfileobj(source, target)
+
+
+def archived(tmp_dir, url, name):
+    """The path of a file of an archive, unpacked.
+
+    Args:
+        url: str. Of the archive, which is downloaded if need be; or its name in tmp_dir.
+        name: str. Of the file in it, or in tmp_dir.
+    """
+    path = os.path.join(tmp_dir, name)
+    archive = os.path.join(tmp_dir, os.path.basename(url))
+    if not os.path.exists(path):
+        if url.startswith("http"):
+            maybe_download(tmp_dir, os.path.basename(url), url)
+        if not os.path.exists(archive):
+            raise tfrecords.DataError(
+                f"{name} must be in tmp_dir={tmp_dir!r}, or the archive "
+                f"{os.path.basename(url)} that holds it. Received: neither."
+            )
+        if archive.endswith(".zip"):
+            shutil.unpack_archive(archive, tmp_dir, "zip")
+        elif tarfile.is_tarfile(archive):
+            with tarfile.open(archive) as tar:
+                tar.extractall(tmp_dir, filter="data")
+    if path.endswith(".gz"):
+        gunzip_file(path, path.removesuffix(".gz"))
+        path = path.removesuffix(".gz")
+    return path

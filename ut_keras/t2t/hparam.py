@@ -1,0 +1,125 @@
+"""T2T's HParams: a set while its function changes it.
+
+    hparams = transformer.transformer_base()      an HParams with the values of our dataclass
+    hparams.hidden_size = 128
+    hparams.add_hparam("filter_size", 512)
+
+`finished` makes the frozen dataclass of it, and says which fields nothing reads.
+
+References: tensor2tensor/utils/hparam.py.
+"""
+
+import json
+
+from ut_keras import hparam as hparam_lib
+from ut_keras import hparam_overrides
+from ut_keras.hparam_field import specs
+from ut_keras.hparam_retired import RETIRED
+
+_IGNORED = hparam_lib.T2T_BOOKKEEPING | hparam_lib.T2T_FUNCTION_TABLES | set(RETIRED)
+_said = set()
+
+
+class HParams:
+    """Names and values; attributes can be read and set.
+
+    Setting a name that is not there makes it: T2T's own functions do so.
+    """
+
+    def __init__(self, model_structure=None, **values):
+        del model_structure
+        self.__dict__.update(values)
+
+    def add_hparam(self, name, value):
+        """Adds a field; one that is there is set, for our sets have fields that T2T's lack."""
+        self.__dict__[name] = value
+
+    def set_hparam(self, name, value):
+        """Sets a field that is there; raises ValueError if it is not."""
+        if name not in self.__dict__:
+            raise ValueError(f"Expected one of {', '.join(self.__dict__)}. Received: {name}.")
+        self.__dict__[name] = value
+
+    def del_hparam(self, name):
+        """Removes a field, if it is there."""
+        self.__dict__.pop(name, None)
+
+    def parse(self, values):
+        """Sets what "name=value,other_name=value" says, and returns itself."""
+        for name, value in hparam_overrides.parse(values).items():
+            self.set_hparam(name, _like(getattr(self, name, None), value))
+        return self
+
+    def override_from_dict(self, values_dict):
+        """Sets what a dict says, and returns itself."""
+        for name, value in values_dict.items():
+            self.set_hparam(name, value)
+        return self
+
+    def values(self):
+        """Returns a dict from name to value."""
+        return dict(self.__dict__)
+
+    def get(self, key, default=None):
+        """Returns a value, or `default` without one."""
+        return self.__dict__.get(key, default)
+
+    def to_json(self, indent=None, separators=None, sort_keys=False):
+        """Returns the text of a JSON object; functions are left out."""
+        values = {name: value for name, value in self.__dict__.items() if not callable(value)}
+        return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    def parse_json(self, values_json):
+        """Sets what the text of a JSON object says, and returns itself."""
+        return self.override_from_dict(json.loads(values_json))
+
+    def __contains__(self, name):
+        return name in self.__dict__
+
+    def __repr__(self):
+        return f"HParams({self.__dict__})"
+
+
+def of(hp):
+    """The HParams with the values of one of our dataclasses."""
+    return HParams(**hp.to_dict(), **{name: {} for name in hparam_lib.T2T_FUNCTION_TABLES})
+
+
+def finished(hparams, title):
+    """The dataclass that a set comes to.
+
+    Args:
+        hparams: `HParams`, or one of our dataclasses already.
+        title: str, such as "hparams set my_set", for the line about fields that nothing reads.
+
+    Raises:
+        HParamError: if a value has the wrong type or is out of range, or a function is replaced.
+    """
+    if not isinstance(hparams, HParams):
+        return hparams
+    values = hparams.values()
+    known = {name for cls in hparam_lib.classes() for name in specs(cls)} | _IGNORED
+    unknown = sorted(values.keys() - known)
+    if unknown:
+        _say(f"note: {title} adds {', '.join(unknown)}, which nothing reads")
+    return hparam_lib.from_dict({name: values[name] for name in values if name in known})
+
+
+def _say(line):
+    if line not in _said:  # a set is made several times by a command
+        _said.add(line)
+        print(line, flush=True)
+
+
+def _like(old, value):
+    """A word of `parse` in the type of the value that it takes the place of."""
+    if isinstance(value, list):
+        return [_like(old[0] if old else None, item) for item in value]
+    if not isinstance(value, hparam_overrides.Bare):
+        return value
+    if isinstance(old, bool):
+        return value in ("True", "true", "1")
+    for kind in (int, float):
+        if isinstance(old, kind):
+            return kind(value)
+    return str(value)

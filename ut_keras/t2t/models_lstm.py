@@ -1,0 +1,8 @@
+"""T2T's models.lstm: the functions of its sets, and its classes to derive from."""
+
+from ut_keras.t2t import sets
+from ut_keras.t2t.t2t_model import LSTMSeq2seq, LSTMSeq2seqAttention  # noqa: F401
+
+
+def __getattr__(name):
+    return sets.function(name)

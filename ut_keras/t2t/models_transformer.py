@@ -1,0 +1,8 @@
+"""T2T's models.transformer: the functions of its sets, and its class to derive from."""
+
+from ut_keras.t2t import sets
+from ut_keras.t2t.t2t_model import Transformer  # noqa: F401
+
+
+def __getattr__(name):
+    return sets.function(name)

@@ -1,0 +1,171 @@
+"""T2T's data_generators.problem: the class that a package's problems derive from.
+
+What it says is read by `adapted_problem`; batching and reading are ours.
+
+References: tensor2tensor/data_generators/problem.py.
+"""
+
+from ut_keras.t2t import generator_utils, hparam, metrics, problem_hparams, text_encoder
+
+
+class DatasetSplit:
+    """T2T's names of splits; the files of EVAL are called "dev"."""
+
+    TRAIN = "train"
+    EVAL = "eval"
+    TEST = "test"
+
+
+class SpaceID:
+    """T2T's ids of kinds of text, which its models embed."""
+
+    GENERIC = 0
+    IMAGE_LABEL = 1
+    EN_CHR = 2
+    EN_TOK = 3
+    EN_BPE_TOK = 4
+    FR_CHR = 5
+    FR_TOK = 6
+    DE_CHR = 7
+    DE_TOK = 8
+    DE_BPE_TOK = 9
+    DIGIT_0 = 10
+    DIGIT_1 = 11
+    AUDIO_WAV = 12
+    AUDIO_SPECTRAL = 13
+    PARSE_CHR = 14
+    PARSE_TOK = 15
+    ZH_TOK = 16
+    ICE_CHAR = 17
+    ICE_TOK = 18
+    ICE_PARSE_TOK = 19
+    MK_TOK = 20
+    CS_TOK = 21
+    CS_CHR = 22
+    DNA = 23
+    REAL = 24
+    IMAGE = 25
+    PEPTIDE = 26
+    PY_TOK = 27
+    CPP_TOK = 28
+    STROKES = 29
+    PICKLED_PYTHON = 30
+
+
+def default_model_hparams():
+    """What `Problem.hparams` is called with where no set is known."""
+    return hparam.HParams(
+        max_input_seq_length=0,
+        max_target_seq_length=0,
+        prepend_mode="none",
+        split_to_length=0,
+        max_length=0,
+        batch_size=4096,
+        use_fixed_batch_size=False,
+        data_dir=None,
+    )
+
+
+def preprocess_example_common(example, mode, hparams):
+    """The example: our pipeline does the cutting that hparams ask for."""
+    del mode, hparams
+    return example
+
+
+class Problem:
+    """A problem, by T2T's methods."""
+
+    name = None
+    adapted = None  # the `adapted_problem.Adapted` that it is behind
+
+    def __init__(self, was_reversed=False, was_copy=False):
+        self._was_reversed = was_reversed
+        self._was_copy = was_copy
+        self._encoders = None
+        self._hparams = None
+
+    # Generation.
+
+    def generate_data(self, data_dir, tmp_dir, task_id=-1):
+        raise NotImplementedError
+
+    @property
+    def multiprocess_generate(self):
+        return False
+
+    @property
+    def num_generate_tasks(self):
+        raise NotImplementedError
+
+    def prepare_to_generate(self, data_dir, tmp_dir):
+        raise NotImplementedError
+
+    def dataset_filename(self):
+        return self.name
+
+    def training_filepaths(self, data_dir, num_shards, shuffled):
+        return self._filepaths("train", data_dir, num_shards, shuffled)
+
+    def dev_filepaths(self, data_dir, num_shards, shuffled):
+        return self._filepaths("dev", data_dir, num_shards, shuffled)
+
+    def test_filepaths(self, data_dir, num_shards, shuffled):
+        return self._filepaths("test", data_dir, num_shards, shuffled)
+
+    def data_filepaths(self, split, output_dir, num_shards, shuffled):
+        name = "dev" if split == DatasetSplit.EVAL else split
+        return self._filepaths(name, output_dir, num_shards, shuffled)
+
+    def _filepaths(self, split, data_dir, num_shards, shuffled):
+        base = self.dataset_filename() + ("" if shuffled else generator_utils.UNSHUFFLED_SUFFIX)
+        return generator_utils.data_filenames(f"{base}-{split}", data_dir, num_shards)
+
+    # What it says about its features.
+
+    def hparams(self, defaults, model_hparams):
+        pass
+
+    def feature_encoders(self, data_dir):
+        return {"inputs": text_encoder.TextEncoder(), "targets": text_encoder.TextEncoder()}
+
+    def get_feature_encoders(self, data_dir=None):
+        if self._encoders is None:
+            self._encoders = self.feature_encoders(data_dir)
+        return self._encoders
+
+    def get_hparams(self, model_hparams=None):
+        if self._hparams is None:
+            model_hparams = model_hparams or default_model_hparams()
+            self.get_feature_encoders(model_hparams.get("data_dir"))
+            values = problem_hparams.default()
+            self.hparams(values, model_hparams)
+            self._hparams = values
+        return self._hparams
+
+    @property
+    def was_reversed(self):
+        return self._was_reversed
+
+    def max_length(self, model_hparams):
+        return model_hparams.split_to_length or model_hparams.max_length or model_hparams.batch_size
+
+    @property
+    def batch_size_means_tokens(self):
+        return False
+
+    def example_reading_spec(self):
+        return {"inputs": None, "targets": None}, None
+
+    def preprocess_example(self, example, mode, hparams):
+        return preprocess_example_common(example, mode, hparams)
+
+    def eval_metrics(self):
+        names = metrics.Metrics
+        return [names.ACC, names.ACC_TOP5, names.ACC_PER_SEQ, names.NEG_LOG_PERPLEXITY]
+
+    @property
+    def decode_hooks(self):
+        return []
+
+    def eval_hooks(self, features, logits, hparams):
+        return []

@@ -1,0 +1,122 @@
+"""T2T's registry: what is registered goes into the tables of ours.
+
+    @registry.register_problem                 under the name of the class, poetry_lines
+    @registry.register_hparams("other_name")
+
+A name of the package takes the place of one of ours, and that is said; T2T has fewer names.
+
+References: tensor2tensor/utils/registry.py.
+"""
+
+import functools
+import inspect
+
+import hparams as hparams_lib
+import problems as problems_lib
+from hparams.registry import RANGES, SETS
+from problems.problem import REGISTRY as PROBLEMS
+from ut_keras import models
+from ut_keras.t2t import adapted_problem, hparam, misc_utils, modules, t2t_model
+
+
+class Modalities:
+    """The kinds of features that T2T's older problems give."""
+
+    SYMBOL = "symbol"
+    CLASS_LABEL = "class_label"
+    GENERIC = "generic"
+    IMAGE = "image"
+    AUDIO = "audio"
+    REAL = "real"
+    VIDEO = "video"
+
+
+def default_name(class_or_function):
+    """The name that something is registered under, if none is given."""
+    return misc_utils.camelcase_to_snakecase(class_or_function.__name__)
+
+
+def _registering(function):
+    """A decorator with or without a name, of a function of a name and what is registered."""
+
+    def register(given=None):
+        if given is None or isinstance(given, str):
+            return functools.partial(_register, given)
+        return _register(None, given)
+
+    def _register(name, thing):
+        function(name or default_name(thing), thing)
+        return thing
+
+    return register
+
+
+@_registering
+def register_problem(name, problem_class):
+    problem_class.name = name
+    _add(PROBLEMS, name, lambda: adapted_problem.adapt(problem_class()))
+
+
+@_registering
+def register_hparams(name, function):
+    _add(SETS, name, lambda: hparam.finished(function(), f"hparams set {name}"))
+
+
+@_registering
+def register_ranged_hparams(name, function):
+    _add(RANGES, name, function)
+
+
+@_registering
+def register_model(name, model_class):
+    ours = t2t_model.ours(model_class)
+    if ours is not None:
+        models.register_alias(name, ours)
+        return
+    models.refuse(
+        name,
+        f"{model_class.__name__} in {inspect.getsourcefile(model_class)} is a model of TensorFlow "
+        'layers as T2T has them; docs/t2t.md, "Models and parts of your own", shows it as a '
+        "registered part",
+    )
+
+
+register_base_problem = register_problem
+
+
+def problem(problem_name, **kwargs):
+    """The problem of a name: of a package, an instance of its class."""
+    del kwargs
+    found = problems_lib.get(problem_name)
+    return getattr(found, "t2t", found)
+
+
+def hparams(name):
+    """The values of a set, to be changed."""
+    return hparam.of(hparams_lib.get(name))
+
+
+def list_problems():
+    """The names of all problems, sorted."""
+    return problems_lib.names()
+
+
+def list_hparams(prefix=None):
+    """The names of all sets, sorted; those that begin with `prefix`."""
+    return [name for name in hparams_lib.names() if name.startswith(prefix or "")]
+
+
+def list_models():
+    """The names of all models, sorted."""
+    return models.names()
+
+
+def model(name):
+    """What T2T gives: a class of TensorFlow 1 layers, which is not here."""
+    raise modules.missing(f"utils.registry.model({name!r})")
+
+
+def _add(table, name, entry):
+    if name in table:
+        print(f"note: the {table.kind} {name} is that of the package, not ours", flush=True)
+    table.put(name, entry)

@@ -1,0 +1,96 @@
+"""The `tf` that packages for T2T import: TensorFlow 2, and what only TensorFlow 1 had.
+
+    tf.gfile.Open(path)           tf.compat.v1.gfile
+    tf.estimator.ModeKeys.TRAIN   "train"
+    tf.contrib.slim               one line
+
+What TensorFlow 2 has comes first, so a package that was ported already finds what it expects.
+TensorFlow is loaded when a name is asked for.
+"""
+
+import importlib
+import types
+
+from ut_keras.t2t.missing import Missing
+
+_MODES = types.SimpleNamespace(TRAIN="train", EVAL="eval", PREDICT="infer")
+
+
+def find(name, fromlist):
+    """What `import` gives for `tensorflow` or a module in it.
+
+    Args:
+        name: str, the module.
+        fromlist: what is imported of it, as in `__import__`; empty for `import tensorflow.x`.
+    """
+    if name.startswith("tensorflow.contrib"):
+        raise _gone(name.removeprefix("tensorflow."))
+    if name in _FACES:
+        return _FACES[name] if fromlist else _FACES["tensorflow"]
+    module = importlib.import_module(name)
+    return module if fromlist else _FACES["tensorflow"]
+
+
+class _Face(types.ModuleType):
+    """A module that looks for its names in others, in turn."""
+
+    def __init__(self, name, sources, own):
+        super().__init__(name)
+        self._sources = sources
+        self._own = own
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in self._own:
+            return self._own[name]
+        for source in self._sources:
+            module = importlib.import_module(source)
+            if hasattr(module, name):
+                return getattr(module, name)
+        raise _gone(name)
+
+
+class _Contrib:
+    """What packages take of `tf.contrib`: modes, and HParams."""
+
+    learn = types.SimpleNamespace(ModeKeys=_MODES)
+
+    @property
+    def training(self):
+        from ut_keras.t2t import hparam
+
+        return types.SimpleNamespace(HParams=hparam.HParams)
+
+    def __getattr__(self, name):
+        raise _gone(f"contrib.{name}")
+
+
+class _Flags:
+    """`tf.flags`, without TensorFlow."""
+
+    def __getattr__(self, name):
+        return getattr(importlib.import_module("absl.flags"), name)
+
+
+def _gone(name):
+    return Missing(
+        f"tf.{name} has gone with TensorFlow 1; see docs/t2t_package.md. "
+        f"Received: a package that asks for it."
+    )
+
+
+_OWN = {
+    "estimator": types.SimpleNamespace(ModeKeys=_MODES),
+    "contrib": _Contrib(),
+    "flags": _Flags(),
+}
+_V1 = _Face("tensorflow.compat.v1", ("tensorflow.compat.v1",), _OWN)
+_COMPAT = _Face("tensorflow.compat", ("tensorflow.compat",), {"v1": _V1})
+_FACES = {
+    "tensorflow": _Face(
+        "tensorflow", ("tensorflow", "tensorflow.compat.v1"), {**_OWN, "compat": _COMPAT}
+    ),
+    "tensorflow.compat": _COMPAT,
+    "tensorflow.compat.v1": _V1,
+}

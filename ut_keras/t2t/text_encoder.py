@@ -1,0 +1,157 @@
+"""T2T's data_generators.text_encoder: our encoders, made with T2T's arguments.
+
+`plain` makes one of ours of them again, which is what a run keeps.
+
+References: tensor2tensor/data_generators/text_encoder.py.
+"""
+
+from ut_keras.data import text_encoder
+
+PAD, EOS = RESERVED_TOKENS = list(text_encoder.RESERVED_TOKENS)
+NUM_RESERVED_TOKENS = text_encoder.NUM_RESERVED_IDS
+PAD_ID, EOS_ID = text_encoder.PAD, text_encoder.EOS
+
+
+def native_to_unicode(text):
+    """Text as it is; of bytes the text."""
+    return text.decode("utf-8", "ignore") if isinstance(text, bytes) else text
+
+
+unicode_to_native = to_unicode = to_unicode_utf8 = to_unicode_ignore_errors = native_to_unicode
+
+
+def is_unicode(text):
+    """Whether it is text."""
+    return isinstance(text, str)
+
+
+def strip_ids(ids, ids_to_strip):
+    """The ids without those at their end that are to be left out."""
+    ids = list(ids)
+    while ids and ids[-1] in ids_to_strip:
+        ids.pop()
+    return ids
+
+
+class _Decoding:
+    """Decodes by T2T's arguments."""
+
+    def decode(self, ids, strip_extraneous=False):
+        ids = [int(i) for i in ids]
+        return super().decode(strip_ids(ids, (PAD_ID, EOS_ID)) if strip_extraneous else ids)
+
+    def decode_list(self, ids):
+        return [super(_Decoding, self).decode([int(i)]) for i in ids]
+
+    @property
+    def num_reserved_ids(self):
+        return NUM_RESERVED_TOKENS
+
+
+class TextEncoder(text_encoder.TextEncoder):
+    """Numbers with spaces between them; a package's own encoders derive from it."""
+
+    def __init__(self, num_reserved_ids=NUM_RESERVED_TOKENS):
+        self._num_reserved_ids = num_reserved_ids
+
+    @property
+    def num_reserved_ids(self):
+        return self._num_reserved_ids
+
+    def encode(self, s):
+        return [int(word) + self._num_reserved_ids for word in s.split()]
+
+    def decode(self, ids, strip_extraneous=False):
+        if strip_extraneous:
+            ids = strip_ids(ids, (PAD_ID, EOS_ID))
+        return " ".join(self.decode_list(ids))
+
+    def decode_list(self, ids):
+        reserved = self._num_reserved_ids
+        return [RESERVED_TOKENS[i] if i < reserved else str(i - reserved) for i in ids]
+
+
+class ByteTextEncoder(_Decoding, text_encoder.ByteTextEncoder):
+    def __init__(self, num_reserved_ids=NUM_RESERVED_TOKENS):
+        if num_reserved_ids != NUM_RESERVED_TOKENS:
+            raise ValueError(f"num_reserved_ids must be 2. Received: {num_reserved_ids}.")
+        super().__init__()
+
+
+class ClassLabelEncoder(_Decoding, text_encoder.ClassLabelEncoder):
+    def __init__(self, class_labels=None, class_labels_fname=None):
+        super().__init__(labels=class_labels, filename=class_labels_fname)
+
+
+class TokenTextEncoder(_Decoding, text_encoder.TokenTextEncoder):
+    def __init__(
+        self,
+        vocab_filename,
+        reverse=False,
+        vocab_list=None,
+        replace_oov=None,
+        num_reserved_ids=NUM_RESERVED_TOKENS,
+    ):
+        if reverse or num_reserved_ids != NUM_RESERVED_TOKENS:
+            raise ValueError(
+                "reverse must be False and num_reserved_ids 2. "
+                f"Received: reverse={reverse}, num_reserved_ids={num_reserved_ids}."
+            )
+        filename = vocab_filename if vocab_list is None else None
+        super().__init__(filename=filename, tokens=vocab_list, replace_oov=replace_oov)
+
+
+class SubwordTextEncoder(_Decoding, text_encoder.SubwordTextEncoder):
+    def __init__(self, filename=None, subtokens=None):
+        super().__init__(filename=filename, subtokens=subtokens)
+
+    @classmethod
+    def build_from_generator(
+        cls, generator, target_size, max_subtoken_length=None, reserved_tokens=None
+    ):
+        """As ours; the reserved tokens behind the first two get the ids behind theirs."""
+        built = super().build_from_generator(generator, target_size, max_subtoken_length)
+        own = list(reserved_tokens or ())[NUM_RESERVED_TOKENS:]
+        first, rest = built.subtokens[:NUM_RESERVED_TOKENS], built.subtokens[NUM_RESERVED_TOKENS:]
+        return cls(subtokens=[*first, *own, *(token for token in rest if token not in own)])
+
+    @property
+    def all_subtoken_strings(self):
+        return set(self.subtokens)
+
+
+def plain(encoder, vocab_size=None):
+    """One of our encoders for one of a package.
+
+    Args:
+        encoder: with `encode`, `decode` and `vocab_size`.
+        vocab_size: int, for T2T's TextEncoder, which knows none.
+    """
+    if type(encoder) is TextEncoder and vocab_size:
+        return text_encoder.IntegerTextEncoder(vocab_size)
+    for cls in type(encoder).__mro__[1:]:
+        if type(encoder).__module__ == __name__ and cls.__module__ != __name__:
+            ours = object.__new__(cls)
+            ours.__dict__.update(encoder.__dict__)
+            return ours
+    if isinstance(encoder, text_encoder.TextEncoder) and type(encoder).__module__ != __name__:
+        return encoder
+    return Foreign(encoder, vocab_size)
+
+
+class Foreign(text_encoder.TextEncoder):
+    """An encoder of a package, which has T2T's methods."""
+
+    def __init__(self, encoder, vocab_size=None):
+        self._encoder = encoder
+        self._vocab_size = vocab_size
+
+    @property
+    def vocab_size(self):
+        return self._vocab_size or int(self._encoder.vocab_size)
+
+    def encode(self, text):
+        return [int(i) for i in self._encoder.encode(text)]
+
+    def decode(self, ids):
+        return self._encoder.decode([int(i) for i in ids])

@@ -1,0 +1,448 @@
+"""T2T's data_generators.text_problems: what problems of text derive from, and readers of files.
+
+References: tensor2tensor/data_generators/text_problems.py.
+"""
+
+import glob
+import itertools
+import os
+import re
+
+from ut_keras.data.tfrecords import DataError
+from ut_keras.t2t import generator_utils, metrics, problem, text_encoder
+from ut_keras.t2t.modalities import ModalityType
+
+_ENCODED_TOGETHER = 8192  # samples; many are encoded much faster than one
+_EXTRA_LABEL = re.compile(r"(.*)\tExtra_Label: (.*)")
+
+
+class VocabType:
+    """What kind of vocabulary a problem has."""
+
+    CHARACTER = "character"
+    SUBWORD = "subwords"
+    TOKEN = "tokens"
+
+
+class Text2TextProblem(problem.Problem):
+    """Text to text, by T2T's methods; a subclass says its `generate_samples`."""
+
+    # What subclasses say.
+
+    @property
+    def dataset_splits(self):
+        return [
+            {"split": problem.DatasetSplit.TRAIN, "shards": 100},
+            {"split": problem.DatasetSplit.EVAL, "shards": 1},
+        ]
+
+    @property
+    def is_generate_per_split(self):
+        raise DataError(
+            f"{type(self).__name__} must say is_generate_per_split. Received: a class without it."
+        )
+
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        raise NotImplementedError
+
+    @property
+    def vocab_type(self):
+        return VocabType.SUBWORD
+
+    @property
+    def approx_vocab_size(self):
+        return 2**15
+
+    @property
+    def additional_reserved_tokens(self):
+        return []
+
+    @property
+    def oov_token(self):
+        return None
+
+    @property
+    def max_samples_for_vocab(self):
+        return None
+
+    @property
+    def max_subtoken_length(self):
+        return 200
+
+    @property
+    def packed_length(self):
+        return None
+
+    @property
+    def packed_spacing(self):
+        return 0
+
+    @property
+    def has_inputs(self):
+        return True
+
+    @property
+    def inputs_prefix(self):
+        return ""
+
+    @property
+    def targets_prefix(self):
+        return ""
+
+    @property
+    def use_vocab_from_other_problem(self):
+        return None
+
+    @property
+    def batch_size_means_tokens(self):
+        return True
+
+    @property
+    def already_shuffled(self):
+        return False
+
+    # Vocabulary.
+
+    @property
+    def vocab_filename(self):
+        if self.use_vocab_from_other_problem:
+            return self.use_vocab_from_other_problem.vocab_filename
+        if self.vocab_type == VocabType.SUBWORD:
+            return f"vocab.{self.dataset_filename()}.{self.approx_vocab_size}.subwords"
+        return f"vocab.{self.dataset_filename()}.tokens"
+
+    def get_or_create_vocab(self, data_dir, tmp_dir, force_get=False):
+        if self.vocab_type == VocabType.CHARACTER:
+            return text_encoder.ByteTextEncoder()
+        path = os.path.join(data_dir or "", self.vocab_filename)
+        if self.vocab_type == VocabType.TOKEN:
+            return text_encoder.TokenTextEncoder(path, replace_oov=self.oov_token)
+        if self.vocab_type != VocabType.SUBWORD:
+            raise DataError(
+                "vocab_type must be one of character, subwords, tokens. "
+                f"Received: {self.vocab_type!r}."
+            )
+        if force_get:
+            return text_encoder.SubwordTextEncoder(path)
+        if self.use_vocab_from_other_problem:
+            return self.use_vocab_from_other_problem.get_or_create_vocab(data_dir, tmp_dir)
+        return generator_utils.get_or_generate_vocab_inner(
+            data_dir,
+            self.vocab_filename,
+            self.approx_vocab_size,
+            self.generate_text_for_vocab(data_dir, tmp_dir),
+            max_subtoken_length=self.max_subtoken_length,
+            reserved_tokens=text_encoder.RESERVED_TOKENS + list(self.additional_reserved_tokens),
+        )
+
+    def generate_text_for_vocab(self, data_dir, tmp_dir):
+        samples = self.samples_of(data_dir, tmp_dir, problem.DatasetSplit.TRAIN)
+        for sample in itertools.islice(samples, self.max_samples_for_vocab or None):
+            yield from self.texts_of(sample)
+
+    def texts_of(self, sample):
+        """The texts of a sample that a vocabulary is built from."""
+        return [sample[name] for name in ("inputs", "targets") if name in self._text_features]
+
+    @property
+    def _text_features(self):
+        return ("inputs", "targets") if self.has_inputs else ("targets",)
+
+    # Generation.
+
+    def samples_of(self, data_dir, tmp_dir, dataset_split):
+        """Yields the samples of a split."""
+        return self.generate_samples(data_dir, tmp_dir, dataset_split)
+
+    def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+        samples = self.samples_of(data_dir, tmp_dir, dataset_split)
+        return self.encoded(samples, self.get_or_create_vocab(data_dir, tmp_dir))
+
+    def encoded(self, samples, encoder):
+        """Yields samples as lists of ids, EOS included; what is no text stays as it is."""
+        return text2text_generate_encoded(
+            samples,
+            encoder,
+            has_inputs=self.has_inputs,
+            inputs_prefix=self.inputs_prefix,
+            targets_prefix=self.targets_prefix,
+        )
+
+    def generate_data(self, data_dir, tmp_dir, task_id=-1):
+        self.adapted.generate_by_split(data_dir, tmp_dir, tasks=None if task_id < 0 else [task_id])
+
+    # What it says about its features.
+
+    def feature_encoders(self, data_dir):
+        encoder = self.get_or_create_vocab(data_dir, None, force_get=True)
+        return {name: encoder for name in self._text_features}
+
+    def max_length(self, model_hparams):
+        return self.packed_length or super().max_length(model_hparams)
+
+    def hparams(self, defaults, model_hparams):
+        del model_hparams
+        defaults.stop_at_eos = 1
+        defaults.modality = {name: ModalityType.SYMBOL for name in self._text_features}
+        defaults.vocab_size = {
+            name: self._encoders[name].vocab_size for name in self._text_features
+        }
+
+    def example_reading_spec(self):
+        return dict.fromkeys(self._text_features), None
+
+    def eval_metrics(self):
+        names = metrics.Metrics
+        return [*super().eval_metrics(), names.APPROX_BLEU, names.ROUGE_2_F, names.ROUGE_L_F]
+
+
+class Text2SelfProblem(Text2TextProblem):
+    """A language model; samples have "targets" only."""
+
+    @property
+    def has_inputs(self):
+        return False
+
+
+class Text2ClassProblem(Text2TextProblem):
+    """Text to the number of a class; samples have "inputs" and "label"."""
+
+    @property
+    def num_classes(self):
+        raise NotImplementedError
+
+    def class_labels(self, data_dir):
+        del data_dir
+        return [f"ID_{number}" for number in range(self.num_classes)]
+
+    def texts_of(self, sample):
+        return [sample["inputs"]]
+
+    def encoded(self, samples, encoder):
+        for sample, (ids,) in _encode(samples, {"inputs": encoder}, self.texts_of):
+            yield {"inputs": ids, "targets": [int(sample["label"])]}
+
+    def feature_encoders(self, data_dir):
+        return {
+            "inputs": self.get_or_create_vocab(data_dir, None, force_get=True),
+            "targets": text_encoder.ClassLabelEncoder(self.class_labels(data_dir)),
+        }
+
+    def hparams(self, defaults, model_hparams):
+        del model_hparams
+        defaults.modality = {
+            "inputs": ModalityType.SYMBOL,
+            "targets": ModalityType.CLASS_LABEL,
+        }
+        defaults.vocab_size = {
+            "inputs": self._encoders["inputs"].vocab_size,
+            "targets": self.num_classes,
+        }
+
+
+class TextConcat2ClassProblem(Text2ClassProblem):
+    """Several texts, with a sign between them, to the number of a class."""
+
+    CONCAT_TOKEN = "$"
+
+    def texts_of(self, sample):
+        return list(sample["inputs"])
+
+    def encoded(self, samples, encoder):
+        between = encoder.encode(self.CONCAT_TOKEN)[0]
+        for sample in samples:
+            ids = []
+            for text in sample["inputs"]:
+                ids += [*encoder.encode(text), between]
+            ids[-1:] = [text_encoder.EOS_ID]
+            yield {"inputs": ids, "targets": [int(sample["label"])]}
+
+
+class DistributedText2TextProblem(Text2TextProblem):
+    """Text to text, whose `generate_samples` is given the raw files of a split besides."""
+
+    def generate_samples(self, data_dir, tmp_dir, dataset_split, input_files):
+        raise NotImplementedError
+
+    def input_files(self, dataset_split=problem.DatasetSplit.TRAIN):
+        raise NotImplementedError
+
+    @property
+    def num_output_shards(self):
+        raise NotImplementedError
+
+    @property
+    def is_generate_per_split(self):
+        return True
+
+    @property
+    def dataset_splits(self):
+        shards = self.num_output_shards
+        return [{"split": split, "shards": shards[split]} for split in shards if shards[split]]
+
+    def samples_of(self, data_dir, tmp_dir, dataset_split):
+        files = self.input_files(dataset_split)
+        return self.generate_samples(data_dir, tmp_dir, dataset_split, files)
+
+
+class Text2textTmpdir(Text2TextProblem):
+    """Parallel files in tmp_dir: inputs.train.txt, targets.train.txt and the two of "eval"."""
+
+    TRAIN_FILES = ("inputs.train.txt", "targets.train.txt")
+    EVAL_FILES = ("inputs.eval.txt", "targets.eval.txt")
+
+    @property
+    def is_generate_per_split(self):
+        return True
+
+    @property
+    def _tmp_dir_override(self):
+        return None
+
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        training = dataset_split == problem.DatasetSplit.TRAIN
+        folder = self._tmp_dir_override or tmp_dir
+        names = self.TRAIN_FILES if training else self.EVAL_FILES
+        return text2text_txt_iterator(*(os.path.join(folder, name) for name in names))
+
+
+class Text2textTmpdirTokens(Text2textTmpdir):
+    """The same, with the words of vocab.txt in tmp_dir."""
+
+    @property
+    def vocab_type(self):
+        return VocabType.TOKEN
+
+    @property
+    def oov_token(self):
+        return "<UNK>"
+
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        path = os.path.join(data_dir, self.vocab_filename)
+        if not os.path.exists(path):
+            words = [self.oov_token, *txt_line_iterator(os.path.join(tmp_dir, "vocab.txt"))]
+            text_encoder.TokenTextEncoder(None, vocab_list=words).store_to_file(path)
+        return super().generate_samples(data_dir, tmp_dir, dataset_split)
+
+
+# Samples to ids.
+
+
+def text2text_generate_encoded(
+    sample_generator,
+    vocab,
+    targets_vocab=None,
+    has_inputs=True,
+    inputs_prefix="",
+    targets_prefix="",
+):
+    """Yields samples with the ids of "inputs" and "targets", EOS included."""
+    encoders = {"inputs": vocab} if has_inputs else {}
+    encoders["targets"] = targets_vocab or vocab
+    prefixes = {"inputs": inputs_prefix, "targets": targets_prefix}
+
+    def texts_of(sample):
+        return [prefixes[name] + sample[name] for name in encoders]
+
+    for sample, columns in _encode(sample_generator, encoders, texts_of):
+        yield {**sample, **dict(zip(encoders, columns, strict=True))}
+
+
+def _encode(samples, encoders, texts_of):
+    """Yields (sample, the ids of its texts), many samples at a time."""
+    samples = iter(samples)
+    while group := list(itertools.islice(samples, _ENCODED_TOGETHER)):
+        texts = zip(*map(texts_of, group), strict=True)
+        columns = [
+            [[*ids, text_encoder.EOS_ID] for ids in _encode_batch(encoder, column)]
+            for encoder, column in zip(encoders.values(), texts, strict=True)
+        ]
+        yield from zip(group, zip(*columns, strict=True), strict=True)
+
+
+def _encode_batch(encoder, texts):
+    if hasattr(encoder, "encode_batch"):
+        return encoder.encode_batch(list(texts))
+    return [encoder.encode(text) for text in texts]
+
+
+# Files to samples.
+
+
+def txt_line_iterator(txt_path):
+    """Yields the lines of a file, stripped."""
+    with open(txt_path, encoding="utf-8") as file:
+        for line in file:
+            yield line.strip()
+
+
+def txt_line_sharded_iterator(txt_pattern):
+    """Yields the lines of the files that fit a pattern."""
+    for path in sorted(glob.glob(txt_pattern)):
+        yield from txt_line_iterator(path)
+
+
+def txt_and_label_iterator(txt_path):
+    """Yields [text, int] of lines "text TAB Extra_Label: int"."""
+    for line in txt_line_iterator(txt_path):
+        found = _EXTRA_LABEL.search(line)
+        if not found:
+            raise DataError(
+                f"Every line must end with a TAB and 'Extra_Label: NUMBER'. Received: {line!r} in "
+                f"{txt_path}."
+            )
+        yield [found[1], int(found[2])]
+
+
+def text2text_txt_iterator(source_txt_path, target_txt_path):
+    """Yields samples of two files, line by line; ends with the shorter one, as in T2T."""
+    lines = zip(
+        txt_line_iterator(source_txt_path), txt_line_iterator(target_txt_path), strict=False
+    )
+    for source, target in lines:
+        yield {"inputs": source, "targets": target}
+
+
+def text2text_txt_iterator_with_label(source_txt_path, target_txt_path):
+    lines = zip(
+        txt_line_iterator(source_txt_path), txt_and_label_iterator(target_txt_path), strict=False
+    )
+    for source, (target, label) in lines:
+        yield {"inputs": source, "targets": target, "extra_label": [label]}
+
+
+def text2text_txt_iterator_with_index(source_txt_path, target_txt_path):
+    for index, sample in enumerate(text2text_txt_iterator(source_txt_path, target_txt_path)):
+        yield {**sample, "idx": [index]}
+
+
+def text2text_txt_sharded_iterator(source_txt_pattern, target_txt_pattern):
+    lines = zip(
+        txt_line_sharded_iterator(source_txt_pattern),
+        txt_line_sharded_iterator(target_txt_pattern),
+        strict=False,
+    )
+    for source, target in lines:
+        yield {"inputs": source, "targets": target}
+
+
+def text2text_txt_tab_iterator(txt_path):
+    """Yields samples of lines "source TAB target"; lines without a TAB are left out."""
+    lines = txt_line_sharded_iterator if txt_path.endswith("*") else txt_line_iterator
+    for line in lines(txt_path):
+        source, tab, target = line.partition("\t")
+        if tab:
+            yield {"inputs": source.strip(), "targets": target.strip()}
+
+
+def text2self_txt_iterator(txt_path):
+    for line in txt_line_iterator(txt_path):
+        yield {"targets": line}
+
+
+def text2class_txt_iterator(source_txt_path, label_txt_path, class_strs=None):
+    """Yields samples of a file of texts and one of labels, numbers or out of `class_strs`."""
+    numbers = {label: number for number, label in enumerate(class_strs or ())}
+    lines = zip(txt_line_iterator(source_txt_path), txt_line_iterator(label_txt_path), strict=False)
+    for source, label in lines:
+        yield {"inputs": source, "label": numbers[label] if class_strs else int(label)}

@@ -1,0 +1,116 @@
+"""T2T's data_generators.translate: problems made of parallel files, in archives or in tmp_dir.
+
+References: tensor2tensor/data_generators/translate.py.
+"""
+
+import glob
+import itertools
+import os
+import re
+
+from ut_keras import whole_file
+from ut_keras.data.tfrecords import DataError
+from ut_keras.t2t import generator_utils, problem, text_problems
+
+_SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>")
+
+
+class TranslateProblem(text_problems.Text2TextProblem):
+    """From one language to another; a subclass says its `source_data_files`."""
+
+    @property
+    def is_generate_per_split(self):
+        return True
+
+    @property
+    def datatypes_to_clean(self):
+        return None
+
+    def source_data_files(self, dataset_split):
+        """Returns a list of [URL or archive, [source file, target file]]."""
+        raise NotImplementedError
+
+    def vocab_data_files(self):
+        return self.source_data_files(problem.DatasetSplit.TRAIN)
+
+    def generate_samples(
+        self,
+        data_dir,
+        tmp_dir,
+        dataset_split,
+        custom_iterator=text_problems.text2text_txt_iterator,
+    ):
+        training = dataset_split == problem.DatasetSplit.TRAIN
+        base = compile_data(
+            tmp_dir,
+            self.source_data_files(dataset_split),
+            f"{self.name}-compiled-{'train' if training else 'dev'}",
+            self.datatypes_to_clean if training else None,
+        )
+        return custom_iterator(f"{base}.lang1", f"{base}.lang2")
+
+    def generate_text_for_vocab(self, data_dir, tmp_dir):
+        return generator_utils.generate_lines_for_vocab(tmp_dir, self.vocab_data_files())
+
+
+def compile_data(tmp_dir, datasets, filename, datatypes_to_clean=None):
+    """Writes all pairs of files into two, FILENAME.lang1 and .lang2, if they are not there.
+
+    Args:
+        datasets: list of [URL or archive, [source file, target file]], or [URL, ["tsv", number of
+            the source column, of the target column, pattern of files]].
+
+    Returns:
+        tmp_dir/FILENAME.
+
+    Raises:
+        DataError: if sentences are to be cleaned, or files are of another kind.
+    """
+    if datatypes_to_clean:
+        raise DataError(
+            "datatypes_to_clean must be empty: there is no cleaning of sentences here. "
+            f"Received: {datatypes_to_clean}."
+        )
+    base = os.path.join(tmp_dir, filename)
+    paths = (f"{base}.lang1", f"{base}.lang2")
+    if all(map(os.path.exists, paths)):
+        return base
+    with whole_file.writing(paths[0]) as sources, whole_file.writing(paths[1]) as targets:
+        for dataset in datasets:
+            for source, target in _pairs(tmp_dir, dataset):
+                if source and target:
+                    sources.write(f"{source}\n")
+                    targets.write(f"{target}\n")
+    return base
+
+
+def _pairs(tmp_dir, dataset):
+    url, files = dataset[0], dataset[1]
+    if files[0] == "tmx":
+        raise DataError(f"Files of sentences must be text or tsv. Received: {files[1]}, a tmx.")
+    if files[0] == "tsv":
+        yield from _columns(tmp_dir, url, *files[1:])
+        return
+    paths = [generator_utils.archived(tmp_dir, url, name) for name in files]
+    lines = [text_problems.txt_line_iterator(path) for path in paths]
+    if all(path.endswith("sgm") for path in paths):
+        lines = [_segments(side) for side in lines]
+    yield from zip(*lines, strict=False)
+
+
+def _segments(lines):
+    """The sentences of an SGM file, and "" for its other lines."""
+    for line in lines:
+        found = _SEGMENT.match(line)
+        yield found[1].strip() if found else ""
+
+
+def _columns(tmp_dir, url, source, target, pattern):
+    paths = sorted(glob.glob(os.path.join(tmp_dir, pattern)))
+    if not paths:
+        generator_utils.archived(tmp_dir, url, os.path.basename(url) + ".unpacked")
+        paths = sorted(glob.glob(os.path.join(tmp_dir, pattern)))
+    for line in itertools.chain.from_iterable(map(text_problems.txt_line_iterator, paths)):
+        parts = line.split("\t")
+        if len(parts) > max(source, target):
+            yield parts[source].strip(), parts[target].strip()

@@ -1,0 +1,106 @@
+"""Loads the package that `--t2t_usr_dir` names: by its path, under a name of its own.
+
+    load("gcp/trainer")      the module t2t_usr_dir_trainer_1a2b3c4d, and no other "trainer"
+
+Whatever the folder is called, it hides nothing that is installed, and nothing hides it. Only in its
+modules, and there in functions that are called later too, `import` finds the stand-ins for
+`tensor2tensor`, TensorFlow 1's names in `tf`, and the package itself under its folder's name. The
+processes of data generation load the same packages.
+"""
+
+import builtins
+import functools
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import zlib
+
+from ut_keras.data import process_pool
+from ut_keras.t2t import modules, tensorflow_face
+
+# Names that stand for ours even in a package that is called so.
+_OURS = ("ut_keras", "problems", "hparams")
+_folders = {}  # name of a loaded package -> its folder
+
+
+def load(directory):
+    """Imports the package in a folder, once.
+
+    Args:
+        directory: str. A folder with an `__init__.py`.
+
+    Raises:
+        whatever the package raises.
+    """
+    folder = os.path.realpath(directory)
+    name = _own_name(folder)
+    if not _folders:
+        sys.meta_path.insert(0, _Finder())
+    _folders[name] = folder
+    parent = os.path.dirname(folder)
+    sys.path.append(parent)  # for its neighbours, as in T2T
+    try:
+        importlib.import_module(name)
+    finally:
+        sys.path.remove(parent)
+    process_pool.first(functools.partial(load, folder))
+
+
+def folder_of(module_name):
+    """The folder of the loaded package that a module belongs to; None if there is none."""
+    return _folders.get(module_name.partition(".")[0])
+
+
+def _own_name(folder):
+    base = os.path.basename(folder)
+    word = "".join(character if character.isalnum() else "_" for character in base)
+    return f"t2t_usr_dir_{word}_{zlib.crc32(os.fsencode(folder)):08x}"
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules of loaded packages."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        top, _, rest = fullname.partition(".")
+        if top not in _folders:
+            return None
+        if not rest:
+            file = os.path.join(_folders[top], "__init__.py")
+            return importlib.util.spec_from_file_location(
+                fullname,
+                file,
+                loader=_Loader(fullname, file),
+                submodule_search_locations=[_folders[top]],
+            )
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            spec.loader = _Loader(fullname, spec.origin)
+        return spec
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Runs a module with an `import` of its own."""
+
+    def exec_module(self, module):
+        top = module.__name__.partition(".")[0]
+        imports = functools.partial(_import, top, os.path.basename(_folders[top]))
+        module.__builtins__ = {**vars(builtins), "__import__": imports}
+        super().exec_module(module)
+
+
+def _import(package, folder_name, name, globals=None, locals=None, fromlist=(), level=0):
+    """What `import` calls; the arguments from `name` on are those of `__import__`."""
+    top, _, rest = name.partition(".")
+    if level:
+        pass
+    elif top == "tensor2tensor":
+        module = modules.find(rest)
+        return module if fromlist else modules.find("")
+    elif top == "tensorflow":
+        return tensorflow_face.find(name, fromlist)
+    elif top == folder_name and top not in _OURS:
+        name = f"{package}.{rest}" if rest else package
+    return builtins.__import__(name, globals, locals, fromlist, level)
