@@ -1,3 +1,6 @@
+import os
+import shutil
+
 import numpy as np
 import pytest
 
@@ -6,6 +9,7 @@ import problems
 from ut_keras.data import feature_record, text_encoder, tfrecords
 from ut_keras.data.tfrecords import DataError
 
+_T2T_DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "testdata", "t2t", "data_dir")
 _SPLIT = """
 from tensor2tensor.data_generators import problem, text_encoder, text_problems
 from tensor2tensor.layers import modalities
@@ -310,3 +314,26 @@ def test_overrides_without_effect_are_said_once(make, capsys):
     problems.get("mine")
     said = "note: decode_hooks of Mine has no effect here: scores of what is decoded are those of"
     assert capsys.readouterr().out.count(said) == 1
+
+
+def test_data_that_t2t_wrote_are_read(make, tmp_path):
+    """tests/testdata/t2t/data_dir, by a problem of a package in place of ours."""
+    shutil.copytree(_T2T_DATA, tmp_path / "data")
+    problem = make(
+        """
+@registry.register_problem
+class AlgorithmicReverseBinary40(problem.Problem):
+    def hparams(self, defaults, model_hparams):
+        defaults.input_modality = {"inputs": (registry.Modalities.SYMBOL, 4)}
+        defaults.target_modality = (registry.Modalities.SYMBOL, 4)
+    def generate_data(self, data_dir, tmp_dir, task_id=-1):
+        raise AssertionError("the data are there")
+""",
+        name="algorithmic_reverse_binary40",
+    )
+    assert type(problem).__name__ == "Adapted"
+    hp = hparams.get("transformer_tiny", "batch_size=4096")
+    features, targets = next(iter(problem.dataset("dev", make.data_dir, hp)))
+    for source, target in zip(features["inputs"].numpy(), targets.numpy(), strict=True):
+        source, target = (text_encoder.cut_at_eos(row) for row in (source, target))
+        assert source == target[::-1] and len(source) > 0
