@@ -64,7 +64,7 @@ class _Feature:
 
     def __init__(self, name, ids):
         self._name = _FIRST_FIELD + _varint(len(name.encode())) + name.encode()
-        self._values = ids.values.astype(np.int64).view(np.uint64)  # negative ones in ten bytes
+        self._values = _unsigned(ids.values)
         self._value_ends = np.zeros(len(self._values) + 1, np.int64)
         np.cumsum(_varint_sizes(self._values), out=self._value_ends[1:])
         self._row_splits = ids.row_splits
@@ -122,9 +122,16 @@ def _field_sizes(sizes):
     return 1 + _varint_sizes(sizes) + sizes
 
 
+def _unsigned(numbers):
+    """Numbers as those are that varints are made of; negative ones take 64 bits."""
+    if numbers.dtype == np.int32 and numbers.min(initial=0) >= 0:
+        return numbers.view(np.uint32)
+    return numbers.astype(np.int64).view(np.uint64)
+
+
 def _varint_sizes(numbers):
-    """How many bytes each of some int64 or uint64 takes; int64."""
-    sizes = np.ones(len(numbers), np.int64)
+    """How many bytes each of some ints takes; int8."""
+    sizes = np.ones(len(numbers), np.int8)
     largest = int(numbers.max(initial=0))
     for bits in range(_PAYLOAD, _PAYLOAD * _LONGEST_VARINT, _PAYLOAD):
         if largest >> bits == 0:
@@ -137,7 +144,10 @@ def _put_varints(data, places, numbers):
     """Writes numbers, each from its place on."""
     while len(numbers):
         more = numbers > _LOW_BITS
-        data[places] = numbers & numbers.dtype.type(_LOW_BITS) | more.astype(np.uint8) << _PAYLOAD
+        low = numbers.astype(np.uint8)
+        low &= _LOW_BITS
+        low |= more.view(np.uint8) << _PAYLOAD
+        data[places] = low
         longer = np.flatnonzero(more)
         places = places.take(longer) + 1
         numbers = numbers.take(longer) >> numbers.dtype.type(_PAYLOAD)

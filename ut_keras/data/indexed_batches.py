@@ -162,9 +162,7 @@ class IndexedBatches:
         types = [tf.int64, tf.string, tf.int32, tf.int32, tf.int64]
         num_features = self._index.lengths.shape[1]
         shapes = [[None], [None], [None, num_features], [num_features], []]
-        found = tf.numpy_function(
-            weak_method.of(self._read), [numbers, bucket, slot, slots], types
-        )
+        found = tf.numpy_function(weak_method.of(self._read), [numbers, bucket, slot, slots], types)
         for tensor, shape in zip(found, shapes, strict=True):
             tensor.set_shape(shape)
         files, records, lengths, longest, rows = found
