@@ -92,6 +92,7 @@ def check(args):
             wrong.
     """
     mode = _mode(args)
+    run_setup.check_names(args)
     if mode == SPLIT and not args.data_dir:
         raise UsageError("--data_dir must be given: the folder with the data of the split.")
     run = check_run(args)
