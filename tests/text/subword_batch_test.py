@@ -1,11 +1,13 @@
 import concurrent.futures
 import random
+import sys
 
 import numpy as np
 import pytest
 
 from tests.text import subword_text_encoder_test as golden
 from tests.text.subword_tokenizer_op_test import hostile_texts
+from ut_keras.errors import UsageError
 from ut_keras.text import subword_batch, subword_text_encoder, text_encoder
 from ut_keras.text.subword_escaping import ESCAPE_CHARACTERS
 
@@ -118,3 +120,13 @@ def test_encoders_of_one_vocabulary_share_what_they_know():
     assert golden.load("200") == golden.load("200") != golden.load("500")
     assert subword_batch.of(golden.load("200")) is subword_batch.of(golden.load("200"))
     assert subword_batch.of(golden.load("200")) is not subword_batch.of(golden.load("500"))
+
+
+def test_without_tensorflow_text(monkeypatch):
+    """One by one they need nothing; bytes, words and numbers never do."""
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
+    encoder = golden.load(golden.VOCABS[0])
+    assert encoder.decode(encoder.encode("a house")) == "a house"
+    assert text_encoder.ByteTextEncoder().encode_ragged(["a"] * 2000).to_lists()[0] == [99]
+    with pytest.raises(UsageError, match="Subwords need the package tensorflow-text.*Received"):
+        subword_batch.BatchEncoder(encoder)

@@ -1,5 +1,7 @@
 """An export of `ut-exporter`, run as a server runs it: in a session, within limits."""
 
+import contextlib
+
 from ut_keras import file_error
 from ut_keras.errors import UsageError
 
@@ -35,7 +37,9 @@ class Export:
 
     def __init__(self, directory, limits):
         import tensorflow as tf
-        import tensorflow_text  # noqa: F401  its operations
+
+        with contextlib.suppress(ModuleNotFoundError):  # only exports with subwords need it
+            import tensorflow_text  # noqa: F401  its operations
 
         self._tf = tf
         self._limits = limits

@@ -4,10 +4,13 @@
 
 Whole escaped texts are split at once. A subtoken with `_` anywhere but at its end fits no token, so
 no match can reach over the end of one.
+
+The only part that needs tensorflow-text: bytes, words and numbers work on platforms without it.
 """
 
 import tensorflow as tf
-import tensorflow_text as tf_text
+
+from ut_keras.errors import UsageError
 
 _LONGEST = 256  # bytes
 
@@ -21,7 +24,15 @@ def make(encoder):
     Raises:
         ValueError: if the vocabulary lacks a character of its alphabet, so that there are texts
             that it cannot encode, holds the character 0, or a subtoken of more than 256 bytes.
+        UsageError: without tensorflow-text.
     """
+    try:
+        import tensorflow_text as tf_text
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "Subwords need the package tensorflow-text, of TensorFlow's version. "
+            f"Received: {error}."
+        ) from error
     longest = max(encoder.subtokens, key=lambda subtoken: len(_bytes(subtoken)))
     if len(_bytes(longest)) > _LONGEST:
         raise ValueError(
