@@ -75,9 +75,9 @@ def joint(size, updates, paper):
             name=f"joint/{name}",
             problem=f"babi_qa_sentence_all_tasks_{size}_valid",
             model=model,
-            hparams_set=hparams_set,
+            hparams_set=f"{hparams_set}_joint",
             updates=updates,
-            every=1000,
+            every=2000,
             valid="mean_error",
             scores=(
                 Score("mean_error", paper[name][0], "average error", percent=True),
