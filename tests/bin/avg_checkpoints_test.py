@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import problems
 import trainer
+import ut_keras
 from tests.bin import full_disk, small_run
 from ut_keras.bin import avg_checkpoints, datagen
+from ut_keras.checkpoints import checkpoint
+from ut_keras.errors import UsageError
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +57,34 @@ def test_named_ones(run, tmp_path):
     _expect_mean(f"{output}-0", run, (1, 3))
 
 
-def test_sums_are_float64(tmp_path, monkeypatch):
-    from ut_keras.checkpoints import checkpoint
+def test_float16_is_read_as_float32(run, tmp_path):
+    """`numpy` rounds to 16 bits as TensorFlow does; what is read are these numbers."""
+    argv = [f"--prefix={run}/", "--num_last_checkpoints=1", "--weights_dtype=float16"]
+    assert avg_checkpoints.main([*argv, f"--output_path={tmp_path / 'model.ckpt'}"]) == 0
+    small, whole = (_weights(path) for path in (tmp_path / "model.ckpt-0", run / "model.ckpt-3"))
+    assert small.keys() == whole.keys()
+    for key, value in small.items():
+        np.testing.assert_array_equal(value, whole[key].astype("float16"), strict=True)
+    problem = problems.get(small_run.PROBLEM)
+    model = ut_keras.load(tmp_path, problem=problem).model
+    for name, variable in checkpoint.model_variables(model).items():
+        assert variable.dtype == "float32"
+        key = name.replace("/", ".S")
+        np.testing.assert_array_equal(variable, small[f"model/{key}/.ATTRIBUTES/VARIABLE_VALUE"])
 
+
+def test_weights_that_float16_does_not_hold():
+    with pytest.raises(UsageError, match="up to 65504. Received: embedding with 100000"):
+        avg_checkpoints.stored_as("float16", "embedding", np.float32([1, 1e5]))
+    assert np.isnan(avg_checkpoints.stored_as("float16", "embedding", np.float32([np.nan]))).all()
+
+
+def test_weights_dtype_is_one_of_ours(run, capsys):
+    error = _error(capsys, f"--prefix={run}/", "--num_last_checkpoints=1", "--weights_dtype=int8")
+    assert "--weights_dtype must be float16. Received: 'int8'." in error
+
+
+def test_sums_are_float64(tmp_path, monkeypatch):
     values = iter([1e8, 1.0, -1e8, 0.0])
     monkeypatch.setattr(
         checkpoint, "read_weights", lambda path: {"w": np.full([1], next(values), "float32")}

@@ -141,6 +141,7 @@ AVG_CHECKPOINTS = (
     Flag("prefix", "", "Put before each of them, such as a folder with its slash."),
     Flag("num_last_checkpoints", 0, "The newest so many in the folder of --prefix, instead."),
     Flag("output_path", "/tmp/averaged.ckpt", 'Where to write; "-0" is added, as T2T does.'),
+    Flag("weights_dtype", "", "float16: half the size; computed with in 32 bits."),
 )
 
 BLEU = (

@@ -186,15 +186,17 @@ class Checkpoints:
         return "The moving average begins here: the checkpoint holds none"
 
     def _restore(self, path):
-        shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+        reader = tf.train.load_checkpoint(path)
+        shapes = reader.get_variable_to_shape_map()
         groups = dict(self._groups)
         self.has_moving_average = any(key.startswith(f"{_AVERAGE}/") for key in shapes)
         if not self.has_moving_average:
             groups.pop(_AVERAGE, None)
-        order = f"position/order{_KEY_SUFFIX}"
+        order = _key("position", "order")
         if "position" in groups and order not in shapes:  # of an older version
             groups["position"] = {n: v for n, v in groups["position"].items() if n != "order"}
         self._check_shapes(path, shapes, groups)
+        groups["model"] = _assign_smaller(reader, groups["model"])
         # With no optimizer here, the file holds more than is asked for.
         status = tf.train.Checkpoint(**groups).restore(path)
         status.assert_existing_objects_matched().expect_partial()
@@ -208,7 +210,7 @@ class Checkpoints:
             )
         for group, variables in groups.items():
             for name, variable in variables.items():
-                key = f"{group}/{_escape(name)}{_KEY_SUFFIX}"
+                key = _key(group, name)
                 here = tuple(variable.shape)
                 if key not in shapes:
                     raise CheckpointError(
@@ -220,7 +222,7 @@ class Checkpoints:
                         f"{path} belongs to another model or vocabulary: variable {name} has shape "
                         f"{tuple(shapes[key])} there and {here} here."
                     )
-        here = {f"model/{_escape(name)}{_KEY_SUFFIX}" for name in self._groups["model"]}
+        here = {_key("model", name) for name in self._groups["model"]}
         extra = sorted(key for key in shapes if key.startswith("model/") and key not in here)
         if extra:
             name = _unescape(extra[0][len("model/") : -len(_KEY_SUFFIX)])
@@ -321,6 +323,22 @@ def _readable(path):
         raise CheckpointError(
             f"A checkpoint must be readable. Received: {path}: {_first_line(error)}"
         ) from error
+
+
+def _assign_smaller(reader, variables):
+    """Assigns those that are stored in another type, such as float16; returns the others."""
+    dtypes = reader.get_variable_to_dtype_map()
+    exact = {}
+    for name, variable in variables.items():
+        if dtypes[_key("model", name)] == variable.dtype:
+            exact[name] = variable
+        else:
+            variable.assign(tf.cast(reader.get_tensor(_key("model", name)), variable.dtype))
+    return exact
+
+
+def _key(group, name):
+    return f"{group}/{_escape(name)}{_KEY_SUFFIX}"
 
 
 def _escape(name):
