@@ -8,7 +8,7 @@ import sys
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-OURS = ("ut_keras", "problems", "hparams", "trainer")
+OURS = ("ut_keras", "problems", "hparams", "pretrained", "trainer")
 
 # What every part may import: they know nothing of ours but each other.
 LEAVES = (
@@ -31,6 +31,7 @@ ALLOWED = {
     "ut_keras": (
         "ut_keras.tensorflow_log",
         # by the function `load`
+        "pretrained",
         "ut_keras.keras_file",
         "ut_keras.inference.saved_run",
     ),
@@ -95,6 +96,7 @@ ALLOWED = {
         "ut_keras.decoding",
         "ut_keras.models",
         "ut_keras.checkpoints",
+        "ut_keras.visualize",
         "ut_keras.inference",
     ),
     "ut_keras.export": ("ut_keras.inference.export",),
@@ -118,6 +120,7 @@ ALLOWED = {
     "ut_keras.t2t.names": ("ut_keras.hparam.field", "ut_keras.t2t.names"),
     "problems": ("problems", "ut_keras.registry", "ut_keras.text", "ut_keras.data"),
     "hparams": ("hparams", "ut_keras.registry", "ut_keras.hparam"),
+    "pretrained": (),
     "trainer": ("ut_keras.bin", "ut_keras.training.run_folder"),
 }
 
@@ -125,7 +128,7 @@ ALLOWED = {
 def _modules():
     """{module name: path} of all source files."""
     found = {"trainer": os.path.join(ROOT, "trainer.py")}
-    for package in ("ut_keras", "problems", "hparams"):
+    for package in ("ut_keras", "problems", "hparams", "pretrained"):
         for folder, _, files in os.walk(os.path.join(ROOT, package)):
             for file in files:
                 if file.endswith(".py"):

@@ -17,7 +17,8 @@ def load(path, checkpoint_path=None, problem=None, data_dir=None):
     """Returns what has been trained and saved.
 
     Args:
-        path: str or `os.PathLike`. The folder of a run, or a file that `model.save` wrote.
+        path: str or `os.PathLike`. The folder of a run, a file that `model.save` wrote, or the name
+            of a run that comes along, see `pretrained`; a folder of that name goes first.
         checkpoint_path, problem, data_dir: of a folder, see `saved_run.load`.
     Returns:
         `SavedRun` of a folder, ready for texts; `keras.Model` of a file.
@@ -28,6 +29,15 @@ def load(path, checkpoint_path=None, problem=None, data_dir=None):
         from ut_keras import keras_file
 
         return keras_file.load(path)
+    import pretrained
+    from ut_keras.errors import DataError
     from ut_keras.inference import saved_run
 
+    if not os.path.exists(os.path.expanduser(path)):
+        if path not in pretrained.names():
+            raise DataError(
+                "path must be the folder of a run, a .keras file, or the name of a run that comes "
+                f"along: {', '.join(pretrained.names())}. Received: {os.fspath(path)!r}."
+            )
+        path = pretrained.folder(path)
     return saved_run.load(path, checkpoint_path, problem, data_dir)

@@ -25,7 +25,11 @@ from ut_keras.bin import flags
 from ut_keras.inference import decode_hparams
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-PAGES = ["README.md", *sorted(glob.glob("docs/*.md", root_dir=ROOT))]
+PAGES = [
+    "README.md",
+    *sorted(glob.glob("docs/*.md", root_dir=ROOT)),
+    *sorted(glob.glob("pretrained/*/README.md", root_dir=ROOT)),
+]
 LANGUAGES = ("python", "sh", "json", "source", "text")
 # Commands of others, which are taken as they are.
 OTHERS = ("cat", "cd", "curl", "docker", "echo", "pip", "saved_model_cli", "tensorboard")

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+import pretrained
 import problems
 import ut_keras
 from tests.bin import small_run
@@ -134,6 +135,21 @@ def test_classes(tmp_path):
     [scores] = run.class_scores(["fine day"])
     assert {label for label, _ in scores} == {"good", "bad"}
     assert run.classify(["fine day", "x"])[0] == scores[0][0] == run.translate(["fine day"])[0]
+
+
+def test_observes_what_it_reads_and_writes(loaded):
+    seen = loaded.observe(TEXTS[0])
+    assert seen.maps["encoder"].queries == [*TEXTS[0].split(), "<EOS>"]
+    assert seen.maps["memory"].keys == seen.maps["encoder"].queries
+    assert seen.outputs == loaded.translate([TEXTS[0]], beam_size=1, decode_length=50)[0]
+
+
+def test_names_of_runs_that_come_along(loaded, monkeypatch, run):
+    with pytest.raises(DataError, match="name of a run that comes along: .*Received: 'no_such'"):
+        ut_keras.load("no_such")
+    monkeypatch.setattr(pretrained, "_HERE", str(run.parent))
+    assert run.name in pretrained.names()
+    assert ut_keras.load(run.name).translate(TEXTS) == loaded.translate(TEXTS)
 
 
 def test_a_run_without_features_needs_the_problem(tmp_path, problem):

@@ -3,6 +3,7 @@
     run = ut_keras.load("runs/ende")
     run.translate(["Two dogs are playing."])             ->  ["Zwei Hunde spielen."]
     run.generate(["Two dogs are playing."], beam_size=2) ->  [[("Zwei …", -0.8), ("2 …", -3.1)]]
+    run.observe("Two dogs are playing.").ponder          ->  how many steps each word took
     run.model, run.encoders                              the Keras model, the text encoders
 
 The folder says it all: `hparams.json`, `run.json` (which model), `features.json` with the
@@ -14,6 +15,7 @@ import tensorflow as tf
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.inference import length_batches, text_model
 from ut_keras.inference import run as run_lib
+from ut_keras.visualize import observer
 
 _ROWS, _CHARACTERS = 64, 32768  # of texts that go together
 
@@ -122,6 +124,19 @@ class SavedRun:
         if not self._text_model.predictor.classifies:
             raise ValueError("classify needs a model of classes. Received: one of symbols.")
         return self._run(("classify",), self._text_model.classify, texts)
+
+    def observe(self, text):
+        """What the model does with a text while it reads and writes.
+
+        Args:
+            text: str.
+        Returns:
+            `ut_keras.visualize` observation: `.maps` of attention, `.ponder` times by "encoder" and
+            "decoder", each with `labels` and `times` in steps, `.outputs`.
+        """
+        self._check([text])
+        features = {"inputs": self._text_model.ids(tf.constant([text]))}
+        return observer.observe(self.model, features, self.encoders)
 
     def _run(self, key, function, texts, *arguments):
         """What a function gives for all texts; traced once for a key."""

@@ -125,10 +125,13 @@ class TextModel:
 
         return padding.in_groups(keys, score, (tf.zeros(tf.shape(targets)),))[0]
 
+    def ids(self, texts):
+        """What the model reads of string [B]: int32 [B, S]; of sentences [B, sentences, words]."""
+        return padding.dense(self._sources(texts))
+
     def encode(self, texts):
         """`Encoded` of string [B]."""
-        rows = self._sources(texts)
-        ids = padding.dense(rows)
+        ids = self.ids(texts)
         if self.predictor.is_language_model:
             return Encoded(ids, None)
         # One row more, for there may be none; one column more, for a prompt may be empty.

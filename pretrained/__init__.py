@@ -1,0 +1,35 @@
+"""Small trained runs that come along.
+
+    ut_keras.load("reverse40").translate(["3 1 4 1 5"], decode_length=2)
+    pretrained.names()               ->  ["reverse40", …]
+    pretrained.folder("reverse40")   ->  its folder, which commands take as --output_dir
+
+Weights are stored in 16 bits, without the optimizer's state. README.md in each folder says what it
+was trained on, by which command, how good it is, and what it cannot do.
+"""
+
+import os
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def names():
+    """The names of the runs, sorted."""
+    return sorted(name for name in os.listdir(_HERE) if _is_run(os.path.join(_HERE, name)))
+
+
+def folder(name):
+    """The folder of a run.
+
+    Args:
+        name: str.
+    Raises:
+        ValueError: if there is none of this name.
+    """
+    if name not in names():
+        raise ValueError(f"The runs that come along are {', '.join(names())}. Received: {name!r}.")
+    return os.path.join(_HERE, name)
+
+
+def _is_run(path):
+    return os.path.exists(os.path.join(path, "run.json"))
