@@ -6,13 +6,18 @@ Whole escaped texts are split at once. A subtoken with `_` anywhere but at its e
 no match can reach over the end of one.
 """
 
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 import tensorflow_text as tf_text
+
+if TYPE_CHECKING:
+    from ut_keras.text.subword_text_encoder import SubwordTextEncoder
 
 _LONGEST = 256  # bytes
 
 
-def make(encoder):
+def make(encoder: "SubwordTextEncoder") -> tf_text.FastWordpieceTokenizer:
     """Makes the splitter of a `SubwordTextEncoder`.
 
     Returns:
