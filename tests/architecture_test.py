@@ -28,6 +28,7 @@ ALLOWED = {
     "ut_keras.file_error": (),
     "ut_keras.path_lock": (),
     "ut_keras.whole_file": ("ut_keras.file_error", "ut_keras.path_lock"),
+    "ut_keras.metrics_file": ("ut_keras.whole_file",),
     "ut_keras": (
         "ut_keras.tensorflow_log",
         # by the function `load`
@@ -71,6 +72,7 @@ ALLOWED = {
     ),
     "ut_keras.training": (
         *_FILES,
+        "ut_keras.metrics_file",
         "ut_keras.registry",
         "ut_keras.hparam",
         "ut_keras.text",
