@@ -1,11 +1,10 @@
 """JSON files as they are found: torn, of another shape, of other bytes, nested without end.
 
 values = json_file.read("run/hparams.json")          a dict, or `UserError` in one line
-for record in json_file.lines("run/metrics.jsonl"):  a dict for every line; None for a torn one
+json_file.parse_line(line)                           a dict, or None of a torn one
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from ut_keras.errors import UserError
@@ -28,13 +27,6 @@ def read(path: str, error_class: type[UserError] = UserError) -> dict[str, Any]:
         return parse(content)
     except ValueError as error:
         raise error_class(f"{path} must hold a JSON object. Received: {error}.") from error
-
-
-def lines(path: str) -> Iterator[dict[str, Any] | None]:
-    """Yields what every line of a file holds: a dict, or None if it is no JSON object."""
-    with open(path, "rb") as file:
-        for line in file:
-            yield parse_line(line)
 
 
 def parse_line(line: str | bytes) -> dict[str, Any] | None:
