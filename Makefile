@@ -29,6 +29,7 @@ test-slow: $(VENV)/.installed
 
 lint: $(VENV)/.installed
 	$(PY) -m ruff check .
+	$(PY) -m mypy
 
 docs: $(VENV)/.docs
 	$(PY) docs/site/pages.py

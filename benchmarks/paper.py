@@ -27,7 +27,7 @@ import paper_page
 import paper_raw
 import paper_runs
 
-from ut_keras import interruption
+from ut_keras import interruption, whole_file
 from ut_keras.bin import command
 from ut_keras.errors import UsageError
 from ut_keras.registry import unknown_name_message
@@ -45,9 +45,8 @@ def _run(argv):
     args = _parse(argv)
     if args.write:
         path = os.path.join(os.path.dirname(os.path.abspath(args.results_dir)), "results.md")
-        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        with whole_file.writing(path) as file:
             file.write(paper_page.read(args.results_dir))
-        os.replace(f"{path}.tmp", path)
         return None
     if not args.table:
         for name in paper_cells.names():

@@ -4,6 +4,8 @@ import glob
 import gzip
 import os
 
+from ut_keras import whole_file
+
 
 def place(table, raw, tmp_dir):
     """Links a table's raw files into tmp_dir, and writes those that are made of others.
@@ -36,7 +38,5 @@ def read_lines(raw, name):
 
 def write_lines(tmp_dir, name, lines):
     """Writes a raw file, whole or not at all."""
-    path = os.path.join(tmp_dir, name)
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+    with whole_file.writing(os.path.join(tmp_dir, name)) as file:
         file.writelines(lines)
-    os.replace(f"{path}.tmp", path)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import paper_cells
 
+from ut_keras import metrics_file, whole_file
 from ut_keras.training.tuning import trial_process
 
 ROOT = os.path.dirname(paper_cells.HERE)
@@ -175,9 +176,8 @@ class _Record:
 
     def write(self, **changed):
         self.content.update(changed)
-        with open(f"{self._path}.tmp", "w", encoding="utf-8") as file:
+        with whole_file.writing(self._path) as file:
             json.dump(self.content, file)
-        os.replace(f"{self._path}.tmp", self._path)
 
 
 def run_directory(runs_dir, cell, seed):
@@ -226,7 +226,7 @@ def _newest_step(directory):
 def _results(directory, step, split):
     """{metric: value} that a run has recorded of a step, teacher-forced and decoded."""
     found = {}
-    for record in read_lines(os.path.join(directory, "metrics.jsonl")):
+    for record in metrics_file.records(directory):
         if record["step"] == step and record["split"] == split:
             found.update(record)
     return {name: _short(found[name]) for name in found if name not in _NO_METRICS}

@@ -26,6 +26,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import scale_sides
 import train_step
 
+from ut_keras import whole_file
+
 STEPS_PER_TURN = 2
 BATCH, LENGTH = 16, 32  # of each side, unless a part says otherwise
 SAVE_EVERY = 50
@@ -57,10 +59,9 @@ def write(path, part, figures):
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
     content[part] = figures
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+    with whole_file.writing(path) as file:
         json.dump(content, file, indent=1)
         file.write("\n")
-    os.replace(f"{path}.tmp", path)
 
 
 def take_turns(sides, rounds, tokens):

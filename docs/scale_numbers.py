@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 import hparams  # noqa: E402
+from ut_keras import whole_file  # noqa: E402
 
 PAGE = os.path.join(HERE, "scale.md")
 MEASURED = os.path.join(HERE, "scale_measured.json")
@@ -261,9 +262,8 @@ def filled(page):
 def main():
     with open(PAGE, encoding="utf-8") as file:
         page = filled(file.read())
-    with open(f"{PAGE}.tmp", "w", encoding="utf-8") as file:
+    with whole_file.writing(PAGE) as file:
         file.write(page)
-    os.replace(f"{PAGE}.tmp", PAGE)
 
 
 if __name__ == "__main__":

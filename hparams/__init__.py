@@ -9,6 +9,9 @@ A set is a function that calls its parent and replaces a few fields:
         return dataclasses.replace(universal_transformer.universal_transformer_small(), num_heads=4)
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from hparams import (  # noqa: F401  (they register)
     deepstart,
     lstm,
@@ -25,17 +28,17 @@ from hparams import (  # noqa: F401  (they register)
 from hparams.registry import RANGES, SETS, register, register_range
 from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.field import HParamError
-from ut_keras.hparam.ranges import RangedHParams
+from ut_keras.hparam.ranges import Range, RangedHParams
 
 __all__ = ["get", "get_range", "names", "range_names", "register", "register_range"]
 
 
-def names():
+def names() -> list[str]:
     """Returns the names of all sets, sorted."""
     return SETS.names()
 
 
-def get(name, overrides=""):
+def get(name: str, overrides: str | Mapping[str, Any] = "") -> BasicHParams:
     """Returns a set with some values replaced.
 
     Args:
@@ -58,12 +61,12 @@ def get(name, overrides=""):
     return hp.override(overrides)
 
 
-def range_names():
+def range_names() -> list[str]:
     """Returns the names of all ranges to search, sorted."""
     return RANGES.names()
 
 
-def get_range(name):
+def get_range(name: str) -> tuple[Range, ...]:
     """Returns the ranges that are registered under a name, as a tuple of `Range`.
 
     Raises:

@@ -7,6 +7,8 @@
 A new dataset registers itself: see problems/problem.py.
 """
 
+from typing import Any
+
 from problems import reversal
 from problems.problem import REGISTRY, Problem, register
 
@@ -59,12 +61,12 @@ from problems import (  # noqa: F401  isort: skip
 __all__ = ["Problem", "get", "names", "register"]
 
 
-def names():
+def names() -> list[str]:
     """Returns the names of all problems, sorted."""
     return REGISTRY.names()
 
 
-def get(name):
+def get(name: str) -> Problem:
     """Returns the `Problem` that is registered as `name`, perhaps with `_rev` or `_copy` behind it.
 
     Raises:
@@ -74,4 +76,7 @@ def get(name):
     base, reverse, copy = (name, False, False) if is_base else reversal.parse(name)
     problem = REGISTRY.get(base)()
     problem.name = base
-    return reversal.Derived(problem, reverse, copy) if reverse or copy else problem
+    if not (reverse or copy):
+        return problem
+    derived: Any = reversal.Derived(problem, reverse, copy)  # has all that a `Problem` has
+    return derived

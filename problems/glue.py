@@ -39,6 +39,7 @@ def _tables(folder, dev="dev"):
 
 
 @problem.register("cola")
+@text_problems.register_characters("cola_characters")
 class Cola(labelled_tables.LabelledTables):
     """Whether a sentence is acceptable English."""
 
@@ -53,14 +54,8 @@ class Cola(labelled_tables.LabelledTables):
     class_labels = ("unacceptable", "acceptable")
 
 
-@problem.register("cola_characters")
-class ColaCharacters(Cola):
-    """Bytes."""
-
-    vocab_type = "characters"
-
-
 @problem.register("sentiment_sst_binary")
+@text_problems.register_characters("sentiment_sst_binary_characters")
 class SentimentSSTBinary(labelled_tables.LabelledTables):
     """Whether a phrase of a review of a film is for or against it."""
 
@@ -73,13 +68,6 @@ class SentimentSSTBinary(labelled_tables.LabelledTables):
     label_column = 1
     approx_vocab_size = 2**14
     class_labels = ("neg", "pos")
-
-
-@problem.register("sentiment_sst_binary_characters")
-class SentimentSSTBinaryCharacters(SentimentSSTBinary):
-    """Bytes."""
-
-    vocab_type = "characters"
 
 
 # --- Two texts ------------------------------------------------------------------------------------
@@ -109,6 +97,7 @@ _MRPC = {
 
 
 @problem.register("msr_paraphrase_corpus")
+@text_problems.register_characters("msr_paraphrase_corpus_characters")
 class MSRParaphraseCorpus(labelled_tables.LabelledTables):
     """Whether two sentences of news say the same; `MRPC` in tmp_dir, as in T2T."""
 
@@ -142,14 +131,8 @@ def _of_mrpc(split, tmp_dir):
     return download.fetch(folder, _MRPC[split])
 
 
-@problem.register("msr_paraphrase_corpus_characters")
-class MSRParaphraseCorpusCharacters(MSRParaphraseCorpus):
-    """Bytes."""
-
-    vocab_type = "characters"
-
-
 @problem.register("quora_question_pairs")
+@text_problems.register_characters("quora_question_pairs_characters")
 class QuoraQuestionPairs(labelled_tables.LabelledTables):
     """Whether two questions ask the same."""
 
@@ -172,13 +155,6 @@ class QuoraQuestionPairs(labelled_tables.LabelledTables):
         yield from super().samples(row, split, tmp_dir)
 
 
-@problem.register("quora_question_pairs_characters")
-class QuoraQuestionPairsCharacters(QuoraQuestionPairs):
-    """Bytes."""
-
-    vocab_type = "characters"
-
-
 _MNLI = _archive(
     "MNLI.zip",
     "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633",
@@ -188,6 +164,7 @@ _MNLI = _archive(
 
 
 @problem.register("multi_nli")
+@text_problems.register_characters("multi_nli_characters")
 class MultiNLI(labelled_tables.LabelledTables):
     """Whether a hypothesis follows from a premise, in ten kinds of text."""
 
@@ -199,13 +176,6 @@ class MultiNLI(labelled_tables.LabelledTables):
     num_train_shards = 100
     approx_vocab_size = 2**15
     class_labels = ("contradiction", "entailment", "neutral")
-
-
-@problem.register("multi_nli_characters")
-class MultiNLICharacters(MultiNLI):
-    """Bytes."""
-
-    vocab_type = "characters"
 
 
 @problem.register("multi_nli_shared_vocab")
@@ -235,6 +205,7 @@ class MultiNLIText2text(text_problems.Text2TextProblem):
 
 
 @problem.register("question_nli")
+@text_problems.register_characters("question_nli_characters")
 class QuestionNLI(labelled_tables.LabelledTables):
     """Whether a sentence of Wikipedia answers a question. (GLUE's second edition.)"""
 
@@ -248,14 +219,8 @@ class QuestionNLI(labelled_tables.LabelledTables):
     class_labels = _ENTAILMENT
 
 
-@problem.register("question_nli_characters")
-class QuestionNLICharacters(QuestionNLI):
-    """Bytes."""
-
-    vocab_type = "characters"
-
-
 @problem.register("rte")
+@text_problems.register_characters("rte_characters")
 class RTE(labelled_tables.LabelledTables):
     """Whether a sentence follows from a text."""
 
@@ -268,14 +233,8 @@ class RTE(labelled_tables.LabelledTables):
     class_labels = _ENTAILMENT
 
 
-@problem.register("rte_characters")
-class RTECharacters(RTE):
-    """Bytes."""
-
-    vocab_type = "characters"
-
-
 @problem.register("winograd_nli")
+@text_problems.register_characters("winograd_nli_characters")
 class WinogradNLI(labelled_tables.LabelledTables):
     """Whether a sentence follows, in which a pronoun was replaced."""
 
@@ -287,10 +246,3 @@ class WinogradNLI(labelled_tables.LabelledTables):
     num_train_shards = 1
     class_labels = _ENTAILMENT
     vocab_filename = "vocab.wnli.8192"
-
-
-@problem.register("winograd_nli_characters")
-class WinogradNLICharacters(WinogradNLI):
-    """Bytes."""
-
-    vocab_type = "characters"

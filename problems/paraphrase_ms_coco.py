@@ -29,6 +29,7 @@ _PARTS = {"train": "train", "dev": "val"}
 
 
 @problem.register("paraphrase_generation_ms_coco_problem1d")
+@text_problems.register_characters("paraphrase_generation_ms_coco_problem1d_characters")
 class ParaphraseGenerationMsCocoProblem1d(text_problems.Text2TextProblem):
     """One way."""
 
@@ -60,22 +61,9 @@ def _path(split, tmp_dir):
     return raw_text.find(tmp_dir, _ARCHIVE, name, f"captions_train-val2014/{name}")
 
 
-@problem.register("paraphrase_generation_ms_coco_problem1d_characters")
-class ParaphraseGenerationMsCocoProblem1dCharacters(ParaphraseGenerationMsCocoProblem1d):
-    """Bytes."""
-
-    vocab_type = "characters"
-
-
 @problem.register("paraphrase_generation_ms_coco_problem2d")
+@text_problems.register_characters("paraphrase_generation_ms_coco_problem2d_characters")
 class ParaphraseGenerationMsCocoProblem2d(ParaphraseGenerationMsCocoProblem1d):
     """Both ways."""
 
     both_ways = True
-
-
-@problem.register("paraphrase_generation_ms_coco_problem2d_characters")
-class ParaphraseGenerationMsCocoProblem2dCharacters(ParaphraseGenerationMsCocoProblem2d):
-    """Bytes."""
-
-    vocab_type = "characters"

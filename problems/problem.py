@@ -19,12 +19,19 @@ import functools
 import itertools
 import os
 import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ut_keras import registry
 from ut_keras.data import features, progress_line, tfrecords
 from ut_keras.data.writing import example_batch, generation, generation_plan
 from ut_keras.errors import DataError
 from ut_keras.text import text_encoder
+
+P = TypeVar("P", bound="Problem")
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 REGISTRY = registry.Registry("problem")
 DEFAULT_SEED = 429459  # t2t-datagen's
@@ -35,7 +42,7 @@ _ENCODED_TOGETHER = 8192  # examples; many are encoded much faster than one
 _OF_T2T = ("dataset_splits", "is_generate_per_split")
 
 
-def register(name):
+def register(name: str) -> Callable[[type[P]], type[P]]:
     """Decorator that files a `Problem` subclass under `name`.
 
     Raises:
@@ -74,7 +81,7 @@ class Problem:
         raw_files: tuple of `download.RawFile`, what it is made of.
     """
 
-    name = None
+    name: str = ""
     splits = ("train", "dev")
     num_train_shards = 10
     eval_metrics = ("accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity")
@@ -88,11 +95,11 @@ class Problem:
     # What a dataset says about itself.
 
     @property
-    def filename(self):
+    def filename(self) -> str:
         """str. What the names of its files begin with."""
         return self.name
 
-    def feature_encoders(self, data_dir):
+    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
         """Returns {"inputs": TextEncoder, "targets": TextEncoder}; no "inputs" in a language model.
 
         Raises:
@@ -100,7 +107,7 @@ class Problem:
         """
         raise NotImplementedError
 
-    def feature_specs(self, data_dir):
+    def feature_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
         """Returns {"inputs": FeatureSpec, "targets": FeatureSpec}, what a model has to know."""
         return {
             name: features.FeatureSpec(
@@ -110,11 +117,11 @@ class Problem:
             for name, encoder in self.feature_encoders(data_dir).items()
         }
 
-    def record_specs(self, data_dir):
+    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
         """Returns {feature: FeatureSpec} as in the files, where `preprocess` changes them."""
         return self.feature_specs(data_dir)
 
-    def preprocess(self, records):
+    def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
         """Makes the features of n examples of those of n records.
 
         Both are dicts of int32 tensors: ragged [n, (length)], class labels [n, 1]. It may add
@@ -124,18 +131,20 @@ class Problem:
 
     # What is measured, besides `eval_metrics`.
 
-    def feature_metrics(self, data_dir):
+    def feature_metrics(self, data_dir: str | None) -> dict[str, Any]:
         """Returns {name: FeatureMetric}: metrics that read features, or ids of the vocabulary.
 
         Teacher-forced. Names with a "/" are kept out of the result line.
         """
         return {}
 
-    def summarize(self, results):
+    def summarize(self, results: dict[str, float]) -> dict[str, float]:
         """Returns {name: float}, what follows from the results of an evaluation, such as a mean."""
         return {}
 
-    def score_decoded(self, sources, references, hypotheses):
+    def score_decoded(
+        self, sources: list[str], references: list[str], hypotheses: list[str]
+    ) -> dict[str, float]:
         """Scores what free decoding wrote.
 
         Args:
@@ -147,22 +156,24 @@ class Problem:
 
     # Generation.
 
-    def side_files(self):
+    def side_files(self) -> tuple[str, ...]:
         """Returns the names of the other files in data_dir, such as the vocabulary."""
         return ()
 
-    def splits_to_generate(self, tmp_dir):
+    def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         """Returns the splits that there are raw data for."""
         return self.splits
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         """Checks that the raw data are there and writes the side files that are missing."""
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterable[dict[str, Any]]:
         """Yields the samples of a split as {"inputs": str, "targets": str}."""
         raise NotImplementedError
 
-    def encode_samples(self, samples, data_dir):
+    def encode_samples(self, samples: Iterable[dict[str, Any]], data_dir: str) -> Iterator[Any]:
         """Yields the records {"inputs": [int], "targets": [int]} of samples, EOS included.
 
         Called once per file, in several processes where there are many samples. There may be more
@@ -174,23 +185,30 @@ class Problem:
             for values in zip(*rows, strict=True):
                 yield dict(zip(columns, values, strict=True))
 
-    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_encoded_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterable[Any]:
         """Yields the records of a split; where this is overridden, in one process."""
         samples = self.generate_samples(split, data_dir, tmp_dir, seed)
         return self.encode_samples(samples, data_dir)
 
     @functools.cached_property
-    def left_out(self):
+    def left_out(self) -> collections.Counter[str]:
         """Counter of the reasons for which `generate_samples` leaves out samples; it counts."""
         return collections.Counter()
 
-    def num_shards(self, split):
+    def num_shards(self, split: str) -> int:
         """Returns the number of files of a split."""
         return self.num_train_shards if split == "train" else 1
 
     def generate_data(
-        self, data_dir, tmp_dir=None, seed=DEFAULT_SEED, tasks=None, num_processes=None
-    ):
+        self,
+        data_dir: str,
+        tmp_dir: str | None = None,
+        seed: int = DEFAULT_SEED,
+        tasks: Iterable[int] | None = None,
+        num_processes: int | None = None,
+    ) -> dict[str, int]:
         """Writes the TFRecord files and side files, those that are not there yet.
 
         Args:
@@ -214,7 +232,8 @@ class Problem:
         num_shards = {split: self.num_shards(split) for split in self.splits_to_generate(tmp_dir)}
         tasks = None if tasks is None else list(tasks)
         start = time.monotonic()
-        counts, left_out = {}, collections.Counter()
+        left_out: collections.Counter[str] = collections.Counter()
+        counts = {}
         with generation_plan.claimed(data_dir, self.filename, num_shards, seed, tasks) as missing:
             if side_files_are_there and not missing:
                 print(f"{self.name}: data found in {data_dir}, nothing to generate")
@@ -233,14 +252,22 @@ class Problem:
         self.left_out.clear()
         if type(self).generate_encoded_samples is Problem.generate_encoded_samples:
             samples = self.generate_samples(*where)
-            encode = _Encode(self, data_dir)
+            encode: Callable[..., Any] = _Encode(self, data_dir)
         else:
             samples, encode = self.generate_encoded_samples(*where), iter
         return generation.write(split, samples, encode, shards, num_processes, self.left_out)
 
     # Reading.
 
-    def dataset(self, split, data_dir, hparams, num_replicas=1, seed=None, static_shapes=False):
+    def dataset(
+        self,
+        split: str,
+        data_dir: str,
+        hparams: Any,
+        num_replicas: int = 1,
+        seed: Any = None,
+        static_shapes: bool = False,
+    ) -> "tf.data.Dataset":
         """Returns one pass over a split, batched.
 
         Args:

@@ -9,7 +9,7 @@ neutral, 1 of entails.
 train 23,596          dev 1,304
 """
 
-from problems import labelled_tables, problem
+from problems import labelled_tables, problem, text_problems
 from ut_keras.data.writing import download
 
 _LICENCE = "Apache 2.0"
@@ -17,6 +17,7 @@ _FOLDER = "SciTailV1.1/tsv_format"
 
 
 @problem.register("sci_tail")
+@text_problems.register_characters("sci_tail_characters")
 class SciTail(labelled_tables.LabelledTables):
     """8k subwords."""
 
@@ -33,13 +34,6 @@ class SciTail(labelled_tables.LabelledTables):
     label_column = 2
     has_header = False
     class_labels = ("neutral", "entails")
-
-
-@problem.register("sci_tail_characters")
-class SciTailCharacters(SciTail):
-    """Bytes."""
-
-    vocab_type = "characters"
 
 
 @problem.register("sci_tail_shared_vocab")

@@ -25,6 +25,7 @@ _PARTS = {"train": "train", "dev": "test"}
 
 
 @problem.register("sentiment_imdb")
+@text_problems.register_characters("sentiment_imdb_characters")
 class SentimentIMDB(text_problems.Text2ClassProblem):
     """8k subwords."""
 
@@ -50,10 +51,3 @@ class SentimentIMDB(text_problems.Text2ClassProblem):
 
 def _folder(split, label, tmp_dir):
     return raw_text.find_folder(tmp_dir, _ARCHIVE, f"aclImdb/{_PARTS[split]}/{label}")
-
-
-@problem.register("sentiment_imdb_characters")
-class SentimentIMDBCharacters(SentimentIMDB):
-    """Bytes."""
-
-    vocab_type = "characters"

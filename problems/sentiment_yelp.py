@@ -62,6 +62,7 @@ class _Yelp(text_problems.Text2ClassProblem):
 
 
 @problem.register("sentiment_yelp_full")
+@text_problems.register_characters("sentiment_yelp_full_characters")
 class SentimentYelpFull(_Yelp):
     """Five stars."""
 
@@ -69,14 +70,8 @@ class SentimentYelpFull(_Yelp):
     class_labels = ("0", "1", "2", "3", "4", "5")
 
 
-@problem.register("sentiment_yelp_full_characters")
-class SentimentYelpFullCharacters(SentimentYelpFull):
-    """Bytes."""
-
-    vocab_type = "characters"
-
-
 @problem.register("sentiment_yelp_polarity")
+@text_problems.register_characters("sentiment_yelp_polarity_characters")
 class SentimentYelpPolarity(_Yelp):
     """For or against."""
 
@@ -84,10 +79,3 @@ class SentimentYelpPolarity(_Yelp):
         "polarity", "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35"
     )
     class_labels = ("0", "1", "2")
-
-
-@problem.register("sentiment_yelp_polarity_characters")
-class SentimentYelpPolarityCharacters(SentimentYelpPolarity):
-    """Bytes."""
-
-    vocab_type = "characters"

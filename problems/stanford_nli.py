@@ -9,7 +9,7 @@ contradiction, 1 of entailment, 2 of neutral. Pairs that people did not agree on
 train 549,367          dev 9,842
 """
 
-from problems import labelled_tables, problem
+from problems import labelled_tables, problem, text_problems
 from ut_keras.data.writing import download
 
 _LICENCE = "CC BY-SA"
@@ -17,6 +17,7 @@ _NAME = "snli_1.0"
 
 
 @problem.register("stanford_nli")
+@text_problems.register_characters("stanford_nli_characters")
 class StanfordNLI(labelled_tables.LabelledTables):
     """32k subwords."""
 
@@ -36,13 +37,6 @@ class StanfordNLI(labelled_tables.LabelledTables):
     num_train_shards = 100
     approx_vocab_size = 2**15
     class_labels = ("contradiction", "entailment", "neutral")
-
-
-@problem.register("stanford_nli_characters")
-class StanfordNLICharacters(StanfordNLI):
-    """Bytes."""
-
-    vocab_type = "characters"
 
 
 @problem.register("stanford_nli_shared_vocab")

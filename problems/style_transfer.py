@@ -6,7 +6,7 @@
 train 18,395          dev 1,218
 """
 
-from problems import parallel_text, problem, translate, wmt_files
+from problems import parallel_text, problem, text_problems, translate, wmt_files
 
 _LICENCE = "none stated; the modern lines are SparkNotes'"
 
@@ -31,28 +31,16 @@ class _StyleTransfer(translate.TranslateProblem):
 
 
 @problem.register("style_transfer_shakespeare_to_modern")
+@text_problems.register_characters("style_transfer_shakespeare_to_modern_characters")
 class StyleTransferShakespeareToModern(_StyleTransfer):
     """To today's English, 8,000 subwords."""
 
     source, target = "original", "modern"
 
 
-@problem.register("style_transfer_shakespeare_to_modern_characters")
-class StyleTransferShakespeareToModernCharacters(StyleTransferShakespeareToModern):
-    """Bytes."""
-
-    vocab_type = "characters"
-
-
 @problem.register("style_transfer_modern_to_shakespeare")
+@text_problems.register_characters("style_transfer_modern_to_shakespeare_characters")
 class StyleTransferModernToShakespeare(_StyleTransfer):
     """To Shakespeare's English, 8,000 subwords."""
 
     source, target = "modern", "original"
-
-
-@problem.register("style_transfer_modern_to_shakespeare_characters")
-class StyleTransferModernToShakespeareCharacters(StyleTransferModernToShakespeare):
-    """Bytes."""
-
-    vocab_type = "characters"

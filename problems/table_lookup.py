@@ -21,7 +21,7 @@ from problems import generated_classes, problem
 
 _SYMBOLS = tuple("01234567")
 _FUNCTIONS = tuple("abcdefgh")
-_TABLES = np.random.default_rng(0).permuted(np.tile(np.arange(8), (8, 1)), axis=1)
+TABLES = np.random.default_rng(0).permuted(np.tile(np.arange(8), (8, 1)), axis=1)
 
 
 @problem.register("ctl_forward")
@@ -39,7 +39,7 @@ class TableLookup(generated_classes.GeneratedClasses):
         functions = rng.integers(8, size=rng.integers(shallowest, deepest + 1))
         symbol = first = int(rng.integers(8))
         for function in functions:
-            symbol = _TABLES[function, symbol]
+            symbol = TABLES[function, symbol]
         return [_SYMBOLS[first], *(_FUNCTIONS[f] for f in functions)], _SYMBOLS[symbol]
 
     def is_all_trained(self, words):

@@ -16,11 +16,31 @@ class label, a text, for "targets"; `TextConcat2ClassProblem` several texts for 
 import collections
 import itertools
 import os
+import sys
 
 from problems import perplexity, problem
 from ut_keras.text import text_encoder
 
 _MAX_SUBTOKEN_LENGTH = 200  # T2T's; bounds the time that a very long token takes.
+
+
+def register_characters(name):
+    """Decorator of a problem: files it under `name` too, as a problem of bytes.
+
+    The class of that one is in the same module, `Cola` -> `ColaCharacters`, for other processes.
+    """
+
+    def decorator(problem_class):
+        class_name = f"{problem_class.__name__}Characters"
+        module = sys.modules[problem_class.__module__]
+        namespace = {"__doc__": "Bytes.", "__module__": module.__name__}
+        of_bytes = type(problem_class)(
+            class_name, (problem_class,), {**namespace, "vocab_type": "characters"}
+        )
+        setattr(module, class_name, problem.register(name)(of_bytes))
+        return problem_class
+
+    return decorator
 
 
 class Text2TextProblem(problem.Problem):

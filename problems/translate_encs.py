@@ -8,7 +8,7 @@ train  CzEng (tables, English in column 3, Czech in 2), News Commentary v13, Com
 dev    newstest2013, 3,000
 """
 
-from problems import parallel_text, problem, translate, wmt_files
+from problems import parallel_text, problem, text_problems, translate, wmt_files
 
 _CZENG = wmt_files.archive(
     "https://lindat.mff.cuni.cz/repository/xmlui/bitstream/handle/11234/1-1458/"
@@ -19,6 +19,7 @@ _CZENG = wmt_files.archive(
 
 
 @problem.register("translate_encs_wmt32k")
+@text_problems.register_characters("translate_encs_wmt_characters")
 class TranslateEncsWmt32k(translate.TranslateProblem):
     """English to Czech, 32k subwords."""
 
@@ -33,10 +34,3 @@ class TranslateEncsWmt32k(translate.TranslateProblem):
         ),
         "dev": (wmt_files.newstest2013("cs"),),
     }
-
-
-@problem.register("translate_encs_wmt_characters")
-class TranslateEncsWmtCharacters(TranslateEncsWmt32k):
-    """Bytes."""
-
-    vocab_type = "characters"

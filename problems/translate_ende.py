@@ -11,10 +11,11 @@ train  News Commentary v13, Common Crawl, Europarl v7     (T2T's; WMT14 itself h
 dev    newstest2013, 3,000                                test  newstest2014, 3,003 (not in T2T)
 """
 
-from problems import packed, parallel_text, problem, translate, wmt_files
+from problems import packed, parallel_text, problem, text_problems, translate, wmt_files
 
 
 @problem.register("translate_ende_wmt32k")
+@text_problems.register_characters("translate_ende_wmt_characters")
 class TranslateEndeWmt32k(translate.TranslateProblem):
     """English to German, 32k subwords."""
 
@@ -48,13 +49,6 @@ class TranslateEndeWmt8k(TranslateEndeWmt32k):
     """8k subwords."""
 
     approx_vocab_size = 2**13
-
-
-@problem.register("translate_ende_wmt_characters")
-class TranslateEndeWmtCharacters(TranslateEndeWmt32k):
-    """Bytes."""
-
-    vocab_type = "characters"
 
 
 @problem.register("translate_ende_wmt32k_packed")

@@ -6,10 +6,11 @@
 train  Common Crawl, Europarl v7, UN, ParaCrawl 1          dev  newstest2013, 3,000
 """
 
-from problems import packed, problem, translate, wmt_files
+from problems import packed, problem, text_problems, translate, wmt_files
 
 
 @problem.register("translate_enes_wmt32k")
+@text_problems.register_characters("translate_enes_wmt_characters")
 class TranslateEnesWmt32k(translate.TranslateProblem):
     """English to Spanish, 32k subwords."""
 
@@ -31,13 +32,6 @@ class TranslateEnesWmt8k(TranslateEnesWmt32k):
     """8k subwords."""
 
     approx_vocab_size = 2**13
-
-
-@problem.register("translate_enes_wmt_characters")
-class TranslateEnesWmtCharacters(TranslateEnesWmt32k):
-    """Bytes."""
-
-    vocab_type = "characters"
 
 
 @problem.register("translate_enes_wmt32k_packed")

@@ -6,7 +6,7 @@
 train  Europarl v8, ParaCrawl 1, Rapid 2016          dev  newsdev2018, 2,000
 """
 
-from problems import parallel_text, problem, translate, wmt_files
+from problems import parallel_text, problem, text_problems, translate, wmt_files
 
 _EUROPARL_V8 = wmt_files.archive(
     "http://data.statmt.org/wmt18/translation-task/training-parallel-ep-v8.tgz",
@@ -20,6 +20,7 @@ _DEV = wmt_files.archive(
 
 
 @problem.register("translate_enet_wmt32k")
+@text_problems.register_characters("translate_enet_wmt_characters")
 class TranslateEnetWmt32k(translate.TranslateProblem):
     """English to Estonian, 32k subwords."""
 
@@ -43,10 +44,3 @@ class TranslateEnetWmt32k(translate.TranslateProblem):
             parallel_text.Files(_DEV, ("newsdev2018-enet-src.en",), ("newsdev2018-enet-ref.et",)),
         ),
     }
-
-
-@problem.register("translate_enet_wmt_characters")
-class TranslateEnetWmtCharacters(TranslateEnetWmt32k):
-    """Bytes."""
-
-    vocab_type = "characters"

@@ -8,7 +8,7 @@ train  Common Crawl, Europarl v7, News Commentary v9, 10^9 French-English, UN (W
 dev    newstest2013, 3,000; small: OpenNMT's        test  newstest2014, 3,003 (not in T2T)
 """
 
-from problems import packed, parallel_text, problem, translate, wmt_files
+from problems import packed, parallel_text, problem, text_problems, translate, wmt_files
 from ut_keras.data.writing import download
 
 _SMALL = download.RawFile(
@@ -21,6 +21,7 @@ _SMALL = download.RawFile(
 
 
 @problem.register("translate_enfr_wmt_small32k")
+@text_problems.register_characters("translate_enfr_wmt_small_characters")
 class TranslateEnfrWmtSmall32k(translate.TranslateProblem):
     """English to French, 1 M pairs, 32k subwords."""
 
@@ -52,14 +53,8 @@ class TranslateEnfrWmtSmall8k(TranslateEnfrWmtSmall32k):
     approx_vocab_size = 2**13
 
 
-@problem.register("translate_enfr_wmt_small_characters")
-class TranslateEnfrWmtSmallCharacters(TranslateEnfrWmtSmall32k):
-    """Bytes."""
-
-    vocab_type = "characters"
-
-
 @problem.register("translate_enfr_wmt32k")
+@text_problems.register_characters("translate_enfr_wmt_characters")
 class TranslateEnfrWmt32k(translate.TranslateProblem):
     """English to French, 32k subwords."""
 
@@ -100,13 +95,6 @@ class TranslateEnfrWmt8k(TranslateEnfrWmt32k):
     """8k subwords."""
 
     approx_vocab_size = 2**13
-
-
-@problem.register("translate_enfr_wmt_characters")
-class TranslateEnfrWmtCharacters(TranslateEnfrWmt32k):
-    """Bytes."""
-
-    vocab_type = "characters"
 
 
 @problem.register("translate_enfr_wmt32k_packed")

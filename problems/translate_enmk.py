@@ -6,7 +6,7 @@
 train  SETimes          dev  a part of Orwell's novel (MULTEXT-East)
 """
 
-from problems import parallel_text, problem, translate, wmt_files
+from problems import parallel_text, problem, text_problems, translate, wmt_files
 
 _TRAIN = wmt_files.archive(
     "http://nlp.ffzg.hr/data/corpora/setimes/setimes.en-mk.txt.tgz",
@@ -21,6 +21,7 @@ _DEV = wmt_files.archive(
 
 
 @problem.register("translate_enmk_setimes32k")
+@text_problems.register_characters("translate_enmk_setimes_characters")
 class TranslateEnmkSetimes32k(translate.TranslateProblem):
     """English to Macedonian, 32k subwords."""
 
@@ -32,10 +33,3 @@ class TranslateEnmkSetimes32k(translate.TranslateProblem):
         ),
         "dev": (parallel_text.Files(_DEV, ("MTE1984-dev.en",), ("MTE1984-dev.mk",)),),
     }
-
-
-@problem.register("translate_enmk_setimes_characters")
-class TranslateEnmkSetimesCharacters(TranslateEnmkSetimes32k):
-    """Bytes."""
-
-    vocab_type = "characters"

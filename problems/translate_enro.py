@@ -6,7 +6,7 @@
 train  Europarl v7, SETimes v2          dev  newsdev2016, 1,999
 """
 
-from problems import parallel_text, problem, translate, wmt_files
+from problems import parallel_text, problem, text_problems, translate, wmt_files
 from ut_keras.data.writing import download
 
 _EUROPARL = wmt_files.archive(
@@ -25,6 +25,7 @@ _DEV = wmt_files.archive(
 
 
 @problem.register("translate_enro_wmt8k")
+@text_problems.register_characters("translate_enro_wmt_characters")
 class TranslateEnroWmt8k(translate.TranslateProblem):
     """English to Romanian, 8k subwords."""
 
@@ -49,10 +50,3 @@ class TranslateEnroWmt32k(TranslateEnroWmt8k):
     """32k subwords."""
 
     approx_vocab_size = 2**15
-
-
-@problem.register("translate_enro_wmt_characters")
-class TranslateEnroWmtCharacters(TranslateEnroWmt8k):
-    """Bytes."""
-
-    vocab_type = "characters"

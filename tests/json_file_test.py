@@ -26,8 +26,3 @@ def test_says_what_is_there_instead(tmp_path, content, said):
     with pytest.raises(DataError, match=f"a.json must hold a JSON object. Received: .*{said}"):
         json_file.read(str(path), DataError)
     assert json_file.parse_line(content) is None
-
-
-def test_a_torn_line_stands_as_none(tmp_path):
-    (tmp_path / "a.jsonl").write_bytes(b'{"step": 1}\n[2]\n{"step": 3')
-    assert list(json_file.lines(str(tmp_path / "a.jsonl"))) == [{"step": 1}, None, None]

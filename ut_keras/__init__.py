@@ -5,15 +5,26 @@ then TensorFlow writes no log lines, unless TF_CPP_MIN_LOG_LEVEL asks for them.
 """
 
 import os
+from typing import TYPE_CHECKING, Any
 
 from ut_keras import tensorflow_log
+
+if TYPE_CHECKING:
+    import keras
+
+    from ut_keras.inference.saved_run import SavedRun
 
 tensorflow_log.set_default()
 
 __version__ = "0.1.0"
 
 
-def load(path, checkpoint_path=None, problem=None, data_dir=None):
+def load(
+    path: str | os.PathLike[str],
+    checkpoint_path: str | None = None,
+    problem: Any = None,
+    data_dir: str | None = None,
+) -> "SavedRun | keras.Model":
     """Returns what has been trained and saved.
 
     Args:

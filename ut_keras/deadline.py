@@ -2,9 +2,13 @@
 
 import queue
 import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
-def call(seconds, function, *arguments):
+def call(seconds: float, function: Callable[..., T], *arguments: Any) -> T:
     """Calls a function that waits for others, and for no more than some seconds in all.
 
     It runs in a thread, which is left behind if it takes longer: nothing else ends, for instance,
@@ -20,7 +24,7 @@ def call(seconds, function, *arguments):
         TimeoutError: if it takes longer.
         What the function raises.
     """
-    answers = queue.SimpleQueue()
+    answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def run():
         try:

@@ -5,6 +5,7 @@ A GPU's allocator counts; on the CPU it is the operating system (Linux, elsewher
 
 import os
 import re
+from typing import Any
 
 import tensorflow as tf
 
@@ -21,7 +22,7 @@ _CGROUPS = (
 )
 
 
-def of(strategy):
+def of(strategy: tf.distribute.Strategy) -> Any:
     """The memory meter for the devices of a strategy, or None where nothing can be known."""
     device = tf.DeviceSpec.from_string(strategy.extended.worker_devices[0])
     if device.device_type == "GPU":
@@ -94,7 +95,8 @@ def _left_in(folder, most, used, droppable):
 
 
 def _kilobytes(path, name):
-    return int(re.search(rf"^{name}:\s+(\d+) kB", _read(path), re.MULTILINE)[1]) * 1024
+    (number,) = re.findall(rf"^{name}:\s+(\d+) kB", _read(path), re.MULTILINE)
+    return int(number) * 1024
 
 
 def _read(path):

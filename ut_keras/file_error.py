@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import re
+from collections.abc import Iterator
 
 # Behind the path of a checkpoint that is being written.
 _TEMPORARY = re.compile(r"(_temp(/.*)?|\.tempstate\d+)$")
@@ -19,7 +20,7 @@ _NUMBERS = {os.strerror(number): number for number in errno.errorcode}
 
 
 @contextlib.contextmanager
-def named(path):
+def named(path: str | os.PathLike[str]) -> Iterator[None]:
     """Context in which an `OSError` that names no file is one of `path`."""
     try:
         yield
@@ -30,7 +31,7 @@ def named(path):
 
 
 @contextlib.contextmanager
-def told_as(path):
+def told_as(path: str | os.PathLike[str]) -> Iterator[None]:
     """Context in which what is raised about a file is an `OSError` of `path`, whose parts it is."""
     try:
         yield
@@ -41,7 +42,7 @@ def told_as(path):
         raise OSError(found.errno, found.strerror, os.fspath(path)) from error
 
 
-def of_tensorflow(error):
+def of_tensorflow(error: BaseException) -> OSError | None:
     """The `OSError` that an error of TensorFlow stands for; None if it is about no file."""
     message = str(getattr(error, "message", error)).strip().partition("\n")[0]
     match = _MESSAGE.fullmatch(message)
@@ -51,7 +52,7 @@ def of_tensorflow(error):
     return OSError(_NUMBERS[match["cause"]], match["cause"], path)
 
 
-def line(error):
+def line(error: BaseException) -> str:
     """What a user is told of an error, of Python's or of TensorFlow's: the cause and the file."""
     found = error if isinstance(error, OSError) else of_tensorflow(error)
     if found is not None and found.strerror:

@@ -13,6 +13,8 @@ import signal
 import sys
 import threading
 import weakref
+from collections.abc import Callable
+from typing import Any, Self
 
 _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
 
@@ -24,7 +26,7 @@ class Interrupted(Exception):
         exit_code: int. What a shell expects: 128 + the number of the signal.
     """
 
-    def __init__(self, message, exit_code):
+    def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code
 
@@ -36,7 +38,7 @@ class StoppedAtOnce(KeyboardInterrupt):
         exit_code: int. 128 + the number of the signal.
     """
 
-    def __init__(self, number):
+    def __init__(self, number: signal.Signals) -> None:
         super().__init__(f"{_NAMES[number]}: stopped; what was not saved before is lost.")
         self.exit_code = 128 + number
 
@@ -55,6 +57,9 @@ class _Handlers:
                     self._previous[number] = signal.signal(number, self._note)
         return self
 
+    def _note(self, number, frame):
+        raise NotImplementedError
+
     def __exit__(self, *exception):
         for number, handler in self._previous.items():
             signal.signal(number, handler)
@@ -72,19 +77,19 @@ class EndsAtOnce(_Handlers):
             TensorFlow is imported, may abort on what is raised.
     """
 
-    def __init__(self, stderr=2, raises=True):
+    def __init__(self, stderr: int = 2, raises: bool = True) -> None:
         super().__init__()
         self._stderr = stderr
         self._raises = raises
-        self._signal = None
-        self._dropped = None
-        self._previous_hook = None
+        self._signal: signal.Signals | None = None
+        self._dropped: Any = None
+        self._previous_hook: Callable[..., Any] = sys.unraisablehook
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._previous_hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
         return super().__enter__()
 
-    def __exit__(self, kind, *exception):
+    def __exit__(self, kind: type[BaseException] | None, *exception: Any) -> None:
         super().__exit__(kind, *exception)
         sys.unraisablehook = self._previous_hook
         if self._signal is None:
@@ -101,7 +106,7 @@ class EndsAtOnce(_Handlers):
             self._exit(str(stopped), stopped.exit_code)
         # Called when nobody holds what was raised any more.
         self._dropped = weakref.finalize(stopped, self._exit, str(stopped), stopped.exit_code)
-        self._signal = number
+        self._signal = signal.Signals(number)
         try:
             raise stopped
         finally:
@@ -132,23 +137,23 @@ class StopRequest(_Handlers):
             as there is nothing to save.
     """
 
-    def __init__(self, waits=True):
+    def __init__(self, waits: bool = True) -> None:
         super().__init__()
         self.waits = waits
-        self._signal = None
+        self._signal: Any = None
 
     @property
-    def requested(self):
+    def requested(self) -> bool:
         """Whether a signal has come."""
         return self._signal is not None
 
-    def interrupted(self, step):
+    def interrupted(self, step: int) -> Interrupted:
         """The `Interrupted` to raise once the state at `step` is saved."""
         return self.stopped(
             f"stopped at step {step}, a checkpoint is written. Run the same command again to go on."
         )
 
-    def stopped(self, text):
+    def stopped(self, text: str) -> Interrupted:
         """The `Interrupted` to raise, with a text that says what is saved."""
         return Interrupted(f"{_NAMES[self._signal]}: {text}", exit_code=128 + self._signal)
 

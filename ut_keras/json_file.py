@@ -1,15 +1,16 @@
 """JSON files as they are found: torn, of another shape, of other bytes, nested without end.
 
 values = json_file.read("run/hparams.json")          a dict, or `UserError` in one line
-for record in json_file.lines("run/metrics.jsonl"):  a dict for every line; None for a torn one
+json_file.parse_line(line)                           a dict, or None of a torn one
 """
 
 import json
+from typing import Any
 
 from ut_keras.errors import UserError
 
 
-def read(path, error_class=UserError):
+def read(path: str, error_class: type[UserError] = UserError) -> dict[str, Any]:
     """Reads a file that holds one JSON object.
 
     Args:
@@ -28,14 +29,7 @@ def read(path, error_class=UserError):
         raise error_class(f"{path} must hold a JSON object. Received: {error}.") from error
 
 
-def lines(path):
-    """Yields what every line of a file holds: a dict, or None if it is no JSON object."""
-    with open(path, "rb") as file:
-        for line in file:
-            yield parse_line(line)
-
-
-def parse_line(line):
+def parse_line(line: str | bytes) -> dict[str, Any] | None:
     """The dict that a line (bytes or str) holds, or None if it is no JSON object."""
     try:
         return parse(line)
@@ -43,7 +37,7 @@ def parse_line(line):
         return None
 
 
-def parse(content):
+def parse(content: str | bytes) -> dict[str, Any]:
     """The dict that bytes or str hold.
 
     Raises:

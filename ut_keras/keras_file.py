@@ -20,7 +20,7 @@ from ut_keras.errors import DataError
 _LONGEST_REASON = 200  # characters; Keras adds the whole configuration to some
 
 
-def load(path):
+def load(path: str | os.PathLike[str]) -> keras.Model:
     """Reads a model.
 
     Args:

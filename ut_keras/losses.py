@@ -12,7 +12,8 @@ neither, and a row of weight 0 is as good as absent, what it cost to ponder incl
 `metrics.weights`.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -27,12 +28,12 @@ class LossTerm(NamedTuple):
     numerator: tf.Tensor  # float32 scalar
     denominator: tf.Tensor  # float32 scalar
 
-    def value(self):
+    def value(self) -> tf.Tensor:
         """The part itself, a float32 scalar."""
         return tf.math.divide_no_nan(self.numerator, self.denominator)
 
 
-def of_all_replicas(terms):
+def of_all_replicas(terms: Mapping[str, list[LossTerm]]) -> dict[str, list[LossTerm]]:
     """The terms, each with its denominator summed over the replicas.
 
     A value then is this replica's share, and the sum of the replicas' gradients the gradient of
@@ -53,7 +54,7 @@ def of_all_replicas(terms):
     }
 
 
-def sum_over_replicas(nest):
+def sum_over_replicas(nest: Any) -> Any:
     """Sums every float32 scalar of a nest over the replicas, in one message."""
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
@@ -65,7 +66,7 @@ def sum_over_replicas(nest):
     return tf.nest.pack_sequence_as(nest, scalars)
 
 
-def total(terms):
+def total(terms: Mapping[str, list[LossTerm]]) -> tf.Tensor:
     """Sums all parts.
 
     Args:
@@ -76,7 +77,9 @@ def total(terms):
     return tf.add_n([term.value() for parts in terms.values() for term in parts])
 
 
-def cross_entropy(logits, targets, label_smoothing, weights):
+def cross_entropy(
+    logits: tf.Tensor, targets: tf.Tensor, label_smoothing: float, weights: tf.Tensor
+) -> LossTerm:
     """Softmax cross-entropy with T2T's label smoothing.
 
     The target gets probability 1 - s, every other symbol s / (V - 1); the entropy of that
@@ -146,23 +149,31 @@ class PaddedCrossEntropy(keras.losses.Loss):
             the real targets over the sum of these weights. Optional.
     """
 
-    def __init__(self, label_smoothing=0.0, class_labels=False, name="loss", **kwargs):
+    def __init__(
+        self,
+        label_smoothing: float = 0.0,
+        class_labels: bool = False,
+        name: str = "loss",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, reduction=None, **kwargs)
         self.label_smoothing = label_smoothing
         self.class_labels = class_labels
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(
+        self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
+    ) -> tf.Tensor:
         # Keras would multiply the scalar that `call` returns by every weight.
         logits = tf.convert_to_tensor(y_pred)
         return self._term(y_true, logits, sample_weight).value()
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         return self._term(y_true, y_pred).value()
 
     def _term(self, y_true, y_pred, weights=None):
         return target_term(y_pred, y_true, self.label_smoothing, self.class_labels, weights)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "dtype": self.dtype,
@@ -171,7 +182,13 @@ class PaddedCrossEntropy(keras.losses.Loss):
         }
 
 
-def target_term(logits, targets, label_smoothing, class_labels, weights=None):
+def target_term(
+    logits: tf.Tensor,
+    targets: tf.Tensor,
+    label_smoothing: float,
+    class_labels: bool,
+    weights: tf.Tensor | None = None,
+) -> LossTerm:
     """The `LossTerm` of the targets of a batch.
 
     Args:
@@ -188,7 +205,14 @@ def target_term(logits, targets, label_smoothing, class_labels, weights=None):
     return cross_entropy(logits, targets, label_smoothing, weights)
 
 
-def expected_term(logits, probabilities, targets, label_smoothing, class_labels, weights=None):
+def expected_term(
+    logits: tf.Tensor,
+    probabilities: tf.Tensor,
+    targets: tf.Tensor,
+    label_smoothing: float,
+    class_labels: bool,
+    weights: tf.Tensor | None = None,
+) -> LossTerm:
     """The mean of the `target_term`s of several steps, of which each target has its own.
 
     Args:

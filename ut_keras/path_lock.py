@@ -8,6 +8,8 @@ The file of the lock is there as long as the lock is; what a killed process leav
 import contextlib
 import fcntl
 import os
+from collections.abc import Iterator
+from typing import IO
 
 from ut_keras.errors import UserError
 
@@ -17,7 +19,7 @@ class LockedError(UserError):
 
 
 @contextlib.contextmanager
-def held(path, expected, received):
+def held(path: str, expected: str, received: str) -> Iterator[None]:
     """Context in which no other process holds the lock.
 
     Args:
@@ -40,7 +42,7 @@ def held(path, expected, received):
                 os.remove(path)
 
 
-def try_lock(path):
+def try_lock(path: str) -> IO[str] | None:
     """Returns an open file that holds the lock, or None if another process does."""
     while True:
         file = open(path, "a", encoding="utf-8")  # noqa: SIM115
@@ -58,7 +60,7 @@ def try_lock(path):
 
 
 @contextlib.contextmanager
-def left_behind(path):
+def left_behind(path: str) -> Iterator[bool]:
     """Context that holds the lock of a process that has ended, if it has.
 
     Args:

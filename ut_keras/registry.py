@@ -11,8 +11,12 @@ written out, so that it can be searched for.
 
 import difflib
 import fnmatch
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
 
 from ut_keras.errors import UserError
+
+T = TypeVar("T")
 
 
 class UnknownNameError(UserError):
@@ -26,12 +30,12 @@ class Registry:
         kind: str. What the table holds, for error messages ("problem", "hparams set").
     """
 
-    def __init__(self, kind):
+    def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._entries = {}
-        self._refused = {}
+        self._entries: dict[str, Any] = {}
+        self._refused: dict[str, str] = {}
 
-    def register(self, name):
+    def register(self, name: str) -> Callable[[T], T]:
         """Decorator that files its object under `name`.
 
         Raises:
@@ -44,7 +48,7 @@ class Registry:
 
         return decorator
 
-    def add(self, name, entry):
+    def add(self, name: str, entry: Any) -> None:
         """Files `entry` under `name`.
 
         Raises:
@@ -54,22 +58,22 @@ class Registry:
             raise ValueError(f"{self.kind} {name!r} is registered twice.")
         self._entries[name] = entry
 
-    def put(self, name, entry):
+    def put(self, name: str, entry: Any) -> None:
         """Files `entry` under `name`, in place of what there is."""
         self._entries[name] = entry
 
-    def refuse(self, pattern, reason):
+    def refuse(self, pattern: str, reason: str) -> None:
         """Says why nothing is filed under a name, or under those that fit a pattern such as `a_*`.
 
         What is filed there all the same is found.
         """
         self._refused[pattern] = reason
 
-    def refused(self):
+    def refused(self) -> dict[str, str]:
         """Returns {name or pattern: reason}, of what is not filed."""
         return dict(self._refused)
 
-    def get(self, name):
+    def get(self, name: str) -> Any:
         """Returns what is filed under `name`.
 
         Raises:
@@ -82,15 +86,15 @@ class Registry:
             raise UnknownNameError(unknown_name_message(self.kind, name, self._entries))
         return self._entries[name]
 
-    def names(self):
+    def names(self) -> list[str]:
         """Returns all names, sorted."""
         return sorted(self._entries)
 
-    def __contains__(self, name):
+    def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._entries
 
 
-def unknown_name_message(kind, name, known):
+def unknown_name_message(kind: str, name: object, known: Collection[str]) -> str:
     """One line that says which names are near `name`."""
     near = difflib.get_close_matches(str(name), known, n=5, cutoff=0.5)
     if near:

@@ -6,8 +6,10 @@ the rules below say the rest. Embedding tables are cut into shards there, and ar
 
 import os
 import re
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -59,7 +61,12 @@ class _Entry(NamedTuple):
     shapes: tuple  # theirs
 
 
-def build_model(model_name, t2t_hparams, variables, target_space_id=0):
+def build_model(
+    model_name: str,
+    t2t_hparams: Mapping[str, Any],
+    variables: Mapping[str, np.ndarray],
+    target_space_id: int = 0,
+) -> keras.Model:
     """Makes one of our models with T2T's weights.
 
     Vocabulary sizes, class or symbol targets and missing inputs are read off the variables.
@@ -91,7 +98,9 @@ def build_model(model_name, t2t_hparams, variables, target_space_id=0):
     return model
 
 
-def export_variables(model, values=None):
+def export_variables(
+    model: keras.Model, values: Iterable[Any] | None = None
+) -> dict[str, np.ndarray]:
     """The inverse of `build_model`.
 
     Args:
@@ -112,7 +121,7 @@ def export_variables(model, values=None):
     return exported
 
 
-def load_checkpoint(t2t_output_dir, model_name, target_space_id=0):
+def load_checkpoint(t2t_output_dir: str, model_name: str, target_space_id: int = 0) -> keras.Model:
     """Makes a model from the newest checkpoint of a T2T run.
 
     Args:
@@ -166,7 +175,7 @@ def _read_by_t2t(model_name, t2t_hparams):
 
 def _read_specs(model_name, variables):
     """Feature specs, off names such as symbol_modality_24_16/input_emb/weights_0."""
-    tables = {}  # from kind ("shared", "input_emb", ...) to vocabulary sizes
+    tables: dict[str, set[int]] = {}  # from kind ("shared", "input_emb", ...) to vocabulary sizes
     classes = None
     for name in variables:
         symbol = re.match(rf"{model_name}/symbol_modality_(\d+)_\d+/(\w+)/weights_", name)
@@ -194,7 +203,7 @@ def _read_specs(model_name, variables):
     return specs
 
 
-def weight_entries(model):
+def weight_entries(model: keras.Model) -> list[Any]:
     """Where each of `model.trainable_variables` is in T2T: a list of `_Entry`."""
     return [
         _table_entry(model, variable) or _entry(model, variable)

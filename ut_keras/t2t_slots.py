@@ -9,7 +9,9 @@ in the order in which its optimizer makes them.
 """
 
 import re
+from collections.abc import Mapping
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -20,7 +22,9 @@ _SCOPE = "training/"
 _DERIVED = re.compile(r"(beta[12]_power|iter)(_\d+)?$")
 
 
-def load_optimizer(t2t_output_dir, model, optimizer):
+def load_optimizer(
+    t2t_output_dir: str, model: keras.Model, optimizer: keras.optimizers.Optimizer
+) -> int:
     """Sets an optimizer to where the newest checkpoint of a T2T run has got.
 
     Args:
@@ -44,7 +48,9 @@ def load_optimizer(t2t_output_dir, model, optimizer):
     return assign(model, optimizer, {name: reader.get_tensor(name) for name in names})
 
 
-def assign(model, optimizer, variables):
+def assign(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer, variables: Mapping[str, np.ndarray]
+) -> int:
     """As `load_optimizer`, from a dict from T2T's variable name to array.
 
     A weight that had no gradient there has no statistics there, and keeps those it has here.

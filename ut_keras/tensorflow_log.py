@@ -23,7 +23,7 @@ _LINE = re.compile(rb"([IWE])\d{4} [\d:.]+ ")
 _PREFACE = b"WARNING: All log messages before absl::InitializeLog()"
 
 
-def set_default():
+def set_default() -> None:
     """Silences TensorFlow in this process and those it starts, if nobody has set the level."""
     os.environ.setdefault(_LEVEL, "3")
     if "tensorflow" not in sys.modules:
@@ -47,7 +47,7 @@ class _Finder(importlib.abc.MetaPathFinder):
                 if not is_set:
                     module.get_logger().setLevel(logging.WARNING)
 
-            spec.loader.exec_module = exec_module
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 

@@ -21,12 +21,14 @@ import stat
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Callable, Sequence
+from typing import IO, Any
 
 from ut_keras.errors import DataError
 
 _BLOCK = 1 << 20  # bytes
 _LARGEST_READ = 1 << 24  # bytes; what is longer is a name that is none
-_OPENERS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
+_OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 # The last two: of a zip file that is encrypted, or compressed in a way that Python does not know.
 _BROKEN = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error),
@@ -34,7 +36,7 @@ _BROKEN = (
 )
 
 
-def unpack(path, directory, members, most_bytes):
+def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -> str:
     """Unpacks an archive into a new folder, which is there when it is whole.
 
     Args:
@@ -81,7 +83,9 @@ def unpack(path, directory, members, most_bytes):
     return directory
 
 
-def read(path, members, most_bytes, take):
+def read(
+    path: str, members: Sequence[str], most_bytes: int, take: Callable[[str, IO[bytes]], None]
+) -> None:
     """Calls `take` with (name, binary file) of all that is wanted, from front to back.
 
     Args and raised errors as of `unpack`.
@@ -109,12 +113,12 @@ def read(path, members, most_bytes, take):
         raise _broken(path, error) from error
 
 
-def open_gzip(path, most_bytes):
+def open_gzip(path: str, most_bytes: int) -> io.BufferedReader:
     """Opens a `.gz` file to be read in bytes; DataError where it has more than `most_bytes`."""
     return io.BufferedReader(_Bounded(gzip.open(path), most_bytes, path), _BLOCK)
 
 
-def check_is_file(path):
+def check_is_file(path: str) -> None:
     """DataError if there is something else, such as a pipe, which is waited for without end."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise DataError(f"{path} must be a file. Received: a folder, pipe or device.")

@@ -14,6 +14,8 @@ import glob
 import os
 import secrets
 import shutil
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
 
 from ut_keras import file_error, path_lock
 
@@ -23,7 +25,7 @@ _NO_FOLDERS = (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACCES, errno.EIS
 
 
 @contextlib.contextmanager
-def writing(path, binary=False):
+def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
     """Opens a file under another name, which becomes `path` at the end.
 
     Several processes may write the same file. What is raised leaves the file as it was, and nothing
@@ -33,7 +35,8 @@ def writing(path, binary=False):
         path: str.
         binary: bool. Whether it is of bytes, not of UTF-8 text.
     """
-    how = {"mode": "wb"} if binary else {"mode": "w", "encoding": "utf-8", "newline": "\n"}
+    text = {"encoding": "utf-8", "newline": "\n"}
+    how: Any = {"mode": "wb"} if binary else {"mode": "w", **text}
     remove_leftovers(path)
     with file_error.named(path):
         lock = None
@@ -50,7 +53,7 @@ def writing(path, binary=False):
             os.remove(temporary)
 
 
-def check_writable(directory):
+def check_writable(directory: str) -> None:
     """Makes a folder, if it is not there; raises `OSError` if nothing can be written to it."""
     os.makedirs(directory, exist_ok=True)
     probe = os.path.join(directory, f".writable.{os.getpid()}")
@@ -60,7 +63,7 @@ def check_writable(directory):
 
 
 @contextlib.contextmanager
-def folder(path):
+def folder(path: str) -> Iterator[str]:
     """Makes a folder for what is to become `path`, or files beside it; removes it at the end.
 
     Args:
@@ -83,7 +86,7 @@ def folder(path):
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def put(pairs):
+def put(pairs: Iterable[tuple[str, str]]) -> None:
     """Gives what is written its names, in the order given, when the disk has all of it.
 
     Args:
@@ -97,7 +100,7 @@ def put(pairs):
         _sync_folder(name)
 
 
-def remove_leftovers(path):
+def remove_leftovers(path: str) -> None:
     """Removes what killed processes have left of a file or folder that they wrote here.
 
     Args:

@@ -21,6 +21,8 @@ import contextlib
 import contextvars
 import functools
 import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.framework import ops  # the list has no public way to take something out
@@ -28,7 +30,7 @@ from tensorflow.python.framework import ops  # the list has no public way to tak
 _LEFT_OUT = contextvars.ContextVar("left_out", default=False)
 
 
-def of(function):
+def of(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator, as `tf.custom_gradient`: for a function of tensors to (results, gradient)."""
     with_gradient = tf.custom_gradient(function)
 
@@ -45,7 +47,7 @@ def of(function):
 
 
 @contextlib.contextmanager
-def left_out():
+def left_out() -> Iterator[None]:
     """Within it, what is traced has TensorFlow's gradients instead."""
     before = _LEFT_OUT.set(True)
     try:
@@ -56,7 +58,8 @@ def left_out():
 
 def _tie_to_graph(op):
     """Lets the graph of an operation hold its gradient, and no one else."""
-    graph, name = weakref.ref(op.graph), op.get_attr("_gradient_op_type").decode()
+    graph: Any = weakref.ref(op.graph)
+    name = op.get_attr("_gradient_op_type").decode()
     entries = ops.gradient_registry._registry
     gradients = getattr(op.graph, "_written_gradients", {})
     op.graph._written_gradients = gradients

@@ -11,6 +11,7 @@ import paper_raw
 from paper_cells import Table
 
 from problems import babi_files
+from ut_keras import whole_file
 
 
 def prepare(raw, tmp_dir):
@@ -19,11 +20,13 @@ def prepare(raw, tmp_dir):
     part = "".join(paper_raw.read_lines(raw, "qa3_en-10k_train.partial.txt.gz")).encode()
     target = os.path.join(tmp_dir, "a-part-of-tasks_1-20_v1-2.tar.gz")
     if part and not any(_holds(path, name) for path in paper_raw.find(tmp_dir, *paper_babi.RAW)):
-        with tarfile.open(f"{target}.tmp", "w:gz") as archive:
+        with (
+            whole_file.writing(target, binary=True) as file,
+            tarfile.open(fileobj=file, mode="w:gz") as archive,
+        ):
             member = tarfile.TarInfo(name)
             member.size = len(part)
             archive.addfile(member, io.BytesIO(part))
-        os.replace(f"{target}.tmp", target)
 
 
 def _holds(path, name):

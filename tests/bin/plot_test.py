@@ -4,9 +4,8 @@ import re
 import pytest
 
 from tests.bin import small_run
-from ut_keras import visualize
+from ut_keras import metrics_file, visualize
 from ut_keras.bin import plot
-from ut_keras.visualize import metrics_file
 
 matplotlib = pytest.importorskip("matplotlib", reason="no matplotlib: pip install 'ut_keras[plot]'")
 
@@ -46,7 +45,7 @@ def _error(capsys, tmp_path, **changed):
 def test_curves_of_several_runs(runs):
     from ut_keras.visualize import curves
 
-    found = {folder.name: metrics_file.read(str(folder)) for folder in runs}
+    found = {folder.name: metrics_file.read_curves(str(folder)) for folder in runs}
     assert found["$a_1"]["dev", "loss"] == {10: 3.0, 20: 2.0, 30: 1.0}
     assert found["$a_1"]["dev", "decode/accuracy"] == {10: 0.05}
     figure = curves.draw(found, ["loss", "accuracy"])

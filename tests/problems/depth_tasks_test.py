@@ -58,13 +58,13 @@ def test_table_lookup_is_a_composition(name, order):
             seen.add(len(functions))
             symbol = int(symbol)
             for function in functions:
-                symbol = table_lookup._TABLES[ord(function) - ord("a")][symbol]
+                symbol = table_lookup.TABLES[ord(function) - ord("a")][symbol]
             assert label == str(symbol)
             if len(functions) == 1:
                 assert single.setdefault(tuple(words), label) == label
         assert seen == set(range(depths[0], depths[1] + 1))
-    assert all(sorted(table) == list(range(8)) for table in table_lookup._TABLES)
-    assert len({tuple(table) for table in table_lookup._TABLES}) == 8
+    assert all(sorted(table) == list(range(8)) for table in table_lookup.TABLES)
+    assert len({tuple(table) for table in table_lookup.TABLES}) == 8
 
 
 def _evaluate(words):

@@ -78,15 +78,3 @@ def test_is_evaluated(tmp_path):
     written.write_evaluation(2, "dev", {"decode/accuracy": 0.5}, kind="decode")
     assert rewind.is_evaluated(str(tmp_path), 2, "dev", decoded=True)
     written.close()
-
-
-def test_a_line_follows_whole_lines_only(tmp_path):
-    path = tmp_path / "lines"
-    rewind.append_line(path, "1")
-    with open(path, "a") as file:
-        file.write("to")
-    rewind.append_line(path, "2")
-    assert path.read_text() == "1\n2\n"
-    path.write_text("torn")
-    rewind.append_line(path, "3")
-    assert path.read_text() == "3\n"

@@ -9,11 +9,10 @@ legend.
 import os
 import sys
 
-from ut_keras import visualize
+from ut_keras import metrics_file, visualize
 from ut_keras.bin import command, flags, picture_flags
 from ut_keras.errors import UsageError
 from ut_keras.registry import unknown_name_message
-from ut_keras.visualize import metrics_file
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -32,7 +31,7 @@ def _run(argv):
     output = _checked_output(args.output)
     if not visualize.has_matplotlib():
         raise UsageError(visualize.MATPLOTLIB_MISSING)
-    curves = {name: metrics_file.read(folder) for name, folder in runs.items()}
+    curves = {name: metrics_file.read_curves(folder) for name, folder in runs.items()}
     known = sorted({metric for found in curves.values() for _, metric in found})
     for metric in metrics:
         if metric not in known:

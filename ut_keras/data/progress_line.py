@@ -6,11 +6,10 @@ On a terminal the line is written over; in a log a new one comes every half minu
 work leaves none.
 """
 
-import shutil
-import sys
 import time
 
-_TERMINAL_SECONDS = 0.5
+from ut_keras.live_line import LiveLine
+
 _LOG_SECONDS = 30
 
 
@@ -32,12 +31,8 @@ class ProgressLine:
         self._show = show
         self._before = self._done = done
         self._clock = clock
-        self._stream = stream or sys.stdout
-        self._overwrite = self._stream.isatty()
-        self._every = _TERMINAL_SECONDS if self._overwrite else _LOG_SECONDS
         self._start = clock()
-        self._next = self._start + self._every
-        self._width = 0
+        self._line = LiveLine(stream, _LOG_SECONDS, clock)
 
     def add(self, count):
         """Counts `count` more units."""
@@ -47,16 +42,16 @@ class ProgressLine:
         """Says that `done` units are there."""
         self._done = done
         if self.is_due:
-            self._write(self.text(self._clock()))
+            self._line.write(self.text(self._clock()))
 
     @property
     def is_due(self):
         """bool. Whether it is time to show something."""
-        return self._clock() >= self._next
+        return self._line.is_due
 
     def say(self, text):
         """Shows a text where there is nothing to count, such as what is waited for."""
-        self._write(f"{self._title}: {text}")
+        self._line.write(f"{self._title}: {text}")
 
     def text(self, now):
         """The line at a time of the clock."""
@@ -72,26 +67,13 @@ class ProgressLine:
 
     def close(self):
         """Takes the line off a terminal."""
-        if self._overwrite and self._width:
-            self._stream.write("\r" + " " * self._width + "\r")
-            self._stream.flush()
-            self._width = 0
+        self._line.clear()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exception):
         self.close()
-
-    def _write(self, text):
-        self._next = self._clock() + self._every
-        if self._overwrite:
-            text = text[: shutil.get_terminal_size().columns - 1]  # of two lines one would stay
-            self._stream.write("\r" + text.ljust(self._width))
-            self._width = max(self._width, len(text))
-        else:
-            self._stream.write(text + "\n")
-        self._stream.flush()
 
 
 def duration(seconds):

@@ -1,29 +1,6 @@
 """The public name of `ut_keras.text.text_encoder`."""
 
-from ut_keras.text.text_encoder import (
-    EOS,
-    NUM_RESERVED_IDS,
-    PAD,
-    RESERVED_TOKENS,
-    ByteTextEncoder,
-    ClassLabelEncoder,
-    IntegerTextEncoder,
-    SubwordTextEncoder,
-    TextEncoder,
-    TokenTextEncoder,
-    cut_at_eos,
-)
+from ut_keras.text import text_encoder
+from ut_keras.text.text_encoder import *  # noqa: F403
 
-__all__ = [
-    "EOS",
-    "NUM_RESERVED_IDS",
-    "PAD",
-    "RESERVED_TOKENS",
-    "ByteTextEncoder",
-    "ClassLabelEncoder",
-    "IntegerTextEncoder",
-    "SubwordTextEncoder",
-    "TextEncoder",
-    "TokenTextEncoder",
-    "cut_at_eos",
-]
+__all__ = text_encoder.__all__

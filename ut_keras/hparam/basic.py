@@ -5,7 +5,8 @@ Names are T2T's (`basic_params1`); defaults are those of its `transformer_base`.
 
 import collections.abc
 import dataclasses
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 from ut_keras import limits
 from ut_keras.hparam import overrides as overrides_lib
@@ -39,7 +40,7 @@ LEARNING_RATE_FACTORS = (
 _DIVIDES_BY_WARMUP = ("linear_warmup", "rsqrt_decay")  # 0 / 0 and 1 / sqrt(0) in the first step
 
 
-def learning_rate_factors(schedule):
+def learning_rate_factors(schedule: str) -> list[str]:
     """Splits "constant * rsqrt_decay" into its factors."""
     return [factor.strip() for factor in schedule.split("*") if factor.strip()]
 
@@ -127,7 +128,9 @@ class BasicHParams(t2t_names.BasicNames):
     initializer_gain: float = training(1.0, "(0, inf)")
 
     # --- Optimizer ------------------------------------------------------------------------------
-    optimizer: Literal[OPTIMIZERS + _OTHER_OPTIMIZERS] = training("adam", supported=OPTIMIZERS)
+    optimizer: Literal[OPTIMIZERS + _OTHER_OPTIMIZERS] = training(  # type: ignore[valid-type]
+        "adam", supported=OPTIMIZERS
+    )
     optimizer_adam_beta1: float = training(0.9, RATE)
     optimizer_adam_beta2: float = training(0.997, RATE)
     optimizer_adam_epsilon: float = training(1e-9, NON_NEGATIVE)
@@ -173,7 +176,7 @@ class BasicHParams(t2t_names.BasicNames):
     add_relative_to_values: bool = field(False, architecture=True)
     relative_mask_future: bool = field(False)  # ours: dot_product_relative_v2 looks back only
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, spec in specs(type(self)).items():
             object.__setattr__(self, name, spec.checked(getattr(self, name)))
         factors = set(learning_rate_factors(self.learning_rate_schedule))
@@ -184,7 +187,7 @@ class BasicHParams(t2t_names.BasicNames):
                 f"learning_rate_schedule={self.learning_rate_schedule!r}."
             )
 
-    def override(self, overrides):
+    def override(self, overrides: str | Mapping[str, Any]) -> Self:
         """Returns a copy with some values replaced.
 
         Args:
@@ -207,11 +210,11 @@ class BasicHParams(t2t_names.BasicNames):
                 raise HParamError(unknown_name_message("hparam", name, known))
         return dataclasses.replace(self, **overrides)
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """Returns a dict from name to value, in the order of the fields."""
         return {name: getattr(self, name) for name in specs(type(self))}
 
-    def check_supported(self, training=True):
+    def check_supported(self, training: bool = True) -> None:
         """Raises `HParamError`, naming all of them, if values are set that are not implemented.
 
         Args:
@@ -227,7 +230,7 @@ class BasicHParams(t2t_names.BasicNames):
         if refused:
             raise HParamError(f"Not supported yet: {'; '.join(refused)}.")
 
-    def inert_notes(self, before):
+    def inert_notes(self, before: Any) -> list[str]:
         """Returns a line for each field that differs from `before`, an hp, and has no effect."""
         return [
             f"{name}={getattr(self, name)!r} has no effect here: {spec.facts.inert}."
@@ -235,6 +238,6 @@ class BasicHParams(t2t_names.BasicNames):
             if spec.facts.inert and getattr(self, name) != getattr(before, name)
         ]
 
-    def architecture_fields(self):
+    def architecture_fields(self) -> set[str]:
         """Returns the set of names whose change makes trained weights useless."""
         return {name for name, spec in specs(type(self)).items() if spec.facts.architecture}

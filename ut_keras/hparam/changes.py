@@ -7,10 +7,13 @@ other updates.
     lines(saved, hp, path)                        what a command line changes, to be said
 """
 
+from typing import Any
+
+from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.field import HParamError, specs
 
 
-def noted(hp):
+def noted(hp: BasicHParams) -> dict[str, Any]:
     """The hparams that differ from the defaults of their class: dict from name to value."""
     return {
         name: getattr(hp, name)
@@ -19,7 +22,7 @@ def noted(hp):
     }
 
 
-def check_as_trained(saved, noted, path):
+def check_as_trained(saved: BasicHParams, noted: dict[str, Any] | None, path: str) -> BasicHParams:
     """Checks that a file of hparams gives the function that was trained.
 
     Args:
@@ -47,7 +50,9 @@ def check_as_trained(saved, noted, path):
     return trained
 
 
-def lines(there, here, path, of_the_function=False):
+def lines(
+    there: BasicHParams, here: BasicHParams, path: str, of_the_function: bool = False
+) -> list[str]:
     """A line for each hparam that is another one than in a file.
 
     Args:
@@ -64,7 +69,7 @@ def lines(there, here, path, of_the_function=False):
     ]
 
 
-def check_same_architecture(saved, current):
+def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
     """Checks that weights trained with `saved` can be used with `current`.
 
     Raises:

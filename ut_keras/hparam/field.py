@@ -36,7 +36,7 @@ class HParamError(UserError):
 class Bare(str):
     """A word as it was typed, not in quotes: the field's type says what it means."""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return super().__repr__()[1:-1]
 
 
@@ -59,17 +59,17 @@ class _Facts(NamedTuple):
 
 
 def field(
-    default,
-    interval="",
+    default: Any,
+    interval: str = "",
     *,
-    check=None,
-    architecture=False,
-    supported=None,
-    inert="",
-    comma_separated=False,
-    training=False,
-    parts=None,
-):
+    check: Check | None = None,
+    architecture: bool = False,
+    supported: tuple | None = None,
+    inert: str = "",
+    comma_separated: bool = False,
+    training: bool = False,
+    parts: Any = None,
+) -> Any:
     """Declares a hyperparameter.
 
     Args:
@@ -94,7 +94,7 @@ training = functools.partial(field, training=True)
 later = functools.partial(field, supported=())  # no value but the default is implemented yet
 
 
-def inert(default, why):
+def inert(default: Any, why: str) -> Any:
     """Declares a hyperparameter that may be set and has no effect here; `why` says the reason."""
     return field(default, inert=why)
 
@@ -119,7 +119,7 @@ class FieldSpec:
     facts: _Facts
 
     @property
-    def expected(self):
+    def expected(self) -> str:
         """What a value must be, in words."""
         if self.choices:
             words = "one of " + ", ".join(map(repr, self.all_choices))
@@ -131,7 +131,7 @@ class FieldSpec:
             words += f" in {self.facts.interval}"
         return words + (" or None" if self.optional else "")
 
-    def checked(self, value):
+    def checked(self, value: Any) -> Any:
         """Returns `value` in the field's own type.
 
         Raises:
@@ -149,21 +149,21 @@ class FieldSpec:
         return converted
 
     @property
-    def all_choices(self):
+    def all_choices(self) -> tuple[str, ...]:
         """`choices`, and what is registered besides."""
         registered = self.facts.parts.names() if self.facts.parts else ()
         return tuple(dict.fromkeys((*self.choices, *registered)))
 
-    def is_supported(self, value):
+    def is_supported(self, value: Any) -> bool:
         """Whether `value` is implemented."""
         if self.facts.parts and value in self.facts.parts:
             return True
         return self.facts.supported is None or value in self.supported_values
 
     @property
-    def supported_values(self):
+    def supported_values(self) -> tuple:
         """The implemented values of a field that does not implement all."""
-        return tuple(dict.fromkeys((self.default, *self.facts.supported)))
+        return tuple(dict.fromkeys((self.default, *(self.facts.supported or ()))))
 
     def _converted(self, value):
         if self.facts.comma_separated and isinstance(value, (list, tuple)):
@@ -193,9 +193,13 @@ class FieldSpec:
         return self.facts.check is None or self.facts.check.accepts(value)
 
 
-@functools.cache
-def specs(cls):
+def specs(cls: type) -> dict[str, FieldSpec]:
     """Returns the hyperparameters of dataclass `cls` in order: dict from name to `FieldSpec`."""
+    return _specs(cls)
+
+
+@functools.cache
+def _specs(cls):
     annotations = typing.get_type_hints(cls)
     return {
         f.name: FieldSpec(f.name, f.default, *_read(annotations[f.name]), f.metadata["facts"])
@@ -203,7 +207,7 @@ def specs(cls):
     }
 
 
-def _read(annotation):
+def _read(annotation: Any) -> tuple[type, tuple, bool]:
     """Returns kind, choices and whether None is a value."""
     optional = type(None) in typing.get_args(annotation)
     if optional:

@@ -9,6 +9,7 @@ may hold commas (and is always text), and None is a value where a field allows i
 """
 
 import re
+from typing import Any
 
 from ut_keras.hparam.field import Bare, HParamError
 
@@ -20,7 +21,7 @@ _LIST_SEPARATOR = re.compile(r"[,\s]*")
 _END = re.compile(r"\s*(,|$)")
 
 
-def parse(text):
+def parse(text: str) -> dict[str, Any]:
     """Reads overrides.
 
     Args:
@@ -65,14 +66,19 @@ def _read_value(text, position):
 
 def _read_list(text, position):
     values = []
-    end = _LIST_SEPARATOR.match(text, position + 1).end()
+    end = _next_item(text, position + 1)
     while text[end : end + 1] != "]":
         if end == len(text):
             raise HParamError(f"A list must end with ']'. Received: {text[position:]!r}.")
         value, end = _read_scalar(text, end, _LIST_WORD)
         values.append(value)
-        end = _LIST_SEPARATOR.match(text, end).end()
+        end = _next_item(text, end)
     return values, end + 1
+
+
+def _next_item(text, position):
+    separator = _LIST_SEPARATOR.match(text, position)
+    return separator.end() if separator else position
 
 
 def _read_scalar(text, position, word):

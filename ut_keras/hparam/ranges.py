@@ -11,8 +11,10 @@ References: tensor2tensor/layers/common_hparams.py, `RangedHParams`.
 
 import dataclasses
 import math
+from collections.abc import Iterable
+from typing import Any
 
-from ut_keras.hparam.basic import learning_rate_factors
+from ut_keras.hparam.basic import BasicHParams, learning_rate_factors
 from ut_keras.hparam.field import HParamError, specs
 from ut_keras.registry import unknown_name_message
 
@@ -39,7 +41,7 @@ class Range:
     values: tuple
     scale: int | None = None
 
-    def suggest(self, trial):
+    def suggest(self, trial: Any) -> Any:
         """Asks a tuner's trial for a value.
 
         Args:
@@ -60,7 +62,7 @@ class Range:
         # Dense at the upper end is dense at the lower one, seen in a mirror.
         return low + high - value if self.scale == RangedHParams.REVERSE_LOG_SCALE else value
 
-    def __str__(self):
+    def __str__(self) -> str:
         if self.kind in (_DISCRETE, _CATEGORICAL):
             return f"{self.name} in {{{', '.join(map(str, self.values))}}}"
         scale = RangedHParams.SCALES_STR.get(self.scale, "")
@@ -73,29 +75,47 @@ class RangedHParams:
     LINEAR_SCALE = 1
     LOG_SCALE = 2
     REVERSE_LOG_SCALE = 3
-    SCALES_STR = {LOG_SCALE: "log scale", REVERSE_LOG_SCALE: "reversed log scale"}
+    SCALES_STR: dict[int | None, str] = {
+        LOG_SCALE: "log scale",
+        REVERSE_LOG_SCALE: "reversed log scale",
+    }
 
-    def __init__(self):
-        self._ranges = {}
+    def __init__(self) -> None:
+        self._ranges: dict[str, Range] = {}
 
     @property
-    def ranges(self):
+    def ranges(self) -> tuple[Range, ...]:
         """Tuple of `Range`, in the order of the calls."""
         return tuple(self._ranges.values())
 
-    def set_categorical(self, name, categories, length=None):
+    def set_categorical(self, name: str, categories: Iterable[Any], length: None = None) -> None:
         """One of `categories`, which have no order."""
         self._add(name, _CATEGORICAL, categories, None, length)
 
-    def set_discrete(self, name, feasible_points, scale=None, length=None):
+    def set_discrete(
+        self,
+        name: str,
+        feasible_points: Iterable[float],
+        scale: int | None = None,
+        length: None = None,
+    ) -> None:
         """One of the numbers `feasible_points`, which have an order."""
         self._add(name, _DISCRETE, sorted(feasible_points), scale, length)
 
-    def set_float(self, name, min_val, max_val, scale=None, length=None):
+    def set_float(
+        self,
+        name: str,
+        min_val: float,
+        max_val: float,
+        scale: int | None = None,
+        length: None = None,
+    ) -> None:
         """A float between two values."""
         self._add(name, _FLOAT, (float(min_val), float(max_val)), scale, length)
 
-    def set_int(self, name, min_val, max_val, scale=None, length=None):
+    def set_int(
+        self, name: str, min_val: int, max_val: int, scale: int | None = None, length: None = None
+    ) -> None:
         """An int between two values, both allowed."""
         self._add(name, _INT, (min_val, max_val), scale, length)
 
@@ -122,7 +142,7 @@ def _check_interval(name, values, scale):
         raise HParamError(f"{name} must be above 0 on a log scale. Received: {low} to {high}.")
 
 
-def check_hparams(ranges, hp):
+def check_hparams(ranges: Iterable[Range], hp: BasicHParams) -> None:
     """Checks that every end and choice of the ranges is a value of the hyperparameter.
 
     Args:
@@ -140,7 +160,7 @@ def check_hparams(ranges, hp):
             known[item.name].checked(value)
 
 
-def without_effect(ranges, hp):
+def without_effect(ranges: Iterable[Range], hp: BasicHParams) -> list[str]:
     """Which ranges are searched in vain from `hp`.
 
     T2T's own search `learning_rate`, which the schedules of its current sets do not read.

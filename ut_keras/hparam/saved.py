@@ -1,17 +1,22 @@
 """Hyperparameters as dicts and files: ours, and T2T's hparams.json."""
 
 import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from ut_keras import json_file, whole_file
+from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.field import HParamError, specs
 from ut_keras.hparam.lstm import LSTMHParams
 from ut_keras.hparam.transformer import TransformerHParams, UniversalTransformerHParams
 from ut_keras.t2t.names.hparam_keys import T2T_BOOKKEEPING, T2T_FUNCTION_TABLES, modernize
 
+C = TypeVar("C", bound=type[BasicHParams])
+
 _CLASSES = [TransformerHParams, UniversalTransformerHParams, LSTMHParams]
 
 
-def register(cls):
+def register(cls: C) -> C:
     """Decorator of a dataclass of hyperparameters, so that runs with them can be read again.
 
     @hparam.register
@@ -23,12 +28,12 @@ def register(cls):
     return cls
 
 
-def classes():
+def classes() -> tuple[type[BasicHParams], ...]:
     """Returns the classes of hyperparameters that there are."""
     return tuple(_CLASSES)
 
 
-def from_dict(values):
+def from_dict(values: Mapping[str, Any]) -> BasicHParams:
     """Makes hyperparameters from a dict: ours, or the content of T2T's hparams.json.
 
     Args:
@@ -54,14 +59,14 @@ def from_dict(values):
     return cls().override(modernize(cls, values))
 
 
-def save(hp, path):
+def save(hp: BasicHParams, path: str) -> None:
     """Writes `hp` to a JSON file, whole or not at all."""
     with whole_file.writing(path) as file:
         json.dump(hp.to_dict(), file, indent=2)
         file.write("\n")
 
 
-def load(path):
+def load(path: str) -> BasicHParams:
     """Reads what `save` wrote, or T2T's hparams.json.
 
     Raises:

@@ -104,7 +104,7 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
     )
     use_target_space_embedding: bool = field(True, architecture=True)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("attention_key_channels", "attention_value_channels"):
             name = name if getattr(self, name) else "hidden_size"
@@ -114,7 +114,7 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
                     f"Received: {name}={getattr(self, name)}, num_heads={self.num_heads}."
                 )
 
-    def architecture_fields(self):
+    def architecture_fields(self) -> set[str]:
         fields = super().architecture_fields()
         return fields | {"max_length"} if self.pos == "emb" else fields
 
@@ -185,7 +185,7 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
     use_memory_as_final_state: bool = field(False)
     add_ffn_unit_to_the_transition_function: bool = field(False, architecture=True)
 
-    def architecture_fields(self):
+    def architecture_fields(self) -> set[str]:
         # How many steps there are is free, unless a table has a row for each.
         fields = super().architecture_fields() - {"num_rec_steps", "act_max_steps"}
         table = self.add_step_timing_signal and self.step_timing_signal_type == "learned"

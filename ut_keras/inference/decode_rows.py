@@ -6,9 +6,9 @@
 What a row or a result is, only `decode_batch` knows.
 """
 
-import shutil
-import sys
 import time
+
+from ut_keras.live_line import LiveLine, clock_time
 
 
 def decode_rows(batches, decode_batch, journal=None, progress=None, should_stop=lambda: False):
@@ -54,12 +54,9 @@ class RowProgress:
     def __init__(self, lengths, what="lines", stream=None, log_seconds=10.0, clock=time.monotonic):
         self._lengths = lengths
         self._what = what
-        self._stream = stream or sys.stdout
-        self._is_live = self._stream.isatty()
-        self._every = 0.5 if self._is_live else log_seconds
         self._clock = clock
-        self._shown_at = self._started = clock()
-        self._shown_length = 0
+        self._started = clock()
+        self._live = LiveLine(stream, log_seconds, clock)
         self._is_shown = True
         self.rows = 0  # those that are done
         self._new_rows = self._new_length = 0
@@ -74,41 +71,24 @@ class RowProgress:
             self._new_rows += len(rows)
             self._new_length += length
         self._is_shown = False
-        if is_new and self._clock() - self._shown_at >= self._every:
+        if is_new and self._live.is_due:
             self.show()
 
     def show(self):
         """Writes the line, over the last one on a terminal."""
-        self._shown_at = self._clock()
         self._is_shown = True
-        line = self._line()
-        if self._is_live:
-            line = line[: shutil.get_terminal_size().columns - 1]
-            padding = " " * max(0, self._shown_length - len(line))
-            self._stream.write(f"\r{line}{padding}")
-            self._shown_length = len(line)
-        else:
-            self._stream.write(line + "\n")
-        self._stream.flush()
+        self._live.write(self._line())
 
     def end(self):
         """Writes the last line, if it is not there yet."""
         if not self._is_shown:
             self.show()
-        if self._is_live and self._shown_length:
-            self._stream.write("\n")
-            self._stream.flush()
+        self._live.end()
 
     def _line(self):
         seconds = max(self._clock() - self._started, 1e-9)
         parts = [f"decoded {self.rows:,}/{len(self._lengths):,} {self._what}"]
         if self._new_length:
             parts.append(f"{self._new_rows / seconds:,.1f} {self._what}/s")
-            parts.append(f"{_clock_time(self._length_left * seconds / self._new_length)} left")
+            parts.append(f"{clock_time(self._length_left * seconds / self._new_length)} left")
         return "  ".join(parts)
-
-
-def _clock_time(seconds):
-    minutes, seconds = divmod(int(seconds + 0.5), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"

@@ -52,34 +52,39 @@ class FeedForward(keras.layers.Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape):
-        self.expand = dense.Dense(
-            self.filter_size,
-            activation="relu",
-            kernel_initializer=self.kernel_initializer,
-            name="conv1",
-            dtype=self.dtype_policy,
-        )
-        self.relu_dropout = dropout_lib.Dropout(
-            self.dropout_rate,
-            self.dropout_broadcast_dims,
-            name="dropout",
-            dtype=self.dtype_policy,
-        )
-        self.contract = dense.Dense(
-            self.hidden_size,
-            kernel_initializer=self.kernel_initializer,
-            name="conv2",
-            dtype=self.dtype_policy,
-        )
+        self.expand = self._dense(self.filter_size, "conv1", activation="relu")
+        self.relu_dropout = self._dropout()
+        self.contract = self._dense(self.hidden_size, "conv2")
         self.expand.build(x_shape)
         self.contract.build((*x_shape[:-1], self.filter_size))
 
     def call(self, x, padding_mask=None, cache=None, training=None):
         del cache  # there for transitions that see other positions
-        y = self.contract(self.relu_dropout(self.expand(x), training=training))
+        y = self.contract(self.relu_dropout(self._expanded(x), training=training))
         if self.zero_at_padding and padding_mask is not None:
             y *= tf.cast(padding_mask, y.dtype)[..., tf.newaxis]
         return y
+
+    def _expanded(self, x):
+        """What is between the two, [B, S, F]."""
+        return self.expand(x)
+
+    def _dense(self, size, name, **arguments):
+        return dense.Dense(
+            size,
+            kernel_initializer=self.kernel_initializer,
+            name=name,
+            dtype=self.dtype_policy,
+            **arguments,
+        )
+
+    def _dropout(self):
+        return dropout_lib.Dropout(
+            self.dropout_rate,
+            self.dropout_broadcast_dims,
+            name="dropout",
+            dtype=self.dtype_policy,
+        )
 
     def get_config(self):
         return {

@@ -8,13 +8,16 @@ Every metric is a function of logits [B, T, V] and targets [B, T] (classifiers: 
 sum / count. `bleu` has the BLEU of files.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from ut_keras.metrics import (
     approximate,  # noqa: F401  (registers its metrics)
     teacher_forced,
 )
 
 
-def get(name):
+def get(name: str) -> Callable[..., Any]:
     """Returns the metric function `name`.
 
     Raises:
@@ -23,6 +26,6 @@ def get(name):
     return teacher_forced.METRICS.get(name)
 
 
-def names():
+def names() -> list[str]:
     """Returns the names of all metrics, sorted."""
     return teacher_forced.METRICS.names()

@@ -21,7 +21,9 @@ _EPSILON_2, _EPSILON_L = 1e-8, 1e-12
 
 
 @METRICS.register("approx_bleu_score")
-def approx_bleu_score(logits, targets, weights=None):
+def approx_bleu_score(
+    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """BLEU up to 4-grams, with brevity penalty, of the ids with the largest logits."""
 
     def score(references, hypotheses, _):
@@ -31,18 +33,22 @@ def approx_bleu_score(logits, targets, weights=None):
 
 
 @METRICS.register("rouge_2_fscore")
-def rouge_2_fscore(logits, targets, weights=None):
+def rouge_2_fscore(
+    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """F-score of the sets of pairs of neighbouring ids; mean over the rows."""
     return _of_rows(_sum_and_count(rouge_2), logits, targets, weights)
 
 
 @METRICS.register("rouge_L_fscore")
-def rouge_l_fscore(logits, targets, weights=None):
+def rouge_l_fscore(
+    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """F-score of the longest common subsequence; mean over the rows."""
     return _of_rows(_sum_and_count(rouge_l), logits, targets, weights)
 
 
-def rouge_2(references, hypotheses):
+def rouge_2(references: np.ndarray, hypotheses: np.ndarray) -> np.ndarray:
     """ROUGE-2 of each row of ids, two arrays [B, T]; [B]."""
     scores = []
     for reference, hypothesis in zip(references.tolist(), hypotheses.tolist(), strict=True):
@@ -54,7 +60,7 @@ def rouge_2(references, hypotheses):
     return np.array(scores)
 
 
-def rouge_l(references, hypotheses):
+def rouge_l(references: np.ndarray, hypotheses: np.ndarray) -> np.ndarray:
     """ROUGE-L of each row of ids, two arrays [B, T]; [B].
 
     F = (1 + b^2) P R / (R + b^2 P),   b = P / R,   P = R = LCS / T for rows of one length
@@ -65,7 +71,7 @@ def rouge_l(references, hypotheses):
     return (1 + beta**2) * recall * precision / (recall + beta**2 * precision + _EPSILON_L)
 
 
-def common_subsequence_lengths(a, b):
+def common_subsequence_lengths(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Length of the longest common subsequence of every row of `a` [B, N] and `b` [B, M]; [B].
 
     L[i, j] = max(L[i - 1, j], L[i, j - 1], L[i - 1, j - 1] + 1 if a_i = b_j), a row i at a time.

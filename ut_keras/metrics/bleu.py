@@ -16,9 +16,16 @@ import math
 import re
 import sys
 import unicodedata
+from collections.abc import Sequence
+from typing import Any
 
 
-def compute_bleu(references, hypotheses, max_order=4, use_bp=True):
+def compute_bleu(
+    references: Sequence[Sequence[Any]],
+    hypotheses: Sequence[Sequence[Any]],
+    max_order: int = 4,
+    use_bp: bool = True,
+) -> float:
     """T2T's BLEU of a corpus.
 
         BLEU = min(1, exp(1 - r / h)) * (p_1 p_2 … p_max_order)^(1 / max_order)
@@ -48,15 +55,14 @@ def compute_bleu(references, hypotheses, max_order=4, use_bp=True):
     for matched, total in zip(matches, possible, strict=True):
         if total and not matched:
             smoothing *= 2
-            matched = 1 / smoothing
-        log_precision += math.log(matched / total) if total else 0.0
+        log_precision += math.log((matched or 1 / smoothing) / total) if total else 0.0
     bleu = math.exp(log_precision / max_order)
     if use_bp and hypothesis_length < reference_length:
         bleu *= math.exp(1 - reference_length / hypothesis_length)
     return bleu
 
 
-def bleu_tokenize(text):
+def bleu_tokenize(text: str) -> list[str]:
     """Splits a line into words as mteval-v14 does: at punctuation, but "1,000.5" is one word.
 
     As there, a full stop behind a number at the end of a line stays with it; and as in T2T, a
@@ -67,7 +73,7 @@ def bleu_tokenize(text):
     return text.split()
 
 
-def bleu_wrapper(ref_filename, hyp_filename, case_sensitive=False):
+def bleu_wrapper(ref_filename: str, hyp_filename: str, case_sensitive: bool = False) -> float:
     """T2T's BLEU of a file of translations against one of references, in [0, 1].
 
     Raises:
@@ -82,7 +88,7 @@ def bleu_wrapper(ref_filename, hyp_filename, case_sensitive=False):
     )
 
 
-def sacrebleu_wrapper(ref_filename, hyp_filename, case_sensitive=True):
+def sacrebleu_wrapper(ref_filename: str, hyp_filename: str, case_sensitive: bool = True) -> float:
     """sacreBLEU's BLEU with its own settings, of the same files, in [0, 1]."""
     import sacrebleu
 

@@ -1,5 +1,7 @@
 """The same metrics for `model.compile`: sums over counts as Keras metrics."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -16,19 +18,21 @@ class SumOverCount(keras.metrics.Metric):
         name: str. T2T's name of the metric; see `metrics.names()`.
     """
 
-    def __init__(self, name, **kwargs):
+    def __init__(self, name: str, **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         self._function = metrics.get(name)
         self._sum = self.add_variable((), initializer="zeros", name="sum")
         self._count = self.add_variable((), initializer="zeros", name="count")
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(
+        self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
+    ) -> None:
         weights = () if sample_weight is None else (sample_weight,)
         total, count = self._function(y_pred, y_true, *weights)
         self._sum.assign_add(total)
         self._count.assign_add(count)
 
-    def result(self):
+    def result(self) -> tf.Tensor:
         return keras.ops.divide_no_nan(self._sum, self._count)
 
 
@@ -37,28 +41,28 @@ class LossOfParts(keras.metrics.Metric):
     over that of what this is divided by. So a token weighs the same in whatever batch it is.
     """
 
-    def __init__(self, name="loss", **kwargs):
+    def __init__(self, name: str = "loss", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         self._numerators = self.add_variable((_MOST_PARTS,), initializer="zeros", name="numerators")
         self._denominators = self.add_variable(
             (_MOST_PARTS,), initializer="zeros", name="denominators"
         )
 
-    def add(self, parts):
+    def add(self, parts: Any) -> None:
         """Adds those of a batch: a list of (numerator, denominator), always of one length."""
         parts = parts + [(0.0, 0.0)] * (_MOST_PARTS - len(parts))
         numerators, denominators = zip(*parts, strict=True)
         self._numerators.assign_add(tf.stack(numerators))
         self._denominators.assign_add(tf.stack(denominators))
 
-    def update_state(self, values, sample_weight=None):
+    def update_state(self, values: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
         """Keras tells its tracker a mean; what is reported is `add`ed."""
 
-    def result(self):
+    def result(self) -> tf.Tensor:
         return keras.ops.sum(keras.ops.divide_no_nan(self._numerators, self._denominators))
 
 
-def default_metrics(class_labels):
+def default_metrics(class_labels: bool) -> list[keras.metrics.Metric]:
     """What `compile()` without arguments measures."""
     names = ["accuracy"] if class_labels else ["accuracy", "accuracy_per_sequence"]
     return [SumOverCount(name) for name in names]

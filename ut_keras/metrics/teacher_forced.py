@@ -18,14 +18,18 @@ METRICS = registry.Registry("metric")
 
 
 @METRICS.register("accuracy")
-def accuracy(logits, targets, weights=None):
+def accuracy(
+    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Share of targets whose logit is the largest."""
     correct, weights = _correct(logits, targets, weights)
     return tf.reduce_sum(correct * weights), tf.reduce_sum(weights)
 
 
 @METRICS.register("accuracy_top5")
-def accuracy_top5(logits, targets, weights=None):
+def accuracy_top5(
+    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Share of targets whose logit is among the five largest (or among all, if fewer)."""
     logits, targets, weights = flatten(logits, targets, weights)
     classes = logits.shape[-1]
@@ -38,7 +42,9 @@ def accuracy_top5(logits, targets, weights=None):
 
 
 @METRICS.register("accuracy_per_sequence")
-def accuracy_per_sequence(logits, targets, weights=None):
+def accuracy_per_sequence(
+    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Share of rows in which every target of a weight is right."""
     correct, weights = _correct(logits, targets, weights)
     wrong = tf.reduce_sum((1.0 - correct) * weights, axis=1)
@@ -48,7 +54,9 @@ def accuracy_per_sequence(logits, targets, weights=None):
 
 
 @METRICS.register("neg_log_perplexity")
-def neg_log_perplexity(logits, targets, weights=None):
+def neg_log_perplexity(
+    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Mean log probability of the targets; without label smoothing."""
     logits, targets, weights = flatten(logits, targets, weights)
     cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
@@ -56,7 +64,9 @@ def neg_log_perplexity(logits, targets, weights=None):
 
 
 @METRICS.register("edit_distance")
-def edit_distance(logits, targets, weights=None):
+def edit_distance(
+    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Insertions, deletions and substitutions per target; padding ids are left out of both.
 
     As in T2T, what is predicted behind the end of the targets counts as inserted.
@@ -70,7 +80,9 @@ def edit_distance(logits, targets, weights=None):
     return tf.reduce_sum(distances * rows), tf.reduce_sum(counts * rows)
 
 
-def flatten(logits, targets, weights=None):
+def flatten(
+    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Logits [B, T, V] in float32, targets [B, T] and weights [B, T]; a class label has T = 1."""
     class_labels = _are_classes(logits)
     targets, weights = weights_lib.of_targets(targets, class_labels, weights)
@@ -78,7 +90,9 @@ def flatten(logits, targets, weights=None):
     return logits[:, tf.newaxis] if class_labels else logits, targets, weights
 
 
-def row_weights(logits, targets, weights=None):
+def row_weights(
+    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
+) -> tf.Tensor:
     """What each row weighs, float32 [B]."""
     return weights_lib.of_rows(targets, _are_classes(logits), weights)
 

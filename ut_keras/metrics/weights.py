@@ -8,7 +8,9 @@ multiply. Where only rows can be told apart, one weighs as much as the heaviest 
 import tensorflow as tf
 
 
-def of_targets(targets, class_labels, weights=None):
+def of_targets(
+    targets: tf.Tensor, class_labels: bool, weights: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """The targets as columns, and what each weighs.
 
     Args:
@@ -38,7 +40,7 @@ def of_targets(targets, class_labels, weights=None):
     return targets, real * weights
 
 
-def of_rows(targets, class_labels, weights=None):
+def of_rows(targets: tf.Tensor, class_labels: bool, weights: tf.Tensor | None = None) -> tf.Tensor:
     """What each row weighs as a whole, float32 [B]; a row of padding as if it were real.
 
     Args: as of `of_targets`.
@@ -52,7 +54,7 @@ def of_rows(targets, class_labels, weights=None):
     return tf.where(is_padding, of_padding, tf.reduce_max(weighted, axis=1))
 
 
-def columns(weights):
+def columns(weights: tf.Tensor) -> tf.Tensor:
     """Weights [B], [B, 1] or [B, T] as float32 [B, 1] or [B, T]."""
     weights = tf.cast(weights, tf.float32)
     if weights.shape.rank == 2:

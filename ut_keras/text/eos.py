@@ -5,10 +5,16 @@
 Once for Python and once for a graph.
 """
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from ut_keras.text.text_encoder_base import EOS, PAD
 
+if TYPE_CHECKING:
+    import tensorflow as tf
 
-def cut_at_eos(ids):
+
+def cut_at_eos(ids: Iterable[int]) -> list[int]:
     """Returns the list of ids before the first EOS, without padding."""
     ids = [int(i) for i in ids]
     if EOS in ids:
@@ -16,7 +22,7 @@ def cut_at_eos(ids):
     return [i for i in ids if i != PAD]
 
 
-def cut_at_eos_in_graph(ids):
+def cut_at_eos_in_graph(ids: "tf.Tensor") -> "tf.RaggedTensor":
     """The same of every row.
 
     Args:

@@ -6,6 +6,8 @@ RaggedIds([5, 6, 7], [0, 2, 2, 3])  is  [[5, 6], [], [7]]
 import contextlib
 import gc
 import typing
+from collections.abc import Iterable, Sequence
+from typing import Self
 
 import numpy as np
 
@@ -25,14 +27,14 @@ class RaggedIds(typing.NamedTuple):
     row_splits: np.ndarray
 
     @classmethod
-    def from_lists(cls, rows):
+    def from_lists(cls, rows: Sequence[Sequence[int]]) -> Self:
         """Makes one of a list of lists of ints."""
         row_splits = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(row) for row in rows], out=row_splits[1:])
         return cls(np.fromiter((i for row in rows for i in row), np.int32), row_splits)
 
     @classmethod
-    def concatenate(cls, parts):
+    def concatenate(cls, parts: Iterable["RaggedIds"]) -> Self:
         """Makes one of several, the rows of one behind those of the other."""
         start = 0
         splits = [np.zeros(1, np.int64)]
@@ -43,19 +45,19 @@ class RaggedIds(typing.NamedTuple):
         return cls(np.concatenate(values), np.concatenate(splits))
 
     @property
-    def num_rows(self):
+    def num_rows(self) -> int:
         return len(self.row_splits) - 1
 
-    def row(self, i):
+    def row(self, i: int) -> np.ndarray:
         """Returns row i, int32; a view, not a copy."""
         return self.values[self.row_splits[i] : self.row_splits[i + 1]]
 
-    def append(self, value):
+    def append(self, value: int) -> "RaggedIds":
         """Returns the rows with one more id at the end of each, such as EOS."""
         values = np.insert(self.values, self.row_splits[1:], value)
         return RaggedIds(values, self.row_splits + np.arange(len(self.row_splits)))
 
-    def to_lists(self):
+    def to_lists(self) -> list[list[int]]:
         """Returns a list of lists of ints."""
         with _no_garbage_collection():
             is_small = self.values.max(initial=0) < len(_SMALL_INTS)

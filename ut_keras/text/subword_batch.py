@@ -9,12 +9,17 @@ Most tokens of a text are words that came before; their ids are only gathered.
 import functools
 import sys
 import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ut_keras.text import subword_matcher, tokenizer_batch
 from ut_keras.text.ragged_ids import RaggedIds
 from ut_keras.text.token_table import TokenTable
+
+if TYPE_CHECKING:
+    from ut_keras.text.subword_text_encoder import SubwordTextEncoder
 
 _CHUNK = 2048  # texts; the arrays of so many sentences stay near the processor
 _MOST_TOKENS = 2**20  # then it starts anew, for bounded memory
@@ -25,7 +30,7 @@ _MANY = 32
 
 
 @functools.lru_cache(maxsize=4)
-def of(encoder):
+def of(encoder: "SubwordTextEncoder") -> "BatchEncoder":
     """Returns the `BatchEncoder` of a `SubwordTextEncoder`; equal ones have the same.
 
     So a process that writes file after file, each with an encoder of its own, learns words once.
@@ -43,7 +48,7 @@ class BatchEncoder:
         ValueError: if the vocabulary has not every character of its alphabet.
     """
 
-    def __init__(self, encoder):
+    def __init__(self, encoder: "SubwordTextEncoder") -> None:
         self._matcher = subword_matcher.make(encoder)
         self._is_plain = np.zeros(sys.maxunicode + 1, bool)
         self._is_plain[[ord(character) for character in encoder.alphabet - {"\n"}]] = True
@@ -54,7 +59,7 @@ class BatchEncoder:
         self._table = TokenTable()
         self._ids = _IdsByNumber()
 
-    def encode(self, texts):
+    def encode(self, texts: Sequence[str]) -> RaggedIds:
         """Returns the `RaggedIds`, without EOS, of a list of strings."""
         chunks = [texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)]
         return RaggedIds.concatenate([self._encode_chunk(chunk) for chunk in chunks])

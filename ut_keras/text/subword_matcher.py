@@ -8,14 +8,19 @@ no match can reach over the end of one.
 The only part that needs tensorflow-text: bytes, words and numbers work on platforms without it.
 """
 
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 
 from ut_keras.errors import UsageError
 
+if TYPE_CHECKING:
+    from ut_keras.text.subword_text_encoder import SubwordTextEncoder
+
 _LONGEST = 256  # bytes
 
 
-def make(encoder):
+def make(encoder: "SubwordTextEncoder") -> tf_text.FastWordpieceTokenizer:
     """Makes the splitter of a `SubwordTextEncoder`.
 
     Returns:

@@ -10,6 +10,9 @@ vocabulary's alphabet `\<code point>;`. So every text can be encoded and decoded
 vocabulary files and the vocabularies built are T2T's, to the letter.
 """
 
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, Self
+
 from ut_keras.errors import DataError
 from ut_keras.text import token_counts as token_counter
 from ut_keras.text import tokenizer
@@ -40,7 +43,7 @@ class SubwordTextEncoder(TextEncoder):
         subtokens: list of str, the reserved ones included.
     """
 
-    def __init__(self, filename=None, subtokens=None):
+    def __init__(self, filename: str | None = None, subtokens: Sequence[str] | None = None) -> None:
         if (filename is None) == (subtokens is None):
             raise ValueError(
                 "Give a filename or subtokens, one of the two. "
@@ -55,49 +58,49 @@ class SubwordTextEncoder(TextEncoder):
                     f"{' and '.join(RESERVED_TOKENS)}, whose ids are padding and end. "
                     f"Received: {filename} with {first}."
                 )
-        self._subtokens = list(subtokens)
-        self._alphabet = {c for subtoken in subtokens for c in subtoken} | ESCAPE_CHARACTERS
-        self._ids = {subtoken: i for i, subtoken in enumerate(subtokens) if subtoken}
+        self._subtokens = list(subtokens or ())
+        self._alphabet = {c for subtoken in self._subtokens for c in subtoken} | ESCAPE_CHARACTERS
+        self._ids = {subtoken: i for i, subtoken in enumerate(self._subtokens) if subtoken}
         self._lengths = sorted({len(subtoken) for subtoken in self._ids}, reverse=True)
         self._plain = self._alphabet - set("\\_\n")
-        self._encoded_tokens = {}  # most tokens of a text are frequent words
-        self._batch_encoder = None
+        self._encoded_tokens: dict[str, tuple[int, ...]] = {}
+        self._batch_encoder: Any = None  # False if there can be none
         self._num_texts = 0
 
     @property
-    def vocab_size(self):
+    def vocab_size(self) -> int:
         return len(self._subtokens)
 
     @property
-    def subtokens(self):
+    def subtokens(self) -> tuple[str, ...]:
         """tuple of str, by id."""
         return tuple(self._subtokens)
 
     @property
-    def entries(self):
+    def entries(self) -> tuple[str, ...]:
         return self.subtokens
 
     @property
-    def alphabet(self):
+    def alphabet(self) -> frozenset[str]:
         """frozenset of str. The characters that are not escaped, and those of escapes."""
         return frozenset(self._alphabet)
 
-    def encode(self, text):
+    def encode(self, text: str) -> list[int]:
         if len(text) >= _LONG_TEXT and self._find_batch_encoder():
             return self._batch_encoder.encode([text]).to_lists()[0]
         encoded = self._encoded_tokens
-        ids = []
+        ids: list[int] = []
         for token in tokenizer.encode(text):
             ids += encoded.get(token) or self._encode_token(token)
         return ids
 
-    def encode_batch(self, texts):
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the ids of every string of a list; of many by way of `encode_ragged`."""
         if len(texts) < _MANY_TEXTS:
             return super().encode_batch(texts)
         return self.encode_ragged(texts).to_lists()
 
-    def encode_ragged(self, texts):
+    def encode_ragged(self, texts: Sequence[str]) -> RaggedIds:
         """Returns the ids of every string of a list as `RaggedIds`, of many by `subword_batch`.
 
         Many are also those of several calls, such as one for each of a hundred files.
@@ -108,30 +111,30 @@ class SubwordTextEncoder(TextEncoder):
             return self._batch_encoder.encode(texts)
         return RaggedIds.from_lists(super().encode_batch(texts))
 
-    def encode_without_tokenizing(self, token):
+    def encode_without_tokenizing(self, token: str) -> list[int]:
         """Returns the ids of a string that is taken as one token."""
         return list(self._encode_token(token))
 
-    def decode(self, ids):
+    def decode(self, ids: Iterable[int]) -> str:
         joined = "".join(self._subtokens[i] for i in ids if 0 <= i < len(self._subtokens))
         tokens = (unescape_token(escaped) for escaped in joined.split("_"))
         return tokenizer.decode([token for token in tokens if token])
 
-    def store_to_file(self, filename):
+    def store_to_file(self, filename: str) -> None:
         """Writes the vocabulary as T2T does, every subtoken in single quotes."""
         write_lines(filename, [f"'{subtoken}'" for subtoken in self._subtokens])
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, SubwordTextEncoder) and self._subtokens == other._subtokens
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.subtokens)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {"subtokens": self._subtokens}
 
-    def __setstate__(self, state):
-        self.__init__(**state)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
 
     def _encode_token(self, token):
         known = self._encoded_tokens.get(token)
@@ -164,13 +167,13 @@ class SubwordTextEncoder(TextEncoder):
     @classmethod
     def build_to_target_size(
         cls,
-        target_size,
-        token_counts,
-        min_count,
-        max_count,
-        max_subtoken_length=None,
-        num_iterations=4,
-    ):
+        target_size: int,
+        token_counts: Mapping[str, int],
+        min_count: int,
+        max_count: int,
+        max_subtoken_length: int | None = None,
+        num_iterations: int = 4,
+    ) -> Self:
         """Builds an encoder whose `vocab_size` is near `target_size`.
 
         Searches, by bisection, the count that a subtoken must have to get into the vocabulary.
@@ -206,13 +209,15 @@ class SubwordTextEncoder(TextEncoder):
             low, high = (count + 1, high) if size > target_size else (low, count - 1)
 
     @classmethod
-    def build_from_generator(cls, texts, target_size, max_subtoken_length=None):
+    def build_from_generator(
+        cls, texts: Iterable[str], target_size: int, max_subtoken_length: int | None = None
+    ) -> Self:
         """Builds an encoder whose `vocab_size` is near `target_size` from an iterable of texts."""
         counts = token_counter.count(texts)
         return cls.build_to_target_size(target_size, counts, 1, 1000, max_subtoken_length)
 
 
-def split_greedily(escaped, subtokens, lengths):
+def split_greedily(escaped: str, subtokens: Container[str], lengths: Sequence[int]) -> list[str]:
     """Splits an escaped token into known subtokens, always taking the longest from the left.
 
     Args:

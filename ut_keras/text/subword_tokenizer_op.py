@@ -9,10 +9,16 @@ character: one string for each, followed by `_` where a token ends, joined and t
 longest match (`subword_matcher`). Nothing of Python is needed to serve it, only tensorflow-text.
 """
 
+from collections.abc import Set
+from typing import TYPE_CHECKING
+
 import numpy as np
 import tensorflow as tf
 
 from ut_keras.text import subword_matcher, tokenizer_batch
+
+if TYPE_CHECKING:
+    from ut_keras.text.subword_text_encoder import SubwordTextEncoder
 
 _SPACE = ord(" ")
 _WORD, _ESCAPED = 1, 2
@@ -30,7 +36,7 @@ class SubwordTokenizer(tf.Module):
         ValueError: if the vocabulary has not every character of its alphabet.
     """
 
-    def __init__(self, encoder, name="subword_tokenizer"):
+    def __init__(self, encoder: "SubwordTextEncoder", name: str = "subword_tokenizer") -> None:
         super().__init__(name=name)
         self._matcher = subword_matcher.make(encoder)
         classes = character_classes(encoder.alphabet)
@@ -40,7 +46,7 @@ class SubwordTokenizer(tf.Module):
         self._classes = tf.constant(classes[starts], tf.int32)
         self._subtokens = tf.constant([*encoder.subtokens, ""])
 
-    def encode(self, texts):
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of every text.
 
         Args:
@@ -53,7 +59,7 @@ class SubwordTokenizer(tf.Module):
         pieces = characters.with_flat_values(self._escaped_characters(characters))
         return self._matcher.tokenize(tf.strings.reduce_join(pieces, axis=-1))
 
-    def decode(self, ids):
+    def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
         """Returns the text of every row of ids; of a fixed length, see `eos.cut_at_eos_in_graph`.
 
         Args:
@@ -110,7 +116,7 @@ class SubwordTokenizer(tf.Module):
         return tokens.with_flat_values(tf.strings.join([spaces, tokens.flat_values]))
 
 
-def character_classes(alphabet):
+def character_classes(alphabet: Set[str]) -> np.ndarray:
     """For every code point: 1 for a letter or digit, + 2 if it must be escaped; uint8."""
     classes = tokenizer_batch.is_word() | np.uint8(_ESCAPED)
     plain = [ord(character) for character in alphabet - set("\\_\n")]

@@ -9,6 +9,7 @@ few operations on arrays per level. Strings that occur too rarely to be chosen a
 """
 
 import typing
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -31,7 +32,9 @@ class VocabularyBuilder:
         max_subtoken_length: int. Longer ones are not looked for.
     """
 
-    def __init__(self, token_counts, max_subtoken_length=None):
+    def __init__(
+        self, token_counts: Mapping[str, int], max_subtoken_length: int | None = None
+    ) -> None:
         self._alphabet = {c for token in [*token_counts, *RESERVED_TOKENS] for c in token}
         self._alphabet |= ESCAPE_CHARACTERS
         token_counts = _without_long_ends(token_counts)
@@ -53,7 +56,7 @@ class VocabularyBuilder:
         if max_subtoken_length is not None:
             self._longest = min(self._longest, max_subtoken_length - 1)
 
-    def build(self, min_count, num_iterations=4):
+    def build(self, min_count: int, num_iterations: int = 4) -> list[str]:
         """Returns the subtokens that occur at least `min_count` times, the most frequent first.
 
         Starts from single characters. Each iteration splits all tokens by the subtokens so far and
@@ -76,7 +79,7 @@ class VocabularyBuilder:
 
     def _make_levels(self, min_count):
         """The levels of the tree, from strings of one character on."""
-        levels = []
+        levels: list[_Level] = []
         places = np.arange(len(self._codes))
         parents_of_places = np.zeros(len(places), np.int64)
         while len(places) and len(levels) < max(1, self._longest):
@@ -127,7 +130,7 @@ class VocabularyBuilder:
 
     def _count(self, levels, is_start):
         """How often each string begins where a piece does: for each level int64 [nodes]."""
-        counts = []
+        counts: list[np.ndarray] = []
         for level in levels:
             at = is_start.take(level.places)
             weights = self._counts.take(level.places[at])
@@ -152,7 +155,7 @@ def _without_long_ends(token_counts):
     """Tokens of at most `_LONGEST_TOKEN` characters: of longer ones the beginning."""
     if max(map(len, token_counts), default=0) <= _LONGEST_TOKEN:
         return token_counts
-    cut = {}
+    cut: dict[str, int] = {}
     for token, count in token_counts.items():
         token = token[:_LONGEST_TOKEN]
         cut[token] = cut.get(token, 0) + count
@@ -188,7 +191,7 @@ def _choose(levels, counts, min_count):
     Returns:
         For each level bool [nodes].
     """
-    chosen = [None] * len(levels)
+    chosen = [np.zeros(0, bool)] * len(levels)
     for i in reversed(range(len(levels))):
         chosen[i] = counts[i] >= min_count
         nodes = np.flatnonzero(chosen[i])

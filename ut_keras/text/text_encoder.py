@@ -7,6 +7,8 @@
 Ids 0 and 1 are `<pad>` and `<EOS>` everywhere, as in T2T.
 """
 
+from collections.abc import Iterable
+
 from ut_keras.errors import DataError
 from ut_keras.text.eos import cut_at_eos
 from ut_keras.text.subword_text_encoder import SubwordTextEncoder
@@ -41,14 +43,14 @@ class IntegerTextEncoder(TextEncoder):
     Decoding stops at EOS and leaves padding out.
     """
 
-    def __init__(self, vocab_size):
+    def __init__(self, vocab_size: int) -> None:
         self._vocab_size = vocab_size
 
     @property
-    def vocab_size(self):
+    def vocab_size(self) -> int:
         return self._vocab_size
 
-    def encode(self, text):
+    def encode(self, text: str) -> list[int]:
         return [self._id(word) for word in text.split()]
 
     def _id(self, word):
@@ -63,7 +65,7 @@ class IntegerTextEncoder(TextEncoder):
             )
         return number + NUM_RESERVED_IDS
 
-    def decode(self, ids):
+    def decode(self, ids: Iterable[int]) -> str:
         return " ".join(str(i - NUM_RESERVED_IDS) for i in cut_at_eos(ids))
 
 
@@ -71,13 +73,13 @@ class ByteTextEncoder(TextEncoder):
     """UTF-8 bytes, shifted behind the reserved ids."""
 
     @property
-    def vocab_size(self):
+    def vocab_size(self) -> int:
         return 256 + NUM_RESERVED_IDS
 
-    def encode(self, text):
+    def encode(self, text: str) -> list[int]:
         return [byte + NUM_RESERVED_IDS for byte in text.encode("utf-8")]
 
-    def decode(self, ids):
+    def decode(self, ids: Iterable[int]) -> str:
         pieces = [
             RESERVED_TOKENS[i].encode() if i < NUM_RESERVED_IDS else bytes([i - NUM_RESERVED_IDS])
             for i in ids
@@ -99,7 +101,12 @@ class TokenTextEncoder(TextEncoder):
             error.
     """
 
-    def __init__(self, filename=None, tokens=None, replace_oov=None):
+    def __init__(
+        self,
+        filename: str | None = None,
+        tokens: Iterable[str] | None = None,
+        replace_oov: str | None = None,
+    ) -> None:
         if (filename is None) == (tokens is None):
             raise ValueError(
                 f"Give a filename or tokens, one of the two. Received: {filename!r}, {tokens!r}."
@@ -112,25 +119,28 @@ class TokenTextEncoder(TextEncoder):
                     f"Received: {filename} with {len(self._tokens)}."
                 )
         else:
-            self._tokens = [*RESERVED_TOKENS, *(t for t in tokens if t not in RESERVED_TOKENS)]
+            self._tokens = [
+                *RESERVED_TOKENS,
+                *(t for t in tokens or () if t not in RESERVED_TOKENS),
+            ]
         self._ids = {token: i for i, token in enumerate(self._tokens)}
         self._filename = filename
         self._replace_oov = replace_oov
 
     @property
-    def vocab_size(self):
+    def vocab_size(self) -> int:
         return len(self._tokens)
 
     @property
-    def entries(self):
+    def entries(self) -> tuple[str, ...]:
         return tuple(self._tokens)
 
     @property
-    def oov_id(self):
+    def oov_id(self) -> int | None:
         """int. The id of words that are not in the vocabulary; None if they are an error."""
-        return self._ids.get(self._replace_oov)
+        return None if self._replace_oov is None else self._ids.get(self._replace_oov)
 
-    def encode(self, text):
+    def encode(self, text: str) -> list[int]:
         words = text.split()
         if self._replace_oov is not None:
             words = [word if word in self._ids else self._replace_oov for word in words]
@@ -142,10 +152,10 @@ class TokenTextEncoder(TextEncoder):
                 )
         return [self._ids[word] for word in words]
 
-    def decode(self, ids):
+    def decode(self, ids: Iterable[int]) -> str:
         return " ".join(self._tokens[i] if 0 <= i < len(self._tokens) else f"ID_{i}" for i in ids)
 
-    def store_to_file(self, filename):
+    def store_to_file(self, filename: str) -> None:
         """Writes the vocabulary, reserved tokens included."""
         write_lines(filename, self._tokens)
 
@@ -158,28 +168,29 @@ class ClassLabelEncoder(TextEncoder):
         filename: str, a file with one label per line.
     """
 
-    def __init__(self, labels=None, filename=None):
+    def __init__(self, labels: Iterable[str] | None = None, filename: str | None = None) -> None:
         if (filename is None) == (labels is None):
             raise ValueError(
                 f"Give labels or a filename, one of the two. Received: {labels!r}, {filename!r}."
             )
-        given = read_lines(filename) if labels is None else labels
-        self._labels = [label.strip() for label in given] if labels is None else list(given)
+        if filename is not None:
+            labels = [line.strip() for line in read_lines(filename)]
+        self._labels = list(labels or ())
         if not self._labels:
             raise DataError(f"There must be labels. Received: none, {filename or labels}.")
 
     @property
-    def vocab_size(self):
+    def vocab_size(self) -> int:
         return len(self._labels)
 
     @property
-    def entries(self):
+    def entries(self) -> tuple[str, ...]:
         return tuple(self._labels)
 
-    def encode(self, text):
+    def encode(self, text: str) -> list[int]:
         if text not in self._labels:
             raise DataError(f"The label must be one of {self._labels}. Received: {text!r}.")
         return [self._labels.index(text)]
 
-    def decode(self, ids):
+    def decode(self, ids: Iterable[int]) -> str:
         return " ".join(self._labels[i] for i in ids)

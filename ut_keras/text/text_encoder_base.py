@@ -1,6 +1,7 @@
 """What all text encoders share: the reserved ids, the interface, vocabulary files."""
 
 import os
+from collections.abc import Iterable, Sequence
 
 from ut_keras import whole_file
 from ut_keras.errors import DataError
@@ -17,33 +18,33 @@ class TextEncoder:
     """Base class: a two-way map between strings and lists of ids."""
 
     @property
-    def vocab_size(self):
+    def vocab_size(self) -> int:
         """int. All ids are in [0, vocab_size)."""
         raise NotImplementedError
 
     @property
-    def entries(self):
+    def entries(self) -> tuple[str, ...] | None:
         """tuple of str, by id: what the ids mean, where a list says it; else None."""
         return None
 
-    def encode(self, text):
+    def encode(self, text: str) -> list[int]:
         """Returns the ids of a string, without EOS."""
         raise NotImplementedError
 
-    def encode_batch(self, texts):
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the list of ids of every string of a list."""
         return [self.encode(text) for text in texts]
 
-    def encode_ragged(self, texts):
+    def encode_ragged(self, texts: Sequence[str]) -> RaggedIds:
         """Returns the ids of every string of a list as `RaggedIds`, the fastest for many texts."""
         return RaggedIds.from_lists(self.encode_batch(texts))
 
-    def decode(self, ids):
+    def decode(self, ids: Iterable[int]) -> str:
         """Returns the string for a list of ids."""
         raise NotImplementedError
 
 
-def read_lines(filename):
+def read_lines(filename: str) -> list[str]:
     """Returns the lines of a vocabulary file, without their line breaks.
 
     Raises:
@@ -57,7 +58,7 @@ def read_lines(filename):
     return text_lines.read(filename)
 
 
-def write_lines(filename, lines):
+def write_lines(filename: str, lines: Iterable[str]) -> None:
     """Writes a file, whole or not at all."""
     with whole_file.writing(filename) as file:
         file.writelines(line + "\n" for line in lines)

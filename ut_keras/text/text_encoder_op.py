@@ -22,7 +22,7 @@ _SPACES = (
 _NONE = -1
 
 
-def make(encoder):
+def make(encoder: text_encoder.TextEncoder) -> tf.Module:
     """The graph side of an encoder.
 
     Args:
@@ -59,17 +59,17 @@ def _kinds():
 class ByteOp(tf.Module):
     """The graph side of a `ByteTextEncoder`."""
 
-    def __init__(self, encoder):
+    def __init__(self, encoder: text_encoder.TextEncoder) -> None:
         super().__init__()
         del encoder  # all are alike
 
-    def encode(self, texts):
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         characters = tf.strings.bytes_split(_valid(texts))
         numbers = tf.io.decode_raw(characters.flat_values, tf.uint8)
         numbers = tf.cast(tf.reshape(numbers, [-1]), tf.int32)
         return characters.with_flat_values(numbers + NUM_RESERVED_IDS)
 
-    def decode(self, ids):
+    def decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
         reserved = [name.encode() for name in RESERVED_TOKENS]
         table = tf.constant([*reserved, *(bytes([i]) for i in range(256))])
         pieces = ids.with_flat_values(tf.gather(table, ids.flat_values))
@@ -79,18 +79,18 @@ class ByteOp(tf.Module):
 class TokenOp(tf.Module):
     """The graph side of a `TokenTextEncoder`."""
 
-    def __init__(self, encoder):
+    def __init__(self, encoder: text_encoder.TokenTextEncoder) -> None:
         super().__init__()
         tokens = _names(encoder)
         oov_id = _NONE if encoder.oov_id is None else encoder.oov_id
         self._table = _lookup(tokens, oov_id)
         self._tokens = tf.constant(tokens)
 
-    def encode(self, texts):
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         words = _words(texts)
         return _known(words.with_flat_values(self._table.lookup(words.flat_values)))
 
-    def decode(self, ids):
+    def decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
         flat = ids.flat_values
         is_known = (flat >= 0) & (flat < tf.size(self._tokens))
         words = tf.gather(self._tokens, tf.where(is_known, flat, 0))
@@ -101,11 +101,11 @@ class TokenOp(tf.Module):
 class IntegerOp(tf.Module):
     """The graph side of an `IntegerTextEncoder`."""
 
-    def __init__(self, encoder):
+    def __init__(self, encoder: text_encoder.TextEncoder) -> None:
         super().__init__()
         self._vocab_size = encoder.vocab_size
 
-    def encode(self, texts):
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         words = _words(texts)
         flat = words.flat_values
         is_number = tf.strings.regex_full_match(flat, r"[+-]?0*[0-9]{1,9}")
@@ -114,7 +114,7 @@ class IntegerOp(tf.Module):
         is_id = (numbers >= 0) & (ids < self._vocab_size)
         return _known(words.with_flat_values(tf.where(is_id, ids, _NONE)))
 
-    def decode(self, ids):
+    def decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
         numbers = tf.strings.as_string(ids.flat_values - NUM_RESERVED_IDS)
         return _joined(ids.with_flat_values(numbers))
 
@@ -122,17 +122,17 @@ class IntegerOp(tf.Module):
 class ClassLabelOp(tf.Module):
     """The graph side of a `ClassLabelEncoder`: a whole text is one label."""
 
-    def __init__(self, encoder):
+    def __init__(self, encoder: text_encoder.TextEncoder) -> None:
         super().__init__()
         labels = _names(encoder)
         self._table = _lookup(labels[::-1], _NONE, range(len(labels))[::-1])
         self._labels = tf.constant(labels)
 
-    def encode(self, texts):
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         ids = self._table.lookup(_valid(texts))
         return _known(tf.RaggedTensor.from_tensor(ids[:, tf.newaxis]))
 
-    def decode(self, ids):
+    def decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
         return _joined(ids.with_flat_values(tf.gather(self._labels, ids.flat_values)))
 
 

@@ -7,6 +7,8 @@ import codecs
 import contextlib
 import gzip
 import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
 
 from ut_keras import unpacking
 from ut_keras.errors import DataError
@@ -15,7 +17,7 @@ _LONGEST = 1 << 26  # bytes of a line
 _MOST_BYTES = 20 * 10**9  # of a text that is compressed
 
 
-def read(path):
+def read(path: str) -> list[str]:
     """Reads the lines of a file, without their line breaks.
 
     A last line may lack its line break. A byte order mark and carriage returns before line breaks
@@ -37,7 +39,7 @@ def read(path):
 
 
 @contextlib.contextmanager
-def opened(path, most_bytes=_MOST_BYTES):
+def opened(path: str, most_bytes: int = _MOST_BYTES) -> Iterator[BinaryIO]:
     """Opens a file, which may be `.gz` and then have `most_bytes`, to be read in bytes.
 
     Raises:
@@ -51,7 +53,7 @@ def opened(path, most_bytes=_MOST_BYTES):
         yield file
 
 
-def lines(path, most_bytes=_MOST_BYTES):
+def lines(path: str, most_bytes: int = _MOST_BYTES) -> Iterator[str]:
     """Yields the lines of a file, which may be `.gz`, one by one and without their line breaks.
 
     Raises:
@@ -70,7 +72,7 @@ def lines(path, most_bytes=_MOST_BYTES):
 
 
 @contextlib.contextmanager
-def readable(path):
+def readable(path: str) -> Iterator[None]:
     """Turns what Python raises on a text file (which may be .gz) into one line; read inside it.
 
     Raises:
@@ -84,7 +86,7 @@ def readable(path):
         raise DataError(f"{path} must be a whole text file. Received: {error}.") from error
 
 
-def one_line(text):
+def one_line(text: str) -> str:
     """`text` as one line of a file: a space for every line break, "?" for what is not UTF-8."""
     text = text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,6 +1,7 @@
 """How often every token occurs in a corpus, which vocabularies are built from."""
 
 import itertools
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -11,7 +12,7 @@ _TOGETHER = 2048  # texts; the arrays of so many sentences stay near the process
 _NO_UTF8 = 0xFF
 
 
-def count(texts):
+def count(texts: Iterable[str]) -> dict[str, int]:
     """Counts tokens, as tokenizer.py finds them.
 
     Args:
@@ -36,6 +37,6 @@ def count(texts):
         if len(table) > len(counts):
             counts = np.concatenate([counts, np.zeros(2 * len(table) - len(counts), np.int64)])
         np.add.at(counts, numbers, 1)
-    names = b"".join(tokens_by_number).split(bytes([_NO_UTF8]))[:-1]
-    names = [name.decode("utf-8", "surrogatepass") for name in names]
+    encoded = b"".join(tokens_by_number).split(bytes([_NO_UTF8]))[:-1]
+    names = [name.decode("utf-8", "surrogatepass") for name in encoded]
     return dict(zip(names, counts[1 : len(table)].tolist(), strict=True))

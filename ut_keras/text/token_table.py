@@ -7,7 +7,12 @@ addressing: `slots` holds numbers, and the keys lie by number, where those of fr
 come early, stay in the processor's cache.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from ut_keras.text import tokenizer_batch
 
 _LONGEST = 15  # bytes
 _VERY_LONG = 1024
@@ -23,20 +28,20 @@ _MULTIPLIERS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 class TokenTable:
     """Gives every token a number, from 1 on, in about the order in which they come."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._keys = KeyTable()
         self._beginnings = KeyTable()
-        self._very_long = {}
+        self._very_long: dict[bytes, int] = {}
 
-    def __len__(self):
+    def __len__(self) -> int:
         """The number that the next new token gets."""
         return self._keys.count
 
-    def numbers(self, tokens):
+    def numbers(self, tokens: "tokenizer_batch.Tokens") -> np.ndarray:
         """Returns the number of every one of `tokenizer_batch.Tokens`; int32 [tokens]."""
         return self._keys.numbers(*self._make_keys(tokens))
 
-    def examples(self, numbers, first):
+    def examples(self, numbers: np.ndarray, first: int) -> np.ndarray:
         """Returns where in `numbers` each of the numbers from `first` to the last one occurs."""
         new = np.flatnonzero(numbers >= first)
         places = np.empty(len(self) - first, np.int64)
@@ -82,13 +87,13 @@ class TokenTable:
 class KeyTable:
     """Numbers for keys of two uint64 each, of which the second is not 0."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.count = 1
         self._low = np.zeros(_FIRST_CAPACITY, np.uint64)
         self._high = np.zeros(_FIRST_CAPACITY, np.uint64)  # by number
         self._make_slots()
 
-    def numbers(self, low, high):
+    def numbers(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """Returns the number of every key, new ones included; int32 [n]."""
         if self.count + len(low) > len(self._low):
             self._grow(self.count + len(low))

@@ -6,20 +6,21 @@ A single space between two words is no token of its own: two words next to each 
 """
 
 import re
+from collections.abc import Iterable
 
 # Python's own word characters but the underscore are just the Unicode categories L* and N*.
 _RUN = re.compile(r"[^\W_]+|[\W_]+")
 _WORD = re.compile(r"[^\W_]")
 
 
-def encode(text):
+def encode(text: str) -> list[str]:
     """Returns the list of tokens of a string."""
     runs = _RUN.findall(text)
     last = len(runs) - 1
     return [run for i, run in enumerate(runs) if run != " " or i in (0, last)]
 
 
-def decode(tokens):
+def decode(tokens: Iterable[str]) -> str:
     """Returns the string for a list of tokens, none of which is empty."""
     pieces = []
     after_word = False

@@ -10,6 +10,7 @@ split(["so cool.", "", "yes"])
 import functools
 import sys
 import typing
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class Tokens(typing.NamedTuple):
     ends: np.ndarray
 
 
-def split(texts):
+def split(texts: Sequence[str]) -> Tokens:
     """Returns the `Tokens` of a list of strings, the same as `tokenizer.encode` finds."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     text_lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
@@ -65,12 +66,12 @@ def split(texts):
     return Tokens(byte_array, starts, lengths, starts.searchsorted(text_ends))
 
 
-def text_of(data, start, length):
+def text_of(data: np.ndarray, start: int, length: int) -> str:
     """Returns one token as a string."""
     return data[start : start + length].tobytes().decode("utf-8", "surrogatepass")
 
 
-def concatenate(data, starts, lengths, end):
+def concatenate(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray, end: int) -> bytes:
     """Returns the tokens one behind the other, each followed by the byte `end`, as bytes."""
     lengths = lengths + 1
     ends = np.cumsum(lengths)
@@ -79,7 +80,7 @@ def concatenate(data, starts, lengths, end):
     return joined.tobytes()
 
 
-def ranges(starts, lengths, ends):
+def ranges(starts: np.ndarray, lengths: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Returns the ints `start .. start + length - 1` of every range, one behind the other.
 
     Args:
@@ -94,7 +95,7 @@ def ranges(starts, lengths, ends):
 
 
 @functools.cache
-def is_word():
+def is_word() -> np.ndarray:
     """For every code point, 1 if it is a letter or digit, else 0; uint8 [0x110000]."""
     count = sys.maxunicode + 1
     return np.fromiter((chr(code).isalnum() for code in range(count)), np.uint8, count)

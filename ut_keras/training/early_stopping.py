@@ -9,10 +9,9 @@ The memory of a run is `metrics.jsonl`: what it says of the steps up to a checkp
 there is to know, so a run that goes on decides as one that was never stopped.
 """
 
-import os
 import re
 
-from ut_keras import json_file
+from ut_keras import metrics_file
 from ut_keras.errors import UserError
 
 # Of these less is better; of accuracies, BLEU and the like, more.
@@ -47,14 +46,10 @@ class EarlyStopping:
 
     def read(self, output_dir, last_step):
         """Takes over what an earlier run has recorded of the steps up to `last_step`."""
-        path = os.path.join(output_dir, "metrics.jsonl")
-        if not os.path.exists(path):
-            return
-        for record in json_file.lines(path):
-            step, value = (record or {}).get("step"), (record or {}).get(self.metric)
-            # The rest is the torn end of a killed run.
-            if isinstance(step, int) and isinstance(value, (int, float)) and step <= last_step:
-                self._values[step] = float(value)
+        for record in metrics_file.records(output_dir):
+            value = record.get(self.metric)
+            if isinstance(value, (int, float)) and record["step"] <= last_step:
+                self._values[record["step"]] = float(value)
 
     def add(self, step, results):
         """Takes the results of the evaluation of a step.

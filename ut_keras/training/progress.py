@@ -10,15 +10,14 @@ device wait.
 
 import collections
 import contextlib
-import shutil
-import sys
 import time
 from typing import NamedTuple
 
 import numpy as np
 
+from ut_keras.live_line import LiveLine, clock_time
+
 _WINDOW = 100  # steps that the line speaks about
-_LIVE_SECONDS = 0.5
 _BAR_WIDTH = 20
 
 
@@ -52,14 +51,10 @@ class Progress:
 
     def __init__(self, total_steps, stream=None, log_seconds=10.0, clock=time.monotonic):
         self._total_steps = total_steps
-        self._stream = stream or sys.stdout
-        self._is_live = self._stream.isatty()
-        self._every = _LIVE_SECONDS if self._is_live else log_seconds
+        self._live = LiveLine(stream, log_seconds, clock)
         self._clock = clock
         self._pending = []
         self._recent = collections.deque(maxlen=_WINDOW)
-        self._shown_at = clock()
-        self._shown_length = 0
         self.restart_clock()
 
     def restart_clock(self):
@@ -82,7 +77,7 @@ class Progress:
     @property
     def is_due(self):
         """Whether it is time to `fetch` and `show`."""
-        return self._clock() - self._shown_at >= self._every
+        return self._live.is_due
 
     def fetch(self):
         """Reads the results that were added.
@@ -127,23 +122,12 @@ class Progress:
 
     def show(self, step):
         """Writes the line for `step`, over the last one on a terminal."""
-        self._shown_at = self._clock()
         line = self._line(step)
-        if self._is_live:
-            line = f"{self._bar(step)} {line}"[: shutil.get_terminal_size().columns - 1]
-            padding = " " * max(0, self._shown_length - len(line))
-            self._stream.write(f"\r{line}{padding}")
-            self._shown_length = len(line)
-        else:
-            self._stream.write(line + "\n")
-        self._stream.flush()
+        self._live.write(f"{self._bar(step)} {line}" if self._live.is_live else line)
 
     def end_line(self):
         """Leaves the live line as it is, so that other text can follow."""
-        if self._is_live and self._shown_length:
-            self._stream.write("\n")
-            self._stream.flush()
-            self._shown_length = 0
+        self._live.end()
 
     def _speed(self):
         if not self._timed:
@@ -177,7 +161,7 @@ class Progress:
                 parts.append(text.format(averages[name]))
         if averages.get("steps_per_second"):
             left = (self._total_steps - step) / averages["steps_per_second"]
-            parts.append(f"{_clock_time(left)} left")
+            parts.append(f"{clock_time(left)} left")
         return "  ".join(parts)
 
 
@@ -187,9 +171,3 @@ def _to_floats(result):
     del scalars["losses"], scalars["ponder"]
     values.update({name: float(value) for name, value in scalars.items()})
     return values
-
-
-def _clock_time(seconds):
-    minutes, seconds = divmod(int(seconds + 0.5), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"

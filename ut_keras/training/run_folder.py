@@ -7,7 +7,7 @@
 import contextlib
 import os
 
-from ut_keras import path_lock, whole_file
+from ut_keras import metrics_file, path_lock, whole_file
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 
@@ -19,7 +19,7 @@ def check(output_dir):
         UsageError: if it holds the results of a run whose checkpoints are gone.
         OSError: if nothing can be written there.
     """
-    results = os.path.join(output_dir, "metrics.jsonl")
+    results = metrics_file.path(output_dir)
     if not checkpoint_files.exists(output_dir) and _size(results):
         raise UsageError(
             f"--output_dir must hold a checkpoint of the run that wrote {results!r}: training "

@@ -8,14 +8,13 @@ What cannot be written, as on a full disk, is said and left out: training does n
 """
 
 import contextlib
-import json
 import os
 import time
 
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import file_error
+from ut_keras import file_error, metrics_file
 from ut_keras.training import hooks, rewind
 
 
@@ -77,7 +76,7 @@ class Summaries(hooks.Hook):
             self._writer(kind).flush()
         record = {"step": step, "time": round(time.time(), 3), "split": split, **results}
         with self._told_failures():
-            rewind.append_line(os.path.join(self._output_dir, rewind.METRICS), json.dumps(record))
+            metrics_file.append(self._output_dir, record)
 
     def write_pictures(self, step, make_pictures):
         """Writes what was looked at in an evaluation.

@@ -1,6 +1,6 @@
 """Curves of several runs as one matplotlib figure: a panel for every metric, a line for every run.
 
-figure = draw({"small": metrics_file.read("runs/small"), "big": …}, ["loss", "accuracy"])
+figure = draw({"small": metrics_file.read_curves("runs/small"), "big": …}, ["loss", "accuracy"])
 """
 
 import math
@@ -15,7 +15,7 @@ def draw(runs, metrics):
     """Draws metrics over steps.
 
     Args:
-        runs: dict from the name of a run to its curves, as `metrics_file.read` gives them.
+        runs: dict from the name of a run to its curves, as `metrics_file.read_curves` gives them.
         metrics: list of str; where a run lacks one, its line is missing.
     Returns:
         `matplotlib.figure.Figure`.

@@ -22,7 +22,7 @@ import urllib.error
 import urllib.request
 from typing import NamedTuple
 
-from ut_keras import deadline, unpacking
+from ut_keras import deadline, unpacking, whole_file
 from ut_keras.data import progress_line
 from ut_keras.errors import DataError
 
@@ -117,13 +117,12 @@ class _Download:
                     self._waiting.say(f"{_reason(error)}; asking again in {waits[0]} s")
                     time.sleep(waits.pop(0))
         self._file.flush()
-        os.fsync(self._file.fileno())
         try:
             _check(self._file.name, self._raw_file)
         except DataError:
             self._restart()
             raise
-        os.replace(self._file.name, self._path)
+        whole_file.put([(self._file.name, self._path)])
         self._remove_tag()
         print(
             f"{self._raw_file.name}: {progress_line.size(os.path.getsize(self._path))} downloaded"

@@ -5,6 +5,9 @@
 Each process is a new Python that imports the function's module. (A fork would share TensorFlow's
 threads and locks, and `multiprocessing`'s own new processes run the caller's script again, which
 few scripts are made for.) They see no GPU, and end when the caller does, however it ends.
+
+Not loky, whose processes live on when the caller is killed, which cannot tell of progress within
+an item, and which says of an error that it cannot send only that.
 """
 
 import contextlib

@@ -1,7 +1,9 @@
 """What a search has tried, in `output_dir/search.json`: all that is needed to go on with it.
 
 The file is replaced as a whole after every change. It is written before a trial starts and after it
-has ended, so a search that is killed finds its unfinished trials there.
+has ended, so a search that is killed finds its unfinished trials there. Not Optuna's own storage:
+which search it is, hparams and reasons would be attributes that we write, read and check all the
+same, and Optuna alone could read the file.
 """
 
 import dataclasses
@@ -9,7 +11,7 @@ import json
 import os
 import secrets
 
-from ut_keras import json_file, whole_file
+from ut_keras import json_file, metrics_file, whole_file
 from ut_keras.errors import UsageError
 
 RUNNING, COMPLETE, FAILED = "running", "complete", "failed"
@@ -120,15 +122,13 @@ def objective_at_the_end(trial_dir, problem_name, objective):
     """
     name = objective.removeprefix(f"metrics-{problem_name}/").removeprefix("targets/")
     found, known = None, set()
-    path = os.path.join(trial_dir, "metrics.jsonl")
-    records = json_file.lines(path) if os.path.exists(path) else ()
-    for record in filter(None, records):  # but a line that a killed process has not ended
-        known |= record.keys() - {"step", "time", "split"}
+    for record in metrics_file.records(trial_dir):
+        known |= record.keys() - set(metrics_file.NO_METRICS)
         if name in record:
-            found = int(record["step"]), float(record[name])
+            found = record["step"], float(record[name])
     if found is None:
         raise UsageError(
             f"--autotune_objective must be one of {', '.join(sorted(known)) or 'no results'} "
-            f"({path}). Received: {objective!r}."
+            f"({metrics_file.path(trial_dir)}). Received: {objective!r}."
         )
     return found
