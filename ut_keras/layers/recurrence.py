@@ -12,6 +12,7 @@ from ut_keras.layers import (
     attention_record,
     depth,
     from_hparams,
+    input_injection,
     same_weights,
     sru,
     step_sampling,
@@ -59,6 +60,7 @@ class Recurrence(depth.Depth):
         block: a `TransformerBlock`, the same at every step.
         timing: a `StepTimingSignal`, P_t.
         num_steps: int N.
+        injection: an `InputInjection`, by which every step sees the input; None: only the first.
         steps_sampling: "uniform" or "lognormal_poisson": in training the number of steps is drawn,
             see `StepSampling`. None: it is N there, too.
     Call arguments and returns: as `StateLayer`.
@@ -67,22 +69,23 @@ class Recurrence(depth.Depth):
     References: T2T `universal_transformer_util.universal_transformer_layer`.
     """
 
-    layer_arguments = ("block", "timing")
+    layer_arguments = ("block", "timing", "injection")
 
-    def __init__(self, block, timing, num_steps, steps_sampling=None, **kwargs):
+    def __init__(self, block, timing, num_steps, injection=None, steps_sampling=None, **kwargs):
         super().__init__(**kwargs)
         if num_steps < 1:
             raise ValueError(f"num_steps must be at least 1. Received: {num_steps}.")
         self.block = block
         self.timing = timing
         self.num_steps = num_steps
+        self.injection = injection
         self.steps_sampling = None
         if steps_sampling is not None:
             self.steps_sampling = step_sampling.StepSampling(steps_sampling, num_steps)
 
     def build(self, state_shape):
-        for layer in (self.timing, self.block):
-            if not layer.built:
+        for layer in (self.timing, self.block, self.injection):
+            if layer is not None and not layer.built:
                 layer.build(state_shape)
 
     def forward(
@@ -109,7 +112,7 @@ class Recurrence(depth.Depth):
         signals = self.timing.prepare(tf.range(tf.shape(state)[1]))
 
         def transform(x, step):
-            x = self.timing(x, step, signals)
+            x = self.timing(self._begin(x, state), step, signals)
             return self.block.forward(x, attention_mask, padding_mask, memory, training=training)
 
         constants = Constants(transform, state, padding_mask, training)
@@ -147,6 +150,7 @@ class Recurrence(depth.Depth):
 
         def make_constants(caches):
             def transform(x, step):
+                x = self._begin(x, state)
                 x = self.timing(x, step, signals, cache=caches[-1])
                 return self.block.forward(
                     x, window.attention_mask, memory=memory, caches=caches[:-1], training=False
@@ -157,6 +161,10 @@ class Recurrence(depth.Depth):
         layouts = [cache_lib.Layout(widths, window) for widths in self._cache_widths()]
         last = self._loop(state, (), cache, layouts, make_constants, self.num_steps)
         return self.finish(last), last.stores
+
+    def _begin(self, state, inputs):
+        """What a step gets, without its signals."""
+        return state if self.injection is None else self.injection(state, inputs)
 
     def _cache_widths(self):
         return (*self.block.cache_widths(), self.timing.cache_widths())
@@ -239,7 +247,8 @@ def arguments(hp, side):
     """What all recurrences take, but for the number of steps.
 
     Raises:
-        HParamError: if `num_rec_steps_sampling` does not go with the rest.
+        HParamError: if `num_rec_steps_sampling` or `recurrence_input_injection` does not go with
+            the rest.
     """
     steps = hp.act_max_steps if hp.recurrence_type == "act" else hp.num_rec_steps
     timing = timing_signal.make(hp, steps)
@@ -252,6 +261,8 @@ def arguments(hp, side):
         "name": "depth",
         "dtype": from_hparams.dtype_policy(hp),
     }
+    if hp.recurrence_input_injection != "none":
+        given["injection"] = input_injection.make(hp)
     kind = hp.num_rec_steps_sampling
     if kind is None:
         return given
