@@ -40,6 +40,8 @@ OURS = (
     "act_force_final_remainder",
     "act_mask_padding",
     "num_rec_steps_sampling",
+    "recurrence_backprop_steps",
+    "recurrence_input_injection",
     "ponder_net_prior",
     "ponder_net_output",
     "sentence_mask_stddev",

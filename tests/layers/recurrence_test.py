@@ -3,7 +3,15 @@ import pytest
 import tensorflow as tf
 
 from tests.layers import layer_checks
-from ut_keras.layers import act, attention_mask, dropout, halting, recurrence, timing_signal
+from ut_keras.layers import (
+    act,
+    attention_mask,
+    dropout,
+    halting,
+    input_injection,
+    recurrence,
+    timing_signal,
+)
 
 B, S, T, D, N = 3, 5, 4, 8, 3
 REAL = np.arange(S) < np.array([[5], [4], [1]])
@@ -131,3 +139,50 @@ def test_dropout_differs_from_step_to_step(adaptive, mode):
 def test_needs_a_step():
     with pytest.raises(ValueError, match="num_steps must be at least 1. Received: 0"):
         recurrence.BasicRecurrence(None, None, 0)
+    with pytest.raises(ValueError, match="backprop_steps must be at least 0. Received: -1"):
+        recurrence.BasicRecurrence(None, None, 1, backprop_steps=-1)
+
+
+@pytest.mark.parametrize("drawn", [None, 2, 5])
+@pytest.mark.parametrize("mode", ["eager", "graph", pytest.param("xla", marks=pytest.mark.slow)])
+def test_gradients_go_back_through_the_last_steps(mode, drawn):
+    """Those of the steps by hand, a constant before the last two; all, if there are but two."""
+    steps, last = drawn or 4, 2
+    layer = recurrence.BasicRecurrence(
+        layer_checks.make_block(D),
+        timing_signal.StepTimingSignal(4, step="sinusoid"),
+        4,
+        input_injection.InputInjection("add"),
+        steps_sampling="lognormal_poisson" if drawn else None,
+        backprop_steps=last,
+    )
+    layer.build((None, None, D))
+    layer_checks.shake(layer)
+    if drawn:
+        layer.steps_sampling.draw = lambda: tf.constant(drawn)
+    x = tf.constant(layer_checks.normal(B, S, D))
+
+    def by_hand(x):
+        state, deep = x, layer.timing.with_steps(steps)
+        signals = deep.prepare(tf.range(S))
+        for step in range(steps):
+            if 0 < step == steps - last:
+                state = tf.stop_gradient(state)
+            began = deep(layer.injection(state, x), tf.constant(step), signals)
+            state = layer.block.forward(began).output
+        return state
+
+    def gradients(x, run=lambda x: layer.forward(x, training=True).output):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(tf.square(run(x)))
+        return loss, tape.gradient(loss, [x, *layer.trainable_variables])
+
+    call = gradients if mode == "eager" else tf.function(gradients, jit_compile=mode == "xla")
+    (loss, got), (wanted_loss, wanted) = call(x), gradients(x, by_hand)
+    np.testing.assert_allclose(loss, wanted_loss, rtol=1e-5)
+    for one, other in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4 * np.abs(other).max())
+    record = layer.forward(x, training=True, record_attention=True).attention_weights
+    assert record.shape[0] == steps
+    assert layer.from_config(layer.get_config()).backprop_steps == last

@@ -45,6 +45,7 @@ VARIANTS = {
     "local_causal": ("adaptive", "self_attention_type=local_mask_right,block_length=2"),
     "parameters": ("transformer", "ffn_layer=parameter_attention"),
     "sru_transition": ("language_model", "ffn_layer=sru"),
+    "injection": ("adaptive", "recurrence_input_injection=concat,act_halted_state=copy"),
     "modern": ("adaptive", "norm_type=rms,ffn_layer=swiglu"),
 }
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import hparams
 from tests.models import examples
@@ -99,6 +100,19 @@ def test_steps_that_are_drawn_in_training(how):
 def test_steps_that_cannot_be_drawn(kind, overrides, message):
     with pytest.raises(hparam.HParamError, match=f"{message}.*Received: num_rec_steps_sampling="):
         examples.make(kind, overrides)
+
+
+def test_gradients_through_few_steps_reach_every_weight():
+    few = "recurrence_backprop_steps=1"
+    model = _make("universal", f"{_FREE},{few},recurrence_input_injection=concat", 3)
+    features = examples.features("universal")
+    with tf.GradientTape() as tape:
+        logits = model(features, training=True)
+    for gradient in tape.gradient(logits, model.trainable_variables):
+        assert np.any(tf.convert_to_tensor(gradient) != 0)
+    for kind, more in (("universal", ""), ("adaptive", ",recurrence_input_injection=add")):
+        with pytest.raises(hparam.HParamError, match="recurrence_backprop_steps needs .*Received"):
+            examples.make(kind, few + more)
 
 
 def test_refuses():

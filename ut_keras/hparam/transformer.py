@@ -137,6 +137,8 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
     )
     num_rec_steps: int = field(6, STEPS, architecture=True)
     num_rec_steps_sampling: Literal["uniform", "lognormal_poisson"] | None = training(None)
+    recurrence_input_injection: Literal["none", "add", "concat"] = field("none", architecture=True)
+    recurrence_backprop_steps: int = training(0, STEPS_OR_NONE)  # 0: gradients through all
     num_inrecurrence_layers: int = field(1, STEPS, architecture=True)  # layers within a step
     transformer_ffn_type: Literal["fc", "sepconv"] = field("fc", architecture=True)
     mix_with_transformer: (

@@ -68,6 +68,7 @@ class AdaptiveComputationTime(depth.Depth):
         halted_state: "transform": a halted position goes on being transformed and attended to,
             only its output is frozen; "copy": it is left as it is, as in the paper, and inference
             computes no more of it (`act_skipping`; that pass has no gradient).
+        injection: an `InputInjection`, by which every step sees the input; None: only the first.
         act_loss_weight: float. What the mean ponder cost weighs in the loss.
     Call arguments and returns: as `StateLayer`.
     Raises:
@@ -75,7 +76,7 @@ class AdaptiveComputationTime(depth.Depth):
     References: T2T `universal_transformer_util.universal_transformer_act`.
     """
 
-    layer_arguments = ("timing", "halting", "block")
+    layer_arguments = ("timing", "halting", "block", "injection")
 
     def __init__(
         self,
@@ -84,6 +85,7 @@ class AdaptiveComputationTime(depth.Depth):
         halting,
         halted_state="transform",
         act_loss_weight=0.01,
+        injection=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -96,6 +98,7 @@ class AdaptiveComputationTime(depth.Depth):
         self.halting = halting
         self.halted_state = halted_state
         self.act_loss_weight = act_loss_weight
+        self.injection = injection
 
     def build(self, state_shape):
         super().build(state_shape)
@@ -123,6 +126,10 @@ class AdaptiveComputationTime(depth.Depth):
                 self._step_layers(), state, signals, attention_mask, padding_mask, memory
             )
 
+        def begin(x, step):
+            x = x if self.injection is None else self.injection(x, state)
+            return self.timing(x, step, signals)
+
         def transform(x, running):
             return self.block.forward(
                 x, attention_mask, padding_mask, memory, running, training=training
@@ -133,7 +140,7 @@ class AdaptiveComputationTime(depth.Depth):
         steps = step_record.start(training and self.halting.expected_loss, state, max_steps)
         (last,) = tf.while_loop(
             self.halting.may_step,
-            lambda loop: (self._take_step(loop, signals, transform, padding_mask, training),),
+            lambda loop: (self._take_step(loop, begin, transform, padding_mask, training),),
             (self._initial_state(state, padding_mask, record, steps),),
             maximum_iterations=max_steps,
         )
@@ -184,7 +191,12 @@ class AdaptiveComputationTime(depth.Depth):
 
     def _step_layers(self):
         return act_skipping.StepLayers(
-            self.block, self.timing, self.halting, self.hidden_size, self.compute_dtype
+            self.block,
+            self.timing,
+            self.halting,
+            self.injection,
+            self.hidden_size,
+            self.compute_dtype,
         )
 
     @property
@@ -216,9 +228,9 @@ class AdaptiveComputationTime(depth.Depth):
             steps=steps,
         )
 
-    def _take_step(self, loop, signals, transform, padding_mask, training):
+    def _take_step(self, loop, begin, transform, padding_mask, training):
         """The body of the loop: signal, transform, decide who halts, mix into the output."""
-        x = self.timing(loop.state, loop.step, signals)
+        x = begin(loop.state, loop.step)
         left_alone = None
         if self.halted_state == "copy":
             running = loop.halting_probability < 1.0

@@ -28,7 +28,7 @@ class HaltedCache(NamedTuple):
 
     stores: tuple  # as in `Recurrence.start_cache`
     depth: tf.Tensor  # int32 [C]: steps computed so far; -1 where nothing is written
-    left: dict  # "state": [B · C, D], the state after them
+    left: dict  # "state": [B · C, D], the state after them; "inputs", before them, if injected
     ancestors: tf.Tensor  # int32 [C, B, L], of every column; () for one beam
 
 
@@ -112,9 +112,13 @@ def extend_deepening(layers, state, cache, window, memory, copies):
             for part, widths in zip(cache.stores, _widths(layers), strict=True)
         ]
         left = _left(layers, cache, here)
-        old = tf.gather(left.read("state")[:, 0], active, axis=1)  # [B, A, D]
-        signals = layers.timing.prepare(here.positions)
-        x = layers.timing(old, loop.step, signals, cache=caches[-1])
+        x, *inputs = (  # [B, A, D]
+            tf.gather(left.read(name)[:, 0], active, axis=1) for name in _left_widths(layers)
+        )
+        old, signals = x, layers.timing.prepare(here.positions)
+        if layers.injection is not None:
+            x = layers.injection(x, *inputs)
+        x = layers.timing(x, loop.step, signals, cache=caches[-1])
         running = None
         if copies:
             earlier = tf.shape(active)[0] - tf.shape(state)[1]
@@ -167,7 +171,8 @@ def _widths(layers):
 
 
 def _left_widths(layers):
-    return {"state": (1, layers.hidden_size)}
+    names = ("state", "inputs") if layers.injection is not None else ("state",)
+    return dict.fromkeys(names, (1, layers.hidden_size))
 
 
 def _left(layers, cache, window):
@@ -177,7 +182,8 @@ def _left(layers, cache, window):
 def _begin(layers, cache, state, window):
     """The cache with the columns of a pass, at no step yet."""
     left = _left(layers, cache, window)
-    left.write("state", state)
+    for name in _left_widths(layers):
+        left.write(name, state)
     depth = tf.tensor_scatter_nd_update(
         cache.depth, window.columns[:, tf.newaxis], tf.zeros_like(window.columns)
     )

@@ -21,6 +21,7 @@ class StepLayers(NamedTuple):
     block: Any  # `TransformerBlock`
     timing: Any  # `StepTimingSignal`
     halting: Any  # `halting.Rule`
+    injection: Any  # `InputInjection`, or None
     hidden_size: int  # D
     dtype: str  # of what is computed
 
@@ -114,7 +115,10 @@ def loop_over_running(
     def body(loop):
         caches = caches_at(loop.step, loop)
         rows = caches[0].layout.rows
-        x = layers.timing(loop.state, loop.step, signals, rows.index[:, 1])
+        x = loop.state
+        if layers.injection is not None:
+            x = layers.injection(x, tf.gather_nd(state, rows.index)[tf.newaxis])
+        x = layers.timing(x, loop.step, signals, rows.index[:, 1])
         transformed = layers.block.forward(
             x,
             window.attention_mask,

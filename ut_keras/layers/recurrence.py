@@ -12,6 +12,7 @@ from ut_keras.layers import (
     attention_record,
     depth,
     from_hparams,
+    input_injection,
     same_weights,
     sru,
     step_sampling,
@@ -59,30 +60,48 @@ class Recurrence(depth.Depth):
         block: a `TransformerBlock`, the same at every step.
         timing: a `StepTimingSignal`, P_t.
         num_steps: int N.
+        injection: an `InputInjection`, by which every step sees the input; None: only the first.
         steps_sampling: "uniform" or "lognormal_poisson": in training the number of steps is drawn,
             see `StepSampling`. None: it is N there, too.
+        backprop_steps: int k. Training has gradients through the last k steps alone: the state
+            before them is a constant, so without an injection all before the recurrence has none.
+            0: through all.
     Call arguments and returns: as `StateLayer`.
     Raises:
-        ValueError: if num_steps < 1.
-    References: T2T `universal_transformer_util.universal_transformer_layer`.
+        ValueError: if num_steps < 1 or backprop_steps < 0.
+    References: T2T `universal_transformer_util.universal_transformer_layer`; of `backprop_steps`
+        Geiping et al. 2025, which has k = 8.
     """
 
-    layer_arguments = ("block", "timing")
+    layer_arguments = ("block", "timing", "injection")
 
-    def __init__(self, block, timing, num_steps, steps_sampling=None, **kwargs):
+    def __init__(
+        self,
+        block,
+        timing,
+        num_steps,
+        injection=None,
+        steps_sampling=None,
+        backprop_steps=0,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         if num_steps < 1:
             raise ValueError(f"num_steps must be at least 1. Received: {num_steps}.")
+        if backprop_steps < 0:
+            raise ValueError(f"backprop_steps must be at least 0. Received: {backprop_steps}.")
         self.block = block
         self.timing = timing
         self.num_steps = num_steps
+        self.injection = injection
+        self.backprop_steps = backprop_steps
         self.steps_sampling = None
         if steps_sampling is not None:
             self.steps_sampling = step_sampling.StepSampling(steps_sampling, num_steps)
 
     def build(self, state_shape):
-        for layer in (self.timing, self.block):
-            if not layer.built:
+        for layer in (self.timing, self.block, self.injection):
+            if layer is not None and not layer.built:
                 layer.build(state_shape)
 
     def forward(
@@ -109,13 +128,29 @@ class Recurrence(depth.Depth):
         signals = self.timing.prepare(tf.range(tf.shape(state)[1]))
 
         def transform(x, step):
-            x = self.timing(x, step, signals)
+            x = self.timing(self._begin(x, state), step, signals)
             return self.block.forward(x, attention_mask, padding_mask, memory, training=training)
 
         constants = Constants(transform, state, padding_mask, training)
         record = attention_record.start(record_attention, memory)
-        last = self._loop(state, record, (), (), lambda caches: constants, num_steps)
+        loop, most = self._first(state, record), self.num_steps
+        if training and self.backprop_steps:
+            most = self.backprop_steps
+            loop = self._without_gradient(loop, constants, num_steps - most)
+        last = self._loop(loop, (), lambda caches: constants, num_steps, most)
         return StackOutput(self.finish(last), None, None, *attention_record.stack(last.record))
+
+    def _without_gradient(self, first, constants, num_steps):
+        """The loop after so many steps, as a constant; as it is if they are none."""
+
+        def steps():
+            last = self._loop(first, (), lambda caches: constants, num_steps)
+            fixed = tf.nest.map_structure(tf.stop_gradient, (last.state, last.carried))
+            return last._replace(state=fixed[0], carried=fixed[1])
+
+        if isinstance(num_steps, int):
+            return steps() if num_steps > 0 else first
+        return tf.cond(num_steps > 0, steps, lambda: first)
 
     def with_steps(self, num_steps):
         """See `Depth.with_steps`."""
@@ -147,6 +182,7 @@ class Recurrence(depth.Depth):
 
         def make_constants(caches):
             def transform(x, step):
+                x = self._begin(x, state)
                 x = self.timing(x, step, signals, cache=caches[-1])
                 return self.block.forward(
                     x, window.attention_mask, memory=memory, caches=caches[:-1], training=False
@@ -155,14 +191,26 @@ class Recurrence(depth.Depth):
             return Constants(transform, state, None, False)
 
         layouts = [cache_lib.Layout(widths, window) for widths in self._cache_widths()]
-        last = self._loop(state, (), cache, layouts, make_constants, self.num_steps)
+        first = self._first(state, stores=cache)
+        last = self._loop(first, layouts, make_constants, self.num_steps)
         return self.finish(last), last.stores
+
+    def _begin(self, state, inputs):
+        """What a step gets, without its signals."""
+        return state if self.injection is None else self.injection(state, inputs)
 
     def _cache_widths(self):
         return (*self.block.cache_widths(), self.timing.cache_widths())
 
-    def _loop(self, state, record, stores, layouts, make_constants, num_steps):
-        """So many steps; `make_constants` gets the caches, none where there are no stores."""
+    def _first(self, state, record=(), stores=()):
+        """What the loop carries into its first step."""
+        return RecurrenceState(tf.constant(0), state, self.start(state), stores, record)
+
+    def _loop(self, first, layouts, make_constants, num_steps, most=None):
+        """Until so many steps are taken, of which at most some are taken here.
+
+        `make_constants` gets the caches, none where there are no stores.
+        """
 
         def body(loop):
             caches = [
@@ -186,8 +234,8 @@ class Recurrence(depth.Depth):
         (last,) = tf.while_loop(
             lambda loop: loop.step < num_steps,
             body,
-            (RecurrenceState(tf.constant(0), state, self.start(state), stores, record),),
-            maximum_iterations=self.num_steps,
+            (first,),
+            maximum_iterations=most or self.num_steps,
         )
         return last
 
@@ -212,7 +260,12 @@ class Recurrence(depth.Depth):
 
     def get_config(self):
         kind = None if self.steps_sampling is None else self.steps_sampling.kind
-        return {**super().get_config(), "num_steps": self.num_steps, "steps_sampling": kind}
+        return {
+            **super().get_config(),
+            "num_steps": self.num_steps,
+            "steps_sampling": kind,
+            "backprop_steps": self.backprop_steps,
+        }
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -239,7 +292,8 @@ def arguments(hp, side):
     """What all recurrences take, but for the number of steps.
 
     Raises:
-        HParamError: if `num_rec_steps_sampling` does not go with the rest.
+        HParamError: if `num_rec_steps_sampling`, `recurrence_input_injection` or
+            `recurrence_backprop_steps` does not go with the rest.
     """
     steps = hp.act_max_steps if hp.recurrence_type == "act" else hp.num_rec_steps
     timing = timing_signal.make(hp, steps)
@@ -252,6 +306,17 @@ def arguments(hp, side):
         "name": "depth",
         "dtype": from_hparams.dtype_policy(hp),
     }
+    if hp.recurrence_input_injection != "none":
+        given["injection"] = input_injection.make(hp)
+    if hp.recurrence_backprop_steps:
+        if hp.recurrence_type == "act" or hp.recurrence_input_injection == "none":
+            raise HParamError(
+                "recurrence_backprop_steps needs recurrence_type='basic' and an injection of the "
+                "input, which else has no gradient. "
+                f"Received: recurrence_type={hp.recurrence_type!r}, "
+                f"recurrence_input_injection={hp.recurrence_input_injection!r}."
+            )
+        given["backprop_steps"] = hp.recurrence_backprop_steps
     kind = hp.num_rec_steps_sampling
     if kind is None:
         return given
