@@ -8,7 +8,7 @@ no match can reach over the end of one.
 The only part that needs tensorflow-text: bytes, words and numbers work on platforms without it.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LONGEST = 256  # bytes
 
 
-def make(encoder: "SubwordTextEncoder") -> tf_text.FastWordpieceTokenizer:
+def make(encoder: "SubwordTextEncoder") -> Any:
     """Makes the splitter of a `SubwordTextEncoder`.
 
     Returns:
