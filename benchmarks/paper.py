@@ -1,9 +1,9 @@
-"""The papers' tables, run again: runs the cells that are missing and writes docs/results.md.
+"""The papers' tables, run again: runs cells that are missing, writes docs/results.md and depth.md.
 
     python benchmarks/paper.py                                    the tables
     python benchmarks/paper.py --table=babi_10k_single --list     cells, what is done, commands
     python benchmarks/paper.py --table=babi_10k_single --only=task16,adaptive --seeds=3 --hours=2
-    python benchmarks/paper.py --write                            docs/results.md from the lines
+    python benchmarks/paper.py --write                            the pages, from the lines
 
 Seed 1 of all cells comes first, then 2, and so on. Ctrl-C, SIGTERM and the end of --hours stop the
 trainer, which saves; the same command goes on. Several may run beside each other: each takes what
@@ -44,9 +44,10 @@ def main(argv=None):
 def _run(argv):
     args = _parse(argv)
     if args.write:
-        path = os.path.join(os.path.dirname(os.path.abspath(args.results_dir)), "results.md")
-        with whole_file.writing(path) as file:
-            file.write(paper_page.read(args.results_dir))
+        for name in paper_page.HEADS:
+            folder = os.path.dirname(os.path.abspath(args.results_dir))
+            with whole_file.writing(os.path.join(folder, f"{name}.md")) as file:
+                file.write(paper_page.read(args.results_dir, name))
         return None
     if not args.table:
         for name in paper_cells.names():
@@ -72,7 +73,7 @@ def _parse(argv):
     parser.add_argument("--seeds", type=int, default=1, help="1 to so many")
     parser.add_argument("--hours", type=float, default=float("inf"), help="end before they are up")
     parser.add_argument("--list", action="store_true", help="show cells and commands")
-    parser.add_argument("--write", action="store_true", help="write docs/results.md")
+    parser.add_argument("--write", action="store_true", help="write the pages")
     parser.add_argument("--tried", metavar="WHY", help="run a setting that is not the cell's")
     parser.add_argument("--hparams", default="", help="with --tried: values to replace")
     parser.add_argument("--hparams_set", help="with --tried: another set")

@@ -29,12 +29,14 @@ class Score:
         paper: str. What the paper has, as it stands there; "" for nothing.
         name: str. What to call it, where a cell has several.
         percent: bool. Whether to show it times 100.
+        split: str, "test" or "valid".
     """
 
     metric: str
     paper: str = ""
     name: str = ""
     percent: bool = False
+    split: str = "test"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,6 +133,7 @@ class Table:
             their first scores, in percent.
         raw: tuple of patterns of names: the raw files, if they are put there by hand.
         prepare: function (raw, tmp_dir) that writes raw files which are made of others. Optional.
+        page: str, of docs.
         name, text: str. The file's name and docstring, filled in by `load`.
     """
 
@@ -139,6 +142,7 @@ class Table:
     averages: dict = dataclasses.field(default_factory=dict)
     raw: tuple[str, ...] = ()
     prepare: Callable | None = None
+    page: str = "results"
     name: str = ""
     text: str = ""
 

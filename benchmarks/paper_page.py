@@ -1,4 +1,4 @@
-"""docs/results.md, from the tables and the lines of runs that have ended."""
+"""docs/results.md and docs/depth.md, from the tables and the lines of runs that have ended."""
 
 import statistics
 import textwrap
@@ -11,7 +11,7 @@ from ut_keras.training import early_stopping
 _COLUMNS = ("paper", "ours, best by validation", "ours, mean ± sd", "seeds", "updates", "time")
 _FAILED_PERCENT = 5
 _MANY = 5
-HEAD = """# Results
+_RESULTS = """# Results
 
 The papers' tables, run again. Written by `python benchmarks/paper.py --write` from the files in
 `docs/results` with a line for each run, and from `benchmarks/paper`, a file for each table. A cell
@@ -37,6 +37,24 @@ and validating, mean over seeds, on one core (AMD EPYC or Intel Xeon) that had o
 several times as much; the ponder time, where a model ponders, is the mean number of steps of a
 position.
 """
+_DEPTH = """# Depth
+
+One layer, applied again and again: how often, who decides it, and what for. The same small encoder
+(`universal_transformer_encoder`, width 128, at most 14 steps) on tasks whose examples need as many
+steps as they are deep, trained on shallow or short ones and tested on deeper or longer ones. Made
+as [Results](results.md), by the same commands and protocol; the sets are in `hparams/paper.py`.
+
+| name | steps |
+| --- | --- |
+| fixed | always 14 |
+| act | each position's own, by Adaptive Computation Time (`act_type=basic`) |
+| stick_breaking | each position's own, by stick breaking (Tan et al. 2023) |
+| random | 14; in training 1 to 14, drawn for every update |
+| injected | 14, each of which sees the input again |
+
+`ponder time` is the mean number of steps of a position on the test split.
+"""
+HEADS = {"results": _RESULTS, "depth": _DEPTH}
 _TRIED_HEAD = """
 ## What was tried
 
@@ -47,18 +65,19 @@ split.
 """
 
 
-def page(tables, finished, tried):
-    """The text of results.md.
+def page(tables, finished, tried, head=_RESULTS):
+    """The text of a page.
 
     Args:
         tables: list of `Table`.
         finished: {recipe: {seed: line}}.
         tried: list of lines.
+        head: str, what stands above the tables.
     """
-    parts = [HEAD, *(_section(table, finished) for table in tables)]
+    parts = [head, *(_section(table, finished) for table in tables)]
     rows = [*map(_tried_row, tried), *_superseded(tables, finished)]
-    parts.append(_TRIED_HEAD)
     if rows:
+        parts.append(_TRIED_HEAD)
         head = ("cell", "setting", "seed", "result", "note")
         parts.append("\n" + _markdown([head, ["---"] * len(head), *rows]))
     return "".join(parts)
@@ -129,8 +148,8 @@ def _rows(cell, lines):
         if not lines:
             rows.append([name, score.paper])
             continue
-        values = [_value(score, line["test"]) for line in lines]
-        best = _value(score, _best(cell, lines)["test"])
+        values = [_value(score, line) for line in lines]
+        best = _value(score, _best(cell, lines))
         rows.append([name, score.paper, _number(score, best), _spread(score, values), *ends])
     return rows
 
@@ -144,8 +163,8 @@ def _average_rows(table, lines):
         row = [f"**mean of the tasks, {model}**", paper]
         if run:
             score = cells[0].scores[0]
-            bests = [_value(score, _best(cell, lines[cell])["test"]) for cell in run]
-            seeds = [[_value(score, line["test"]) for line in lines[cell]] for cell in run]
+            bests = [_value(score, _best(cell, lines[cell])) for cell in run]
+            seeds = [[_value(score, line) for line in lines[cell]] for cell in run]
             failed = sum(best > _FAILED_PERCENT for best in bests)
             mean = statistics.mean(map(statistics.mean, seeds))
             row.append(f"{statistics.mean(bests):.2f} ({failed}/{len(run)})")
@@ -161,8 +180,8 @@ def _deviation(seeds):
     return f" ± {statistics.mean(map(statistics.stdev, several)):.2f}" if several else ""
 
 
-def _value(score, results):
-    return results[score.metric] * (100 if score.percent else 1)
+def _value(score, line):
+    return line[score.split][score.metric] * (100 if score.percent else 1)
 
 
 def _number(score, value):
@@ -215,7 +234,18 @@ def _markdown(rows):
     return "".join(f"| {line} |\n" for line in lines)
 
 
-def read(results_dir):
-    """The page of what is in a folder of results."""
-    tables = [paper_cells.load(name) for name in paper_cells.names()]
-    return page(tables, paper_runs.finished(results_dir), paper_runs.tried(results_dir))
+def read(results_dir, name="results"):
+    """The page of what is in a folder of results; what is in no table is on the first."""
+    tables = [paper_cells.load(table) for table in paper_cells.names()]
+    pages = {table.name: table.page for table in tables}
+
+    def is_here(line):
+        return pages.get(line["table"], "results") == name
+
+    finished = {
+        recipe: by_seed
+        for recipe, by_seed in paper_runs.finished(results_dir).items()
+        if any(map(is_here, by_seed.values()))
+    }
+    tried = list(filter(is_here, paper_runs.tried(results_dir)))
+    return page([table for table in tables if table.page == name], finished, tried, HEADS[name])

@@ -137,16 +137,38 @@ def adaptive_universal_transformer_lte():
     return _adaptive(universal_transformer_lte())
 
 
-# --- Compositional table lookup -------------------------------------------------------------------
+# --- Depth: compositional table lookup, parity, nested lists (docs/depth.md) ----------------------
 
 
-@register("adaptive_universal_transformer_ctl")
-def adaptive_universal_transformer_ctl():
-    """Of `universal_transformer_encoder`: at most 14 steps, as the baseline of Csordás et al. 2022;
-    the rest of its training is ours.
+@register("universal_transformer_depth")
+def universal_transformer_depth():
+    """Of `universal_transformer_encoder`: width 128, 4 heads and 14 steps, as the baseline of
+    Csordás et al. 2022; the rest of the training is ours.
     """
-    hp = make_universal(replace(_small(), batch_size=2048, learning_rate_constant=0.001))
-    return _adaptive(replace(hp, num_rec_steps=14))
+    hp = make_universal(replace(_small(), batch_size=1024, learning_rate_constant=0.001))
+    return replace(hp, num_rec_steps=14)
+
+
+@register("adaptive_universal_transformer_depth")
+def adaptive_universal_transformer_depth():
+    return _adaptive(universal_transformer_depth())
+
+
+@register("universal_transformer_depth_stick_breaking")
+def universal_transformer_depth_stick_breaking():
+    return replace(adaptive_universal_transformer_depth(), act_type="stick_breaking")
+
+
+@register("universal_transformer_depth_random")
+def universal_transformer_depth_random():
+    """Every update draws its depth, 1 to 14."""
+    return replace(universal_transformer_depth(), num_rec_steps_sampling="uniform")
+
+
+@register("universal_transformer_depth_injected")
+def universal_transformer_depth_injected():
+    """Every step sees the input again."""
+    return replace(universal_transformer_depth(), recurrence_input_injection="add")
 
 
 # --- SCAN -----------------------------------------------------------------------------------------

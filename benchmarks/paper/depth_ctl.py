@@ -1,0 +1,18 @@
+"""Compositional table lookup, trained on 1 to 5 functions in a row; share of right answers. Csordás
+et al. 2022 have 1.00 for their Neural Data Router both ways, on tables and numbers of examples of
+their own.
+"""
+
+import paper_depth
+from paper_cells import Table
+
+TABLE = Table(
+    title="Compositional table lookup",
+    page="depth",
+    cells=paper_depth.cells(
+        {"forward": "ctl_forward", "backward": "ctl_backward"},
+        updates=10_000,
+        valid="6 to 8 functions (validation)",
+        test="9 and 10",
+    ),
+)

@@ -1,0 +1,38 @@
+"""The cells of the tables of docs/depth.md: the same models for every task."""
+
+from paper_cells import Cell, Score
+
+SETS = {
+    "fixed": "universal_transformer_depth",
+    "act": "adaptive_universal_transformer_depth",
+    "stick_breaking": "universal_transformer_depth_stick_breaking",
+    "random": "universal_transformer_depth_random",
+    "injected": "universal_transformer_depth_injected",
+}
+
+
+def cells(problems, updates, valid, test):
+    """A cell for each problem, {row: name}, and set.
+
+    Args:
+        problems: dict from the row's name to the problem's.
+        updates: int.
+        valid, test: str, what the splits hold.
+    """
+    return tuple(
+        Cell(
+            name=f"{row}/{name}",
+            problem=problem,
+            model="universal_transformer_encoder",
+            hparams_set=hparams_set,
+            updates=updates,
+            every=updates // 10,
+            valid="accuracy",
+            scores=(
+                Score("accuracy", name=valid, split="valid"),
+                Score("accuracy", name=test),
+            ),
+        )
+        for row, problem in problems.items()
+        for name, hparams_set in SETS.items()
+    )
