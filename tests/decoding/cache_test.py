@@ -30,6 +30,7 @@ VARIANTS = {
         "transformer_tiny",
         "self_attention_type=dot_product_relative,max_relative_position=2",
     ),
+    "randomized_position": (*BASIC, STEPS + ",pos=randomized,add_position_timing_signal=False"),
     "basic": (*BASIC, STEPS),
     "highway": (*BASIC, STEPS + ",recurrence_type=highway"),
     "skip": (*BASIC, STEPS + ",recurrence_type=skip"),

@@ -46,6 +46,7 @@ VARIANTS = {
     "parameters": ("transformer", "ffn_layer=parameter_attention"),
     "sru_transition": ("language_model", "ffn_layer=sru"),
     "injection": ("adaptive", "recurrence_input_injection=concat,act_halted_state=copy"),
+    "randomized_position": ("transformer", "pos=randomized,max_length=30"),
     "modern": ("adaptive", "norm_type=rms,ffn_layer=swiglu"),
 }
 
