@@ -31,6 +31,7 @@ VARIANTS = {
         "self_attention_type=dot_product_relative,max_relative_position=2",
     ),
     "randomized_position": (*BASIC, STEPS + ",pos=randomized,add_position_timing_signal=False"),
+    "rotary": (*BASIC, STEPS + ",pos=rotary,add_position_timing_signal=False"),
     "basic": (*BASIC, STEPS),
     "highway": (*BASIC, STEPS + ",recurrence_type=highway"),
     "skip": (*BASIC, STEPS + ",recurrence_type=skip"),
@@ -76,6 +77,7 @@ VARIANTS = {
     "act_mixed": (*ADAPTIVE, ACT + ",mix_with_transformer=after_ut,num_mixedin_layers=1"),
     "act_injection": (*ADAPTIVE, ACT + ",recurrence_input_injection=add"),
     "act_copy_injection": (*ADAPTIVE, COPY + ",recurrence_input_injection=concat"),
+    "act_rotary": (*ADAPTIVE, ACT + ",pos=rotary"),
     "act_copy": (*ADAPTIVE, COPY),
     "act_copy_accumulated": (*ADAPTIVE, COPY + ",act_type=accumulated"),
     "act_copy_two_inner_layers": (*ADAPTIVE, COPY + ",num_inrecurrence_layers=2"),
@@ -251,6 +253,7 @@ ATTENTIONS = {
     "dot_product": "",
     "relative": ",self_attention_type=dot_product_relative,max_relative_position=2",
     "relative_v2": ",self_attention_type=dot_product_relative_v2,max_relative_position=3",
+    "rotary": ",pos=rotary",
     "local": ",self_attention_type=local_mask_right,block_length=2",
     # With few, what is left of two weights that are nearly the same is mostly rounding.
     "hard": ",hard_attention_k=5",

@@ -47,6 +47,7 @@ VARIANTS = {
     "sru_transition": ("language_model", "ffn_layer=sru"),
     "injection": ("adaptive", "recurrence_input_injection=concat,act_halted_state=copy"),
     "randomized_position": ("transformer", "pos=randomized,max_length=30"),
+    "rotary": ("universal", "pos=rotary,add_position_timing_signal=0"),
     "modern": ("adaptive", "norm_type=rms,ffn_layer=swiglu"),
 }
 
