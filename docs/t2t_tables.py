@@ -43,6 +43,7 @@ OURS = (
     "recurrence_backprop_steps",
     "recurrence_input_injection",
     "ponder_net_prior",
+    "pos_randomized_range",
     "ponder_net_output",
     "sentence_mask_stddev",
     "attention_mask_padding",

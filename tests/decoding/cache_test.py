@@ -30,6 +30,9 @@ VARIANTS = {
         "transformer_tiny",
         "self_attention_type=dot_product_relative,max_relative_position=2",
     ),
+    "randomized_position": (*BASIC, STEPS + ",pos=randomized,add_position_timing_signal=False"),
+    "relative_xl": (*BASIC, STEPS + ",self_attention_type=dot_product_relative_xl"),
+    "rotary": (*BASIC, STEPS + ",pos=rotary,add_position_timing_signal=False"),
     "basic": (*BASIC, STEPS),
     "highway": (*BASIC, STEPS + ",recurrence_type=highway"),
     "skip": (*BASIC, STEPS + ",recurrence_type=skip"),
@@ -75,6 +78,8 @@ VARIANTS = {
     "act_mixed": (*ADAPTIVE, ACT + ",mix_with_transformer=after_ut,num_mixedin_layers=1"),
     "act_injection": (*ADAPTIVE, ACT + ",recurrence_input_injection=add"),
     "act_copy_injection": (*ADAPTIVE, COPY + ",recurrence_input_injection=concat"),
+    "act_relative_xl": (*ADAPTIVE, ACT + ",self_attention_type=dot_product_relative_xl"),
+    "act_rotary": (*ADAPTIVE, ACT + ",pos=rotary"),
     "act_copy": (*ADAPTIVE, COPY),
     "act_copy_accumulated": (*ADAPTIVE, COPY + ",act_type=accumulated"),
     "act_copy_two_inner_layers": (*ADAPTIVE, COPY + ",num_inrecurrence_layers=2"),
@@ -101,7 +106,7 @@ _LIKE_OTHERS = {
     *("sru_transition", "relative", "concat_timing", "sinusoid_steps", "act_accumulated"),
     *("act_final_remainder", "act_two_inner_layers", "act_sru", "act_relative", "act_mixed"),
     *("act_copy_accumulated", "act_copy_two_inner_layers", "act_copy_sru", "act_copy_relative"),
-    *("act_copy_relative_v2", "convergence"),
+    *("act_copy_relative_v2", "convergence", "act_relative_xl", "act_rotary"),
 }
 
 
@@ -250,6 +255,7 @@ ATTENTIONS = {
     "dot_product": "",
     "relative": ",self_attention_type=dot_product_relative,max_relative_position=2",
     "relative_v2": ",self_attention_type=dot_product_relative_v2,max_relative_position=3",
+    "rotary": ",pos=rotary",
     "local": ",self_attention_type=local_mask_right,block_length=2",
     # With few, what is left of two weights that are nearly the same is mostly rounding.
     "hard": ",hard_attention_k=5",

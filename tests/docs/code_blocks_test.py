@@ -199,6 +199,11 @@ def test_commands(page, words, monkeypatch):
     program, *rest = words
     if program == "python" and rest[0].endswith(".py") and rest[0] != "trainer.py":
         source = _read(rest[0])
+        if "FLAGS = (" in source:
+            monkeypatch.syspath_prepend(os.path.join(ROOT, "benchmarks"))
+            module = importlib.import_module(os.path.basename(rest[0]).removesuffix(".py"))
+            flags.parse(module.FLAGS, rest[1:], rest[0], "")
+            return
         assert all(f'"{flag}"' in source for flag in re.findall(r"--\w+", " ".join(rest)))
     elif program == "python" or program in _scripts():
         module = _scripts().get(program) or rest.pop(0).removesuffix(".py")

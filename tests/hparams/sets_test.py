@@ -34,6 +34,7 @@ LACKING_IN_T2T = {
     "output_attention": True,
     "ponder_net_output": "threshold",
     "ponder_net_prior": 0.2,
+    "pos_randomized_range": 2048,
     "recurrence_backprop_steps": 0,
     "recurrence_input_injection": "none",
     "relative_mask_future": False,

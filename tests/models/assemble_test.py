@@ -46,6 +46,9 @@ VARIANTS = {
     "parameters": ("transformer", "ffn_layer=parameter_attention"),
     "sru_transition": ("language_model", "ffn_layer=sru"),
     "injection": ("adaptive", "recurrence_input_injection=concat,act_halted_state=copy"),
+    "randomized_position": ("transformer", "pos=randomized,max_length=30"),
+    "rotary": ("universal", "pos=rotary,add_position_timing_signal=0"),
+    "relative_xl": ("adaptive", "self_attention_type=dot_product_relative_xl"),
     "modern": ("adaptive", "norm_type=rms,ffn_layer=swiglu"),
 }
 

@@ -310,7 +310,7 @@ def _make_trainer(setup):
         evaluation.Evaluator(
             model,
             strategy,
-            _metrics(problem),
+            metric_functions(problem),
             problem.feature_metrics(setup.data_dir),
             problem.summarize,
         ),
@@ -440,7 +440,7 @@ def eval_split(args, problem):
     return wanted
 
 
-def _metrics(problem):
+def metric_functions(problem):
     """The problem's metrics, as far as there are any of that name."""
     from ut_keras import metrics
 

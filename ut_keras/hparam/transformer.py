@@ -102,6 +102,7 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
         supported=("timing", "emb", "none", None),
         parts=parts.position_signals,
     )
+    pos_randomized_range: int = field(2048, POSITIVE)  # of pos="randomized", ours
     use_target_space_embedding: bool = field(True, architecture=True)
 
     def __post_init__(self) -> None:
@@ -116,7 +117,8 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
 
     def architecture_fields(self) -> set[str]:
         fields = super().architecture_fields()
-        return fields | {"max_length"} if self.pos == "emb" else fields
+        of_pos = {"emb": {"max_length"}, "randomized": {"max_length", "pos_randomized_range"}}
+        return fields | of_pos.get(self.pos, set())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

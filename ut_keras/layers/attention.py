@@ -122,10 +122,18 @@ class MultiHeadAttention(keras.layers.Layer):
         """The axes of the weights that share their dropout decisions."""
         return self.dropout_broadcast_dims
 
+    def place(self, projected, cache=None):
+        """Queries or keys [B, T, K], told where they stand; here they are not.
+
+        Args:
+            cache: as in a call.
+        """
+        return projected
+
     def project_key_value(self, x):
         """Keys and values of `x` [B, S, D]."""
         return KeyValue(
-            self._split_heads(self.key_projection(x)),
+            self._split_heads(self.place(self.key_projection(x))),
             self._split_heads(self.value_projection(x)),
         )
 
@@ -138,11 +146,13 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def remember(self, x, cache, deeper=False):
         """Keeps keys and values of `x`, see `LayerCache.write`."""
-        cache.write("key", self.key_projection(x), deeper)
+        cache.write("key", self.place(self.key_projection(x), cache), deeper)
         cache.write("value", self.value_projection(x), deeper)
 
     def call(self, query, key_value=None, attention_mask=None, cache=None, training=None):
         q = self.query_projection(query) * (self.key_channels // self.num_heads) ** -0.5
+        if key_value is None:
+            q = self.place(q, cache)
         positions = None
         rows = self._rows(cache, attention_mask)
         if rows is not None:

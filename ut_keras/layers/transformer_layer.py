@@ -6,7 +6,13 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers import attention, from_hparams, prepostprocess, state_layer
+from ut_keras.layers import (
+    attention,
+    from_hparams,
+    prepostprocess,
+    rotary_attention,
+    state_layer,
+)
 from ut_keras.layers.attention import KeyValue
 
 
@@ -290,10 +296,16 @@ def _where_running(running, new, old):
     return new if running is None else tf.where(running[..., tf.newaxis], new, old)
 
 
+def _self_attention(hp, side):
+    if hp.pos == "rotary":
+        return rotary_attention.make(hp, side)
+    return parts.self_attentions.get(hp.self_attention_type)(hp, side)
+
+
 def make(hp, side, transition):
     """One layer; `transition` may be None, which leaves attention alone."""
     return TransformerLayer(
-        parts.self_attentions.get(hp.self_attention_type)(hp, side),
+        _self_attention(hp, side),
         transition,
         attention.make(hp, side) if side == "decoder" else None,
         hp.layer_preprocess_sequence,

@@ -253,7 +253,7 @@ class Transformer(
         if self.target_space is not None:
             x = self.target_space(x)
         if self.source_position is not None:
-            x = self.source_position(x, features.get("inputs_position"))
+            x = self.source_position(x, features.get("inputs_position"), training=training)
         x = self.source_dropout(x, training=training)
         result = self.encoder.forward(
             x,
@@ -302,7 +302,7 @@ class Transformer(
             may_attend &= attention_mask.segment_attention_mask(segments, segments)
         x = target_shift.shift_right(self._embed_targets(ids))
         if self.target_position is not None:
-            x = self.target_position(x, features.get("targets_position"))
+            x = self.target_position(x, features.get("targets_position"), training=training)
         x = self.target_dropout(x, training=training)
         return self.decoder.forward(
             x,

@@ -1,0 +1,111 @@
+"""Evaluates a trained run at several numbers of steps in depth: what more of them bring and cost.
+
+    python benchmarks/steps.py --output_dir=run --data_dir=data --steps=1,2,4,8,16,32,64
+
+prints, for each number of steps, the metrics of the split, the steps taken where positions halt by
+themselves (ponder_time), and the seconds of a pass over the data, without a first batch that warms
+up. It writes run/steps/metrics.jsonl (or into --visualize_dir), with the number of steps as "step",
+and, where matplotlib is installed, curves.png of it. So
+
+    ut-plot --runs=run1/steps,run2/steps --metrics=accuracy,seconds --output=steps.png
+
+draws several runs. Learned signals of the step are there for as many steps as were trained; with
+step_timing_signal_type=sinusoid any number will do.
+"""
+
+import json
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from ut_keras import visualize, whole_file
+from ut_keras.bin import command, decode_setup, flags, picture_flags, run_setup
+from ut_keras.errors import UsageError
+from ut_keras.visualize import metrics_file
+
+FLAGS = (
+    *(flag for flag in picture_flags.VISUALIZE if flag.name not in ("input", "target", "example")),
+    flags.Flag("steps", "1,2,4,8", "Numbers of steps, joined by commas."),
+    flags.Flag("eval_steps", -1, "Batches of the split to take; below 1 all."),
+)
+
+
+def main(argv=None):
+    """Runs the command; returns the exit code."""
+    return command.run(_run, argv)
+
+
+def _run(argv):
+    args = flags.parse(FLAGS, argv, "benchmarks/steps.py", __doc__)
+    command.import_user_package(args.t2t_usr_dir)
+    numbers = _numbers(args.steps)
+    run = decode_setup.check_run(args)
+    if not run.data_dir:
+        raise UsageError("--data_dir must be given: the folder with the data of the split.")
+    split = run_setup.eval_split(args, run.problem)
+    directory = os.path.expanduser(args.visualize_dir or os.path.join(run.run_dir, "steps"))
+    whole_file.check_writable(directory)
+    command.load_tensorflow()
+    model, checkpoint = run.load_model()
+    print(f"Weights: {checkpoint}", flush=True)
+    results = evaluate(run, model, numbers, split, args.eval_steps)
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, metrics_file.FILENAME)
+    with whole_file.writing(path) as file:
+        for number, values in results.items():
+            file.write(json.dumps({"step": number, "split": split, **values}) + "\n")
+    print(f"Wrote {path}")
+    if visualize.has_matplotlib():
+        from ut_keras.visualize import curves, figures
+
+        found = metrics_file.read(directory)
+        metrics = list(dict.fromkeys(metric for _, metric in found))
+        picture = os.path.join(directory, "curves.png")
+        figures.save(curves.draw({os.path.basename(run.run_dir): found}, metrics), picture)
+        print(f"Wrote {picture}")
+
+
+def evaluate(run, model, numbers, split, eval_steps=-1):
+    """{number of steps: {metric: value}}, printed as they come.
+
+    Raises:
+        UsageError: if the model cannot take so many steps; before anything is evaluated.
+    """
+    import tensorflow as tf
+
+    from ut_keras.training import evaluation
+
+    try:
+        views = {number: model.with_steps(number) for number in numbers}
+    except ValueError as error:
+        raise UsageError(f"--steps: {error}") from error
+    dataset, results = run.problem.dataset(split, run.data_dir, run.hp), {}
+    for number, view in views.items():
+        evaluator = evaluation.Evaluator(
+            view,
+            tf.distribute.get_strategy(),
+            run_setup.metric_functions(run.problem),
+            run.problem.feature_metrics(run.data_dir),
+            run.problem.summarize,
+        )
+        evaluator(dataset, 1)
+        started = time.perf_counter()
+        values = evaluator(dataset, eval_steps)
+        values = {name: value for name, value in values.items() if "/" not in name}
+        results[number] = {**values, "seconds": time.perf_counter() - started}
+        line = "  ".join(f"{name} {value:.4f}" for name, value in results[number].items())
+        print(f"{number:4} steps  {line}", flush=True)
+    return results
+
+
+def _numbers(text):
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() and int(part) for part in parts):
+        raise UsageError(f"--steps must be numbers from 1, joined by commas. Received: {text!r}.")
+    return sorted({int(part) for part in parts})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
