@@ -20,10 +20,9 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from ut_keras import visualize, whole_file
+from ut_keras import metrics_file, visualize, whole_file
 from ut_keras.bin import command, decode_setup, flags, picture_flags, run_setup
 from ut_keras.errors import UsageError
-from ut_keras.visualize import metrics_file
 
 FLAGS = (
     *(flag for flag in picture_flags.VISUALIZE if flag.name not in ("input", "target", "example")),
@@ -52,7 +51,7 @@ def _run(argv):
     print(f"Weights: {checkpoint}", flush=True)
     results = evaluate(run, model, numbers, split, args.eval_steps)
     os.makedirs(directory, exist_ok=True)
-    path = os.path.join(directory, metrics_file.FILENAME)
+    path = metrics_file.path(directory)
     with whole_file.writing(path) as file:
         for number, values in results.items():
             file.write(json.dumps({"step": number, "split": split, **values}) + "\n")
@@ -60,7 +59,7 @@ def _run(argv):
     if visualize.has_matplotlib():
         from ut_keras.visualize import curves, figures
 
-        found = metrics_file.read(directory)
+        found = metrics_file.read_curves(directory)
         metrics = list(dict.fromkeys(metric for _, metric in found))
         picture = os.path.join(directory, "curves.png")
         figures.save(curves.draw({os.path.basename(run.run_dir): found}, metrics), picture)
