@@ -10,7 +10,7 @@ Running the same command again goes on where the last run stopped.
 import contextlib
 import sys
 
-from ut_keras.bin import command, flags
+from ut_keras.bin import command, command_line, flags
 
 
 def main(argv=None):
@@ -19,7 +19,7 @@ def main(argv=None):
 
 
 def _run(argv):
-    args = flags.parse(flags.TRAINER, argv, "trainer.py", __doc__)
+    args = command_line.parse(flags.TRAINER, argv, "trainer.py", __doc__)
     command.import_user_package(args.t2t_usr_dir)
     if args.registry_help:
         print(command.registry_help())

@@ -21,13 +21,13 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from ut_keras import metrics_file, visualize, whole_file
-from ut_keras.bin import command, decode_setup, flags, picture_flags, run_setup
+from ut_keras.bin import command, command_line, decode_setup, picture_flags, run_setup
 from ut_keras.errors import UsageError
 
 FLAGS = (
     *(flag for flag in picture_flags.VISUALIZE if flag.name not in ("input", "target", "example")),
-    flags.Flag("steps", "1,2,4,8", "Numbers of steps, joined by commas."),
-    flags.Flag("eval_steps", -1, "Batches of the split to take; below 1 all."),
+    command_line.Flag("steps", "1,2,4,8", "Numbers of steps, joined by commas."),
+    command_line.Flag("eval_steps", -1, "Batches of the split to take; below 1 all."),
 )
 
 
@@ -37,7 +37,7 @@ def main(argv=None):
 
 
 def _run(argv):
-    args = flags.parse(FLAGS, argv, "benchmarks/steps.py", __doc__)
+    args = command_line.parse(FLAGS, argv, "benchmarks/steps.py", __doc__)
     command.import_user_package(args.t2t_usr_dir)
     numbers = _numbers(args.steps)
     run = decode_setup.check_run(args)

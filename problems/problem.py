@@ -275,13 +275,14 @@ class Problem:
             data_dir: str. The folder that `generate_data` wrote.
             hparams: what the batching is read from, see `InputSettings`.
             num_replicas: int. Batches are this many times larger.
-            seed: int, or function from the number of a pass to one. Makes shuffling repeatable.
+            seed: int. Makes shuffling repeatable. Or a function from the number of a pass to one.
             static_shapes: bool. Pad to the end of each bucket, see `InputSettings`.
 
         Returns:
             A `tf.data.Dataset` of (features, targets), int32 and 0-padded: features["inputs"]
             [B, S], features["targets"] [B, T], and the targets again; third the weights, float32
-            [B, 1] or [B, T], where `preprocess` gives some.
+            [B, 1] or [B, T], where `preprocess` gives some. Of "train", with a function for
+            `seed`, the `IndexedBatches` of all passes.
 
         Raises:
             DataError: if data are missing, or no example is left.

@@ -14,7 +14,7 @@ import time
 import pytest
 
 import trainer
-from ut_keras.bin import flags, run_setup
+from ut_keras.bin import command_line, flags, run_setup
 from ut_keras.training import run_folder
 
 _ROOT = pathlib.Path(__file__).parents[1]
@@ -183,7 +183,7 @@ def test_one_command_at_a_time_trains_into_a_folder(data_dir, tmp_path, capsys, 
     for index, writes in ((0, True), (1, False)):
         config = {"cluster": workers, "task": {"type": "worker", "index": index}}
         monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-        args = flags.parse(flags.TRAINER, _argv(data_dir, tmp_path), "trainer.py", "")
+        args = command_line.parse(flags.TRAINER, _argv(data_dir, tmp_path), "trainer.py", "")
         assert run_setup.check(args).writes is writes
 
 
@@ -248,9 +248,7 @@ def test_damaged_data(data_dir, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("damage", ["missing", "a flipped bit"])
-def test_development_data_are_looked_at_before_the_first_update(
-    data_dir, tmp_path, capsys, damage
-):
+def test_development_data_are_looked_at_before_the_first_update(data_dir, tmp_path, capsys, damage):
     data = shutil.copytree(data_dir, tmp_path / "data")
     (path,) = data.glob(f"{_PROBLEM}-dev-*")
     if damage == "missing":

@@ -14,7 +14,7 @@ import pytest
 
 import problems
 from tests.problems import babi_qa_test
-from ut_keras.bin import flags, run_setup
+from ut_keras.bin import command_line, flags, run_setup
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
@@ -61,7 +61,7 @@ def test_every_cell_can_be_run(name, tmp_path):
         for arguments in (cell.training(seed=1), cell.testing()):
             if arguments == cell.testing():
                 arguments = [*arguments, f"--hparams_set={cell.hparams_set}"]  # the run's own
-            args = flags.parse(flags.TRAINER, [*arguments, *folders], "trainer.py", "")
+            args = command_line.parse(flags.TRAINER, [*arguments, *folders], "trainer.py", "")
             splits.append(run_setup.check(args).eval_split)
         assert splits == ["dev", "test"]
         problem = problems.get(cell.problem)

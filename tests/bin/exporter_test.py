@@ -41,9 +41,9 @@ def test_exports_a_run(run, tmp_path, capsys):
     assert "Weights: " in shown and "model.ckpt-1\n" in shown and "model.ckpt-2\n" in shown
     first, second = _exports(tmp_path / "served")
     assert f"served/{first} (" in shown and f"served/{second} (" in shown
-    from ut_keras.bin import decode_setup, flags
+    from ut_keras.bin import command_line, decode_setup, flags
 
-    args = flags.parse(
+    args = command_line.parse(
         flags.DECODER,
         [*argv[:2], f"--checkpoint_path={run}/model.ckpt-1"],
         "",

@@ -2,11 +2,11 @@ import re
 
 import pytest
 
-from ut_keras.bin import flags
+from ut_keras.bin import command_line, flags
 
 
 def _parse(*argv):
-    return flags.parse(flags.TRAINER, list(argv), "trainer.py", "")
+    return command_line.parse(flags.TRAINER, list(argv), "trainer.py", "")
 
 
 def test_defaults_are_those_of_tensor2tensor():
@@ -63,7 +63,7 @@ def test_unknown_flag_lists_the_nearest():
 )
 def test_help_is_of_whole_sentences(table, capsys):
     with pytest.raises(SystemExit):
-        flags.parse(table, ["--help"], "program", "What it does.")
+        command_line.parse(table, ["--help"], "program", "What it does.")
     assert "Default: -1" not in capsys.readouterr().out
     for flag in table:
         assert flag.refused or re.fullmatch(r"[A-Z].*[^\w\s]", flag.help), flag.name
@@ -127,7 +127,7 @@ def test_absls_flags_say_what_takes_their_place(table, word):
     with pytest.raises(
         flags.UsageError, match="cannot be set: .*(TF_CPP_MIN_LOG_LEVEL|themselves)"
     ):
-        flags.parse(table, [word], "", "")
+        command_line.parse(table, [word], "", "")
 
 
 def test_every_schedule_is_one_or_another():

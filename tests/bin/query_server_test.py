@@ -1,6 +1,5 @@
 import concurrent.futures
 import contextlib
-import http.client
 import json
 import shutil
 import signal
@@ -8,65 +7,23 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-import types
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 import hparams
 from tests.bin import small_run
-from tests.inference import export_models
+from tests.inference import export_models, shouting
 from ut_keras import export, models
-from ut_keras.bin import flags, query_server, serving_flags
+from ut_keras.bin import command_line, flags, query_server, serving_flags
 from ut_keras.inference import local_server, served_export
-
-LIMITS = types.SimpleNamespace(
-    timeout_secs=1, max_request_bytes=600, max_text_bytes=40, max_texts=20, max_positions=1000
-)
-
-
-def _upper(texts):
-    """Stands for an export: beams of the text in capitals, and itself."""
-    if b"wait" in texts:
-        raise served_export.Refusal(504, "An answer takes more than 2 s.")
-    outputs = np.array([[text.upper(), text] for text in texts], dtype=object)
-    return {"outputs": outputs, "scores": np.array([[-0.25, -1.5]] * len(texts), np.float32)}
-
-
-def _limits(**changed):
-    return types.SimpleNamespace(**{**vars(LIMITS), **changed})
-
-
-@contextlib.contextmanager
-def _serving(answer=_upper, **limits):
-    """Context with "host:port" of a server of a function."""
-    with local_server.listening("127.0.0.1", 0) as listener:
-        server = local_server.server(local_server.App("shout", answer, _limits(**limits)))
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        try:
-            yield f"127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 @pytest.fixture(scope="module")
 def address():
     """ "host:port" of a server that shouts."""
-    with _serving() as address:
+    with shouting.serving() as address:
         yield address
-
-
-def _post(address, body, path="/v1/models/shout:predict", headers=()):
-    connection = http.client.HTTPConnection(address, timeout=60)
-    connection.request("POST", path, body, dict(headers))
-    response = connection.getresponse()
-    answer = response.status, json.loads(response.read())
-    connection.close()
-    return answer
 
 
 def _main(*argv):
@@ -206,157 +163,9 @@ def test_what_cannot_be_served_is_told_before(tmp_path, capsys, monkeypatch):
 
 
 def test_listens_on_loopback_unless_told_otherwise():
-    args = flags.parse(serving_flags.QUERY_SERVER, ["--serve_dir=x"], "", "")
+    args = command_line.parse(serving_flags.QUERY_SERVER, ["--serve_dir=x"], "", "")
     assert args.host == "127.0.0.1"
-    assert flags.parse(serving_flags.QUERY_SERVER, [], "", "").serve_dir is None
-
-
-def test_answers_as_tensorflow_serving(address):
-    texts = ["so", {"b64": "/yA="}, {"inputs": "cool"}, {"inputs": {"b64": "eA=="}}, "\ud800"]
-    status, answer = _post(address, json.dumps({"instances": texts}))
-    assert status == 200
-    outputs = [row["outputs"][0] for row in answer["predictions"]]
-    assert outputs == ["SO", "\ufffd ", "COOL", "X", "?"]
-    assert answer["predictions"][0]["scores"] == [-0.25, -1.5]
-    assert _post(address, '{"instances": []}') == (200, {"predictions": []})
-    connection = http.client.HTTPConnection(address)
-    connection.request("GET", "/v1/models/shout")
-    assert json.loads(connection.getresponse().read())["model_version_status"]
-    connection.close()
-
-
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        (b"", 400),
-        (b"\xff\xfe", 400),
-        (b"[]", 400),
-        (b"[" * 590, 400),
-        (b'{"instances": "text"}', 400),
-        (b'{"instances": {"b64": "eA=="}}', 400),
-        (b'{"instances": [7]}', 400),
-        (b'{"instances": [{"b64": "?"}]}', 400),
-        (b'{"instances": [{"b64": 7}]}', 400),
-        (b'{"instances": [{"inputs": {"inputs": "x"}}]}', 400),
-        (b'{"instances": ["x"], "signature_name": "ids"}', 400),
-        (b'{"instances": ["' + b"x" * 41 + b'"]}', 413),
-        (b'{"instances": ["' + b"x" * 40 + b'"' + b', ""' * 8 + b"]}", 413),
-        (b'{"instances": [' + b'"",' * 20 + b'""]}', 413),
-        (b'{"instances": ["' + b"x" * 900 + b'"]}', 413),
-        (b"x" * 2**22, 413),  # more than the sockets hold: read, so that the client can listen
-    ],
-)
-def test_what_it_refuses(address, body, status):
-    found, answer = _post(address, body)
-    assert found == status
-    if status != 200:
-        assert len(answer["error"]) < 250 and "Traceback" not in answer["error"]
-    assert _post(address, '{"instances": ["x"]}')[0] == 200
-
-
-def _raw(address, text):
-    """(status, answer) for bytes after which the client says no more."""
-    with _connected(address) as client:
-        client.sendall(text)
-        client.shutdown(socket.SHUT_WR)
-        answer = client.makefile("rb").read()
-    return int(answer.split()[1]), answer
-
-
-def _connected(address):
-    host, _, port = address.partition(":")
-    return socket.create_connection((host, int(port)), timeout=30)
-
-
-def _predict(rest):
-    return b"POST /v1/models/shout:predict HTTP/1.1\r\nHost: x\r\n" + rest
-
-
-def test_sizes_that_are_none(address):
-    body = b'{"instances": ["x"]}'
-    for length in (b"-1", b"x", b"9" * 30):
-        said = _predict(b"Content-Length: " + length + b"\r\n\r\n" + body)
-        assert _raw(address, said)[0] == 400
-    # Shorter than it says, and without saying it.
-    assert _raw(address, _predict(b"\r\n"))[0] == 400
-    status, answer = _raw(address, _predict(b"Content-Length: 99\r\n\r\n" + body))
-    assert status == 400 and b"must have its Content-Length. Received: 99, 20 bytes" in answer
-    assert _raw(address, _predict(b"Content-Length: 20\r\n\r\n" + body))[0] == 200
-    chunked = b"Transfer-Encoding: chunked\r\n\r\n14\r\n" + body + b"\r\n0\r\n\r\n"
-    assert _raw(address, _predict(chunked))[0] == 400
-    assert _raw(address, b"DELETE / HTTP/1.0\r\n\r\n")[0] == 404
-    assert _raw(address, b"\0\xff\r\n\r\n")[0] == 400
-
-
-def test_a_client_that_says_nothing_is_hung_up_on(address):
-    with contextlib.ExitStack() as slow:
-        clients = [slow.enter_context(_connected(address)) for _ in range(3)]
-        for client, said in zip(clients, (b"", b"GET / HT", _predict(b"X: y\r\n")), strict=True):
-            client.sendall(said)
-        assert [client.recv(1) for client in clients] == [b""] * 3
-
-
-def test_a_client_that_dribbles_is_hung_up_on(address):
-    with _connected(address) as client, pytest.raises(OSError):
-        client.sendall(b"GET / HTTP/1.0\r\n")
-        for _ in range(60):
-            client.sendall(b"X: y\r\n")
-            time.sleep(0.2)
-
-
-def test_a_body_that_does_not_come_is_told(address):
-    with _connected(address) as client:
-        client.sendall(_predict(b"Content-Length: 9\r\n\r\n{"))
-        assert b" 408 " in client.makefile("rb").readline()
-
-
-def test_slow_clients_block_nobody(address):
-    """As many as were served at all before; they hold nothing that another one needs."""
-    with contextlib.ExitStack() as slow:
-        clients = [slow.enter_context(_connected(address)) for _ in range(50)]
-        for number, client in enumerate(clients):
-            client.sendall(_predict(b"Content-Length: 9\r\n\r\n{")[: 20 * number + 1])
-        assert _post(address, '{"instances": ["x"]}')[0] == 200
-
-
-def test_too_many_are_told_so(monkeypatch):
-    monkeypatch.setattr(local_server, "_CONNECTIONS", 4)
-    with _serving(timeout_secs=20) as address, contextlib.ExitStack() as slow:
-        for _ in range(4):
-            slow.enter_context(_connected(address))
-        status, _ = _raw(address, b"GET /v1/models/shout HTTP/1.0\r\n\r\n")
-        assert status == 503
-        for _ in range(4):
-            slow.enter_context(_connected(address))
-        with _connected(address) as client:  # and hung up on where they only fill the memory
-            assert client.recv(1) == b""
-
-
-def test_a_model_that_is_busy(caplog):
-    going = threading.Event()
-
-    def answer(texts):
-        going.wait(30)
-        return _upper(texts)
-
-    body = '{"instances": ["x"]}'
-    with _serving(answer) as address, concurrent.futures.ThreadPoolExecutor() as pool:
-        waiting = [pool.submit(_post, address, body) for _ in range(3)]
-        done, _ = concurrent.futures.wait(waiting, return_when="FIRST_COMPLETED")
-        assert done.pop().result() == (503, {"error": "The server is busy."})
-        going.set()
-        assert sorted(future.result()[0] for future in waiting) == [200, 200, 503]
-    assert "503: The server is busy." in caplog.text
-
-
-def test_a_fault_of_ours_is_logged(caplog):
-    def answer(texts):
-        raise ZeroDivisionError("a fault")
-
-    with _serving(answer) as address:
-        status, shown = _raw(address, _predict(b'Content-Length: 20\r\n\r\n{"instances": ["x"]}'))
-    assert status == 500 and b"fault" not in shown
-    assert "ZeroDivisionError: a fault" in caplog.text
+    assert command_line.parse(serving_flags.QUERY_SERVER, [], "", "").serve_dir is None
 
 
 @pytest.fixture(scope="module")
@@ -368,8 +177,8 @@ def exported(tmp_path_factory):
 
 
 def test_serves_an_export(exported):
-    limits = _limits(timeout_secs=60)
-    with _serving(served_export.Export(exported, limits), timeout_secs=60) as address:
+    limits = shouting.limits(timeout_secs=60)
+    with shouting.serving(served_export.Export(exported, limits), timeout_secs=60) as address:
         answers = query_server.predict(address, "shout", export_models.TEXTS, 60)
     wanted = export_models.expected("bytes", export_models.TEXTS)
     assert [answer["outputs"] for answer in answers] == [written for written, _ in wanted]
@@ -378,7 +187,7 @@ def test_serves_an_export(exported):
 
 
 def test_positions_are_bounded_before_anything_is_searched(exported, monkeypatch):
-    served = served_export.Export(exported, _limits(timeout_secs=60, max_positions=99))
+    served = served_export.Export(exported, shouting.limits(timeout_secs=60, max_positions=99))
     served([b"so"] * 3)  # x 3 beams x (2 bytes + EOS + 6 more) = 81
     session = served._session.run
     ran = []
@@ -411,7 +220,7 @@ def test_memory_is_bounded_under_the_largest_requests(tmp_path):
     with _command(directory, "--timeout_secs=300") as (process, address):
         before = _peak(process)
         for texts in refused:
-            status, answer = _post(address, json.dumps({"instances": texts}))
+            status, answer = shouting.post(address, json.dumps({"instances": texts}))
             assert status == 413, answer
         assert _peak(process) < before + 100
         with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -430,7 +239,7 @@ def test_a_search_that_takes_too_long_is_stopped(tmp_path):
     directory = str(tmp_path / "1")
     endless = {"beam_size": 1, "decode_length": 10**6, "min_length": 10**6}
     export.export_saved_model(model, encoders, directory, **endless)
-    served = served_export.Export(directory, _limits(max_positions=10**7))
+    served = served_export.Export(directory, shouting.limits(max_positions=10**7))
     for _ in range(3):  # more often than searches may run at a time
         with pytest.raises(served_export.Refusal, match="more than 1 s"):
             served([b"so"])
@@ -456,7 +265,7 @@ def _command(directory, *argv):
 def test_a_signal_ends_it_in_a_line(exported):
     with _command(exported, "--timeout_secs=60") as (process, address):
         assert query_server.predict(address, "shout", ["so"], 60)[0]["outputs"]
-        with _connected(address):  # which it does not wait for
+        with shouting.connected(address):  # which it does not wait for
             process.send_signal(signal.SIGTERM)
             shown = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import trainer
 from tests.bin import small_run
-from ut_keras.bin import decoder, exporter, flags, import_t2t, run_setup
+from ut_keras.bin import command_line, decoder, exporter, flags, import_t2t, run_setup
 from ut_keras.training.distribution import WorkerLost
 
 
@@ -55,7 +55,9 @@ def test_a_broken_cluster_is_refused(tmp_path, capsys, monkeypatch):
 
 
 def _check(tmp_path, *more):
-    return run_setup.check(flags.parse(flags.TRAINER, _argv(tmp_path, *more), "trainer.py", ""))
+    return run_setup.check(
+        command_line.parse(flags.TRAINER, _argv(tmp_path, *more), "trainer.py", "")
+    )
 
 
 def test_early_stopping_by_t2ts_flags(tmp_path):

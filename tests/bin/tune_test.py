@@ -13,7 +13,7 @@ import pytest
 import hparams
 import trainer
 from tests.bin import small_run
-from ut_keras.bin import command, flags, tune
+from ut_keras.bin import command, command_line, flags, tune
 from ut_keras.data import progress_line
 from ut_keras.training.tuning import tuner
 
@@ -52,7 +52,7 @@ def _search(argv):
     """Runs a search in this process, as the trainer would; the exit code."""
 
     def run(argv):
-        return tune.run(flags.parse(flags.TRAINER, argv, "trainer.py", ""), _PROGRAM)
+        return tune.run(command_line.parse(flags.TRAINER, argv, "trainer.py", ""), _PROGRAM)
 
     return command.run(run, argv)
 

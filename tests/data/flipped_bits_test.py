@@ -10,7 +10,7 @@ from tests.training import toy
 from ut_keras import optimizers
 from ut_keras.checkpoints import checkpoint
 from ut_keras.data import features, tfrecords
-from ut_keras.data.reading import input_pipeline, record_index
+from ut_keras.data.reading import input_pipeline, readable, record_index
 from ut_keras.errors import DataError
 
 _FLIPS = 100
@@ -38,7 +38,7 @@ def test_data_files(tmp_path):
     dataset = input_pipeline.make_dataset(paths, specs, settings, training=True, seed=1)
 
     def read():
-        with input_pipeline.readable_errors():
+        with readable.errors():
             return sum(len(targets) for _, targets in dataset)
 
     assert read() == 60

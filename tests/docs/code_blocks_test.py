@@ -21,7 +21,7 @@ import hparams
 import problems
 from problems import algorithmic
 from ut_keras import models, registry
-from ut_keras.bin import flags
+from ut_keras.bin import command_line
 from ut_keras.inference import decode_hparams
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -202,7 +202,7 @@ def test_commands(page, words, monkeypatch):
         if "FLAGS = (" in source:
             monkeypatch.syspath_prepend(os.path.join(ROOT, "benchmarks"))
             module = importlib.import_module(os.path.basename(rest[0]).removesuffix(".py"))
-            flags.parse(module.FLAGS, rest[1:], rest[0], "")
+            command_line.parse(module.FLAGS, rest[1:], rest[0], "")
             return
         assert all(f'"{flag}"' in source for flag in re.findall(r"--\w+", " ".join(rest)))
     elif program == "python" or program in _scripts():
@@ -222,12 +222,12 @@ class _Parsed(BaseException):
 
 def _parse(module, argv, monkeypatch):
     """The flags as the command reads them: an `argparse.Namespace`."""
-    parse = flags.parse
+    parse = command_line.parse
 
     def read_and_stop(*arguments):
         raise _Parsed(parse(*arguments))
 
-    monkeypatch.setattr(flags, "parse", read_and_stop)
+    monkeypatch.setattr(command_line, "parse", read_and_stop)
     with pytest.raises(_Parsed) as parsed:
         code = importlib.import_module(module).main(argv)
         pytest.fail(f"refused with exit code {code}")

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from ut_keras.bin import flags
+from ut_keras.bin import command_line, flags
 from ut_keras.inference import decode_hparams
 
 ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
@@ -31,7 +31,7 @@ def _commands():
 @pytest.mark.parametrize("line", _commands())
 def test_commands(line):
     words = shlex.split(line, comments=True)
-    args = flags.parse(TABLES[words[0]], words[1:], words[0], "")
+    args = command_line.parse(TABLES[words[0]], words[1:], words[0], "")
     decode_hparams.parse(getattr(args, "decode_hparams", ""), decode_hparams.DECODER)
 
 

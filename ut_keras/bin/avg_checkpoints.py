@@ -14,7 +14,7 @@ import os
 import sys
 
 from ut_keras import path_lock, whole_file
-from ut_keras.bin import command, flags
+from ut_keras.bin import command, command_line, flags
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.inference import feature_record
@@ -30,7 +30,7 @@ def main(argv=None):
 
 
 def _run(argv):
-    args = flags.parse(flags.AVG_CHECKPOINTS, argv, "ut-avg-checkpoints", __doc__)
+    args = command_line.parse(flags.AVG_CHECKPOINTS, argv, "ut-avg-checkpoints", __doc__)
     prefix = os.path.expanduser(args.prefix)
     output_path = os.path.abspath(os.path.expanduser(args.output_path))
     if not os.path.basename(output_path) or os.path.isdir(output_path):

@@ -9,7 +9,7 @@ does. The files hold one segment a line; texts are as people write them, not spl
 import os
 import sys
 
-from ut_keras.bin import command, flags
+from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
 from ut_keras.registry import unknown_name_message
 from ut_keras.text import text_lines
@@ -23,7 +23,7 @@ def main(argv=None):
 
 
 def _run(argv):
-    args = flags.parse(flags.BLEU, argv, "ut-bleu", __doc__)
+    args = command_line.parse(flags.BLEU, argv, "ut-bleu", __doc__)
     for name in ("translation", "reference"):
         if not getattr(args, name):
             raise UsageError(f"--{name} must be given: a file with one segment a line.")

@@ -11,7 +11,7 @@ import fnmatch
 import os
 import sys
 
-from ut_keras.bin import command, flags
+from ut_keras.bin import command, command_line, flags
 
 _MAX_LENGTH = 256  # T2T's hparam of the Transformer
 
@@ -22,7 +22,7 @@ def main(argv=None):
 
 
 def _run(argv):
-    args = flags.parse(flags.DATAGEN, argv, "ut-datagen", __doc__)
+    args = command_line.parse(flags.DATAGEN, argv, "ut-datagen", __doc__)
     command.import_user_package(args.t2t_usr_dir)
     if args.registry_help:
         print(command.registry_help())

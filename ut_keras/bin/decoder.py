@@ -15,7 +15,7 @@ import os
 import sys
 
 from ut_keras import path_lock, whole_file
-from ut_keras.bin import command, decode_setup, flags
+from ut_keras.bin import command, command_line, decode_setup, flags
 from ut_keras.inference import decode_job, line_encoding
 from ut_keras.text import text_lines
 
@@ -26,7 +26,7 @@ def main(argv=None):
 
 
 def _run(argv):
-    args = flags.parse(flags.DECODER, argv, "ut-decoder", __doc__)
+    args = command_line.parse(flags.DECODER, argv, "ut-decoder", __doc__)
     command.import_user_package(args.t2t_usr_dir)
     if args.registry_help:
         print(command.registry_help())

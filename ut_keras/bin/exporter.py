@@ -13,7 +13,7 @@ import sys
 import time
 
 from ut_keras import file_error, path_lock, whole_file
-from ut_keras.bin import command, decode_setup, flags, serving_flags
+from ut_keras.bin import command, command_line, decode_setup, flags, serving_flags
 from ut_keras.inference import decode_hparams
 
 _QUANTIZATIONS = ("", "float16")
@@ -28,7 +28,7 @@ def main(argv=None):
 
 
 def _run(argv):
-    args = flags.parse(serving_flags.EXPORTER, argv, "ut-exporter", __doc__)
+    args = command_line.parse(serving_flags.EXPORTER, argv, "ut-exporter", __doc__)
     command.import_user_package(args.t2t_usr_dir)
     if args.registry_help:
         print(command.registry_help())

@@ -1,44 +1,13 @@
-"""The flags of the commands: T2T's names, defaults and spellings; no TensorFlow.
+"""The flags of the commands: T2T's names and defaults; no TensorFlow.
 
-Every flag of t2t-trainer is listed here. It works; or it is refused, with the reason, when it is
-set to anything but its default (`Flag.refused`). Accepted: --flag=value, --flag value, --switch,
---noswitch, --switch=True, one dash instead of two, and T2T's --hp_NAME=value.
+Every flag of t2t-trainer is listed here. It works; or it is refused, with the reason.
 """
 
-import argparse
 import dataclasses
 import getpass
-from typing import Any
 
-from ut_keras import limits, registry
-from ut_keras.errors import UsageError
-
-
-@dataclasses.dataclass(frozen=True)
-class Flag:
-    """One flag.
-
-    Fields:
-        name: str.
-        default: the value without the flag; its type is the flag's, unless `type` says it.
-        help: str.
-        type: the type, where the default is None.
-        refused: str. Why no other value than the default is accepted; "" if it works.
-        least, most: of a number, both allowed; None for those of `limits`.
-    """
-
-    name: str
-    default: Any
-    help: str = ""
-    type: Any = None
-    refused: str = ""
-    least: float | None = None
-    most: float | None = None
-
-    @property
-    def value_type(self):
-        return self.type or type(self.default)
-
+from ut_keras import limits
+from ut_keras.bin.command_line import Flag
 
 _TPU = "it belongs to Google's TPU runtime of TensorFlow 1; --use_tpu --cloud_tpu_name do without"
 _SERVER = "workers are listed in the environment variable TF_CONFIG, see docs/training.md"
@@ -374,100 +343,3 @@ DECODER = (
         if flag.name not in {own.name for own in DECODER_OWN}
     ),
 )
-
-
-def parse(table, argv, program, description):
-    """Reads a command line.
-
-    Args:
-        table: sequence of `Flag`.
-        argv: list of str, without the program's name.
-        program: str, for --help.
-        description: str, for --help.
-
-    Returns:
-        `argparse.Namespace` with a value for every flag.
-
-    Raises:
-        UsageError: for an unknown flag (the nearest are listed), a value of the wrong type or out
-            of range, or a refused one. `--help` prints and exits.
-    """
-    parser = _Parser(
-        prog=program,
-        usage=f"{program} --flag=value …",
-        description=description,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    for flag in table:
-        _add(parser, flag)
-    argv, hparams = _take_hparam_flags([_two_dashes(word) for word in argv])
-    values, unknown = parser.parse_known_args(argv)
-    if unknown:
-        _refuse_unknown(unknown[0], table)
-    for flag in table:
-        value = getattr(values, flag.name.replace("-", "_"))
-        if flag.refused and value != flag.default:
-            raise UsageError(f"--{flag.name} cannot be set: {flag.refused}. Received: {value!r}.")
-        if flag.value_type in (int, float) and value is not None:
-            expected = limits.why_not(value, flag.least, flag.most)
-            if expected:
-                raise UsageError(f"--{flag.name} must be {expected}. Received: {value}.")
-    if hparams:
-        values.hparams = ",".join(filter(None, [getattr(values, "hparams", ""), *hparams]))
-    return values
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise UsageError(f"{message[0].upper()}{message[1:]}.")
-
-
-def _add(parser, flag):
-    text = argparse.SUPPRESS if flag.refused else _help(flag)
-    options = {"default": flag.default, "help": text, "dest": flag.name.replace("-", "_")}
-    if flag.value_type is bool:
-        parser.add_argument(
-            f"--{flag.name}", nargs="?", const=True, type=_boolean, metavar="BOOL", **options
-        )
-        options["help"] = argparse.SUPPRESS
-        parser.add_argument(f"--no{flag.name}", action="store_false", **options)
-    else:
-        parser.add_argument(f"--{flag.name}", type=flag.value_type, metavar="VALUE", **options)
-
-
-def _help(flag):
-    default = "" if flag.default in (None, "", False, -1) else f" Default: {flag.default}."
-    return (flag.help + default).replace("%", "%%")
-
-
-def _boolean(text):
-    words = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
-    if text.lower() not in words:
-        raise argparse.ArgumentTypeError(f"expected True or False. Received: {text!r}")
-    return words[text.lower()]
-
-
-def _two_dashes(word):
-    is_flag = word.startswith("-") and not word.startswith("--") and word[1:2].isalpha()
-    return f"-{word}" if is_flag and word != "-h" else word
-
-
-def _take_hparam_flags(argv):
-    """Takes T2T's `--hp_NAME value` out of a command line: the rest, and name=value pairs."""
-    rest, pairs = [], []
-    words = iter(argv)
-    for word in words:
-        if not word.startswith("--hp_"):
-            rest.append(word)
-            continue
-        name, has_value, value = word.removeprefix("--hp_").partition("=")
-        pairs.append(f"{name}={value if has_value else next(words, '')}")
-    return rest, pairs
-
-
-def _refuse_unknown(word, table):
-    if not word.startswith("--"):
-        raise UsageError(f"Every argument must belong to a flag. Received: {word!r}.")
-    known = [f"--{flag.name}" for flag in table]
-    raise UsageError(registry.unknown_name_message("flag", word.partition("=")[0], known))

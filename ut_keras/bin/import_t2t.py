@@ -12,7 +12,7 @@ import secrets
 import sys
 
 from ut_keras import hparam, models
-from ut_keras.bin import command, flags, run_setup
+from ut_keras.bin import command, command_line, flags, run_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.hparam import changes as hparam_changes
@@ -26,7 +26,7 @@ def main(argv=None):
 
 
 def _run(argv):
-    args = flags.parse(flags.IMPORT_T2T, argv, "ut-import-t2t", __doc__)
+    args = command_line.parse(flags.IMPORT_T2T, argv, "ut-import-t2t", __doc__)
     command.import_user_package(args.t2t_usr_dir)
     if args.registry_help:
         print(command.registry_help())

@@ -1,6 +1,7 @@
 """The flags of ut-visualize and ut-plot."""
 
-from ut_keras.bin.flags import DECODER_OWN, Flag
+from ut_keras.bin.command_line import Flag
+from ut_keras.bin.flags import DECODER_OWN
 
 # Which weights to take, as ut-decoder is told.
 _RUN = ("problem", "model", "hparams_set", "hparams", "data_dir", "output_dir", "checkpoint_path")

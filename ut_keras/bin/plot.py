@@ -10,7 +10,7 @@ import os
 import sys
 
 from ut_keras import metrics_file, visualize
-from ut_keras.bin import command, flags, picture_flags
+from ut_keras.bin import command, command_line, picture_flags
 from ut_keras.errors import UsageError
 from ut_keras.registry import unknown_name_message
 
@@ -23,7 +23,7 @@ def main(argv=None):
 
 
 def _run(argv):
-    args = flags.parse(picture_flags.PLOT, argv, "ut-plot", __doc__)
+    args = command_line.parse(picture_flags.PLOT, argv, "ut-plot", __doc__)
     runs = _named_runs(args.runs)
     metrics = list(dict.fromkeys(filter(None, args.metrics.split(","))))
     if not metrics:

@@ -16,7 +16,7 @@ import sys
 import urllib.parse
 
 from ut_keras import deadline
-from ut_keras.bin import command, flags, serving_flags
+from ut_keras.bin import command, command_line, flags, serving_flags
 
 _MOST_BYTES = 2**26  # of an answer
 
@@ -27,7 +27,7 @@ def main(argv=None):
 
 
 def _run(argv):
-    args = flags.parse(serving_flags.QUERY_SERVER, argv, "ut-query-server", __doc__)
+    args = command_line.parse(serving_flags.QUERY_SERVER, argv, "ut-query-server", __doc__)
     for name in (
         *("timeout_secs", "max_request_bytes", "max_text_bytes"),
         *("max_texts", "max_positions"),

@@ -1,7 +1,7 @@
 """The flags of ut-exporter and ut-query-server: T2T's, and what ours add. No TensorFlow."""
 
 from ut_keras.bin import flags
-from ut_keras.bin.flags import Flag
+from ut_keras.bin.command_line import Flag
 
 _CLOUD = "Google's Cloud ML Engine, which it is for, exists no more"
 _SHARED = {flag.name: flag for flag in flags.DECODER_OWN}

@@ -14,7 +14,14 @@ import sys
 import numpy as np
 
 from ut_keras import visualize, whole_file
-from ut_keras.bin import command, decode_setup, flags, picture_flags, run_setup, visualize_input
+from ut_keras.bin import (
+    command,
+    command_line,
+    decode_setup,
+    picture_flags,
+    run_setup,
+    visualize_input,
+)
 from ut_keras.errors import UsageError
 
 
@@ -24,7 +31,7 @@ def main(argv=None):
 
 
 def _run(argv):
-    args = flags.parse(picture_flags.VISUALIZE, argv, "ut-visualize", __doc__)
+    args = command_line.parse(picture_flags.VISUALIZE, argv, "ut-visualize", __doc__)
     command.import_user_package(args.t2t_usr_dir)
     if args.registry_help:
         print(command.registry_help())

@@ -14,6 +14,8 @@ data. `checkpoint_files` knows how one gets to the disk, and which there are.
 import concurrent.futures
 import contextlib
 import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
 
 import keras
 import tensorflow as tf
@@ -22,6 +24,9 @@ from ut_keras import file_error
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.checkpoints.checkpoint_files import CheckpointError
 from ut_keras.checkpoints.variable_copy import VariableCopy
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _SEED_SUFFIX = "seed_generator_state"
 _AVERAGE = "moving_average"
@@ -49,11 +54,17 @@ class Checkpoints:
     """
 
     def __init__(
-        self, directory, model, optimizer=None, position=None, keep=20, moving_average=None
-    ):
+        self,
+        directory: str,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer | None = None,
+        position: dict[str, tf.Variable] | None = None,
+        keep: int = 20,
+        moving_average: dict[str, tf.Variable] | None = None,
+    ) -> None:
         self._directory = directory
         self._model = model
-        self._optimizer = optimizer
+        self._optimizer: Any = optimizer
         groups = {"model": model_variables(model)}
         if optimizer is not None:
             groups["optimizer"] = optimizer_variables(optimizer, model.name)
@@ -67,12 +78,12 @@ class Checkpoints:
         self._keep = keep
         # Path of the newest checkpoint; of several that there are, the one that was read.
         self.newest = next(iter(checkpoint_files.newest_first(directory)), None)
-        self._checkpoint = None
-        self._copy = None
+        self._checkpoint: tf.train.Checkpoint | None = None
+        self._copy: Any = None  # `VariableCopy`, made when it is wanted
         self._writer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
-        self._writing = None
+        self._writing: concurrent.futures.Future | None = None
 
-    def save(self):
+    def save(self) -> str:
         """Writes the checkpoint of the step that the optimizer has reached.
 
         Returns:
@@ -82,9 +93,9 @@ class Checkpoints:
             SaveError: if the disk is full, or whatever else keeps it from being written.
         """
         self.start_saving()
-        return self.finish_saving()
+        return cast(str, self.finish_saving())
 
-    def start_saving(self):
+    def start_saving(self) -> None:
         """Sets the state aside, in host memory, and starts to write it; training may go on.
 
         Raises:
@@ -95,7 +106,7 @@ class Checkpoints:
         step = int(self._optimizer.iterations.numpy())
         self._writing = self._writer.submit(self._write, step)
 
-    def finish_saving(self, wait=True):
+    def finish_saving(self, wait: bool = True) -> str | None:
         """Waits until what was started is written; tells if that failed.
 
         Args:
@@ -113,7 +124,7 @@ class Checkpoints:
         return writing.result()
 
     @contextlib.contextmanager
-    def unchanged(self):
+    def unchanged(self) -> Iterator[None]:
         """Context after which the state is what it was before."""
         self.finish_saving()
         self._take_copy()
@@ -138,7 +149,7 @@ class Checkpoints:
             ) from error
         return self.newest
 
-    def restore_newest(self):
+    def restore_newest(self) -> bool:
         """Reads the newest checkpoint that can be read.
 
         Returns:
@@ -162,7 +173,7 @@ class Checkpoints:
             raise CheckpointError(f"No checkpoint can be read. Received: {'; '.join(failures)}")
         return False
 
-    def restore(self, path):
+    def restore(self, path: str) -> None:
         """Reads one checkpoint.
 
         Args:
@@ -174,7 +185,7 @@ class Checkpoints:
         with _readable(path):
             self._restore(path)
 
-    def change_of_average(self):
+    def change_of_average(self) -> str | None:
         """What is to be said if averages begin or end with what was restored; else None."""
         if self.has_moving_average == (_AVERAGE in self._groups):
             return None
@@ -222,8 +233,8 @@ class Checkpoints:
                         f"{path} belongs to another model or vocabulary: variable {name} has shape "
                         f"{tuple(shapes[key])} there and {here} here."
                     )
-        here = {_key("model", name) for name in self._groups["model"]}
-        extra = sorted(key for key in shapes if key.startswith("model/") and key not in here)
+        ours = {_key("model", name) for name in self._groups["model"]}
+        extra = sorted(key for key in shapes if key.startswith("model/") and key not in ours)
         if extra:
             name = _unescape(extra[0][len("model/") : -len(_KEY_SUFFIX)])
             raise CheckpointError(
@@ -232,7 +243,9 @@ class Checkpoints:
             )
 
 
-def restored(directory, model, moving_average=None):
+def restored(
+    directory: str, model: keras.Model, moving_average: dict[str, tf.Variable] | None = None
+) -> Checkpoints:
     """The `Checkpoints` of a run that is not trained on, its newest read into the model.
 
     Args:
@@ -252,7 +265,7 @@ def restored(directory, model, moving_average=None):
     return checkpoints
 
 
-def read_weights(path):
+def read_weights(path: str) -> "dict[str, np.ndarray]":
     """Reads the model's variables of a checkpoint, without a model.
 
     Returns:
@@ -272,20 +285,20 @@ def read_weights(path):
         return {name: reader.get_tensor(key) for key, name in names.items()}
 
 
-def model_variables(model):
+def model_variables(model: keras.Model) -> dict[str, Any]:
     """The model's variables by path, without the seeds and without the model's own name."""
     return _by_path(
         [variable for variable in model.variables if not _is_seed(variable)], f"{model.name}/"
     )
 
 
-def seed_variables(model):
+def seed_variables(model: keras.Model) -> dict[str, Any]:
     """The state of the model's random number generators, numbered in order of creation."""
     seeds = [variable for variable in model.variables if _is_seed(variable)]
     return {str(number): variable.value for number, variable in enumerate(seeds)}
 
 
-def optimizer_variables(optimizer, model_name):
+def optimizer_variables(optimizer: keras.optimizers.Optimizer, model_name: str) -> dict[str, Any]:
     """The optimizer's variables by path, without its own name and the model's."""
     # Keras names a slot OPTIMIZER/MODEL_LAYER_WEIGHT_SLOT.
     return _by_path(optimizer.variables, f"{optimizer.name}/", f"{model_name}_")

@@ -16,9 +16,14 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ut_keras import file_error, whole_file
 from ut_keras.errors import UserError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 STATE = "checkpoint"
 _NAME = "model.ckpt"
@@ -34,12 +39,12 @@ class CheckpointError(UserError):
     """A checkpoint that cannot be read or belongs to another model."""
 
 
-def exists(directory):
+def exists(directory: str) -> bool:
     """Whether a run has left a checkpoint in `directory`; loads nothing."""
     return os.path.exists(os.path.join(directory, STATE)) or bool(_numbered(directory))
 
 
-def newest_first(directory):
+def newest_first(directory: str) -> list[str]:
     """Paths of the checkpoints to go on from, the best first; some may be damaged.
 
     They are those that the file `checkpoint` names, then those that are there without being named,
@@ -52,7 +57,7 @@ def newest_first(directory):
     return [*named, *(path for path in reversed(_numbered(directory)) if path not in named)]
 
 
-def note_of_later(directory, step):
+def note_of_later(directory: str, step: int) -> str | None:
     """One line on the checkpoints of later steps than training goes on from; None without any."""
     later = [os.path.basename(path) for path in _numbered(directory) if step_of(path) > step]
     if not later:
@@ -60,17 +65,17 @@ def note_of_later(directory, step):
     return f"note: {', '.join(later)} will be written anew when training comes to the step"
 
 
-def newest(directory):
+def newest(directory: str) -> str | None:
     """Path of the newest checkpoint that any process has written to `directory`, or None."""
     return next(iter(newest_first(directory)), None)
 
 
-def step_of(path):
+def step_of(path: str) -> int:
     """The step of a checkpoint."""
     return int(path.rpartition("-")[2])
 
 
-def state(directory):
+def state(directory: str) -> Any:
     """Reads the file `checkpoint`, which names the checkpoints of a folder.
 
     Returns:
@@ -99,7 +104,7 @@ def state(directory):
     return found
 
 
-def save(checkpoint, directory, step, keep=0):
+def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int = 0) -> str:
     """Writes the checkpoint of a step and names it; then the oldest go.
 
     Args:
@@ -133,7 +138,7 @@ def save(checkpoint, directory, step, keep=0):
     return path
 
 
-def write(checkpoint, path):
+def write(checkpoint: "tf.train.Checkpoint", path: str) -> None:
     """Writes a checkpoint, without naming it.
 
     Args:
@@ -159,7 +164,7 @@ def write(checkpoint, path):
         )
 
 
-def record(directory, paths):
+def record(directory: str, paths: Sequence[str]) -> None:
     """Names checkpoints in the file `checkpoint`.
 
     Args:
@@ -179,7 +184,7 @@ def record(directory, paths):
         file.writelines(f"{line}\n" for line in lines)
 
 
-def remove_torn(directory):
+def remove_torn(directory: str) -> None:
     """Removes what is left of checkpoints whose writing did not end.
 
     Only the process that writes the checkpoints may do that.

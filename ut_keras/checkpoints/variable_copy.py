@@ -5,6 +5,8 @@ copy.take()        what they are now
 copy.put_back()    they are again what they were when it was taken
 """
 
+from collections.abc import Mapping
+
 import tensorflow as tf
 
 
@@ -18,7 +20,7 @@ class VariableCopy:
         groups: the copies, under the same names.
     """
 
-    def __init__(self, groups):
+    def __init__(self, groups: Mapping[str, Mapping[str, tf.Variable]]) -> None:
         self._originals = groups
         with tf.device("CPU:0"):
             self.groups = {
@@ -29,12 +31,12 @@ class VariableCopy:
                 for group, variables in groups.items()
             }
 
-    def take(self):
+    def take(self) -> None:
         """Copies the values."""
         for original, copy in self._pairs():
             copy.assign(original)
 
-    def put_back(self):
+    def put_back(self) -> None:
         """Gives the variables the values that were copied last."""
         for original, copy in self._pairs():
             original.assign(copy.value())

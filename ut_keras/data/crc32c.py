@@ -20,7 +20,7 @@ _ALL_ONES = np.uint32(0xFFFFFFFF)
 _MASK_DELTA = np.uint32(0xA282EAD8)
 
 
-def of(data, sizes):
+def of(data: bytes, sizes: np.ndarray) -> np.ndarray:
     """The CRC of every string.
 
     Args:
@@ -45,7 +45,7 @@ def of(data, sizes):
     return ~crcs
 
 
-def masked(crcs):
+def masked(crcs: np.ndarray) -> np.ndarray:
     """CRCs as they stand in files: a CRC of bytes that hold their own CRC would be no good."""
     return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA
 

@@ -7,11 +7,12 @@ damaged in between is told by the checksum of a record when it is read.
 
 import hashlib
 import os
+from collections.abc import Sequence
 
 _READ = 1 << 16  # bytes from either end of a file
 
 
-def of(files):
+def of(files: Sequence[str]) -> str:
     """The fingerprint of some files, in their order; their names and folders do not count.
 
     Args:

@@ -1,6 +1,6 @@
 """What a feature holds, and what is measured on it; a problem says both. No TensorFlow."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, get_args
 
 from ut_keras import limits
@@ -27,7 +27,7 @@ class FeatureSpec(NamedTuple):
     default: int | None = None
 
 
-def check(specs):
+def check(specs: Mapping[str, FeatureSpec]) -> None:
     """Checks {feature name: `FeatureSpec`}, whoever has written it.
 
     Raises:

@@ -7,6 +7,8 @@ work leaves none.
 """
 
 import time
+from collections.abc import Callable
+from typing import Any, Self, TextIO
 
 from ut_keras.live_line import LiveLine
 
@@ -25,7 +27,15 @@ class ProgressLine:
         stream: file. Standard output if None.
     """
 
-    def __init__(self, title, total=None, show=str, done=0, clock=time.monotonic, stream=None):
+    def __init__(
+        self,
+        title: str,
+        total: int | None = None,
+        show: Callable[[int], str] = str,
+        done: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+        stream: TextIO | None = None,
+    ) -> None:
         self._title = title
         self._total = total
         self._show = show
@@ -34,26 +44,26 @@ class ProgressLine:
         self._start = clock()
         self._line = LiveLine(stream, _LOG_SECONDS, clock)
 
-    def add(self, count):
+    def add(self, count: int) -> None:
         """Counts `count` more units."""
         self.set(self._done + count)
 
-    def set(self, done):
+    def set(self, done: int) -> None:
         """Says that `done` units are there."""
         self._done = done
         if self.is_due:
             self._line.write(self.text(self._clock()))
 
     @property
-    def is_due(self):
+    def is_due(self) -> bool:
         """bool. Whether it is time to show something."""
         return self._line.is_due
 
-    def say(self, text):
+    def say(self, text: str) -> None:
         """Shows a text where there is nothing to count, such as what is waited for."""
         self._line.write(f"{self._title}: {text}")
 
-    def text(self, now):
+    def text(self, now: float) -> str:
         """The line at a time of the clock."""
         rate = (self._done - self._before) / max(now - self._start, 1e-9)
         parts = [f"{self._title}: {self._show(self._done)}"]
@@ -65,18 +75,18 @@ class ProgressLine:
             parts.append(f"{duration(max(self._total - self._done, 0) / rate)} left")
         return ", ".join(parts)
 
-    def close(self):
+    def close(self) -> None:
         """Takes the line off a terminal."""
         self._line.clear()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         self.close()
 
 
-def duration(seconds):
+def duration(seconds: float) -> str:
     """Text of a number of seconds: 42 s, 3 min 5 s, 2 h 10 min."""
     seconds = round(seconds)
     if seconds < 60:
@@ -86,7 +96,7 @@ def duration(seconds):
     return f"{seconds // 3600} h {seconds % 3600 // 60} min"
 
 
-def size(count):
+def size(count: float) -> str:
     """Text of a number of bytes: 512 B, 1.5 kB, 84.2 MB."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:

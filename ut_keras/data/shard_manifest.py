@@ -8,16 +8,17 @@ tell. Folders that T2T wrote have no such file: their sizes are taken as they ar
 
 import json
 import os
+from collections.abc import Iterable, Sequence
 
 from ut_keras import json_file, whole_file
 
 
-def path(data_dir, filename, split):
+def path(data_dir: str, filename: str, split: str) -> str:
     """The path of the manifest. T2T reads all files whose names begin with that of a split."""
     return os.path.join(data_dir, f"shards.{filename}-{split}.json")
 
 
-def write(data_dir, filename, split, shards):
+def write(data_dir: str, filename: str, split: str, shards: Iterable[str]) -> None:
     """Notes the sizes of files that are whole.
 
     Args:
@@ -29,7 +30,7 @@ def write(data_dir, filename, split, shards):
         file.write("\n")
 
 
-def difference(data_dir, filename, split, shards):
+def difference(data_dir: str, filename: str, split: str, shards: Sequence[str]) -> str | None:
     """What is wrong with the files, as one line; None if nothing is, or there is no manifest.
 
     Raises:

@@ -11,6 +11,8 @@ if all of its files are there. TensorFlow is loaded only to read and write.
 import functools
 import os
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ut_keras import whole_file
 from ut_keras.data import shard_manifest
@@ -20,7 +22,7 @@ _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
 _SPLITS = ("train", "dev", "test")
 
 
-def shard_paths(data_dir, filename, split, num_shards):
+def shard_paths(data_dir: str, filename: str, split: str, num_shards: int) -> list[str]:
     """Returns the paths of the shards of a split, in order."""
     return [
         os.path.join(data_dir, f"{filename}-{split}-{shard:05d}-of-{num_shards:05d}")
@@ -28,7 +30,7 @@ def shard_paths(data_dir, filename, split, num_shards):
     ]
 
 
-def find(data_dir, filename, split):
+def find(data_dir: str, filename: str, split: str) -> list[str]:
     """Returns the paths of the shards of a split, in order.
 
     Args:
@@ -78,7 +80,7 @@ def find(data_dir, filename, split):
     return paths
 
 
-def is_complete(data_dir, filename, split):
+def is_complete(data_dir: str, filename: str, split: str) -> bool:
     """True if all shards of a split are there."""
     try:
         return bool(find(data_dir, filename, split))
@@ -86,7 +88,7 @@ def is_complete(data_dir, filename, split):
         return False
 
 
-def write(examples, paths):
+def write(examples: Iterable[Any], paths: Sequence[str]) -> int:
     """Writes examples to shards, one after the other in turn, all or nothing.
 
     Args:
@@ -123,7 +125,7 @@ def write(examples, paths):
     return count
 
 
-def serialize(example):
+def serialize(example: Mapping[str, Any]) -> bytes:
     """Returns the bytes of the `tf.train.Example` that holds a dict of int lists."""
     message = _example_class()()
     features = message.features.feature
@@ -144,7 +146,7 @@ def _example_class():
     return tf.train.Example
 
 
-def read(path):
+def read(path: str) -> Iterator[dict[str, list[int]]]:
     """Yields the examples of one file as dicts from feature name to a list of ints."""
     import tensorflow as tf
 
@@ -156,7 +158,7 @@ def read(path):
         }
 
 
-def find_damaged(paths):
+def find_damaged(paths: Iterable[str]) -> str | None:
     """Returns the first file that cannot be read to its end, or None."""
     import tensorflow as tf
 
@@ -169,7 +171,7 @@ def find_damaged(paths):
     return None
 
 
-def find_foreign(paths):
+def find_foreign(paths: Iterable[str]) -> str | None:
     """Returns the first file with a record that is no example of int64 lists, or None."""
     import tensorflow as tf
 
@@ -186,7 +188,7 @@ def find_foreign(paths):
 
 def _shards_by_count(data_dir, filename, split):
     """{number of shards that the names speak of: {shards present}}."""
-    sets = {}
+    sets: dict[int, set[int]] = {}
     for name in os.listdir(data_dir):
         match = _SHARD.search(name)
         if match and name[: match.start()] == f"{filename}-{split}":

@@ -118,7 +118,7 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
     def architecture_fields(self) -> set[str]:
         fields = super().architecture_fields()
         of_pos = {"emb": {"max_length"}, "randomized": {"max_length", "pos_randomized_range"}}
-        return fields | of_pos.get(self.pos, set())
+        return fields | of_pos.get(str(self.pos), set())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -20,12 +20,15 @@ docs/serving.md shows it at work.
 
 import contextlib
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ut_keras import whole_file, written_gradient
 from ut_keras.inference import text_model
+from ut_keras.text.text_encoder_base import TextEncoder
 
 QUANTIZATIONS = ("", "float16")
 _TRACES = ("_searches", "_score", "_views")  # that a model keeps
@@ -33,16 +36,16 @@ _TRACES = ("_searches", "_score", "_views")  # that a model keeps
 
 @written_gradient.left_out()
 def export_saved_model(
-    model,
-    encoders,
-    directory,
-    beam_size=4,
-    alpha=0.6,
-    decode_length=50,
-    max_input_length=0,
-    quantize="",
-    **options,
-):
+    model: keras.Model,
+    encoders: Mapping[str, TextEncoder],
+    directory: str,
+    beam_size: int = 4,
+    alpha: float = 0.6,
+    decode_length: int = 50,
+    max_input_length: int = 0,
+    quantize: str = "",
+    **options: Any,
+) -> None:
     """Writes the folder, whole or not at all.
 
     Args:

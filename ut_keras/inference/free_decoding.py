@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ut_keras.data import progress_line
-from ut_keras.data.reading import input_pipeline, packing
+from ut_keras.data.reading import packing, readable
 from ut_keras.inference.predictor import Predictor
 from ut_keras.text.eos import cut_at_eos
 
@@ -92,7 +92,7 @@ class FreeDecoder:
         shown, texts = [], []
         total = self._settings.num_samples if self._settings.num_samples > 0 else None
         with progress_line.ProgressLine("free decoding, examples", total, "{:,}".format) as line:
-            for features, targets, *_ in input_pipeline.readable(self._batches(dataset)):
+            for features, targets, *_ in readable.batches(self._batches(dataset)):
                 inputs = features["inputs"].numpy()
                 decoded = self._decode(inputs)
                 for sample in map(self._sample, inputs, targets.numpy(), decoded):

@@ -9,6 +9,7 @@ ids are.
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from ut_keras import hparam, models
@@ -42,18 +43,18 @@ class Run:
     target_space_id: int
 
     @property
-    def is_language_model(self):
+    def is_language_model(self) -> bool:
         return "inputs" not in self.specs
 
     @property
-    def class_labels(self):
+    def class_labels(self) -> bool:
         return self.specs["targets"].modality == "class_label"
 
-    def to_text(self, name, ids):
+    def to_text(self, name: str, ids: Sequence[int]) -> str:
         """The text of ids of a feature, without what stands behind EOS."""
         return to_text_function(self.encoders, self.specs)(name, ids)
 
-    def load_model(self, num_steps=0):
+    def load_model(self, num_steps: int = 0) -> tuple[Any, str]:
         """Builds the model and reads its weights; loads TensorFlow.
 
         Args:
@@ -80,7 +81,9 @@ class Run:
         return model, self.checkpoint
 
 
-def read(run_dir, checkpoint=None, problem=None, data_dir=None):
+def read(
+    run_dir: str, checkpoint: str | None = None, problem: Any = None, data_dir: str | None = None
+) -> Run:
     """The `Run` that a folder says by itself.
 
     Args:
@@ -116,13 +119,13 @@ def read(run_dir, checkpoint=None, problem=None, data_dir=None):
     return Run(run_dir, checkpoint, record["model"], hp, *features)
 
 
-def kept_features(folders):
+def kept_features(folders: Sequence[str]) -> Any:
     """The `FeatureRecord` of the first folder that has one; None where it lacks an encoder."""
     kept = next(filter(None, map(feature_record.load, folders)), None)
     return None if kept is None or None in kept.encoders.values() else kept
 
 
-def features_of(problem, data_dir, folders):
+def features_of(problem: Any, data_dir: str | None, folders: Sequence[str]) -> Any:
     """The `FeatureRecord` of a problem, with the vocabulary that the folders' runs had."""
     features = feature_record.of_problem(problem, data_dir)
     for folder in folders:
@@ -130,7 +133,7 @@ def features_of(problem, data_dir, folders):
     return features
 
 
-def hparams_of(run_dir, record):
+def hparams_of(run_dir: str, record: dict[str, Any]) -> tuple[Any, Any]:
     """(hparams in the folder, those that its checkpoints are of); None where there are none.
 
     Args:

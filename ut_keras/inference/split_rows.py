@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from ut_keras.data.reading import input_pipeline, packing
+from ut_keras.data.reading import packing, readable
 
 _TOGETHER = 128  # examples that are read together
 
@@ -23,7 +23,7 @@ def read(run, split, most=-1):
     hp = dataclasses.replace(run.hp, use_fixed_batch_size=True, batch_size=_TOGETHER)
     dataset = packing.unpacked(run.problem.dataset(split, run.data_dir, hp), _TOGETHER)
     rows = []
-    for features, targets, *_ in input_pipeline.readable(dataset):
+    for features, targets, *_ in readable.batches(dataset):
         rows += zip(features["inputs"].numpy(), targets.numpy(), strict=True)
         if 0 <= most <= len(rows):
             rows = rows[:most]

@@ -26,7 +26,7 @@ class Found(NamedTuple):
     scores: tf.Tensor  # float32 [B, beams]
 
 
-class Encoded(NamedTuple):
+class EncodedTexts(NamedTuple):
     """A source as the model reads it."""
 
     ids: tf.Tensor  # int32 [B, S], 0 behind the last; sentences: [B, sentences, words]
@@ -130,15 +130,15 @@ class TextModel:
         return padding.dense(self._sources(texts))
 
     def encode(self, texts):
-        """`Encoded` of string [B]."""
+        """`EncodedTexts` of string [B]."""
         ids = self.ids(texts)
         if self.predictor.is_language_model:
-            return Encoded(ids, None)
+            return EncodedTexts(ids, None)
         # One row more, for there may be none; one column more, for a prompt may be empty.
         states = self.model.encode(
             {"inputs": tf.pad(ids, [[0, 1]] + [[0, 0]] * (len(ids.shape) - 1))}
         )
-        return Encoded(ids, tf.cast(states.stack.output[:-1], tf.float32))
+        return EncodedTexts(ids, tf.cast(states.stack.output[:-1], tf.float32))
 
     def lengths(self, texts):
         """int32 [B]: how many ids the model reads of string [B], padding in a story included."""

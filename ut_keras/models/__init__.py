@@ -13,12 +13,16 @@ A part of a model, such as another transition, is registered in `ut_keras.parts`
 
 import collections.abc
 import importlib
+from typing import TYPE_CHECKING, Any
 
 from ut_keras import registry
 from ut_keras.data import features as features_lib
 from ut_keras.errors import UserError
 from ut_keras.hparam import BasicHParams
 from ut_keras.hparam.field import HParamError
+
+if TYPE_CHECKING:
+    import keras
 
 # The class, or "MODULE:CLASS", where it is to be found.
 _CLASSES = registry.Registry("model")
@@ -78,22 +82,28 @@ for _pattern, _reason in {
     refuse(_pattern, _reason)
 
 
-def names():
+def names() -> list[str]:
     """Returns the names of all models, sorted."""
     return _CLASSES.names()
 
 
-def register_alias(name, other):
+def register_alias(name: str, other: str) -> None:
     """Files the model that is registered as `other` under `name` too."""
     _CLASSES.put(name, _CLASSES.get(other))
 
 
-def check_name(name):
+def check_name(name: str) -> None:
     """Raises `UnknownNameError` if there is no model `name`; loads no TensorFlow."""
     _CLASSES.get(name)
 
 
-def get(name, hparams, problem=None, data_dir=None, vocab_sizes=None):
+def get(
+    name: str,
+    hparams: BasicHParams,
+    problem: Any = None,
+    data_dir: str | None = None,
+    vocab_sizes: collections.abc.Mapping[str, int] | None = None,
+) -> "keras.Model":
     """Builds a model.
 
     Args:
@@ -139,7 +149,12 @@ def get(name, hparams, problem=None, data_dir=None, vocab_sizes=None):
     return from_specs(name, hparams, specs, target_space_id)
 
 
-def from_specs(name, hparams, specs, target_space_id=0):
+def from_specs(
+    name: str,
+    hparams: BasicHParams,
+    specs: collections.abc.Mapping[str, features_lib.FeatureSpec],
+    target_space_id: int = 0,
+) -> "keras.Model":
     """Builds a model from what its features are.
 
     Args:

@@ -14,7 +14,7 @@ import functools
 
 import tensorflow as tf
 
-from ut_keras.data.reading import input_pipeline
+from ut_keras.data.reading.indexed_batches import Part
 from ut_keras.errors import UserError
 from ut_keras.interruption import Interrupted
 
@@ -121,22 +121,27 @@ def needs_static_shapes(strategy):
 def distribute(strategy, dataset):
     """Spreads global batches over the replicas: each batch is cut, no file or batch is left out.
 
-    Several workers read no more than their own rows, if the dataset lets them
-    (`input_pipeline.of_worker`). Of any other each reads all, and keeps the same rows.
+    Each of several workers reads all, and keeps its rows.
     """
-    workers = num_workers(strategy)
-    replicas = strategy.num_replicas_in_sync // workers
-
-    def of_worker(worker):
-        return input_pipeline.of_worker(dataset, worker, workers, replicas)
-
-    if workers > 1 and of_worker(0) is not None:
-        return strategy.distribute_datasets_from_function(
-            lambda context: of_worker(context.input_pipeline_id)
-        )
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return strategy.experimental_distribute_dataset(dataset.with_options(options))
+
+
+def distribute_parts(strategy, make):
+    """The same, where several workers read no more than their own rows.
+
+    Args:
+        strategy: a `tf.distribute.Strategy`.
+        make: function from a `Part`, or None for all of every batch, to a dataset.
+    """
+    workers = num_workers(strategy)
+    if workers == 1:
+        return distribute(strategy, make(None))
+    replicas = strategy.num_replicas_in_sync // workers
+    return strategy.distribute_datasets_from_function(
+        lambda context: make(Part(context.input_pipeline_id, workers, replicas))
+    )
 
 
 def from_chief(strategy, value):

@@ -4,16 +4,17 @@ The place is two numbers, the epoch and the batches of it that were handed out, 
 can hold it; a third stands for the order that they belong to. Going on from a place makes a dataset
 anew and begins with the next batch, where the order is another with the next epoch.
 
-Where the dataset knows all passes (`input_pipeline.onwards`) one iterator serves the whole run, and
-reads the next epoch's first batches during the last ones of an epoch. Of others each epoch makes
-its own, and the model waits for its first batch.
+Of `IndexedBatches`, which are all epochs, one iterator serves the whole run, and reads the next
+epoch's first batches during the last ones of an epoch. Of datasets each epoch makes its own, and
+the model waits for its first batch.
 """
 
 import functools
 
 import tensorflow as tf
 
-from ut_keras.data.reading import input_pipeline
+from ut_keras.data.reading import readable
+from ut_keras.data.reading.indexed_batches import IndexedBatches
 from ut_keras.training import distribution
 from ut_keras.training.evaluation import EmptyDatasetError
 
@@ -23,8 +24,8 @@ class Epochs:
 
     Args:
         make_epoch: function from the number of the epoch to a `tf.data.Dataset` of one pass over
-            the data; the same number must give the same batches. If that of epoch 0 has
-            `onwards`, its pass n must be epoch n, and no other is made.
+            the data; the same number must give the same batches. Or to `IndexedBatches`: pass n of
+            those of epoch 0 is epoch n, and no others are made.
         strategy: a `tf.distribute.Strategy`, which spreads each batch over its replicas.
     """
 
@@ -49,7 +50,19 @@ class Epochs:
     @functools.cached_property
     def element_spec(self):
         """Shapes and types of a batch."""
-        return self._distributed(self._first_epoch).element_spec
+        if self._passes is None:
+            return distribution.distribute(self._strategy, self._first_epoch).element_spec
+        return self._onwards().element_spec
+
+    @property
+    def _passes(self):
+        """The `IndexedBatches` of all epochs; None where each makes a dataset."""
+        is_all = isinstance(self._first_epoch, IndexedBatches)
+        return self._first_epoch if is_all else None
+
+    @property
+    def _order(self):
+        return 0 if self._passes is None else self._passes.fingerprint
 
     def largest_batch(self, share=1.0):
         """The largest batch that an epoch may have.
@@ -61,27 +74,29 @@ class Epochs:
             (batch, (rows over all replicas, ids of the longest)), or None where the dataset does
             not say.
         """
-        with input_pipeline.readable_errors():
-            dataset = input_pipeline.largest_batch(self._first_epoch, share)
-            if dataset is None:
-                return None
+        if self._passes is None:
+            return None
+        with readable.errors():
+            dataset = self._passes.largest(share)
             features, targets, *_ = next(iter(dataset))
             columns = max(feature.shape[1] for feature in features.values())
-            return next(iter(self._distributed(dataset))), (targets.shape[0], columns)
+            batch = next(iter(distribution.distribute(self._strategy, dataset)))
+            return batch, (targets.shape[0], columns)
 
     def __iter__(self):
         return self
 
     def __next__(self):
         if self._batches is None:
-            self._batches = self._endless() or self._epoch_by_epoch()
+            each = self._passes is None
+            self._batches = self._epoch_by_epoch() if each else self._endless()
         return next(self._batches)
 
     def write_position(self):
         """Puts the place into `position`, for a checkpoint."""
         self.position["epoch"].assign(self._epoch)
         self.position["batch"].assign(self._batch)
-        self.position["order"].assign(input_pipeline.order_fingerprint(self._first_epoch))
+        self.position["order"].assign(self._order)
 
     def read_position(self):
         """Goes to the place that a checkpoint has put into `position`.
@@ -93,7 +108,7 @@ class Epochs:
         self._batch = int(self.position["batch"])
         self._batches = None
         order = int(self.position["order"])
-        if not order or order == input_pipeline.order_fingerprint(self._first_epoch):
+        if not order or order == self._order:
             return None
         self._epoch += 1
         self._batch = 0
@@ -103,32 +118,29 @@ class Epochs:
         )
 
     def _endless(self):
-        """The batches of one dataset from the place on, or None where it knows one pass only."""
-        onwards = input_pipeline.onwards(self._first_epoch, self._epoch, self._batch)
-        return onwards and self._counted(*onwards)
-
-    def _counted(self, dataset, batches_of_epoch):
-        with input_pipeline.readable_errors():
-            for batch in self._distributed(dataset):
-                if self._batch >= batches_of_epoch:
+        """The batches of all epochs from the place on."""
+        with readable.errors():
+            for batch in self._onwards():
+                if self._batch >= self._passes.num_batches:
                     self._epoch += 1
                     self._batch = 0
                 self._batch += 1
                 yield batch
 
+    def _onwards(self):
+        make = functools.partial(self._passes.onwards, self._epoch, self._batch)
+        return distribution.distribute_parts(self._strategy, make)
+
     def _epoch_by_epoch(self):
         while True:
             dataset = self._make_epoch(self._epoch)
             is_new = self._batch == 0
-            dataset = input_pipeline.from_batch(dataset, self._batch)
-            with input_pipeline.readable_errors():
-                for batch in self._distributed(dataset):
+            dataset = dataset.skip(self._batch) if self._batch else dataset
+            with readable.errors():
+                for batch in distribution.distribute(self._strategy, dataset):
                     self._batch += 1
                     yield batch
             if is_new and self._batch == 0:
                 raise EmptyDatasetError("The data to train on must have a batch. Received: none.")
             self._epoch += 1
             self._batch = 0
-
-    def _distributed(self, dataset):
-        return distribution.distribute(self._strategy, dataset)

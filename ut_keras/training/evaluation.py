@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.data import progress_line
-from ut_keras.data.reading import input_pipeline
+from ut_keras.data.reading import readable
 from ut_keras.errors import UserError
 from ut_keras.training import distribution, ponder
 
@@ -66,7 +66,7 @@ class Evaluator:
         self._compile(batches.element_spec)
         total = steps if steps > 0 else None
         with progress_line.ProgressLine("evaluation, batches", total, "{:,}".format) as line:
-            for batch in input_pipeline.readable(batches):
+            for batch in readable.batches(batches):
                 # Summed in float64 on the host: there may be more tokens than float32 can count.
                 pairs = tf.nest.map_structure(lambda x: np.float64(x.numpy()), self._step(batch))
                 totals = pairs if totals is None else tf.nest.map_structure(np.add, totals, pairs)

@@ -34,7 +34,9 @@ class BatchingScheme(NamedTuple):
     batch_sizes: list
 
 
-def batching_scheme(batch_size, max_length, min_length_bucket, length_bucket_step):
+def batching_scheme(
+    batch_size: int, max_length: int, min_length_bucket: int, length_bucket_step: float
+) -> BatchingScheme:
     """Returns T2T's `BatchingScheme`.
 
     Args:
@@ -50,7 +52,7 @@ def batching_scheme(batch_size, max_length, min_length_bucket, length_bucket_ste
     return BatchingScheme(boundaries, [max(d for d in divisors if d <= size) for size in sizes])
 
 
-def bucket_boundaries(first, stop, step):
+def bucket_boundaries(first: int, stop: int, step: float) -> list[int]:
     """Returns [first, ...], each about `step` times the one before, below `stop`."""
     boundaries = []
     length = first
@@ -60,7 +62,9 @@ def bucket_boundaries(first, stop, step):
     return boundaries
 
 
-def extended(scheme, batch_size, max_length, longest):
+def extended(
+    scheme: BatchingScheme, batch_size: int, max_length: int, longest: int
+) -> BatchingScheme:
     """Adds buckets for lengths from `max_length` to `longest`, for data that is kept though long.
 
     T2T puts all of them into its last bucket, where a batch may hold many times `batch_size`

@@ -10,6 +10,7 @@ on within an epoch without passing over what it has seen.
 """
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,10 +30,10 @@ class Epoch(NamedTuple):
     stops: np.ndarray
     buckets: np.ndarray
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.starts)
 
-    def examples(self, batch):
+    def examples(self, batch: int) -> np.ndarray:
         """The numbers of the examples of a batch."""
         return self.order[self.starts[batch] : self.stops[batch]]
 
@@ -52,8 +53,14 @@ class ExampleOrder:
     """
 
     def __init__(
-        self, lengths, boundaries, batch_sizes, shortest=0, longest=2**31, shuffle_batches=True
-    ):
+        self,
+        lengths: np.ndarray,
+        boundaries: Sequence[int],
+        batch_sizes: Sequence[int],
+        shortest: int = 0,
+        longest: int = 2**31,
+        shuffle_batches: bool = True,
+    ) -> None:
         lengths = np.asarray(lengths)
         kept = np.flatnonzero((lengths >= shortest) & (lengths <= longest))
         self._lengths = lengths
@@ -65,11 +72,11 @@ class ExampleOrder:
         counts = np.bincount(self._buckets, minlength=len(self._sizes))
         self.num_batches = int((-(-counts // self._sizes)).sum())
 
-    def __len__(self):
+    def __len__(self) -> int:
         """How many examples an epoch has."""
         return len(self._examples)
 
-    def fingerprint(self, seeds):
+    def fingerprint(self, seeds: Iterable[Sequence[int]]) -> int:
         """An int in [1, 2^62] that stands for the epochs of some seeds.
 
         Args:
@@ -80,7 +87,7 @@ class ExampleOrder:
             digest.update(array.tobytes())
         return 1 + int.from_bytes(digest.digest()[:8], "little") % 2**62
 
-    def epoch(self, seed):
+    def epoch(self, seed: Sequence[int]) -> Epoch:
         """Makes the `Epoch` of a seed, a list of ints in [0, 2^32)."""
         # Unlike numpy's newer generators, this one will draw the same numbers in every version.
         random = np.random.RandomState(seed)
@@ -98,7 +105,7 @@ class ExampleOrder:
             self._examples[shuffled[by_bucket]], starts[turn], stops[turn], batch_buckets[turn]
         )
 
-    def largest(self, share=1.0):
+    def largest(self, share: float = 1.0) -> Epoch:
         """An epoch of one batch, as large as any: of the bucket with the longest examples.
 
         Args:
@@ -116,11 +123,11 @@ class ExampleOrder:
         """(starts, stops, buckets) of batches, where the examples are sorted by bucket."""
         counts = np.bincount(buckets, minlength=len(self._sizes))
         bucket_stops = np.cumsum(counts)
-        starts = [
+        cut = [
             np.arange(stop - count, stop, size)
             for stop, count, size in zip(bucket_stops, counts, self._sizes, strict=True)
         ]
-        batch_buckets = np.repeat(np.arange(len(counts)), [len(part) for part in starts])
-        starts = np.concatenate(starts)
+        batch_buckets = np.repeat(np.arange(len(counts)), [len(part) for part in cut])
+        starts = np.concatenate(cut)
         stops = np.minimum(starts + self._sizes[batch_buckets], bucket_stops[batch_buckets])
         return starts, stops, batch_buckets

@@ -1,7 +1,7 @@
 """Batches read in the order of an `ExampleOrder`, each when its turn comes, as a `tf.data.Dataset`.
 
     batches = IndexedBatches(index, order, seed_of=lambda number: [5, number], parse=parse)
-    batches.one_pass(first=1200)         from batch 1200 on; repeated, the next pass, which is whole
+    batches.one_pass()                   all batches of a pass; repeated, those of the next one
     batches.onwards(number=3, first=7)   without end, from batch 7 of pass 3 on
 
 The n-th pass has the order of the n-th seed: every pass is another, and the same ones come again in
@@ -15,14 +15,20 @@ To begin a pass takes TensorFlow half a second, more than many a small one lasts
 import functools
 import itertools
 import threading
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import tensorflow as tf
 
 from ut_keras.data.reading import weak_method
+from ut_keras.errors import DataError
 
-_ENDLESS = 2**62
+if TYPE_CHECKING:
+    from ut_keras.data.reading.example_order import ExampleOrder
+    from ut_keras.data.reading.record_index import RecordIndex
+
+_ENDLESS = 2**48  # batches; times the replicas of a worker it fits into 64 bits
 
 
 class Part(NamedTuple):
@@ -41,13 +47,20 @@ class Part(NamedTuple):
     workers: int = 1
     replicas: int = 1
 
-    def slot(self, replica):
+    def slot(self, replica: int) -> tuple[int, int]:
         """(which slice of a batch one of the worker's replicas gets, of how many)."""
         return replica * self.workers + self.worker, self.workers * self.replicas
 
 
+class NoDatasetError(DataError, AttributeError):
+    """Something was asked of all passes that a `tf.data.Dataset` of one can do."""
+
+
 class IndexedBatches:
-    """Makes the datasets.
+    """All passes over the data, and the datasets of some of their batches.
+
+    It is no `tf.data.Dataset` itself: what `map` makes of one knows no other passes, no place to go
+    on from and no parts for workers.
 
     Args:
         index: `RecordIndex`, with the length of every feature of an example.
@@ -61,11 +74,20 @@ class IndexedBatches:
             bucket, an int64 scalar.
     """
 
-    def __init__(self, index, order, seed_of, fill_to=None, *, parse):
+    def __init__(
+        self,
+        index: "RecordIndex",
+        order: "ExampleOrder",
+        seed_of: Callable[[int], list[int]],
+        fill_to: Sequence[int] | None = None,
+        *,
+        parse: Callable[..., Any],
+    ) -> None:
         self._index = index
         self._order = order
         self._fill_to = fill_to
         self._parse = parse
+        self._seed_of = seed_of
         self._names = tf.constant(index.files)
         self._planning = threading.Lock()
         # Two passes may be under way, the end of one and the start of the next.
@@ -76,64 +98,73 @@ class IndexedBatches:
         )
 
     @property
-    def num_batches(self):
+    def num_batches(self) -> int:
         """How many batches a pass has."""
         return self._order.num_batches
 
-    def one_pass(self, first=0, part=None):
+    @functools.cached_property
+    def fingerprint(self) -> int:
+        """An int > 0 that stands for the order of the batches of all passes."""
+        return self._order.fingerprint([self._seed_of(0), self._seed_of(1)])
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if not name.startswith("_") and hasattr(tf.data.Dataset, name):
+            raise NoDatasetError(
+                "What training reads must be changed example by example, by `Problem.preprocess`: "
+                "its batches are those of all passes, which only `data.reading` orders. Received: "
+                f"`{name}`, of one dataset."
+            )
+        raise AttributeError(name)
+
+    def one_pass(self) -> tf.data.Dataset:
         """A dataset of a pass, each time the next one.
 
-        It knows how many batches it has, so that `fit` knows where an epoch ends; not so where the
-        first pass is shorter than those that may follow.
-
-        Args:
-            first: int. Where the first pass begins.
-            part: `Part`. Each batch then is one after the other of the worker's slices of it.
-                Optional.
+        It knows how many batches it has, so that `fit` knows where an epoch ends.
         """
         passes = itertools.count()
         count = self.num_batches
 
-        def begin():
-            number = next(passes)
-            skipped = 0 if number else min(first, count)
-            return np.array([number * count + skipped, (number + 1) * count], np.int64)
+        def begin(_):
+            number = tf.numpy_function(lambda: np.int64(next(passes)), [], tf.int64)
+            number.set_shape([])
+            return number
 
-        def start(_):
-            places = tf.numpy_function(begin, [], tf.int64)
-            places.set_shape([2])
-            return places
+        numbers = tf.data.Dataset.range(1).map(begin)
+        dataset = numbers.flat_map(lambda n: self._slices(n * count, (n + 1) * count, Part()))
+        return dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(2)
 
-        passes_of_places = tf.data.Dataset.range(1).map(start)
-        dataset = passes_of_places.flat_map(lambda places: self._slices(places[0], places[1], part))
-        if first:
-            return dataset
-        replicas = (part or Part()).replicas
-        return dataset.apply(tf.data.experimental.assert_cardinality(count * replicas))
-
-    def onwards(self, number=0, first=0, part=None):
+    def onwards(self, number: int = 0, first: int = 0, part: Part | None = None) -> tf.data.Dataset:
         """A dataset without end: the rest of a pass, and all that follow.
 
         Args:
             number: int, the number of the pass.
             first: int, the batch of it to begin with.
-            part: as in `one_pass`.
+            part: `Part`. Each batch then is one after the other of the worker's slices of it.
+                Optional.
         """
+        part = part or Part()
         start = number * self.num_batches + min(first, self.num_batches)
-        return self._slices(start, _ENDLESS, part)
+        return self._slices(start, _ENDLESS, part).prefetch(2 * part.replicas)
 
-    def largest(self, share=1.0):
-        """The nest of one batch, as large as any.
+    def largest(self, share: float = 1.0) -> tf.data.Dataset:
+        """A dataset of one batch, as large as any; its shapes are as open as those of the others.
 
         Args:
             share: as in `ExampleOrder.largest`.
         """
         largest = self._order.largest(share)
-        return self._rows_of(largest.examples(0).astype(np.int64), largest.buckets[0], 0, 1)
+        batch = self._rows_of(largest.examples(0).astype(np.int64), largest.buckets[0], 0, 1)
+        spec = self.onwards().element_spec
+        return tf.data.Dataset.from_tensors(batch).map(
+            lambda *batch: tf.nest.map_structure(
+                lambda value, its: tf.compat.v1.placeholder_with_default(value, its.shape),
+                batch,
+                spec,
+            )
+        )
 
     def _slices(self, start, stop, part):
         """The worker's slices of the batches `start` to `stop`, counted over all passes."""
-        part = part or Part()
 
         def slice_of(place):
             numbers, bucket = tf.numpy_function(
@@ -178,5 +209,10 @@ class IndexedBatches:
         # Without a row there would be nothing to parse, so one is read and left out again.
         numbers = mine if len(mine) else numbers[:1]
         files, records = self._index.read(numbers)
-        records = np.array(records, object)
-        return files, records, self._index.lengths[numbers], longest, np.int64(len(mine))
+        return (
+            files,
+            np.array(records, object),
+            self._index.lengths[numbers],
+            longest,
+            np.int64(len(mine)),
+        )

@@ -11,91 +11,39 @@ examples longer than `max_length` and shuffles all of the rest; evaluation drops
 gives the same batches, with the last, smaller ones of every bucket at the end. Both make one pass.
 
 Data that is not as expected ends in a `DataError` of one line: right away where that costs
-nothing, else while iterating, inside `readable_errors()`.
+nothing, else while iterating, inside `readable.errors()`.
 """
 
-import contextlib
-import dataclasses
-import functools
 import secrets
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
-from ut_keras.data import tfrecords
 from ut_keras.data.reading import (
     batching,
     example_order,
     indexed_batches,
+    readable,
     record_index,
     record_parser,
 )
+from ut_keras.data.reading.input_settings import InputSettings
 from ut_keras.errors import DataError
 
 _PARSED_TOGETHER = 128
 _LONGEST_IN_EVALUATION = 1 << 20
 
-# Files that this process has made datasets of, the latest last. Only looked at after an error:
-# TensorFlow's own on a damaged file does not name it.
-_files_read = {}
-
-
-@dataclasses.dataclass(frozen=True)
-class InputSettings:
-    """What the input pipeline takes from the hparams; the fields and defaults are T2T's.
-
-    Fields:
-        batch_size: int. Tokens in a batch, per replica.
-        max_length: int. Training drops longer examples. The length of an example is that of its
-            longest feature, EOS included. 0 stands for `batch_size`.
-        min_length: int. Shorter examples are dropped, in evaluation too.
-        min_length_bucket: int. The first bucket holds lengths below this.
-        length_bucket_step: float > 1. Ratio of the buckets' boundaries.
-        eval_drop_long_sequences: bool. Drop long examples in evaluation as well.
-        max_input_seq_length, max_target_seq_length: int. Cut features to this length; 0 or
-            less does not.
-        use_fixed_batch_size: bool. One bucket, and `batch_size` counts examples.
-        batch_shuffle_size: int. Whether training shuffles the batches too, besides the examples; 0
-            or None for no. (In T2T it is how many; here it is all.)
-        static_shapes: bool. Ours: pad every feature to the boundary of its bucket, so that there
-            are only as many shapes as buckets (for TPUs, XLA; saves retracing). In training the
-            last batch of a bucket is then filled up with repeated examples.
-    """
-
-    batch_size: int
-    max_length: int = 0
-    min_length: int = 0
-    min_length_bucket: int = 8
-    length_bucket_step: float = 1.1
-    eval_drop_long_sequences: bool = False
-    max_input_seq_length: int = 0
-    max_target_seq_length: int = 0
-    use_fixed_batch_size: bool = False
-    batch_shuffle_size: int = 0
-    static_shapes: bool = False
-
-    @classmethod
-    def from_hparams(cls, hparams):
-        """Reads the fields of the same name; those that `hparams` lacks keep their default."""
-        fields = [field.name for field in dataclasses.fields(cls)]
-        found = {name: getattr(hparams, name) for name in fields if hasattr(hparams, name)}
-        return cls(**found)
-
-    @property
-    def longest(self):
-        """The length of the longest bucket."""
-        return self.max_length or self.batch_size
-
 
 def make_dataset(
-    files,
-    record_specs,
-    settings,
-    training,
-    num_replicas=1,
-    seed=None,
-    preprocess=None,
-    first_batch=0,
-):
+    files: list[str],
+    record_specs: dict[str, Any],
+    settings: InputSettings,
+    training: bool,
+    num_replicas: int = 1,
+    seed: int | Callable[[int], int] | None = None,
+    preprocess: Callable[..., Any] | None = None,
+) -> "tf.data.Dataset | indexed_batches.IndexedBatches":
     """Makes the batches of one pass over `files`.
 
     Args:
@@ -104,25 +52,22 @@ def make_dataset(
         settings: `InputSettings`.
         training: bool. Shuffle, and drop what is too long.
         num_replicas: int. Batches are this many times larger.
-        seed: int. Makes shuffling repeatable; a repeated dataset is shuffled anew every time. Or a
-            function from the number of a pass to an int: `onwards` then knows all passes.
+        seed: int. Makes shuffling repeatable; a repeated dataset is shuffled anew every time. Or,
+            for training, a function from the number of a pass to an int: for all passes.
         preprocess: function from the features of n records to those of n examples, both dicts of
             int32 tensors, ragged [n, (length)] or, where the shape is fixed, [n, ...]. "weights",
             float [n, 1] or ragged like the targets, are no feature, but what examples weigh in
             loss and metrics. Optional.
-        first_batch: int. Where a training pass begins, the first one if it is repeated. The batches
-            before it are not read.
 
     Returns:
         A `tf.data.Dataset` of (features, targets), or (features, targets, weights) where there are
-        any; it knows how many batches that are. `from_batch` makes it begin elsewhere.
+        any; it knows how many batches that are. With a function for `seed`, `IndexedBatches`, which
+        has datasets of any part of any pass.
 
     Raises:
         DataError: if there are no examples, or training would drop all of them.
     """
-    for file in files:
-        _files_read.pop(file, None)
-        _files_read[file] = None
+    readable.note(files)
     drop_long = training or settings.eval_drop_long_sequences
     longest = settings.longest if drop_long else _LONGEST_IN_EVALUATION
 
@@ -150,16 +95,8 @@ def make_dataset(
         dataset = _evaluation_batches(files, to_examples, scheme, settings, longest)
         count = tf.data.experimental.assert_cardinality(order.num_batches)
         return dataset.apply(count).map(_with_targets).prefetch(2)
-    seed_of = _seed_of(seed)
-    batches = _training_batches(index, order, to_examples, scheme, settings, seed_of)
-    dataset = _training_dataset(batches, lambda of, part: of.one_pass(first_batch, part))
-    if callable(seed):
-        dataset.onwards = lambda number, first: _training_dataset(
-            batches, lambda of, part: of.onwards(number, first, part)
-        )
-        dataset.num_batches = batches.num_batches
-        dataset.order_fingerprint = order.fingerprint([seed_of(0), seed_of(1)])
-    return dataset
+    batches = _training_batches(index, order, to_examples, scheme, settings, _seed_of(seed))
+    return batches if callable(seed) else batches.one_pass()
 
 
 def _seed_of(seed):
@@ -170,75 +107,7 @@ def _seed_of(seed):
     return lambda number: [seed, number]
 
 
-def from_batch(dataset, first):
-    """The dataset without its first batches: at once where it can, else by reading over them.
-
-    Args:
-        dataset: `tf.data.Dataset`, most often from `make_dataset`.
-        first: int, the number of the batch to begin with.
-    """
-    if not first:
-        return dataset
-    return getattr(dataset, "from_batch", dataset.skip)(first)
-
-
-def onwards(dataset, number, first):
-    """The batches of one pass after the other, without end and without a pause.
-
-    Args:
-        dataset: from `make_dataset`, for training, with a function for its seed.
-        number: int. The pass to begin in; its order is that of a dataset with the pass's seed.
-        first: int, the batch of it to begin with.
-
-    Returns:
-        (`tf.data.Dataset`, how many batches a pass has); None for other datasets.
-    """
-    if not hasattr(dataset, "onwards"):
-        return None
-    return dataset.onwards(number, first), dataset.num_batches
-
-
-def order_fingerprint(dataset):
-    """An int > 0 that stands for the order of the batches of all passes; 0 where none is known.
-
-    Args:
-        dataset: as for `onwards`.
-    """
-    return getattr(dataset, "order_fingerprint", 0)
-
-
-def largest_batch(dataset, share=1.0):
-    """A dataset with one batch only, as large as any that a pass over the data may have.
-
-    Args:
-        dataset: from `make_dataset`, for training.
-        share: float in (0, 1]. How much of the batch's rows to take.
-
-    Returns:
-        `tf.data.Dataset` with the same types and shapes; None for datasets from elsewhere.
-    """
-    largest = getattr(dataset, "largest_batch", None)
-    return largest and largest(share)
-
-
-def of_worker(dataset, worker, workers, replicas):
-    """What one of several workers reads of a dataset's batches: a slice for each of its replicas.
-
-    All slices of a batch are padded as the batch is; those at its end may have no rows.
-
-    Args:
-        dataset: from `make_dataset`, for training.
-        worker, workers, replicas: int. See `indexed_batches.Part`.
-
-    Returns:
-        `tf.data.Dataset`, with the slices of a batch one after the other; None for datasets from
-        elsewhere.
-    """
-    part = getattr(dataset, "of_worker", None)
-    return part and part(indexed_batches.Part(worker, workers, replicas))
-
-
-def example_lengths(features):
+def example_lengths(features: dict[str, Any]) -> tf.Tensor:
     """The lengths [n] of n examples, that of the longest feature of each."""
     return tf.reduce_max(_feature_lengths(features), axis=1)
 
@@ -254,36 +123,6 @@ def _feature_lengths(features):
         ],
         axis=1,
     )
-
-
-@contextlib.contextmanager
-def readable_errors():
-    """Turns TensorFlow's errors about data into a `DataError` of one line; iterate inside it."""
-    try:
-        yield
-    except tf.errors.DataLossError as error:
-        damaged = tfrecords.find_damaged(reversed(_files_read))
-        raise DataError(
-            f"A TFRecord file must be whole. Received: {record_parser.brief(error)} in "
-            f"{damaged or 'one of the data files'}. Remove the file and generate the data again."
-        ) from error
-    except tf.errors.InvalidArgumentError as error:
-        message = record_parser.explain(
-            str(error), lambda: tfrecords.find_foreign(reversed(_files_read))
-        )
-        if message is None:
-            raise
-        raise DataError(message) from error
-    except tf.errors.NotFoundError as error:
-        if "No such file" not in str(error):
-            raise
-        raise DataError(f"A data file has gone. Received: {record_parser.brief(error)}.") from error
-
-
-def readable(batches):
-    """The batches; what is wrong with the data becomes a `DataError` of one line."""
-    with readable_errors():
-        yield from batches
 
 
 def _evaluation_batches(files, to_examples, scheme, settings, longest):
@@ -316,40 +155,13 @@ def _with_targets(features):
     return (features, features["targets"], *weights)
 
 
-def _training_dataset(batches, make, part=None):
-    """A dataset that `make` makes, and what else can be made, each of which is one of these again.
-
-    Args:
-        batches: `IndexedBatches`.
-        make: function (batches, part) -> dataset.
-        part: `Part`, or None for whole batches.
-    """
-    dataset = make(batches, part).prefetch(2 * (part.replicas if part else 1))
-    spec = dataset.element_spec
-    dataset.from_batch = lambda first: _training_dataset(
-        batches, lambda of, part: of.one_pass(first, part)
-    )
-    dataset.largest_batch = lambda share: _of_one(batches.largest(share), spec)
-    dataset.of_worker = functools.partial(_training_dataset, batches, make)
-    return dataset
-
-
-def _of_one(batch, spec):
-    """A dataset of one batch, whose shapes are as open as those of `spec`."""
-    return tf.data.Dataset.from_tensors(batch).map(
-        lambda *batch: tf.nest.map_structure(
-            lambda value, its: tf.compat.v1.placeholder_with_default(value, its.shape), batch, spec
-        )
-    )
-
-
 def _index(files, to_examples, key):
     """The `RecordIndex` of the files."""
 
     def lengths_of(files, records):
         return _feature_lengths(to_examples(files, records))
 
-    with readable_errors():
+    with readable.errors():
         return record_index.get(files, lengths_of, key)
 
 

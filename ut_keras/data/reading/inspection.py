@@ -10,12 +10,18 @@ training leaves out 1,024 records (0.02 %) longer than max_length=256
 """
 
 import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.data.reading import input_pipeline, record_parser
+from ut_keras.data.reading import input_pipeline, readable, record_parser
 from ut_keras.text import text_encoder
+
+if TYPE_CHECKING:
+    from ut_keras.data.features import FeatureSpec
+    from ut_keras.text.text_encoder_base import TextEncoder
 
 _TOGETHER = 1024  # records
 _MOST_IDS_SHOWN = 40
@@ -24,8 +30,14 @@ _ESCAPED_CHARACTER = re.compile(r"\\(?:\\|u|[0-9]+;)")
 
 
 def report(
-    files, record_specs, encoders, preprocess=None, max_length=256, training=True, num_shown=0
-):
+    files: Sequence[str],
+    record_specs: "Mapping[str, FeatureSpec]",
+    encoders: "Mapping[str, TextEncoder]",
+    preprocess: Callable[..., Any] | None = None,
+    max_length: int = 256,
+    training: bool = True,
+    num_shown: int = 0,
+) -> str:
     """Reads all records of a split.
 
     Args:
@@ -46,7 +58,7 @@ def report(
     lines = []
     statistics = {}
     num_records = num_long = 0
-    with input_pipeline.readable_errors():
+    with readable.errors():
         for batch in _batches(files, record_specs, preprocess):
             shown = max(0, num_shown - num_records)
             lines += _shown(batch, encoders, num_records, shown)
@@ -126,7 +138,7 @@ class _Statistics:
         self._empty = self._escaped = 0
         self._is_fixed = False
         self._occurrences = np.zeros(encoder.vocab_size if encoder else 0, np.int64)
-        self._subtokens = getattr(encoder, "subtokens", None)
+        self._subtokens: Any = getattr(encoder, "subtokens", None)
         self._escapes = [i for i, s in enumerate(self._subtokens or ()) if "\\" in s]
 
     def add(self, value):

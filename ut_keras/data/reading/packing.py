@@ -10,8 +10,16 @@ The segmentation, counted from 1, keeps the examples apart in attention. Rows an
 (`generator_utils.pack_examples` without spacing, as all its problems have it).
 """
 
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-def pack(examples, packed_length, open_rows=10):
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+def pack(
+    examples: Iterable[dict[str, list[int]]], packed_length: int, open_rows: int = 10
+) -> Iterator[dict[str, list[int]]]:
     """Packs examples, each into the first of the open rows that has room for it.
 
     Args:
@@ -23,7 +31,7 @@ def pack(examples, packed_length, open_rows=10):
     Yields:
         dicts of id lists. As in T2T, rows without inputs have "inputs" [0], which is not read.
     """
-    rows = []
+    rows: list[_Row] = []
     for example in examples:
         pieces, example = _cut(example, packed_length)
         for piece in pieces:
@@ -41,7 +49,7 @@ def pack(examples, packed_length, open_rows=10):
         yield row.features()
 
 
-def unpack(features):
+def unpack(features: "dict[str, tf.Tensor]") -> "tf.data.Dataset":
     """The examples of one packed row, the way they were before.
 
     Args:
@@ -67,7 +75,7 @@ def unpack(features):
     )
 
 
-def unpacked(dataset, batch_size):
+def unpacked(dataset: "tf.data.Dataset", batch_size: int) -> "tf.data.Dataset":
     """A dataset of (features, targets) with an example a row: itself, if its rows are not packed.
 
     Args:
@@ -84,9 +92,9 @@ class _Row:
     """A row that examples are added to."""
 
     def __init__(self, example):
-        self._ids = {name: [] for name in example}
-        self._segmentation = {name: [] for name in example}
-        self._position = {name: [] for name in example}
+        self._ids: dict[str, list[int]] = {name: [] for name in example}
+        self._segmentation: dict[str, list[int]] = {name: [] for name in example}
+        self._position: dict[str, list[int]] = {name: [] for name in example}
         self._count = 0
         self.add(example)
 

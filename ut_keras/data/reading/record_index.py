@@ -17,6 +17,8 @@ import io
 import os
 import time
 import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -37,7 +39,7 @@ _MANY_EACH = 10  # records a file, on average
 # A process trains on one set of files and evaluates on few others, but may be many tests.
 _MOST_KEPT = 4
 
-_made = {}  # {what it depends on: index}, the latest last
+_made: dict[str, "RecordIndex"] = {}  # {what it depends on: index}, the latest last
 
 
 class RecordIndex:
@@ -50,7 +52,9 @@ class RecordIndex:
         path: str, the file that the index is kept in, if it is.
     """
 
-    def __init__(self, files, sizes, lengths, path):
+    def __init__(
+        self, files: Sequence[str], sizes: np.ndarray, lengths: np.ndarray, path: str
+    ) -> None:
         self.files = list(files)
         self.lengths = lengths
         self.path = path
@@ -67,7 +71,7 @@ class RecordIndex:
         self._descriptors = [os.open(file, os.O_RDONLY) for file in files]
         weakref.finalize(self, _close, self._descriptors)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.lengths)
 
     def _check_shares(self):
@@ -81,7 +85,7 @@ class RecordIndex:
                 "empty. Remove it and generate the data again."
             )
 
-    def read(self, numbers):
+    def read(self, numbers: np.ndarray) -> tuple[np.ndarray, list[bytes]]:
         """Reads records.
 
         Args:
@@ -148,7 +152,7 @@ def _are_whole(frames, records, sizes):
     return np.frombuffer(around, expected.dtype) == expected
 
 
-def get(files, lengths_of, key):
+def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> RecordIndex:
     """Returns the index of files, made now or before.
 
     Args:
@@ -173,7 +177,8 @@ def _get(files, lengths_of, digest):
     path = os.path.join(os.path.dirname(files[0]), f"record_index-{digest}.npz")
     kept = _load(path)
     if kept is not None:
-        return RecordIndex(files, *kept, path)
+        sizes, lengths = kept
+        return RecordIndex(files, sizes, lengths, path)
     started = time.monotonic()
     sizes, lengths = _scan(files, lengths_of)
     index = RecordIndex(files, sizes, lengths, path)

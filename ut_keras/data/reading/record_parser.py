@@ -6,8 +6,13 @@ turns what TensorFlow then says into one line for the user.
 
 import math
 import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
+
+if TYPE_CHECKING:
+    from ut_keras.data.features import FeatureSpec
 
 # What a failed check says to the user; the values follow it through TensorFlow's own error.
 _CHECKS = {
@@ -29,7 +34,9 @@ _FAILED_CHECK = re.compile(r"assertion failed: \[(?P<check>[^\]]*)\](?P<values>.
 _RAISED = re.compile(r"\bDataError: (?P<line>.*)")  # in a function in Python
 
 
-def parse_records(files, records, specs):
+def parse_records(
+    files: tf.Tensor, records: tf.Tensor, specs: "Mapping[str, FeatureSpec]"
+) -> dict[str, Any]:
     """Parses several records, which is much cheaper than one by one.
 
     Args:
@@ -65,19 +72,19 @@ def parse_records(files, records, specs):
     return features
 
 
-def check_lengths(lengths, indexed, index_path):
+def check_lengths(lengths: tf.Tensor, indexed: tf.Tensor, index_path: str) -> tf.Operation:
     """Fails if features of examples are not as long as the index in a file says."""
     lengths, indexed = tf.reshape(lengths, [-1]), tf.reshape(indexed, [-1])
     paths = tf.fill(tf.shape(lengths), index_path)
     return _check("length has changed", lengths == indexed, indexed, lengths, files=paths)
 
 
-def fixed_shape(spec):
+def fixed_shape(spec: "FeatureSpec") -> tuple[int, ...] | None:
     """The shape of one example of a feature; () if it has a length of its own."""
     return (1,) if spec.modality == "class_label" else spec.shape
 
 
-def explain(text, find_foreign):
+def explain(text: str, find_foreign: Callable[[], str | None]) -> str | None:
     """Returns the line for the user if an error's text is about a record; else None.
 
     Args:
@@ -99,7 +106,7 @@ def explain(text, find_foreign):
     return None
 
 
-def brief(error):
+def brief(error: Exception | str) -> str:
     """What TensorFlow's error says, without where in the graph."""
     first_line = re.sub(r"\{\{.*?\}\}", "", str(error)).strip().splitlines()[0]
     return first_line.split(" [Op:")[0].strip()

@@ -7,11 +7,13 @@ refer to.
 """
 
 import weakref
+from collections.abc import Callable
+from typing import Any
 
 
-def of(method):
+def of(method: Any) -> Callable[..., Any]:
     """Returns a function that calls a bound method, and does not keep its object."""
-    reference = weakref.WeakMethod(method)
+    reference: Any = weakref.WeakMethod(method)
 
     def call(*arguments):
         return reference()(*arguments)

@@ -15,10 +15,15 @@ bits a byte, the lowest first, and an eighth that says that more follow.
 """
 
 import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ut_keras.data import tfrecords
+
+if TYPE_CHECKING:
+    from ut_keras.text.ragged_ids import RaggedIds
 
 _PAYLOAD = 7
 _LOW_BITS = 0x7F
@@ -26,7 +31,7 @@ _FIRST_FIELD, _VALUE_FIELD, _INT64_LIST_FIELD = b"\x0a", b"\x12", b"\x1a"
 _LONGEST_VARINT = 10
 
 
-def serialize(columns):
+def serialize(columns: "Mapping[str, RaggedIds]") -> list[bytes]:
     """Returns the records of rows.
 
     Args:

@@ -16,6 +16,7 @@ import os
 import random
 import shutil
 import struct
+from typing import Any
 
 from ut_keras import file_error
 
@@ -39,7 +40,7 @@ class Bucket:
     records: tuple = ()
     path: str | None = None
 
-    def read(self, seed=None, memory=MEMORY):
+    def read(self, seed: int | None = None, memory: int = MEMORY) -> Any:
         """Yields the records; shuffled if there is a seed, an int or a str."""
         rng = None if seed is None else random.Random(seed)
         if self.path is None:
@@ -59,22 +60,22 @@ class Buckets:
         memory: int. Bytes of records from which on they go to files.
     """
 
-    def __init__(self, folder, num_buckets, memory=MEMORY // 2):
+    def __init__(self, folder: str, num_buckets: int, memory: int = MEMORY // 2) -> None:
         self._folder = folder
         self._memory = memory
-        self._pending = [[] for _ in range(num_buckets)]
+        self._pending: list[list[bytes]] = [[] for _ in range(num_buckets)]
         self._counts = [0] * num_buckets
         self._bytes = 0
         self._in_files = False
 
-    def add(self, number, record):
+    def add(self, number: int, record: bytes) -> None:
         """Puts bytes into the bucket of a number."""
         self._pending[number].append(record)
         self._bytes += len(record) + _OVERHEAD
         if self._bytes > self._memory:
             self._write()
 
-    def close(self):
+    def close(self) -> list[Bucket]:
         """Returns the list of all `Bucket`s; nothing may be added any more."""
         if not self._in_files:
             return [Bucket(len(records), tuple(records)) for records in self._pending]

@@ -23,7 +23,8 @@ import random
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from ut_keras.data import progress_line, shard_manifest, tfrecords
 from ut_keras.data.writing import external_shuffle, generation_plan, process_pool
@@ -32,7 +33,14 @@ from ut_keras.errors import DataError
 _REPORT_EVERY = 1000  # samples
 
 
-def write(split, samples, encode, shards, num_processes=None, left_out=()):
+def write(
+    split: generation_plan.Split,
+    samples: Iterable[Any],
+    encode: Callable[..., Any],
+    shards: Sequence[int],
+    num_processes: int | None = None,
+    left_out: Any = (),
+) -> int:
     """Writes the files of some shards.
 
     Args:

@@ -16,6 +16,8 @@ import dataclasses
 import json
 import os
 import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ut_keras import json_file, path_lock, whole_file
 from ut_keras.data import tfrecords
@@ -41,33 +43,39 @@ class Split:
     random_seed: int
 
     @property
-    def seed(self):
+    def seed(self) -> int:
         """int. The user's seed, for this split alone."""
         # Python's own hash of a string differs from run to run.
         return zlib.crc32(f"{self.filename} {self.name} {self.random_seed}".encode())
 
     @property
-    def is_shuffled(self):
+    def is_shuffled(self) -> bool:
         return self.name == "train"
 
     @property
-    def paths(self):
+    def paths(self) -> list[str]:
         """list of str, by shard."""
         return tfrecords.shard_paths(self.data_dir, self.filename, self.name, self.num_shards)
 
     @property
-    def origin_path(self):
+    def origin_path(self) -> str:
         """str. The JSON file."""
         return origin_path(self.data_dir, self.filename, self.name)
 
     @property
-    def plan(self):
+    def plan(self) -> dict[str, Any]:
         """dict. What files must have in common to belong together."""
         return {"random_seed": self.random_seed, "shards": self.num_shards}
 
 
 @contextlib.contextmanager
-def claimed(data_dir, filename, num_shards, random_seed, tasks=None):
+def claimed(
+    data_dir: str,
+    filename: str,
+    num_shards: Mapping[str, int],
+    random_seed: int,
+    tasks: Sequence[int] | None = None,
+) -> Iterator[dict[Split, list[int]]]:
     """Context in which no other process writes what is missing.
 
     Args:
@@ -96,7 +104,13 @@ def claimed(data_dir, filename, num_shards, random_seed, tasks=None):
         yield plan(*arguments)
 
 
-def plan(data_dir, filename, num_shards, random_seed, tasks=None):
+def plan(
+    data_dir: str,
+    filename: str,
+    num_shards: Mapping[str, int],
+    random_seed: int,
+    tasks: Sequence[int] | None = None,
+) -> dict[Split, list[int]]:
     """Returns what is missing.
 
     Args:
@@ -133,13 +147,13 @@ def plan(data_dir, filename, num_shards, random_seed, tasks=None):
     return {split: shards for split, shards in missing.items() if shards}
 
 
-def origin_path(data_dir, filename, split):
+def origin_path(data_dir: str, filename: str, split: str) -> str:
     """Returns the path of the JSON file that says what a split is made of."""
     # T2T reads all files whose names begin with that of a split.
     return os.path.join(data_dir, f"datagen.{filename}-{split}.json")
 
 
-def missing_shards(split, shards=None):
+def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[int]:
     """Returns the shards, among `shards` (all if None), that are not there.
 
     Those of another seed, or of unknown origin, count as missing where all are wanted. Where only
@@ -164,7 +178,7 @@ def missing_shards(split, shards=None):
     )
 
 
-def read_origin(path):
+def read_origin(path: str) -> dict[str, Any] | None:
     """Returns the dict of the JSON file that says what a split is made of; None without one."""
     try:
         return json_file.read(path)
@@ -172,7 +186,7 @@ def read_origin(path):
         return None
 
 
-def write_origin(split, origin):
+def write_origin(split: Split, origin: dict[str, Any]) -> None:
     """Writes the JSON file.
 
     Raises:

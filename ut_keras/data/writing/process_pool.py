@@ -19,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ut_keras.errors import DataError
 
@@ -33,10 +35,10 @@ _ENVIRONMENT = {
     "TF_NUM_INTEROP_THREADS": "1",
 }
 
-_first = []
+_first: list[Callable[[], Any]] = []
 
 
-def first(function):
+def first(function: Callable[[], Any]) -> None:
     """Has `function()` called in every process before its work; it can be sent to another process.
 
     What it does here is for the caller to do, such as to import a package by its path.
@@ -49,14 +51,19 @@ def _same(one, other):
     return pickle.dumps(one) == pickle.dumps(other)
 
 
-def default_num_processes():
+def default_num_processes() -> int:
     """The number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def run(function, items, num_processes, report=lambda count: None):
+def run(
+    function: Callable[..., Any],
+    items: Sequence[Any],
+    num_processes: int,
+    report: Callable[[int], Any] = lambda count: None,
+) -> list[Any]:
     """Calls `function(item, report)` for every item.
 
     Args:
@@ -165,7 +172,7 @@ class _Worker:
         self._stderr.close()
 
 
-def work(file_descriptor):
+def work(file_descriptor: int) -> None:
     """What a process does: gets the function, then items, until the caller is gone."""
     # Ctrl-C goes to all processes of a terminal; the caller ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

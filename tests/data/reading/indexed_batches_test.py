@@ -1,0 +1,142 @@
+import collections
+
+import numpy as np
+import pytest
+
+from tests.data.reading.small_files import SYMBOLS, arrays, example, rows, settings, write
+from ut_keras.data.reading import example_order, input_pipeline, record_index
+from ut_keras.data.reading.indexed_batches import Part
+from ut_keras.errors import DataError
+
+
+def _passes(files, chosen=None, num_replicas=1):
+    return input_pipeline.make_dataset(
+        files, SYMBOLS, chosen or settings(), True, num_replicas, seed=lambda number: 3 + number
+    )
+
+
+def _reads(monkeypatch):
+    """A list to which the numbers of the records of every read are added."""
+    found = []
+    plain = record_index.RecordIndex.read
+    monkeypatch.setattr(
+        record_index.RecordIndex,
+        "read",
+        lambda self, numbers: found.append(list(numbers)) or plain(self, numbers),
+    )
+    return found
+
+
+def _ids(dataset):
+    return [targets.numpy().tolist() for _, targets in dataset]
+
+
+@pytest.mark.parametrize("static_shapes", [True, False])
+def test_training_begins_with_any_batch(tmp_path, static_shapes):
+    files = write(tmp_path, [example(n) for n in range(1, 33)] * 3, num_shards=2)
+    chosen = settings(batch_shuffle_size=4, static_shapes=static_shapes)
+    passes = _passes(files, chosen)
+    expected = _ids(passes.one_pass().repeat(2))
+    count = len(expected) // 2
+    assert passes.num_batches == count
+    for first in (0, 1, 7, count - 1):
+        found = _ids(passes.onwards(0, first).take(2 * count - first))
+        assert found == expected[first:]
+    # Beyond its end, the next pass.
+    assert _ids(passes.onwards(0, count + 5).take(count)) == expected[count:]
+    assert _ids(passes.onwards(1).take(2)) == expected[count : count + 2]
+
+
+def test_a_pass_reads_only_from_its_first_batch_on(tmp_path, monkeypatch):
+    passes = _passes(write(tmp_path, [example(n) for n in range(1, 33)] * 3))
+    first = passes.num_batches - 2
+    planned = collections.defaultdict(set)
+    plain = example_order.Epoch.examples
+
+    def examples(epoch, batch):
+        planned[id(epoch)].add(batch)
+        return plain(epoch, batch)
+
+    monkeypatch.setattr(example_order.Epoch, "examples", examples)
+    next(iter(passes.onwards(0, first)))
+    # Of the pass after it, some from the beginning may be read ahead.
+    assert [batches for batches in planned.values() if first in batches] in (
+        [{first}],
+        [{first, first + 1}],
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "workers, replicas, static_shapes", [(2, 1, False), (3, 2, False), (3, 2, True)]
+)
+def test_parts_of_workers_make_up_the_batches(tmp_path, workers, replicas, static_shapes):
+    examples = [example(n, 1 + n // 2) for n in range(1, 33)] * 2
+    files = write(tmp_path, examples, num_shards=2)
+    count = workers * replicas
+    passes = _passes(files, settings(static_shapes=static_shapes), num_replicas=2)
+    for first in (0, 5):
+        whole = passes.onwards(0, first)
+        number_of_batches = 2 * passes.num_batches - first
+        expected = arrays(whole.take(number_of_batches))
+        parts = []
+        for worker in range(workers):
+            part = passes.onwards(0, first, Part(worker, workers, replicas))
+            assert part.element_spec == whole.element_spec
+            parts.append(arrays(part.take(replicas * number_of_batches)))
+        for number, (features, targets) in enumerate(expected):
+            # What tf.distribute makes of a batch whose size it does not know.
+            size = -(-len(targets) // count)
+            for slot in range(count):
+                worker, replica = slot % workers, slot // workers
+                found, found_targets = parts[worker][number * replicas + replica]
+                rows = slice(slot * size, (slot + 1) * size)
+                np.testing.assert_array_equal(found_targets, targets[rows])
+                for name, value in features.items():
+                    np.testing.assert_array_equal(found[name], value[rows])
+
+
+def test_a_worker_reads_its_own_records_only(tmp_path, monkeypatch):
+    passes = _passes(write(tmp_path, [example(n) for n in range(1, 33)] * 6), num_replicas=4)
+    largest = max(len(targets) for _, targets in passes.one_pass())
+    reads = _reads(monkeypatch)
+    read = 0
+    for worker in range(4):
+        part = passes.onwards(0, 0, Part(worker, 4, 1)).take(passes.num_batches)
+        read += sum(len(targets) for _, targets in part)
+    assert read == 32 * 6
+    assert max(map(len, reads)) == -(-largest // 4) < largest
+
+
+def test_a_worker_may_have_several_replicas(tmp_path):
+    passes = _passes(write(tmp_path, [example(5)] * 16), num_replicas=16)
+    _, targets = next(iter(passes.onwards(0, 0, Part(1, 2, 8))))
+    assert targets.shape[1] == 5
+
+
+@pytest.mark.parametrize("static_shapes", [False, True])
+def test_largest(tmp_path, static_shapes):
+    files = write(tmp_path, [example(n) for n in (3, 5, 30, 9, 32, 5)])
+    passes = _passes(files, settings(static_shapes=static_shapes))
+    largest = passes.largest()
+    assert int(largest.cardinality()) == 1
+    assert largest.element_spec == passes.one_pass().element_spec
+    ((features, targets),) = list(largest)
+    assert targets.shape == features["inputs"].shape == (2, 32)
+    inputs = {name: value.numpy() for name, value in features.items()}
+    assert rows([(inputs, targets)]) == [example(32)["inputs"], example(30)["inputs"]]
+
+
+def test_it_is_no_dataset(tmp_path):
+    """What `map` made of it would know one pass only: other orders, no place, no parts."""
+    passes = _passes(write(tmp_path, [example(5)] * 3))
+    for name in ("map", "skip", "batch"):
+        with pytest.raises(DataError, match=f"by `Problem.preprocess`: .* Received: `{name}`"):
+            getattr(passes, name)
+    assert not hasattr(passes, "no_such_thing")
+
+
+def test_the_fingerprint_stands_for_the_order(tmp_path):
+    files = write(tmp_path, [example(n) for n in range(1, 33)])
+    assert _passes(files).fingerprint == _passes(files).fingerprint > 0
+    assert _passes(files).fingerprint != _passes(files, num_replicas=2).fingerprint

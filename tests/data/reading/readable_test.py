@@ -1,0 +1,110 @@
+import os
+
+import pytest
+import tensorflow as tf
+
+from tests.data import flipped_bits
+from tests.data.reading.small_files import (
+    assert_data_error,
+    batches,
+    example,
+    rows,
+    write,
+)
+from ut_keras.data import tfrecords
+from ut_keras.data.features import FeatureSpec
+from ut_keras.data.reading import readable
+
+T2T_DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "..", "testdata", "t2t", "data_dir")
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("damage", ["truncated", "flipped"])
+def test_damaged_file(tmp_path, training, damage):
+    files = write(tmp_path, [example(5) for _ in range(60)], num_shards=3)
+    with open(files[1], "rb") as file:
+        content = bytearray(file.read())
+    if damage == "truncated":
+        content = content[:-9]
+    else:
+        content[len(content) // 2] ^= 8
+    with open(files[1], "wb") as file:
+        file.write(content)
+    assert_data_error(rf"must be whole.*{files[1]}", files, training)
+
+
+def test_empty_shard_is_fine(tmp_path):
+    files = write(tmp_path, [example(5), example(6)], num_shards=2)
+    open(files[0], "wb").close()
+    assert rows(batches(files, training=True)) == [example(6)["inputs"]]
+
+
+def test_empty_dataset(tmp_path):
+    files = write(tmp_path, [example(5), example(6)], num_shards=2)
+    for file in files:
+        open(file, "wb").close()
+    assert_data_error("Expected examples in 2 file", files)
+
+
+def test_all_examples_too_long(tmp_path):
+    files = write(tmp_path, [example(33), example(40)])
+    assert_data_error("all 2 examples were longer than max_length=32", files, training=True)
+    assert len(rows(batches(files))) == 2
+
+
+def test_ids_out_of_range(tmp_path):
+    bad = {"inputs": [2, 1], "targets": [2, 1000, 1]}
+    files = write(tmp_path, [example(5)] * 20 + [bad] + [example(5)] * 20, num_shards=2)
+    pattern = rf"'targets' must hold ids in \[0, 1000\).*from 1 to 1000 in {files[0]}"
+    assert_data_error(pattern, files)
+    assert_data_error(pattern, files, training=True)
+    specs = {"inputs": FeatureSpec(7), "targets": FeatureSpec(7)}
+    t2t = tfrecords.find(T2T_DATA_DIR, "algorithmic_reverse_binary40", "dev")
+    assert len(batches(t2t, specs=specs)) > 1
+    files = write(tmp_path, [{"inputs": [2, -1, 1], "targets": [1]}])
+    assert_data_error("'inputs' must hold ids.*from -1 to 2", files)
+
+
+def test_missing_feature(tmp_path):
+    files = write(tmp_path, [example(5), {"inputs": [1]}])
+    assert_data_error(rf"needs the feature 'targets'.*{files[0]}", files)
+
+
+def test_missing_feature_with_a_default(tmp_path):
+    files = write(tmp_path, [{"targets": [1], "extra": [4]}, {"targets": [1]}])
+    specs = {"targets": FeatureSpec(5), "extra": FeatureSpec(5, "class_label", default=2)}
+    ((features, _),) = batches(files, specs=specs)
+    assert features["extra"].tolist() == [[4], [2]]
+
+
+def test_wrong_number_of_values(tmp_path):
+    specs = {
+        "inputs": FeatureSpec(9, "sentences", (3, 2)),
+        "targets": FeatureSpec(5, "class_label"),
+    }
+    files = write(tmp_path, [{"inputs": [2, 3, 0, 0], "targets": [0]}])
+    assert_data_error(rf"'inputs' must hold 6 ids.*Received: 4 in {files[0]}", files, specs=specs)
+    files = write(tmp_path, [{"inputs": [2, 3, 0, 0, 0, 0], "targets": [0, 1]}])
+    assert_data_error("'targets' must hold 1 ids", files, specs=specs)
+
+
+def test_not_examples(tmp_path):
+    files = [str(tmp_path / "other")]
+    with tf.io.TFRecordWriter(files[0]) as writer:
+        writer.write(b"no example")
+    assert_data_error(f"must be a tf.train.Example.* another, in {files[0]}", files)
+
+
+@pytest.mark.parametrize("part", ["size", "its checksum", "record", "checksum"])
+def test_a_bit_that_flips_after_the_index_was_made(tmp_path, part):
+    files = write(tmp_path, [example(5)] * 20, num_shards=2)
+    assert batches(files, training=True)
+    place = {"size": 0, "its checksum": 8, "record": 20, "checksum": -1}[part]
+    with flipped_bits.flipped(files[1], 8 * (place % os.path.getsize(files[1]))):
+        assert_data_error(f"file must be whole.* {files[1]}", files, training=True)
+        assert_data_error(f"file must be whole.* {files[1]}", files)
+
+
+def test_other_errors_pass_through():
+    with pytest.raises(tf.errors.InvalidArgumentError), readable.errors():
+        tf.debugging.Assert(False, ["something else"])

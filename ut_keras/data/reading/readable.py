@@ -1,0 +1,55 @@
+"""TensorFlow's errors about data as a `DataError` of one line, which names the file.
+
+for features, targets in readable.batches(dataset): …
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from ut_keras.data import tfrecords
+from ut_keras.data.reading import record_parser
+from ut_keras.errors import DataError
+
+# Files that this process has made datasets of, the latest last. Only looked at after an error:
+# TensorFlow's own on a damaged file does not name it.
+_files_read: dict[str, None] = {}
+
+
+def note(files: Iterable[str]) -> None:
+    """Says which files are going to be read."""
+    for file in files:
+        _files_read.pop(file, None)
+        _files_read[file] = None
+
+
+@contextlib.contextmanager
+def errors() -> Iterator[None]:
+    """Turns TensorFlow's errors about data into a `DataError` of one line; iterate inside it."""
+    try:
+        yield
+    except tf.errors.DataLossError as error:
+        damaged = tfrecords.find_damaged(reversed(_files_read))
+        raise DataError(
+            f"A TFRecord file must be whole. Received: {record_parser.brief(error)} in "
+            f"{damaged or 'one of the data files'}. Remove the file and generate the data again."
+        ) from error
+    except tf.errors.InvalidArgumentError as error:
+        message = record_parser.explain(
+            str(error), lambda: tfrecords.find_foreign(reversed(_files_read))
+        )
+        if message is None:
+            raise
+        raise DataError(message) from error
+    except tf.errors.NotFoundError as error:
+        if "No such file" not in str(error):
+            raise
+        raise DataError(f"A data file has gone. Received: {record_parser.brief(error)}.") from error
+
+
+def batches(dataset: Iterable[Any]) -> Iterator[Any]:
+    """Yields the batches; what is wrong with the data becomes a `DataError` of one line."""
+    with errors():
+        yield from dataset
