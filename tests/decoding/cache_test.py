@@ -32,6 +32,7 @@ VARIANTS = {
     ),
     "randomized_position": (*BASIC, STEPS + ",pos=randomized,add_position_timing_signal=False"),
     "relative_xl": (*BASIC, STEPS + ",self_attention_type=dot_product_relative_xl"),
+    "geometric": (*BASIC, STEPS + ",self_attention_type=geometric"),
     "copy_gate": (*BASIC, STEPS + ",copy_gate=True"),
     "rotary": (*BASIC, STEPS + ",pos=rotary,add_position_timing_signal=False"),
     "basic": (*BASIC, STEPS),
