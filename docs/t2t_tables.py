@@ -39,6 +39,8 @@ OURS = (
     "act_halted_state",
     "act_force_final_remainder",
     "act_mask_padding",
+    "copy_gate",
+    "copy_gate_dropout",
     "num_rec_steps_sampling",
     "recurrence_backprop_steps",
     "recurrence_input_injection",

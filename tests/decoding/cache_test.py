@@ -32,6 +32,8 @@ VARIANTS = {
     ),
     "randomized_position": (*BASIC, STEPS + ",pos=randomized,add_position_timing_signal=False"),
     "relative_xl": (*BASIC, STEPS + ",self_attention_type=dot_product_relative_xl"),
+    "geometric": (*BASIC, STEPS + ",self_attention_type=geometric"),
+    "copy_gate": (*BASIC, STEPS + ",copy_gate=True"),
     "rotary": (*BASIC, STEPS + ",pos=rotary,add_position_timing_signal=False"),
     "basic": (*BASIC, STEPS),
     "highway": (*BASIC, STEPS + ",recurrence_type=highway"),
@@ -80,6 +82,7 @@ VARIANTS = {
     "act_copy_injection": (*ADAPTIVE, COPY + ",recurrence_input_injection=concat"),
     "act_relative_xl": (*ADAPTIVE, ACT + ",self_attention_type=dot_product_relative_xl"),
     "act_rotary": (*ADAPTIVE, ACT + ",pos=rotary"),
+    "act_copy_gate": (*ADAPTIVE, COPY + ",copy_gate=True"),
     "act_copy": (*ADAPTIVE, COPY),
     "act_copy_accumulated": (*ADAPTIVE, COPY + ",act_type=accumulated"),
     "act_copy_two_inner_layers": (*ADAPTIVE, COPY + ",num_inrecurrence_layers=2"),
@@ -106,7 +109,7 @@ _LIKE_OTHERS = {
     *("sru_transition", "relative", "concat_timing", "sinusoid_steps", "act_accumulated"),
     *("act_final_remainder", "act_two_inner_layers", "act_sru", "act_relative", "act_mixed"),
     *("act_copy_accumulated", "act_copy_two_inner_layers", "act_copy_sru", "act_copy_relative"),
-    *("act_copy_relative_v2", "convergence", "act_relative_xl", "act_rotary"),
+    *("copy_gate", "act_copy_relative_v2", "convergence", "act_relative_xl", "act_rotary"),
 }
 
 

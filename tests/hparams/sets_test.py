@@ -27,6 +27,8 @@ LACKING_IN_T2T = {
     "attention_mask_padding": False,
     "attention_mechanism": "bahdanau",
     "block_length": 128,
+    "copy_gate": False,
+    "copy_gate_dropout": 0.0,
     "dropconnect_dropout": 0.0,
     "gates_inputs": "i",
     "num_heads": 1,

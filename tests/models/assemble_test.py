@@ -49,6 +49,8 @@ VARIANTS = {
     "randomized_position": ("transformer", "pos=randomized,max_length=30"),
     "rotary": ("universal", "pos=rotary,add_position_timing_signal=0"),
     "relative_xl": ("adaptive", "self_attention_type=dot_product_relative_xl"),
+    "copy_gate": ("universal", "copy_gate=True,copy_gate_dropout=0.1"),
+    "geometric": ("adaptive", "self_attention_type=geometric,act_halted_state=copy"),
     "modern": ("adaptive", "norm_type=rms,ffn_layer=swiglu"),
 }
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.layers import (
     attention,
+    copy_gate,
     from_hparams,
     prepostprocess,
     rotary_attention,
@@ -52,6 +53,7 @@ class TransformerLayer(state_layer.StateLayer):
         dropout_broadcast_dims: ints.
         epsilon: float. Of the norms.
         norm_type: "layer" or "rms".
+        copy_gate: a `CopyGate`, by which states are kept. Optional.
     Call arguments and returns: as `StateLayer`.
     Raises:
         ValueError: if there is a memory without an attention to it, or the other way round.
@@ -69,10 +71,12 @@ class TransformerLayer(state_layer.StateLayer):
         dropout_broadcast_dims=(),
         epsilon=1e-6,
         norm_type="layer",
+        copy_gate=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.self_attention = self_attention
+        self.copy_gate = copy_gate
         self.transition = transition
         self.memory_attention = memory_attention
         self.preprocess_sequence = preprocess_sequence
@@ -88,12 +92,16 @@ class TransformerLayer(state_layer.StateLayer):
         self.transition_block = None
         if transition is not None:
             self.transition_block = self._wrap(transition, "ffn")
+        self.copy_gate_block = None
+        if copy_gate is not None:
+            self.copy_gate_block = self._wrap(copy_gate, "copy_gate", postprocess_sequence="none")
 
     def build(self, state_shape):
         for block in (
             self.self_attention_block,
             self.memory_attention_block,
             self.transition_block,
+            self.copy_gate_block,
         ):
             if block is not None:
                 block.build(state_shape)
@@ -146,6 +154,7 @@ class TransformerLayer(state_layer.StateLayer):
             `LayerOutput`.
         """
         self._check_memory(memory is not None)
+        before = state
         attended = self.self_attention_block(
             state, attention_mask=attention_mask, cache=cache, training=training
         )
@@ -160,11 +169,16 @@ class TransformerLayer(state_layer.StateLayer):
             )
             state = _where_running(running, recalled.output, state)
             memory_weights = recalled.inner.weights
+        gate = None
+        if self.copy_gate_block is not None:
+            gate = self.copy_gate_block(state, training=training).output
         if self.transition_block is not None:
             moved = self.transition_block(
                 state, padding_mask=padding_mask, cache=cache, training=training
             )
             state = _where_running(running, moved.output, state)
+        if gate is not None:
+            state = before + gate * (state - before)
         return LayerOutput(state, attended.inner.weights, memory_weights)
 
     def _check_memory(self, is_given):
@@ -179,11 +193,11 @@ class TransformerLayer(state_layer.StateLayer):
     def _widths_of_transition(self):
         return getattr(self.transition, "cache_widths", dict)()
 
-    def _wrap(self, sublayer, name):
+    def _wrap(self, sublayer, name, postprocess_sequence=None):
         return Sublayer(
             sublayer,
             self.preprocess_sequence,
-            self.postprocess_sequence,
+            postprocess_sequence or self.postprocess_sequence,
             self.dropout_rate,
             self.dropout_broadcast_dims,
             self.epsilon,
@@ -198,6 +212,7 @@ class TransformerLayer(state_layer.StateLayer):
             "self_attention": keras.saving.serialize_keras_object(self.self_attention),
             "transition": keras.saving.serialize_keras_object(self.transition),
             "memory_attention": keras.saving.serialize_keras_object(self.memory_attention),
+            "copy_gate": keras.saving.serialize_keras_object(self.copy_gate),
             "preprocess_sequence": self.preprocess_sequence,
             "postprocess_sequence": self.postprocess_sequence,
             "dropout_rate": self.dropout_rate,
@@ -208,8 +223,9 @@ class TransformerLayer(state_layer.StateLayer):
 
     @classmethod
     def from_config(cls, config):
-        sublayers = ("self_attention", "transition", "memory_attention")
-        made = {name: keras.saving.deserialize_keras_object(config[name]) for name in sublayers}
+        sublayers = ("self_attention", "transition", "memory_attention", "copy_gate")
+        given = {name: config.get(name) for name in sublayers}  # 0.1.0 saved no gate
+        made = {name: keras.saving.deserialize_keras_object(given[name]) for name in given}
         return cls(**{**config, **made})
 
 
@@ -311,5 +327,6 @@ def make(hp, side, transition):
         hp.layer_preprocess_sequence,
         hp.layer_postprocess_sequence,
         **from_hparams.processing(hp),
+        copy_gate=copy_gate.make(hp),
         dtype=from_hparams.dtype_policy(hp),
     )

@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.layers import layer_checks
+from tests.models import examples
+from ut_keras import hparam
+from ut_keras.layers import attention, attention_mask, geometric_attention
+
+B, S, D, H, K = 3, 5, 6, 2, 8
+X = layer_checks.normal(B, S, D)
+REAL = np.arange(S) < [[5], [4], [2]]
+
+
+def _layer(dtype="float32"):
+    return geometric_attention.GeometricAttention(H, D, key_channels=K, dtype=dtype)
+
+
+def _call(layer, query, padding_mask, training=False):
+    mask = attention_mask.padding_attention_mask(padding_mask)
+    return layer(query, attention_mask=mask, training=training)
+
+
+def _shaken():
+    layer = _layer()
+    layer.build(X.shape)
+    return layer_checks.shake(layer)
+
+
+def test_layer_behaviors():
+    layer_checks.check_layer(
+        _layer,
+        {"query": X, "padding_mask": REAL},
+        num_weights=6,
+        call=_call,
+        mixed_dtypes=("bfloat16", "float32"),
+    )
+
+
+def _reference(layer, x, mask):
+    """Key by key, nearest first, the one behind the query before the one in front of it."""
+    wq = np.reshape(layer.query_projection.kernel, [D, H, K // H + 2])
+    wk = np.reshape(layer.key_projection.kernel, [D, H, K // H])
+    u, c = np.reshape(layer.content_bias, [H, -1]), np.asarray(layer.direction_bias)[:, 0]
+    weights = np.zeros([len(x), H, S, S])
+    for b, h, i in np.ndindex(len(x), H, S):
+        q = x[b, i] @ wq[:, h]
+        left = 1.0
+        for j in sorted(range(S), key=lambda j: (abs(j - i), j < i)):
+            if j == i or not mask[b, i, j]:
+                continue
+            direction = (q[K // H :] + c[h])[int(j > i)]
+            logit = (q[: K // H] + u[h]) @ (x[b, j] @ wk[:, h]) / np.sqrt(K / H) + direction
+            p = 1 / (1 + np.exp(-logit))
+            weights[b, h, i, j] = p * left
+            left *= 1 - p
+    return weights / np.maximum(weights.sum(-1, keepdims=True), 1e-12)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_matches_reference(causal):
+    layer = _shaken()
+    mask = np.broadcast_to(REAL[:, None], [B, S, S])
+    mask = mask & np.tril(np.ones([S, S], bool)) if causal else mask
+    expected = _reference(layer, X, mask)
+    got = layer(X, attention_mask=mask[:, None])
+    np.testing.assert_allclose(got.weights, expected, atol=1e-5)
+    if causal:
+        assert not np.any(got.weights[:, :, 0])
+        return
+    values = np.reshape(X @ layer.value_projection.kernel.numpy(), [B, S, H, -1])
+    mixed = np.einsum("bhij,bjhc->bihc", expected, values).reshape(B, S, D)
+    np.testing.assert_allclose(got.output, mixed @ layer.output_projection.kernel, atol=1e-5)
+
+
+def test_some_queries_over_keys_of_beams():
+    """Two columns at each position, of which a query sees one."""
+    layer = _shaken()
+    mask = np.tril(np.ones([S, S], bool))
+    expected = _reference(layer, X, np.broadcast_to(mask, [B, S, S]))
+    q = layer._split_heads(layer.query_projection(X) * (K / H) ** -0.5)
+    keys, values = (tf.repeat(part, 2, axis=2) for part in layer.project_key_value(X))
+    beams = np.array([0, 1, 1, 0, 1])
+    seen = np.arange(2 * S) % 2 == np.repeat(beams, 2)
+    queries = np.array([1, 4])
+    may_attend = seen & (np.arange(2 * S) // 2 <= queries[:, None])
+    positions = attention.Positions(tf.constant(queries, tf.int32), tf.range(2 * S) // 2)
+    got = layer.attend(
+        tf.gather(q, queries, axis=2),
+        attention.KeyValue(keys, values),
+        may_attend[None, None],
+        positions,
+        False,
+    )
+    found = got.weights.numpy()[..., seen]
+    np.testing.assert_allclose(found, expected[:, :, queries], atol=1e-5)
+
+
+def test_refuses():
+    with pytest.raises(hparam.HParamError, match="needs hard_attention_k=0. .*k=2"):
+        examples.make("transformer", "self_attention_type=geometric,hard_attention_k=2")

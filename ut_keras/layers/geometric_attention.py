@@ -1,0 +1,94 @@
+"""Self-attention to the nearest position that fits."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.hparam import HParamError
+from ut_keras.layers import attention
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class GeometricAttention(attention.MultiHeadAttention):
+    """Each key is taken with a probability, if none that is nearer was (`geometric`).
+
+        p_ij = sigmoid((q_i + u) k_j / sqrt(d) + r_ij),   p_ii = 0
+        w_ij = p_ij times the product of (1 - p_ik) over the k nearer to i than j;   sum_j w_ij = 1
+        r_ij = a_i for j < i, b_i for j > i;   [a_i; b_i] = V x_i + c
+
+    Of two keys as near, that behind the query (j > i) counts as the nearer. u and c are those of
+    the head, and begin at 0; V x is projected with the queries. Where nothing may be attended to,
+    as at the first position of a decoder, all w are 0. Factors of the authors' code that V and the
+    projections can take over are left out; and weights are dropped, as in every attention here, not
+    keys.
+
+    The rest: as `MultiHeadAttention`, without hard attention; for self-attention only.
+    References: Csordás et al. 2022, The Neural Data Router; its code,
+        `DirectionSensitiveGeometricAttention` (the paper itself could not be read).
+    """
+
+    places_matter = True
+
+    def build(self, query_shape):
+        super().build(query_shape)
+        self.content_bias = self.add_weight(
+            name="content_bias", shape=(self.key_channels,), initializer="zeros"
+        )
+        self.direction_bias = self.add_weight(
+            name="direction_bias", shape=(self.num_heads, 1, 2), initializer="zeros"
+        )
+
+    def _projection(self, units, name):
+        """Queries have two channels more in each head: V x."""
+        return super()._projection(units + (2 * self.num_heads if name == "q" else 0), name)
+
+    def attend(self, q, key_value, attention_mask, positions, training):
+        """See `MultiHeadAttention.attend`."""
+        size = self.key_channels // self.num_heads
+        bias = tf.reshape(tf.cast(self.content_bias, q.dtype), [self.num_heads, 1, size])
+        content = self.logits(q[..., :size] + bias * size**-0.5, key_value.key, positions)
+        direction = tf.cast(q[..., size:], tf.float32) * size**0.5
+        direction += tf.cast(self.direction_bias, tf.float32)
+        if positions is None:
+            query = key = tf.range(tf.shape(content)[3])
+        else:
+            query, key = positions
+        distances = key[tf.newaxis] - query[:, tf.newaxis]  # [T, S]
+        logits = tf.cast(content, tf.float32)
+        logits += tf.where(distances < 0, direction[..., :1], direction[..., 1:])
+        may_attend = distances != 0
+        if attention_mask is not None:
+            may_attend = attention_mask & may_attend
+        taken = tf.where(may_attend, tf.math.log_sigmoid(logits), float("-inf"))
+        passed = tf.where(may_attend, tf.math.log_sigmoid(-logits), 0.0)
+        weights = tf.exp(taken + self._nearer(passed, positions, distances))
+        weights = tf.math.divide_no_nan(weights, tf.reduce_sum(weights, axis=-1, keepdims=True))
+        dropped = self.weights_dropout(tf.cast(weights, self.compute_dtype), training=training)
+        return attention.Attended(self.mix(dropped, key_value.value, positions), weights)
+
+    def _nearer(self, passed, positions, distances):
+        """The sum of `passed` [B, H, T, S] over the keys that are nearer."""
+        if positions is not None:
+            # Over a cache a query sees no key behind itself, and of those of several beams at a
+            # position one. The others are 0 here: the keys in between are all that come later.
+            return tf.cumsum(passed, axis=-1, exclusive=True, reverse=True)
+        length = tf.shape(passed)[3]
+        place, away = tf.range(length)[:, tf.newaxis], tf.abs(distances)
+        last = tf.minimum(place + away - tf.cast(distances > 0, tf.int32), length - 1)
+        before = tf.maximum(place - away + 1, 0)  # of a sum that has a 0 in front
+        sums = tf.pad(tf.cumsum(passed, axis=-1), [[0, 0], [0, 0], [0, 0], [1, 0]])
+        by_query = tf.transpose(sums, [2, 3, 0, 1])  # [T, S + 1, B, H]
+        found = tf.gather(by_query, last + 1, batch_dims=1) - tf.gather(
+            by_query, before, batch_dims=1
+        )
+        return tf.transpose(found, [2, 3, 0, 1])
+
+
+@parts.self_attentions.register("geometric")
+def _make(hp, side):
+    if hp.hard_attention_k:
+        raise HParamError(
+            "self_attention_type='geometric' needs hard_attention_k=0. "
+            f"Received: hard_attention_k={hp.hard_attention_k}."
+        )
+    return attention.make(hp, side, GeometricAttention)
