@@ -79,9 +79,10 @@ def _lines(path):
     return content.split("\n")[:-1]
 
 
-def test_every_line_gets_its_own_result(run, source, tmp_path, capsys):
+@pytest.mark.parametrize("together", [",batch_size=1", ""])
+def test_every_line_gets_its_own_result(run, source, tmp_path, capsys, together):
     path, lines = source
-    how = "beam_size=2,extra_length=4,batch_size=1"
+    how = "beam_size=2,extra_length=4" + together
     target = tmp_path / "out"
     run.decode(
         f"--decode_from_file={path}", f"--decode_to_file={target}", f"--decode_hparams={how}"

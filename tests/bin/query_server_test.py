@@ -180,6 +180,8 @@ def test_serves_an_export(exported):
     limits = shouting.limits(timeout_secs=60)
     with shouting.serving(served_export.Export(exported, limits), timeout_secs=60) as address:
         answers = query_server.predict(address, "shout", export_models.TEXTS, 60)
+        alone = [query_server.predict(address, "shout", [t], 60)[0] for t in export_models.TEXTS]
+    assert [answer["outputs"] for answer in alone] == [answer["outputs"] for answer in answers]
     wanted = export_models.expected("bytes", export_models.TEXTS)
     assert [answer["outputs"] for answer in answers] == [written for written, _ in wanted]
     for answer, (_, scores) in zip(answers, wanted, strict=True):

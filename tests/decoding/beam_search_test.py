@@ -58,7 +58,7 @@ def _padded(symbols, length):
     return [*symbols, *[0] * (length - len(symbols))]
 
 
-def _task(next_logits, batch_size, max_length, constrain=None):
+def _task(next_logits, batch_size, max_length, constrain=None, rooms=None):
     """A task without cache; `next_logits` gets (ids [N, L], position) and gives [N, V]."""
 
     def of_query(query, cache):
@@ -66,7 +66,8 @@ def _task(next_logits, batch_size, max_length, constrain=None):
         logits = next_logits(tf.reshape(query.ids, [-1, shape[2]]), query.position)
         return tf.reshape(logits, [shape[0], shape[1], logits.shape[-1]]), cache
 
-    return beam_search.Task(of_query, (), batch_size, max_length, constrain)
+    rooms = tf.fill([batch_size], max_length) if rooms is None else tf.constant(rooms)
+    return beam_search.Task(of_query, (), batch_size, max_length, rooms, constrain)
 
 
 def _greedy(next_logits, batch_size, max_length):
@@ -102,6 +103,30 @@ def test_wide_beam_finds_the_best(alpha, seed):
         expected = [_padded(symbols, max_length) for _, symbols in scored]
         np.testing.assert_array_equal(got.ids[row], expected)
         np.testing.assert_allclose(got.scores[row], [score for score, _ in scored], rtol=1e-5)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+def test_a_row_stops_where_its_room_ends(beam_size):
+    """In a batch as alone, found to the end or not."""
+    rooms, vocab_size, longest = [4, 1, 2, 0], 5, 4
+    tables = _language(len(rooms), vocab_size, longest)
+
+    def search(tables, rooms):
+        next_logits = _next_logits(tables, len(rooms), vocab_size)
+        task = _task(next_logits, len(rooms), longest, rooms=rooms)
+        if beam_size == 1:
+            return beam_search.greedy_search(task)
+        return beam_search.beam_search(task, beam_size, 0.6)
+
+    together = search(tables, rooms)
+    for row, room in enumerate(rooms):
+        of_row = {(0, symbols): table for (i, symbols), table in tables.items() if i == row}
+        alone = search(of_row, [room])
+        width = alone.ids.shape[2]
+        assert width <= room
+        np.testing.assert_array_equal(together.ids[row, :, :width], alone.ids[0])
+        assert not np.any(together.ids[row, :, width:])
+        np.testing.assert_allclose(together.scores[row], alone.scores[0], rtol=1e-5)
 
 
 @pytest.mark.parametrize("graph", [False, True])

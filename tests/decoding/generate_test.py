@@ -175,6 +175,46 @@ def test_padding_of_the_source_has_no_effect():
     wider = np.pad(INPUTS, [(0, 0), (0, 2)])
     second = model.generate({"inputs": wider}, decode_length=1)  # the same room
     np.testing.assert_array_equal(first.ids, second.ids)
+    first, second = (
+        model.generate({"inputs": ids}, decode_length=3, own_room=True) for ids in (INPUTS, wider)
+    )
+    np.testing.assert_array_equal(first.ids, second.ids)
+
+
+@pytest.mark.parametrize("kind", ["universal_transformer", "lstm"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam_size": 1},
+        {"beam_size": 3},
+        {"beam_size": 3, "cache": False},
+        {"beam_size": 2, "eos_penalty": -0.5},  # which raises scores, so that none is a bound
+        {"temperature": 2.0, "seed": 5},
+    ],
+    ids=str,
+)
+def test_a_row_has_the_room_that_it_has_alone(kind, options):
+    """Rows that would go on and on; T2T lets them, as far as the longest."""
+    model = _small(kind) if kind == "universal_transformer" else _shaken(examples.make(kind))
+    options = {"decode_length": 2, "min_length": 30, **options}
+    if "eos_penalty" in options:
+        options["min_length"] = 0
+    together = model.generate({"inputs": INPUTS}, own_room=True, **options)
+    as_in_t2t = model.generate({"inputs": INPUTS}, **options)
+    # What a row draws depends on its place, so that only the first can be had alone.
+    for row in range(1 if "seed" in options else 3):
+        alone = np.trim_zeros(INPUTS[row], "b")[np.newaxis]
+        alone = model.generate({"inputs": alone}, **options)  # T2T's room is its own then
+        for beam in range(options.get("beam_size", 1)):
+            assert _without_padding(alone.ids[0, beam]) == _without_padding(together.ids[row, beam])
+        np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-4)
+    rooms = [7, 5, 4]
+    here, there = (
+        [len(_without_padding(ids)) for ids in found.ids[:, 0]] for found in (together, as_in_t2t)
+    )
+    assert all(length <= room for length, room in zip(here, rooms, strict=True))
+    if options["min_length"]:
+        assert any(length > room for length, room in zip(there, rooms, strict=True))
 
 
 @pytest.mark.parametrize("beam_size", [1, 2])

@@ -6,7 +6,9 @@ from ut_keras.inference import decode_hparams
 
 
 def test_defaults_are_those_of_tensor2tensor():
-    assert decode_hparams.parse("") == {
+    values = decode_hparams.parse("")
+    assert values.pop("own_room")  # which it has not
+    assert values == {
         "beam_size": 4,
         "alpha": 0.6,
         "extra_length": 100,
@@ -75,6 +77,7 @@ def test_search_options_are_those_that_differ_from_the_default():
         "eos_penalty": 0.5,
         "no_repeat_ngram_size": 3,
     }
+    assert options("own_room=False")["own_room"] is False
     text = "beam_size=1,sampling_temp=0.5,top_k=9,top_p=0.9"
     sampling = {"temperature": 0.5, "top_k": 9, "top_p": 0.9}
     assert options(text).items() >= sampling.items() and "seed" not in options(text)

@@ -147,9 +147,20 @@ def test_ids(exports):
     model, encoders = export_models.build("adaptive")
     ids = export_models.padded(export_models.rows(encoders, export_models.TEXTS))
     found = _load(exports("adaptive")).signatures["ids"](inputs=tf.constant(ids))
-    wanted = model.generate({"inputs": ids}, **export_models.SEARCH)
+    wanted = model.generate({"inputs": ids}, own_room=True, **export_models.SEARCH)
     np.testing.assert_array_equal(found["outputs"], wanted.ids)
     np.testing.assert_allclose(found["scores"], wanted.scores, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["adaptive", "bytes"])
+def test_answers_do_not_depend_on_who_shares_the_batch(exports, name):
+    texts = [export_models.TEXTS[0], "a", "where is Mary ? in the garden ?"]
+    serve = _load(exports(name)).signatures["serving_default"]
+    together = serve(inputs=tf.constant(texts))
+    for row, text in enumerate(texts):
+        alone = serve(inputs=tf.constant([text]))
+        np.testing.assert_array_equal(alone["outputs"][0], together["outputs"][row])
+        np.testing.assert_allclose(alone["scores"][0], together["scores"][row], rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["adaptive", "prompts", "classes", "story"])
@@ -265,7 +276,7 @@ def test_float16_is_half_the_size(exports, tmp_path):
     model.set_weights([w.astype("float16").astype("float32") for w in model.get_weights()])
     serve = _load(directory).signatures
     ids = export_models.padded(export_models.rows(encoders, export_models.TEXTS))
-    wanted = model.generate({"inputs": ids}, **export_models.SEARCH)
+    wanted = model.generate({"inputs": ids}, own_room=True, **export_models.SEARCH)
     np.testing.assert_array_equal(serve["ids"](inputs=tf.constant(ids))["outputs"], wanted.ids)
     found = serve["serving_default"](inputs=tf.constant(export_models.TEXTS))
     np.testing.assert_allclose(found["scores"], wanted.scores, rtol=1e-5, atol=1e-5)

@@ -39,7 +39,7 @@ def test_character_and_sequence_accuracy():
     assert [sample.is_right for sample in samples] == [True, False, False]
 
 
-@pytest.mark.parametrize("name", ["lstm", "encoder_symbols"])
+@pytest.mark.parametrize("name", ["lstm", "encoder_symbols", "adaptive"])
 def test_evaluation_answers_as_an_export_does(name):
     """Rows of several lengths in a padded batch, for models to which padding is not nothing."""
     model, encoders = export_models.build(name)
@@ -55,4 +55,7 @@ def test_evaluation_answers_as_an_export_does(name):
     text_to_text = text_model.TextModel(model, encoders)
     found = text_to_text.generate(tf.constant(texts), **export_models.SEARCH)
     assert written == [text.decode() for text in found.texts[:, 0].numpy()]
+    for text, together in zip(texts, written, strict=True):
+        alone = text_to_text.generate(tf.constant([text]), **export_models.SEARCH)
+        assert alone.texts[0, 0].numpy().decode() == together
     assert len(set(written)) > 1

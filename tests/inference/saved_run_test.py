@@ -38,13 +38,27 @@ def loaded(run):
 
 def test_translates_as_ut_decoder_does(run, loaded, tmp_path):
     (tmp_path / "source").write_text("\n".join(TEXTS) + "\n")
-    argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", "--decode_hparams=batch_size=1"]
+    argv = [f"--output_dir={run}", f"--data_dir={tmp_path}"]
     argv += [f"--decode_from_file={tmp_path}/source", f"--decode_to_file={tmp_path}/target"]
     assert decoder.main(argv) == 0
     [name] = [name for name in os.listdir(tmp_path) if name.startswith("target")]
     written = (tmp_path / name).read_text().splitlines()
     assert [loaded.translate([text])[0] for text in TEXTS] == written
+    assert loaded.translate(TEXTS) == written
     assert len(set(written)) > 1
+
+
+def test_a_text_has_the_room_that_it_has_alone(loaded):
+    options = {"beam_size": 1, "decode_length": 2, "min_length": 99}  # on and on
+
+    def written(texts, **changed):
+        return [beams[0] for beams in loaded.generate(texts, **options, **changed)]
+
+    together = written(TEXTS)
+    for text, beam in zip(TEXTS, together, strict=True):
+        [alone] = written([text])
+        assert alone == (beam[0], pytest.approx(beam[1], rel=1e-4))
+    assert written(TEXTS, own_room=False) != together  # as T2T has it
 
 
 def test_any_number_of_texts_in_their_order(loaded):

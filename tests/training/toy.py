@@ -64,8 +64,8 @@ class ToyModel(keras.Model):
     encoder = decoder = "one"  # it reads and writes
     why_source_padding_matters = ""
 
-    def generate(self, features, beam_size, alpha, decode_length):
-        del beam_size, alpha, decode_length
+    def generate(self, features, beam_size, alpha, decode_length, own_room):
+        del beam_size, alpha, decode_length, own_room
         ids = tf.argmax(self.forward(features).logits, axis=-1, output_type=tf.int32)
         return beam_search.Decoded(ids[:, tf.newaxis], tf.zeros([len(ids), 1]))
 

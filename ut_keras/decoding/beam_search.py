@@ -40,6 +40,7 @@ class Task(NamedTuple):
         cache: nest of tensors that it gets at first.
         batch_size: int32 scalar B.
         max_length: int32 scalar L.
+        rooms: int32 [B]. How many symbols a row may write, at most L.
         constrain: function (log probabilities [B, K, V], `Query`) -> the same where a symbol is
             allowed, -inf where not; or None.
     """
@@ -48,6 +49,7 @@ class Task(NamedTuple):
     cache: tuple
     batch_size: tf.Tensor
     max_length: tf.Tensor
+    rooms: tf.Tensor
     constrain: Callable | None = None
 
 
@@ -57,12 +59,12 @@ class GreedyState(NamedTuple):
     position: tf.Tensor  # int32 scalar
     ids: tf.Tensor  # int32 [B, 1, L]
     scores: tf.Tensor  # float32 [B]
-    finished: tf.Tensor  # bool [B]
+    finished: tf.Tensor  # bool [B], EOS is written or the room is full
     cache: tuple
 
 
 def greedy_search(task, choose=None):
-    """Takes a symbol at every position, the best by default, until every row has written EOS.
+    """Takes a symbol at every position, the best by default, until every row has EOS or is full.
 
     Args:
         task: `Task`.
@@ -83,7 +85,7 @@ def greedy_search(task, choose=None):
                 state.position + 1,
                 _write_column(state.ids, state.position, symbol[:, tf.newaxis]),
                 state.scores + tf.where(state.finished, 0.0, gained),
-                state.finished | (symbol == EOS),
+                state.finished | (symbol == EOS) | (state.position + 1 >= task.rooms),
                 cache,
             ),
         )
@@ -92,11 +94,11 @@ def greedy_search(task, choose=None):
         position=tf.constant(0),
         ids=alone,
         scores=tf.zeros([task.batch_size]),
-        finished=tf.zeros([task.batch_size], tf.bool),
+        finished=task.rooms <= 0,
         cache=task.cache,
     )
     (last,) = tf.while_loop(
-        lambda state: (state.position < task.max_length) & ~tf.reduce_all(state.finished),
+        lambda state: ~tf.reduce_all(state.finished),
         take_step,
         (start,),
         maximum_iterations=task.max_length,
@@ -129,6 +131,7 @@ class BeamState(NamedTuple):
     finished_ids: tf.Tensor  # int32 [B, K, L], with EOS
     finished_scores: tf.Tensor  # float32 [B, K], log probability by length penalty
     finished: tf.Tensor  # bool [B, K], whether the slot is filled
+    done: tf.Tensor  # bool [B], whether nothing changes in the row any more
     cache: tuple
 
 
@@ -136,8 +139,8 @@ def beam_search(task, beam_size, alpha):
     """Keeps the `beam_size` best beginnings and the `beam_size` best whole results.
 
     A result's score is its log probability divided by ((5 + length) / 6)^alpha, EOS counted. The
-    search ends when no beginning can beat the worst result that is kept. A row in which nothing
-    ended gives its beginnings, with their plain log probabilities.
+    search of a row ends when no beginning can beat the worst result that is kept, or its room is
+    full. A row in which nothing ended gives its beginnings, with their plain log probabilities.
 
     Args:
         task: `Task`.
@@ -151,11 +154,13 @@ def beam_search(task, beam_size, alpha):
     def penalty(length):
         return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
 
-    def can_improve(state):
-        best_alive = state.alive_log_probs[:, 0] / penalty(task.max_length)
-        # The minimum over the whole batch, as in T2T: no row stops before all may.
-        settled = tf.reduce_all(tf.reduce_min(state.finished_scores) > best_alive)
-        return (state.position < task.max_length) & ~settled
+    penalty_when_full = penalty(task.rooms)  # [B]
+
+    def is_done(position, alive_log_probs, finished_scores):
+        best_alive = alive_log_probs[:, 0] / penalty_when_full
+        # T2T lets all rows go on until all are settled, which gives the same results.
+        settled = tf.reduce_min(finished_scores, axis=1) > best_alive
+        return settled | (position >= task.rooms)
 
     def take_step(state):
         query = Query(state.position, state.alive_ids, state.ancestors)
@@ -167,7 +172,8 @@ def beam_search(task, beam_size, alpha):
         parents, symbols = picked // vocab_size, picked % vocab_size
         candidates = tf.gather(state.alive_ids, parents, batch_dims=1)
         candidates = _write_column(candidates, state.position, symbols)
-        ended = symbols == EOS
+        done = state.done[:, tf.newaxis]
+        ended = (symbols == EOS) & ~done
 
         _, kept = tf.math.top_k(scores + tf.cast(ended, tf.float32) * -INFINITY, k=beam_size)
         parents = tf.gather(parents, kept, batch_dims=1)
@@ -175,6 +181,10 @@ def beam_search(task, beam_size, alpha):
         # at the first symbols of a vocabulary smaller than 2 K.
         scores_of_alive = tf.where(ended, -float("inf"), scores)
         alive_scores = tf.gather(scores_of_alive, kept, batch_dims=1)
+        alive_log_probs = alive_scores * penalty(state.position + 1)
+        alive_log_probs = tf.where(done, state.alive_log_probs, alive_log_probs)
+        alive_ids = tf.gather(candidates, kept, batch_dims=1)
+        alive_ids = tf.where(done[:, :, tf.newaxis], state.alive_ids, alive_ids)
 
         all_ids = tf.concat([state.finished_ids, candidates], axis=1)
         all_scores = tf.concat(
@@ -186,18 +196,19 @@ def beam_search(task, beam_size, alpha):
         return (
             BeamState(
                 state.position + 1,
-                tf.gather(candidates, kept, batch_dims=1),
-                alive_scores * penalty(state.position + 1),
+                alive_ids,
+                alive_log_probs,
                 _write_column(ancestors, state.position, parents),
                 tf.gather(all_ids, best, batch_dims=1),
                 finished_scores,
                 tf.gather(all_ended, best, batch_dims=1),
+                is_done(state.position + 1, alive_log_probs, finished_scores),
                 cache,
             ),
         )
 
     (last,) = tf.while_loop(
-        can_improve,
+        lambda state: ~tf.reduce_all(state.done),
         take_step,
         (_initial_beams(task, beam_size),),
         maximum_iterations=task.max_length,
@@ -246,6 +257,7 @@ def _initial_beams(task, beam_size):
         finished_ids=ids,
         finished_scores=tf.fill([task.batch_size, beam_size], -INFINITY),
         finished=tf.zeros([task.batch_size, beam_size], tf.bool),
+        done=task.rooms <= 0,
         cache=task.cache,
     )
 

@@ -43,6 +43,8 @@ class Options:
         alpha: float. Length penalty ((5 + length) / 6)^alpha of beam search.
         decode_length: int. Positions beyond the source's length; of a language model, beyond the
             prompt's.
+        own_room: bool. Whether a source's length is its own, up to its last id; False, as in T2T:
+            that of the batch, padding included.
         min_length: int. Symbols before the first EOS.
         eos_penalty: float. What EOS costs more, in log probability.
         no_repeat_ngram_size: int n. No n symbols in a row are written twice; 0: they may.
@@ -58,6 +60,7 @@ class Options:
     beam_size: int = 1
     alpha: float = 0.6
     decode_length: int = 50
+    own_room: bool = False
     min_length: int = 0
     eos_penalty: float = 0.0
     no_repeat_ngram_size: int = 0
@@ -151,15 +154,7 @@ def generate(model, features, options):
     search = compiled_search(
         model,
         source.shape,
-        _Graph(
-            options.beam_size,
-            options.cache,
-            options.sets("temperature"),
-            options.no_repeat_ngram_size,
-            options.sets("min_length"),
-            options.sets("eos_penalty"),
-            options.forced_prefix is not None,
-        ),
+        _graph(options),
     )
     values = {
         **{name: tf.cast(getattr(options, name), tf.float32) for name in _FLOATS},
@@ -188,12 +183,26 @@ class _Graph:
     """The options that decide what is traced."""
 
     beam_size: int
+    own_room: bool
     cache: bool
     draws: bool
     no_repeat_ngram_size: int
     has_min_length: bool
     has_eos_penalty: bool
     has_forced_prefix: bool
+
+
+def _graph(options):
+    return _Graph(
+        options.beam_size,
+        options.own_room,
+        options.cache,
+        options.sets("temperature"),
+        options.no_repeat_ngram_size,
+        options.sets("min_length"),
+        options.sets("eos_penalty"),
+        options.forced_prefix is not None,
+    )
 
 
 def _values_spec():
@@ -233,6 +242,7 @@ def _search(model, given, graph, values):
         cache,
         tf.shape(source)[0],
         max_length,
+        _rooms(given, graph.own_room, values["decode_length"]),
         constraints.all_of(_constraints(graph, values)),
     )
     if graph.draws:
@@ -241,6 +251,18 @@ def _search(model, given, graph, values):
     if graph.beam_size == 1:
         return beam_search.greedy_search(task)
     return beam_search.beam_search(task, graph.beam_size, values["alpha"])
+
+
+def _rooms(given, own_room, decode_length):
+    """How many symbols each row may write, int32 [B]."""
+    (source,) = given.values()
+    batch_size, length = tf.unstack(tf.shape(source)[:2])
+    if "prompt" in given:
+        length = 0
+    elif own_room and source.shape.rank == 2:  # stories are of one size, whatever shares the batch
+        ends = tf.where(source != 0, tf.range(1, length + 1), 0)
+        return tf.maximum(tf.reduce_max(ends, axis=1), 0) + decode_length  # there may be no column
+    return tf.fill([batch_size], length + decode_length)
 
 
 def _constraints(graph, values):

@@ -20,6 +20,7 @@ TRAINER = {
     "beam_size": Field(4, 1),
     "alpha": Field(0.6, 0, limits.MOST_ALPHA),
     "extra_length": Field(100, 0, limits.MOST_POSITIONS),
+    "own_room": Field(True),  # ours; T2T's way is False
     "batch_size": Field(0, 0),
     "num_samples": Field(-1, -1),
 }
@@ -126,7 +127,8 @@ def search_options(values, batch=0):
     """
     options = {name: values[name] for name in ("beam_size", "alpha")}
     options["decode_length"] = values["extra_length"]
-    for name in ("min_length", "eos_penalty", "no_repeat_ngram_size", "top_k", "top_p"):
+    names = ("own_room", "min_length", "eos_penalty", "no_repeat_ngram_size", "top_k", "top_p")
+    for name in names:
         if values[name] != DECODER[name].default:
             options[name] = values[name]
     if values["sampling_temp"]:

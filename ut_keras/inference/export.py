@@ -52,8 +52,8 @@ def export_saved_model(
         model: such as a `Transformer`.
         encoders: dict from feature name to `TextEncoder`, as `problem.feature_encoders` gives it.
         directory: str, a folder that is not there yet. A server wants a number for its last part.
-        beam_size, alpha, decode_length, options: of the search, see `model.generate`. A model of
-            classes, and an encoder without decoder, have none.
+        beam_size, alpha, decode_length, options: of the search, see `model.generate`; here own_room
+            is True by default. A model of classes, and an encoder without decoder, have none.
         max_input_length: int. Sources are cut to so many ids, EOS included; 0: they are not.
         quantize: "" or "float16": the weights are stored in 16 bits, and computed with in 32.
     Raises:

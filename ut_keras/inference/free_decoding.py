@@ -21,12 +21,13 @@ _UNPACKED_TOGETHER = 64  # examples of packed rows
 
 @dataclasses.dataclass(frozen=True)
 class DecodeSettings:
-    """T2T's decode hparams; the defaults are T2T's.
+    """T2T's decode hparams; the defaults are T2T's, but for own_room, which it has not.
 
     Fields:
         beam_size: int. 1 is greedy.
         alpha: float. Length penalty of beam search.
         extra_length: int. Positions to write beyond the length of the inputs.
+        own_room: bool. Whether that length is the row's own; in T2T it is the batch's.
         batch_size: int. Rows to decode together; 0 takes the batches of the dataset.
         num_samples: int. Rows to decode; -1 decodes all.
     """
@@ -34,6 +35,7 @@ class DecodeSettings:
     beam_size: int = 4
     alpha: float = 0.6
     extra_length: int = 100
+    own_room: bool = True
     batch_size: int = 0
     num_samples: int = -1
 
@@ -143,6 +145,7 @@ class FreeDecoder:
             beam_size=settings.beam_size,
             alpha=settings.alpha,
             decode_length=settings.extra_length,
+            own_room=settings.own_room,
         )
         return [beams.ids[0] for beams in found]
 

@@ -6,7 +6,8 @@
     predictor.generate(ids, beam_size=4)    `Beams` of one batch, in a graph, too
 
 A search where the model writes; else the likeliest class, or the likeliest symbol at each position.
-Rows share a batch as `padding` says.
+Rows share a batch as `padding` says, and each may be written on as far as it may alone, unless
+own_room=False asks for T2T's way.
 """
 
 from typing import NamedTuple
@@ -64,7 +65,7 @@ class Predictor:
 
         Args:
             rows: list of int arrays [S], or all of one shape [sentences, words].
-            options: of a search, see `model.generate`.
+            options: of a search, see `model.generate`; here own_room is True by default.
         Returns:
             list of `Beams` of arrays: ids [beams, T] and scores [beams] of each row.
         """
@@ -136,7 +137,7 @@ class Predictor:
             `Beams`; T is 1 for classes, S for an encoder's symbols.
         """
         if self.searches:
-            found = self.model.generate({"inputs": ids}, **options)
+            found = self.model.generate({"inputs": ids}, **{"own_room": True, **options})
             return Beams(found.ids, found.scores)
         log_probs = self.log_probs(ids)
         best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)

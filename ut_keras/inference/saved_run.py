@@ -63,7 +63,8 @@ class SavedRun:
 
         Args:
             texts: list of str.
-            beam_size, alpha, decode_length, options: of the search, see `model.generate`.
+            beam_size, alpha, decode_length, options: of the search, see `model.generate`; here
+                own_room is True by default.
         Returns:
             list of str.
         Raises:
@@ -94,11 +95,12 @@ class SavedRun:
                 "A run writes freely; model.generate takes a forced_prefix of ids. "
                 "Received: forced_prefix."
             )
-        options = generate_lib.Options(beam_size, **options)
+        options = generate_lib.Options(beam_size, **{"own_room": True, **options})
         options.check()
         numbers = options.numbers()
         fixed = {
             "beam_size": options.beam_size,
+            "own_room": options.own_room,
             "no_repeat_ngram_size": options.no_repeat_ngram_size,
             "cache": options.cache,
             "num_steps": options.num_steps,

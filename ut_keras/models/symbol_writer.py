@@ -19,9 +19,11 @@ class SymbolWriter:
                 "inputs" [B, P] is the prompt, which the result continues.
             beam_size: int. 1 is greedy.
             alpha: float. Length penalty ((5 + length) / 6)^alpha of beam search.
-            decode_length: int. Positions beyond the source's (or the prompt's) length.
-            options: min_length, eos_penalty, no_repeat_ngram_size, forced_prefix, temperature,
-                top_k, top_p, seed, cache, num_steps: see `decoding.generate.Options`.
+            decode_length: int. Positions beyond the source's (or the prompt's) length; as in T2T
+                that of the padded batch, unless own_room=True.
+            options: own_room, min_length, eos_penalty, no_repeat_ngram_size, forced_prefix,
+                temperature, top_k, top_p, seed, cache, num_steps: see
+                `decoding.generate.Options`.
         Returns:
             `Decoded`: ids int32 [B, beams, <= S + decode_length], 0 behind EOS; scores float32
             [B, beams], best first.
