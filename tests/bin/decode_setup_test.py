@@ -9,8 +9,9 @@ import pytest
 import problems
 from tests.bin import decoder_problems, small_run  # noqa: F401  registers
 from ut_keras import models
-from ut_keras.bin import decode_setup, decoder
+from ut_keras.bin import command_line, decode_setup, decoder
 from ut_keras.bin import flags as flags_lib
+from ut_keras.errors import UsageError
 from ut_keras.inference import feature_record
 
 T2T_RUN = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "ckpt", "transformer")
@@ -102,14 +103,14 @@ def test_the_vocabulary_of_the_runs_folder_is_enough(flags, tmp_path):
     record = feature_record.of_problem(problems.get(small_run.PROBLEM), None)
     feature_record.save(str(run), record)
     argv = _argv({**flags, "output_dir": run, "data_dir": None})
-    setup = decode_setup.check(flags_lib.parse(flags_lib.DECODER, argv, "ut-decoder", ""))
+    setup = decode_setup.check(command_line.parse(flags_lib.DECODER, argv, "ut-decoder", ""))
     assert setup.specs == record.specs and setup.data_dir == ""
     assert setup.encoders["inputs"].encode("0 1") == [2, 3]
     assert [weight.shape for weight in setup.load_model()[0].weights]
     # A split is data, which the folder has not.
     argv = _argv({**flags, "output_dir": run, "data_dir": None, "decode_from_file": None})
-    with pytest.raises(flags_lib.UsageError, match="the folder with the data of the split"):
-        decode_setup.check(flags_lib.parse(flags_lib.DECODER, argv, "ut-decoder", ""))
+    with pytest.raises(UsageError, match="the folder with the data of the split"):
+        decode_setup.check(command_line.parse(flags_lib.DECODER, argv, "ut-decoder", ""))
 
 
 def test_other_modes(error, flags, tmp_path):

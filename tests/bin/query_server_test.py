@@ -15,7 +15,8 @@ import hparams
 from tests.bin import small_run
 from tests.inference import export_models, shouting
 from ut_keras import export, models
-from ut_keras.bin import command_line, flags, query_server, serving_flags
+from ut_keras.bin import command_line, query_server, serving_flags
+from ut_keras.errors import UsageError
 from ut_keras.inference import local_server, served_export
 
 
@@ -87,7 +88,7 @@ def test_the_newest_export_is_served(tmp_path):
             (tmp_path / name / "saved_model.pb").touch()
     assert local_server.newest_export(str(tmp_path)) == str(tmp_path / "10")
     assert local_server.newest_export(str(tmp_path / "9")) == str(tmp_path / "9")
-    with pytest.raises(flags.UsageError, match="or one with exports"):
+    with pytest.raises(UsageError, match="or one with exports"):
         local_server.newest_export(str(tmp_path / "11"))
 
 
@@ -115,7 +116,7 @@ def _dripping(before):
 
 @pytest.mark.parametrize("before", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n{"])
 def test_a_server_that_drips_is_not_waited_for(before):
-    late = pytest.raises(flags.UsageError, match="TimeoutError no answer within 0.2 s")
+    late = pytest.raises(UsageError, match="TimeoutError no answer within 0.2 s")
     with _dripping(before) as address, late:
         query_server.predict(address, "shout", ["x"], 0.2)
 
@@ -123,7 +124,7 @@ def test_a_server_that_drips_is_not_waited_for(before):
 def test_an_address_that_is_not_found_in_time(monkeypatch):
     over = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: over.wait(30))
-    with pytest.raises(flags.UsageError, match="no answer within 0.05 s"):
+    with pytest.raises(UsageError, match="no answer within 0.05 s"):
         query_server.predict("nowhere.invalid:80", "shout", ["x"], 0.05)
     over.set()
 

@@ -15,6 +15,7 @@ import trainer
 from tests.bin import small_run
 from ut_keras.bin import command, command_line, flags, tune
 from ut_keras.data import progress_line
+from ut_keras.errors import UsageError
 from ut_keras.training.tuning import tuner
 
 pytest.importorskip("optuna")
@@ -175,7 +176,7 @@ def test_trials_at_a_time_share_the_gpus(tmp_path, monkeypatch):
     assert _search(_argv(tmp_path, autotune_parallel_trials="2")) == 0
     seen = {_starts(tmp_path, number)[0] for number in range(5)}
     assert seen == {"0,1", "2,3"}
-    with pytest.raises(flags.UsageError, match="a multiple of"):
+    with pytest.raises(UsageError, match="a multiple of"):
         tune.gpu_groups(3)
 
 

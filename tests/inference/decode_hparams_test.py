@@ -1,7 +1,7 @@
 import pytest
 
 from ut_keras import hparam
-from ut_keras.bin import flags
+from ut_keras.errors import UsageError
 from ut_keras.inference import decode_hparams
 
 
@@ -56,7 +56,7 @@ def test_mistakes_are_told_in_one_line(text, message):
     ],
 )
 def test_mistakes_of_the_decoder(text, message):
-    with pytest.raises(flags.UsageError, match=message) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         decode_hparams.parse(text, decode_hparams.DECODER)
     assert "\n" not in str(caught.value)
 
@@ -86,5 +86,5 @@ def test_search_options_are_those_that_differ_from_the_default():
 
 
 def test_malformed():
-    with pytest.raises((hparam.HParamError, flags.UsageError), match="beam_size"):
+    with pytest.raises((hparam.HParamError, UsageError), match="beam_size"):
         decode_hparams.parse("beam_size")

@@ -1,4 +1,5 @@
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -6,6 +7,7 @@ import textwrap
 import pytest
 import tensorflow as tf
 
+import problems
 from problems import packed, text_problems
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
@@ -149,3 +151,10 @@ def test_missing_vocabulary(tmp_path, vocab_type):
     problem.vocab_type = vocab_type
     with pytest.raises(DataError, match="vocabulary file"):
         problem.feature_encoders(str(tmp_path))
+
+
+def test_a_problem_of_bytes_can_be_sent_to_other_processes():
+    problem = pickle.loads(pickle.dumps(problems.get("cola_characters")))
+    assert type(problem).__name__ == "ColaCharacters"
+    assert (problem.name, problem.vocab_type) == ("cola_characters", "characters")
+    assert problems.get("cola").vocab_type != "characters"

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.training import toy
-from ut_keras import interruption, optimizers, whole_file
+from ut_keras import interruption, metrics_file, optimizers, whole_file
 from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.data import features, tfrecords
 from ut_keras.data.reading import input_pipeline
@@ -28,7 +28,6 @@ from ut_keras.training import (
     best_checkpoint,
     distribution,
     reports,
-    rewind,
     summaries,
 )
 from ut_keras.training import trainer as trainer_lib
@@ -163,10 +162,10 @@ def _fill_disk(first, stop):
         size_of=lambda args: 1000,
     )
     limited(
-        rewind,
-        "append_line",
-        step_of=lambda path, line: json.loads(line)["step"],
-        size_of=lambda args: os.path.getsize(args[0]) + 30,
+        metrics_file,
+        "append",
+        step_of=lambda output_dir, record: record["step"],
+        size_of=lambda args: os.path.getsize(metrics_file.path(args[0])) + 30,
     )
 
 
@@ -191,18 +190,26 @@ def _instead_of(owner, name, calls=1):
 
 
 def _within_a_line():
-    def torn(path, line):
-        with open(path, "a") as file:
+    def torn(output_dir, record):
+        line = json.dumps(record)
+        with open(metrics_file.path(output_dir), "a") as file:
             file.write(line[: len(line) // 2])
             file.flush()
             _kill()
 
-    rewind.append_line = torn
+    metrics_file.append = torn
 
 
 def _while_rewinding():
     # The torn line that the moment before left is about to be removed.
-    _instead_of(rewind, "_replace")
+    plain = whole_file.put
+
+    def put(pairs):
+        if pairs[0][1].endswith(metrics_file.FILENAME):
+            _kill()
+        plain(pairs)
+
+    whole_file.put = put
 
 
 def beside_the_steps():

@@ -9,8 +9,8 @@ import sys
 import traceback
 
 from ut_keras import file_error, interruption
-from ut_keras.bin import flags, terminal
-from ut_keras.errors import UserError
+from ut_keras.bin import terminal
+from ut_keras.errors import UsageError, UserError
 
 _MOST_WORD, _MOST_LINE = 200, 400  # characters that are shown of an error
 
@@ -77,13 +77,13 @@ def import_user_package(directory):
 
     path = os.path.realpath(os.path.expanduser(directory))
     if not os.path.isfile(os.path.join(path, "__init__.py")):
-        raise flags.UsageError(
+        raise UsageError(
             f"--t2t_usr_dir must be a folder with an __init__.py. Received: {directory!r}."
         )
     try:
         usr_dir.load(path)
     except (Exception, SystemExit) as error:
-        raise flags.UsageError(
+        raise UsageError(
             f"--t2t_usr_dir must be a package that can be imported. Received: {directory!r}, "
             f"{type(error).__name__}: {error}{_line_in(path, error)}."
         ) from error

@@ -12,6 +12,7 @@ import os
 import sys
 
 from ut_keras.bin import command, command_line, flags
+from ut_keras.errors import UsageError
 
 _MAX_LENGTH = 256  # T2T's hparam of the Transformer
 
@@ -28,7 +29,7 @@ def _run(argv):
         print(command.registry_help())
         return
     if not args.problem:
-        raise flags.UsageError("--problem must be given. --registry_help lists the names.")
+        raise UsageError("--problem must be given. --registry_help lists the names.")
     import problems
 
     chosen = [problems.get(name) for name in _names(args, problems.names())]
@@ -38,7 +39,7 @@ def _run(argv):
             print(_listed(problem, tmp_dir))
         return
     if not data_dir:
-        raise flags.UsageError("--data_dir must be given: the folder to write to.")
+        raise UsageError("--data_dir must be given: the folder to write to.")
     tasks = _tasks(args)
     command.load_tensorflow()
     for problem in chosen:
@@ -61,7 +62,7 @@ def _names(args, known):
     excluded = list(filter(None, args.exclude_problems.split(",")))
     names = sorted(name for name in chosen if not any(part in name for part in excluded))
     if not names:
-        raise flags.UsageError(
+        raise UsageError(
             "--problem and --exclude_problems must leave a problem. --registry_help lists the "
             f"names. Received: --problem={args.problem} --exclude_problems={args.exclude_problems}."
         )
@@ -77,7 +78,7 @@ def _tasks(args):
         return [args.task_id]
     if args.task_id < 0 and 0 <= start < end:
         return range(start, end)
-    raise flags.UsageError(
+    raise UsageError(
         "Give --task_id, or --task_id_start and behind it --task_id_end. Received: "
         f"--task_id={args.task_id} --task_id_start={start} --task_id_end={end}."
     )

@@ -16,6 +16,7 @@ import sys
 
 from ut_keras import path_lock, whole_file
 from ut_keras.bin import command, command_line, decode_setup, flags
+from ut_keras.errors import UsageError
 from ut_keras.inference import decode_job, line_encoding
 from ut_keras.text import text_lines
 
@@ -134,7 +135,7 @@ def _read_references(setup, lines):
     path = os.path.expanduser(setup.args.decode_reference)
     references = text_lines.read(path)
     if len(references) != len(lines) or not lines:
-        raise flags.UsageError(
+        raise UsageError(
             "--decode_reference must have as many lines as --decode_from_file, at least one. "
             f"Received: {path} with {len(references)}, {setup.source} with {len(lines)}."
         )

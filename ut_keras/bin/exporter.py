@@ -13,7 +13,8 @@ import sys
 import time
 
 from ut_keras import file_error, path_lock, whole_file
-from ut_keras.bin import command, command_line, decode_setup, flags, serving_flags
+from ut_keras.bin import command, command_line, decode_setup, serving_flags
+from ut_keras.errors import UsageError
 from ut_keras.inference import decode_hparams
 
 _QUANTIZATIONS = ("", "float16")
@@ -34,7 +35,7 @@ def _run(argv):
         print(command.registry_help())
         return
     if args.export_quantize not in _QUANTIZATIONS:
-        raise flags.UsageError(
+        raise UsageError(
             f"--export_quantize must be float16. Received: {args.export_quantize!r}."
         )
     run = decode_setup.check_run(args)
@@ -67,7 +68,7 @@ def _export(args, run, search, values, directory):
                 **search,
             )
     except ValueError as error:
-        raise flags.UsageError(f"The model cannot be exported: {error}") from error
+        raise UsageError(f"The model cannot be exported: {error}") from error
     print(f"Wrote {directory} ({_size(directory) / 1e6:.1f} MB)")
 
 
@@ -88,7 +89,7 @@ def _number(base):
     names = (re.fullmatch(r"([0-9]+)(\.incomplete\..*)?", name) for name in os.listdir(base))
     highest = max((int(name[1]) for name in names if name), default=0)
     if highest >= _LARGEST_NUMBER:
-        raise flags.UsageError(
+        raise UsageError(
             f"--export_dir must leave a number for the next export, at most {_LARGEST_NUMBER}. "
             f"Received: {base!r}, which holds {highest}."
         )

@@ -16,7 +16,8 @@ import sys
 import urllib.parse
 
 from ut_keras import deadline
-from ut_keras.bin import command, command_line, flags, serving_flags
+from ut_keras.bin import command, command_line, serving_flags
+from ut_keras.errors import UsageError
 
 _MOST_BYTES = 2**26  # of an answer
 
@@ -33,21 +34,21 @@ def _run(argv):
         *("max_texts", "max_positions"),
     ):
         if getattr(args, name) < 1:
-            raise flags.UsageError(f"--{name} must be at least 1. Received: {getattr(args, name)}.")
+            raise UsageError(f"--{name} must be at least 1. Received: {getattr(args, name)}.")
     if args.serve_dir:
         if args.server or args.inputs_once is not None:
-            raise flags.UsageError("--serve_dir serves; --server and --inputs_once ask a server.")
+            raise UsageError("--serve_dir serves; --server and --inputs_once ask a server.")
         return _serve(args)
     for name in ("server", "servable_name"):
         if not getattr(args, name):
-            raise flags.UsageError(f"--{name} must be given, or --serve_dir.")
+            raise UsageError(f"--{name} must be given, or --serve_dir.")
     if args.inputs_once is not None:
         _ask(args, args.inputs_once)
         return None
     for line in _typed():
         try:
             _ask(args, line)
-        except flags.UsageError as error:
+        except UsageError as error:
             print(f"error: {error}", file=sys.stderr, flush=True)
 
 
@@ -56,12 +57,12 @@ def _serve(args):
     from ut_keras.inference import local_server, served_export
 
     if not args.host:
-        raise flags.UsageError("--host must be an address to listen on. Received: ''.")
+        raise UsageError("--host must be an address to listen on. Received: ''.")
     directory = local_server.newest_export(args.serve_dir)
     try:
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise flags.UsageError(
+        raise UsageError(
             "--serve_dir needs uvicorn: pip install 'ut_keras[serve]'."
         ) from error
     # Bound before anything is loaded: a port of 0 takes a free one.
@@ -92,7 +93,7 @@ def predict(server, servable_name, texts, timeout_secs=10):
     """
     address = server.removeprefix("http://").removesuffix("/")
     if "/" in address:
-        raise flags.UsageError(
+        raise UsageError(
             "--server must be host:port of a server that speaks HTTP; the rest of the address is "
             f"added to it. Received: {server!r}."
         )
@@ -101,7 +102,7 @@ def predict(server, servable_name, texts, timeout_secs=10):
     try:
         status, content = deadline.call(timeout_secs, _post, address, path, body, timeout_secs)
     except (OSError, OverflowError, UnicodeError, http.client.HTTPException) as error:
-        raise flags.UsageError(
+        raise UsageError(
             f"--server must be the REST API of a server. Received: {server!r}, "
             f"{type(error).__name__} {error}."
         ) from error
@@ -114,11 +115,11 @@ def predict(server, servable_name, texts, timeout_secs=10):
             ]
         reason = str(answer["error"])
     except (ValueError, KeyError, TypeError) as error:
-        raise flags.UsageError(
+        raise UsageError(
             f"The answer of {server} must be JSON with predictions. "
             f"Received: status {status}, {content[:80]!r}."
         ) from error
-    raise flags.UsageError(f"{server} refuses, status {status}: {reason[:500]}")
+    raise UsageError(f"{server} refuses, status {status}: {reason[:500]}")
 
 
 def _post(address, path, body, timeout_secs):
