@@ -330,11 +330,35 @@ def test_ponder_net_in_fit_and_in_the_trainer(kind):
         model.train_on_batch(features, targets)
 
 
-def test_ponder_net_needs_a_decoder_that_ends_with_the_recurrence():
-    with pytest.raises(hparam.HParamError, match="act_type=ponder_net needs a decoder, whose"):
-        examples.make("encoder", "act_type=ponder_net")
-    with pytest.raises(hparam.HParamError, match="ends with.*mix_with_transformer='after_ut'"):
-        examples.make("adaptive", "act_type=ponder_net,mix_with_transformer=after_ut")
+@pytest.mark.parametrize("kind", ["encoder", "tagger"])
+def test_ponder_net_of_an_encoder_alone(kind):
+    """A class is of all positions, and its step as probable as that of their mean."""
+    settings = f"recurrence_type=act,act_max_steps=3,{_NO_DROPOUT},{_PONDER_NET},act_mask_padding=1"
+    model, features = examples.make(kind, settings), examples.features(kind)
+    targets = features["targets"]
+    output = model.forward(features, training=True)
+    states, weights = output.encoder.steps
+    real = features["inputs"] != 0
+    np.testing.assert_allclose(tf.reduce_sum(weights, 0), real, atol=1e-5)
+    if kind == "encoder":
+        weights = (np.sum(weights, axis=2) / real.sum(1))[..., None]
+    want = 0.0
+    for state, weight in zip(states, weights, strict=True):
+        of_step = losses.target_term(model.logits(state), targets, 0.0, kind == "encoder", weight)
+        want += of_step.numerator
+    terms = model.loss_terms(output, targets, False)
+    np.testing.assert_allclose(terms["training"][0].numerator, want, rtol=1e-5)
+    model.compile(run_eagerly=True)
+    got = model.train_on_batch(features, targets, return_dict=True)["loss"]
+    wanted = losses.total(model.loss_terms(output, targets, True))
+    np.testing.assert_allclose(got, wanted, rtol=1e-5)
+    assert model.forward(features).encoder.steps is None
+
+
+def test_ponder_net_needs_a_stack_that_ends_with_the_recurrence():
+    for kind in ("adaptive", "encoder"):
+        with pytest.raises(hparam.HParamError, match="ends with.*mix_with_transformer='after_ut'"):
+            examples.make(kind, "act_type=ponder_net,mix_with_transformer=after_ut")
     model = examples.make("adaptive", "act_type=ponder_net,mix_with_transformer=before_ut")
     output = model.inspect(examples.features("adaptive"), training=True)
     assert np.isfinite(output.losses["training"])

@@ -48,6 +48,9 @@ class Rule:
     decides_alone = True
     expected_loss = False
 
+    def answer(self):
+        """Tells the rule of an encoder that no decoder attends to the output: it is the answer."""
+
     @staticmethod
     def check(max_steps, epsilon):
         """Raises ValueError: if max_steps < 1 or epsilon is not in (0, 1)."""

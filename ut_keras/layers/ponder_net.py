@@ -24,11 +24,12 @@ class PonderNetHalting(halting.Rule, dense.Dense):
     The output, which is all that there is at inference, is s^N ("threshold": epsilon = 0.5 halts at
     the median of the steps) or w^1 s^1 + ... + w^N s^N ("mean").
 
-    A loss of every step there is only where nothing but the loss looks at the output: in decoders.
-    In an encoder, which a decoder attends to, the output is the mean, and the divergence is all
-    that is PonderNet's. To halt at a step that is drawn at inference too, as the paper does, is not
-    here: its answers would differ from call to call. (Equations as they are told of the paper, and
-    in public code after it, which divides g by nothing; the paper itself could not be read.)
+    A loss of every step there is only where nothing but the loss looks at the output: in decoders,
+    and in an encoder alone. In an encoder which a decoder attends to, the output is the mean, and
+    the divergence is all that is PonderNet's. To halt at a step that is drawn at inference too, as
+    the paper does, is not here: its answers would differ from call to call. (Equations as they are
+    told of the paper, and in public code after it, which divides g by nothing; the paper itself
+    could not be read.)
 
     Args:
         max_steps: int. No position takes more.
@@ -37,6 +38,7 @@ class PonderNetHalting(halting.Rule, dense.Dense):
         output: "threshold" or "mean".
         expected_loss: bool. Whether training is by the losses of all steps, which is for whoever
             takes the output to see to; else it is by that of the output.
+        hands_on: bool. Whether a decoder attends to the output, which then is the mean.
         bias_init: float, of b.
         mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
         kernel_initializer: Keras initializer, of W.
@@ -56,6 +58,7 @@ class PonderNetHalting(halting.Rule, dense.Dense):
         prior=0.2,
         output="mean",
         expected_loss=False,
+        hands_on=False,
         bias_init=0.0,
         mask_padding=False,
         kernel_initializer="glorot_uniform",
@@ -77,8 +80,13 @@ class PonderNetHalting(halting.Rule, dense.Dense):
         self.prior = prior
         self.output_kind = output
         self.expected_loss = expected_loss
+        self.hands_on = hands_on
         self.bias_init = bias_init
         self.mask_padding = mask_padding
+
+    def answer(self):
+        """See `Rule.answer`."""
+        self.hands_on, self.expected_loss = False, True
 
     @property
     def log_prior(self):
@@ -97,7 +105,7 @@ class PonderNetHalting(halting.Rule, dense.Dense):
 
     def mix(self, state, output, update_weights):
         """See `Rule.mix`."""
-        if self.output_kind == "mean":
+        if self.hands_on or self.output_kind == "mean":
             return super().mix(state, output, update_weights)
         return tf.where(self.per_position(update_weights) > 0, state, output)
 
@@ -108,27 +116,35 @@ class PonderNetHalting(halting.Rule, dense.Dense):
             "prior": self.prior,
             "output": self.output_kind,
             "expected_loss": self.expected_loss,
+            "hands_on": self.hands_on,
             "bias_init": self.bias_init,
             "mask_padding": self.mask_padding,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
 
+def check_ends(hp):
+    """Raises HParamError: if the steps cannot have losses, for layers follow on the recurrence."""
+    mixed = hp.mix_with_transformer or ""
+    if "after_ut" in mixed:
+        raise HParamError(
+            "act_type=ponder_net needs a stack that ends with the recurrence. "
+            f"Received: mix_with_transformer={mixed!r}."
+        )
+
+
 @parts.haltings.register("ponder_net")
 def _make(hp, side):
     decoder = side != "encoder"
-    mixed = hp.mix_with_transformer or ""
-    if decoder and "after_ut" in mixed:
-        raise HParamError(
-            "act_type=ponder_net needs a decoder that ends with the recurrence. "
-            f"Received: mix_with_transformer={mixed!r}."
-        )
+    if decoder:
+        check_ends(hp)
     return PonderNetHalting(
         hp.act_max_steps,
         epsilon=hp.act_epsilon,
         prior=hp.ponder_net_prior,
-        output=hp.ponder_net_output if decoder else "mean",
+        output=hp.ponder_net_output,
         expected_loss=decoder,
+        hands_on=not decoder,
         bias_init=hp.act_halting_bias_init,
         mask_padding=hp.act_mask_padding,
         kernel_initializer=from_hparams.kernel_initializer(hp),

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ut_keras import losses
 from ut_keras.metrics import weights as weights_lib
+from ut_keras.models import model_loss
 
 
 class KerasHooks:
@@ -123,7 +124,7 @@ class KerasHooks:
         """Keras' hook: the trainer's loss. T2T's EVAL mode does not smooth labels."""
         pondered, added = getattr(y_pred, _PONDERING, (None, ()))
         if not self._has_own_loss:
-            if pondered and pondered.decoder and pondered.decoder.steps is not None:
+            if model_loss.answering_steps(pondered) is not None:
                 raise ValueError(
                     "act_type=ponder_net is trained by the losses of all steps: loss must be left "
                     f"to compile(). Received: {self.loss!r}."

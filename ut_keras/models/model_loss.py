@@ -18,6 +18,16 @@ class Inspection(NamedTuple):
     decoder: StackOutput | None
 
 
+def answering_steps(output):
+    """The `Steps` that logits are made of, each with a loss of its own; None where there are none.
+
+    Args:
+        output: `ModelOutput`, or None.
+    """
+    stack = output and (output.encoder if output.decoder is None else output.decoder)
+    return stack and stack.steps
+
+
 class ModelLoss:
     """For a `keras.Model` with `forward`, `logits`, `encoder`, `decoder`, `class_labels`; before it
     in bases.
@@ -44,13 +54,13 @@ class ModelLoss:
             logits: [B, T, V], or [B, C] for classes.
             pondered: `ModelOutput`, of which the ponder times are read; None leaves them out.
         """
-        steps = pondered.decoder.steps if pondered and pondered.decoder else None
+        steps = answering_steps(pondered)
         if steps is None:
             term = losses.target_term(logits, targets, smoothing, self.class_labels, weights)
         else:
             term = losses.expected_term(
                 self._logits_of_steps(steps),
-                steps.weights,
+                self._weights_of_steps(steps),
                 targets,
                 smoothing,
                 self.class_labels,
@@ -70,6 +80,13 @@ class ModelLoss:
         shape = tf.shape(steps.states)
         states = tf.reshape(steps.states, tf.concat([[-1], shape[2:]], axis=0))
         return self.logits(states)
+
+    def _weights_of_steps(self, steps):
+        """float32 [N, B, T]; [N, B, 1] for classes: the mean of all positions."""
+        if not self.class_labels:
+            return steps.weights
+        of_rows = tf.reduce_sum(steps.weights, axis=2, keepdims=True)
+        return tf.math.divide_no_nan(of_rows, tf.reduce_sum(of_rows, axis=0))
 
     def _ponder_terms(self, output, rows=None):
         """What it costs to ponder, each row weighed: a list of `LossTerm`."""

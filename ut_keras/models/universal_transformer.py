@@ -3,8 +3,7 @@
 import keras
 import tensorflow as tf
 
-from ut_keras import hparam
-from ut_keras.layers import same_weights
+from ut_keras.layers import ponder_net, same_weights
 from ut_keras.models import assemble, transformer, transformer_encoder
 
 
@@ -113,7 +112,9 @@ class UniversalTransformerEncoder(_RecurrentDepth, transformer_encoder.Transform
     def check_arguments(cls, hparams, specs):
         super().check_arguments(hparams, specs)
         if hparams.recurrence_type == "act" and hparams.act_type == "ponder_net":
-            raise hparam.HParamError(
-                "act_type=ponder_net needs a decoder, whose steps have losses of their own: take "
-                "universal_transformer. Received: universal_transformer_encoder."
-            )
+            ponder_net.check_ends(hparams)
+
+    def _make_stacks(self):
+        super()._make_stacks()
+        if self._halting is not None:
+            self._halting.answer()
