@@ -4,6 +4,7 @@ import re
 import time
 import types
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -121,11 +122,30 @@ def test_what_the_dead_left_goes(run, tmp_path, writes):
     assert sorted(os.listdir(served)) == ["1000000", "5.incomplete.8f3a0c1d"]
 
 
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
+def test_exports_for_litert(run, tmp_path):
+    """A folder with the model and the vocabulary, and nothing else."""
+    argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
+    argv += ["--format=litert", "--export_quantize=int8"]
+    how = "beam_size=1,extra_length=3,max_input_size=9"
+    assert exporter.main([*argv, f"--decode_hparams={how}"]) == 0
+    [number] = _exports(tmp_path / "served")
+    folder = tmp_path / "served" / number
+    assert sorted(os.listdir(folder)) == ["features.json", "model.tflite"]
+    generate = tf.lite.Interpreter(str(folder / "model.tflite")).get_signature_runner("generate")
+    assert generate(inputs=np.zeros([1, 9], np.int32))["outputs"].shape == (1, 1, 12)
+
+
 def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
     known = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
     assert "--output_dir or --checkpoint_path" in _error(capsys)
     assert "--data_dir must be given" in _error(capsys, f"--output_dir={run}")
-    assert "float16" in _error(capsys, *known, "--export_quantize=int8")
+    assert "float16 or int8" in _error(capsys, *known, "--export_quantize=int4")
+    assert "saved_model or litert" in _error(capsys, *known, "--format=onnx")
+    assert "needs the decode hparam max_input_size" in _error(capsys, *known, "--format=litert")
+    how = "--decode_hparams=beam_size=1,max_input_size=9,sampling_temp=1"
+    line = _error(capsys, *known, "--format=litert", how)
+    assert "Received: StatelessRandom" in line and not os.listdir(tmp_path / "served")
     assert "TF Hub" in _error(capsys, *known, "--export_as_tfhub")
     assert "saved_model.pb only" in _error(capsys, *known, "--noas_text")
     assert "it belongs to training" in _error(capsys, *known, "--train_steps=7")

@@ -30,6 +30,8 @@ def _argv(tmp_path, *more):
         (["--moving_average_decay=1.5"], "must be in [0, 1). Received: 1.5"),
         (["--profile=9-3"], "A-B. Received: '9-3'"),
         (["--profile=yes"], "A-B. Received: 'yes'"),
+        (["--global_batch_size=0"], "global_batch_size must be at least 1. Received: 0"),
+        (["--global_batch_size=64", "--batch_size=8"], "Received: --global_batch_size=64, --batch"),
     ],
 )
 def test_what_is_refused(tmp_path, capsys, more, message):
@@ -58,6 +60,10 @@ def _check(tmp_path, *more):
     return run_setup.check(
         command_line.parse(flags.TRAINER, _argv(tmp_path, *more), "trainer.py", "")
     )
+
+
+def test_the_batch_of_all_devices_together(tmp_path):
+    assert _check(tmp_path, "--global_batch_size=640").hp.batch_size == 640
 
 
 def test_early_stopping_by_t2ts_flags(tmp_path):

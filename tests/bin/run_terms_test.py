@@ -47,6 +47,16 @@ def test_what_is_said(changed, expected):
     assert not run_terms.changes({}, {**_TERMS, **changed}, setup)
 
 
+def test_what_stays_equal_with_other_devices_is_said():
+    setup = types.SimpleNamespace(hp=_HP, seed=3)
+    record = {**_RECORD, "trained_with": {**_TERMS, "global_batch_size": 64}}
+    terms = {**_TERMS, "num_replicas": 2, "global_batch_size": 64}
+    [said] = run_terms.changes(record, terms, setup)
+    assert "replicas: 1; now 2. By --global_batch_size the batches and their order stay" in said
+    [said] = run_terms.changes(_RECORD, terms, setup)  # which did not have it
+    assert said.endswith("now 2")
+
+
 def test_the_length_of_a_run_is_free_where_no_schedule_ends_with_it():
     setup = types.SimpleNamespace(hp=hparams.get("transformer_tiny"), seed=3)
     assert not run_terms.changes(_RECORD, {**_TERMS, "train_steps": 200}, setup)

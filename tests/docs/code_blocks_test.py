@@ -85,6 +85,7 @@ def test_excerpts_exist(page, monkeypatch):
 _SLOW = ("docs/quickstart.md",)
 
 
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 @pytest.mark.parametrize(
     "page",
     [
@@ -132,6 +133,38 @@ def _prepare_docs_serving(text, folder):
     encoders = problem.feature_encoders(folder)
     (folder / path).parent.mkdir(parents=True)
     export.export_saved_model(model, encoders, str(folder / path), beam_size=2, decode_length=2)
+
+
+def _prepare_docs_on_device(text, folder):
+    """The export that the page reads, of an untrained model of subwords."""
+    from tests.inference import export_models
+    from ut_keras import export
+    from ut_keras.inference import feature_record
+
+    assert 'Path("phone/features.json")' in text
+    encoders, specs = export_models.features("subwords")
+    model = export_models.variant_model("transformer", specs)
+    (folder / "phone").mkdir()
+    feature_record.save(str(folder / "phone"), feature_record.FeatureRecord(specs, encoders))
+    path = str(folder / "phone" / "model.tflite")
+    export.export_litert(model, path, source_length=16, decode_length=2, min_length=4)
+
+
+def _check_docs_on_device(names, folder):
+    """The page's few lines are our subwords: any text to the same ids, and back."""
+    from tests.inference import export_models
+    from tests.text import subword_text_encoder_test as golden
+
+    page = names["words"]["inputs"]
+    for vocabulary in golden.VOCABS:
+        encoder = golden.load(vocabulary)
+        encoder.store_to_file(str(folder / "vocabulary"))
+        page = names["Subwords"](str(folder / "vocabulary"))
+        for text in [*export_models.TEXTS, "two  spaces ", " a-b, c\n_\\u x;9 \u00bd\u2167 1"]:
+            ids = encoder.encode(text)
+            assert page.encode(text) == [*ids, 1]
+            assert page.decode([*ids, 1, 5]) == encoder.decode(ids) == text
+    assert len(names["translate"]("so cool")) > 3
 
 
 def _forget_registrations(monkeypatch):

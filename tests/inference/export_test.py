@@ -15,6 +15,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from tests.inference import export_models
 from ut_keras import export
+from ut_keras.inference import export as export_lib
 
 BROKEN = [b"\xff\xfe so", b"a\xe2\x82", b"\xed\xa0\x80 1", b""]
 _CLIENT = """
@@ -280,6 +281,37 @@ def test_float16_is_half_the_size(exports, tmp_path):
     np.testing.assert_array_equal(serve["ids"](inputs=tf.constant(ids))["outputs"], wanted.ids)
     found = serve["serving_default"](inputs=tf.constant(export_models.TEXTS))
     np.testing.assert_allclose(found["scores"], wanted.scores, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_int8_is_a_quarter_of_the_size(tmp_path):
+    model, encoders = export_models.build("adaptive")
+    directory = str(tmp_path / "1")
+    export.export_saved_model(model, encoders, directory, quantize="int8", beam_size=1)
+    size = 4 * sum(np.prod(v.shape) for v in model.variables)
+    reader = tf.train.load_checkpoint(os.path.join(directory, "variables", "variables"))
+    names = [name for name in reader.get_variable_to_shape_map() if name.startswith("weights/")]
+    assert sum(reader.get_tensor(name).nbytes for name in names) < 0.45 * size  # of small tables
+    encode = _load(directory).signatures["encode"]
+    ids = export_models.padded(export_models.rows(encoders, export_models.TEXTS[:2]))
+    wanted = model.encode({"inputs": ids}).stack.output
+    found = encode(inputs=tf.constant(export_models.TEXTS[:2]))["states"]
+    error = np.abs(found - wanted).mean()
+    assert 1e-4 < error < 0.2 * np.abs(wanted).mean()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_8_bits_with_a_scale_for_each_channel(axis):
+    """Rows, or columns, of very different sizes lose no more than half a step of their own."""
+    random = np.random.default_rng(0)
+    sizes = np.moveaxis(np.geomspace(1e-3, 1e3, 7)[np.newaxis], axis, 0)  # [7, 1] or [1, 7]
+    value = (sizes * random.normal(size=[7, 7])).astype("float32")
+    value[:, 3] = 0  # which has no scale
+    kept, scale = export_lib._in_8_bits(tf.constant(value))
+    assert kept.dtype == tf.int8 and tuple(scale.shape) == sizes.shape
+    steps = np.abs(value).max(axis=axis, keepdims=True) / 127
+    error = np.abs(tf.cast(kept, tf.float32) * scale - value)
+    assert np.all(error <= 0.5001 * steps)
 
 
 def _bytes_of_weights(directory):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import problems
-from tests.training import two_workers
+from tests.training import elastic, two_workers
 from ut_keras.training import distribution
 
 _ROOT = pathlib.Path(__file__).parents[2]
@@ -176,6 +176,30 @@ def test_workers_that_are_started_otherwise_are_refused(tmp_path, change, expect
     assert err.startswith("error: All workers must have the same flags, hparams and data. Received")
     assert f"Received: {expected}" in err and len(err.splitlines()) == 1
     assert not list((tmp_path / "run").glob("model.ckpt*"))
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_two_workers_as_with_one(tmp_path):
+    """And back: by --global_batch_size the same batches, and weights equal up to rounding."""
+    problems.get(_PROBLEM).generate_data(str(tmp_path), str(tmp_path), 1, num_processes=1)
+    alone = [{**os.environ, "TF_CONFIG": ""}]
+
+    def train(name, train_steps, environments):
+        started = [
+            _start(["trainer.py", *elastic.flags(tmp_path, name, train_steps)], environment)
+            for environment in environments
+        ]
+        for code, _, err in _finish(started):
+            assert code == 0, err[-3000:]
+
+    train("alone", 6, alone)
+    train("changing", 2, alone)
+    train("changing", 4, list(_environments()))
+    train("changing", 6, alone)
+    wanted, found = (elastic.weights(tmp_path / name) for name in ("alone", "changing"))
+    assert wanted.keys() == found.keys()
+    for name, weight in wanted.items():
+        np.testing.assert_allclose(found[name], weight, atol=1e-5, err_msg=name)
 
 
 class _Run:

@@ -5,6 +5,11 @@
       --decode_hparams="beam_size=4,alpha=0.6,extra_length=50,max_input_size=256"
 
 Writes EXPORT_DIR/TIME, as TensorFlow Serving wants it; docs/serving.md goes on from there.
+
+    ut-exporter --output_dir=run --export_dir=phone --format=litert --export_quantize=int8 \\
+      --decode_hparams="beam_size=1,extra_length=10,max_input_size=32"
+
+Writes EXPORT_DIR/TIME with model.tflite and the vocabularies; see docs/on_device.md.
 """
 
 import os
@@ -15,9 +20,10 @@ import time
 from ut_keras import file_error, path_lock, whole_file
 from ut_keras.bin import command, command_line, decode_setup, serving_flags
 from ut_keras.errors import UsageError
-from ut_keras.inference import decode_hparams
+from ut_keras.inference import decode_hparams, feature_record
 
-_QUANTIZATIONS = ("", "float16")
+_FORMATS = ("saved_model", "litert")
+_QUANTIZATIONS = ("", "float16", "int8")
 _LARGEST_NUMBER = 2**63 - 1  # that a server reads
 # Of ut-decoder's results and files.
 _NOT_HERE = ("return_beams", "write_beam_scores", "batch_size", "num_samples", "log_results")
@@ -36,10 +42,16 @@ def _run(argv):
         return
     if args.export_quantize not in _QUANTIZATIONS:
         raise UsageError(
-            f"--export_quantize must be float16. Received: {args.export_quantize!r}."
+            f"--export_quantize must be float16 or int8. Received: {args.export_quantize!r}."
+        )
+    if args.format not in _FORMATS:
+        raise UsageError(
+            f"--format must be saved_model or litert. Received: {args.format!r}."
         )
     run = decode_setup.check_run(args)
     search, values = _search(args, run)
+    if args.format == "litert":
+        _check_source_length(run, values)
     base = os.path.expanduser(args.export_dir or os.path.join(run.run_dir, "export"))
     os.makedirs(base, exist_ok=True)
     with path_lock.held(
@@ -57,19 +69,47 @@ def _export(args, run, search, values, directory):
 
     model, path = run.load_model(values["num_steps"])
     print(f"Weights: {path}", flush=True)
+    length = max(0, values["max_input_size"])
+    search = {**search, "quantize": args.export_quantize}
     try:
         with file_error.told_as(directory):
-            export.export_saved_model(
-                model,
-                run.encoders,
-                directory,
-                max_input_length=max(0, values["max_input_size"]),
-                quantize=args.export_quantize,
-                **search,
-            )
+            if args.format == "litert":
+                _write_litert(run, model, directory, length or None, search)
+            else:
+                export.export_saved_model(
+                    model,
+                    run.encoders,
+                    directory,
+                    max_input_length=length,
+                    **search,
+                )
     except ValueError as error:
         raise UsageError(f"The model cannot be exported: {error}") from error
     print(f"Wrote {directory} ({_size(directory) / 1e6:.1f} MB)")
+
+
+def _check_source_length(run, values):
+    """Where there is a source that may be of any length."""
+    is_needed = "inputs" in run.specs and run.specs["inputs"].modality == "symbol"
+    if is_needed and values["max_input_size"] < 1:
+        raise UsageError(
+            "--format=litert needs the decode hparam max_input_size: the length of all sources, "
+            f"EOS included. Received: {values['max_input_size']}."
+        )
+
+
+def _write_litert(run, model, directory, length, search):
+    """A folder with the model and what its texts are encoded by."""
+    from ut_keras import export
+
+    with whole_file.folder(directory) as temporary:
+        written = os.path.join(temporary, "litert")
+        os.makedirs(written)
+        record = feature_record.FeatureRecord(run.specs, run.encoders, model.target_space_id)
+        feature_record.save(written, record)
+        path = os.path.join(written, "model.tflite")
+        export.export_litert(model, path, length, **search)
+        whole_file.put([(written, directory)])
 
 
 def _search(args, run):

@@ -173,6 +173,13 @@ TRAINER = (
         "Instead of the hparam: a number, or auto for what fills the memory.",
         str,
     ),
+    Flag(
+        "global_batch_size",
+        None,
+        "Instead of batch_size, which counts for a device: of all devices together, however many.",
+        int,
+        least=1,
+    ),
     Flag("dry_run", True, "Try the largest batch before the first update: does it fit in memory?"),
     Flag(
         "worker_gpu",

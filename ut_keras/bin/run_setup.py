@@ -147,6 +147,13 @@ def check_names(args):
 
 def _with_batch_size(args, hp, saved, output_dir):
     """(hparams, whether the batch size is still to be found)."""
+    if args.global_batch_size is not None:
+        if args.batch_size is not None:
+            raise UsageError(
+                "--global_batch_size stands in place of --batch_size; give one of them. Received: "
+                f"--global_batch_size={args.global_batch_size}, --batch_size={args.batch_size}."
+            )
+        return hp.override({"batch_size": args.global_batch_size}), False
     if args.batch_size is None:
         return hp, False
     if args.batch_size != "auto":
@@ -252,12 +259,14 @@ def _make_trainer(setup):
     setup = dataclasses.replace(setup, seed=distribution.from_chief(strategy, setup.seed))
     keras.utils.set_random_seed(setup.seed % 2**32)
 
+    is_global = args.global_batch_size is not None
+
     def dataset(split, seed=None):
         return problem.dataset(
             split,
             setup.data_dir,
             setup.hp,
-            num_replicas=strategy.num_replicas_in_sync,
+            num_replicas=1 if is_global else strategy.num_replicas_in_sync,
             seed=seed,
             static_shapes=static_shapes,
         )

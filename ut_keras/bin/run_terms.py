@@ -24,6 +24,10 @@ _OF_A_WORKER = frozenset(
     }
 )
 _NAMES = {"train_data": "the training data", "num_replicas": "the number of replicas"}
+_SAME_BATCHES = (
+    ". By --global_batch_size the batches and their order stay the same and, up to rounding, so do "
+    "the updates; dropout draws others"
+)
 # Factors of the learning rate that end with the run.
 _ENDING = ("linear_decay", "single_cycle_cos_decay")
 
@@ -38,6 +42,7 @@ def of(setup, num_replicas):
     return {
         "train_data": _data(setup, "train"),
         "num_replicas": num_replicas,
+        "global_batch_size": setup.args.global_batch_size,
         "train_steps": setup.args.train_steps,
         "moving_average_decay": setup.args.moving_average_decay,
         "hparams": hparam_changes.noted(setup.hp),
@@ -58,9 +63,13 @@ def changes(record, terms, setup):
     schedule = setup.hp.learning_rate_schedule
     if any(factor in schedule for factor in _ENDING):
         compared.append("train_steps")
+    reasons = {"train_steps": f", by which {schedule} ends"}
+    size = here.get("global_batch_size")
+    if size is not None and size == noted.get("global_batch_size"):
+        reasons["num_replicas"] = _SAME_BATCHES
     return [
         f"The run had {_NAMES.get(name, name)}: {noted[name]}; now {here[name]}"
-        + (f", by which {schedule} ends" if name == "train_steps" else "")
+        + reasons.get(name, "")
         for name in compared
         if noted.get(name) not in (None, here[name])
     ]

@@ -231,11 +231,32 @@ def compiled_search(model, source_shape, graph):
     return searches[graph]
 
 
+def fixed_search(model, given, options):
+    """The search in a graph of known shapes, all the way, for runtimes that want those.
+
+    Args:
+        model: as for `generate`; no language model.
+        given: {"inputs": int32 [B, S]} or [B, sentences, words], B and S known.
+        options: `Options` of Python numbers.
+    Returns:
+        `Decoded`; ids int32 [B, beams, S + decode_length].
+    """
+    (source,) = given.values()
+    values = {name: getattr(options, name) for name in (*_FLOATS, *_INTS)}
+    values["seed"] = [options.seed or 0, 0]
+    values["forced_prefix"] = options.forced_prefix
+    found = _search(model, given, _graph(options), values)
+    room = [source.shape[0], options.beam_size, source.shape[1] + options.decode_length]
+    ids = tf.pad(found.ids, [[0, 0], [0, 0], [0, room[2] - tf.shape(found.ids)[2]]])
+    return beam_search.Decoded(tf.reshape(ids, room), found.scores)
+
+
 def _search(model, given, graph, values):
     (source,) = given.values()
     max_length = values["decode_length"]
     if "inputs" in given:
-        max_length += tf.shape(source)[1]
+        is_fixed = isinstance(max_length, int)
+        max_length += source.shape[1] if is_fixed else tf.shape(source)[1]
     next_logits, cache = model.scorer(given, graph.beam_size, max_length, graph.cache)
     task = beam_search.Task(
         next_logits,

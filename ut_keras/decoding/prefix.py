@@ -27,6 +27,33 @@ class Prefix(NamedTuple):
     seen: tf.Tensor | tuple  # bool [B, K, C]: whether a beam descends from a column; () if all stay
 
 
+class FixedPrefixCache:
+    """Room for all positions from the start, so that no shape changes on the way.
+
+    Arguments and methods as of `PrefixCache`; without a prompt. `room` is an int.
+    """
+
+    def __init__(self, model, batch_size, beams, prompt_length, room):
+        del prompt_length
+        self.model = model
+        self.size = cache_lib.CacheSize(batch_size, beams, room)
+
+    def start(self):
+        """See `PrefixCache.start`."""
+        columns = tf.constant(self.size.columns)
+        return Prefix(self.model.start_cache(self.size), columns, columns, ())
+
+    def next_window(self, prefix, query):
+        """See `PrefixCache.next_window`."""
+        beams = tf.range(self.size.beams)
+        ancestors = None
+        if self.size.beams > 1:
+            here = tf.range(self.size.length) == query.position
+            ancestors = tf.where(here, beams[:, tf.newaxis], query.ancestors)
+        columns = query.position * self.size.beams + beams
+        return cache_lib.window(columns, self.size, ancestors), prefix
+
+
 class PrefixCache:
     """Makes room for the next columns, and says what they see.
 

@@ -17,7 +17,8 @@ def scorer(model, given, beams, room, use_cache=True):
         model: a `Transformer`.
         given: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} for a language model.
         beams: int K.
-        room: int32 scalar. How many symbols are written at most.
+        room: int32 scalar. How many symbols are written at most. An int, where the batch is known
+            too, for a cache of one size from the start.
         use_cache: bool. Whether to keep what is computed of earlier positions, where that can be
             exact; else every symbol runs over the whole prefix.
     Returns:
@@ -38,7 +39,8 @@ def scorer(model, given, beams, room, use_cache=True):
 
 def _cached(model, memory, prompt, batch_size, beams, room):
     prompt_length = 0 if prompt is None else tf.shape(prompt)[1]
-    prefixes = prefix_lib.PrefixCache(model, batch_size, beams, prompt_length, room)
+    make = prefix_lib.FixedPrefixCache if isinstance(room, int) else prefix_lib.PrefixCache
+    prefixes = make(model, batch_size, beams, prompt_length, room)
     prefix = prefixes.start()
     columns_of_symbols = model.softmax.columns()
 
@@ -89,4 +91,5 @@ def _repeated(memory, times):
 
 
 def _batch_size(given):
-    return tf.shape(given.get("inputs", given.get("prompt")))[0]
+    (source,) = given.values()
+    return source.shape[0] or tf.shape(source)[0]

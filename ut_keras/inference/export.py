@@ -30,7 +30,8 @@ from ut_keras import whole_file, written_gradient
 from ut_keras.inference import text_model
 from ut_keras.text.text_encoder_base import TextEncoder
 
-QUANTIZATIONS = ("", "float16")
+QUANTIZATIONS = ("", "float16", "int8")
+_FEW = 1024  # numbers of a variable that is not worth a scale
 _TRACES = ("_searches", "_score", "_views")  # that a model keeps
 
 
@@ -55,7 +56,8 @@ def export_saved_model(
         beam_size, alpha, decode_length, options: of the search, see `model.generate`; here own_room
             is True by default. A model of classes, and an encoder without decoder, have none.
         max_input_length: int. Sources are cut to so many ids, EOS included; 0: they are not.
-        quantize: "" or "float16": the weights are stored in 16 bits, and computed with in 32.
+        quantize: "", "float16" or "int8": the weights are stored in so many bits, in 8 with a scale
+            for each channel, and computed with in 32.
     Raises:
         ValueError: if an argument or an encoder does not fit.
         FileExistsError: if the folder is there.
@@ -82,24 +84,24 @@ def _module(texts, search, quantize):
     module.encoders = list(texts.encoder_ops.values())
     variables = texts.model.variables
     if quantize:
-        module.weights = [_rounded(variable, quantize) for variable in variables]
+        module.weights = [_Rounded(variable, quantize) for variable in variables]
     else:
         module.weights = [variable.value for variable in variables]
 
     def traced(function, specs):
         def run(*arguments):
-            values = [tf.cast(w, v.dtype) for v, w in zip(variables, module.weights, strict=True)]
+            values = [weight.widened() for weight in module.weights]
             with keras.StatelessScope(zip(variables, values, strict=True)):
                 return function(*arguments)
 
         if not quantize:
             traces = tf.function(function, input_signature=specs, autograph=False)
             return traces.get_concrete_function()
-        with _fresh_traces(texts.model):
+        with fresh_traces(texts.model):
             signature = tf.function(run, input_signature=specs, autograph=False)
             return signature.get_concrete_function()
 
-    with _fresh_traces(texts.model):  # those that are there have our gradients in them
+    with fresh_traces(texts.model):  # those that are there have our gradients in them
         signatures = {
             name: traced(function, specs) for name, function, specs in _functions(texts, search)
         }
@@ -167,14 +169,40 @@ def _classes(texts, inputs):
     return {"classes": classes, "scores": scores}
 
 
-def _rounded(variable, dtype):
+class _Rounded(tf.Module):
     """A variable with the value in fewer bits; of what is no float, with the value."""
-    value = tf.convert_to_tensor(variable.value)
-    return tf.Variable(tf.cast(value, dtype) if value.dtype.is_floating else value, trainable=False)
+
+    def __init__(self, variable, kind):
+        super().__init__()
+        value = tf.convert_to_tensor(variable.value)
+        self.dtype, self.scale = value.dtype, None
+        if value.dtype.is_floating and kind == "float16":
+            value = tf.cast(value, tf.float16)
+        elif value.dtype.is_floating and len(value.shape) > 1 and tf.size(value) >= _FEW:
+            value, scale = _in_8_bits(value)
+            self.scale = tf.Variable(scale, trainable=False)
+        self.value = tf.Variable(value, trainable=False)
+
+    def widened(self):
+        """The tensor that is computed with."""
+        value = tf.cast(self.value, self.dtype)
+        return value if self.scale is None else value * self.scale
+
+
+def _in_8_bits(value):
+    """(int8 tensor, scales) with a scale for each column, or each row, whichever are smaller."""
+    ways = []
+    for axis in (0, -1):
+        size = tf.reduce_max(tf.abs(value), axis=axis, keepdims=True)
+        # By the mean of logarithms: what is small among its kind should not be lost.
+        ways.append((tf.reduce_mean(tf.math.log(tf.boolean_mask(size, size > 0))), size))
+    _, size = min(ways, key=lambda way: float(way[0]))
+    scale = tf.where(size > 0, size / 127, 1.0)
+    return tf.cast(tf.round(value / scale), tf.int8), scale
 
 
 @contextlib.contextmanager
-def _fresh_traces(model):
+def fresh_traces(model):
     """While a signature is traced whose weights are tensors of its own graph."""
     kept = {name: model.__dict__.pop(name) for name in _TRACES if name in model.__dict__}
     try:

@@ -21,6 +21,7 @@ from ut_keras.layers import (
     act_skipping,
     attention_record,
     depth,
+    litert,
     ponder_cost,
     recurrence,
     same_weights,
@@ -203,7 +204,9 @@ class AdaptiveComputationTime(depth.Depth):
     def halted_are_constant(self):
         """Whether what others see of a halted position never changes any more."""
         only_attention = self.block.mixes_by_attention_alone and not self.timing.cache_widths()
-        return self.halted_state == "copy" and only_attention
+        # Computing what still runs alone takes shapes that change from step to step: of LiteRT's
+        # interpreters the one in TensorFlow does not survive them.
+        return self.halted_state == "copy" and only_attention and not litert.is_traced()
 
     def _skips_halted(self, state, training, record_attention):
         """Whether a call need not compute halted positions at all.

@@ -123,7 +123,7 @@ def extend_deepening(layers, state, cache, window, memory, copies):
         if copies:
             earlier = tf.shape(active)[0] - tf.shape(state)[1]
             running = tf.pad(loop.halting_probability < 1.0, [[0, 0], [earlier, 0]])
-            x = tf.where(running[..., tf.newaxis], x, old)
+            x = tf.where(tf.expand_dims(running, axis=-1), x, old)
         transformed = layers.block.forward(
             x,
             here.attention_mask,

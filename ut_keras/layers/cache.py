@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from ut_keras.layers import litert
+
 
 class CacheSize(NamedTuple):
     """How much a cache can hold."""
@@ -258,6 +260,8 @@ class LayerCache:
 
 def empty(shape, dtype):
     """Zeros that may be written in place."""
+    if litert.is_traced():
+        return tf.zeros(shape, dtype)
     # Not tf.zeros: what is written in place must be nobody's constant.
     made = tf.raw_ops.Empty(shape=tf.stack(shape), dtype=dtype, init=True)
     made.set_shape([part if isinstance(part, int) else None for part in shape])
@@ -270,6 +274,10 @@ def write_rows(x, places, values):
     In place: a functional update inside a loop copies the whole tensor whenever it is read too. No
     reader can be surprised: what is written was not to be seen before. It has no gradient.
     """
-    updated = tf.raw_ops.InplaceUpdate(x=x, i=places, v=tf.cast(values, x.dtype))
+    values = tf.cast(values, x.dtype)
+    if litert.is_traced():
+        updated = tf.tensor_scatter_nd_update(x, places[:, tf.newaxis], values)
+    else:
+        updated = tf.raw_ops.InplaceUpdate(x=x, i=places, v=values)
     updated.set_shape(x.shape)
     return updated

@@ -3,6 +3,8 @@
 import keras
 import tensorflow as tf
 
+from ut_keras.layers import litert
+
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SymbolEmbedding(keras.layers.Layer):
@@ -35,7 +37,7 @@ class SymbolEmbedding(keras.layers.Layer):
 
     def call(self, ids):
         scale = tf.where(ids != 0, self.hidden_size**0.5, 0.0)
-        rows = tf.gather(tf.convert_to_tensor(self.embedding), ids)
+        rows = litert.lookup(tf.convert_to_tensor(self.embedding), ids)
         return rows * tf.cast(scale, rows.dtype)[..., tf.newaxis]
 
     def logits(self, x, columns=None):

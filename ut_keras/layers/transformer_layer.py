@@ -309,7 +309,7 @@ class Sublayer(keras.layers.Layer):
 
 
 def _where_running(running, new, old):
-    return new if running is None else tf.where(running[..., tf.newaxis], new, old)
+    return new if running is None else tf.where(tf.expand_dims(running, axis=-1), new, old)
 
 
 def _self_attention(hp, side):

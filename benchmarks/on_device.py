@@ -1,0 +1,151 @@
+"""Size, time and quality of a model in LiteRT, with weights in 32, 16 and 8 bits.
+
+    python benchmarks/on_device.py
+    python benchmarks/on_device.py --output_dir=run --decode_from_file=test.en \\
+      --decode_reference=test.de --source_length=64 --extra_length=50
+
+Without a run: an adaptive model that learns to reverse up to 10 digits in some hundred steps, asked
+300 strings of the dev split; quality is the share that is right. With one: BLEU, by sacreBLEU.
+
+Greedy search from ids to ids, one sentence at a time, by the interpreter with one thread; the time
+is the median over the sentences. "TensorFlow" is `model.generate` on the same sentences, one at a
+time and one thread; ways take turns. The size is that of the file.
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import tempfile
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+
+from ut_keras import export
+from ut_keras.text.eos import cut_at_eos
+from ut_keras.text.text_encoder import EOS
+
+try:
+    from ai_edge_litert.interpreter import Interpreter
+except ImportError:
+    Interpreter = tf.lite.Interpreter
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output_dir", help="of a run; else one is trained")
+    parser.add_argument("--decode_from_file", help="its sources")
+    parser.add_argument("--decode_reference", help="what they should become")
+    parser.add_argument("--source_length", type=int, default=11)
+    parser.add_argument("--extra_length", type=int, default=2)
+    parser.add_argument("--train_steps", type=int, default=800)
+    args = parser.parse_args()
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    model, sources, quality, what = from_run(args) if args.output_dir else trained(args.train_steps)
+    sources = [[*ids[: args.source_length - 1], EOS] for ids in sources]
+    print(f"machine: {platform.machine()}, Python {platform.python_version()}, one thread")
+    print(f"weights: {4 * sum(np.prod(v.shape) for v in model.trainable_variables) / 1e6:.2f} MB")
+    print(f"\n| | MB | ms a sentence | {what} |\n|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        ways = {"TensorFlow": by_tensorflow(model, args)}
+        sizes = {}
+        for quantize in ("", "float16", "int8"):
+            name, length = quantize or "float32", args.source_length
+            path = os.path.join(folder, f"{name}.tflite")
+            export.export_litert(model, path, length, args.extra_length, quantize=quantize)
+            ways[name], sizes[name] = by_litert(path, length), os.path.getsize(path)
+        written, seconds = measured(ways, sources)
+    for name in ways:
+        size = f"{sizes[name] / 1e6:.2f}" if name in sizes else ""
+        print(f"| {name} | {size} | {1e3 * seconds[name]:.1f} | {quality(written[name])} |")
+
+
+def measured(ways, sources):
+    """({name: what is written for each source}, {name: seconds}); the ways take turns."""
+    written, times = {name: [] for name in ways}, {name: [] for name in ways}
+    for write in ways.values():
+        write(sources[0])  # traced
+    for ids in sources:
+        for name, write in ways.items():
+            begin = time.perf_counter()
+            result = write(ids)
+            times[name].append(time.perf_counter() - begin)
+            written[name].append(cut_at_eos(result))
+    return written, {name: statistics.median(values) for name, values in times.items()}
+
+
+def by_tensorflow(model, args):
+    """Function from the ids of a source to those that are written."""
+
+    def write(ids):
+        found = model.generate({"inputs": np.int32([ids])}, decode_length=args.extra_length)
+        return found.ids[0, 0].numpy()
+
+    return write
+
+
+def by_litert(path, length):
+    """The same by a file."""
+    run = Interpreter(path, num_threads=1).get_signature_runner("generate")
+
+    def write(ids):
+        padded = np.zeros([1, length], np.int32)
+        padded[0, : len(ids)] = ids
+        return run(inputs=padded)["outputs"][0, 0]
+
+    return write
+
+
+def trained(steps):
+    """(model, sources, quality of what is written for them, its name)"""
+    import keras
+
+    import hparams
+    import problems
+    from ut_keras import models, optimizers
+
+    keras.utils.set_random_seed(1)
+    problem = problems.get("algorithmic_reverse_decimal40_held_out")
+    hp = hparams.get("adaptive_universal_transformer_quick", "max_length=11,batch_size=512")
+    with tempfile.TemporaryDirectory() as folder:
+        problem.generate_data(folder, folder)
+        model = models.get("universal_transformer", hp, problem, folder)
+        model.compile(optimizers.get(hp, train_steps=steps))
+        train = problem.dataset("train", folder, hp).repeat()
+        model.fit(train, steps_per_epoch=steps, shuffle=False, verbose=2)
+        rows = []
+        for features, *_ in problem.dataset("dev", folder, hp):
+            rows += [cut_at_eos(row) for row in features["inputs"].numpy().tolist()]
+    sources = [row for row in rows if 1 <= len(row) <= 10][:300]
+
+    def quality(written):
+        right = sum(source == found[::-1] for source, found in zip(sources, written, strict=True))
+        return f"{right / len(sources):.1%}"
+
+    return model, sources, quality, f"right of {len(sources)}"
+
+
+def from_run(args):
+    """The same of a run and its files."""
+    import sacrebleu
+
+    import ut_keras
+
+    run = ut_keras.load(args.output_dir)
+    with open(args.decode_from_file, encoding="utf-8") as file:
+        sources = [run.encoders["inputs"].encode(line.strip()) for line in file]
+    with open(args.decode_reference, encoding="utf-8") as file:
+        references = [line.strip() for line in file]
+
+    def quality(written):
+        texts = [run.encoders["targets"].decode(ids) for ids in written]
+        return f"{sacrebleu.corpus_bleu(texts, [references]).score:.2f}"
+
+    return run.model, sources, quality, "BLEU"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""What docs/clusters.md hands to clusters, as far as one machine can tell: it can be read, it holds
+what is required, its commands are ours, and what it says of the workers our code understands."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import types
+
+import pytest
+
+from ut_keras.bin import flags, run_setup
+from ut_keras.training import cluster
+
+_PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "clusters.md")
+
+
+def _section(name):
+    with open(_PAGE, encoding="utf-8") as file:
+        return file.read().partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+
+
+def _blocks(name, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", _section(name), re.MULTILINE | re.DOTALL)
+
+
+def _check(words):
+    """That the trainer would take a command line."""
+    args = flags.parse(flags.TRAINER, words, "ut-trainer", "")
+    run_setup.check_names(args)
+    assert args.output_dir and args.data_dir and args.global_batch_size == 4096
+
+
+def test_slurm(monkeypatch):
+    [script] = _blocks("Slurm", "text")
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    assert script.startswith("#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 ")
+    [line] = [x for x in script.replace("\\\n", " ").splitlines() if x.startswith("srun ")]
+    command = shlex.split(line)
+    assert command[1] == "ut-trainer"
+    _check(command[2:])
+    # What Slurm sets in the second of such tasks.
+    environment = {
+        "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_STEP_NODELIST": "node[1-2]",
+        "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+        "SLURM_PROCID": "1",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("TF_CONFIG", "")
+    found = cluster.from_environment(resolver="slurm")
+    assert found == (("node1:8888", "node2:8888"), 1)
+
+
+def test_kubeflow(tmp_path):
+    runtime, job = map(json.loads, _blocks("Kubeflow", "json"))
+    assert {runtime["apiVersion"], job["apiVersion"]} == {"trainer.kubeflow.org/v1alpha1"}
+    assert (runtime["kind"], job["kind"]) == ("TrainingRuntime", "TrainJob")
+    reference = {"name": runtime["metadata"]["name"], "kind": runtime["kind"]}
+    assert job["spec"]["runtimeRef"] == reference
+    [replicated] = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    labels = replicated["template"]["metadata"]["labels"]
+    assert labels["trainer.kubeflow.org/trainjob-ancestor-step"] == "trainer"
+    pod = replicated["template"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert container["name"] == replicated["name"] == "node" and container["image"]
+    mounts = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounts == {volume["name"] for volume in pod["volumes"]}
+    trainer = job["spec"]["trainer"]
+    # The command, with a ut-trainer that tells what it gets.
+    told = tmp_path / "ut-trainer"
+    told.write_text('#!/bin/sh\nprintf "%s\\n" "$TF_CONFIG" "$@"\n')
+    told.chmod(0o755)
+    given = {variable["name"]: variable["value"] for variable in trainer["env"]}
+    for index in range(trainer["numNodes"]):
+        environment = {**given, "JOB_COMPLETION_INDEX": str(index)}
+        config, *words = subprocess.run(
+            [*trainer["command"], *trainer["args"]],
+            env={**environment, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+        _check(words)
+        name = job["metadata"]["name"]
+        workers = tuple(f"{name}-node-0-{i}.{name}:2222" for i in range(trainer["numNodes"]))
+        assert cluster.from_environment({"TF_CONFIG": config}) == (workers, index)
+
+
+@pytest.mark.parametrize("code", [0, 75])
+def test_ray(code, monkeypatch):
+    """With a Ray that calls the function, and a trainer that looks at its flags."""
+    [program] = _blocks("Ray", "text")
+    made = []
+
+    class TensorflowTrainer:
+        def __init__(self, train_loop_per_worker, *, scaling_config):
+            made.append((train_loop_per_worker, scaling_config))
+
+        def fit(self):
+            made[-1][0]()
+
+    def modules(**contents):
+        for name, content in contents.items():
+            monkeypatch.setitem(__import__("sys").modules, name.replace("__", "."), content)
+
+    modules(
+        ray=types.SimpleNamespace(),
+        ray__train=types.SimpleNamespace(ScalingConfig=lambda num_workers: num_workers),
+        ray__train__tensorflow=types.SimpleNamespace(TensorflowTrainer=TensorflowTrainer),
+        trainer=types.SimpleNamespace(main=lambda words: _check(words) or code),
+    )
+    run = compile(program, "clusters.md", "exec")
+    if code:
+        with pytest.raises(SystemExit) as ended:
+            exec(run, {"__name__": "__main__"})
+        assert ended.value.code == code
+    else:
+        exec(run, {"__name__": "__main__"})
+    assert [scaling for _, scaling in made] == [2]
+
+
+def test_vertex():
+    [job] = map(json.loads, _blocks("Vertex AI", "json"))
+    chief, others = job["workerPoolSpecs"]
+    assert chief["replicaCount"] == 1
+    for pool in (chief, others):
+        container = pool["containerSpec"]
+        assert pool["machineSpec"]["machineType"] and container["imageUri"]
+        assert container["command"] == ["ut-trainer"]
+        _check(container["args"])
+    # As Vertex writes it, for the machine of the second pool.
+    config = {
+        "cluster": {"chief": ["job-chief-0:2222"], "worker": ["job-worker-0:2222"]},
+        "task": {"type": "worker", "index": 0, "cloud": "x"},
+        "environment": "cloud",
+    }
+    found = cluster.from_environment({"TF_CONFIG": json.dumps(config)})
+    assert found == (("job-chief-0:2222", "job-worker-0:2222"), 1)

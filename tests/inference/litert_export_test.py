@@ -1,0 +1,155 @@
+"""Searches and single steps in LiteRT, which must write what the model writes."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import hparams
+from tests.inference import export_models
+from ut_keras import export, models
+
+LENGTH, ROOM = 6, 4
+SOURCES = [[5, 3, 7, 2, 6, 1], [4, 1], [9, 8, 1]]
+pytestmark = pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
+
+
+def _model(variant, seed=7):
+    _, specs = export_models.features("numbers")
+    model = export_models.variant_model(variant, specs)
+    export_models.randomize(model, seed)
+    return model
+
+
+def _exported(model, path, *arguments, **options):
+    export.export_litert(model, str(path), *arguments, **options)
+    return tf.lite.Interpreter(str(path))
+
+
+def _padded(source):
+    return np.pad(np.array([source], np.int32), [(0, 0), (0, LENGTH - len(source))])
+
+
+@pytest.mark.parametrize("beam_size", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "act",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in (
+                "act_copy",
+                "basic",
+                "transformer",
+                "lstm_plain",
+                "relative",
+                "sepconv",
+                "modern",
+            )
+        ),
+    ],
+)
+def test_writes_what_the_model_writes(variant, beam_size, tmp_path):
+    """By the search in it, and for the best symbol step by step."""
+    model = _model(variant)
+    lite = _exported(model, tmp_path / "m.tflite", LENGTH, decode_length=ROOM, beam_size=beam_size)
+    operations = {op["op_name"] for op in lite._get_ops_details()}
+    assert not {name for name in operations if name.startswith(("Flex", "CUSTOM"))}
+    generate = lite.get_signature_runner("generate")
+    written = set()
+    for source in SOURCES:
+        wanted = model.generate({"inputs": [source]}, beam_size, decode_length=ROOM)
+        found = generate(inputs=_padded(source))
+        width = wanted.ids.shape[2]
+        np.testing.assert_array_equal(found["outputs"][..., :width], wanted.ids)
+        assert found["outputs"].shape == (1, beam_size, LENGTH + ROOM)
+        assert not found["outputs"][..., width:].any()
+        np.testing.assert_allclose(found["scores"], wanted.scores, rtol=1e-4)
+        written.add(float(found["scores"][0, 0]))
+        if beam_size == 1 and "step" in lite.get_signature_list():
+            assert _greedy(lite, source, width) == wanted.ids[0, 0].numpy().tolist()
+    assert len(written) == len(SOURCES)
+
+
+def _greedy(lite, source, length):
+    """The best symbols, as a program without the search would choose them."""
+    encode, step = map(lite.get_signature_runner, ("encode", "step"))
+    state, symbols = encode(inputs=_padded(source)), [0]
+    del state["states"]
+    for position in range(length):
+        found = step(symbol=np.int32(symbols[-1:]), position=np.int32([position]), **state)
+        symbols.append(int(found.pop("logits")[0].argmax()))
+        state.update(found)
+    return symbols[1:]
+
+
+def test_a_language_model_steps_through_its_prompt(tmp_path):
+    model, _ = export_models.build("prompts")
+    lite = _exported(model, tmp_path / "m.tflite", decode_length=5)
+    assert set(lite.get_signature_list()) == {"start", "step"}
+    start, step = map(lite.get_signature_runner, ("start", "step"))
+    ids = np.array([[7, 3, 11, 2, 1]], np.int32)
+    wanted = model({"targets": ids}, training=False)[0]
+    state = start(inputs=np.zeros(1, np.int32))
+    for position, symbol in enumerate([0, *ids[0, :-1]]):
+        found = step(symbol=np.int32([symbol]), position=np.int32([position]), **state)
+        np.testing.assert_allclose(found.pop("logits")[0], wanted[position], atol=1e-4)
+        state.update(found)
+
+
+def test_classes(tmp_path):
+    model, encoders = export_models.build("story")
+    ids = export_models.story_ids(encoders["inputs"], "Mary is in | the garden | where is Mary ?")
+    classify = _exported(model, tmp_path / "m.tflite").get_signature_runner("classify")
+    logits = model({"inputs": ids, "targets": np.zeros([1, 1], np.int32)}, training=False)
+    found = classify(inputs=ids)["scores"]
+    np.testing.assert_allclose(found, tf.nn.log_softmax(logits), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_weights_in_fewer_bits(tmp_path):
+    """A table that embeds and scores is there once, and each row has a scale of its own."""
+    encoders, specs = export_models.features("subwords")
+    sizes = "hidden_size=64,filter_size=256,num_heads=2"
+    model = models.from_specs("transformer", hparams.get("transformer_tiny", sizes), specs)
+    # As most of the numbers are in vocabularies: rows of other sizes.
+    table = model.target_embedding.embedding
+    table.assign(table * np.linspace(0.1, 2, table.shape[0], dtype=np.float32)[:, np.newaxis])
+    source = export_models.rows(encoders, ["so cool"])[0]
+    wanted = model.encode({"inputs": [source]}).stack.output
+    sizes, errors = {}, {}
+    for quantize in ("", "float16", "int8"):
+        path = tmp_path / f"{quantize}.tflite"
+        lite = _exported(model, path, len(source), decode_length=2, quantize=quantize)
+        sizes[quantize] = os.path.getsize(path)
+        states = lite.get_signature_runner("encode")(inputs=np.int32([source]))["states"]
+        errors[quantize] = np.abs(states - wanted).max()
+        assert lite.get_signature_runner("generate")(inputs=np.int32([source]))["scores"] < 0
+    weights = 4 * sum(np.prod(v.shape) for v in model.trainable_variables)
+    assert sizes[""] - sizes["float16"] > 0.35 * weights
+    assert sizes[""] - sizes["int8"] > 0.5 * weights
+    assert errors[""] < 1e-4 < errors["int8"] < 0.3
+    # The process's own searches write in place as before.
+    model.generate({"inputs": [source]}, decode_length=2)
+    [search] = model._searches.values()
+    assert "InplaceUpdate" in str(search.get_concrete_function().graph.as_graph_def())
+
+
+@pytest.mark.parametrize(
+    ("variant", "arguments", "options", "message"),
+    [
+        ("act", (None,), {}, "source_length must be given. Received: None"),
+        ("act", (0,), {}, "source_length must be at least 1. Received: 0"),
+        ("act", (4,), {"quantize": "int4"}, "quantize must be one of .*Received: 'int4'"),
+        ("act", (4,), {"beam_size": 0}, "beam_size must be at least 1. Received: 0"),
+        ("global", (4,), {}, "sources of one length, .* act_type=global"),
+        ("basic", (4,), {"temperature": 1.0}, "Received: StatelessRandom"),
+    ],
+)
+def test_refuses(variant, arguments, options, message, tmp_path, capfd):
+    path = tmp_path / "m.tflite"
+    with pytest.raises(ValueError, match=message) as caught:
+        export.export_litert(_model(variant), str(path), *arguments, **options)
+    assert "\n" not in str(caught.value) and not path.exists()
+    assert "error" not in capfd.readouterr().err  # of the converter's, which are pages

@@ -1,0 +1,41 @@
+"""--global_batch_size: a run is the same on one device and on two, and changes in the middle."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import problems
+from tests.training import elastic
+
+_ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_two_devices_as_with_one(tmp_path):
+    """And with one again: the same rows in the same order, and weights up to rounding."""
+    problem = problems.get(elastic.PROBLEM)
+    problem.generate_data(str(tmp_path), str(tmp_path), 1, num_processes=1)
+    parts = ["alone,6,1", "changing,2,1", "changing,4,2", "changing,6,1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.training.elastic", str(tmp_path), *parts],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    *said, last = done.stdout.splitlines()
+    seen = json.loads(last)
+    assert len(seen["alone"]) == 6 and len({str(batch) for batch in seen["alone"]}) == 6
+    assert seen["changing"] == seen["alone"]
+    said = "\n".join(said)
+    assert "replicas: 1; now 2. By --global_batch_size the batches and their order" in said
+    assert "replicas: 2; now 1. By --global_batch_size" in said
+    assert "another order" not in said
+    wanted, found = (elastic.weights(tmp_path / name) for name in ("alone", "changing"))
+    assert wanted.keys() == found.keys() and len(wanted) > 20
+    for name, weight in wanted.items():
+        np.testing.assert_allclose(found[name], weight, atol=1e-5, err_msg=name)

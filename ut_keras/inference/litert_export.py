@@ -1,0 +1,198 @@
+"""A model as a `.tflite`: for LiteRT, in its own operations, without TensorFlow and without us.
+
+    export.export_litert(model, "model.tflite", source_length=32, decode_length=8)
+
+Its signatures, of one example, by what there is to the model (B = 1):
+
+    generate  inputs int32 [B, S]             -> outputs int32 [B, beams, T], scores [B, beams]
+    classify  inputs int32 [B, S]             -> scores [B, C]: log probabilities
+    encode    inputs int32 [B, S]             -> states [B, S, D], memory_0 …, cache_0 …
+    step      symbol, position int32 [1],     -> logits [B, V], cache_0 …
+              memory_0 …, cache_0 …
+
+A source is ids with EOS, 0 behind them up to S. A caller of `step` chooses symbols itself: it
+begins with symbol 0 at position 0, and hands on what `encode` and the step before have given. Of a
+language model there is a `step` alone, and `start`, which gives the empty cache for any inputs
+int32 [1]: a prompt is stepped through. docs/on_device.md shows it at work.
+"""
+
+import contextlib
+import os
+import re
+import tempfile
+
+import tensorflow as tf
+
+from ut_keras import limits, whole_file, written_gradient
+from ut_keras.decoding import generate as generate_lib
+from ut_keras.inference import export, padding
+from ut_keras.inference.predictor import Predictor
+from ut_keras.layers import cache as cache_lib
+from ut_keras.layers import litert
+
+QUANTIZATIONS = ("", "float16", "int8")
+
+
+def export_litert(
+    model, path, source_length=None, decode_length=50, beam_size=1, quantize="", **options
+):
+    """Writes the file, whole or not at all.
+
+    Args:
+        model: such as a `Transformer`.
+        path: str, of the file.
+        source_length: int S, EOS included. A story has a size of its own, a language model none.
+        decode_length, beam_size, options: of the search, see `model.generate`. A language model has
+            room for decode_length positions, its prompt's included.
+        quantize: how weights are kept: "" in 32 bits; "float16"; "int8", a scale for each of their
+            channels, and computed with in float32 or int8 as LiteRT chooses.
+    Raises:
+        ValueError: if an argument does not fit, or LiteRT has no operation of its own for one that
+            the model takes, which it names.
+    """
+    if quantize not in QUANTIZATIONS:
+        raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
+    options = {"own_room": True, **options}
+    search = generate_lib.Options(beam_size, decode_length=decode_length, **options)
+    search.check()
+    shape = _source_shape(model, source_length)
+    if search.num_steps is not None:
+        model = model.with_steps(search.num_steps)
+    with (
+        export.fresh_traces(model),
+        written_gradient.left_out(),
+        litert.tracing(),
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        signatures = {
+            name: tf.function(function, autograph=False).get_concrete_function(**specs)
+            for name, function, specs in _functions(model, shape, search)
+        }
+        module = tf.Module()
+        module.weights = [variable.value for variable in model.variables]
+        tf.saved_model.save(module, folder, signatures)
+        content = _converted(folder, list(signatures), quantize)
+    with whole_file.writing(path, binary=True) as file:
+        file.write(content)
+
+
+def _source_shape(model, source_length):
+    """[1, S] or [1, sentences, words]; None of a language model."""
+    if model.encoder is None:
+        if source_length is not None:
+            raise ValueError(
+                "source_length must be None for a language model, which steps through its prompt. "
+                f"Received: {source_length}."
+            )
+        return None
+    if model.specs["inputs"].modality == "sentences":
+        return [1, *model.specs["inputs"].shape]
+    reason = padding.why_equal_lengths(model)
+    if reason:
+        raise ValueError(
+            "LiteRT wants sources of one length, so padding must not change what is made of them. "
+            f"Received: a model where it does: {reason}."
+        )
+    if source_length is None:
+        raise ValueError("source_length must be given. Received: None.")
+    expected = limits.why_not(source_length, 1, limits.MOST_POSITIONS)
+    if expected:
+        raise ValueError(f"source_length must be {expected}. Received: {source_length}.")
+    return [1, source_length]
+
+
+def _functions(model, shape, search):
+    """Yields (name, function of keywords, their specs) of every signature."""
+    predictor = Predictor(model)
+    source = None if shape is None else tf.TensorSpec(shape, tf.int32, name="inputs")
+
+    def generate(inputs):
+        found = generate_lib.fixed_search(model, {"inputs": inputs}, search)
+        return {"outputs": found.ids, "scores": found.scores}
+
+    def classify(inputs):
+        return {"scores": predictor.log_probs(inputs)}
+
+    if not predictor.searches:
+        yield "classify", classify, {"inputs": source}
+        return
+    if source is not None:
+        yield "generate", generate, {"inputs": source}
+    if not model.why_not_cached and hasattr(model, "extend"):
+        room = search.decode_length + (0 if shape is None else shape[1])
+        yield from _step_by_step(model, source, cache_lib.CacheSize(1, 1, room))
+
+
+def _step_by_step(model, source, size):
+    """The signatures that begin and go on; what goes between them is a flat list of tensors."""
+
+    def begin(inputs):
+        if source is None:
+            return (), model.start_cache(size), None
+        encoded = model.encode({"inputs": inputs})
+        memory = model.project_memory(encoded, {"inputs": inputs})
+        return memory, model.start_cache(size), encoded.stack.output
+
+    def encode(inputs):
+        memory, cache, states = begin(inputs)
+        found = {**_named("memory", memory), **_named("cache", cache)}
+        return found if states is None else {"states": states, **found}
+
+    first = tf.TensorSpec([1], tf.int32, name="inputs") if source is None else source
+    memory, cache, _ = (
+        tf.function(begin, autograph=False).get_concrete_function(first).structured_outputs
+    )
+
+    def step(symbol, position, **state):
+        here = tf.nest.pack_sequence_as(memory, _of(state, "memory")) or None
+        kept = tf.nest.pack_sequence_as(cache, _of(state, "cache"))
+        window = cache_lib.window(position, size)
+        output, kept = model.extend(symbol[tf.newaxis], kept, window, here)
+        logits = model.logits(output, model.softmax.columns())
+        return {"logits": logits[:, 0], **_named("cache", kept)}
+
+    state = {**_named("memory", memory), **_named("cache", cache)}
+    specs = {name: tf.TensorSpec(x.shape, x.dtype, name=name) for name, x in state.items()}
+    for name in ("symbol", "position"):
+        specs[name] = tf.TensorSpec([1], tf.int32, name=name)
+    yield ("start" if source is None else "encode"), encode, {"inputs": first}
+    yield "step", step, specs
+
+
+def _named(name, nest):
+    return {f"{name}_{i}": x for i, x in enumerate(tf.nest.flatten(nest))}
+
+
+def _of(state, name):
+    """What `_named` gave its names, in its order."""
+    number = sum(key.startswith(f"{name}_") for key in state)
+    return [state[f"{name}_{i}"] for i in range(number)]
+
+
+def _converted(folder, signatures, quantize):
+    converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=signatures)
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    if quantize:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if quantize == "float16":
+        converter.target_spec.supported_types = [tf.float16]
+    with _silent():
+        try:
+            return converter.convert()
+        except Exception as error:  # whatever a converter of another version makes of it
+            found = re.search(r"(?:TF Select|Custom) ops: (.*)", str(error))
+            what = found[1].strip() if found else str(error).strip().partition("\n")[0]
+            raise ValueError(
+                f"LiteRT must have operations of its own for the model. Received: {what}."
+            ) from error
+
+
+@contextlib.contextmanager
+def _silent():
+    """Without the pages that the converter's compiler writes of every place in the sources."""
+    with open(os.devnull, "wb") as nowhere, os.fdopen(os.dup(2), "wb") as stderr:
+        os.dup2(nowhere.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(stderr.fileno(), 2)
