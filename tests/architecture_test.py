@@ -101,8 +101,11 @@ ALLOWED = {
         "ut_keras.checkpoints",
         "ut_keras.visualize",
         "ut_keras.inference",
+        # a step of a decoder, for LiteRT, which goes on from a cache
+        "ut_keras.layers.cache",
+        "ut_keras.layers.litert",
     ),
-    "ut_keras.export": ("ut_keras.inference.export",),
+    "ut_keras.export": ("ut_keras.inference.export", "ut_keras.inference.litert_export"),
     "ut_keras.keras_file": (
         "ut_keras.text",
         "ut_keras.data",

@@ -118,7 +118,7 @@ def _functions(model, shape, search):
         return
     if source is not None:
         yield "generate", generate, {"inputs": source}
-    if not model.why_not_cached and hasattr(model, "extend"):
+    if not model.why_not_cached and hasattr(model.decoder, "start_cache"):
         room = search.decode_length + (0 if shape is None else shape[1])
         yield from _step_by_step(model, source, cache_lib.CacheSize(1, 1, room))
 
