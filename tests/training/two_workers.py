@@ -81,10 +81,10 @@ def _train_from_files(make_model, make_optimizer, strategy, data_dir):
 def _rows(strategy, data_dir):
     """What this worker gets, (inputs, targets), of an epoch's batches.
 
-    "own" is what it reads of them, after reading so many records as "read" says; "cut" what it gets
+    "own" is what it reads of them, in reads of so many records as "read" says; "cut" what it gets
     if each worker reads all.
     """
-    dataset = _epoch(data_dir, 0)
+    passes = _epoch(data_dir, 0)
     counted = []
     plain = record_index.RecordIndex.read
 
@@ -93,15 +93,20 @@ def _rows(strategy, data_dir):
         return plain(self, numbers)
 
     record_index.RecordIndex.read = read
-    own = _local(strategy, dataset)
+
+    def one_pass(part):
+        # One slice of each batch, for the one replica of the worker.
+        return passes.onwards(part=part).take(passes.num_batches)
+
+    own = _local(strategy, distribution.distribute_parts(strategy, one_pass))
     record_index.RecordIndex.read = plain
-    # Nothing is known of a dataset that was made of it.
-    return {"own": own, "read": sum(counted), "cut": _local(strategy, dataset.prefetch(1))}
+    cut = _local(strategy, distribution.distribute(strategy, one_pass(None)))
+    return {"own": own, "read": counted, "cut": cut}
 
 
-def _local(strategy, dataset):
+def _local(strategy, distributed):
     batches = []
-    for inputs, targets in distribution.distribute(strategy, dataset):
+    for inputs, targets in distributed:
         local = [strategy.experimental_local_results(x)[0] for x in (inputs["inputs"], targets)]
         batches.append([tensor.numpy().tolist() for tensor in local])
     return batches
