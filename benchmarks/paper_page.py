@@ -185,6 +185,8 @@ def _value(score, line):
 
 
 def _number(score, value):
+    if score.metric == "failed_tasks":
+        return f"{value:g}"
     if score.percent or abs(value) >= 10:
         return f"{value:.1f}"
     return f"{value:.3f}"

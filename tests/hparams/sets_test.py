@@ -123,17 +123,14 @@ def test_unknown_set_lists_the_nearest():
 
 def test_listing_and_getting_load_no_tensorflow():
     code = (
-        "import sys, time; start = time.perf_counter(); import hparams; hparams.names(); "
+        "import sys, hparams; hparams.names(); "
         "hparams.get('universal_transformer_tiny', 'hidden_size=64').check_supported(); "
-        "print(time.perf_counter() - start); "
         "print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    seconds, heavy = result.stdout.split("\n", 1)
-    assert heavy.strip() == "[]"
-    assert float(seconds) < 1.0
+    assert result.stdout.strip() == "[]"
 
 
 def test_a_set_returns_hparams(monkeypatch):

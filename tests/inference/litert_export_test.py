@@ -42,7 +42,6 @@ def _padded(source):
                 "act_copy",
                 "basic",
                 "transformer",
-                "lstm_plain",
                 "relative",
                 "sepconv",
                 "modern",
@@ -70,6 +69,16 @@ def test_writes_what_the_model_writes(variant, beam_size, tmp_path):
         if beam_size == 1 and "step" in lite.get_signature_list():
             assert _greedy(lite, source, width) == wanted.ids[0, 0].numpy().tolist()
     assert len(written) == len(SOURCES)
+
+
+@pytest.mark.slow
+def test_what_it_has_no_operation_for_is_named(tmp_path):
+    """The beams of an LSTM, which reads the whole prefix anew; greedily it goes."""
+    model = _model("lstm_plain")
+    assert "generate" in _exported(model, tmp_path / "m.tflite", LENGTH).get_signature_list()
+    with pytest.raises(ValueError, match=r"operations of its own.* Received: tf.TensorList\w+\.$"):
+        _exported(model, tmp_path / "n.tflite", LENGTH, beam_size=2)
+    assert os.listdir(tmp_path) == ["m.tflite"]
 
 
 def _greedy(lite, source, length):

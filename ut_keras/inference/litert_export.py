@@ -180,10 +180,12 @@ def _converted(folder, signatures, quantize):
         try:
             return converter.convert()
         except Exception as error:  # whatever a converter of another version makes of it
-            found = re.search(r"(?:TF Select|Custom) ops: (.*)", str(error))
-            what = found[1].strip() if found else str(error).strip().partition("\n")[0]
+            text = str(error)
+            found = re.search(r"(?:TF Select|Custom) ops: (.*)", text)
+            found = found or re.search(r"'(tf\.\w+)'", text)
+            what = found[1] if found else text.strip().partition("\n")[0]
             raise ValueError(
-                f"LiteRT must have operations of its own for the model. Received: {what}."
+                f"LiteRT must have operations of its own for the model. Received: {what.strip()}."
             ) from error
 
 
