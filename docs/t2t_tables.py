@@ -44,6 +44,7 @@ OURS = (
     "num_rec_steps_sampling",
     "recurrence_backprop_steps",
     "recurrence_input_injection",
+    "recurrence_supervised_every",
     "ponder_net_prior",
     "pos_randomized_range",
     "ponder_net_output",

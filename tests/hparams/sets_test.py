@@ -39,6 +39,7 @@ LACKING_IN_T2T = {
     "pos_randomized_range": 2048,
     "recurrence_backprop_steps": 0,
     "recurrence_input_injection": "none",
+    "recurrence_supervised_every": 0,
     "relative_mask_future": False,
     "sentence_mask_stddev": 0.0,
 }

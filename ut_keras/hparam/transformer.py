@@ -148,6 +148,7 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
     num_rec_steps_sampling: Literal["uniform", "lognormal_poisson"] | None = training(None)
     recurrence_input_injection: Literal["none", "add", "concat"] = field("none", architecture=True)
     recurrence_backprop_steps: int = training(0, STEPS_OR_NONE)  # 0: gradients through all
+    recurrence_supervised_every: int = training(0, STEPS_OR_NONE)  # 0: a loss of the last alone
     copy_gate: bool = field(False, architecture=True)
     copy_gate_dropout: float = training(0.0, RATE)
     num_inrecurrence_layers: int = field(1, STEPS, architecture=True)  # layers within a step
