@@ -41,6 +41,7 @@ OURS = (
     "act_mask_padding",
     "copy_gate",
     "copy_gate_dropout",
+    "num_memory_tokens",
     "num_rec_steps_sampling",
     "recurrence_backprop_steps",
     "recurrence_input_injection",

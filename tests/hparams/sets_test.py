@@ -32,6 +32,7 @@ LACKING_IN_T2T = {
     "dropconnect_dropout": 0.0,
     "gates_inputs": "i",
     "num_heads": 1,
+    "num_memory_tokens": 0,
     "num_rec_steps_sampling": None,
     "output_attention": True,
     "ponder_net_output": "threshold",

@@ -149,6 +149,7 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
     recurrence_input_injection: Literal["none", "add", "concat"] = field("none", architecture=True)
     recurrence_backprop_steps: int = training(0, STEPS_OR_NONE)  # 0: gradients through all
     recurrence_supervised_every: int = training(0, STEPS_OR_NONE)  # 0: a loss of the last alone
+    num_memory_tokens: int = field(0, STEPS_OR_NONE, architecture=True)  # of an encoder
     copy_gate: bool = field(False, architecture=True)
     copy_gate_dropout: float = training(0.0, RATE)
     num_inrecurrence_layers: int = field(1, STEPS, architecture=True)  # layers within a step
