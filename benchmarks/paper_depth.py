@@ -6,8 +6,10 @@ SETS = {
     "fixed": "universal_transformer_depth",
     "act": "adaptive_universal_transformer_depth",
     "stick_breaking": "universal_transformer_depth_stick_breaking",
+    "ponder_net": "universal_transformer_depth_ponder_net",
     "random": "universal_transformer_depth_random",
     "injected": "universal_transformer_depth_injected",
+    "ndr": "universal_transformer_depth_ndr",
 }
 
 

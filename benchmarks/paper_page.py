@@ -49,8 +49,10 @@ as [Results](results.md), by the same commands and protocol; the sets are in `hp
 | fixed | always 14 |
 | act | each position's own, by Adaptive Computation Time (`act_type=basic`) |
 | stick_breaking | each position's own, by stick breaking (Tan et al. 2023) |
+| ponder_net | each position's own, by PonderNet (`act_type=ponder_net`) |
 | random | 14; in training 1 to 14, drawn for every update |
 | injected | 14, each of which sees the input again |
+| ndr | 14, of the Neural Data Router: copy gate, geometric attention, no signals |
 
 `ponder time` is the mean number of steps of a position on the test split.
 """

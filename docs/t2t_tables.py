@@ -41,9 +41,11 @@ OURS = (
     "act_mask_padding",
     "copy_gate",
     "copy_gate_dropout",
+    "num_memory_tokens",
     "num_rec_steps_sampling",
     "recurrence_backprop_steps",
     "recurrence_input_injection",
+    "recurrence_supervised_every",
     "ponder_net_prior",
     "pos_randomized_range",
     "ponder_net_output",
@@ -51,7 +53,13 @@ OURS = (
     "attention_mask_padding",
     "relative_mask_future",
 )
-OUR_VALUES = {"norm_type": ("rms",)}
+OUR_VALUES = {
+    "act_type": ("ponder_net", "stick_breaking", "convergence"),
+    "ffn_layer": ("swiglu",),
+    "norm_type": ("rms",),
+    "pos": ("randomized", "rotary"),
+    "self_attention_type": ("dot_product_relative_xl", "geometric"),
+}
 
 
 def hparams_table():
@@ -179,20 +187,13 @@ def _here(spec):
         return "ours; the default is what T2T does"
     if spec.facts.inert:
         return f"no effect: {spec.facts.inert}"
-    ours = [value for value in spec.all_choices if _is_ours(spec, value)]
+    ours = OUR_VALUES.get(spec.name, ())
     also = f"; besides, ours: {', '.join(map(_code, ours))}" if ours else ""
     if spec.facts.supported is None:
         return f"same{also}"
     values = [value for value in spec.supported_values if value not in ours]
     same = f"same for {', '.join(map(_code, values))}; " if len(values) > 1 else ""
     return f"{same}others refused: {reason(spec.name)[0]}{also}"
-
-
-def _is_ours(spec, value):
-    """Whether a value is none of T2T's: a part of the library's, or one that is named here."""
-    if value in spec.choices:
-        return value in OUR_VALUES.get(spec.name, ())
-    return spec.facts.parts.get(value).__module__.startswith("ut_keras.")
 
 
 def _code(value):

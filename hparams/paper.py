@@ -171,6 +171,29 @@ def universal_transformer_depth_injected():
     return replace(universal_transformer_depth(), recurrence_input_injection="add")
 
 
+@register("universal_transformer_depth_ponder_net")
+def universal_transformer_depth_ponder_net():
+    """With ACT's weight of the cost all positions are down to one step within 600 updates."""
+    hp = adaptive_universal_transformer_depth()
+    return replace(hp, act_type="ponder_net", act_loss_weight=0.1)
+
+
+@register("universal_transformer_depth_ndr")
+def universal_transformer_depth_ndr():
+    """The Neural Data Router (Csordás et al. 2022): positions keep their states until the one that
+    they attend to, the nearest one that fits, has what they wait for. No signals; norms behind.
+    """
+    return replace(
+        universal_transformer_depth(),
+        copy_gate=True,
+        self_attention_type="geometric",
+        layer_preprocess_sequence="none",
+        layer_postprocess_sequence="dan",
+        add_position_timing_signal=False,
+        add_step_timing_signal=False,
+    )
+
+
 # --- SCAN -----------------------------------------------------------------------------------------
 
 

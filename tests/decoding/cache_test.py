@@ -34,6 +34,7 @@ VARIANTS = {
     "relative_xl": (*BASIC, STEPS + ",self_attention_type=dot_product_relative_xl"),
     "geometric": (*BASIC, STEPS + ",self_attention_type=geometric"),
     "copy_gate": (*BASIC, STEPS + ",copy_gate=True"),
+    "memory_tokens": (*BASIC, STEPS + ",num_memory_tokens=2"),
     "rotary": (*BASIC, STEPS + ",pos=rotary,add_position_timing_signal=False"),
     "basic": (*BASIC, STEPS),
     "highway": (*BASIC, STEPS + ",recurrence_type=highway"),
@@ -110,6 +111,7 @@ _LIKE_OTHERS = {
     *("act_final_remainder", "act_two_inner_layers", "act_sru", "act_relative", "act_mixed"),
     *("act_copy_accumulated", "act_copy_two_inner_layers", "act_copy_sru", "act_copy_relative"),
     *("copy_gate", "act_copy_relative_v2", "convergence", "act_relative_xl", "act_rotary"),
+    "memory_tokens",
 }
 
 

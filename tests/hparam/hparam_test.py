@@ -174,7 +174,8 @@ def test_check_supported_names_every_field_value_and_choice():
     hp = UniversalTransformerHParams(proximity_bias=True, pos="timing_from_features")
     assert_refuses(
         r"^Not supported yet: proximity_bias=True \(supported now: False\); "
-        r"pos='timing_from_features' \(supported now: None, 'timing', 'emb', 'none'\)\.$",
+        r"pos='timing_from_features' "
+        r"\(supported now: None, 'timing', 'emb', 'none', 'randomized', 'rotary'\)\.$",
         hp.check_supported,
     )
 

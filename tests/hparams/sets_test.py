@@ -32,6 +32,7 @@ LACKING_IN_T2T = {
     "dropconnect_dropout": 0.0,
     "gates_inputs": "i",
     "num_heads": 1,
+    "num_memory_tokens": 0,
     "num_rec_steps_sampling": None,
     "output_attention": True,
     "ponder_net_output": "threshold",
@@ -39,6 +40,7 @@ LACKING_IN_T2T = {
     "pos_randomized_range": 2048,
     "recurrence_backprop_steps": 0,
     "recurrence_input_injection": "none",
+    "recurrence_supervised_every": 0,
     "relative_mask_future": False,
     "sentence_mask_stddev": 0.0,
 }

@@ -17,6 +17,11 @@ WORDS = text_encoder.TokenTextEncoder(tokens=["where", "is", "Mary", "?", "in", 
 NUMBERS = text_encoder.IntegerTextEncoder(12)
 LABELS = text_encoder.ClassLabelEncoder(labels=["good", "bad", "neither"])
 
+# What a step of a recurrence may be made of.
+BLOCKS = (
+    *("injection", "rotary", "relative_xl", "data_router", "randomized_position"),
+    "memory_tokens",
+)
 # (variant, features); the variants are those of `variant_model`.
 MODELS = {
     "adaptive": ("act", "subwords"),
@@ -27,6 +32,7 @@ MODELS = {
     "encoder_symbols": ("encoder", "numbers"),
     "story": ("encoder", "story"),
     "lstm": ("lstm_attention", "words"),
+    **{name: (name, "numbers") for name in BLOCKS},
 }
 SEARCH = {"beam_size": 3, "alpha": 0.6, "decode_length": 6}
 TEXTS = ["where is Mary ?", "", "so_ cool \\ 1 2 3", "9 0 7", "\U0001f600 \u05d0\u05d1 \x07", "a"]
@@ -78,12 +84,19 @@ def variant_model(variant, specs):
             )
         return models.from_specs(model_name, hparams.get("lstm_luong_attention", small), specs)
     else:
-        model_name, set_name, overrides = {**cache_test.VARIANTS, **_NOT_CACHED}[variant]
+        model_name, set_name, overrides = {**cache_test.VARIANTS, **_OTHERS}[variant]
     hp = hparams.get(set_name, ",".join(filter(None, [cache_test.TINY, overrides])))
     return models.from_specs(model_name, hp, specs)
 
 
-_NOT_CACHED = {name: setting[:3] for name, setting in cache_test.NOT_CACHED.items()}
+_OTHERS = {
+    **{name: setting[:3] for name, setting in cache_test.NOT_CACHED.items()},
+    "data_router": (
+        *cache_test.BASIC,
+        f"{cache_test.STEPS},self_attention_type=geometric,copy_gate=True,"
+        "layer_preprocess_sequence=none,layer_postprocess_sequence=dan",
+    ),
+}
 
 
 def randomize(model, seed):

@@ -329,7 +329,13 @@ def _operations(directory):
     return {node.op for node in nodes}
 
 
-@pytest.mark.parametrize("name", sorted(export_models.MODELS))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in export_models.BLOCKS else name
+        for name in sorted(export_models.MODELS)
+    ],
+)
 def test_runs_no_python_and_reads_no_files(exports, name):
     operations = _operations(exports(name))
     assert {"StatefulPartitionedCall", "RestoreV2"} < operations

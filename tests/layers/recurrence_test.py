@@ -141,6 +141,8 @@ def test_needs_a_step():
         recurrence.BasicRecurrence(None, None, 0)
     with pytest.raises(ValueError, match="backprop_steps must be at least 0. Received: -1"):
         recurrence.BasicRecurrence(None, None, 1, backprop_steps=-1)
+    with pytest.raises(ValueError, match="supervised_every must be at least 0. Received: -1"):
+        recurrence.BasicRecurrence(None, None, 1, supervised_every=-1)
 
 
 @pytest.mark.parametrize("drawn", [None, 2, 5])

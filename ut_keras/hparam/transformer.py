@@ -24,6 +24,8 @@ from ut_keras.hparam.field import (
 )
 from ut_keras.t2t.names import hparams as t2t_names
 
+# The last two are ours.
+_Position = Literal["timing", "emb", "none", "timing_from_features", "randomized", "rotary"]
 _GATES = Check(
     "letters out of s (state), t (transformed state) and i (inputs)",
     lambda text: text != "" and set(text) <= set("sti"),
@@ -56,6 +58,8 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
         "local_unmasked",
         "masked_dilated_1d",
         "unmasked_dilated_1d",
+        "dot_product_relative_xl",  # ours, as the next
+        "geometric",
     ] = field(
         "dot_product",
         architecture=True,
@@ -64,6 +68,8 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
             "dot_product_relative_v2",
             "local_mask_right",
             "local_unmasked",
+            "dot_product_relative_xl",
+            "geometric",
         ),
         parts=parts.self_attentions,
     )
@@ -82,10 +88,11 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
         "local_moe",
         "local_moe_tpu",
         "none",
+        "swiglu",  # ours
     ] = field(
         "dense_relu_dense",
         architecture=True,
-        supported=("conv_hidden_relu", "conv_relu_conv", "parameter_attention", "sru"),
+        supported=("conv_hidden_relu", "conv_relu_conv", "parameter_attention", "sru", "swiglu"),
         parts=parts.transitions,
     )
     relu_dropout: float = training(0.1, RATE)
@@ -96,10 +103,10 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
     parameter_attention_value_channels: int = field(0, NON_NEGATIVE, architecture=True)
 
     # --- What is added to the embeddings --------------------------------------------------------
-    pos: Literal["timing", "emb", "none", "timing_from_features"] | None = field(
+    pos: _Position | None = field(
         "timing",
         architecture=True,
-        supported=("timing", "emb", "none", None),
+        supported=("timing", "emb", "none", "randomized", "rotary", None),
         parts=parts.position_signals,
     )
     pos_randomized_range: int = field(2048, POSITIVE)  # of pos="randomized", ours
@@ -126,10 +133,10 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
     """Hyperparameters of a Universal Transformer; adaptive where `recurrence_type` is "act"."""
 
     # --- Other defaults than the Transformer's --------------------------------------------------
-    pos: Literal["timing", "emb", "none", "timing_from_features"] | None = field(
+    pos: _Position | None = field(
         None,
         architecture=True,
-        supported=("timing", "emb", "none", None),
+        supported=("timing", "emb", "none", "randomized", "rotary", None),
         parts=parts.position_signals,
     )
 
@@ -141,6 +148,8 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
     num_rec_steps_sampling: Literal["uniform", "lognormal_poisson"] | None = training(None)
     recurrence_input_injection: Literal["none", "add", "concat"] = field("none", architecture=True)
     recurrence_backprop_steps: int = training(0, STEPS_OR_NONE)  # 0: gradients through all
+    recurrence_supervised_every: int = training(0, STEPS_OR_NONE)  # 0: a loss of the last alone
+    num_memory_tokens: int = field(0, STEPS_OR_NONE, architecture=True)  # of an encoder
     copy_gate: bool = field(False, architecture=True)
     copy_gate_dropout: float = training(0.0, RATE)
     num_inrecurrence_layers: int = field(1, STEPS, architecture=True)  # layers within a step

@@ -105,6 +105,10 @@ class AdaptiveComputationTime(depth.Depth):
         super().build(state_shape)
         self.hidden_size = state_shape[-1]
 
+    def answer(self):
+        """See `Depth.answer`."""
+        self.halting.answer()
+
     def forward(
         self,
         state,

@@ -27,6 +27,9 @@ class Depth(state_layer.StateLayer):
         """See `StateLayer.project_memory`."""
         return self.block.project_memory(memory, attention_mask)
 
+    def answer(self):
+        """Tells an encoder's that no decoder attends to the output: it is the answer."""
+
     def forward(
         self,
         state,

@@ -46,6 +46,10 @@ class MixedDepth(depth.Depth):
             for projected in part.project_memory(memory, attention_mask)
         )
 
+    def answer(self):
+        """See `Depth.answer`."""
+        self.recurrence.answer()
+
     def forward(
         self,
         state,

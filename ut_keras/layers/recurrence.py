@@ -15,6 +15,7 @@ from ut_keras.layers import (
     input_injection,
     same_weights,
     sru,
+    step_record,
     step_sampling,
     timing_signal,
     transformer_block,
@@ -32,6 +33,7 @@ class RecurrenceState(NamedTuple):
     carried: tuple  # tensors that a variant keeps besides; () in the plainest form
     stores: tuple  # of a cache, one dict per layer and one for the signals; () without a cache
     record: tuple  # `AttentionRecord`, or () when nothing is recorded
+    steps: tuple  # `StepRecord`, or () when not every step is trained
 
 
 class Constants(NamedTuple):
@@ -66,11 +68,20 @@ class Recurrence(depth.Depth):
         backprop_steps: int k. Training has gradients through the last k steps alone: the state
             before them is a constant, so without an injection all before the recurrence has none.
             0: through all.
+        supervised_every: int k. The loss of training is the mean of those after every k-th step
+            and after the last, each step taken for the last one (deep supervision),
+
+                loss = (L(H_k) + L(H_2k) + ... + L(H_N)) / ceil(N / k)
+
+            where the output is what is answered: in decoders, and in an encoder alone. It takes the
+            logits of so many steps at once. 0: the loss is L(H_N).
+        answers: bool. Whether nothing but the loss looks at the output.
     Call arguments and returns: as `StateLayer`.
     Raises:
-        ValueError: if num_steps < 1 or backprop_steps < 0.
+        ValueError: if num_steps < 1, backprop_steps < 0 or supervised_every < 0.
     References: T2T `universal_transformer_util.universal_transformer_layer`; of `backprop_steps`
-        Geiping et al. 2025, which has k = 8.
+        Geiping et al. 2025, which has k = 8; of `supervised_every` Lee et al. 2015, Deeply-
+        Supervised Nets, whose layers have classifiers of their own (here there is one for all).
     """
 
     layer_arguments = ("block", "timing", "injection")
@@ -83,6 +94,8 @@ class Recurrence(depth.Depth):
         injection=None,
         steps_sampling=None,
         backprop_steps=0,
+        supervised_every=0,
+        answers=False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -90,11 +103,15 @@ class Recurrence(depth.Depth):
             raise ValueError(f"num_steps must be at least 1. Received: {num_steps}.")
         if backprop_steps < 0:
             raise ValueError(f"backprop_steps must be at least 0. Received: {backprop_steps}.")
+        if supervised_every < 0:
+            raise ValueError(f"supervised_every must be at least 0. Received: {supervised_every}.")
         self.block = block
         self.timing = timing
         self.num_steps = num_steps
         self.injection = injection
         self.backprop_steps = backprop_steps
+        self.supervised_every = supervised_every
+        self.answers = answers
         self.steps_sampling = None
         if steps_sampling is not None:
             self.steps_sampling = step_sampling.StepSampling(steps_sampling, num_steps)
@@ -103,6 +120,10 @@ class Recurrence(depth.Depth):
         for layer in (self.timing, self.block, self.injection):
             if layer is not None and not layer.built:
                 layer.build(state_shape)
+
+    def answer(self):
+        """See `Depth.answer`."""
+        self.answers = True
 
     def forward(
         self,
@@ -113,7 +134,10 @@ class Recurrence(depth.Depth):
         record_attention=False,
         training=None,
     ):
-        """See `Depth.forward`; no ponder times and no remainders."""
+        """See `Depth.forward`; no ponder times and no remainders.
+
+        In training there are steps if `supervised_every` wants a loss of some.
+        """
         if training and self.steps_sampling is not None:
             deepest = self.with_steps(self.steps_sampling.most)
             num_steps = self.steps_sampling.draw()
@@ -133,12 +157,22 @@ class Recurrence(depth.Depth):
 
         constants = Constants(transform, state, padding_mask, training)
         record = attention_record.start(record_attention, memory)
-        loop, most = self._first(state, record), self.num_steps
+        steps = ()
+        if training and self.answers and self.supervised_every:
+            most = -(-self.num_steps // self.supervised_every)
+            steps = step_record.start(True, state, most)
+        loop, most = self._first(state, record, steps=steps), self.num_steps
         if training and self.backprop_steps:
             most = self.backprop_steps
             loop = self._without_gradient(loop, constants, num_steps - most)
         last = self._loop(loop, (), lambda caches: constants, num_steps, most)
-        return StackOutput(self.finish(last), None, None, *attention_record.stack(last.record))
+        return StackOutput(
+            self.finish(last),
+            None,
+            None,
+            *attention_record.stack(last.record),
+            steps=_alike(step_record.stack(last.steps)),
+        )
 
     def _without_gradient(self, first, constants, num_steps):
         """The loop after so many steps, as a constant; as it is if they are none."""
@@ -202,9 +236,9 @@ class Recurrence(depth.Depth):
     def _cache_widths(self):
         return (*self.block.cache_widths(), self.timing.cache_widths())
 
-    def _first(self, state, record=(), stores=()):
+    def _first(self, state, record=(), stores=(), steps=()):
         """What the loop carries into its first step."""
-        return RecurrenceState(tf.constant(0), state, self.start(state), stores, record)
+        return RecurrenceState(tf.constant(0), state, self.start(state), stores, record, steps)
 
     def _loop(self, first, layouts, make_constants, num_steps, most=None):
         """Until so many steps are taken, of which at most some are taken here.
@@ -219,6 +253,11 @@ class Recurrence(depth.Depth):
             ]
             result = self.take_step(loop, make_constants(caches))
             result.state.set_shape(loop.state.shape)
+            steps = loop.steps
+            if steps:  # in place of the one before, unless that was a k-th
+                place = loop.step // self.supervised_every
+                one = tf.ones(tf.shape(loop.state)[:2])
+                steps = step_record.add(steps, place, result.state, one)
             for new, old in zip(result.carried, loop.carried, strict=True):
                 new.set_shape(old.shape)
             return (
@@ -228,6 +267,7 @@ class Recurrence(depth.Depth):
                     result.carried,
                     tuple(cache.stores for cache in caches),
                     attention_record.add(loop.record, loop.step, result.block_output),
+                    steps,
                 ),
             )
 
@@ -265,7 +305,14 @@ class Recurrence(depth.Depth):
             "num_steps": self.num_steps,
             "steps_sampling": kind,
             "backprop_steps": self.backprop_steps,
+            "supervised_every": self.supervised_every,
+            "answers": self.answers,
         }
+
+
+def _alike(steps):
+    """`Steps` of 1 where there is one, with weights that sum to 1; None if there are none."""
+    return steps and steps._replace(weights=steps.weights / tf.reduce_sum(steps.weights, axis=0))
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -292,8 +339,8 @@ def arguments(hp, side):
     """What all recurrences take, but for the number of steps.
 
     Raises:
-        HParamError: if `num_rec_steps_sampling`, `recurrence_input_injection` or
-            `recurrence_backprop_steps` does not go with the rest.
+        HParamError: if `num_rec_steps_sampling`, `recurrence_input_injection`,
+            `recurrence_backprop_steps` or `recurrence_supervised_every` does not go with the rest.
     """
     steps = hp.act_max_steps if hp.recurrence_type == "act" else hp.num_rec_steps
     timing = timing_signal.make(hp, steps)
@@ -317,6 +364,10 @@ def arguments(hp, side):
                 f"recurrence_input_injection={hp.recurrence_input_injection!r}."
             )
         given["backprop_steps"] = hp.recurrence_backprop_steps
+    if hp.recurrence_supervised_every:
+        _check_supervision(hp)
+        given["supervised_every"] = hp.recurrence_supervised_every
+        given["answers"] = side != "encoder"
     kind = hp.num_rec_steps_sampling
     if kind is None:
         return given
@@ -324,6 +375,18 @@ def arguments(hp, side):
     if reason:
         raise HParamError(f"{reason} Received: num_rec_steps_sampling={kind!r}.")
     return {**given, "steps_sampling": kind}
+
+
+def _check_supervision(hp):
+    """Raises HParamError: if not every step can be taken for the last, with a gradient."""
+    mixed = hp.mix_with_transformer or ""
+    if hp.recurrence_type != "basic" or "after_ut" in mixed or hp.recurrence_backprop_steps:
+        raise HParamError(
+            "recurrence_supervised_every needs recurrence_type='basic', nothing after the "
+            "recurrence and gradients through all steps. "
+            f"Received: recurrence_type={hp.recurrence_type!r}, mix_with_transformer={mixed!r}, "
+            f"recurrence_backprop_steps={hp.recurrence_backprop_steps}."
+        )
 
 
 def _why_not_sampled(hp):

@@ -114,6 +114,10 @@ class Stack(depth.Depth):
         """See `StateLayer.project_memory`."""
         return self.depth.project_memory(memory, attention_mask)
 
+    def answer(self):
+        """See `Depth.answer`."""
+        self.depth.answer()
+
     def forward(
         self,
         state,

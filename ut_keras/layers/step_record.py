@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 class Steps(NamedTuple):
-    """Each step of a recurrence; N is the most that there could be."""
+    """The steps of a recurrence that have losses; N is the most that there could be."""
 
     states: tf.Tensor  # [N, B, S, D]; 0 where a step was not taken
     weights: tf.Tensor  # [N, B, S] float32, w^n; 0 there, the sum over N is 1
@@ -34,7 +34,7 @@ def start(enabled, state, max_steps):
 
 
 def add(record, step, state, weights):
-    """The record with one step.
+    """The record with one step, in place of what it had there.
 
     Args:
         record: what `start` or `add` returned.

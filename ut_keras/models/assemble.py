@@ -8,7 +8,7 @@ import keras
 from ut_keras import layers as layers_package
 from ut_keras import parts
 from ut_keras.hparam import HParamError, TransformerHParams, UniversalTransformerHParams
-from ut_keras.layers import from_hparams, mixed_depth, stack, transformer_block
+from ut_keras.layers import from_hparams, memory_tokens, mixed_depth, stack, transformer_block
 
 for _module in pkgutil.iter_modules(layers_package.__path__):  # which fills the registries
     importlib.import_module(f"{layers_package.__name__}.{_module.name}")
@@ -73,6 +73,8 @@ def recurrent_stack(hp, side):
             "Received: a set without recurrence_type."
         )
     depth = parts.recurrences.get(hp.recurrence_type)(hp, side)
+    if hp.num_memory_tokens:
+        depth = memory_tokens.make(hp, side, depth)
     if hp.mix_with_transformer:
         depth = mixed_depth.make(hp, side, depth)
     return _stack(hp, side, depth)

@@ -116,5 +116,4 @@ class UniversalTransformerEncoder(_RecurrentDepth, transformer_encoder.Transform
 
     def _make_stacks(self):
         super()._make_stacks()
-        if self._halting is not None:
-            self._halting.answer()
+        self.encoder.answer()

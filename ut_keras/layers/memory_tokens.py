@@ -1,0 +1,142 @@
+"""Positions of an encoder's recurrence that belong to no symbol."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras.hparam import HParamError
+from ut_keras.layers import depth, from_hparams, same_weights
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class MemoryTokens(depth.Depth):
+    """A recurrence with K learned positions in front (`num_memory_tokens`).
+
+        [M_t; H_t] = Step([M_{t-1}; H_{t-1}]),   M_0 = E;   output H_N
+
+    All positions read and write them, at every step; nothing behind the recurrence sees them. They
+    take the first K positions of the signals, halt as other positions do, and what they ponder
+    costs nothing.
+
+    Args:
+        recurrence: a `Recurrence` or `AdaptiveComputationTime`, of an encoder.
+        num_tokens: int K.
+    Call arguments and returns: as `StateLayer`; of steps, ponder times and attention weights there
+        are those of the other positions, so that the weights no longer sum to 1.
+    Raises:
+        ValueError: if num_tokens < 1, or an attention mask differs from position to position.
+    References: Burtsev et al. 2020, Memory Transformer, whose decoder sees them, too (the paper
+        itself could not be read).
+    """
+
+    layer_arguments = ("recurrence",)
+
+    def __init__(self, recurrence, num_tokens, **kwargs):
+        super().__init__(**kwargs)
+        if num_tokens < 1:
+            raise ValueError(f"num_tokens must be at least 1. Received: {num_tokens}.")
+        self.recurrence = recurrence
+        self.num_tokens = num_tokens
+
+    def build(self, state_shape):
+        super().build(state_shape)
+        # As large as embeddings are.
+        self.tokens = self.add_weight(
+            shape=(self.num_tokens, state_shape[-1]),
+            initializer=keras.initializers.RandomNormal(stddev=1.0),
+            name="memory_tokens",
+        )
+
+    @property
+    def block(self):
+        """The recurrence's."""
+        return self.recurrence.block
+
+    def answer(self):
+        """See `Depth.answer`."""
+        self.recurrence.answer()
+
+    def forward(
+        self,
+        state,
+        attention_mask=None,
+        padding_mask=None,
+        memory=None,
+        record_attention=False,
+        training=None,
+    ):
+        """See `Depth.forward`."""
+        tokens = tf.cast(self.tokens, state.dtype)
+        tokens = tf.broadcast_to(tokens, tf.concat([tf.shape(state)[:1], tf.shape(tokens)], 0))
+        result = self.recurrence.forward(
+            tf.concat([tokens, state], axis=1),
+            attention_mask=self._with_tokens(self._checked(attention_mask)),
+            padding_mask=self._with_tokens(padding_mask),
+            memory=memory,
+            record_attention=record_attention,
+            training=training,
+        )
+        return self._without_tokens(result)
+
+    def _checked(self, attention_mask):
+        if attention_mask is not None and attention_mask.shape[-2] != 1:
+            raise ValueError(
+                "attention_mask must be the same for all positions, [B, 1, 1, S]. "
+                f"Received: {attention_mask.shape}."
+            )
+        return attention_mask
+
+    def _with_tokens(self, mask):
+        """bool [..., S] -> [..., K + S]: the tokens are real."""
+        if mask is None:
+            return None
+        front = [[0, 0]] * (len(mask.shape) - 1) + [[self.num_tokens, 0]]
+        return tf.pad(mask, front, constant_values=True)
+
+    def _without_tokens(self, result):
+        k = self.num_tokens
+
+        def positions(values):
+            """[B, K + S] -> [B, S]; [B], of whole examples, and None stay."""
+            return values if values is None or values.shape.rank < 2 else values[:, k:]
+
+        weights, steps = result.attention_weights, result.steps
+        return result._replace(
+            output=result.output[:, k:],
+            ponder_times=positions(result.ponder_times),
+            remainders=positions(result.remainders),
+            ponder_cost=positions(result.ponder_cost),
+            attention_weights=None if weights is None else weights[..., k:, k:],
+            steps=steps
+            and steps._replace(states=steps.states[:, :, k:], weights=steps.weights[:, :, k:]),
+        )
+
+    def ponder_terms(self, result, padding_mask, rows=None):
+        """See `StateLayer.ponder_terms`: those of the recurrence."""
+        return self.recurrence.ponder_terms(result, padding_mask, rows)
+
+    def with_steps(self, num_steps):
+        """See `Depth.with_steps`: of the recurrence."""
+        return same_weights.view(self, recurrence=self.recurrence.with_steps(num_steps))
+
+    def get_config(self):
+        return {**super().get_config(), "num_tokens": self.num_tokens}
+
+
+def make(hp, side, recurrence):
+    """The recurrence, in an encoder with `num_memory_tokens` in front.
+
+    Raises:
+        HParamError: if there is no encoder all of whose positions see each other.
+    """
+    mixed = hp.mix_with_transformer or ""
+    if side == "language_model" or mixed or hp.unidirectional_encoder:
+        raise HParamError(
+            "num_memory_tokens needs an encoder of one recurrence alone, whose positions see each "
+            f"other. Received: num_memory_tokens={hp.num_memory_tokens} in a {side}, "
+            f"mix_with_transformer={mixed!r}, unidirectional_encoder={hp.unidirectional_encoder}."
+        )
+    if side != "encoder":
+        return recurrence
+    recurrence.name = "recurrence"
+    dtype = from_hparams.dtype_policy(hp)
+    return MemoryTokens(recurrence, hp.num_memory_tokens, name="depth", dtype=dtype)
