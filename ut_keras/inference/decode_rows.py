@@ -18,7 +18,7 @@ def decode_rows(
     batches: Sequence[Sequence[int]],
     decode_batch: Callable[[int, Sequence[int]], Sequence[Any]],
     journal: Journal | None = None,
-    progress: "RowProgress" | None = None,
+    progress: "RowProgress | None" = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> dict[int, Any] | None:
     """Decodes the batches that are not finished.
