@@ -7,7 +7,7 @@ it is `query.ancestors` that says where a beam comes from.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -63,7 +63,7 @@ class GreedyState(NamedTuple):
     cache: tuple
 
 
-def greedy_search(task, choose=None):
+def greedy_search(task: Task, choose: Callable[[Any, Any], Any] | None = None) -> Decoded:
     """Takes a symbol at every position, the best by default, until every row has EOS or is full.
 
     Args:
@@ -135,7 +135,7 @@ class BeamState(NamedTuple):
     cache: tuple
 
 
-def beam_search(task, beam_size, alpha):
+def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
     """Keeps the `beam_size` best beginnings and the `beam_size` best whole results.
 
     A result's score is its log probability divided by ((5 + length) / 6)^alpha, EOS counted. The

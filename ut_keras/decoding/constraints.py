@@ -3,14 +3,19 @@
 Each is a function (log probabilities float32 [B, K, V], `Query`) -> the same shape.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import tensorflow as tf
 
-from ut_keras.decoding.beam_search import EOS
+from ut_keras.decoding.beam_search import EOS, Query
+
+Constraint = Callable[[tf.Tensor, Query], tf.Tensor]
 
 _FORBIDDEN = -float("inf")
 
 
-def all_of(constraints):
+def all_of(constraints: Sequence[Constraint]) -> Constraint | None:
     """Several, one after the other; None if there are none."""
     if not constraints:
         return None
@@ -23,7 +28,7 @@ def all_of(constraints):
     return constrain
 
 
-def min_length(length):
+def min_length(length: Any) -> Constraint:
     """No EOS before `length` symbols are written."""
 
     def constrain(log_probs, query):
@@ -33,7 +38,7 @@ def min_length(length):
     return constrain
 
 
-def eos_penalty(penalty):
+def eos_penalty(penalty: Any) -> Constraint:
     """EOS costs `penalty` more: the log probability of ending is so much less."""
 
     def constrain(log_probs, query):
@@ -43,7 +48,7 @@ def eos_penalty(penalty):
     return constrain
 
 
-def forced_prefix(prefix):
+def forced_prefix(prefix: tf.Tensor) -> Constraint:
     """Results begin with `prefix`, int32 [B, P], where it is not 0; it is scored like the rest."""
 
     def constrain(log_probs, query):
@@ -57,7 +62,7 @@ def forced_prefix(prefix):
     return constrain
 
 
-def no_repeated_ngrams(n):
+def no_repeated_ngrams(n: int) -> Constraint:
     """No `n` symbols in a row are written twice."""
 
     def constrain(log_probs, query):

@@ -6,14 +6,17 @@ number of beams, makes a new one.
 
 import dataclasses
 import numbers
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from ut_keras import limits
 from ut_keras.decoding import beam_search, constraints, sampling, side_by_side
 from ut_keras.layers import symbol_ids
+from ut_keras.layers.signature import Shape
 
 # The options that are numbers in a graph, changed without a new trace.
 _FLOATS = ("alpha", "eos_penalty", "temperature", "top_p")
@@ -72,7 +75,7 @@ class Options:
     cache: bool = True
     num_steps: int | None = None
 
-    def check(self):
+    def check(self) -> None:
         """Raises `ValueError` for an option out of range."""
         for name, (least, most) in _LIMITS.items():
             received = getattr(self, name)
@@ -105,7 +108,7 @@ class Options:
                 f"Received: temperature=0, top_k={self.top_k}, top_p={self.top_p}."
             )
 
-    def numbers(self):
+    def numbers(self) -> dict[str, tf.Tensor]:
         """What a graph takes as inputs: dict from name to scalar tensor.
 
         Another value needs no new trace; an option that is left out of it or comes into it does.
@@ -119,13 +122,15 @@ class Options:
             values["seed"] = tf.constant(self.seed % 2**31, tf.int32)
         return values
 
-    def sets(self, name):
+    def sets(self, name: str) -> bool:
         """bool. Whether a number is not 0; a tensor is there because it is not."""
         value = getattr(self, name)
         return tf.is_tensor(value) or bool(value)
 
 
-def generate(model, features, options):
+def generate(
+    model: keras.Model, features: Mapping[str, Any], options: Options
+) -> beam_search.Decoded:
     """Writes the targets.
 
     Args:
@@ -213,7 +218,7 @@ def _values_spec():
     }
 
 
-def compiled_search(model, source_shape, graph):
+def compiled_search(model: keras.Model, source_shape: Shape, graph: _Graph) -> Callable[..., Any]:
     """The search as a `tf.function`."""
     searches = model.__dict__.setdefault("_searches", {})
     if graph not in searches:
@@ -231,7 +236,9 @@ def compiled_search(model, source_shape, graph):
     return searches[graph]
 
 
-def fixed_search(model, given, options):
+def fixed_search(
+    model: keras.Model, given: Mapping[str, tf.Tensor], options: Options
+) -> beam_search.Decoded:
     """The search in a graph of known shapes, all the way, for runtimes that want those.
 
     Args:

@@ -9,10 +9,11 @@ Where a layer looks at places (a convolution, relative positions), columns of se
 the order of `layers.cache`, none is left out.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from ut_keras.decoding import beam_search
 from ut_keras.layers import cache as cache_lib
 
 COLUMNS, POSITIONS = 32, 8  # a block is of so many at least
@@ -24,7 +25,7 @@ class Prefix(NamedTuple):
     cache: tuple  # of the model, with C columns
     columns: tf.Tensor  # int32 scalar C
     used: tf.Tensor  # int32 scalar: columns written, of the example with most
-    seen: tf.Tensor | tuple  # bool [B, K, C]: whether a beam descends from a column; () if all stay
+    seen: Any  # bool [B, K, C]: whether a beam descends from a column; () if all stay
 
 
 class FixedPrefixCache:
@@ -33,17 +34,21 @@ class FixedPrefixCache:
     Arguments and methods as of `PrefixCache`; without a prompt. `room` is an int.
     """
 
-    def __init__(self, model, batch_size, beams, prompt_length, room):
+    def __init__(
+        self, model: Any, batch_size: Any, beams: int, prompt_length: Any, room: Any
+    ) -> None:
         del prompt_length
         self.model = model
         self.size = cache_lib.CacheSize(batch_size, beams, room)
 
-    def start(self):
+    def start(self) -> Prefix:
         """See `PrefixCache.start`."""
         columns = tf.constant(self.size.columns)
         return Prefix(self.model.start_cache(self.size), columns, columns, ())
 
-    def next_window(self, prefix, query):
+    def next_window(
+        self, prefix: Prefix, query: beam_search.Query
+    ) -> tuple[cache_lib.Window, Prefix]:
         """See `PrefixCache.next_window`."""
         beams = tf.range(self.size.beams)
         ancestors = None
@@ -65,7 +70,9 @@ class PrefixCache:
         room: int32 scalar. How many are written at most.
     """
 
-    def __init__(self, model, batch_size, beams, prompt_length, room):
+    def __init__(
+        self, model: Any, batch_size: Any, beams: int, prompt_length: Any, room: Any
+    ) -> None:
         self.model = model
         self.batch_size = batch_size
         self.beams = beams
@@ -73,7 +80,7 @@ class PrefixCache:
         self.room = room
         self.leaves_out = beams > 1 and not model.places_matter
 
-    def start(self):
+    def start(self) -> Prefix:
         """The `Prefix` before the first position, with room for the prompt and a block."""
         columns = self.beams * self._block(0)
         columns += self.prompt_length * (1 if self.leaves_out else self.beams)
@@ -83,7 +90,7 @@ class PrefixCache:
         cache = self.model.start_cache(self._size(columns))
         return Prefix(cache, tf.convert_to_tensor(columns), tf.constant(0), seen)
 
-    def prompt_window(self, prefix):
+    def prompt_window(self, prefix: Prefix) -> tuple[cache_lib.Window, Prefix]:
         """The `Window` of the positions of a prompt, and the `Prefix` with them written."""
         size, positions = self._size(prefix.columns), tf.range(self.prompt_length)
         written = prefix._replace(used=self.prompt_length * (1 if self.leaves_out else self.beams))
@@ -93,7 +100,9 @@ class PrefixCache:
         seen = tf.broadcast_to(tf.range(size.columns) < self.prompt_length, tf.shape(prefix.seen))
         return cache_lib.window(positions, size), written._replace(seen=seen)
 
-    def next_window(self, prefix, query):
+    def next_window(
+        self, prefix: Prefix, query: beam_search.Query
+    ) -> tuple[cache_lib.Window, Prefix]:
         """The `Window` of the next position of all beams, and the `Prefix` with it written."""
         if self.leaves_out:
             parents = query.ancestors[:, :, tf.maximum(query.position - 1, 0)]

@@ -1,9 +1,19 @@
 """From an LSTM to the next-logits function that a search wants: its state is the cache."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
 import tensorflow as tf
 
 
-def scorer(model, given, beams, room, use_cache=True):
+def scorer(
+    model: keras.Model,
+    given: Mapping[str, tf.Tensor],
+    beams: int,
+    room: Any,
+    use_cache: bool = True,
+) -> tuple[Callable[..., Any], Any]:
     """Makes the function; arguments and results as of `scorer.scorer`.
 
     Args:

@@ -1,9 +1,12 @@
 """Drawing symbols instead of taking the best."""
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 
 
-def sampler(temperature, top_k, top_p, seed):
+def sampler(temperature: Any, top_k: Any, top_p: Any, seed: tf.Tensor) -> Callable[[Any, Any], Any]:
     """A `choose` for `greedy_search`.
 
     Args:

@@ -1,11 +1,15 @@
 """How likely a model finds given targets."""
 
+from collections.abc import Mapping
+from typing import Any
+
+import keras
 import tensorflow as tf
 
 from ut_keras.decoding import side_by_side
 
 
-def score(model, features):
+def score(model: keras.Model, features: Mapping[str, Any]) -> tf.Tensor:
     """See `Transformer.score`."""
     if "targets" not in features:
         raise ValueError(f"features must hold 'targets'. Received: {sorted(features)}.")

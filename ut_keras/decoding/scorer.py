@@ -1,7 +1,10 @@
 """From a Transformer to the next-logits function that a search wants, with and without a cache."""
 
 import logging
+from collections.abc import Callable, Mapping
+from typing import Any
 
+import keras
 import tensorflow as tf
 
 from ut_keras.decoding import prefix as prefix_lib
@@ -10,7 +13,13 @@ from ut_keras.layers.transformer_layer import Memory
 _LOG = logging.getLogger("ut_keras")
 
 
-def scorer(model, given, beams, room, use_cache=True):
+def scorer(
+    model: keras.Model,
+    given: Mapping[str, tf.Tensor],
+    beams: int,
+    room: Any,
+    use_cache: bool = True,
+) -> tuple[Callable[..., Any], Any]:
     """Makes the function.
 
     Args:
@@ -40,7 +49,7 @@ def scorer(model, given, beams, room, use_cache=True):
 def _cached(model, memory, prompt, batch_size, beams, room):
     prompt_length = 0 if prompt is None else tf.shape(prompt)[1]
     make = prefix_lib.FixedPrefixCache if isinstance(room, int) else prefix_lib.PrefixCache
-    prefixes = make(model, batch_size, beams, prompt_length, room)
+    prefixes: Any = make(model, batch_size, beams, prompt_length, room)
     prefix = prefixes.start()
     columns_of_symbols = model.softmax.columns()
 

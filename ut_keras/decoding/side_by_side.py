@@ -7,11 +7,12 @@ depend on each other, so cores serve a batch better with a loop each.
 import concurrent.futures
 import itertools
 import os
+from typing import Any
 
 import tensorflow as tf
 
 
-def number_of_parts(batch_size):
+def number_of_parts(batch_size: int) -> int:
     """How many loops there are cores for, when each takes as many as an operation may.
 
     With TensorFlow's own settings an operation may take all: then there is one. It takes
@@ -39,7 +40,7 @@ def _num_cores():
     return os.cpu_count() or 1
 
 
-def run(function, rows, *arguments):
+def run(function: Any, rows: Any, *arguments: Any) -> list:
     """Calls a function with the parts of a batch.
 
     Args:

@@ -1,11 +1,13 @@
 """The largest of many numbers, faster than `tf.math.top_k` where few are wanted."""
 
+from typing import Any
+
 import tensorflow as tf
 
 _BLOCK = 128
 
 
-def top_k(x, k):
+def top_k(x: tf.Tensor, k: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """As `tf.math.top_k` over the last axis.
 
     The k largest lie in the k blocks with the largest maximum: one pass for the maxima, and only

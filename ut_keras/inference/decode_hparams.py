@@ -1,5 +1,6 @@
 """T2T's `--decode_hparams`: "beam_size=4,alpha=0.6,extra_length=100". No TensorFlow."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ut_keras import limits, registry
@@ -78,7 +79,7 @@ _INSTEAD = {
 _SAMPLING = ("top_k", "top_p", "seed")
 
 
-def parse(text, fields=None):
+def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any]:
     """Reads decode hparams.
 
     Args:
@@ -109,7 +110,7 @@ def parse(text, fields=None):
     return values
 
 
-def check_fits(values, vocab_size):
+def check_fits(values: Mapping[str, Any], vocab_size: int) -> None:
     """Raises `UsageError` for more beams than there are symbols."""
     if values["beam_size"] > vocab_size:
         raise UsageError(
@@ -118,7 +119,7 @@ def check_fits(values, vocab_size):
         )
 
 
-def search_options(values, batch=0):
+def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
     """What `model.generate` is called with, but for what is its default anyway.
 
     Args:

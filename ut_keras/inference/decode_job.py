@@ -10,18 +10,23 @@ Knows what was asked for (`decode_setup.Setup`) and hands it to what does not: `
 import contextlib
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ut_keras import interruption
 from ut_keras.errors import UsageError
 from ut_keras.inference import decode_hparams, decode_rows, feature_record, journal, length_batches
 from ut_keras.text import text_lines
 
+if TYPE_CHECKING:
+    from ut_keras.inference.predictor import Predictor
+
 MOST_ROWS = 128  # decoded together
 _TOKENS = 8192  # positions decoded together, those of all beams counted
 _JOB_VERSION = 2
 
 
-def decode(setup, rows):
+def decode(setup: Any, rows: Sequence[Any]) -> list[list[str]]:
     """Decodes rows.
 
     Args:
@@ -39,7 +44,9 @@ def decode(setup, rows):
     return _in_batches(setup, rows, None, lengths, setup.values["beam_size"], decode_batch)
 
 
-def score(setup, targets, sources=None):
+def score(
+    setup: Any, targets: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None = None
+) -> list[list[str]]:
     """Scores targets as T2T does: the mean of -log p over their ids, EOS included.
 
     Args:
@@ -60,7 +67,7 @@ def score(setup, targets, sources=None):
     return _in_batches(setup, targets, sources, lengths, 0, score_batch)
 
 
-def load_predictor(setup):
+def load_predictor(setup: Any) -> "tuple[Predictor, str]":
     """(`Predictor` with the weights, path of the checkpoint)"""
     from ut_keras.inference.predictor import Predictor
 
@@ -69,7 +76,9 @@ def load_predictor(setup):
     return Predictor(model), path
 
 
-def beams(setup, predictor, rows, batch=0, **changed):
+def beams(
+    setup: Any, predictor: "Predictor", rows: Sequence[Any], batch: int = 0, **changed: Any
+) -> list[list[tuple[str, float]]]:
     """The beams of rows as texts.
 
     Args:
@@ -174,7 +183,7 @@ def _open_journal(setup, checkpoint, batches, rows, sources):
     return work
 
 
-def best_text(beams, values):
+def best_text(beams: Sequence[str], values: Mapping[str, Any]) -> str:
     """The text of the best beam, from what `decode` returns for a row."""
     return beams[0].partition("\t")[0] if values["return_beams"] else beams[0]
 

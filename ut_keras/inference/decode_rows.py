@@ -7,11 +7,20 @@ What a row or a result is, only `decode_batch` knows.
 """
 
 import time
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
 
+from ut_keras.inference.journal import Journal
 from ut_keras.live_line import LiveLine, clock_time
 
 
-def decode_rows(batches, decode_batch, journal=None, progress=None, should_stop=lambda: False):
+def decode_rows(
+    batches: Sequence[Sequence[int]],
+    decode_batch: Callable[[int, Sequence[int]], Sequence[Any]],
+    journal: Journal | None = None,
+    progress: "RowProgress | None" = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> dict[int, Any] | None:
     """Decodes the batches that are not finished.
 
     Args:
@@ -23,7 +32,7 @@ def decode_rows(batches, decode_batch, journal=None, progress=None, should_stop=
     Returns:
         dict from row number to result; None if given up.
     """
-    results = {}
+    results: dict[int, Any] = {}
     finished = journal.finished if journal else {}
     for number, rows in enumerate(batches):
         is_new = number not in finished
@@ -51,7 +60,14 @@ class RowProgress:
         clock: function to the time in seconds.
     """
 
-    def __init__(self, lengths, what="lines", stream=None, log_seconds=10.0, clock=time.monotonic):
+    def __init__(
+        self,
+        lengths: Sequence[int],
+        what: str = "lines",
+        stream: TextIO | None = None,
+        log_seconds: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._lengths = lengths
         self._what = what
         self._clock = clock
@@ -62,7 +78,7 @@ class RowProgress:
         self._new_rows = self._new_length = 0
         self._length_left = sum(lengths)
 
-    def add(self, rows, is_new=True):
+    def add(self, rows: Sequence[Any], is_new: bool = True) -> None:
         """Counts rows that are done; those of an earlier run say nothing about the speed."""
         length = sum(self._lengths[row] for row in rows)
         self.rows += len(rows)
@@ -74,12 +90,12 @@ class RowProgress:
         if is_new and self._live.is_due:
             self.show()
 
-    def show(self):
+    def show(self) -> None:
         """Writes the line, over the last one on a terminal."""
         self._is_shown = True
         self._live.write(self._line())
 
-    def end(self):
+    def end(self) -> None:
         """Writes the last line, if it is not there yet."""
         if not self._is_shown:
             self.show()

@@ -20,7 +20,7 @@ docs/serving.md shows it at work.
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -202,7 +202,7 @@ def _in_8_bits(value):
 
 
 @contextlib.contextmanager
-def fresh_traces(model):
+def fresh_traces(model: keras.Model) -> Iterator[None]:
     """While a signature is traced whose weights are tensors of its own graph."""
     kept = {name: model.__dict__.pop(name) for name in _TRACES if name in model.__dict__}
     try:

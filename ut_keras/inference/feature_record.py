@@ -18,7 +18,8 @@ have none.
 import hashlib
 import json
 import os
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from ut_keras import json_file
 from ut_keras.data import features as features_lib
@@ -54,14 +55,14 @@ class FeatureRecord(NamedTuple):
     target_space_id: int = 0
 
 
-def of_problem(problem, data_dir):
+def of_problem(problem: Any, data_dir: str | None) -> FeatureRecord:
     """The `FeatureRecord` of a `Problem` with its vocabulary in data_dir."""
     specs, encoders = problem.feature_specs(data_dir), problem.feature_encoders(data_dir)
     encoders = {name: encoders.get(name) for name in specs}
     return FeatureRecord(specs, encoders, problem.target_space_id)
 
 
-def save(directory, record):
+def save(directory: str, record: FeatureRecord) -> None:
     """Writes `features.json` and the vocabularies.
 
     Args:
@@ -85,7 +86,7 @@ def save(directory, record):
     )
 
 
-def load(directory):
+def load(directory: str) -> FeatureRecord | None:
     """Reads what `save` wrote.
 
     Returns:
@@ -105,7 +106,7 @@ def load(directory):
     return FeatureRecord(content.specs, encoders, content.target_space_id)
 
 
-def check_same_encoders(directory, record):
+def check_same_encoders(directory: str, record: FeatureRecord) -> None:
     """Checks that texts become the ids that the run in a folder was trained with.
 
     Args:
@@ -133,7 +134,7 @@ def check_same_encoders(directory, record):
             )
 
 
-def description(record):
+def description(record: FeatureRecord) -> dict[str, str]:
     """What two records must have in common to be of the same ids: dict from feature to str."""
     texts = {}
     for name, spec in record.specs.items():
@@ -143,12 +144,12 @@ def description(record):
     return texts
 
 
-def described(encoders):
+def described(encoders: Mapping[str, Any]) -> dict[str, Any]:
     """What each of a dict of encoders is, its vocabulary included, as JSON can hold it."""
     return {name: _describe(encoder) for name, encoder in encoders.items()}
 
 
-def filenames(directory):
+def filenames(directory: str) -> list[str]:
     """The names of the files that `save` wrote, or []."""
     content = _read(directory)
     if content is None:
@@ -205,7 +206,7 @@ def _describe(encoder):
     kind = type(encoder)
     if kind not in _CLASSES:
         return None
-    values = {"class": kind.__name__}
+    values: dict[str, Any] = {"class": kind.__name__}
     if kind in _FILE_ENDINGS:
         values["sha256"] = _digest(encoder)
     if kind is text_encoder.TokenTextEncoder and encoder.oov_id is not None:

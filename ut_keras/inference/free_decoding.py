@@ -7,9 +7,12 @@ For class labels there is nothing to write: the prediction is the class with the
 """
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import keras
 import numpy as np
+import tensorflow as tf
 
 from ut_keras.data import progress_line
 from ut_keras.data.reading import packing, readable
@@ -48,10 +51,10 @@ class Sample(NamedTuple):
     decoded: np.ndarray
 
     @property
-    def is_right(self):
+    def is_right(self) -> bool:
         return np.array_equal(self.target, self.decoded)
 
-    def shown(self, to_text):
+    def shown(self, to_text: Callable[[str, Any], str]) -> str:
         """The lines that show it; `to_text` is a function (feature name, ids) -> str."""
         verdict = "right" if self.is_right else "wrong"
         lines = [
@@ -73,13 +76,24 @@ class FreeDecoder:
             Optional.
     """
 
-    def __init__(self, model, settings, to_text=None, score=None):
+    def __init__(
+        self,
+        model: keras.Model,
+        settings: DecodeSettings,
+        to_text: Callable[[str, Any], str] | None = None,
+        score: Callable[..., dict[str, float]] | None = None,
+    ) -> None:
         self._settings = settings
         self._predictor = Predictor(model)
         self._to_text = to_text or _as_numbers
-        self._score = score
+        self._score: Any = score
 
-    def __call__(self, dataset, num_shown=3, should_stop=lambda: False):
+    def __call__(
+        self,
+        dataset: tf.data.Dataset,
+        num_shown: int = 3,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> tuple[dict[str, float], list[Sample]] | None:
         """Decodes.
 
         Args:
@@ -91,7 +105,8 @@ class FreeDecoder:
             (results, samples): dict from name to float, and list of `Sample`. None if given up.
         """
         counts = np.zeros(4)
-        shown, texts = [], []
+        shown: list[Sample] = []
+        texts = []
         total = self._settings.num_samples if self._settings.num_samples > 0 else None
         with progress_line.ProgressLine("free decoding, examples", total, "{:,}".format) as line:
             for features, targets, *_ in readable.batches(self._batches(dataset)):
@@ -107,7 +122,7 @@ class FreeDecoder:
                 if should_stop():
                     return None
         right, rows, right_ids, ids = counts
-        results = {
+        results: dict[str, Any] = {
             "decode/accuracy_per_sequence": right / max(1, rows),
             "decode/accuracy": right_ids / max(1, ids),
             "decode/num_samples": rows,
@@ -117,11 +132,11 @@ class FreeDecoder:
             results.update({f"decode/{name}": value for name, value in scores.items()})
         return {name: float(value) for name, value in results.items()}, shown
 
-    def shown(self, sample):
+    def shown(self, sample: Sample) -> str:
         """The lines that show a `Sample`."""
         return sample.shown(self._to_text)
 
-    def can_decode(self, dataset):
+    def can_decode(self, dataset: tf.data.Dataset) -> bool:
         """Whether there is anything to decode from: a language model has no inputs."""
         return "inputs" in dataset.element_spec[0]
 

@@ -11,6 +11,8 @@ what is gone on with.
 import hashlib
 import json
 import os
+from collections.abc import Sequence
+from typing import Any
 
 from ut_keras import file_error, json_file
 
@@ -25,9 +27,9 @@ class Journal:
         OSError: if the file cannot be written.
     """
 
-    def __init__(self, path, job):
+    def __init__(self, path: str, job: str) -> None:
         self.path = path
-        self.finished = {}  # results by the number of the batch
+        self.finished: dict[int, Any] = {}  # results by the number of the batch
         self.is_of_another_job = False
         self.lines_left_out = 0  # that are not as they were written
         self._job = job
@@ -37,13 +39,13 @@ class Journal:
         if not whole:
             self._write({"job": job})
 
-    def add(self, batch, results):
+    def add(self, batch: int, results: Sequence[Any]) -> None:
         """Notes the results of a batch, a list that JSON can hold."""
         self.finished[batch] = results
         record = {"batch": batch, "results": results}
         self._write({**record, "sha256": self._checksum(record)})
 
-    def remove(self):
+    def remove(self) -> None:
         """Ends the journal: the results are where they belong."""
         os.remove(self.path)
 

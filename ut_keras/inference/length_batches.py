@@ -5,8 +5,12 @@
 Like lengths waste no work on padding, and if memory is too small, the first batch tells.
 """
 
+from collections.abc import Sequence
 
-def plan(lengths, tokens, most_rows, same_length=False):
+
+def plan(
+    lengths: Sequence[int], tokens: int, most_rows: int, same_length: bool = False
+) -> list[list[int]]:
     """Groups rows into batches.
 
     Args:
@@ -18,7 +22,7 @@ def plan(lengths, tokens, most_rows, same_length=False):
     Returns:
         list of lists of indices into `lengths`: every row once.
     """
-    batches = []
+    batches: list[list[int]] = []
     # Rows of one length stay in their order: the same rows give the same batches.
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
         batch = batches[-1] if batches else []

@@ -6,14 +6,19 @@
 """
 
 import string
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ut_keras.errors import DataError
 from ut_keras.text.text_encoder import EOS
+from ut_keras.text.text_encoder_base import TextEncoder
 
 _SHOWN = 10
 
 
-def sources(path, lines, encoder, first=1):
+def sources(
+    path: str, lines: Sequence[str], encoder: TextEncoder, first: int = 1
+) -> list[list[int]]:
     """Encodes sources.
 
     Args:
@@ -31,7 +36,9 @@ def sources(path, lines, encoder, first=1):
     return [row + [EOS] if line else [] for line, row in zip(lines, ids, strict=True)]
 
 
-def prompts(path, lines, encoder, first=1):
+def prompts(
+    path: str, lines: Sequence[str], encoder: TextEncoder, first: int = 1
+) -> list[list[int]]:
     """Encodes prompts of a language model; as `sources`, but for EOS.
 
     As in T2T, a space follows a punctuation mark at the end: of subwords, those with the space are
@@ -44,7 +51,9 @@ def prompts(path, lines, encoder, first=1):
     ]
 
 
-def pairs(path, lines, encoders):
+def pairs(
+    path: str, lines: Sequence[str], encoders: Mapping[str, TextEncoder]
+) -> tuple[list[list[int]] | None, list[list[int]]]:
     """Encodes lines source<TAB>target; of a language model, lines of targets.
 
     Args:
@@ -57,15 +66,15 @@ def pairs(path, lines, encoders):
     """
     names = [name for name in ("inputs", "targets") if name in encoders]
     expected = "source<TAB>target" if len(names) == 2 else "a target without a TAB"
-    columns = []
+    rows = []
     for number, line in enumerate(lines, start=1):
         parts = [part.strip() for part in line.split("\t")]
         if len(parts) != len(names) or not any(parts):
             raise DataError(
                 f"Every line must be {expected}. Received: {path}, line {number}: {_short(line)}."
             )
-        columns.append(parts)
-    columns = list(zip(*columns, strict=True)) or [()] * len(names)
+        rows.append(parts)
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
     encoded = {
         name: [row + [EOS] for row in _encode(path, column, encoders[name])]
         for name, column in zip(names, columns, strict=True)
@@ -73,7 +82,7 @@ def pairs(path, lines, encoders):
     return encoded.get("inputs"), encoded["targets"]
 
 
-def cut(rows, most):
+def cut(rows: Sequence[Any], most: int) -> Sequence[Sequence[int]]:
     """Rows cut as by T2T's max_input_size: `most` ids with EOS, one less without; < 1: not cut."""
     if most < 1:
         return rows
@@ -83,7 +92,7 @@ def cut(rows, most):
     ]
 
 
-def notes(rows, longest, max_input_size):
+def notes(rows: Sequence[Any], longest: int, max_input_size: int) -> list[str]:
     """What a user should know of the lines: list of str.
 
     Args:

@@ -20,7 +20,9 @@ import contextlib
 import os
 import re
 import tempfile
+from typing import Any
 
+import keras
 import tensorflow as tf
 
 from ut_keras import limits, whole_file, written_gradient
@@ -34,8 +36,14 @@ QUANTIZATIONS = ("", "float16", "int8")
 
 
 def export_litert(
-    model, path, source_length=None, decode_length=50, beam_size=1, quantize="", **options
-):
+    model: keras.Model,
+    path: str,
+    source_length: int | None = None,
+    decode_length: int = 50,
+    beam_size: int = 1,
+    quantize: str = "",
+    **options: Any,
+) -> None:
     """Writes the file, whole or not at all.
 
     Args:

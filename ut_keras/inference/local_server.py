@@ -16,6 +16,8 @@ import json
 import logging
 import os
 import socket
+from collections.abc import Callable
+from typing import Any
 
 from ut_keras.errors import UsageError
 from ut_keras.inference.served_export import Refusal
@@ -27,7 +29,7 @@ _SIGNATURE = "serving_default"
 _LOG = logging.getLogger(__name__)
 
 
-def newest_export(directory):
+def newest_export(directory: str) -> str:
     """The export that a folder is, or the newest of those in it, as ut-exporter numbers them.
 
     Raises:
@@ -45,7 +47,7 @@ def newest_export(directory):
     )
 
 
-def listening(host, port):
+def listening(host: str, port: int) -> socket.socket:
     """A socket that listens.
 
     Raises:
@@ -62,7 +64,7 @@ def listening(host, port):
         ) from error
 
 
-def server(app):
+def server(app: "App") -> Any:
     """The `uvicorn.Server` of an `App`."""
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -120,7 +122,9 @@ class App:
         limits: with timeout_secs, max_request_bytes, max_text_bytes, max_texts.
     """
 
-    def __init__(self, name, export, limits):
+    def __init__(
+        self, name: str, export: Callable[[list[bytes]], dict[str, Any]], limits: Any
+    ) -> None:
         self.name = name
         self.limits = limits
         self._export = export
@@ -139,8 +143,8 @@ class App:
             "content-length": str(len(body)),
             "connection": "close",
         }
-        headers = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
+        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": pairs})
         await send({"type": "http.response.body", "body": body})
 
     async def _answer(self, scope, receive):
@@ -194,7 +198,7 @@ class App:
             self._free.release()
 
 
-def read_texts(body, limits):
+def read_texts(body: bytes, limits: Any) -> list[bytes]:
     """The texts of a request.
 
     Args:

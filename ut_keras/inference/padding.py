@@ -5,11 +5,15 @@
     in_groups(lengths, function, results)   the same in a graph
 """
 
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import keras
 import numpy as np
 import tensorflow as tf
 
 
-def why_equal_lengths(model, scores=False):
+def why_equal_lengths(model: keras.Model, scores: bool = False) -> str:
     """Why the rows of a batch must be of one length.
 
     Args:
@@ -30,15 +34,15 @@ def why_equal_lengths(model, scores=False):
 # In Python.
 
 
-def groups(lengths):
+def groups(lengths: Iterable[Any]) -> list[list[int]]:
     """Places of rows of equal length, as lists of int; a length is whatever can be compared."""
-    found = {}
+    found: dict[Any, list[int]] = {}
     for place, length in enumerate(lengths):
         found.setdefault(length, []).append(place)
     return list(found.values())
 
 
-def padded(rows):
+def padded(rows: Sequence[Any]) -> np.ndarray:
     """int32 [B, longest], 0 behind shorter rows; rows of more axes are stacked."""
     rows = [np.asarray(row, np.int32) for row in rows]
     if rows[0].ndim > 1:
@@ -49,7 +53,7 @@ def padded(rows):
     return batch
 
 
-def trimmed(batch):
+def trimmed(batch: np.ndarray) -> list[np.ndarray]:
     """The rows of a padded batch [B, S], at least an id each; of more axes, as they are."""
     if batch.ndim > 2:
         return list(batch)
@@ -59,12 +63,12 @@ def trimmed(batch):
 # In a graph.
 
 
-def dense(rows):
+def dense(rows: Any) -> tf.Tensor:
     """`padded`, of a `RaggedTensor`; of a tensor itself."""
     return rows.to_tensor() if isinstance(rows, tf.RaggedTensor) else rows
 
 
-def in_groups(keys, function, results):
+def in_groups(keys: tf.Tensor, function: Callable[[tf.Tensor], tuple], results: tuple) -> tuple:
     """Calls a function for each group of rows.
 
     Args:

@@ -10,8 +10,10 @@ Rows share a batch as `padding` says, and each may be written on as far as it ma
 own_room=False asks for T2T's way.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -33,34 +35,34 @@ class Predictor:
         model: with `generate`, `score`, `forward` and what says of them how, as `Transformer` has.
     """
 
-    def __init__(self, model):
+    def __init__(self, model: keras.Model) -> None:
         self.model = model
         self._compiled = None
 
     # What a model can do.
 
     @property
-    def is_language_model(self):
+    def is_language_model(self) -> bool:
         """bool. Whether a source is a prompt, and what is written goes on from there."""
         return self.model.encoder is None
 
     @property
-    def classifies(self):
+    def classifies(self) -> bool:
         """bool. Whether a target is one of some classes."""
         return self.model.class_labels
 
     @property
-    def searches(self):
+    def searches(self) -> bool:
         """bool. Whether targets are written symbol by symbol."""
         return not self.model.class_labels and self.model.decoder is not None
 
-    def why_equal_lengths(self, scores=False):
+    def why_equal_lengths(self, scores: bool = False) -> str:
         """Why the rows of a batch must be of one length, see `padding`; "" where they need not."""
         return padding.why_equal_lengths(self.model, scores)
 
     # Rows of any length, in Python.
 
-    def __call__(self, rows, **options):
+    def __call__(self, rows: Sequence[Any], **options: Any) -> list[Beams]:
         """Writes, or classifies.
 
         Args:
@@ -74,13 +76,15 @@ class Predictor:
             lambda places: self._beams(padding.padded([rows[i] for i in places]), options),
         )
 
-    def of_batch(self, ids, **options):
+    def of_batch(self, ids: np.ndarray, **options: Any) -> list[Beams]:
         """The same of the rows of a padded batch, an array [B, S] or [B, sentences, words]."""
         if self.why_equal_lengths():
             return self(padding.trimmed(ids), **options)
         return self(list(ids), **options)
 
-    def scores(self, targets, sources=None):
+    def scores(
+        self, targets: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None = None
+    ) -> list[float]:
         """How likely given targets are.
 
         Args:
@@ -127,7 +131,7 @@ class Predictor:
 
     # One batch, eagerly or in a graph.
 
-    def generate(self, ids, **options):
+    def generate(self, ids: tf.Tensor, **options: Any) -> Beams:
         """Writes, or classifies.
 
         Args:
@@ -146,7 +150,7 @@ class Predictor:
             return Beams(best[:, tf.newaxis, tf.newaxis], scores[:, tf.newaxis])
         return Beams(best[:, tf.newaxis], tf.reduce_sum(scores, axis=1, keepdims=True))
 
-    def log_probs(self, ids):
+    def log_probs(self, ids: tf.Tensor) -> tf.Tensor:
         """[B, C], or [B, S, V]; a model that has a decoder gives the class at one position."""
         features = {"inputs": ids, "targets": tf.zeros([tf.shape(ids)[0], 1], tf.int32)}
         return tf.nn.log_softmax(self.model.forward(features, training=False).logits)

@@ -82,7 +82,10 @@ class Run:
 
 
 def read(
-    run_dir: str, checkpoint: str | None = None, problem: Any = None, data_dir: str | None = None
+    run_dir: str | os.PathLike[str],
+    checkpoint: str | None = None,
+    problem: Any = None,
+    data_dir: str | None = None,
 ) -> Run:
     """The `Run` that a folder says by itself.
 

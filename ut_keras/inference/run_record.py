@@ -8,6 +8,8 @@ their defaults, as they were when the run was trained last.
 """
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from ut_keras import json_file, limits
 from ut_keras.errors import DataError
@@ -16,7 +18,7 @@ FILENAME = "run.json"
 _TEXTS = ("problem", "model", "hparams_set", "hparams")
 
 
-def read(directory):
+def read(directory: str) -> dict[str, Any]:
     """Reads the record of a folder.
 
     Returns:
@@ -40,7 +42,7 @@ def read(directory):
     return record
 
 
-def trained_hparams(record):
+def trained_hparams(record: Mapping[str, Any]) -> dict[str, Any] | None:
     """The hparams that a run was trained with, as far as they differ from their defaults; or None.
 
     Args:

@@ -10,17 +10,29 @@ The folder says it all: `hparams.json`, `run.json` (which model), `features.json
 vocabularies, and a checkpoint. No problem is needed, nor its data.
 """
 
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
 import tensorflow as tf
 
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.inference import length_batches, text_model
 from ut_keras.inference import run as run_lib
+from ut_keras.text.text_encoder_base import TextEncoder
 from ut_keras.visualize import observer
+from ut_keras.visualize.observation import Observation
 
 _ROWS, _CHARACTERS = 64, 32768  # of texts that go together
 
 
-def load(output_dir, checkpoint_path=None, problem=None, data_dir=None):
+def load(
+    output_dir: str | os.PathLike[str],
+    checkpoint_path: str | None = None,
+    problem: Any = None,
+    data_dir: str | None = None,
+) -> "SavedRun":
     """Reads a run.
 
     Args:
@@ -48,17 +60,24 @@ class SavedRun:
         encoders: dict from feature name to `TextEncoder`.
     """
 
-    def __init__(self, model, encoders):
+    def __init__(self, model: keras.Model, encoders: Mapping[str, TextEncoder]) -> None:
         self.model = model
         self.encoders = encoders
         self._text_model = text_model.TextModel(model, encoders)
-        self._traces = {}
+        self._traces: dict[tuple, Any] = {}
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         """Pickled with its weights, without traces."""
         return SavedRun, (self.model, self.encoders)
 
-    def translate(self, texts, beam_size=4, alpha=0.6, decode_length=100, **options):
+    def translate(
+        self,
+        texts: Sequence[str],
+        beam_size: int = 4,
+        alpha: float = 0.6,
+        decode_length: int = 100,
+        **options: Any,
+    ) -> list[str]:
         """The best target of every source.
 
         Args:
@@ -76,10 +95,16 @@ class SavedRun:
                 "translate needs a model with inputs. Received: a language model, which goes on "
                 "from prompts by generate."
             )
-        search = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length}
+        search: dict[str, Any] = {
+            "beam_size": beam_size,
+            "alpha": alpha,
+            "decode_length": decode_length,
+        }
         return [beams[0][0] for beams in self.generate(texts, **search, **options)]
 
-    def generate(self, texts, beam_size=1, **options):
+    def generate(
+        self, texts: Sequence[str], beam_size: int = 1, **options: Any
+    ) -> list[list[tuple[str, float]]]:
         """What the model writes, from sources or, if it is a language model, from prompts.
 
         Args:
@@ -95,15 +120,15 @@ class SavedRun:
                 "A run writes freely; model.generate takes a forced_prefix of ids. "
                 "Received: forced_prefix."
             )
-        options = generate_lib.Options(beam_size, **{"own_room": True, **options})
-        options.check()
-        numbers = options.numbers()
+        asked = generate_lib.Options(beam_size, **{"own_room": True, **options})
+        asked.check()
+        numbers = asked.numbers()
         fixed = {
-            "beam_size": options.beam_size,
-            "own_room": options.own_room,
-            "no_repeat_ngram_size": options.no_repeat_ngram_size,
-            "cache": options.cache,
-            "num_steps": options.num_steps,
+            "beam_size": asked.beam_size,
+            "own_room": asked.own_room,
+            "no_repeat_ngram_size": asked.no_repeat_ngram_size,
+            "cache": asked.cache,
+            "num_steps": asked.num_steps,
         }
 
         def search(texts, numbers):
@@ -111,7 +136,7 @@ class SavedRun:
 
         return self._run(("generate", *fixed.values(), *numbers), search, texts, numbers)
 
-    def classify(self, texts):
+    def classify(self, texts: Sequence[str]) -> list[str]:
         """The likeliest class of every text.
 
         Args:
@@ -121,13 +146,13 @@ class SavedRun:
         """
         return [classes[0][0] for classes in self.class_scores(texts)]
 
-    def class_scores(self, texts):
+    def class_scores(self, texts: Sequence[str]) -> list[list[tuple[str, float]]]:
         """For every text a list of (class, log probability), the likeliest first."""
         if not self._text_model.predictor.classifies:
             raise ValueError("classify needs a model of classes. Received: one of symbols.")
         return self._run(("classify",), self._text_model.classify, texts)
 
-    def observe(self, text):
+    def observe(self, text: str) -> Observation:
         """What the model does with a text while it reads and writes.
 
         Args:
@@ -149,7 +174,7 @@ class SavedRun:
             self._traces[key] = tf.function(
                 function, input_signature=[strings, *specs], autograph=False
             )
-        results = [None] * len(texts)
+        results: list[Any] = [None] * len(texts)
         lengths = [len(text) for text in texts]
         for batch in length_batches.plan(lengths, _CHARACTERS, _ROWS):
             found = self._traces[key](tf.constant([texts[i] for i in batch]), *arguments)

@@ -1,6 +1,8 @@
 """An export of `ut-exporter`, run as a server runs it: in a session, within limits."""
 
 import contextlib
+from collections.abc import Sequence
+from typing import Any
 
 from ut_keras import file_error
 from ut_keras.errors import UsageError
@@ -19,7 +21,7 @@ _SIGNATURES = {
 class Refusal(Exception):
     """A request that is not answered: HTTP status and reason."""
 
-    def __init__(self, status, reason):
+    def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
 
@@ -35,7 +37,7 @@ class Export:
         UsageError: if it cannot be loaded or run, or is none of ours.
     """
 
-    def __init__(self, directory, limits):
+    def __init__(self, directory: str, limits: Any) -> None:
         import tensorflow as tf
 
         with contextlib.suppress(ModuleNotFoundError):  # only exports with subwords need it
@@ -55,7 +57,7 @@ class Export:
                 f"--serve_dir must be an export that answers. Received: {directory!r}: {refusal}"
             ) from refusal
 
-    def __call__(self, texts):
+    def __call__(self, texts: Sequence[bytes]) -> dict[str, Any]:
         """Answers for a list of bytes: dict from the name of an output to its array.
 
         Raises:

@@ -1,6 +1,7 @@
 """The examples of a split, as rows of ids to decode and to compare with."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from ut_keras.data.reading import packing, readable
 _TOGETHER = 128  # examples that are read together
 
 
-def read(run, split, most=-1):
+def read(run: Any, split: str, most: int = -1) -> tuple[list[Any], list[Any]]:
     """Reads examples in the order of the files.
 
     Args:
@@ -22,7 +23,7 @@ def read(run, split, most=-1):
     # Batches of a fixed number of examples are not sorted by length.
     hp = dataclasses.replace(run.hp, use_fixed_batch_size=True, batch_size=_TOGETHER)
     dataset = packing.unpacked(run.problem.dataset(split, run.data_dir, hp), _TOGETHER)
-    rows = []
+    rows: list[Any] = []
     for features, targets, *_ in readable.batches(dataset):
         rows += zip(features["inputs"].numpy(), targets.numpy(), strict=True)
         if 0 <= most <= len(rows):

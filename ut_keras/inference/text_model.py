@@ -6,15 +6,17 @@ What is exported, and what `ut_keras.load` gives. Texts may be of any length, em
 and there may be none.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
 
 from ut_keras.inference import padding
-from ut_keras.inference.predictor import Predictor
+from ut_keras.inference.predictor import Beams, Predictor
 from ut_keras.text import text_encoder_op
 from ut_keras.text.eos import cut_at_eos_in_graph
-from ut_keras.text.text_encoder_base import EOS, PAD
+from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
 
 _BETWEEN_SENTENCES = r"[|\r\n]+"
 
@@ -44,7 +46,9 @@ class TextModel:
         ValueError: if an encoder is missing, does not fit the model or has no graph version.
     """
 
-    def __init__(self, model, encoders, max_input_length=0):
+    def __init__(
+        self, model: keras.Model, encoders: Mapping[str, TextEncoder], max_input_length: int = 0
+    ) -> None:
         for name, spec in model.specs.items():
             size = encoders[name].vocab_size if name in encoders else "no encoder"
             if size != spec.vocab_size:
@@ -62,7 +66,7 @@ class TextModel:
 
     # Texts to texts.
 
-    def generate(self, texts, **options):
+    def generate(self, texts: tf.Tensor, **options: Any) -> Found:
         """Writes the targets of sources, or goes on from prompts.
 
         Args:
@@ -83,11 +87,11 @@ class TextModel:
         beams = options.get("beam_size", 1) if self.predictor.searches else 1
         return self._by_length(self._sources(texts), search, beams)
 
-    def generate_ids(self, ids, **options):
+    def generate_ids(self, ids: tf.Tensor, **options: Any) -> Beams:
         """`Beams` of a batch of ids, see `Predictor.generate`."""
         return self.predictor.generate(ids, **self._with_seed(options))
 
-    def classify(self, texts):
+    def classify(self, texts: tf.Tensor) -> Found:
         """`Found`: all classes with their log probabilities, the likeliest first; of string [B]."""
         number = self.model.specs["targets"].vocab_size
         names = self.encoder_ops["targets"].decode(
@@ -101,7 +105,7 @@ class TextModel:
 
         return self._by_length(self._sources(texts), classify, number)
 
-    def score(self, targets, sources=None):
+    def score(self, targets: tf.Tensor, sources: tf.Tensor | None = None) -> tf.Tensor:
         """How likely given targets are.
 
         Args:
@@ -125,11 +129,11 @@ class TextModel:
 
         return padding.in_groups(keys, score, (tf.zeros(tf.shape(targets)),))[0]
 
-    def ids(self, texts):
+    def ids(self, texts: tf.Tensor) -> tf.Tensor:
         """What the model reads of string [B]: int32 [B, S]; of sentences [B, sentences, words]."""
         return padding.dense(self._sources(texts))
 
-    def encode(self, texts):
+    def encode(self, texts: tf.Tensor) -> EncodedTexts:
         """`EncodedTexts` of string [B]."""
         ids = self.ids(texts)
         if self.predictor.is_language_model:
@@ -140,7 +144,7 @@ class TextModel:
         )
         return EncodedTexts(ids, tf.cast(states.stack.output[:-1], tf.float32))
 
-    def lengths(self, texts):
+    def lengths(self, texts: tf.Tensor) -> tf.Tensor:
         """int32 [B]: how many ids the model reads of string [B], padding in a story included."""
         rows = self._sources(texts)
         if isinstance(rows, tf.RaggedTensor):

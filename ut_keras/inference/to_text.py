@@ -1,9 +1,16 @@
 """Ids of a feature as text, by the encoders in Python."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ut_keras.data.features import FeatureSpec
 from ut_keras.text.eos import cut_at_eos
+from ut_keras.text.text_encoder_base import TextEncoder
 
 
-def to_text_function(encoders, specs):
+def to_text_function(
+    encoders: Mapping[str, TextEncoder], specs: Mapping[str, FeatureSpec]
+) -> Callable[[str, Any], str]:
     """Function (feature name, ids) -> str.
 
     Args:

@@ -7,10 +7,14 @@ Two dogs are playing
 """
 
 import sys
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ut_keras import limits
 from ut_keras.errors import DataError
 from ut_keras.inference import decode_job, line_encoding
+
+if TYPE_CHECKING:
+    from ut_keras.inference.predictor import Predictor
 
 _MOST = {"ns": limits.MOST_ROWS, "dl": limits.MOST_POSITIONS}
 _HELP = """INTERACTIVE MODE  num_samples={ns}  decode_length={dl}
@@ -20,7 +24,7 @@ _HELP = """INTERACTIVE MODE  num_samples={ns}  decode_length={dl}
   q                   (quit)"""
 
 
-def loop(setup, predictor, stdin=None):
+def loop(setup: Any, predictor: "Predictor", stdin: TextIO | None = None) -> None:
     """Reads lines until "q" or the end.
 
     Args:

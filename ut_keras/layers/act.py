@@ -10,7 +10,7 @@ T2T departs from both papers, and its way is the default here: the options `halt
 `halting.ACTHalting`, `act_type`, `force_final_remainder` and `mask_padding` name the others.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
@@ -26,8 +26,11 @@ from ut_keras.layers import (
     recurrence,
     same_weights,
     step_record,
+    transformer_block,
 )
+from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import halting as halting_lib
+from ut_keras.layers.signature import Config, Shape
 from ut_keras.layers.stack_output import StackOutput
 
 HALTED_STATES = ("transform", "copy")
@@ -81,14 +84,14 @@ class AdaptiveComputationTime(depth.Depth):
 
     def __init__(
         self,
-        block,
-        timing,
-        halting,
-        halted_state="transform",
-        act_loss_weight=0.01,
-        injection=None,
-        **kwargs,
-    ):
+        block: transformer_block.TransformerBlock,
+        timing: keras.layers.Layer,
+        halting: halting_lib.Rule,
+        halted_state: str = "transform",
+        act_loss_weight: float = 0.01,
+        injection: keras.layers.Layer | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if halted_state not in HALTED_STATES:
             raise ValueError(
@@ -101,23 +104,23 @@ class AdaptiveComputationTime(depth.Depth):
         self.act_loss_weight = act_loss_weight
         self.injection = injection
 
-    def build(self, state_shape):
+    def build(self, state_shape: Shape) -> None:
         super().build(state_shape)
         self.hidden_size = state_shape[-1]
 
-    def answer(self):
+    def answer(self) -> None:
         """See `Depth.answer`."""
         self.halting.answer()
 
     def forward(
         self,
-        state,
-        attention_mask=None,
-        padding_mask=None,
-        memory=None,
-        record_attention=False,
-        training=None,
-    ):
+        state: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        padding_mask: tf.Tensor | None = None,
+        memory: Any = None,
+        record_attention: bool = False,
+        training: bool | None = None,
+    ) -> StackOutput:
         """See `Depth.forward`.
 
         Returns:
@@ -158,14 +161,16 @@ class AdaptiveComputationTime(depth.Depth):
             step_record.stack(last.steps),
         )
 
-    def ponder_terms(self, result, padding_mask, rows=None):
+    def ponder_terms(
+        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
         """See `StateLayer.ponder_terms`: the mean of the ponder cost of all that ponder."""
         if not self.act_loss_weight:
             return []
         counted = self.halting.counted(padding_mask)
         return [ponder_cost.term(result.ponder_cost, self.act_loss_weight, counted, rows)]
 
-    def with_steps(self, num_steps):
+    def with_steps(self, num_steps: int) -> Self:
         """See `Depth.with_steps`."""
         return same_weights.view(
             self,
@@ -173,20 +178,22 @@ class AdaptiveComputationTime(depth.Depth):
             timing=self.timing.with_steps(num_steps),
         )
 
-    def start_cache(self, size):
+    def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """See `Depth.start_cache`."""
         return act_decoding.start_cache(self._step_layers(), size, self.halted_are_constant)
 
-    def move_columns(self, cache, size, order):
+    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
         """See `Depth.move_columns`."""
         return act_decoding.move_columns(self._step_layers(), cache, size, order)
 
     @property
-    def places_matter(self):
+    def places_matter(self) -> bool:
         """See `Depth.places_matter`."""
         return self.block.places_matter or not self.halted_are_constant
 
-    def extend(self, state, cache, window, memory=None):
+    def extend(
+        self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
+    ) -> tuple[tf.Tensor, Any]:
         """See `Depth.extend`; with what `act_decoding` does for halted positions."""
         layers = self._step_layers()
         if self.halted_are_constant:
@@ -205,7 +212,7 @@ class AdaptiveComputationTime(depth.Depth):
         )
 
     @property
-    def halted_are_constant(self):
+    def halted_are_constant(self) -> bool:
         """Whether what others see of a halted position never changes any more."""
         only_attention = self.block.mixes_by_attention_alone and not self.timing.cache_widths()
         # Computing what still runs alone takes shapes that change from step to step: of LiteRT's
@@ -262,7 +269,7 @@ class AdaptiveComputationTime(depth.Depth):
             steps=step_record.add(loop.steps, loop.step, state, halted.update_weights),
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "halted_state": self.halted_state,
@@ -270,7 +277,7 @@ class AdaptiveComputationTime(depth.Depth):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Config) -> Self:
         return super().from_config(_with_halting(config))
 
 

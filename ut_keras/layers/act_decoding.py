@@ -12,7 +12,7 @@ for all of them. (Where convolutions look at neighbors besides, halted positions
 first way, for what a convolution makes of them does change.)
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -44,7 +44,9 @@ class DeepeningState(NamedTuple):
     cache: HaltedCache
 
 
-def start_cache(layers, size, halted_are_constant):
+def start_cache(
+    layers: act_skipping.StepLayers, size: cache_lib.CacheSize, halted_are_constant: bool
+) -> tuple:
     """See `Depth.start_cache`.
 
     Args:
@@ -65,7 +67,9 @@ def start_cache(layers, size, halted_are_constant):
     return HaltedCache(stores, tf.fill([size.columns], _NOT_WRITTEN), left, ancestors)
 
 
-def move_columns(layers, cache, size, order):
+def move_columns(
+    layers: act_skipping.StepLayers, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor
+) -> tuple:
     """See `Depth.move_columns`."""
     stores = cache.stores if isinstance(cache, HaltedCache) else cache
     stores = tuple(
@@ -83,7 +87,13 @@ def move_columns(layers, cache, size, order):
     return HaltedCache(stores, depth, left, ancestors)
 
 
-def extend_running(layers, state, cache, window, memory):
+def extend_running(
+    layers: act_skipping.StepLayers,
+    state: tf.Tensor,
+    cache: tuple,
+    window: cache_lib.Window,
+    memory: Any,
+) -> tuple[tf.Tensor, tuple]:
     """See `Depth.extend`: computes what runs, and writes what halts for all deeper steps."""
     signals = layers.timing.prepare(window.positions)
 
@@ -95,7 +105,14 @@ def extend_running(layers, state, cache, window, memory):
     return output, (*stores, cache[-1])
 
 
-def extend_deepening(layers, state, cache, window, memory, copies):
+def extend_deepening(
+    layers: act_skipping.StepLayers,
+    state: tf.Tensor,
+    cache: HaltedCache,
+    window: cache_lib.Window,
+    memory: Any,
+    copies: bool,
+) -> tuple[tf.Tensor, HaltedCache]:
     """See `Depth.extend`: a step computes the columns of the pass and those never so deep before.
 
     Args:

@@ -6,6 +6,7 @@ their keys and values among the others, and lets go of those that halt. With a m
 p, the cost of N steps is that of p.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -13,6 +14,7 @@ import tensorflow as tf
 from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import halting as halting_lib
 from ut_keras.layers.stack_output import StackOutput
+from ut_keras.layers.timing_signal import StepSignals
 
 
 class StepLayers(NamedTuple):
@@ -48,7 +50,14 @@ class Results(NamedTuple):
     pondered: tf.Tensor  # float32 [P, 3]: ponder time, remainder and ponder cost
 
 
-def run(layers, state, signals, attention_mask, padding_mask, memory):
+def run(
+    layers: StepLayers,
+    state: tf.Tensor,
+    signals: StepSignals,
+    attention_mask: tf.Tensor | None,
+    padding_mask: tf.Tensor | None,
+    memory: Any,
+) -> StackOutput:
     """A call of `AdaptiveComputationTime`.
 
     Args:
@@ -77,16 +86,16 @@ def run(layers, state, signals, attention_mask, padding_mask, memory):
 
 
 def loop_over_running(
-    layers,
-    state,
-    signals,
-    memory,
-    stores,
-    window,
-    store_of_step,
-    padding_mask=None,
-    starting=None,
-):
+    layers: StepLayers,
+    state: tf.Tensor,
+    signals: StepSignals,
+    memory: Any,
+    stores: tuple,
+    window: cache_lib.Window,
+    store_of_step: Callable[[Any], Any],
+    padding_mask: tf.Tensor | None = None,
+    starting: tf.Tensor | None = None,
+) -> tuple[Results, tuple]:
     """The loop.
 
     Args:

@@ -1,15 +1,19 @@
 """Multi-head scaled dot-product attention."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
+from ut_keras.hparam import TransformerHParams
 from ut_keras.layers import attention_mask as attention_mask_lib
+from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import dense, from_hparams, hard_attention
 from ut_keras.layers import dropout as dropout_lib
 from ut_keras.layers import product as product_lib
+from ut_keras.layers.signature import Config, Initializer, Shape, Widths
 
 
 class KeyValue(NamedTuple):
@@ -77,16 +81,16 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def __init__(
         self,
-        num_heads,
-        hidden_size,
-        key_channels=None,
-        value_channels=None,
-        dropout_rate=0.0,
-        dropout_broadcast_dims=(),
-        hard_attention_k=0,
-        kernel_initializer="glorot_uniform",
-        **kwargs,
-    ):
+        num_heads: int,
+        hidden_size: int,
+        key_channels: int | None = None,
+        value_channels: int | None = None,
+        dropout_rate: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        hard_attention_k: int = 0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.hidden_size = hidden_size
@@ -103,7 +107,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.hard_attention_k = hard_attention_k
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, query_shape):
+    def build(self, query_shape: Shape) -> None:
         self.query_projection = self._projection(self.key_channels, "q")
         self.key_projection = self._projection(self.key_channels, "k")
         self.value_projection = self._projection(self.value_channels, "v")
@@ -122,7 +126,7 @@ class MultiHeadAttention(keras.layers.Layer):
         """The axes of the weights that share their dropout decisions."""
         return self.dropout_broadcast_dims
 
-    def place(self, projected, cache=None):
+    def place(self, projected: tf.Tensor, cache: cache_lib.LayerCache | None = None) -> tf.Tensor:
         """Queries or keys [B, T, K], told where they stand; here they are not.
 
         Args:
@@ -130,26 +134,33 @@ class MultiHeadAttention(keras.layers.Layer):
         """
         return projected
 
-    def project_key_value(self, x):
+    def project_key_value(self, x: tf.Tensor) -> KeyValue:
         """Keys and values of `x` [B, S, D]."""
         return KeyValue(
             self._split_heads(self.place(self.key_projection(x))),
             self._split_heads(self.value_projection(x)),
         )
 
-    def cache_widths(self):
+    def cache_widths(self) -> Widths:
         """What a cache keeps of each position, see `cache.start`."""
         return {
             "key": (self.num_heads, self.key_channels // self.num_heads),
             "value": (self.num_heads, self.value_channels // self.num_heads),
         }
 
-    def remember(self, x, cache, deeper=False):
+    def remember(self, x: tf.Tensor, cache: cache_lib.LayerCache, deeper: bool = False) -> None:
         """Keeps keys and values of `x`, see `LayerCache.write`."""
         cache.write("key", self.place(self.key_projection(x), cache), deeper)
         cache.write("value", self.value_projection(x), deeper)
 
-    def call(self, query, key_value=None, attention_mask=None, cache=None, training=None):
+    def call(
+        self,
+        query: tf.Tensor,
+        key_value: KeyValue | None = None,
+        attention_mask: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+        training: bool | None = None,
+    ) -> AttentionOutput:
         q = self.query_projection(query) * (self.key_channels // self.num_heads) ** -0.5
         if key_value is None:
             q = self.place(q, cache)
@@ -175,7 +186,14 @@ class MultiHeadAttention(keras.layers.Layer):
         alike = attention_mask is None or attention_mask.shape[2] == 1
         return rows.narrow() if rows is not None and alike and not self.places_matter else rows
 
-    def attend(self, q, key_value, attention_mask, positions, training):
+    def attend(
+        self,
+        q: tf.Tensor,
+        key_value: KeyValue,
+        attention_mask: tf.Tensor | None,
+        positions: Positions | None,
+        training: bool | None,
+    ) -> Attended:
         """Attention of projected queries [B, H, T, K / H]; what subclasses change.
 
         Args:
@@ -189,11 +207,11 @@ class MultiHeadAttention(keras.layers.Layer):
         dropped = self.weights_dropout(tf.cast(weights, self.compute_dtype), training=training)
         return Attended(self.mix(dropped, key_value.value, positions), weights)
 
-    def logits(self, q, key, positions):
+    def logits(self, q: tf.Tensor, key: tf.Tensor, positions: Positions | None) -> tf.Tensor:
         """How well queries fit keys, [B, H, T, S]."""
         return product_lib.product(q, key, transpose=True)
 
-    def weights_of(self, logits, attention_mask):
+    def weights_of(self, logits: tf.Tensor, attention_mask: tf.Tensor | None) -> tf.Tensor:
         """Logits to weights: mask, softmax and, if asked for, the largest only."""
         if attention_mask is not None:
             # Not an added bias: TensorFlow would fuse the sum into the product, 60 times slower.
@@ -203,7 +221,7 @@ class MultiHeadAttention(keras.layers.Layer):
             weights = hard_attention.harden(weights, self.hard_attention_k)
         return weights
 
-    def mix(self, weights, value, positions):
+    def mix(self, weights: tf.Tensor, value: tf.Tensor, positions: Positions | None) -> tf.Tensor:
         """The values, weighted, [B, H, T, V / H]."""
         return product_lib.product(weights, value)
 
@@ -238,7 +256,7 @@ class MultiHeadAttention(keras.layers.Layer):
             dtype=self.dtype_policy,
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "num_heads": self.num_heads,
@@ -251,7 +269,7 @@ class MultiHeadAttention(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def compute_output_shape(self, query_shape):
+    def compute_output_shape(self, query_shape: Shape) -> AttentionOutput:
         batch, length = query_shape[:2]
         return AttentionOutput(
             (batch, length, self.hidden_size), (batch, self.num_heads, length, length)
@@ -289,7 +307,12 @@ def _transposed(x):
 
 
 @parts.self_attentions.register("dot_product")
-def make(hp, side, layer_class=MultiHeadAttention, **arguments):
+def make(
+    hp: TransformerHParams,
+    side: str,
+    layer_class: type[MultiHeadAttention] = MultiHeadAttention,
+    **arguments: Any,
+) -> MultiHeadAttention:
     """The attention of a layer; a decoder attends to its encoder by this one, too."""
     del side
     return layer_class(

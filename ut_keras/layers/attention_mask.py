@@ -6,7 +6,7 @@ import tensorflow as tf
 MASKED_LOGIT = -1e9
 
 
-def padding_attention_mask(padding_mask):
+def padding_attention_mask(padding_mask: tf.Tensor) -> tf.Tensor:
     """Keys that are real tokens may be attended to.
 
     Args:
@@ -17,7 +17,7 @@ def padding_attention_mask(padding_mask):
     return padding_mask[:, tf.newaxis, tf.newaxis, :]
 
 
-def causal_attention_mask(length):
+def causal_attention_mask(length: tf.Tensor) -> tf.Tensor:
     """A position may attend to itself and to what came before.
 
     Args:
@@ -29,7 +29,7 @@ def causal_attention_mask(length):
     return (position[:, tf.newaxis] >= position[tf.newaxis, :])[tf.newaxis, tf.newaxis]
 
 
-def segment_attention_mask(query_segments, key_segments):
+def segment_attention_mask(query_segments: tf.Tensor, key_segments: tf.Tensor) -> tf.Tensor:
     """Packed examples: positions attend only within their own segment.
 
     Args:

@@ -1,6 +1,6 @@
 """Collects attention weights from inside a loop, for looking at them; nothing if not asked to."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -12,7 +12,7 @@ class AttentionRecord(NamedTuple):
     memory_attention: tf.TensorArray  # of [B, H, T, S] float32; () in an encoder
 
 
-def start(enabled, memory):
+def start(enabled: bool | None, memory: Any) -> AttentionRecord | tuple[()]:
     """An empty record; () if not `enabled`, which costs a loop nothing.
 
     Args:
@@ -24,7 +24,9 @@ def start(enabled, memory):
     return AttentionRecord(_array(), _array() if memory else ())
 
 
-def add(record, step, block_output):
+def add(
+    record: AttentionRecord | tuple[()], step: tf.Tensor, block_output: Any
+) -> AttentionRecord | tuple[()]:
     """The record with the weights of one step.
 
     Args:
@@ -40,7 +42,7 @@ def add(record, step, block_output):
     )
 
 
-def stack(record):
+def stack(record: AttentionRecord | tuple[()]) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """(attention [N, B, H, S, S], memory attention [N, B, H, T, S]); each None if not recorded."""
     if not record:
         return None, None

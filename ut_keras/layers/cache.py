@@ -12,11 +12,13 @@ the place of a column, `decoding.prefix` leaves out those that no beam descends 
     `LayerCache`  the stores of one layer at one step, as the layers inside it use them
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from ut_keras.layers import litert
+from ut_keras.layers.signature import Stores, Widths
 
 
 class CacheSize(NamedTuple):
@@ -27,7 +29,7 @@ class CacheSize(NamedTuple):
     length: tf.Tensor  # int32 scalar L
 
     @property
-    def columns(self):
+    def columns(self) -> tf.Tensor:
         """int32 scalar C."""
         return self.beams * self.length
 
@@ -43,14 +45,14 @@ class Window(NamedTuple):
     whole: bool = False  # whether these are all columns there are, in a row
     in_order: bool = True  # whether columns of the cache lie in the order of their positions
 
-    def one(self, place):
+    def one(self, place: int) -> "Window":
         """The window of the column at one place in [0, Q) alone; without an attention mask."""
         here = slice(place, place + 1)
         ancestors = None if self.ancestors is None else self.ancestors[:, here]
         return Window(self.columns[here], self.positions[here], self.size, ancestors, None)
 
 
-def window(columns, size, ancestors=None):
+def window(columns: tf.Tensor, size: CacheSize, ancestors: Any = None) -> Window:
     """Makes a `Window`.
 
     Args:
@@ -70,13 +72,15 @@ def window(columns, size, ancestors=None):
     return Window(columns, positions, size, ancestors, mask)
 
 
-def whole_window(size, attention_mask):
+def whole_window(size: CacheSize, attention_mask: tf.Tensor | None) -> Window:
     """The `Window` of a pass over whole sequences."""
     positions = tf.range(size.length)
     return Window(positions, positions, size, None, attention_mask, whole=True)
 
 
-def start(widths, size, num_steps=1, dtype=tf.float32):
+def start(
+    widths: Widths, size: CacheSize, num_steps: int = 1, dtype: tf.DType | str = tf.float32
+) -> dict[str, tf.Tensor]:
     """Empty stores.
 
     Args:
@@ -92,7 +96,9 @@ def start(widths, size, num_steps=1, dtype=tf.float32):
     }
 
 
-def moved(stores, widths, size, order):
+def moved(
+    stores: Stores, widths: Widths, size: CacheSize, order: tf.Tensor
+) -> dict[str, tf.Tensor]:
     """Stores of other columns.
 
     Args:
@@ -118,7 +124,7 @@ class Rows(NamedTuple):
     index: tf.Tensor  # int32 [R, 2]: example, place
     grid: tf.Tensor  # int32 [2]: B, Q
 
-    def narrow(self):
+    def narrow(self) -> "Rows":
         """The same rows on the narrowest grid, [B, most of an example]: places are counted anew.
 
         The rows of an example must follow each other.
@@ -131,7 +137,7 @@ class Rows(NamedTuple):
             tf.stack([example, place], axis=1), tf.stack([self.grid[0], tf.reduce_max(counts)])
         )
 
-    def spread(self, x):
+    def spread(self, x: tf.Tensor) -> tf.Tensor:
         """[1, R, D] -> [B, Q, D], 0 elsewhere."""
         shape = tf.concat([self.grid, [x.shape[-1]]], axis=0)
         dense = tf.cond(
@@ -142,7 +148,7 @@ class Rows(NamedTuple):
         dense.set_shape([None, None, x.shape[-1]])
         return dense
 
-    def collect(self, x):
+    def collect(self, x: tf.Tensor) -> tf.Tensor:
         """[B, Q, ...] -> [1, R, ...]."""
         shape = tf.concat([[1, -1], tf.shape(x)[2:]], axis=0)
         rows = tf.cond(
@@ -170,7 +176,7 @@ class Layout:
             states are [1, R, D] instead of [B, Q, D].
     """
 
-    def __init__(self, widths, window, rows=None):
+    def __init__(self, widths: Widths, window: Window, rows: Rows | None = None) -> None:
         size = window.size
         self.window = window
         self.rows = rows
@@ -204,17 +210,17 @@ class LayerCache:
         layout: `Layout`.
     """
 
-    def __init__(self, stores, step, layout):
+    def __init__(self, stores: Stores, step: Any, layout: Layout) -> None:
         self.stores = dict(stores)
         self.step = step
         self.layout = layout
 
     @property
-    def window(self):
+    def window(self) -> Window:
         """`Window`."""
         return self.layout.window
 
-    def write(self, name, values, deeper=False):
+    def write(self, name: str, values: tf.Tensor, deeper: bool = False) -> None:
         """Keeps `values` [B, Q, G · W] of the columns of the window, or [1, R, G · W] of the rows.
 
         Args:
@@ -231,14 +237,14 @@ class LayerCache:
             place += self.step * rows_per_step
         self.stores[name] = write_rows(store, place, values)
 
-    def read(self, name):
+    def read(self, name: str) -> tf.Tensor:
         """All columns, [B, G, C, W]; those that are not written yet hold any finite numbers."""
         store, rows_per_step = self.stores[name], self.layout.rows_per_step[name]
         # Of the first axis: that is no copy.
         here = tf.slice(store, [self.step * rows_per_step, 0], [rows_per_step, store.shape[-1]])
         return tf.reshape(here, self.layout.shapes[name])
 
-    def before(self, name, count):
+    def before(self, name: str, count: int) -> tf.Tensor:
         """Looks back along positions.
 
         Args:
@@ -258,7 +264,7 @@ class LayerCache:
         return tf.where((back >= 0)[tf.newaxis, :, :, tf.newaxis], found, 0)
 
 
-def empty(shape, dtype):
+def empty(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:
     """Zeros that may be written in place."""
     if litert.is_traced():
         return tf.zeros(shape, dtype)
@@ -268,7 +274,7 @@ def empty(shape, dtype):
     return made
 
 
-def write_rows(x, places, values):
+def write_rows(x: tf.Tensor, places: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """`x`, from `empty`, with `values` in the places [n] of its first axis.
 
     In place: a functional update inside a loop copies the whole tensor whenever it is read too. No

@@ -1,9 +1,12 @@
 """From an encoded sequence to one class."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from ut_keras.layers import dense
+from ut_keras.layers.signature import Config, Initializer, Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -20,12 +23,14 @@ class ClassLabelHead(keras.layers.Layer):
     References: T2T `modalities.class_label_top`.
     """
 
-    def __init__(self, num_classes, kernel_initializer="glorot_uniform", **kwargs):
+    def __init__(
+        self, num_classes: int, kernel_initializer: Initializer = "glorot_uniform", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.num_classes = num_classes
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         self.dense = dense.Dense(
             self.num_classes,
             kernel_initializer=self.kernel_initializer,
@@ -34,15 +39,15 @@ class ClassLabelHead(keras.layers.Layer):
         )
         self.dense.build((x_shape[0], x_shape[2]))
 
-    def call(self, x):
+    def call(self, x: tf.Tensor) -> tf.Tensor:
         return tf.cast(self.dense(tf.reduce_mean(x, axis=1)), tf.float32)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "num_classes": self.num_classes,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (x_shape[0], self.num_classes)

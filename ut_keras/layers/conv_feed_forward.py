@@ -1,11 +1,15 @@
 """A transition function that sees a few neighbors."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
+from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import dense, from_hparams
 from ut_keras.layers import dropout as dropout_lib
+from ut_keras.layers.signature import Config, Initializer, Shape, Widths
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -39,14 +43,14 @@ class ConvFeedForward(keras.layers.Layer):
 
     def __init__(
         self,
-        filter_size,
-        hidden_size,
-        kernel_size=3,
-        causal=False,
-        dropout_rate=0.0,
-        kernel_initializer="glorot_uniform",
-        **kwargs,
-    ):
+        filter_size: int,
+        hidden_size: int,
+        kernel_size: int = 3,
+        causal: bool = False,
+        dropout_rate: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if kernel_size < 1 or (kernel_size % 2 == 0 and not causal):
             raise ValueError(
@@ -60,7 +64,7 @@ class ConvFeedForward(keras.layers.Layer):
         self.dropout_rate = dropout_rate
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         names = ["conv1"]
         if self.kernel_size > 1:
             names = [f"conv1_{tap}" for tap in range(self.kernel_size)]
@@ -75,11 +79,17 @@ class ConvFeedForward(keras.layers.Layer):
         self.contract = self._dense(self.hidden_size, "conv2")
         self.contract.build((*x_shape[:-1], self.filter_size))
 
-    def cache_widths(self):
+    def cache_widths(self) -> Widths:
         """What a cache keeps of each position, see `cache.start`."""
         return {} if self.kernel_size == 1 else {"conv1": (1, self.hidden_size)}
 
-    def call(self, x, padding_mask=None, cache=None, training=None):
+    def call(
+        self,
+        x: tf.Tensor,
+        padding_mask: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
         if padding_mask is not None and self.kernel_size > 1:
             x *= tf.cast(padding_mask, x.dtype)[..., tf.newaxis]
         h = self.taps[0](x)
@@ -114,7 +124,7 @@ class ConvFeedForward(keras.layers.Layer):
             dtype=self.dtype_policy,
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "filter_size": self.filter_size,
@@ -125,7 +135,7 @@ class ConvFeedForward(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (*x_shape[:-1], self.hidden_size)
 
 

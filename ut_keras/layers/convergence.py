@@ -1,10 +1,13 @@
 """Halting without parameters: a position is done when its state does not change any more."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers import halting
+from ut_keras.layers.signature import Config
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -31,14 +34,20 @@ class ConvergenceHalting(halting.Rule, keras.layers.Layer):
         `generate_with_adaptive_compute`.
     """
 
-    def __init__(self, max_steps, epsilon=0.03, mask_padding=False):
+    def __init__(self, max_steps: int, epsilon: float = 0.03, mask_padding: bool = False) -> None:
         super().__init__(name="convergence", dtype="float32")
         self.check(max_steps, epsilon)
         self.max_steps = max_steps
         self.epsilon = epsilon
         self.mask_padding = mask_padding
 
-    def halt(self, step, loop, padding_mask=None, training=None):
+    def halt(
+        self,
+        step: halting.Step,
+        loop: Any,
+        padding_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> halting.Halting:
         """See `Rule.halt`."""
         running = loop.halting_probability < 1.0
         halts = running & (loop.step == self.max_steps - 1)
@@ -55,11 +64,11 @@ class ConvergenceHalting(halting.Rule, keras.layers.Layer):
             update_weights=moved,
         )
 
-    def mix(self, state, output, update_weights):
+    def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
         """See `Rule.mix`; here the last state."""
         return tf.where(self.per_position(update_weights) > 0, state, output)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             "max_steps": self.max_steps,
             "epsilon": self.epsilon,

@@ -1,9 +1,13 @@
 """A gate by which a position keeps its state until it has something to do with it."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
+from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import dense, from_hparams
+from ut_keras.layers.signature import Config, Initializer, Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -30,15 +34,19 @@ class CopyGate(keras.layers.Layer):
     """
 
     def __init__(
-        self, dropout_rate=0.0, bias_init=-3.0, kernel_initializer="glorot_uniform", **kwargs
-    ):
+        self,
+        dropout_rate: float = 0.0,
+        bias_init: float = -3.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.dropout_rate = dropout_rate
         self.bias_init = bias_init
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.seed_generator = keras.random.SeedGenerator() if dropout_rate else None
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         common = {"kernel_initializer": self.kernel_initializer, "dtype": self.dtype_policy}
         bias = keras.initializers.Constant(self.bias_init)
         self.hidden = dense.Dense(x_shape[-1], name="hidden", **common)
@@ -46,7 +54,9 @@ class CopyGate(keras.layers.Layer):
         for layer in (self.hidden, self.gate):
             layer.build(x_shape)
 
-    def call(self, x, training=None, cache=None):
+    def call(
+        self, x: tf.Tensor, training: bool | None = None, cache: cache_lib.LayerCache | None = None
+    ) -> tf.Tensor:
         del cache
         gate = tf.sigmoid(self.gate(tf.nn.gelu(self.hidden(x))))
         if not training or not self.dropout_rate:
@@ -55,7 +65,7 @@ class CopyGate(keras.layers.Layer):
         drawn = tf.random.stateless_uniform(tf.shape(x)[:2], seed)
         return gate * tf.cast(drawn >= self.dropout_rate, gate.dtype)[..., tf.newaxis]
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "dropout_rate": self.dropout_rate,
@@ -63,11 +73,11 @@ class CopyGate(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
         return x_shape
 
 
-def make(hp):
+def make(hp: Any) -> CopyGate | None:
     """The gate of a layer; None without `copy_gate`."""
     if not getattr(hp, "copy_gate", False):  # a Transformer has none
         return None

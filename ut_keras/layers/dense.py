@@ -1,7 +1,11 @@
 """A linear map over the last axis."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
+
+from ut_keras.layers.signature import Config, Initializer, Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -28,13 +32,13 @@ class Dense(keras.layers.Layer):
 
     def __init__(
         self,
-        units,
-        use_bias=True,
-        activation=None,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        **kwargs,
-    ):
+        units: int,
+        use_bias: bool = True,
+        activation: str | None = None,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if activation not in (None, "relu"):
             raise ValueError(f"activation must be None or 'relu'. Received: {activation!r}.")
@@ -44,7 +48,7 @@ class Dense(keras.layers.Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.kernel = self.add_weight(
             name="kernel",
             shape=(input_shape[-1], self.units),
@@ -58,10 +62,10 @@ class Dense(keras.layers.Layer):
                 name="bias", shape=(self.units,), initializer=self.bias_initializer
             )
 
-    def call(self, x):
+    def call(self, x: tf.Tensor) -> tf.Tensor:
         return self.apply_kernel(x, self.kernel)
 
-    def apply_kernel(self, x, kernel):
+    def apply_kernel(self, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         """The map with another kernel in place of the layer's."""
         y = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
         few_rows = all(x.shape[1:])  # while decoding: neither unknown nor none
@@ -76,7 +80,7 @@ class Dense(keras.layers.Layer):
         y.set_shape(x.shape[:-1] + [self.units])
         return y
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "units": self.units,
@@ -86,5 +90,5 @@ class Dense(keras.layers.Layer):
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.units)

@@ -1,8 +1,14 @@
 """What depth is, whatever makes it: the contract that encoders and decoders rely on."""
 
-import keras
+from typing import Any, Self
 
+import keras
+import tensorflow as tf
+
+from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import state_layer
+from ut_keras.layers.signature import Config, Shape
+from ut_keras.layers.stack_output import StackOutput
 
 
 class Depth(state_layer.StateLayer):
@@ -16,29 +22,30 @@ class Depth(state_layer.StateLayer):
     `places_matter`, unless it has one `block`.
     """
 
-    layer_arguments = ("block",)  # arguments that are layers or None, in the order of building
+    # Arguments that are layers or None, in the order of building.
+    layer_arguments: tuple[str, ...] = ("block",)
 
-    def build(self, state_shape):
+    def build(self, state_shape: Shape) -> None:
         for layer in self._layers_given():
             if not layer.built:
                 layer.build(state_shape)
 
-    def project_memory(self, memory, attention_mask):
+    def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
         """See `StateLayer.project_memory`."""
         return self.block.project_memory(memory, attention_mask)
 
-    def answer(self):
+    def answer(self) -> None:
         """Tells an encoder's that no decoder attends to the output: it is the answer."""
 
     def forward(
         self,
-        state,
-        attention_mask=None,
-        padding_mask=None,
-        memory=None,
-        record_attention=False,
-        training=None,
-    ):
+        state: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        padding_mask: tf.Tensor | None = None,
+        memory: Any = None,
+        record_attention: bool = False,
+        training: bool | None = None,
+    ) -> StackOutput:
         """See `StateLayer.forward`.
 
         Args:
@@ -48,7 +55,7 @@ class Depth(state_layer.StateLayer):
         """
         raise NotImplementedError
 
-    def start_cache(self, size):
+    def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """An empty cache for `extend`.
 
         Args:
@@ -56,7 +63,7 @@ class Depth(state_layer.StateLayer):
         """
         raise NotImplementedError
 
-    def move_columns(self, cache, size, order):
+    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
         """A cache of other columns.
 
         Args:
@@ -68,11 +75,13 @@ class Depth(state_layer.StateLayer):
         raise NotImplementedError
 
     @property
-    def places_matter(self):
+    def places_matter(self) -> bool:
         """Whether it depends on where columns lie in a cache what is read of them."""
         return self.block.places_matter
 
-    def extend(self, state, cache, window, memory=None):
+    def extend(
+        self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
+    ) -> tuple[tf.Tensor, Any]:
         """The pass over some columns of what a decoder writes, after those that they see.
 
         Args:
@@ -85,7 +94,7 @@ class Depth(state_layer.StateLayer):
         """
         raise NotImplementedError
 
-    def with_steps(self, num_steps):
+    def with_steps(self, num_steps: int) -> Self:
         """This layer, its weights included, with another number of steps at inference.
 
         Args:
@@ -102,7 +111,7 @@ class Depth(state_layer.StateLayer):
         given = (getattr(self, name) for name in self.layer_arguments)
         return [layer for layer in given if layer is not None]
 
-    def get_config(self):
+    def get_config(self) -> Config:
         layers = {
             name: keras.saving.serialize_keras_object(getattr(self, name))
             for name in self.layer_arguments
@@ -110,7 +119,7 @@ class Depth(state_layer.StateLayer):
         return {**super().get_config(), **layers}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Config) -> Self:
         made = {
             name: keras.saving.deserialize_keras_object(config[name])
             for name in cls.layer_arguments

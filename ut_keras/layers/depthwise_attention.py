@@ -1,10 +1,13 @@
 """Attention over depth: a step reads the states of all earlier steps."""
 
+from typing import Any, Self
+
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers import dense, from_hparams, recurrence
+from ut_keras.layers import dense, from_hparams, recurrence, transformer_block
+from ut_keras.layers.signature import Config, Initializer, Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -30,20 +33,20 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence):
 
     def __init__(
         self,
-        block,
-        timing,
-        num_steps,
-        depth_embedding=True,
-        per_element=True,
-        kernel_initializer="glorot_uniform",
-        **kwargs,
-    ):
+        block: transformer_block.TransformerBlock,
+        timing: keras.layers.Layer,
+        num_steps: int,
+        depth_embedding: bool = True,
+        per_element: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(block, timing, num_steps, **kwargs)
         self.uses_depth_embedding = depth_embedding
         self.per_element = per_element
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, state_shape):
+    def build(self, state_shape: Shape) -> None:
         super().build(state_shape)
         size = state_shape[-1]
         self.depth_embedding = None
@@ -61,7 +64,7 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence):
         )
         self.weighting.build((None, *state_shape))
 
-    def with_steps(self, num_steps):
+    def with_steps(self, num_steps: int) -> Self:
         """See `Depth.with_steps`."""
         if self.uses_depth_embedding and num_steps != self.num_steps:
             raise ValueError(
@@ -70,11 +73,13 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence):
             )
         return super().with_steps(num_steps)
 
-    def start(self, state):
+    def start(self, state: tf.Tensor) -> tuple:
         slots = tf.zeros_like(state)[tf.newaxis]
         return (tf.concat([state[tf.newaxis]] + [slots] * self.num_steps, axis=0),)
 
-    def take_step(self, loop, constants):
+    def take_step(
+        self, loop: recurrence.RecurrenceState, constants: recurrence.Constants
+    ) -> recurrence.StepOutput:
         (states,) = loop.carried  # [N + 1, B, S, D]; slot 0 is H_0
         result = constants.transform(self._read(states, loop.step), loop.step)
         slot = tf.reshape(tf.range(self.num_steps + 1), [-1, 1, 1, 1])
@@ -90,7 +95,7 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence):
         before = tf.range(self.num_steps + 1) < step
         return tf.reduce_sum(weighted * tf.cast(before, states.dtype)[:, None, None, None], axis=0)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "depth_embedding": self.uses_depth_embedding,

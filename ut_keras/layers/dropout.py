@@ -1,7 +1,12 @@
 """Dropout with masks that may be shared along some axes."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import tensorflow as tf
+
+from ut_keras.layers.signature import Config, Shape
 
 RESOLUTION = 2**16  # rates are multiples of 1 / RESOLUTION
 
@@ -28,7 +33,13 @@ class Dropout(keras.layers.Layer):
 
     supports_masking = True  # positions are apart: Keras hands the mask on
 
-    def __init__(self, rate, broadcast_dims=(), seed=None, **kwargs):
+    def __init__(
+        self,
+        rate: float,
+        broadcast_dims: Sequence[int] = (),
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if not 0 <= rate < 1:
             raise ValueError(f"rate must be in [0, 1). Received: {rate}.")
@@ -38,7 +49,7 @@ class Dropout(keras.layers.Layer):
         self.seed_generator = keras.random.SeedGenerator(seed) if rate > 0 else None
         self.built = True
 
-    def call(self, x, training=None):
+    def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         if not training or self.rate == 0:
             return x
         threshold = min(round(self.rate * RESOLUTION), RESOLUTION - 1)  # something is always kept
@@ -61,7 +72,7 @@ class Dropout(keras.layers.Layer):
         bits = tf.random.stateless_uniform([(count + 3) // 4], seed, None, None, tf.int64)
         return tf.reshape(tf.reshape(tf.bitcast(bits, tf.int16), [-1])[:count], shape)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "rate": self.rate,
@@ -69,5 +80,5 @@ class Dropout(keras.layers.Layer):
             "seed": self.seed,
         }
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape

@@ -1,9 +1,12 @@
 """From ids to vectors and back: symbols, and sentences as bags of positioned words."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from ut_keras.layers import litert
+from ut_keras.layers.signature import Config, Initializer, Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -23,24 +26,24 @@ class SymbolEmbedding(keras.layers.Layer):
     References: Vaswani et al. 2017, section 3.4; T2T `modalities.symbol_bottom`, `symbol_top`.
     """
 
-    def __init__(self, vocab_size, hidden_size, **kwargs):
+    def __init__(self, vocab_size: int, hidden_size: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
 
-    def build(self, ids_shape=None):
+    def build(self, ids_shape: Shape | None = None) -> None:
         self.embedding = self.add_weight(
             name="weights",
             shape=(self.vocab_size, self.hidden_size),
             initializer=keras.initializers.RandomNormal(stddev=self.hidden_size**-0.5),
         )
 
-    def call(self, ids):
+    def call(self, ids: tf.Tensor) -> tf.Tensor:
         scale = tf.where(ids != 0, self.hidden_size**0.5, 0.0)
         rows = litert.lookup(tf.convert_to_tensor(self.embedding), ids)
         return rows * tf.cast(scale, rows.dtype)[..., tf.newaxis]
 
-    def logits(self, x, columns=None):
+    def logits(self, x: tf.Tensor, columns: tf.Tensor | None = None) -> tf.Tensor:
         """Scores every symbol.
 
         Args:
@@ -60,19 +63,19 @@ class SymbolEmbedding(keras.layers.Layer):
         scores = tf.reshape(flat, [shape[0], shape[1], self.vocab_size])
         return tf.cast(scores, tf.float32)
 
-    def columns(self):
+    def columns(self) -> tf.Tensor:
         """The table with a column per symbol, [D, V]."""
         table = tf.cast(tf.convert_to_tensor(self.embedding), self.compute_dtype)
         return tf.transpose(table)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "vocab_size": self.vocab_size,
             "hidden_size": self.hidden_size,
         }
 
-    def compute_output_shape(self, ids_shape):
+    def compute_output_shape(self, ids_shape: Shape) -> Shape:
         return (*ids_shape, self.hidden_size)
 
 
@@ -102,14 +105,21 @@ class SentenceEmbedding(keras.layers.Layer):
     References: the authors' bAbI-T2T code; see problems/babi_qa.py.
     """
 
-    def __init__(self, vocab_size, hidden_size, max_words, mask_stddev=0.0, **kwargs):
+    def __init__(
+        self,
+        vocab_size: int,
+        hidden_size: int,
+        max_words: int,
+        mask_stddev: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.max_words = max_words
         self.mask_stddev = mask_stddev
 
-    def build(self, ids_shape=None):
+    def build(self, ids_shape: Shape | None = None) -> None:
         self.words = SymbolEmbedding(
             self.vocab_size, self.hidden_size, name="words", dtype=self.dtype_policy
         )
@@ -117,7 +127,7 @@ class SentenceEmbedding(keras.layers.Layer):
         self.story_mask = self._mask("story_mask")
         self.question_mask = self._mask("question_mask")
 
-    def call(self, ids):
+    def call(self, ids: tf.Tensor) -> tf.Tensor:
         if ids.shape.rank != 3 or ids.shape[2] != self.max_words:
             raise ValueError(
                 f"inputs must be [batch, sentences, {self.max_words}]. Received: {ids.shape}."
@@ -145,7 +155,7 @@ class SentenceEmbedding(keras.layers.Layer):
             name=name, shape=(self.max_words, self.hidden_size), initializer=start
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "vocab_size": self.vocab_size,
@@ -154,7 +164,7 @@ class SentenceEmbedding(keras.layers.Layer):
             "mask_stddev": self.mask_stddev,
         }
 
-    def compute_output_shape(self, ids_shape):
+    def compute_output_shape(self, ids_shape: Shape) -> Shape:
         return (*ids_shape[:2], self.hidden_size)
 
 
@@ -178,7 +188,12 @@ class TargetSpaceEmbedding(keras.layers.Layer):
 
     NUM_SPACES = 32
 
-    def __init__(self, target_space_id, kernel_initializer="glorot_uniform", **kwargs):
+    def __init__(
+        self,
+        target_space_id: int,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if not 0 <= target_space_id < self.NUM_SPACES:
             raise ValueError(
@@ -187,22 +202,22 @@ class TargetSpaceEmbedding(keras.layers.Layer):
         self.target_space_id = target_space_id
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         self.kernel = self.add_weight(
             name="kernel",
             shape=(self.NUM_SPACES, x_shape[-1]),
             initializer=self.kernel_initializer,
         )
 
-    def call(self, x):
+    def call(self, x: tf.Tensor) -> tf.Tensor:
         return x + tf.convert_to_tensor(self.kernel)[self.target_space_id]
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "target_space_id": self.target_space_id,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
         return x_shape

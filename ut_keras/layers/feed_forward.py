@@ -1,11 +1,16 @@
 """The transition function of a block: position-wise, or over a few neighbours."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
+from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import dense, from_hparams
 from ut_keras.layers import dropout as dropout_lib
+from ut_keras.layers.signature import Config, Initializer, Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -35,14 +40,14 @@ class FeedForward(keras.layers.Layer):
 
     def __init__(
         self,
-        filter_size,
-        hidden_size,
-        dropout_rate=0.0,
-        dropout_broadcast_dims=(),
-        zero_at_padding=True,
-        kernel_initializer="glorot_uniform",
-        **kwargs,
-    ):
+        filter_size: int,
+        hidden_size: int,
+        dropout_rate: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        zero_at_padding: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.filter_size = filter_size
         self.hidden_size = hidden_size
@@ -51,14 +56,20 @@ class FeedForward(keras.layers.Layer):
         self.zero_at_padding = zero_at_padding
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         self.expand = self._dense(self.filter_size, "conv1", activation="relu")
         self.relu_dropout = self._dropout()
         self.contract = self._dense(self.hidden_size, "conv2")
         self.expand.build(x_shape)
         self.contract.build((*x_shape[:-1], self.filter_size))
 
-    def call(self, x, padding_mask=None, cache=None, training=None):
+    def call(
+        self,
+        x: tf.Tensor,
+        padding_mask: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
         del cache  # there for transitions that see other positions
         y = self.contract(self.relu_dropout(self._expanded(x), training=training))
         if self.zero_at_padding and padding_mask is not None:
@@ -86,7 +97,7 @@ class FeedForward(keras.layers.Layer):
             dtype=self.dtype_policy,
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "filter_size": self.filter_size,
@@ -97,7 +108,7 @@ class FeedForward(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (*x_shape[:-1], self.hidden_size)
 
 

@@ -1,16 +1,20 @@
 """Hparams to the arguments that many layers take: what the makers of the parts share."""
 
+from typing import Any
+
 import keras
+
+from ut_keras.hparam import BasicHParams, TransformerHParams
 
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
-def dtype_policy(hp):
+def dtype_policy(hp: BasicHParams) -> str:
     """The Keras dtype policy of T2T's `activation_dtype`."""
     return POLICIES[hp.activation_dtype]
 
 
-def kernel_initializer(hp):
+def kernel_initializer(hp: BasicHParams) -> keras.initializers.Initializer:
     """T2T's `initializer`; the gain is a factor of the variance where that follows the shape."""
     gain = hp.initializer_gain
     if hp.initializer == "orthogonal":
@@ -24,12 +28,12 @@ def kernel_initializer(hp):
     return keras.initializers.VarianceScaling(gain, "fan_avg", distribution)
 
 
-def common(hp):
+def common(hp: BasicHParams) -> dict[str, Any]:
     """What every layer with a kernel takes."""
     return {"kernel_initializer": kernel_initializer(hp), "dtype": dtype_policy(hp)}
 
 
-def processing(hp):
+def processing(hp: BasicHParams) -> dict[str, Any]:
     """What every `PrePostProcess` takes besides its sequence."""
     return {
         "dropout_rate": hp.layer_prepostprocess_dropout,
@@ -39,11 +43,11 @@ def processing(hp):
     }
 
 
-def removes_padding(hp, side):
+def removes_padding(hp: TransformerHParams, side: str) -> bool:
     """T2T removes padding only in encoders; a decoder's positions are all transformed."""
     return hp.use_pad_remover and side == "encoder"
 
 
-def axes(comma_separated):
+def axes(comma_separated: str) -> tuple[int, ...]:
     """T2T's "0,1" as (0, 1)."""
     return tuple(int(axis) for axis in comma_separated.split(",") if axis.strip())

@@ -1,10 +1,15 @@
 """Gates: how much of one thing, how much of another."""
 
+from collections.abc import Sequence
+from typing import Any, Self
+
 import keras
 import tensorflow as tf
 
+from ut_keras.hparam import UniversalTransformerHParams
 from ut_keras.layers import dense, feed_forward, from_hparams
 from ut_keras.layers import dropout as dropout_lib
+from ut_keras.layers.signature import Config, Shape
 
 ACTIVATIONS = {"sigmoid": tf.sigmoid, "tanh": tf.tanh, None: tf.identity}
 
@@ -31,7 +36,13 @@ class Gate(keras.layers.Layer):
     References: T2T `universal_transformer_util._ffn_layer_multi_inputs`.
     """
 
-    def __init__(self, map, activation="sigmoid", zero_at_padding=False, **kwargs):
+    def __init__(
+        self,
+        map: keras.layers.Layer,
+        activation: str | None = "sigmoid",
+        zero_at_padding: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if activation not in ACTIVATIONS:
             raise ValueError(
@@ -41,19 +52,24 @@ class Gate(keras.layers.Layer):
         self.activation = activation
         self.zero_at_padding = zero_at_padding
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Sequence[Shape]) -> None:
         if not self.map.built:
             width = sum(shape[-1] for shape in inputs_shape)
             self.map.build((*inputs_shape[0][:-1], width))
 
-    def call(self, inputs, padding_mask=None, training=None):
+    def call(
+        self,
+        inputs: Sequence[tf.Tensor],
+        padding_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
         # Keras hands `training` on to the map, which need not take it.
         gate = ACTIVATIONS[self.activation](self.map(tf.concat(inputs, axis=-1)))
         if self.zero_at_padding and padding_mask is not None:
             gate *= tf.cast(padding_mask, gate.dtype)[..., tf.newaxis]
         return gate
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "map": keras.saving.serialize_keras_object(self.map),
@@ -62,10 +78,10 @@ class Gate(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Config) -> Self:
         return cls(**{**config, "map": keras.saving.deserialize_keras_object(config["map"])})
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Sequence[Shape]) -> Shape:
         return inputs_shape[0]
 
 
@@ -81,22 +97,22 @@ class DropConnectDense(dense.Dense):
     The rest: as `Dense`.
     """
 
-    def __init__(self, units, dropconnect_rate=0.0, **kwargs):
+    def __init__(self, units: int, dropconnect_rate: float = 0.0, **kwargs: Any) -> None:
         super().__init__(units, **kwargs)
         self.dropconnect = dropout_lib.Dropout(
             dropconnect_rate, name="dropconnect", dtype=self.dtype_policy
         )
 
-    def call(self, x, training=None):
+    def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         return self.apply_kernel(
             x, self.dropconnect(tf.convert_to_tensor(self.kernel), training=training)
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "dropconnect_rate": self.dropconnect.rate}
 
 
-def make(hp, side, name, bias):
+def make(hp: UniversalTransformerHParams, side: str, name: str, bias: float) -> Gate:
     """A gate of highway and skip, by `gate_ffn_layer`."""
     common = {"name": "map", **from_hparams.common(hp)}
     bias_initializer = keras.initializers.Constant(bias)

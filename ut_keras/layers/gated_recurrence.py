@@ -1,10 +1,15 @@
 """Recurrences whose gates mix what the block makes with what was there before."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
+import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers import from_hparams, prepostprocess, recurrence
+from ut_keras.layers import from_hparams, gate, prepostprocess, recurrence, transformer_block
 from ut_keras.layers import gate as gate_lib
+from ut_keras.layers.signature import Config, Shape
 
 GATES_INPUTS = "sti"  # state before the step, transformed state, inputs of the first step
 
@@ -36,19 +41,19 @@ class GatedRecurrence(recurrence.Recurrence):
 
     def __init__(
         self,
-        block,
-        timing,
-        num_steps,
-        transform_gate,
-        carry_gate=None,
-        gates_inputs="i",
-        preprocess_sequence="n",
-        dropout_rate=0.0,
-        dropout_broadcast_dims=(),
-        epsilon=1e-6,
-        norm_type="layer",
-        **kwargs,
-    ):
+        block: transformer_block.TransformerBlock,
+        timing: keras.layers.Layer,
+        num_steps: int,
+        transform_gate: gate.Gate,
+        carry_gate: gate.Gate | None = None,
+        gates_inputs: str = "i",
+        preprocess_sequence: str = "n",
+        dropout_rate: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        epsilon: float = 1e-6,
+        norm_type: str = "layer",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(block, timing, num_steps, **kwargs)
         if not gates_inputs or set(gates_inputs) - set(GATES_INPUTS):
             raise ValueError(
@@ -57,7 +62,7 @@ class GatedRecurrence(recurrence.Recurrence):
         self.transform_gate = transform_gate
         self.carry_gate = carry_gate
         self.gates_inputs = gates_inputs
-        self.settings = {
+        self.settings: dict[str, Any] = {
             "preprocess_sequence": preprocess_sequence,
             "dropout_rate": dropout_rate,
             "dropout_broadcast_dims": tuple(dropout_broadcast_dims),
@@ -67,7 +72,7 @@ class GatedRecurrence(recurrence.Recurrence):
         count = len(set(gates_inputs)) * (1 if carry_gate is None else 2)
         self.preprocesses = prepostprocess.numbered(count, **self.settings, dtype=self.dtype_policy)
 
-    def build(self, state_shape):
+    def build(self, state_shape: Shape) -> None:
         super().build(state_shape)
         for preprocess in self.preprocesses:
             preprocess.build(state_shape)
@@ -75,7 +80,9 @@ class GatedRecurrence(recurrence.Recurrence):
             if layer is not None and not layer.built:
                 layer.build([state_shape] * len(set(self.gates_inputs)))
 
-    def take_step(self, loop, constants):
+    def take_step(
+        self, loop: recurrence.RecurrenceState, constants: recurrence.Constants
+    ) -> recurrence.StepOutput:
         result = constants.transform(loop.state, loop.step)
         sources = {"s": loop.state, "t": result.output, "i": constants.inputs}
         g = [sources[letter] for letter in GATES_INPUTS if letter in self.gates_inputs]
@@ -89,7 +96,7 @@ class GatedRecurrence(recurrence.Recurrence):
         state = self.kept(loop, constants) * carry + result.output * transform
         return recurrence.StepOutput(state, (), result)
 
-    def kept(self, loop, constants):
+    def kept(self, loop: recurrence.RecurrenceState, constants: recurrence.Constants) -> tf.Tensor:
         """What the carry gate lets through, [B, S, D]."""
         raise NotImplementedError
 
@@ -102,7 +109,7 @@ class GatedRecurrence(recurrence.Recurrence):
     def _gate(self, gate, inputs, constants):
         return gate(inputs, padding_mask=constants.padding_mask, training=constants.training)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "gates_inputs": self.gates_inputs, **self.settings}
 
 
@@ -116,7 +123,7 @@ class HighwayRecurrence(GatedRecurrence):
     References: T2T `universal_transformer_util.universal_transformer_highway`.
     """
 
-    def kept(self, loop, constants):
+    def kept(self, loop: recurrence.RecurrenceState, constants: recurrence.Constants) -> tf.Tensor:
         return loop.state
 
 
@@ -130,7 +137,7 @@ class SkipRecurrence(GatedRecurrence):
     References: T2T `universal_transformer_util.universal_transformer_skip`.
     """
 
-    def kept(self, loop, constants):
+    def kept(self, loop: recurrence.RecurrenceState, constants: recurrence.Constants) -> tf.Tensor:
         return constants.inputs
 
 

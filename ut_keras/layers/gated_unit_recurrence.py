@@ -1,5 +1,8 @@
 """Recurrences in depth whose transition is a recurrent unit: a GRU or an LSTM on its side."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -13,6 +16,7 @@ from ut_keras.layers import (
     transformer_block,
     transformer_layer,
 )
+from ut_keras.layers.signature import Config, Shape
 
 
 class GatedUnitRecurrence(recurrence.Recurrence):
@@ -36,20 +40,20 @@ class GatedUnitRecurrence(recurrence.Recurrence):
 
     def __init__(
         self,
-        block,
-        timing,
-        num_steps,
-        unit,
-        preprocess_sequence="n",
-        dropout_rate=0.0,
-        dropout_broadcast_dims=(),
-        epsilon=1e-6,
-        norm_type="layer",
-        **kwargs,
-    ):
+        block: transformer_block.TransformerBlock,
+        timing: keras.layers.Layer,
+        num_steps: int,
+        unit: keras.layers.Layer,
+        preprocess_sequence: str = "n",
+        dropout_rate: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        epsilon: float = 1e-6,
+        norm_type: str = "layer",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(block, timing, num_steps, **kwargs)
         self.unit = unit
-        self.settings = {
+        self.settings: dict[str, Any] = {
             "preprocess_sequence": preprocess_sequence,
             "dropout_rate": dropout_rate,
             "dropout_broadcast_dims": tuple(dropout_broadcast_dims),
@@ -60,24 +64,28 @@ class GatedUnitRecurrence(recurrence.Recurrence):
             2, **self.settings, dtype=self.dtype_policy
         )
 
-    def build(self, state_shape):
+    def build(self, state_shape: Shape) -> None:
         super().build(state_shape)
         for layer in (self.unit, self.before_unit, self.after_unit):
             if not layer.built:
                 layer.build(state_shape)
 
-    def take_step(self, loop, constants):
+    def take_step(
+        self, loop: recurrence.RecurrenceState, constants: recurrence.Constants
+    ) -> recurrence.StepOutput:
         result = constants.transform(loop.state, loop.step)
         x = self.before_unit(result.output, training=constants.training)
         y, carried = self.apply_unit(x, loop, constants.padding_mask)
         y = self.after_unit(y, training=constants.training)
         return recurrence.StepOutput(y, carried, result)
 
-    def apply_unit(self, x, loop, padding_mask):
+    def apply_unit(
+        self, x: tf.Tensor, loop: recurrence.RecurrenceState, padding_mask: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tuple]:
         """The unit's output [B, S, D], and what the loop carries on besides."""
         raise NotImplementedError
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), **self.settings}
 
 
@@ -89,7 +97,9 @@ class GRURecurrence(GatedUnitRecurrence):
     References: T2T `universal_transformer_with_gru_as_transition_function`.
     """
 
-    def apply_unit(self, x, loop, padding_mask):
+    def apply_unit(
+        self, x: tf.Tensor, loop: recurrence.RecurrenceState, padding_mask: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tuple]:
         return self.unit(x, loop.state, padding_mask=padding_mask), ()
 
 
@@ -104,22 +114,24 @@ class LSTMRecurrence(GatedUnitRecurrence):
     References: T2T `universal_transformer_with_lstm_as_transition_function`.
     """
 
-    def __init__(self, *args, cell_as_output=False, **kwargs):
+    def __init__(self, *args: Any, cell_as_output: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.cell_as_output = cell_as_output
 
-    def start(self, state):
+    def start(self, state: tf.Tensor) -> tuple:
         return (tf.zeros_like(state),)
 
-    def apply_unit(self, x, loop, padding_mask):
+    def apply_unit(
+        self, x: tf.Tensor, loop: recurrence.RecurrenceState, padding_mask: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tuple]:
         (cell,) = loop.carried
         result = self.unit(x, gated_units.LSTMState(loop.state, cell), padding_mask=padding_mask)
         return result.output, (result.cell,)
 
-    def finish(self, last):
+    def finish(self, last: recurrence.RecurrenceState) -> tf.Tensor:
         return last.carried[0] if self.cell_as_output else last.state
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "cell_as_output": self.cell_as_output}
 
 

@@ -1,11 +1,12 @@
 """The recurrent units GRU and LSTM, as one step of them; in T2T's form."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from ut_keras.layers import dense, gate
+from ut_keras.layers.signature import Config, Shape
 
 
 class LSTMState(NamedTuple):
@@ -69,18 +70,20 @@ class GRUUnit(_GatedUnit):
         float tensor [B, S, D].
     """
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         self.update = self._make_gate("update", x_shape, bias=1.0)
         self.reset = self._make_gate("reset", x_shape, bias=1.0)
         self.candidate = self._make_gate("candidate", x_shape, "tanh")
 
-    def call(self, x, state, padding_mask=None):
+    def call(
+        self, x: tf.Tensor, state: tf.Tensor, padding_mask: tf.Tensor | None = None
+    ) -> tf.Tensor:
         update = self.update([x, state], padding_mask=padding_mask)
         reset = self.reset([x, state], padding_mask=padding_mask)
         candidate = self.candidate([x, reset * state], padding_mask=padding_mask)
         return (1 - update) * x + update * candidate
 
-    def compute_output_shape(self, x_shape, *_):
+    def compute_output_shape(self, x_shape: Shape, *_: Any) -> Shape:
         return x_shape
 
 
@@ -105,17 +108,19 @@ class LSTMUnit(_GatedUnit):
         `LSTMState`.
     """
 
-    def __init__(self, forget_bias=1.0, **kwargs):
+    def __init__(self, forget_bias: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.forget_bias = forget_bias
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         self.input_gate = self._make_gate("input", x_shape)
         self.forget_gate = self._make_gate("forget", x_shape, None)
         self.output_gate = self._make_gate("output", x_shape)
         self.modulation = self._make_gate("input_modulation", x_shape, "tanh")
 
-    def call(self, x, state, padding_mask=None):
+    def call(
+        self, x: tf.Tensor, state: LSTMState, padding_mask: tf.Tensor | None = None
+    ) -> LSTMState:
         inputs = [x, state.output]
         admitted = self.input_gate(inputs, padding_mask=padding_mask)
         kept = tf.sigmoid(self.forget_gate(inputs, padding_mask=padding_mask) + self.forget_bias)
@@ -124,8 +129,8 @@ class LSTMUnit(_GatedUnit):
         cell = kept * state.cell + admitted * news
         return LSTMState(shown * tf.tanh(cell), cell)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "forget_bias": self.forget_bias}
 
-    def compute_output_shape(self, x_shape, *_):
+    def compute_output_shape(self, x_shape: Shape, *_: Any) -> LSTMState:
         return LSTMState(x_shape, x_shape)

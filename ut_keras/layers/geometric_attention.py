@@ -6,6 +6,8 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.hparam import HParamError
 from ut_keras.layers import attention
+from ut_keras.layers.attention import Attended, KeyValue, Positions
+from ut_keras.layers.signature import Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -29,7 +31,7 @@ class GeometricAttention(attention.MultiHeadAttention):
 
     places_matter = True
 
-    def build(self, query_shape):
+    def build(self, query_shape: Shape) -> None:
         super().build(query_shape)
         self.content_bias = self.add_weight(
             name="content_bias", shape=(self.key_channels,), initializer="zeros"
@@ -42,7 +44,14 @@ class GeometricAttention(attention.MultiHeadAttention):
         """Queries have two channels more in each head: V x."""
         return super()._projection(units + (2 * self.num_heads if name == "q" else 0), name)
 
-    def attend(self, q, key_value, attention_mask, positions, training):
+    def attend(
+        self,
+        q: tf.Tensor,
+        key_value: KeyValue,
+        attention_mask: tf.Tensor | None,
+        positions: Positions | None,
+        training: bool | None,
+    ) -> Attended:
         """See `MultiHeadAttention.attend`."""
         size = self.key_channels // self.num_heads
         bias = tf.reshape(tf.cast(self.content_bias, q.dtype), [self.num_heads, 1, size])

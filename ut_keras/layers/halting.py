@@ -1,12 +1,13 @@
 """When a position is done: what every halting rule is, and that of Adaptive Computation Time."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers import dense, from_hparams, same_weights
+from ut_keras.layers.signature import Config, Initializer, Shape
 
 ACT_TYPES = ("basic", "accumulated", "global", "random")
 
@@ -44,26 +45,31 @@ class Rule:
             the losses of all steps, weighted by w^n.
     """
 
+    max_steps: int
+    epsilon: float
+    mask_padding: bool
     by_example = False
     decides_alone = True
     expected_loss = False
 
-    def answer(self):
+    def answer(self) -> None:
         """Tells the rule of an encoder that no decoder attends to the output: it is the answer."""
 
     @staticmethod
-    def check(max_steps, epsilon):
+    def check(max_steps: int, epsilon: float) -> None:
         """Raises ValueError: if max_steps < 1 or epsilon is not in (0, 1)."""
         if max_steps < 1:
             raise ValueError(f"max_steps must be at least 1. Received: {max_steps}.")
         if not 0 < epsilon < 1:
             raise ValueError(f"epsilon must be between 0 and 1. Received: {epsilon}.")
 
-    def with_steps(self, num_steps):
+    def with_steps(self, num_steps: int) -> Self:
         """This rule, its weights included, with another `max_steps`."""
         return same_weights.view(self, max_steps=num_steps)
 
-    def start(self, state, padding_mask=None):
+    def start(
+        self, state: tf.Tensor, padding_mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """What has been decided before the first step.
 
         Args:
@@ -76,14 +82,20 @@ class Rule:
         real = self.counted(padding_mask)
         return (zeros if real is None else tf.where(real, zeros, 1.0)), zeros
 
-    def may_step(self, loop):
+    def may_step(self, loop: Any) -> tf.Tensor:
         """bool scalar, the condition of a loop: somebody is below the threshold and may go on."""
         running = (loop.halting_probability < 1.0 - self.epsilon) & (
             loop.n_updates < self.max_steps
         )
         return tf.reduce_any(running)
 
-    def halt(self, step, loop, padding_mask=None, training=None):
+    def halt(
+        self,
+        step: Step,
+        loop: Any,
+        padding_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> Halting:
         """Decides who halts at a step.
 
         Args:
@@ -97,7 +109,7 @@ class Rule:
         """
         raise NotImplementedError
 
-    def spend(self, p, loop, forced):
+    def spend(self, p: tf.Tensor, loop: Any, forced: bool) -> Halting:
         """Adds p up, and halts who passes 1 - epsilon: what is missing to 1 is its last weight.
 
         Args:
@@ -124,17 +136,17 @@ class Rule:
             update_weights=p * still_running + new_halted * remainders,
         )
 
-    def mix(self, state, output, update_weights):
+    def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
         """The output after a step, [B, S, D]; here the sum of the states by their weights U."""
         return state * tf.cast(self.per_position(update_weights), state.dtype) + output
 
-    def per_position(self, unit_values):
+    def per_position(self, unit_values: tf.Tensor) -> tf.Tensor:
         """U -> broadcastable to [B, S, D]."""
         if self.by_example:
             return unit_values[:, tf.newaxis, tf.newaxis]
         return unit_values[:, :, tf.newaxis]
 
-    def counted(self, padding_mask):
+    def counted(self, padding_mask: tf.Tensor | None) -> tf.Tensor | None:
         """bool U: who ponders; None: all."""
         if not self.mask_padding or padding_mask is None:
             return None
@@ -173,14 +185,14 @@ class ACTHalting(Rule, dense.Dense):
 
     def __init__(
         self,
-        max_steps,
-        epsilon=0.01,
-        act_type="basic",
-        bias_init=1.0,
-        force_final_remainder=False,
-        mask_padding=False,
-        kernel_initializer="glorot_uniform",
-    ):
+        max_steps: int,
+        epsilon: float = 0.01,
+        act_type: str = "basic",
+        bias_init: float = 1.0,
+        force_final_remainder: bool = False,
+        mask_padding: bool = False,
+        kernel_initializer: Initializer = "glorot_uniform",
+    ) -> None:
         super().__init__(
             1,
             kernel_initializer=kernel_initializer,
@@ -200,21 +212,27 @@ class ACTHalting(Rule, dense.Dense):
         if act_type == "random":
             self.seed_generator = keras.random.SeedGenerator()
 
-    def build(self, state_shape):
+    def build(self, state_shape: Shape) -> None:
         if self.act_type != "random":
             super().build(state_shape)
 
     @property
-    def decides_alone(self):
+    def decides_alone(self) -> bool:
         """See `Rule`."""
         return self.act_type in ("basic", "accumulated")
 
     @property
-    def by_example(self):
+    def by_example(self) -> bool:
         """See `Rule`."""
         return self.act_type == "global"
 
-    def halt(self, step, loop, padding_mask=None, training=None):
+    def halt(
+        self,
+        step: Step,
+        loop: Any,
+        padding_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> Halting:
         """See `Rule.halt`."""
         p = self._halting_probability(step.x, loop, padding_mask)
         halted = self.spend(p, loop, self.force_final_remainder)
@@ -230,14 +248,14 @@ class ACTHalting(Rule, dense.Dense):
             return p
         return _mean_of_rows(p, padding_mask if self.mask_padding else None)
 
-    def mix(self, state, output, update_weights):
+    def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
         """See `Rule.mix`."""
         if self.act_type == "accumulated":
             return super().mix(state, output, update_weights)
         weights = tf.cast(self.per_position(update_weights), state.dtype)
         return output + (state - output) * weights
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             "max_steps": self.max_steps,
             "epsilon": self.epsilon,

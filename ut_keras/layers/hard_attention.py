@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 
-def harden(weights, k):
+def harden(weights: tf.Tensor, k: int) -> tf.Tensor:
     """Keeps what the largest weights have above the k-th largest, and scales it to sum 1.
 
     So k - 1 weights remain, the smallest of them little; where fewer than k are above 0, all

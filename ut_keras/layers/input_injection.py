@@ -1,11 +1,14 @@
 """The input of a recurrence in depth, given to every step anew."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.hparam import HParamError
+from ut_keras.hparam import HParamError, UniversalTransformerHParams
 from ut_keras.layers import dense, from_hparams
+from ut_keras.layers.signature import Config, Shape
 
 KINDS = ("add", "concat")
 GAIN = 0.5**0.5
@@ -35,15 +38,15 @@ class InputInjection(keras.layers.Layer):
         adapter like "concat" (from what other weights it starts could not be checked).
     """
 
-    def __init__(self, kind, **kwargs):
+    def __init__(self, kind: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {KINDS}. Received: {kind!r}.")
         self.kind = kind
 
-    def build(self, state_shape, inputs_shape=None):
+    def build(self, state_shape: Shape, inputs_shape: Shape | None = None) -> None:
         del inputs_shape
-        self.projection = None
+        self.projection: Any = None
         if self.kind == "concat":
             size = state_shape[-1]
             self.projection = dense.Dense(
@@ -55,15 +58,15 @@ class InputInjection(keras.layers.Layer):
             )
             self.projection.build((None, None, 2 * size))
 
-    def call(self, state, inputs):
+    def call(self, state: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
         if self.kind == "add":
             return GAIN * (state + inputs)
         return self.projection(tf.concat([state, inputs], axis=-1))
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "kind": self.kind}
 
-    def compute_output_shape(self, state_shape, inputs_shape=None):
+    def compute_output_shape(self, state_shape: Shape, inputs_shape: Shape | None = None) -> Shape:
         return state_shape
 
 
@@ -74,7 +77,7 @@ class _Sum(keras.initializers.Initializer):
         return tf.constant(GAIN * np.tile(np.eye(shape[-1]), [2, 1]), dtype)
 
 
-def make(hp):
+def make(hp: UniversalTransformerHParams) -> InputInjection:
     """The layer, by `recurrence_input_injection`.
 
     Raises:

@@ -1,9 +1,12 @@
 """Layer normalization as T2T computes it."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from ut_keras import written_gradient
+from ut_keras.layers.signature import Config, Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -25,23 +28,23 @@ class LayerNormalization(keras.layers.Layer):
 
     supports_masking = True  # positions are apart: Keras hands the mask on
 
-    def __init__(self, epsilon=1e-6, **kwargs):
+    def __init__(self, epsilon: float = 1e-6, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.epsilon = epsilon
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         size = input_shape[-1]
         self.scale = self.add_weight(name="layer_norm_scale", shape=(size,), initializer="ones")
         self.bias = self.add_weight(name="layer_norm_bias", shape=(size,), initializer="zeros")
 
-    def call(self, x):
+    def call(self, x: tf.Tensor) -> tf.Tensor:
         scale, bias = (tf.cast(part, tf.float32) for part in (self.scale, self.bias))
         return tf.cast(_normalize(tf.cast(x, tf.float32), scale, bias, self.epsilon), x.dtype)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "epsilon": self.epsilon}
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
 

@@ -7,6 +7,8 @@ if litert.is_traced(): ...              is for LiteRT
 
 import contextlib
 import contextvars
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
@@ -14,7 +16,7 @@ _TRACED = contextvars.ContextVar("litert", default=False)
 
 
 @contextlib.contextmanager
-def tracing():
+def tracing() -> Iterator[None]:
     """Within it, what is traced is for LiteRT."""
     before = _TRACED.set(True)
     try:
@@ -23,12 +25,12 @@ def tracing():
         _TRACED.reset(before)
 
 
-def is_traced():
+def is_traced() -> bool:
     """bool. Whether what is traced now is for LiteRT."""
     return _TRACED.get()
 
 
-def lookup(table, ids):
+def lookup(table: Any, ids: tf.Tensor) -> tf.Tensor:
     """`tf.gather` of the rows of a table [V, D]; LiteRT's own, which reads weights of 8 bits.
 
     A gather would need the table once more, for its weights have one scale for all rows.

@@ -1,11 +1,14 @@
 """Restricted attention: each query sees a neighborhood only, so that cost is linear in length."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers import attention, product
-from ut_keras.layers.attention import Attended
+from ut_keras.layers.attention import Attended, KeyValue, Positions
+from ut_keras.layers.signature import Config
 
 # Where the axes of weights [B, H, T, S] are in [B, H, n, b, w].
 _WINDOW_AXES = {0: (0,), 1: (1,), 2: (2, 3), 3: (4,)}
@@ -38,7 +41,15 @@ class LocalAttention(attention.MultiHeadAttention):
 
     places_matter = True
 
-    def __init__(self, *args, block_length, left, right=0, causal=False, **kwargs):
+    def __init__(
+        self,
+        *args: Any,
+        block_length: int,
+        left: int,
+        right: int = 0,
+        causal: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         if block_length < 1 or left < 0 or right < 0:
             raise ValueError(
@@ -54,7 +65,14 @@ class LocalAttention(attention.MultiHeadAttention):
         axes = [_WINDOW_AXES[axis % 4] for axis in self.dropout_broadcast_dims]
         return tuple(axis for group in axes for axis in group)
 
-    def attend(self, q, key_value, attention_mask, positions, training):
+    def attend(
+        self,
+        q: tf.Tensor,
+        key_value: KeyValue,
+        attention_mask: tf.Tensor | None,
+        positions: Positions | None,
+        training: bool | None,
+    ) -> Attended:
         if positions is not None:
             near = self._near(positions)
             mask = near if attention_mask is None else near & attention_mask
@@ -135,7 +153,7 @@ class LocalAttention(attention.MultiHeadAttention):
         dense.set_shape([weights.shape[0], weights.shape[1], None, None])
         return dense
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "block_length": self.block_length,

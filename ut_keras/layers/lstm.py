@@ -1,6 +1,7 @@
 """LSTMs over a sequence, one above the other."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -8,6 +9,7 @@ import tensorflow as tf
 from ut_keras.layers import dropout
 from ut_keras.layers import scan as scan_lib
 from ut_keras.layers.gated_units import LSTMState
+from ut_keras.layers.signature import Config, Initializer, Shape
 
 
 class LSTMOutput(NamedTuple):
@@ -39,13 +41,19 @@ class LSTMCell(keras.layers.Layer):
     References: Hochreiter & Schmidhuber 1997; TensorFlow 1's `LSTMCell`, whose weights these are.
     """
 
-    def __init__(self, hidden_size, forget_bias=1.0, kernel_initializer="glorot_uniform", **kwargs):
+    def __init__(
+        self,
+        hidden_size: int,
+        forget_bias: float = 1.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.forget_bias = forget_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         self.kernel = self.add_weight(
             name="kernel",
             shape=(x_shape[-1] + self.hidden_size, 4 * self.hidden_size),
@@ -53,10 +61,10 @@ class LSTMCell(keras.layers.Layer):
         )
         self.bias = self.add_weight(name="bias", shape=(4 * self.hidden_size,), initializer="zeros")
 
-    def call(self, x, state):
+    def call(self, x: tf.Tensor, state: LSTMState) -> LSTMState:
         return self.step(self.project(x), state)
 
-    def project(self, x):
+    def project(self, x: tf.Tensor) -> tf.Tensor:
         """[..., C'] -> [..., 4 D]; of a C' less than C the first C' rows of the kernel are taken.
 
         Args:
@@ -68,7 +76,9 @@ class LSTMCell(keras.layers.Layer):
         flat = tf.nn.bias_add(tf.matmul(tf.reshape(x, [-1, rows]), kernel), bias)
         return tf.reshape(flat, tf.concat([tf.shape(x)[:-1], [4 * self.hidden_size]], axis=0))
 
-    def step(self, projected, state, rest=None):
+    def step(
+        self, projected: tf.Tensor, state: LSTMState, rest: tf.Tensor | None = None
+    ) -> LSTMState:
         """One position.
 
         Args:
@@ -84,12 +94,12 @@ class LSTMCell(keras.layers.Layer):
         cell = kept + tf.sigmoid(admit) * tf.tanh(news)
         return LSTMState(tf.sigmoid(show) * tf.tanh(cell), cell)
 
-    def zero_state(self, batch_size):
+    def zero_state(self, batch_size: tf.Tensor) -> LSTMState:
         """`LSTMState` of zeros."""
         zeros = tf.zeros([batch_size, self.hidden_size], self.compute_dtype)
         return LSTMState(zeros, zeros)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "hidden_size": self.hidden_size,
@@ -97,7 +107,7 @@ class LSTMCell(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def compute_output_shape(self, x_shape, *_):
+    def compute_output_shape(self, x_shape: Shape, *_: Any) -> LSTMState:
         shape = (x_shape[0], self.hidden_size)
         return LSTMState(shape, shape)
 
@@ -126,19 +136,19 @@ class LSTMStack(keras.layers.Layer):
 
     def __init__(
         self,
-        num_layers,
-        hidden_size,
-        dropout_rate=0.0,
-        kernel_initializer="glorot_uniform",
-        **kwargs,
-    ):
+        num_layers: int,
+        hidden_size: int,
+        dropout_rate: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.num_layers = num_layers
         self.hidden_size = hidden_size
         self.dropout_rate = dropout_rate
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         cells, dropouts = [], []
         for number in range(self.num_layers):
             cell = LSTMCell(
@@ -152,7 +162,13 @@ class LSTMStack(keras.layers.Layer):
             dropouts.append(dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy))
         self.cells, self.dropouts = tuple(cells), tuple(dropouts)
 
-    def call(self, x, padding_mask=None, initial_states=None, training=None):
+    def call(
+        self,
+        x: tf.Tensor,
+        padding_mask: tf.Tensor | None = None,
+        initial_states: Sequence[LSTMState] | None = None,
+        training: bool | None = None,
+    ) -> LSTMOutput:
         x = tf.transpose(tf.cast(x, self.compute_dtype), [1, 0, 2])
         real = tf.ones(tf.shape(x)[:2], tf.bool)
         if padding_mask is not None:
@@ -179,7 +195,7 @@ class LSTMStack(keras.layers.Layer):
 
         return scan_lib.scan(take_step, (projected, real[..., tf.newaxis]), initial)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "num_layers": self.num_layers,
@@ -188,6 +204,6 @@ class LSTMStack(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def compute_output_shape(self, x_shape, *_):
+    def compute_output_shape(self, x_shape: Shape, *_: Any) -> LSTMOutput:
         state = LSTMState(*2 * ((x_shape[0], self.hidden_size),))
         return LSTMOutput((*x_shape[:-1], self.hidden_size), (state,) * self.num_layers)

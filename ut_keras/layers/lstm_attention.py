@@ -1,12 +1,15 @@
 """LSTMs that look back at another sequence before every step."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from ut_keras.layers import dense, dropout, lstm
 from ut_keras.layers import scan as scan_lib
+from ut_keras.layers.gated_units import LSTMState
+from ut_keras.layers.signature import Config, Initializer, Shape
 
 
 class AttentionMemory(NamedTuple):
@@ -60,16 +63,16 @@ class AttentionLSTM(keras.layers.Layer):
 
     def __init__(
         self,
-        num_layers,
-        hidden_size,
-        mechanism="bahdanau",
-        attention_layer_size=128,
-        num_heads=1,
-        output_attention=True,
-        dropout_rate=0.0,
-        kernel_initializer="glorot_uniform",
-        **kwargs,
-    ):
+        num_layers: int,
+        hidden_size: int,
+        mechanism: str = "bahdanau",
+        attention_layer_size: int = 128,
+        num_heads: int = 1,
+        output_attention: bool = True,
+        dropout_rate: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if mechanism not in ("bahdanau", "luong"):
             raise ValueError(f"mechanism must be 'bahdanau' or 'luong'. Received: {mechanism!r}.")
@@ -83,20 +86,21 @@ class AttentionLSTM(keras.layers.Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     @property
-    def attention_size(self):
+    def attention_size(self) -> int:
         """int H · A."""
         return self.num_heads * self.attention_layer_size
 
     @property
-    def output_size(self):
+    def output_size(self) -> int:
         """int: A for one head whose findings are the output, else D."""
         if self.output_attention and self.num_heads == 1:
             return self.attention_layer_size
         return self.hidden_size
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         self.memory_layer = self._dense("memory_layer", self.hidden_size, self.hidden_size)
-        self.query_layer, self.attention_v = None, ()
+        self.query_layer: Any = None
+        self.attention_v: tuple = ()
         if self.mechanism == "bahdanau":
             self.query_layer = self._dense("query_layer", self.hidden_size, self.hidden_size)
             self.attention_v = tuple(
@@ -127,7 +131,7 @@ class AttentionLSTM(keras.layers.Layer):
             )
             for head in range(self.num_heads)
         )
-        self.output_layer = None
+        self.output_layer: Any = None
         if self.output_attention and self.num_heads > 1:
             self.output_layer = self._dense(
                 "dense", self.attention_size, self.hidden_size, use_bias=True
@@ -144,7 +148,14 @@ class AttentionLSTM(keras.layers.Layer):
         made.build((None, input_size))
         return made
 
-    def call(self, x, memory, initial_states, padding_mask=None, training=None):
+    def call(
+        self,
+        x: tf.Tensor,
+        memory: AttentionMemory,
+        initial_states: Sequence[LSTMState],
+        padding_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         x = tf.transpose(tf.cast(x, self.compute_dtype), [1, 0, 2])
         projected = self.cells[0].project(self.input_dropout(x, training=training))
         masks = self._dropout_masks(tf.shape(x)[0], tf.shape(x)[1], training)
@@ -161,7 +172,9 @@ class AttentionLSTM(keras.layers.Layer):
 
     # Of one position: what decoding takes.
 
-    def project_memory(self, values, may_attend=None):
+    def project_memory(
+        self, values: tf.Tensor, may_attend: tf.Tensor | None = None
+    ) -> AttentionMemory:
         """Prepares what is attended to.
 
         Args:
@@ -170,7 +183,7 @@ class AttentionLSTM(keras.layers.Layer):
         """
         return AttentionMemory(self.memory_layer(values), values, may_attend)
 
-    def start(self, memory, initial_states):
+    def start(self, memory: AttentionMemory, initial_states: Sequence[LSTMState]) -> AttentionState:
         """The `AttentionState` before the first position."""
         shape = tf.shape(memory.keys)
         return AttentionState(
@@ -179,7 +192,13 @@ class AttentionLSTM(keras.layers.Layer):
             tf.zeros([shape[0], self.num_heads, shape[1]]),
         )
 
-    def step(self, projected, state, memory, masks=None):
+    def step(
+        self,
+        projected: tf.Tensor,
+        state: AttentionState,
+        memory: AttentionMemory,
+        masks: Sequence[tf.Tensor] | None = None,
+    ) -> AttentionState:
         """One position.
 
         Args:
@@ -192,7 +211,7 @@ class AttentionLSTM(keras.layers.Layer):
             `AttentionState`.
         """
         entering = [state.attention] + [None] * (self.num_layers - 1)
-        cells = []
+        cells: list[LSTMState] = []
         for number, cell in enumerate(self.cells):
             if number:
                 entering[number] = cells[-1].output
@@ -213,7 +232,7 @@ class AttentionLSTM(keras.layers.Layer):
         )
         return AttentionState(tuple(cells), attention, weights)
 
-    def output(self, state):
+    def output(self, state: AttentionState) -> tf.Tensor:
         """What is shown of a state, [B, `output_size`]."""
         return self._to_output(self._shown(state))
 
@@ -247,7 +266,7 @@ class AttentionLSTM(keras.layers.Layer):
             for drop, width in zip(self.dropouts, widths, strict=True)
         ]
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "num_layers": self.num_layers,
@@ -260,7 +279,7 @@ class AttentionLSTM(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def compute_output_shape(self, x_shape, *_):
+    def compute_output_shape(self, x_shape: Shape, *_: Any) -> tuple[Shape, Shape]:
         weights = (x_shape[0], self.num_heads, x_shape[1], None)
         return (*x_shape[:-1], self.output_size), weights
 

@@ -1,10 +1,14 @@
 """Positions of an encoder's recurrence that belong to no symbol."""
 
+from typing import Any, Self
+
 import keras
 import tensorflow as tf
 
-from ut_keras.hparam import HParamError
-from ut_keras.layers import depth, from_hparams, same_weights
+from ut_keras.hparam import HParamError, UniversalTransformerHParams
+from ut_keras.layers import depth, from_hparams, ponder_cost, same_weights, transformer_block
+from ut_keras.layers.signature import Config, Shape
+from ut_keras.layers.stack_output import StackOutput
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -30,14 +34,14 @@ class MemoryTokens(depth.Depth):
 
     layer_arguments = ("recurrence",)
 
-    def __init__(self, recurrence, num_tokens, **kwargs):
+    def __init__(self, recurrence: depth.Depth, num_tokens: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if num_tokens < 1:
             raise ValueError(f"num_tokens must be at least 1. Received: {num_tokens}.")
         self.recurrence = recurrence
         self.num_tokens = num_tokens
 
-    def build(self, state_shape):
+    def build(self, state_shape: Shape) -> None:
         super().build(state_shape)
         # As large as embeddings are.
         self.tokens = self.add_weight(
@@ -47,23 +51,23 @@ class MemoryTokens(depth.Depth):
         )
 
     @property
-    def block(self):
+    def block(self) -> transformer_block.TransformerBlock:
         """The recurrence's."""
         return self.recurrence.block
 
-    def answer(self):
+    def answer(self) -> None:
         """See `Depth.answer`."""
         self.recurrence.answer()
 
     def forward(
         self,
-        state,
-        attention_mask=None,
-        padding_mask=None,
-        memory=None,
-        record_attention=False,
-        training=None,
-    ):
+        state: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        padding_mask: tf.Tensor | None = None,
+        memory: Any = None,
+        record_attention: bool = False,
+        training: bool | None = None,
+    ) -> StackOutput:
         """See `Depth.forward`."""
         tokens = tf.cast(self.tokens, state.dtype)
         tokens = tf.broadcast_to(tokens, tf.concat([tf.shape(state)[:1], tf.shape(tokens)], 0))
@@ -110,19 +114,21 @@ class MemoryTokens(depth.Depth):
             and steps._replace(states=steps.states[:, :, k:], weights=steps.weights[:, :, k:]),
         )
 
-    def ponder_terms(self, result, padding_mask, rows=None):
+    def ponder_terms(
+        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
         """See `StateLayer.ponder_terms`: those of the recurrence."""
         return self.recurrence.ponder_terms(result, padding_mask, rows)
 
-    def with_steps(self, num_steps):
+    def with_steps(self, num_steps: int) -> Self:
         """See `Depth.with_steps`: of the recurrence."""
         return same_weights.view(self, recurrence=self.recurrence.with_steps(num_steps))
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "num_tokens": self.num_tokens}
 
 
-def make(hp, side, recurrence):
+def make(hp: UniversalTransformerHParams, side: str, recurrence: depth.Depth) -> depth.Depth:
     """The recurrence, in an encoder with `num_memory_tokens` in front.
 
     Raises:

@@ -1,16 +1,23 @@
 """Ordinary layers before and after a recurrence."""
 
+from typing import Any, Self
+
 import keras
 import tensorflow as tf
 
+from ut_keras.hparam import UniversalTransformerHParams
+from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import (
     depth,
     from_hparams,
+    ponder_cost,
     same_weights,
     stack,
     timing_signal,
     transformer_block,
 )
+from ut_keras.layers.signature import Config
+from ut_keras.layers.stack_output import StackOutput
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -28,7 +35,14 @@ class MixedDepth(depth.Depth):
 
     layer_arguments = ("before", "recurrence", "after")
 
-    def __init__(self, recurrence, before=None, after=None, position=True, **kwargs):
+    def __init__(
+        self,
+        recurrence: depth.Depth,
+        before: depth.Depth | None = None,
+        after: depth.Depth | None = None,
+        position: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.recurrence = recurrence
         self.before = before
@@ -38,7 +52,7 @@ class MixedDepth(depth.Depth):
             name="position", dtype=self.dtype_policy
         )
 
-    def project_memory(self, memory, attention_mask):
+    def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> tuple:
         """See `StateLayer.project_memory`: that of all parts, one behind the other."""
         return tuple(
             projected
@@ -46,19 +60,19 @@ class MixedDepth(depth.Depth):
             for projected in part.project_memory(memory, attention_mask)
         )
 
-    def answer(self):
+    def answer(self) -> None:
         """See `Depth.answer`."""
         self.recurrence.answer()
 
     def forward(
         self,
-        state,
-        attention_mask=None,
-        padding_mask=None,
-        memory=None,
-        record_attention=False,
-        training=None,
-    ):
+        state: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        padding_mask: tf.Tensor | None = None,
+        memory: Any = None,
+        record_attention: bool = False,
+        training: bool | None = None,
+    ) -> StackOutput:
         """See `Depth.forward`.
 
         Attention weights are those of all layers, in the order in which they attend.
@@ -84,29 +98,33 @@ class MixedDepth(depth.Depth):
             memory_attention_weights=_joined(result.memory_attention_weights for result in results),
         )
 
-    def ponder_terms(self, result, padding_mask, rows=None):
+    def ponder_terms(
+        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
         """See `StateLayer.ponder_terms`: those of the recurrence."""
         return self.recurrence.ponder_terms(result, padding_mask, rows)
 
-    def with_steps(self, num_steps):
+    def with_steps(self, num_steps: int) -> Self:
         """See `Depth.with_steps`: of the recurrence."""
         return same_weights.view(self, recurrence=self.recurrence.with_steps(num_steps))
 
-    def start_cache(self, size):
+    def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """See `Depth.start_cache`; here it is that of each part."""
         return tuple(part.start_cache(size) for part in self._layers_given())
 
-    def move_columns(self, cache, size, order):
+    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
         """See `Depth.move_columns`."""
         parts = zip(self._layers_given(), cache, strict=True)
         return tuple(part.move_columns(stores, size, order) for part, stores in parts)
 
     @property
-    def places_matter(self):
+    def places_matter(self) -> bool:
         """See `Depth.places_matter`."""
         return any(part.places_matter for part in self._layers_given())
 
-    def extend(self, state, cache, window, memory=None):
+    def extend(
+        self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
+    ) -> tuple[tf.Tensor, Any]:
         """See `Depth.extend`."""
         extended, used = [], 0
         for part, stores in zip(self._layers_given(), cache, strict=True):
@@ -121,7 +139,7 @@ class MixedDepth(depth.Depth):
     def _with_position(self, x, positions=None):
         return self.position_signal(x, positions) if self.position else x
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "position": self.position}
 
 
@@ -131,13 +149,13 @@ def _joined(weights):
     return None if weights[0] is None else tf.concat(weights, axis=0)
 
 
-def make(hp, side, recurrence):
+def make(hp: UniversalTransformerHParams, side: str, recurrence: depth.Depth) -> MixedDepth:
     """The recurrence between ordinary layers, by `mix_with_transformer`."""
     recurrence.name = "recurrence"
     dtype = from_hparams.dtype_policy(hp)
 
     def layers_at(place):
-        if f"{place}_ut" not in hp.mix_with_transformer:
+        if f"{place}_ut" not in (hp.mix_with_transformer or ""):
             return None
         block = transformer_block.make(hp, side, hp.num_mixedin_layers, f"{place}_ut_layer")
         return stack.LayeredDepth(block, name=place, dtype=dtype)

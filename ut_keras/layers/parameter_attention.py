@@ -1,11 +1,15 @@
 """A transition function that attends to learned keys and values."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
+from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import dense, from_hparams
 from ut_keras.layers import dropout as dropout_lib
+from ut_keras.layers.signature import Config, Initializer, Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -39,15 +43,15 @@ class ParameterAttention(keras.layers.Layer):
 
     def __init__(
         self,
-        num_heads,
-        memory_rows,
-        hidden_size,
-        key_channels=None,
-        value_channels=None,
-        dropout_rate=0.0,
-        kernel_initializer="glorot_uniform",
-        **kwargs,
-    ):
+        num_heads: int,
+        memory_rows: int,
+        hidden_size: int,
+        key_channels: int | None = None,
+        value_channels: int | None = None,
+        dropout_rate: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.memory_rows = memory_rows
@@ -63,7 +67,7 @@ class ParameterAttention(keras.layers.Layer):
         self.dropout_rate = dropout_rate
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         self.query_projection = self._projection(self.key_channels, "q_transform")
         self.query_projection.build(x_shape)
         self.output_projection = self._projection(self.hidden_size, "output_transform")
@@ -74,7 +78,13 @@ class ParameterAttention(keras.layers.Layer):
             self.dropout_rate, broadcast_dims=(2,), name="dropout", dtype=self.dtype_policy
         )
 
-    def call(self, x, padding_mask=None, cache=None, training=None):
+    def call(
+        self,
+        x: tf.Tensor,
+        padding_mask: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
         del padding_mask, cache
         key, value = tf.convert_to_tensor(self.key), tf.convert_to_tensor(self.value)
         shape = tf.shape(x)
@@ -101,7 +111,7 @@ class ParameterAttention(keras.layers.Layer):
             dtype=self.dtype_policy,
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "num_heads": self.num_heads,
@@ -113,7 +123,7 @@ class ParameterAttention(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (*x_shape[:-1], self.hidden_size)
 
 

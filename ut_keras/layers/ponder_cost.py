@@ -12,7 +12,9 @@ class PonderTerm(NamedTuple):
     denominator: tf.Tensor  # float32 scalar
 
 
-def term(cost, weight, counted=None, rows=None):
+def term(
+    cost: tf.Tensor, weight: float, counted: tf.Tensor | None = None, rows: tf.Tensor | None = None
+) -> PonderTerm:
     """The price of thinking: `weight` times the mean of the cost.
 
     Args:

@@ -1,12 +1,16 @@
 """Halting as a latent variable: the loss is an expectation over the steps (PonderNet)."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam import HParamError
+from ut_keras.hparam import HParamError, UniversalTransformerHParams
 from ut_keras.layers import dense, from_hparams, halting
+from ut_keras.layers.halting import Halting, Step
+from ut_keras.layers.signature import Config, Initializer
 
 OUTPUTS = ("threshold", "mean")
 
@@ -53,16 +57,16 @@ class PonderNetHalting(halting.Rule, dense.Dense):
 
     def __init__(
         self,
-        max_steps,
-        epsilon=0.01,
-        prior=0.2,
-        output="mean",
-        expected_loss=False,
-        hands_on=False,
-        bias_init=0.0,
-        mask_padding=False,
-        kernel_initializer="glorot_uniform",
-    ):
+        max_steps: int,
+        epsilon: float = 0.01,
+        prior: float = 0.2,
+        output: str = "mean",
+        expected_loss: bool = False,
+        hands_on: bool = False,
+        bias_init: float = 0.0,
+        mask_padding: bool = False,
+        kernel_initializer: Initializer = "glorot_uniform",
+    ) -> None:
         super().__init__(
             1,
             kernel_initializer=kernel_initializer,
@@ -84,18 +88,24 @@ class PonderNetHalting(halting.Rule, dense.Dense):
         self.bias_init = bias_init
         self.mask_padding = mask_padding
 
-    def answer(self):
+    def answer(self) -> None:
         """See `Rule.answer`."""
         self.hands_on, self.expected_loss = False, True
 
     @property
-    def log_prior(self):
+    def log_prior(self) -> np.ndarray:
         """float32 [max_steps], log g."""
         steps = np.arange(self.max_steps)
         g = self.prior * (1 - self.prior) ** steps / (1 - (1 - self.prior) ** self.max_steps)
-        return np.float32(np.log(g))
+        return np.log(g).astype(np.float32)
 
-    def halt(self, step, loop, padding_mask=None, training=None):
+    def halt(
+        self,
+        step: Step,
+        loop: Any,
+        padding_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> Halting:
         """See `Rule.halt`."""
         share = tf.sigmoid(self(tf.cast(step.after, tf.float32)))[..., 0]
         halted = self.spend(share * (1.0 - loop.halting_probability), loop, forced=True)
@@ -103,13 +113,13 @@ class PonderNetHalting(halting.Rule, dense.Dense):
         divergence = tf.math.xlogy(w, w) - w * tf.gather(self.log_prior, loop.step)
         return halted._replace(ponder_cost=loop.ponder_cost + divergence)
 
-    def mix(self, state, output, update_weights):
+    def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
         """See `Rule.mix`."""
         if self.hands_on or self.output_kind == "mean":
             return super().mix(state, output, update_weights)
         return tf.where(self.per_position(update_weights) > 0, state, output)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             "max_steps": self.max_steps,
             "epsilon": self.epsilon,
@@ -123,7 +133,7 @@ class PonderNetHalting(halting.Rule, dense.Dense):
         }
 
 
-def check_ends(hp):
+def check_ends(hp: UniversalTransformerHParams) -> None:
     """Raises HParamError: if the steps cannot have losses, for layers follow on the recurrence."""
     mixed = hp.mix_with_transformer or ""
     if "after_ut" in mixed:

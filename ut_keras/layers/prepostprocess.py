@@ -1,9 +1,14 @@
 """What happens around every sublayer: layer norm, dropout, residual."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
+import tensorflow as tf
 
 from ut_keras.layers import dropout as dropout_lib
 from ut_keras.layers import layer_normalization, rms_normalization
+from ut_keras.layers.signature import Config, Shape
 
 NORMS = {
     "layer": layer_normalization.LayerNormalization,
@@ -43,13 +48,13 @@ class PrePostProcess(keras.layers.Layer):
 
     def __init__(
         self,
-        sequence,
-        dropout_rate=0.0,
-        dropout_broadcast_dims=(),
-        epsilon=1e-6,
-        norm_type="layer",
-        **kwargs,
-    ):
+        sequence: str,
+        dropout_rate: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        epsilon: float = 1e-6,
+        norm_type: str = "layer",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         letters = "" if sequence == "none" else sequence
         if set(letters) - set("nda"):
@@ -67,12 +72,14 @@ class PrePostProcess(keras.layers.Layer):
         self.norm_type = norm_type
         self.operations = tuple((letter, self._operation(letter)) for letter in letters)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         for letter, operation in self.operations:
             if letter == "n":
                 operation.build(x_shape)
 
-    def call(self, x, residual=None, training=None):
+    def call(
+        self, x: tf.Tensor, residual: tf.Tensor | None = None, training: bool | None = None
+    ) -> tf.Tensor:
         for letter, operation in self.operations:
             if letter == "a":
                 x = x + residual
@@ -96,7 +103,7 @@ class PrePostProcess(keras.layers.Layer):
             )
         return None
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "sequence": self.sequence,
@@ -106,11 +113,13 @@ class PrePostProcess(keras.layers.Layer):
             "norm_type": self.norm_type,
         }
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
         return x_shape
 
 
-def numbered(count, preprocess_sequence, dtype=None, **settings):
+def numbered(
+    count: int, preprocess_sequence: str, dtype: Any = None, **settings: Any
+) -> tuple[PrePostProcess, ...]:
     """Several `PrePostProcess`, named as T2T names those of one scope.
 
     Args:

@@ -8,7 +8,7 @@ the process dies. So what all examples share comes in by `with_tables`.
 import tensorflow as tf
 
 
-def product(a, b, transpose=False):
+def product(a: tf.Tensor, b: tf.Tensor, transpose: bool = False) -> tf.Tensor:
     """a b, or a b^T.
 
     Args:
@@ -32,7 +32,7 @@ def product(a, b, transpose=False):
     return tf.matmul(a, b, transpose_b=transpose)
 
 
-def with_tables(x, tables, transpose=False):
+def with_tables(x: tf.Tensor, tables: tf.Tensor, transpose: bool = False) -> tf.Tensor:
     """The product of every example with the table of its head.
 
     Args:

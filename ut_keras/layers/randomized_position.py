@@ -1,11 +1,14 @@
 """Positions that training draws from a larger range, so that longer sequences hold no new ones."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.hparam import HParamError
 from ut_keras.layers import from_hparams, timing_signal
+from ut_keras.layers.signature import Config, Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -37,7 +40,7 @@ class RandomizedPosition(keras.layers.Layer):
 
     supports_masking = True  # positions are apart: Keras hands the mask on
 
-    def __init__(self, positions, max_length, **kwargs):
+    def __init__(self, positions: int, max_length: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not 1 <= max_length <= positions:
             raise ValueError(
@@ -48,7 +51,9 @@ class RandomizedPosition(keras.layers.Layer):
         self.max_length = max_length
         self.seed_generator = keras.random.SeedGenerator()
 
-    def call(self, x, positions=None, training=None):
+    def call(
+        self, x: tf.Tensor, positions: tf.Tensor | None = None, training: bool | None = None
+    ) -> tf.Tensor:
         length = tf.shape(x)[1]
         if positions is None:
             positions = tf.range(length)[tf.newaxis]
@@ -58,21 +63,23 @@ class RandomizedPosition(keras.layers.Layer):
             positions *= self.positions // self.max_length
         return x + tf.cast(timing_signal.sinusoid(positions, x.shape[-1]), x.dtype)
 
-    def draw(self, length):
+    def draw(self, length: tf.Tensor) -> tf.Tensor:
         """int32 [length], ascending; out of 0 .. length - 1 where that is more than L."""
         among = tf.maximum(self.positions, length)
         seed = tf.cast(self.seed_generator.next(), tf.int32)
         order = tf.argsort(tf.random.stateless_uniform([among], seed))
         return tf.sort(order[:length])
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "positions": self.positions,
             "max_length": self.max_length,
         }
 
-    def compute_output_shape(self, input_shape):  # as Keras names it where there is no `build`
+    def compute_output_shape(
+        self, input_shape: Shape
+    ) -> Shape:  # as Keras names it where there is no `build`
         return input_shape
 
 

@@ -1,13 +1,13 @@
 """Recurrence in depth with a fixed number of steps: the loop, and its plainest form."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam import HParamError
+from ut_keras.hparam import HParamError, UniversalTransformerHParams
 from ut_keras.layers import (
     attention_record,
     depth,
@@ -21,6 +21,7 @@ from ut_keras.layers import (
     transformer_block,
 )
 from ut_keras.layers import cache as cache_lib
+from ut_keras.layers.signature import Config, Shape
 from ut_keras.layers.stack_output import StackOutput
 from ut_keras.layers.transformer_block import BlockOutput
 
@@ -84,20 +85,20 @@ class Recurrence(depth.Depth):
         Supervised Nets, whose layers have classifiers of their own (here there is one for all).
     """
 
-    layer_arguments = ("block", "timing", "injection")
+    layer_arguments: tuple[str, ...] = ("block", "timing", "injection")
 
     def __init__(
         self,
-        block,
-        timing,
-        num_steps,
-        injection=None,
-        steps_sampling=None,
-        backprop_steps=0,
-        supervised_every=0,
-        answers=False,
-        **kwargs,
-    ):
+        block: transformer_block.TransformerBlock,
+        timing: keras.layers.Layer,
+        num_steps: int,
+        injection: keras.layers.Layer | None = None,
+        steps_sampling: str | None = None,
+        backprop_steps: int = 0,
+        supervised_every: int = 0,
+        answers: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if num_steps < 1:
             raise ValueError(f"num_steps must be at least 1. Received: {num_steps}.")
@@ -116,24 +117,24 @@ class Recurrence(depth.Depth):
         if steps_sampling is not None:
             self.steps_sampling = step_sampling.StepSampling(steps_sampling, num_steps)
 
-    def build(self, state_shape):
+    def build(self, state_shape: Shape) -> None:
         for layer in (self.timing, self.block, self.injection):
             if layer is not None and not layer.built:
                 layer.build(state_shape)
 
-    def answer(self):
+    def answer(self) -> None:
         """See `Depth.answer`."""
         self.answers = True
 
     def forward(
         self,
-        state,
-        attention_mask=None,
-        padding_mask=None,
-        memory=None,
-        record_attention=False,
-        training=None,
-    ):
+        state: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        padding_mask: tf.Tensor | None = None,
+        memory: Any = None,
+        record_attention: bool = False,
+        training: bool | None = None,
+    ) -> StackOutput:
         """See `Depth.forward`; no ponder times and no remainders.
 
         In training there are steps if `supervised_every` wants a loss of some.
@@ -157,7 +158,7 @@ class Recurrence(depth.Depth):
 
         constants = Constants(transform, state, padding_mask, training)
         record = attention_record.start(record_attention, memory)
-        steps = ()
+        steps: step_record.StepRecord | tuple[()] = ()
         if training and self.answers and self.supervised_every:
             most = -(-self.num_steps // self.supervised_every)
             steps = step_record.start(True, state, most)
@@ -186,19 +187,19 @@ class Recurrence(depth.Depth):
             return steps() if num_steps > 0 else first
         return tf.cond(num_steps > 0, steps, lambda: first)
 
-    def with_steps(self, num_steps):
+    def with_steps(self, num_steps: int) -> Self:
         """See `Depth.with_steps`."""
         timing = self.timing.with_steps(num_steps)
         return same_weights.view(self, num_steps=num_steps, timing=timing)
 
-    def start_cache(self, size):
+    def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """See `Depth.start_cache`: the stores of each layer, and of the signals."""
         return tuple(
             cache_lib.start(widths, size, self.num_steps, self.compute_dtype)
             for widths in self._cache_widths()
         )
 
-    def move_columns(self, cache, size, order):
+    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
         """See `Depth.move_columns`."""
         return tuple(
             cache_lib.moved(part, widths, size, order)
@@ -206,11 +207,13 @@ class Recurrence(depth.Depth):
         )
 
     @property
-    def places_matter(self):
+    def places_matter(self) -> bool:
         """See `Depth.places_matter`."""
         return self.block.places_matter or bool(self.timing.cache_widths())
 
-    def extend(self, state, cache, window, memory=None):
+    def extend(
+        self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
+    ) -> tuple[tf.Tensor, Any]:
         """See `Depth.extend`."""
         signals = self.timing.prepare(window.positions)
 
@@ -279,11 +282,11 @@ class Recurrence(depth.Depth):
         )
         return last
 
-    def start(self, state):
+    def start(self, state: tf.Tensor) -> tuple:
         """What the loop carries at first, besides the state: a tuple of tensors."""
         return ()
 
-    def take_step(self, loop, constants):
+    def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
         """One step.
 
         Args:
@@ -294,11 +297,11 @@ class Recurrence(depth.Depth):
         """
         raise NotImplementedError
 
-    def finish(self, last):
+    def finish(self, last: RecurrenceState) -> tf.Tensor:
         """The output [B, S, D], from the `RecurrenceState` after the last step."""
         return last.state
 
-    def get_config(self):
+    def get_config(self) -> Config:
         kind = None if self.steps_sampling is None else self.steps_sampling.kind
         return {
             **super().get_config(),
@@ -325,7 +328,7 @@ class BasicRecurrence(Recurrence):
     References: T2T `universal_transformer_util.universal_transformer_basic`.
     """
 
-    def take_step(self, loop, constants):
+    def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
         result = constants.transform(loop.state, loop.step)
         return StepOutput(result.output, (), result)
 
@@ -335,7 +338,7 @@ def _make_basic(hp, side):
     return BasicRecurrence(**arguments(hp, side), num_steps=hp.num_rec_steps)
 
 
-def arguments(hp, side):
+def arguments(hp: UniversalTransformerHParams, side: str) -> dict[str, Any]:
     """What all recurrences take, but for the number of steps.
 
     Raises:

@@ -1,10 +1,14 @@
 """Self-attention that knows how far a key is from the query."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers import attention, product
+from ut_keras.layers.attention import Positions
+from ut_keras.layers.signature import Config, Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -27,7 +31,7 @@ class RelativeAttention(attention.MultiHeadAttention):
 
     places_matter = True
 
-    def __init__(self, *args, max_relative_position, **kwargs):
+    def __init__(self, *args: Any, max_relative_position: int, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.max_relative_position = _checked(max_relative_position)
         if self.key_channels != self.value_channels:
@@ -36,7 +40,7 @@ class RelativeAttention(attention.MultiHeadAttention):
                 f"Received: {self.key_channels} and {self.value_channels}."
             )
 
-    def build(self, query_shape):
+    def build(self, query_shape: Shape) -> None:
         super().build(query_shape)
         tables = [
             self.add_weight(
@@ -48,11 +52,11 @@ class RelativeAttention(attention.MultiHeadAttention):
         ]
         self.key_table, self.value_table = tables
 
-    def logits(self, q, key, positions):
+    def logits(self, q: tf.Tensor, key: tf.Tensor, positions: Positions | None) -> tf.Tensor:
         relations = self._relations(self.key_table, positions, tf.shape(q)[2], tf.shape(key)[2])
         return super().logits(q, key, positions) + tf.einsum("bhid,ijd->bhij", q, relations)
 
-    def mix(self, weights, value, positions):
+    def mix(self, weights: tf.Tensor, value: tf.Tensor, positions: Positions | None) -> tf.Tensor:
         shape = tf.shape(weights)
         relations = self._relations(self.value_table, positions, shape[2], shape[3])
         return super().mix(weights, value, positions) + tf.einsum(
@@ -71,7 +75,7 @@ class RelativeAttention(attention.MultiHeadAttention):
             tf.convert_to_tensor(table), tf.clip_by_value(distance, -limit, limit) + limit
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "max_relative_position": self.max_relative_position}
 
 
@@ -101,13 +105,13 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
 
     def __init__(
         self,
-        *args,
-        max_relative_position,
-        heads_share_relative_embedding=False,
-        add_relative_to_values=False,
-        mask_future=False,
-        **kwargs,
-    ):
+        *args: Any,
+        max_relative_position: int,
+        heads_share_relative_embedding: bool = False,
+        add_relative_to_values: bool = False,
+        mask_future: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.max_relative_position = _checked(max_relative_position)
         self.mask_future = mask_future
@@ -115,18 +119,18 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         self.add_relative_to_values = add_relative_to_values
 
     @property
-    def queries_are_apart(self):
+    def queries_are_apart(self) -> bool:
         """In an encoder the shift puts others' numbers behind the query."""
         return self.mask_future
 
-    def build(self, query_shape):
+    def build(self, query_shape: Shape) -> None:
         super().build(query_shape)
         self.key_table = self._table("key", self.key_channels // self.num_heads)
         self.value_table = None
         if self.add_relative_to_values:
             self.value_table = self._table("value", self.value_channels // self.num_heads)
 
-    def logits(self, q, key, positions):
+    def logits(self, q: tf.Tensor, key: tf.Tensor, positions: Positions | None) -> tf.Tensor:
         logits = super().logits(q, key, positions)
         if positions is not None:
             relations = self._relations_of_pairs(self.key_table, positions)
@@ -135,7 +139,7 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         by_distance = product.with_tables(q, relations, transpose=True)  # last column: distance 0
         return logits + self._without_future(_distance_to_position(by_distance))
 
-    def mix(self, weights, value, positions):
+    def mix(self, weights: tf.Tensor, value: tf.Tensor, positions: Positions | None) -> tf.Tensor:
         mixed = super().mix(weights, value, positions)
         if not self.add_relative_to_values:
             return mixed
@@ -181,7 +185,7 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         known = (row >= 0) & (distance >= 0)
         return tf.where(known[tf.newaxis, :, :, tf.newaxis], found, 0)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "max_relative_position": self.max_relative_position,

@@ -5,6 +5,8 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers import attention, dense, product, timing_signal
+from ut_keras.layers.attention import Positions
+from ut_keras.layers.signature import Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -24,7 +26,7 @@ class RelativeXLAttention(attention.MultiHeadAttention):
 
     places_matter = True
 
-    def build(self, query_shape):
+    def build(self, query_shape: Shape) -> None:
         super().build(query_shape)
         self.relative_projection = dense.Dense(
             self.key_channels,
@@ -39,7 +41,7 @@ class RelativeXLAttention(attention.MultiHeadAttention):
             for name in ("content_bias", "position_bias")
         )
 
-    def logits(self, q, key, positions):
+    def logits(self, q: tf.Tensor, key: tf.Tensor, positions: Positions | None) -> tf.Tensor:
         by_content = super().logits(self._with_bias(q, self.content_bias), key, positions)
         q = self._with_bias(q, self.position_bias)
         if positions is None:

@@ -1,11 +1,14 @@
 """Self-attention whose queries and keys are turned by where they stand."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam import HParamError
+from ut_keras.hparam import HParamError, TransformerHParams
 from ut_keras.layers import attention, timing_signal
+from ut_keras.layers import cache as cache_lib
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -23,7 +26,7 @@ class RotaryAttention(attention.MultiHeadAttention):
         ValueError: if the key channels of a head are odd.
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.key_channels // self.num_heads % 2:
             raise ValueError(
@@ -31,7 +34,7 @@ class RotaryAttention(attention.MultiHeadAttention):
                 f"Received: key_channels={self.key_channels}, num_heads={self.num_heads}."
             )
 
-    def place(self, projected, cache=None):
+    def place(self, projected: tf.Tensor, cache: cache_lib.LayerCache | None = None) -> tf.Tensor:
         """See `MultiHeadAttention.place`."""
         shape = tf.shape(projected)
         half = self.key_channels // self.num_heads // 2
@@ -67,7 +70,7 @@ def _make_signal(hp, side):
         )
 
 
-def make(hp, side):
+def make(hp: TransformerHParams, side: str) -> attention.MultiHeadAttention:
     """The self-attention of a layer under `pos="rotary"`.
 
     Raises:

@@ -1,7 +1,11 @@
 """A layer or model beside another, with the same weights and something else that is different."""
 
+from typing import Any, TypeVar
 
-def view(layer, **changed):
+_Layer = TypeVar("_Layer")
+
+
+def view(layer: _Layer, **changed: Any) -> _Layer:
     """What shares all that it holds with `layer`, but for some attributes.
 
     It is not tracked by Keras: whoever saves, saves the layer that it was made of. (A copy by

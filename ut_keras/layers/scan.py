@@ -1,9 +1,12 @@
 """A recurrence along positions, of which there may be none."""
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 
 
-def scan(take_step, elements, start):
+def scan(take_step: Callable[[Any, Any], Any], elements: Any, start: Any) -> Any:
     """`tf.scan`, which fails in a graph where there is nothing to go over.
 
     Args:
@@ -24,7 +27,7 @@ def scan(take_step, elements, start):
     return tf.cond(number > 0, lambda: tf.scan(take_step, elements, start), over_none)
 
 
-def last(states, start):
+def last(states: Any, start: Any) -> Any:
     """The state behind the last position, which is `start` where there are no positions."""
     if tf.nest.flatten(states)[0].shape[0]:
         return tf.nest.map_structure(lambda x: x[-1], states)

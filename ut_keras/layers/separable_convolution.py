@@ -1,10 +1,16 @@
 """The convolutional transition function of the Universal Transformer."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import tensorflow as tf
 
+from ut_keras.hparam import TransformerHParams
+from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import dense, from_hparams
 from ut_keras.layers import dropout as dropout_lib
+from ut_keras.layers.signature import Config, Initializer, Shape, Widths
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -27,13 +33,13 @@ class SeparableConvolution(keras.layers.Layer):
 
     def __init__(
         self,
-        units,
-        kernel_size,
-        causal=False,
-        activation=None,
-        kernel_initializer="glorot_uniform",
-        **kwargs,
-    ):
+        units: int,
+        kernel_size: int,
+        causal: bool = False,
+        activation: str | None = None,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if kernel_size % 2 == 0:
             raise ValueError(f"kernel_size must be odd. Received: {kernel_size}.")
@@ -43,7 +49,7 @@ class SeparableConvolution(keras.layers.Layer):
         self.activation = activation
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         self.depthwise_kernel = self.add_weight(
             name="depthwise_kernel",
             shape=(self.kernel_size, 1, x_shape[-1], 1),
@@ -58,7 +64,7 @@ class SeparableConvolution(keras.layers.Layer):
         )
         self.pointwise.build(x_shape)
 
-    def call(self, x, cache=None):
+    def call(self, x: tf.Tensor, cache: cache_lib.LayerCache | None = None) -> tf.Tensor:
         reach = self.kernel_size - 1
         if cache is not None:
             cache.write(self.name, x)
@@ -73,7 +79,7 @@ class SeparableConvolution(keras.layers.Layer):
         )
         return self.pointwise(filtered[:, :, 0, :])
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "units": self.units,
@@ -83,7 +89,7 @@ class SeparableConvolution(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (*x_shape[:-1], self.units)
 
 
@@ -112,14 +118,14 @@ class SeparableConvFeedForward(keras.layers.Layer):
 
     def __init__(
         self,
-        filter_size,
-        hidden_size,
-        causal=False,
-        kernel_sizes=(3, 5),
-        dropout_rate=0.0,
-        kernel_initializer="glorot_uniform",
-        **kwargs,
-    ):
+        filter_size: int,
+        hidden_size: int,
+        causal: bool = False,
+        kernel_sizes: Sequence[int] = (3, 5),
+        dropout_rate: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.filter_size = filter_size
         self.hidden_size = hidden_size
@@ -128,7 +134,7 @@ class SeparableConvFeedForward(keras.layers.Layer):
         self.dropout_rate = dropout_rate
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         self.expand = SeparableConvolution(
             self.filter_size,
             self.kernel_sizes[0],
@@ -152,16 +158,22 @@ class SeparableConvFeedForward(keras.layers.Layer):
         self.expand.build(x_shape)
         self.contract.build((*x_shape[:-1], self.filter_size))
 
-    def cache_widths(self):
+    def cache_widths(self) -> Widths:
         """What a cache keeps of each position, see `cache.start`."""
         return {self.expand.name: (1, self.hidden_size), self.contract.name: (1, self.filter_size)}
 
-    def call(self, x, padding_mask=None, cache=None, training=None):
+    def call(
+        self,
+        x: tf.Tensor,
+        padding_mask: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
         h = self.expand(_zero_padding(x, padding_mask), cache=cache)
         h = self.relu_dropout(h, training=training)
         return self.contract(_zero_padding(h, padding_mask), cache=cache)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "filter_size": self.filter_size,
@@ -172,7 +184,7 @@ class SeparableConvFeedForward(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (*x_shape[:-1], self.hidden_size)
 
 
@@ -182,7 +194,7 @@ def _zero_padding(x, padding_mask):
     return x * tf.cast(padding_mask, x.dtype)[..., tf.newaxis]
 
 
-def make(hp, side):
+def make(hp: TransformerHParams, side: str) -> SeparableConvFeedForward:
     """The transition of `transformer_ffn_type="sepconv"`."""
     return SeparableConvFeedForward(
         hp.filter_size,

@@ -1,12 +1,17 @@
 """The Simple Recurrent Unit: a recurrence over positions that is cheap but for one sum."""
 
+from typing import Any, Self
+
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
+from ut_keras.hparam import TransformerHParams
 from ut_keras.layers import cache as cache_lib
-from ut_keras.layers import dense, from_hparams, same_weights
+from ut_keras.layers import dense, from_hparams, same_weights, timing_signal
 from ut_keras.layers import scan as scan_lib
+from ut_keras.layers.signature import Config, Initializer, Shape, Widths
+from ut_keras.layers.timing_signal import StepSignals
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -33,14 +38,16 @@ class SRU(keras.layers.Layer):
     References: T2T `common_layers.sru`.
     """
 
-    def __init__(self, num_layers=2, kernel_initializer="glorot_uniform", **kwargs):
+    def __init__(
+        self, num_layers: int = 2, kernel_initializer: Initializer = "glorot_uniform", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         if num_layers < 1:
             raise ValueError(f"num_layers must be at least 1. Received: {num_layers}.")
         self.num_layers = num_layers
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         self.maps = tuple(
             dense.Dense(
                 3 * x_shape[-1],
@@ -53,11 +60,17 @@ class SRU(keras.layers.Layer):
         for layer in self.maps:
             layer.build(x_shape)
 
-    def cache_widths(self):
+    def cache_widths(self) -> Widths:
         """What a cache keeps of each position, see `cache.start`."""
         return {layer.name: (1, layer.units // 3) for layer in self.maps}
 
-    def call(self, x, padding_mask=None, cache=None, training=None):
+    def call(
+        self,
+        x: tf.Tensor,
+        padding_mask: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
         del padding_mask, training
         for layer in self.maps:
             u, f, r = tf.split(layer(x), 3, axis=-1)
@@ -69,14 +82,14 @@ class SRU(keras.layers.Layer):
             x = r * c + (1 - r) * x
         return x
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "num_layers": self.num_layers,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
         return x_shape
 
 
@@ -130,32 +143,39 @@ class TimingAndSRU(keras.layers.Layer):
     Call arguments and returns: as `StepTimingSignal`.
     """
 
-    def __init__(self, timing, sru, **kwargs):
+    def __init__(self, timing: timing_signal.StepTimingSignal, sru: SRU, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.timing = timing
         self.sru = sru
 
-    def build(self, state_shape):
+    def build(self, state_shape: Shape) -> None:
         for layer in (self.timing, self.sru):
             if not layer.built:
                 layer.build(state_shape)
 
-    def prepare(self, positions):
+    def prepare(self, positions: tf.Tensor) -> StepSignals:
         """See `StepTimingSignal.prepare`."""
         return self.timing.prepare(positions)
 
-    def with_steps(self, num_steps):
+    def with_steps(self, num_steps: int) -> Self:
         """See `Depth.with_steps`."""
         return same_weights.view(self, timing=self.timing.with_steps(num_steps))
 
-    def cache_widths(self):
+    def cache_widths(self) -> Widths:
         """See `SRU.cache_widths`."""
         return self.sru.cache_widths()
 
-    def call(self, state, step, signals, places=None, cache=None):
+    def call(
+        self,
+        state: tf.Tensor,
+        step: tf.Tensor,
+        signals: StepSignals,
+        places: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+    ) -> tf.Tensor:
         return self.sru(self.timing(state, step, signals, places), cache=cache)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "timing": keras.saving.serialize_keras_object(self.timing),
@@ -163,18 +183,18 @@ class TimingAndSRU(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Config) -> Self:
         made = {
             name: keras.saving.deserialize_keras_object(config[name]) for name in ("timing", "sru")
         }
         return cls(**{**config, **made})
 
-    def compute_output_shape(self, state_shape, *_):
+    def compute_output_shape(self, state_shape: Shape, *_: Any) -> Shape:
         return state_shape
 
 
 @parts.transitions.register("sru")
-def make(hp, side):
+def make(hp: TransformerHParams, side: str) -> SRU:
     """The SRU, as a transition and behind the signals of each step."""
     del side
     return SRU(name="sru", **from_hparams.common(hp))

@@ -1,10 +1,14 @@
 """A whole encoder or decoder: depth by layers or by recurrence, and the last norm."""
 
+from collections.abc import Sequence
+from typing import Any, Self
+
 import keras
 import tensorflow as tf
 
 from ut_keras.layers import cache as cache_lib
-from ut_keras.layers import depth, prepostprocess, same_weights
+from ut_keras.layers import depth, ponder_cost, prepostprocess, same_weights, transformer_block
+from ut_keras.layers.signature import Config, Shape
 from ut_keras.layers.stack_output import StackOutput
 
 
@@ -18,19 +22,19 @@ class LayeredDepth(depth.Depth):
     References: T2T `transformer_encoder`, `transformer_decoder`.
     """
 
-    def __init__(self, block, **kwargs):
+    def __init__(self, block: transformer_block.TransformerBlock, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.block = block
 
     def forward(
         self,
-        state,
-        attention_mask=None,
-        padding_mask=None,
-        memory=None,
-        record_attention=False,
-        training=None,
-    ):
+        state: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        padding_mask: tf.Tensor | None = None,
+        memory: Any = None,
+        record_attention: bool = False,
+        training: bool | None = None,
+    ) -> StackOutput:
         """See `Depth.forward`."""
         result = self.block.forward(state, attention_mask, padding_mask, memory, training=training)
         weights = memory_weights = None
@@ -40,21 +44,23 @@ class LayeredDepth(depth.Depth):
                 memory_weights = keras.ops.stack(result.memory_attention_weights)
         return StackOutput(result.output, None, None, weights, memory_weights)
 
-    def start_cache(self, size):
+    def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """See `Depth.start_cache`; here it is the stores of each layer."""
         return tuple(
             cache_lib.start(widths, size, dtype=self.compute_dtype)
             for widths in self.block.cache_widths()
         )
 
-    def move_columns(self, cache, size, order):
+    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
         """See `Depth.move_columns`."""
         return tuple(
             cache_lib.moved(part, widths, size, order)
             for part, widths in zip(cache, self.block.cache_widths(), strict=True)
         )
 
-    def extend(self, state, cache, window, memory=None):
+    def extend(
+        self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
+    ) -> tuple[tf.Tensor, Any]:
         """See `Depth.extend`."""
         caches = [
             cache_lib.LayerCache(part, 0, cache_lib.Layout(widths, window))
@@ -82,17 +88,17 @@ class Stack(depth.Depth):
 
     def __init__(
         self,
-        depth,
-        preprocess_sequence="n",
-        dropout_rate=0.0,
-        dropout_broadcast_dims=(),
-        epsilon=1e-6,
-        norm_type="layer",
-        **kwargs,
-    ):
+        depth: depth.Depth,
+        preprocess_sequence: str = "n",
+        dropout_rate: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        epsilon: float = 1e-6,
+        norm_type: str = "layer",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.depth = depth
-        self.settings = {
+        self.settings: dict[str, Any] = {
             "dropout_rate": dropout_rate,
             "dropout_broadcast_dims": tuple(dropout_broadcast_dims),
             "epsilon": epsilon,
@@ -106,27 +112,27 @@ class Stack(depth.Depth):
             dtype=self.dtype_policy,
         )
 
-    def build(self, state_shape):
+    def build(self, state_shape: Shape) -> None:
         super().build(state_shape)
         self.postprocess.build(state_shape)
 
-    def project_memory(self, memory, attention_mask):
+    def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> tuple:
         """See `StateLayer.project_memory`."""
         return self.depth.project_memory(memory, attention_mask)
 
-    def answer(self):
+    def answer(self) -> None:
         """See `Depth.answer`."""
         self.depth.answer()
 
     def forward(
         self,
-        state,
-        attention_mask=None,
-        padding_mask=None,
-        memory=None,
-        record_attention=False,
-        training=None,
-    ):
+        state: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        padding_mask: tf.Tensor | None = None,
+        memory: Any = None,
+        record_attention: bool = False,
+        training: bool | None = None,
+    ) -> StackOutput:
         """See `Depth.forward`."""
         result = self.depth.forward(
             state,
@@ -145,33 +151,37 @@ class Stack(depth.Depth):
         output = self.postprocess(result.output, training=training)
         return result._replace(output=output, steps=steps)
 
-    def ponder_terms(self, result, padding_mask, rows=None):
+    def ponder_terms(
+        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
         """See `StateLayer.ponder_terms`: those of the depth."""
         return self.depth.ponder_terms(result, padding_mask, rows)
 
-    def with_steps(self, num_steps):
+    def with_steps(self, num_steps: int) -> Self:
         """See `Depth.with_steps`."""
         return same_weights.view(self, depth=self.depth.with_steps(num_steps))
 
-    def start_cache(self, size):
+    def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """See `Depth.start_cache`."""
         return self.depth.start_cache(size)
 
-    def move_columns(self, cache, size, order):
+    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
         """See `Depth.move_columns`."""
         return self.depth.move_columns(cache, size, order)
 
     @property
-    def places_matter(self):
+    def places_matter(self) -> bool:
         """See `Depth.places_matter`."""
         return self.depth.places_matter
 
-    def extend(self, state, cache, window, memory=None):
+    def extend(
+        self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
+    ) -> tuple[tf.Tensor, Any]:
         """See `Depth.extend`."""
         output, cache = self.depth.extend(state, cache, window, memory)
         return self.postprocess(output, training=False), cache
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "preprocess_sequence": self.preprocess_sequence,

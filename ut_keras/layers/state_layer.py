@@ -2,11 +2,14 @@
 
 import functools
 import operator
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ut_keras.layers import attention_mask as attention_mask_lib
+from ut_keras.layers import ponder_cost
+from ut_keras.layers.signature import Shape
 
 
 class StateLayer(keras.layers.Layer):
@@ -34,15 +37,15 @@ class StateLayer(keras.layers.Layer):
 
     def call(
         self,
-        state,
-        memory=None,
-        mask=None,
-        state_mask=None,
-        memory_mask=None,
-        attention_mask=None,
-        use_causal_mask=False,
-        training=None,
-    ):
+        state: tf.Tensor,
+        memory: tf.Tensor | None = None,
+        mask: tf.Tensor | None = None,
+        state_mask: tf.Tensor | None = None,
+        memory_mask: tf.Tensor | None = None,
+        attention_mask: tf.Tensor | None = None,
+        use_causal_mask: bool = False,
+        training: bool | None = None,
+    ) -> tf.Tensor:
         padding_mask = state_mask if mask is None else mask
         causal = None
         if use_causal_mask:
@@ -60,7 +63,14 @@ class StateLayer(keras.layers.Layer):
             self.add_loss(tf.math.divide_no_nan(term.numerator, term.denominator))
         return result.output
 
-    def forward(self, state, attention_mask=None, padding_mask=None, memory=None, training=None):
+    def forward(
+        self,
+        state: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        padding_mask: tf.Tensor | None = None,
+        memory: Any = None,
+        training: bool | None = None,
+    ) -> Any:
         """The pass with all that it computes.
 
         Args:
@@ -72,7 +82,7 @@ class StateLayer(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def project_memory(self, memory, attention_mask):
+    def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
         """What a decoder attends to, projected once for all steps.
 
         Args:
@@ -83,7 +93,9 @@ class StateLayer(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def ponder_terms(self, result, padding_mask, rows=None):
+    def ponder_terms(
+        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
         """What it costs to ponder: of a call and of the models here a part of the loss.
 
         Args:
@@ -95,7 +107,7 @@ class StateLayer(keras.layers.Layer):
         """
         return []
 
-    def compute_output_shape(self, state_shape):
+    def compute_output_shape(self, state_shape: Shape) -> Shape:
         return state_shape
 
 

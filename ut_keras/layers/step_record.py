@@ -19,7 +19,7 @@ class StepRecord(NamedTuple):
     weights: tf.TensorArray
 
 
-def start(enabled, state, max_steps):
+def start(enabled: bool | None, state: tf.Tensor, max_steps: int) -> StepRecord | tuple[()]:
     """An empty record; () if not `enabled`, which costs a loop nothing.
 
     Args:
@@ -33,7 +33,9 @@ def start(enabled, state, max_steps):
     return StepRecord(_array(tf.zeros_like(state), max_steps), _array(_no_weight(state), max_steps))
 
 
-def add(record, step, state, weights):
+def add(
+    record: StepRecord | tuple[()], step: tf.Tensor, state: tf.Tensor, weights: tf.Tensor
+) -> StepRecord | tuple[()]:
     """The record with one step, in place of what it had there.
 
     Args:
@@ -44,12 +46,10 @@ def add(record, step, state, weights):
     """
     if not record:
         return record
-    return StepRecord(
-        record.states.write(step + 1, state), record.weights.write(step + 1, weights)
-    )
+    return StepRecord(record.states.write(step + 1, state), record.weights.write(step + 1, weights))
 
 
-def stack(record):
+def stack(record: StepRecord | tuple[()]) -> Steps | None:
     """`Steps`; None if not recorded."""
     return Steps(record.states.stack()[1:], record.weights.stack()[1:]) if record else None
 

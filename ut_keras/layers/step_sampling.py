@@ -1,8 +1,12 @@
 """How many steps a recurrence takes in training, where that is drawn anew for each batch."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
+
+from ut_keras.layers.signature import Config
 
 KINDS = ("uniform", "lognormal_poisson")
 _DEVIATION = 0.5
@@ -28,7 +32,7 @@ class StepSampling(keras.layers.Layer):
         `randomized_iteration_sampler`.
     """
 
-    def __init__(self, kind, num_steps, **kwargs):
+    def __init__(self, kind: str, num_steps: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {KINDS}. Received: {kind!r}.")
@@ -37,11 +41,11 @@ class StepSampling(keras.layers.Layer):
         self.seed_generator = keras.random.SeedGenerator()
 
     @property
-    def most(self):
+    def most(self) -> int:
         """int, the most steps that are drawn."""
         return self.num_steps * (1 if self.kind == "uniform" else _TIMES_THE_MEAN)
 
-    def draw(self):
+    def draw(self) -> tf.Tensor:
         """int32 scalar n. (A Keras layer cannot be called with nothing.)"""
         seed = tf.cast(self.seed_generator.next(), tf.int32)
         if self.kind == "uniform":
@@ -55,5 +59,5 @@ class StepSampling(keras.layers.Layer):
         drawn = tf.random.stateless_uniform([], seed + 1)
         return 1 + tf.math.count_nonzero(below < drawn, dtype=tf.int32)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "kind": self.kind, "num_steps": self.num_steps}

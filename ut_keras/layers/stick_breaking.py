@@ -1,10 +1,14 @@
 """Halting by stick-breaking: at each step a piece of what is left of a probability of 1."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers import dense, from_hparams, halting
+from ut_keras.layers.halting import Halting
+from ut_keras.layers.signature import Config, Initializer, Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -42,12 +46,12 @@ class StickBreakingHalting(halting.Rule, keras.layers.Layer):
 
     def __init__(
         self,
-        max_steps,
-        epsilon=0.001,
-        bias_init=0.0,
-        mask_padding=False,
-        kernel_initializer="glorot_uniform",
-    ):
+        max_steps: int,
+        epsilon: float = 0.001,
+        bias_init: float = 0.0,
+        mask_padding: bool = False,
+        kernel_initializer: Initializer = "glorot_uniform",
+    ) -> None:
         super().__init__(name="stick_breaking_for_pondering", dtype="float32")
         self.check(max_steps, epsilon)
         self.max_steps = max_steps
@@ -56,7 +60,7 @@ class StickBreakingHalting(halting.Rule, keras.layers.Layer):
         self.mask_padding = mask_padding
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, state_shape):
+    def build(self, state_shape: Shape) -> None:
         self.hidden = dense.Dense(
             state_shape[-1],
             kernel_initializer=self.kernel_initializer,
@@ -73,18 +77,24 @@ class StickBreakingHalting(halting.Rule, keras.layers.Layer):
         self.hidden.build(state_shape)
         self.gate.build(state_shape)
 
-    def call(self, state):
+    def call(self, state: tf.Tensor) -> tf.Tensor:
         hidden = tf.nn.gelu(self.hidden(tf.cast(state, tf.float32)))
         return tf.sigmoid(self.gate(hidden))[..., 0]
 
-    def halt(self, step, loop, padding_mask=None, training=None):
+    def halt(
+        self,
+        step: halting.Step,
+        loop: Any,
+        padding_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> Halting:
         """See `Rule.halt`."""
         p = self(step.after) * (1.0 - loop.halting_probability)
         halted = self.spend(p, loop, forced=True)
         number = tf.cast(loop.step + 1, tf.float32)
         return halted._replace(ponder_cost=loop.ponder_cost + number * halted.update_weights)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             "max_steps": self.max_steps,
             "epsilon": self.epsilon,

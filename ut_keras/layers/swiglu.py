@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers import feed_forward, from_hparams
+from ut_keras.layers.signature import Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -20,7 +21,7 @@ class SwiGLU(feed_forward.FeedForward):
     References: Shazeer 2020, GLU Variants Improve Transformer. T2T has none.
     """
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         self.gate = self._dense(self.filter_size, "gate", use_bias=False)
         self.expand = self._dense(self.filter_size, "expand", use_bias=False)
         self.contract = self._dense(self.hidden_size, "contract", use_bias=False)

@@ -1,9 +1,11 @@
 """Ids as they come from a caller: ints of any size, and nothing that would have to be rounded."""
 
+from typing import Any
+
 import tensorflow as tf
 
 
-def as_ids(values, name, size=None):
+def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
     """Returns ids as int32.
 
     Args:

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 
-def shift_right(targets):
+def shift_right(targets: tf.Tensor) -> tf.Tensor:
     """Moves embedded targets one position on; the first position becomes the zero vector.
 
     Args:

@@ -1,18 +1,21 @@
 """Signals that tell a position where it is: in the sequence and, in a recurrence, in depth."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
+from ut_keras.hparam import UniversalTransformerHParams
+from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import dense, from_hparams, same_weights
+from ut_keras.layers.signature import Config, Initializer, Shape, Widths
 
 MAX_TIMESCALE = 1e4
 
 
-def sinusoid(positions, channels):
+def sinusoid(positions: tf.Tensor, channels: int) -> tf.Tensor:
     """Sines and cosines of geometrically spaced wavelengths.
 
     Halves are concatenated, [sin | cos], as in T2T; the paper interleaves them.
@@ -47,12 +50,14 @@ class SinusoidPosition(keras.layers.Layer):
 
     supports_masking = True  # positions are apart: Keras hands the mask on
 
-    def call(self, x, positions=None):
+    def call(self, x: tf.Tensor, positions: tf.Tensor | None = None) -> tf.Tensor:
         if positions is None:
             positions = tf.range(tf.shape(x)[1])[tf.newaxis]
         return x + tf.cast(sinusoid(positions, x.shape[-1]), x.dtype)
 
-    def compute_output_shape(self, input_shape):  # as Keras names it where there is no `build`
+    def compute_output_shape(
+        self, input_shape: Shape
+    ) -> Shape:  # as Keras names it where there is no `build`
         return input_shape
 
 
@@ -71,19 +76,21 @@ class LearnedPosition(keras.layers.Layer):
 
     supports_masking = True  # positions are apart: Keras hands the mask on
 
-    def __init__(self, max_length, embedding_initializer="glorot_uniform", **kwargs):
+    def __init__(
+        self, max_length: int, embedding_initializer: Initializer = "glorot_uniform", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.max_length = max_length
         self.embedding_initializer = keras.initializers.get(embedding_initializer)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         self.embedding = self.add_weight(
             name="embedding",
             shape=(self.max_length, x_shape[-1]),
             initializer=self.embedding_initializer,
         )
 
-    def call(self, x, positions=None):
+    def call(self, x: tf.Tensor, positions: tf.Tensor | None = None) -> tf.Tensor:
         if positions is not None:
             known = (positions < self.max_length)[..., tf.newaxis]
             row = tf.minimum(positions, self.max_length - 1)
@@ -94,14 +101,14 @@ class LearnedPosition(keras.layers.Layer):
         missing = tf.maximum(0, length - self.max_length)
         return x + tf.pad(known, [[0, missing], [0, 0]])[tf.newaxis]
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "max_length": self.max_length,
             "embedding_initializer": keras.initializers.serialize(self.embedding_initializer),
         }
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
         return x_shape
 
 
@@ -149,14 +156,14 @@ class StepTimingSignal(keras.layers.Layer):
 
     def __init__(
         self,
-        num_steps,
-        position=True,
-        position_start_index=None,
-        step="learned",
-        combine="add",
-        kernel_initializer="glorot_uniform",
-        **kwargs,
-    ):
+        num_steps: int,
+        position: bool = True,
+        position_start_index: str | None = None,
+        step: str | None = "learned",
+        combine: str = "add",
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         for name, value, choices in (
             ("position_start_index", position_start_index, (None, "random", "step")),
@@ -174,12 +181,12 @@ class StepTimingSignal(keras.layers.Layer):
         if position_start_index == "random":
             self.seed_generator = keras.random.SeedGenerator()
 
-    def build(self, state_shape):
+    def build(self, state_shape: Shape) -> None:
         self.hidden_size = state_shape[-1]
         concat = self.combine == "concat"
         width = self.hidden_size * (2 if concat and self.position else 1)
         self.step_channels = width
-        self.layer_embedding = None
+        self.layer_embedding: Any = None
         if self.step == "learned":
             self.layer_embedding = self.add_weight(
                 name="layer_embedding",
@@ -204,7 +211,7 @@ class StepTimingSignal(keras.layers.Layer):
             )
             self.projection.build((None, None, width + (self.step_channels if self.step else 0)))
 
-    def prepare(self, positions):
+    def prepare(self, positions: tf.Tensor) -> StepSignals:
         """The parts that are the same at every step.
 
         Args:
@@ -222,7 +229,7 @@ class StepTimingSignal(keras.layers.Layer):
             step = sinusoid(tf.range(self.num_steps), self.step_channels)
         return StepSignals(tf.size(positions), position, step)
 
-    def with_steps(self, num_steps):
+    def with_steps(self, num_steps: int) -> Self:
         """See `Depth.with_steps`; learned signals are there of the steps that there were."""
         if self.step == "learned" and num_steps > self.layer_embedding.shape[0]:
             raise ValueError(
@@ -232,11 +239,18 @@ class StepTimingSignal(keras.layers.Layer):
             )
         return same_weights.view(self, num_steps=num_steps)
 
-    def cache_widths(self):
+    def cache_widths(self) -> Widths:
         """What a cache keeps of each position: nothing."""
         return {}
 
-    def call(self, state, step, signals, places=None, cache=None):
+    def call(
+        self,
+        state: tf.Tensor,
+        step: tf.Tensor,
+        signals: StepSignals,
+        places: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+    ) -> tf.Tensor:
         del cache
         position_signal = self._position_signal(step, signals)
         if places is not None and position_signal is not None:
@@ -266,7 +280,7 @@ class StepTimingSignal(keras.layers.Layer):
             start = tf.cast(length * step / self.num_steps, tf.int32)
         return sinusoid(tf.range(length) + start, self.hidden_size)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "num_steps": self.num_steps,
@@ -277,7 +291,7 @@ class StepTimingSignal(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def compute_output_shape(self, state_shape, *_):
+    def compute_output_shape(self, state_shape: Shape, *_: Any) -> Shape:
         return state_shape
 
 
@@ -288,7 +302,7 @@ def _spread(signal, state):
     return tf.cast(wide, state.dtype)
 
 
-def make(hp, num_steps):
+def make(hp: UniversalTransformerHParams, num_steps: int) -> StepTimingSignal:
     """What is added in every step of a recurrence."""
     return StepTimingSignal(
         num_steps,

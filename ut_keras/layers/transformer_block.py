@@ -1,12 +1,16 @@
 """Several layers in a row: the stack of the baseline, or what a recurrence repeats."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
+from ut_keras.hparam import TransformerHParams
+from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import from_hparams, separable_convolution, state_layer, transformer_layer
+from ut_keras.layers.signature import Config, Shape, Widths
 
 
 class BlockOutput(NamedTuple):
@@ -27,51 +31,58 @@ class TransformerBlock(state_layer.StateLayer):
     Call arguments and returns: as `StateLayer`.
     """
 
-    def __init__(self, layers, prefix="layer", **kwargs):
+    def __init__(
+        self,
+        layers: Sequence[transformer_layer.TransformerLayer],
+        prefix: str = "layer",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.layers = tuple(layers)  # not a list: TensorFlow's checkpoints would leave it out
         self.prefix = prefix
         for number, layer in enumerate(self.layers):
             layer.name = f"{prefix}_{number}"
 
-    def build(self, state_shape):
+    def build(self, state_shape: Shape) -> None:
         for layer in self.layers:
             if not layer.built:
                 layer.build(state_shape)
 
-    def project_memory(self, memory, attention_mask):
+    def project_memory(
+        self, memory: tf.Tensor, attention_mask: tf.Tensor | None
+    ) -> tuple[transformer_layer.Memory, ...]:
         """See `StateLayer.project_memory`: tuple of `Memory`, one per layer."""
         return tuple(layer.project_memory(memory, attention_mask) for layer in self.layers)
 
-    def cache_widths(self):
+    def cache_widths(self) -> list[Widths]:
         """What a cache keeps of each position for each layer, see `cache.start`: a list."""
         return [layer.cache_widths() for layer in self.layers]
 
     @property
-    def mixes_by_attention_alone(self):
+    def mixes_by_attention_alone(self) -> bool:
         """Whether nothing but attention brings positions together."""
         return all(layer.mixes_by_attention_alone for layer in self.layers)
 
     @property
-    def places_matter(self):
+    def places_matter(self) -> bool:
         """Whether it depends on where columns lie in a cache what is read of them."""
         return any(layer.places_matter for layer in self.layers)
 
-    def remember(self, state, caches):
+    def remember(self, state: tf.Tensor, caches: Sequence[cache_lib.LayerCache]) -> None:
         """See `TransformerLayer.remember`: in all layers."""
         for layer, cache in zip(self.layers, caches, strict=True):
             layer.remember(state, cache)
 
     def forward(
         self,
-        state,
-        attention_mask=None,
-        padding_mask=None,
-        memory=None,
-        running=None,
-        caches=None,
-        training=None,
-    ):
+        state: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        padding_mask: tf.Tensor | None = None,
+        memory: Sequence[transformer_layer.Memory] | None = None,
+        running: tf.Tensor | None = None,
+        caches: Sequence[cache_lib.LayerCache] | None = None,
+        training: bool | None = None,
+    ) -> BlockOutput:
         """See `StateLayer.forward`.
 
         Args:
@@ -97,7 +108,7 @@ class TransformerBlock(state_layer.StateLayer):
                 memory_attention_weights.append(result.memory_attention_weights)
         return BlockOutput(state, tuple(attention_weights), tuple(memory_attention_weights))
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "layers": [keras.saving.serialize_keras_object(layer) for layer in self.layers],
@@ -105,12 +116,12 @@ class TransformerBlock(state_layer.StateLayer):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Config) -> Self:
         layers = [keras.saving.deserialize_keras_object(layer) for layer in config["layers"]]
         return cls(**{**config, "layers": layers})
 
 
-def make(hp, side, num_layers, prefix):
+def make(hp: TransformerHParams, side: str, num_layers: int, prefix: str) -> TransformerBlock:
     """Layers in a row.
 
     Args:
@@ -125,7 +136,7 @@ def make(hp, side, num_layers, prefix):
     return TransformerBlock(layers, prefix, name="block", dtype=from_hparams.dtype_policy(hp))
 
 
-def make_transition(hp, side):
+def make_transition(hp: TransformerHParams, side: str) -> keras.layers.Layer:
     """The transition function of a layer, by `transformer_ffn_type` and `ffn_layer`."""
     if getattr(hp, "transformer_ffn_type", "fc") == "sepconv":
         return separable_convolution.make(hp, side)

@@ -1,11 +1,13 @@
 """One block: self-attention, attention to the encoder, transition; each wrapped alike."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
+from ut_keras.hparam import TransformerHParams
 from ut_keras.layers import (
     attention,
     copy_gate,
@@ -14,7 +16,10 @@ from ut_keras.layers import (
     rotary_attention,
     state_layer,
 )
+from ut_keras.layers import cache as cache_lib
+from ut_keras.layers import copy_gate as copy_gate_lib
 from ut_keras.layers.attention import KeyValue
+from ut_keras.layers.signature import Config, Shape, Widths
 
 
 class LayerOutput(NamedTuple):
@@ -62,18 +67,18 @@ class TransformerLayer(state_layer.StateLayer):
 
     def __init__(
         self,
-        self_attention,
-        transition,
-        memory_attention=None,
-        preprocess_sequence="n",
-        postprocess_sequence="da",
-        dropout_rate=0.0,
-        dropout_broadcast_dims=(),
-        epsilon=1e-6,
-        norm_type="layer",
-        copy_gate=None,
-        **kwargs,
-    ):
+        self_attention: attention.MultiHeadAttention,
+        transition: keras.layers.Layer,
+        memory_attention: attention.MultiHeadAttention | None = None,
+        preprocess_sequence: str = "n",
+        postprocess_sequence: str = "da",
+        dropout_rate: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        epsilon: float = 1e-6,
+        norm_type: str = "layer",
+        copy_gate: copy_gate_lib.CopyGate | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.self_attention = self_attention
         self.copy_gate = copy_gate
@@ -96,7 +101,7 @@ class TransformerLayer(state_layer.StateLayer):
         if copy_gate is not None:
             self.copy_gate_block = self._wrap(copy_gate, "copy_gate", postprocess_sequence="none")
 
-    def build(self, state_shape):
+    def build(self, state_shape: Shape) -> None:
         for block in (
             self.self_attention_block,
             self.memory_attention_block,
@@ -106,7 +111,7 @@ class TransformerLayer(state_layer.StateLayer):
             if block is not None:
                 block.build(state_shape)
 
-    def project_memory(self, memory, attention_mask):
+    def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Memory:
         """See `StateLayer.project_memory`: `Memory`.
 
         Raises:
@@ -115,35 +120,35 @@ class TransformerLayer(state_layer.StateLayer):
         self._check_memory(True)
         return Memory(self.memory_attention.project_key_value(memory), attention_mask)
 
-    def cache_widths(self):
+    def cache_widths(self) -> Widths:
         """What a cache keeps of each position, see `cache.start`."""
         return {**self.self_attention.cache_widths(), **self._widths_of_transition()}
 
     @property
-    def mixes_by_attention_alone(self):
+    def mixes_by_attention_alone(self) -> bool:
         """Whether nothing but attention brings positions together, and each query reads alone."""
         return not self._widths_of_transition() and self.self_attention.queries_are_apart
 
     @property
-    def places_matter(self):
+    def places_matter(self) -> bool:
         """Whether it depends on where columns lie in a cache what is read of them."""
         return self.self_attention.places_matter or bool(self._widths_of_transition())
 
-    def remember(self, state, cache):
+    def remember(self, state: tf.Tensor, cache: cache_lib.LayerCache) -> None:
         """Keeps keys and values of a state that is not transformed any more, for all steps left."""
         x = self.self_attention_block.preprocess(state)
         self.self_attention.remember(x, cache, deeper=True)
 
     def forward(
         self,
-        state,
-        attention_mask=None,
-        padding_mask=None,
-        memory=None,
-        running=None,
-        cache=None,
-        training=None,
-    ):
+        state: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        padding_mask: tf.Tensor | None = None,
+        memory: Memory | None = None,
+        running: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+        training: bool | None = None,
+    ) -> LayerOutput:
         """See `StateLayer.forward`.
 
         Args:
@@ -206,7 +211,7 @@ class TransformerLayer(state_layer.StateLayer):
             dtype=self.dtype_policy,
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "self_attention": keras.saving.serialize_keras_object(self.self_attention),
@@ -222,7 +227,7 @@ class TransformerLayer(state_layer.StateLayer):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Config) -> Self:
         sublayers = ("self_attention", "transition", "memory_attention", "copy_gate")
         given = {name: config.get(name) for name in sublayers}  # 0.1.0 saved no gate
         made = {name: keras.saving.deserialize_keras_object(given[name]) for name in given}
@@ -253,18 +258,18 @@ class Sublayer(keras.layers.Layer):
 
     def __init__(
         self,
-        sublayer,
-        preprocess_sequence="n",
-        postprocess_sequence="da",
-        dropout_rate=0.0,
-        dropout_broadcast_dims=(),
-        epsilon=1e-6,
-        norm_type="layer",
-        **kwargs,
-    ):
+        sublayer: keras.layers.Layer,
+        preprocess_sequence: str = "n",
+        postprocess_sequence: str = "da",
+        dropout_rate: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        epsilon: float = 1e-6,
+        norm_type: str = "layer",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.sublayer = sublayer
-        common = {
+        common: dict[str, Any] = {
             "dropout_rate": dropout_rate,
             "dropout_broadcast_dims": tuple(dropout_broadcast_dims),
             "epsilon": epsilon,
@@ -282,20 +287,26 @@ class Sublayer(keras.layers.Layer):
             postprocess_sequence, **common, name="layer_postprocess", dtype=self.dtype_policy
         )
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         self.preprocess.build(x_shape)
         if not self.sublayer.built:  # Keras builds a sublayer of its own accord when it loads one
             self.sublayer.build(x_shape)
         self.postprocess.build(x_shape)
 
-    def call(self, x, cache=None, training=None, **arguments):
+    def call(
+        self,
+        x: tf.Tensor,
+        cache: cache_lib.LayerCache | None = None,
+        training: bool | None = None,
+        **arguments: Any,
+    ) -> SublayerOutput:
         inner = self.sublayer(
             self.preprocess(x, training=training), cache=cache, training=training, **arguments
         )
-        result = inner.output if isinstance(inner, tuple) else inner
+        result = inner.output if isinstance(inner, tuple) else inner  # type: ignore[attr-defined]
         return SublayerOutput(self.postprocess(result, residual=x, training=training), inner)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "sublayer": keras.saving.serialize_keras_object(self.sublayer),
@@ -303,7 +314,7 @@ class Sublayer(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Config) -> Self:
         sublayer = keras.saving.deserialize_keras_object(config["sublayer"])
         return cls(**{**config, "sublayer": sublayer})
 
@@ -318,7 +329,7 @@ def _self_attention(hp, side):
     return parts.self_attentions.get(hp.self_attention_type)(hp, side)
 
 
-def make(hp, side, transition):
+def make(hp: TransformerHParams, side: str, transition: keras.layers.Layer) -> TransformerLayer:
     """One layer; `transition` may be None, which leaves attention alone."""
     return TransformerLayer(
         _self_attention(hp, side),

@@ -7,14 +7,19 @@ import keras
 
 from ut_keras import layers as layers_package
 from ut_keras import parts
-from ut_keras.hparam import HParamError, TransformerHParams, UniversalTransformerHParams
+from ut_keras.hparam import (
+    BasicHParams,
+    HParamError,
+    TransformerHParams,
+    UniversalTransformerHParams,
+)
 from ut_keras.layers import from_hparams, memory_tokens, mixed_depth, stack, transformer_block
 
 for _module in pkgutil.iter_modules(layers_package.__path__):  # which fills the registries
     importlib.import_module(f"{layers_package.__name__}.{_module.name}")
 
 
-def with_global_policy(hp):
+def with_global_policy(hp: BasicHParams) -> BasicHParams:
     """The hparams, with Keras' global dtype policy where they leave `activation_dtype` at float32.
 
     Raises:
@@ -33,7 +38,7 @@ def with_global_policy(hp):
     )
 
 
-def position_signal(hp, side, name):
+def position_signal(hp: TransformerHParams, side: str, name: str) -> keras.layers.Layer | None:
     """What is added once, before the first layer: a layer of that name, or None."""
     signal = None if hp.pos is None else parts.position_signals.get(hp.pos)(hp, side)
     if signal is not None:
@@ -41,7 +46,7 @@ def position_signal(hp, side, name):
     return signal
 
 
-def layered_stack(hp, side):
+def layered_stack(hp: BasicHParams, side: str) -> stack.Stack:
     """An encoder or decoder of the Transformer.
 
     Args:
@@ -61,7 +66,7 @@ def layered_stack(hp, side):
     return _stack(hp, side, depth)
 
 
-def recurrent_stack(hp, side):
+def recurrent_stack(hp: BasicHParams, side: str) -> stack.Stack:
     """An encoder or decoder of the Universal Transformer; `side` as in `layered_stack`.
 
     Raises:

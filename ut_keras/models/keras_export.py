@@ -1,5 +1,7 @@
 """What Keras' own export needs to be told of a model."""
 
+from typing import Any
+
 import keras
 
 
@@ -10,7 +12,9 @@ class KerasExport:
     `ut_keras.export.export_saved_model`.
     """
 
-    def input_signature(self, batch_size=None, **lengths):
+    def input_signature(
+        self, batch_size: int | None = None, **lengths: int
+    ) -> list[dict[str, keras.InputSpec]]:
         """What a call takes, for `export`.
 
         Args:
@@ -39,7 +43,7 @@ class KerasExport:
         ]
 
     @property
-    def input_features(self):
+    def input_features(self) -> list[str]:
         """The names of the features that a call reads."""
         return sorted(self.specs)
 
@@ -51,7 +55,13 @@ class KerasExport:
             return (length, *spec.shape[1:])
         return (length,)
 
-    def export(self, filepath, format="tf_saved_model", input_signature=None, **kwargs):
+    def export(
+        self,
+        filepath: Any,
+        format: str = "tf_saved_model",
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """As Keras' export; without a signature, for any batch and any lengths.
 
         Raises:
@@ -71,7 +81,7 @@ class KerasExport:
         free = [name for name in self.input_features if self._shape_of(name, None)[0] is None]
         return ", ".join(f"{name}=32" for name in free)
 
-    def quantize(self, mode=None, **kwargs):
+    def quantize(self, mode: Any = None, **kwargs: Any) -> None:
         """Refused: Keras would pass over every layer.
 
         Raises:

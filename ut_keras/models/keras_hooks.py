@@ -1,6 +1,8 @@
 """What makes a model one that Keras can compile and fit without being told how."""
 
 import functools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -10,6 +12,9 @@ from ut_keras import losses
 from ut_keras.metrics import weights as weights_lib
 from ut_keras.models import model_loss
 
+if TYPE_CHECKING:
+    from ut_keras.models.transformer import ModelOutput
+
 
 class KerasHooks:
     """For a `keras.Model` with `hparams` and `class_labels`; comes before it in the bases."""
@@ -18,13 +23,13 @@ class KerasHooks:
 
     def compile(
         self,
-        optimizer=None,
-        loss=None,
-        metrics=None,
-        weighted_metrics=None,
-        jit_compile=False,
-        **kwargs,
-    ):
+        optimizer: Any = None,
+        loss: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        jit_compile: Any = False,
+        **kwargs: Any,
+    ) -> None:
         """As Keras' compile; what is left out comes from the hparams.
 
         Args:
@@ -61,13 +66,15 @@ class KerasHooks:
             # Not by assignment, by which it would be listed once more as a metric of the model.
             vars(self)["_loss_tracker"] = keras_metrics.LossOfParts()
 
-    def compile_from_config(self, config):
+    def compile_from_config(self, config: dict[str, Any]) -> None:
         """Keras' hook, when a compiled model is loaded."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
     @functools.wraps(keras.Model.fit)
-    def fit(self, *args, class_weight=None, **kwargs):
+    def fit(
+        self, *args: Any, class_weight: Mapping[int, float] | None = None, **kwargs: Any
+    ) -> keras.callbacks.History:
         callbacks = keras.tree.flatten(kwargs.get("callbacks"))
         if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
             # Whether it can be set is told now, not at the first plateau after a day.
@@ -83,7 +90,14 @@ class KerasHooks:
             self._class_weights = self.train_function = None
 
     @functools.wraps(keras.Model.train_on_batch)
-    def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+        return_dict: bool = False,
+    ) -> Any:
         if class_weight is not None:
             if sample_weight is not None:
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
@@ -101,7 +115,7 @@ class KerasHooks:
     def _of_first_replica(self, value):
         return self.distribute_strategy.experimental_local_results(value)[0]
 
-    def train_step(self, data):
+    def train_step(self, data: Any) -> dict[str, Any]:
         """Keras' hook: nothing of an update happens before its data are there.
 
         When the data of an epoch have ended, `fit` runs the update once more, which fails. Else
@@ -120,7 +134,14 @@ class KerasHooks:
         with tf.control_dependencies(parts):
             return super().train_step(data)
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> tf.Tensor:
         """Keras' hook: the trainer's loss. T2T's EVAL mode does not smooth labels."""
         pondered, added = getattr(y_pred, _PONDERING, (None, ()))
         if not self._has_own_loss:
@@ -173,7 +194,7 @@ _PONDERING = "_ut_keras_pondering"  # what `with_pondering` adds to logits
 _ONE_KIND_OF_WEIGHT = "class_weight and sample_weight cannot be given together. Received: both."
 
 
-def with_pondering(output, added):
+def with_pondering(output: "ModelOutput", added: Sequence[tf.Tensor]) -> tf.Tensor:
     """The logits of a `ModelOutput`, with what `compute_loss` has to know besides.
 
     It is handed nothing but them, and the losses that a call has added, which are not terms any

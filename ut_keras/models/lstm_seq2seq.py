@@ -7,13 +7,15 @@ A class label has one position, which sees only the source. Without a source, `l
 language model.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
+from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import recurrent_scorer
-from ut_keras.hparam import HParamError
+from ut_keras.hparam import BasicHParams, HParamError
 from ut_keras.hparam.lstm import LSTMHParams
 from ut_keras.layers import from_hparams, lstm, lstm_attention, target_shift
 from ut_keras.layers.stack_output import StackOutput
@@ -46,7 +48,7 @@ class LSTMSeq2seq(transformer.Transformer):
     """
 
     @classmethod
-    def check_arguments(cls, hparams, specs):
+    def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
         if not isinstance(hparams, LSTMHParams):
             raise HParamError(
                 "An LSTM needs a set of its own, such as lstm_seq2seq or lstm_attention. "
@@ -85,7 +87,12 @@ class LSTMSeq2seq(transformer.Transformer):
     def _ponder_terms(self, output, rows=None):
         return []
 
-    def encode(self, features, training=None, record_attention=False):
+    def encode(
+        self,
+        features: Mapping[str, Any],
+        training: bool | None = None,
+        record_attention: bool = False,
+    ) -> EncodedByLSTM:
         ids = self._ids(features, "inputs")
         real = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
         x = tf.reverse(self.source_embedding(ids), [1])
@@ -93,10 +100,17 @@ class LSTMSeq2seq(transformer.Transformer):
         stack = StackOutput(tf.reverse(encoded.output, [1]), None, None, None, None)
         return EncodedByLSTM(stack, real, encoded.states)
 
-    def project_memory(self, encoded, features):
+    def project_memory(self, encoded: Any, features: Mapping[str, Any]) -> LSTMMemory:
         return LSTMMemory(encoded.states, None)
 
-    def decode(self, features, memory, training=None, record_attention=False, padding_mask=None):
+    def decode(
+        self,
+        features: Mapping[str, Any],
+        memory: Any,
+        training: bool | None = None,
+        record_attention: bool = False,
+        padding_mask: tf.Tensor | None = None,
+    ) -> StackOutput:
         del padding_mask
         ids = self._ids(features, "targets")
         x = target_shift.shift_right(self._embed_targets(ids))
@@ -113,16 +127,18 @@ class LSTMSeq2seq(transformer.Transformer):
 
     # Decoding: of N rows, one for each example and beam.
 
-    def scorer(self, given, beams, room, use_cache=True):
+    def scorer(
+        self, given: Mapping[str, tf.Tensor], beams: int, room: Any, use_cache: bool = True
+    ) -> tuple[Callable[..., Any], Any]:
         return recurrent_scorer.scorer(self, given, beams, room, use_cache)
 
-    def start(self, memory, num_rows):
+    def start(self, memory: Any, num_rows: Any) -> Any:
         """The state before the first position; memory is that of the rows."""
         if memory is None:
             return tuple(cell.zero_state(num_rows) for cell in self.decoder.cells)
         return memory.states
 
-    def read(self, symbols, state, memory):
+    def read(self, symbols: tf.Tensor, state: Any, memory: Any) -> tuple[tf.Tensor, Any]:
         """One position.
 
         Args:
@@ -136,21 +152,21 @@ class LSTMSeq2seq(transformer.Transformer):
         read = self.decoder(self.target_embedding(symbols[:, tf.newaxis]), initial_states=state)
         return self.logits(read.output)[:, 0], read.states
 
-    def read_all(self, symbols, state):
+    def read_all(self, symbols: tf.Tensor, state: Any) -> Any:
         """The state behind symbols [N, P] of a language model."""
         return self.decoder(self.target_embedding(symbols), initial_states=state).states
 
-    def decode_states(self, ids, memory):
+    def decode_states(self, ids: tf.Tensor, memory: Any) -> tf.Tensor:
         """What is scored, [N, T, D'], of positions that all are real."""
         x = target_shift.shift_right(self.target_embedding(ids))
         return self._decode_states(x, None, memory, training=False)[0]
 
     @property
-    def why_not_cached(self):
+    def why_not_cached(self) -> str:
         return ""
 
     @property
-    def why_source_padding_matters(self):
+    def why_source_padding_matters(self) -> str:
         return ""
 
     def _check_features(self, features):
@@ -173,7 +189,7 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
     """
 
     @classmethod
-    def check_arguments(cls, hparams, specs):
+    def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
         if "inputs" not in specs:
             raise ValueError(
                 f"lstm_seq2seq_attention needs a problem with inputs. Received: {sorted(specs)}."
@@ -181,7 +197,7 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
         super().check_arguments(hparams, specs)
 
     @property
-    def why_source_padding_matters(self):
+    def why_source_padding_matters(self) -> str:
         if self.hparams.attention_mask_padding:
             return ""
         return "lstm_seq2seq_attention attends to padding"
@@ -213,7 +229,7 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
             )
         return shares
 
-    def project_memory(self, encoded, features):
+    def project_memory(self, encoded: Any, features: Mapping[str, Any]) -> LSTMMemory:
         may_attend = encoded.padding_mask if self.hparams.attention_mask_padding else None
         attention = self.decoder.project_memory(encoded.stack.output, may_attend)
         return LSTMMemory(encoded.states, attention)
@@ -222,10 +238,10 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
         output, weights = self.decoder(x, memory.attention, memory.states, real, training=training)
         return output, weights[tf.newaxis]
 
-    def start(self, memory, num_rows):
+    def start(self, memory: Any, num_rows: Any) -> Any:
         return self.decoder.start(memory.attention, memory.states)
 
-    def read(self, symbols, state, memory):
+    def read(self, symbols: tf.Tensor, state: Any, memory: Any) -> tuple[tf.Tensor, Any]:
         projected = self.decoder.cells[0].project(self.target_embedding(symbols))
         state = self.decoder.step(projected, state, memory.attention)
         return self.logits(self.decoder.output(state)[:, tf.newaxis])[:, 0], state

@@ -1,12 +1,17 @@
 """What a model is trained by: the loss of its targets, and what it costs to ponder."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
 from ut_keras import losses
 from ut_keras.layers.stack_output import StackOutput
+from ut_keras.layers.step_record import Steps
 from ut_keras.metrics import weights as weights_lib
+
+if TYPE_CHECKING:
+    from ut_keras.models.transformer import ModelOutput
 
 
 class Inspection(NamedTuple):
@@ -18,7 +23,7 @@ class Inspection(NamedTuple):
     decoder: StackOutput | None
 
 
-def answering_steps(output):
+def answering_steps(output: "ModelOutput | None") -> Steps | None:
     """The `Steps` that logits are made of, each with a loss of its own; None where there are none.
 
     Args:
@@ -33,7 +38,13 @@ class ModelLoss:
     in bases.
     """
 
-    def loss_terms(self, output, targets, training, weights=None):
+    def loss_terms(
+        self,
+        output: "ModelOutput",
+        targets: tf.Tensor,
+        training: bool,
+        weights: tf.Tensor | None = None,
+    ) -> dict[str, list[losses.LossTerm]]:
         """The parts of the loss of a forward pass.
 
         Args:
@@ -47,7 +58,14 @@ class ModelLoss:
         smoothing = self.hparams.label_smoothing if training else 0.0
         return self.smoothed_loss_terms(output.logits, output, targets, smoothing, weights)
 
-    def smoothed_loss_terms(self, logits, pondered, targets, smoothing, weights=None):
+    def smoothed_loss_terms(
+        self,
+        logits: tf.Tensor,
+        pondered: "ModelOutput | None",
+        targets: tf.Tensor,
+        smoothing: float,
+        weights: tf.Tensor | None = None,
+    ) -> dict[str, list[losses.LossTerm]]:
         """As `loss_terms`, of a label smoothing that is given.
 
         Args:
@@ -101,7 +119,7 @@ class ModelLoss:
             for term in stack.ponder_terms(result, padding_mask, rows)
         ]
 
-    def inspect(self, features, training=False):
+    def inspect(self, features: Mapping[str, Any], training: bool = False) -> Inspection:
         """A forward pass with everything that can be looked at.
 
         Args:

@@ -1,14 +1,18 @@
 """Whether a model can fit in memory at all: said before the first of its tables is made."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import tensorflow as tf
 
 from ut_keras import device_memory
+from ut_keras.data.features import FeatureSpec
 from ut_keras.hparam.field import HParamError
 
 _BYTES = 4  # of a weight
 
 
-def check(hp, specs):
+def check(hp: Any, specs: Mapping[str, FeatureSpec]) -> None:
     """Checks the weights that a model has at least, on a machine without a GPU.
 
     (A GPU's allocator knows its memory and says at once what is too much.)
@@ -32,7 +36,7 @@ def check(hp, specs):
         )
 
 
-def least_weights(hp, specs):
+def least_weights(hp: Any, specs: Mapping[str, FeatureSpec]) -> int:
     """How many weights a model has at least.
 
     One table of symbols, and the large matrices of one stack; a recurrence counts as one layer.

@@ -1,14 +1,27 @@
 """A model that writes symbols, or says how likely given ones are."""
 
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding import score as score_lib
+from ut_keras.decoding.beam_search import Decoded
 from ut_keras.layers import symbol_ids
 
 
 class SymbolWriter:
     """For a `keras.Model` with `scorer`, `specs`, `decoder`, `class_labels`; before it in bases."""
 
-    def generate(self, features, beam_size=1, alpha=0.6, decode_length=50, **options):
+    def generate(
+        self,
+        features: Mapping[str, Any],
+        beam_size: int = 1,
+        alpha: float = 0.6,
+        decode_length: int = 50,
+        **options: Any,
+    ) -> Decoded:
         """Writes the targets.
 
         On several cores this is fastest where the program began with
@@ -31,12 +44,12 @@ class SymbolWriter:
             ValueError: for arguments or ids out of range, or a model without symbol targets.
         """
         self._check_writes_symbols("generate")
-        options = generate_lib.Options(beam_size, alpha, decode_length, **options)
+        asked = generate_lib.Options(beam_size, alpha, decode_length, **options)
         # Of a language model either is a prompt.
         self._check_ids(features, ["inputs"] if "inputs" in self.specs else ["inputs", "targets"])
-        return generate_lib.generate(self, features, options)
+        return generate_lib.generate(self, features, asked)
 
-    def score(self, features):
+    def score(self, features: Mapping[str, Any]) -> tf.Tensor:
         """How likely given targets are.
 
         Args:

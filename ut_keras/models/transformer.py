@@ -7,7 +7,8 @@ A model without source is a language model; a model whose target is a class labe
 position, which sees only the source.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
@@ -15,7 +16,9 @@ import tensorflow as tf
 from ut_keras import hparam
 from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import scorer as scorer_lib
+from ut_keras.hparam import BasicHParams
 from ut_keras.layers import attention_mask, embedding, from_hparams, symbol_ids, target_shift
+from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import class_label_head as class_label_head_lib
 from ut_keras.layers import dropout as dropout_lib
 from ut_keras.layers.stack_output import StackOutput
@@ -66,7 +69,20 @@ class Transformer(
     References: Vaswani et al. 2017; T2T `models/transformer.py`.
     """
 
-    def __init__(self, hparams, specs, target_space_id=0, **kwargs):
+    hparams: Any  # of the class that goes with the model's
+    source_embedding: Any  # a layer, or None; so are these
+    target_embedding: Any
+    softmax: Any
+    encoder: Any
+    decoder: Any
+
+    def __init__(
+        self,
+        hparams: BasicHParams,
+        specs: Mapping[str, FeatureSpec],
+        target_space_id: int = 0,
+        **kwargs: Any,
+    ) -> None:
         kwargs.setdefault("dtype", from_hparams.dtype_policy(hparams))
         super().__init__(**kwargs)
         self.hparams = hparams
@@ -78,7 +94,13 @@ class Transformer(
         self._build_all()
 
     @classmethod
-    def from_hparams(cls, hparams, specs, target_space_id=0, **kwargs):
+    def from_hparams(
+        cls,
+        hparams: BasicHParams,
+        specs: Mapping[str, FeatureSpec],
+        target_space_id: int = 0,
+        **kwargs: Any,
+    ) -> Self:
         """Makes a model.
 
         Args:
@@ -95,7 +117,7 @@ class Transformer(
         return cls(hparams, specs, target_space_id, **kwargs)
 
     @classmethod
-    def check_arguments(cls, hparams, specs):
+    def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
         """Raises what `from_hparams` says."""
         hparams.check_supported(training=False)
         if "targets" not in specs:
@@ -196,14 +218,19 @@ class Transformer(
 
     # The forward pass.
 
-    def call(self, features, training=None):
+    def call(self, features: Mapping[str, Any], training: bool | None = None) -> tf.Tensor:
         output = self.forward(features, training)
         values = [term.value() for term in self._ponder_terms(output)]
         for value in values:
             self.add_loss(value)
         return keras_hooks.with_pondering(output, values)
 
-    def forward(self, features, training=None, record_attention=False):
+    def forward(
+        self,
+        features: Mapping[str, Any],
+        training: bool | None = None,
+        record_attention: bool = False,
+    ) -> ModelOutput:
         """The whole pass.
 
         Args:
@@ -229,7 +256,12 @@ class Transformer(
             decoder_mask,
         )
 
-    def encode(self, features, training=None, record_attention=False):
+    def encode(
+        self,
+        features: Mapping[str, Any],
+        training: bool | None = None,
+        record_attention: bool = False,
+    ) -> Encoded:
         """Encodes the source.
 
         Args:
@@ -264,7 +296,7 @@ class Transformer(
         )
         return Encoded(result, padding_mask)
 
-    def project_memory(self, encoded, features):
+    def project_memory(self, encoded: Encoded, features: Mapping[str, Any]) -> tuple:
         """What the decoder attends to, computed once for all its steps and all its tokens.
 
         Args:
@@ -280,12 +312,19 @@ class Transformer(
             )
         return self.decoder.project_memory(encoded.stack.output, may_attend)
 
-    def target_padding_mask(self, features):
+    def target_padding_mask(self, features: Mapping[str, Any]) -> tf.Tensor | None:
         """Which targets are real: bool [B, T]; None where the decoder need not know, as in T2T."""
         segments = features.get("targets_segmentation")
         return None if segments is None else segments != 0
 
-    def decode(self, features, memory, training=None, record_attention=False, padding_mask=None):
+    def decode(
+        self,
+        features: Mapping[str, Any],
+        memory: Any,
+        training: bool | None = None,
+        record_attention: bool = False,
+        padding_mask: tf.Tensor | None = None,
+    ) -> StackOutput:
         """Decodes the targets, each position seeing those before it.
 
         Args:
@@ -313,7 +352,7 @@ class Transformer(
             training=training,
         )
 
-    def logits(self, x, columns=None):
+    def logits(self, x: tf.Tensor, columns: tf.Tensor | None = None) -> tf.Tensor:
         """Scores: [B, T, D] -> [B, T, V], or [B, C] for classes; float32.
 
         Args:
@@ -348,7 +387,7 @@ class Transformer(
 
     # Decoding.
 
-    def with_steps(self, num_steps):
+    def with_steps(self, num_steps: int) -> Self:
         """This model with another number of steps in depth, for inference; it shares the weights.
 
         Args:
@@ -363,11 +402,13 @@ class Transformer(
             f"of a {type(self).__name__}."
         )
 
-    def scorer(self, given, beams, room, use_cache=True):
+    def scorer(
+        self, given: Mapping[str, tf.Tensor], beams: int, room: Any, use_cache: bool = True
+    ) -> tuple[Callable[..., Any], Any]:
         """What a search asks for the next symbol; see `decoding.scorer`."""
         return scorer_lib.scorer(self, given, beams, room, use_cache)
 
-    def start_cache(self, size):
+    def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """An empty cache of the decoder.
 
         Args:
@@ -375,16 +416,18 @@ class Transformer(
         """
         return self.decoder.start_cache(size)
 
-    def move_columns(self, cache, size, order):
+    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
         """See `Depth.move_columns`."""
         return self.decoder.move_columns(cache, size, order)
 
     @property
-    def places_matter(self):
+    def places_matter(self) -> bool:
         """See `Depth.places_matter`."""
         return self.decoder.places_matter
 
-    def extend(self, symbols, cache, window, memory):
+    def extend(
+        self, symbols: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any
+    ) -> tuple[tf.Tensor, Any]:
         """Decodes some columns, after all that they see.
 
         Args:
@@ -401,14 +444,14 @@ class Transformer(
         return self.decoder.extend(x, cache, window, memory)
 
     @property
-    def why_not_cached(self):
+    def why_not_cached(self) -> str:
         """Why earlier positions cannot be kept, exactly, while decoding; "" where they can."""
         if self.hparams.self_attention_type == "local_unmasked":
             return "self_attention_type=local_unmasked sees positions that are not written yet"
         return ""
 
     @property
-    def why_source_padding_matters(self):
+    def why_source_padding_matters(self) -> str:
         """Why padding behind a source changes what is made of it; "" where it does not."""
         hp = self.hparams
         if hp.self_attention_type == "dot_product_relative_v2" and not hp.relative_mask_future:
@@ -416,18 +459,18 @@ class Transformer(
         return ""
 
     @property
-    def why_target_padding_matters(self):
+    def why_target_padding_matters(self) -> str:
         """The same of padding behind targets."""
         return ""
 
     @property
-    def decoder_is_causal(self):
+    def decoder_is_causal(self) -> bool:
         """Whether what is decoded so far does not depend on the room left behind it."""
         return True
 
     # Saving.
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "hparams": self.hparams.to_dict(),
@@ -436,7 +479,7 @@ class Transformer(
         }
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
         del custom_objects
         specs = {
             name: FeatureSpec(size, modality, tuple(shape), *rest)

@@ -1,7 +1,12 @@
 """The encoder of the Transformer alone, for classes and tags."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import keras
 
+from ut_keras.data.features import FeatureSpec
+from ut_keras.hparam import BasicHParams
 from ut_keras.models import transformer
 
 
@@ -17,7 +22,7 @@ class TransformerEncoder(transformer.Transformer):
     """
 
     @classmethod
-    def check_arguments(cls, hparams, specs):
+    def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
         if "inputs" not in specs:
             raise ValueError(
                 "An encoder alone needs a problem with inputs, and no language model. "
@@ -26,13 +31,18 @@ class TransformerEncoder(transformer.Transformer):
         super().check_arguments(hparams, specs)
 
     @property
-    def input_features(self):
+    def input_features(self) -> list[str]:
         return ["inputs"]
 
     def _decoder(self):
         return None
 
-    def forward(self, features, training=None, record_attention=False):
+    def forward(
+        self,
+        features: Mapping[str, Any],
+        training: bool | None = None,
+        record_attention: bool = False,
+    ) -> transformer.ModelOutput:
         if "inputs" not in features:
             raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
         encoded = self.encode(features, training, record_attention)

@@ -1,8 +1,12 @@
 """The Universal Transformer: recurrence in depth, with or without adaptive halting."""
 
+from collections.abc import Mapping
+
 import keras
 import tensorflow as tf
 
+from ut_keras.data.features import FeatureSpec
+from ut_keras.hparam import UniversalTransformerHParams
 from ut_keras.layers import ponder_net, same_weights
 from ut_keras.models import assemble, transformer, transformer_encoder
 
@@ -18,9 +22,7 @@ class _RecurrentDepth:
         if num_steps not in views:
             name = "act_max_steps" if self.hparams.recurrence_type == "act" else "num_rec_steps"
             stacks = {"encoder": self.encoder, "decoder": self.decoder}
-            stacks = {
-                side: stack and stack.with_steps(num_steps) for side, stack in stacks.items()
-            }
+            stacks = {side: stack and stack.with_steps(num_steps) for side, stack in stacks.items()}
             hp = self.hparams.override({name: num_steps})
             # What Keras and a search have traced is of the other number of steps.
             traced = dict.fromkeys(("train_function", "test_function", "predict_function"))
@@ -109,7 +111,9 @@ class UniversalTransformerEncoder(_RecurrentDepth, transformer_encoder.Transform
     """
 
     @classmethod
-    def check_arguments(cls, hparams, specs):
+    def check_arguments(
+        cls, hparams: UniversalTransformerHParams, specs: Mapping[str, FeatureSpec]
+    ) -> None:
         super().check_arguments(hparams, specs)
         if hparams.recurrence_type == "act" and hparams.act_type == "ponder_net":
             ponder_net.check_ends(hparams)

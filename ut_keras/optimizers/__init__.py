@@ -9,16 +9,19 @@ To add an optimizer, subclass `Optimizer` and register a function (hp, schedule)
 """
 
 from ut_keras import registry
-from ut_keras.hparam import HParamError
+from ut_keras.hparam import BasicHParams, HParamError
 from ut_keras.optimizers import gradient_descent
 from ut_keras.optimizers import learning_rate as learning_rate_lib
 from ut_keras.optimizers.adafactor import Adafactor
 from ut_keras.optimizers.adam import Adam, AdamW, MultistepAdam
+from ut_keras.optimizers.optimizer import LearningRate, Optimizer
 
 _OPTIMIZERS = registry.Registry("optimizer")
 
 
-def get(hp, train_steps=None, learning_rate=None):
+def get(
+    hp: BasicHParams, train_steps: int | None = None, learning_rate: float | None = None
+) -> Optimizer:
     """Returns the Keras optimizer of `hp.optimizer`, with the hparams' learning rate schedule.
 
     Args:
@@ -44,7 +47,7 @@ def get(hp, train_steps=None, learning_rate=None):
     return make(hp, learning_rate)
 
 
-def names():
+def names() -> list[str]:
     """Returns the names of all optimizers, sorted."""
     return _OPTIMIZERS.names()
 
@@ -82,23 +85,23 @@ def _adam(hp):
 # T2T's "adam" is LazyAdam, which leaves the moments of embedding rows that a batch does not use
 # alone. T2T's embedding hands it gradients of all rows, and both names mean the same.
 @_register("adam", "true_adam", "Adam", "TrueAdam")
-def make_adam(hp, schedule):
+def make_adam(hp: BasicHParams, schedule: LearningRate) -> Optimizer:
     return Adam(schedule, **_adam(hp))
 
 
 @_register("adam_w", "AdamW")
-def make_adam_w(hp, schedule):
+def make_adam_w(hp: BasicHParams, schedule: LearningRate) -> Optimizer:
     # As in T2T weight_decay does both: it is an L2 loss, and what the weights shrink by.
     return AdamW(schedule, hp.weight_decay, **_adam(hp))
 
 
 @_register("multistep_adam", "MultistepAdam")
-def make_multistep_adam(hp, schedule):
+def make_multistep_adam(hp: BasicHParams, schedule: LearningRate) -> Optimizer:
     return MultistepAdam(schedule, hp.optimizer_multistep_accumulate_steps, **_adam(hp))
 
 
 @_register("adafactor", "Adafactor")
-def make_adafactor(hp, schedule):
+def make_adafactor(hp: BasicHParams, schedule: LearningRate) -> Optimizer:
     return Adafactor(
         schedule,
         beta_1=hp.optimizer_adafactor_beta1,
@@ -114,7 +117,7 @@ def make_adafactor(hp, schedule):
 
 
 @_register("momentum", "Momentum")
-def make_momentum(hp, schedule):
+def make_momentum(hp: BasicHParams, schedule: LearningRate) -> Optimizer:
     return gradient_descent.Momentum(
         schedule,
         momentum=hp.optimizer_momentum_momentum,
@@ -124,15 +127,15 @@ def make_momentum(hp, schedule):
 
 
 @_register("sgd", "SGD")
-def make_sgd(hp, schedule):
+def make_sgd(hp: BasicHParams, schedule: LearningRate) -> Optimizer:
     return gradient_descent.GradientDescent(schedule, **_gradients(hp))
 
 
 @_register("adagrad", "Adagrad")
-def make_adagrad(hp, schedule):
+def make_adagrad(hp: BasicHParams, schedule: LearningRate) -> Optimizer:
     return gradient_descent.Adagrad(schedule, **_gradients(hp))
 
 
 @_register("rms_prop", "RMSProp")
-def make_rms_prop(hp, schedule):
+def make_rms_prop(hp: BasicHParams, schedule: LearningRate) -> Optimizer:
     return gradient_descent.RMSProp(schedule, **_gradients(hp))

@@ -2,11 +2,14 @@
 
 import itertools
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ut_keras.optimizers import optimizer
+from ut_keras.optimizers.optimizer import LearningRate
 
 _EPSILON = 1e-30  # keeps the second moments above 0
 _MIN_SCALE = 1e-3  # lets weights get away from 0
@@ -50,18 +53,18 @@ class Adafactor(optimizer.Optimizer):
 
     def __init__(
         self,
-        learning_rate=0.01,
-        beta_1=0.0,
-        decay_type="pow",
-        beta_2=0.999,
-        memory_exponent=0.8,
-        clipping_threshold=1.0,
-        factored=True,
-        multiply_by_parameter_scale=True,
-        table_shards=1,
-        name="adafactor",
-        **kwargs,
-    ):
+        learning_rate: LearningRate = 0.01,
+        beta_1: float = 0.0,
+        decay_type: str = "pow",
+        beta_2: float = 0.999,
+        memory_exponent: float = 0.8,
+        clipping_threshold: float | None = 1.0,
+        factored: bool = True,
+        multiply_by_parameter_scale: bool = True,
+        table_shards: int = 1,
+        name: str = "adafactor",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         if decay_type not in ("pow", "adam"):
             raise ValueError(f"decay_type must be 'pow' or 'adam'. Received: {decay_type!r}.")
@@ -74,7 +77,7 @@ class Adafactor(optimizer.Optimizer):
         self.multiply_by_parameter_scale = multiply_by_parameter_scale
         self.table_shards = table_shards
 
-    def build(self, variables):
+    def build(self, variables: Sequence[keras.Variable]) -> None:
         if self.built:
             return
         super().build(variables)
@@ -87,7 +90,7 @@ class Adafactor(optimizer.Optimizer):
             for variable in variables
         ]
 
-    def slots(self):
+    def slots(self) -> dict[str, list]:
         means = self._means or [None] * len(self._moments)
         return {
             path: ([] if mean is None else [mean]) + moments
@@ -121,7 +124,9 @@ class Adafactor(optimizer.Optimizer):
                 name=f"{variable.path.replace('/', '_')}_{name}",
             )
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
         index = self._get_variable_index(variable)
         dtype = variable.dtype
         parts = self._parts[index]
@@ -184,7 +189,7 @@ class Adafactor(optimizer.Optimizer):
             for gradient, row, column in zip(gradients, rows, columns, strict=True)
         ]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         config.update(
             {

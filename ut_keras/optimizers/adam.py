@@ -1,9 +1,13 @@
 """Adam as T2T has it, with weights that decay, and with one update in several batches."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from ut_keras.optimizers import optimizer
+from ut_keras.optimizers.optimizer import LearningRate
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -29,14 +33,20 @@ class Adam(optimizer.Optimizer):
     t2t_slot_name = "Adam"
 
     def __init__(
-        self, learning_rate=0.001, beta_1=0.9, beta_2=0.997, epsilon=1e-9, name="adam", **kwargs
-    ):
+        self,
+        learning_rate: LearningRate = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.997,
+        epsilon: float = 1e-9,
+        name: str = "adam",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
 
-    def build(self, variables):
+    def build(self, variables: Sequence[keras.Variable]) -> None:
         if self.built:
             return
         super().build(variables)
@@ -44,10 +54,12 @@ class Adam(optimizer.Optimizer):
             variables, ["momentum", "velocity"]
         )
 
-    def slots(self):
+    def slots(self) -> dict[str, list]:
         return self._by_path(self._momentums, self._velocities)
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
         self._update(gradient, variable, learning_rate, self.iterations + 1)
 
     def _update(self, gradient, variable, learning_rate, t):
@@ -68,7 +80,7 @@ class Adam(optimizer.Optimizer):
             grad=tf.cast(gradient, dtype),
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         config.update({"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon})
         return config
@@ -91,15 +103,23 @@ class AdamW(Adam):
 
     t2t_slot_name = "AdamW"
 
-    def __init__(self, learning_rate=0.001, decay=0.0, name="adam_w", **kwargs):
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.001,
+        decay: float = 0.0,
+        name: str = "adam_w",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.decay = decay
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
         self.assign_sub(variable, self.decay * tf.convert_to_tensor(variable))
         super().update_step(gradient, variable, learning_rate)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "decay": self.decay}
 
 
@@ -122,7 +142,13 @@ class MultistepAdam(Adam):
     References: Saunders et al. 2018; T2T `utils/multistep_optimizer.py`.
     """
 
-    def __init__(self, learning_rate=0.001, accumulate_steps=1, name="multistep_adam", **kwargs):
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.001,
+        accumulate_steps: int = 1,
+        name: str = "multistep_adam",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         if accumulate_steps < 1:
             raise ValueError(
@@ -131,16 +157,18 @@ class MultistepAdam(Adam):
             )
         self.accumulate_steps = accumulate_steps
 
-    def build(self, variables):
+    def build(self, variables: Sequence[keras.Variable]) -> None:
         if self.built:
             return
         super().build(variables)
         self._accumulated = self.add_optimizer_variables(variables, "accumulated")
 
-    def slots(self):
+    def slots(self) -> dict[str, list]:
         return self._by_path(self._momentums, self._velocities, self._accumulated)
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
         accumulated = self._accumulated[self._get_variable_index(variable)]
         gradient = tf.cast(gradient, variable.dtype)
         calls = self.iterations + 1
@@ -157,5 +185,5 @@ class MultistepAdam(Adam):
 
         tf.cond(tf.equal(calls % self.accumulate_steps, 0), update, accumulate)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "accumulate_steps": self.accumulate_steps}

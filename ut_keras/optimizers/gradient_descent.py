@@ -1,19 +1,27 @@
 """Gradient descent and its simple relatives, as TensorFlow 1 has them; a fused kernel each."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from ut_keras.optimizers import optimizer
+from ut_keras.optimizers.optimizer import LearningRate
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class GradientDescent(optimizer.Optimizer):
     """w -= lr g"""
 
-    def __init__(self, learning_rate=0.01, name="sgd", **kwargs):
+    def __init__(
+        self, learning_rate: LearningRate = 0.01, name: str = "sgd", **kwargs: Any
+    ) -> None:
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
         tf.raw_ops.ResourceApplyGradientDescent(
             var=variable.handle,
             alpha=tf.cast(learning_rate, variable.dtype),
@@ -57,12 +65,21 @@ class Momentum(_OneSlotOptimizer):
     t2t_slot_name = "Momentum"
     slot = "momentum"
 
-    def __init__(self, learning_rate=0.01, momentum=0.9, nesterov=False, name="momentum", **kwargs):
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.01,
+        momentum: float = 0.9,
+        nesterov: bool = False,
+        name: str = "momentum",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.momentum = momentum
         self.nesterov = nesterov
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
         dtype = variable.dtype
         tf.raw_ops.ResourceApplyMomentum(
             var=variable.handle,
@@ -73,7 +90,7 @@ class Momentum(_OneSlotOptimizer):
             use_nesterov=self.nesterov,
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "momentum": self.momentum, "nesterov": self.nesterov}
 
 
@@ -85,10 +102,14 @@ class Adagrad(_OneSlotOptimizer):
     slot = "accumulator"
     initial = 0.1
 
-    def __init__(self, learning_rate=0.01, name="adagrad", **kwargs):
+    def __init__(
+        self, learning_rate: LearningRate = 0.01, name: str = "adagrad", **kwargs: Any
+    ) -> None:
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
         tf.raw_ops.ResourceApplyAdagrad(
             var=variable.handle,
             accum=self._statistic(variable).handle,
@@ -105,20 +126,24 @@ class RMSProp(_OneSlotOptimizer):
     slot = "velocity"
     initial = 1.0
 
-    def __init__(self, learning_rate=0.001, name="rms_prop", **kwargs):
+    def __init__(
+        self, learning_rate: LearningRate = 0.001, name: str = "rms_prop", **kwargs: Any
+    ) -> None:
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
 
-    def build(self, variables):
+    def build(self, variables: Sequence[keras.Variable]) -> None:
         if self.built:
             return
         super().build(variables)
         # The kernel wants it, and T2T has it, though hparams cannot give RMSProp a momentum.
         self._momentums = self.add_optimizer_variables(variables, "momentum")
 
-    def slots(self):
+    def slots(self) -> dict[str, list]:
         return self._by_path(self._statistics, self._momentums)
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
         dtype = variable.dtype
         tf.raw_ops.ResourceApplyRMSProp(
             var=variable.handle,

@@ -10,12 +10,13 @@ References: tensor2tensor/utils/learning_rate.py.
 """
 
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ut_keras import registry
-from ut_keras.hparam import HParamError
+from ut_keras.hparam import BasicHParams, HParamError
 
 FACTORS = registry.Registry("learning rate factor")
 DECAY_SCHEMES = registry.Registry("learning_rate_decay_scheme")
@@ -59,7 +60,7 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
         ValueError: if a factor needs `train_steps` and there is none, or it is too small.
     """
 
-    def __init__(self, train_steps=None, **fields):
+    def __init__(self, train_steps: int | None = None, **fields: Any) -> None:
         super().__init__()
         unknown = sorted(set(fields) - set(_FIELDS))
         if unknown:
@@ -76,7 +77,7 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
             DECAY_SCHEMES.get(self.learning_rate_decay_scheme or "none")
         self._check_train_steps()
 
-    def __call__(self, step):
+    def __call__(self, step: Any) -> tf.Tensor:
         step = tf.cast(step, tf.float32)
         if self.optimizer_multistep_accumulate_steps:
             step = step / self.optimizer_multistep_accumulate_steps
@@ -102,11 +103,11 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
                 f"learning_rate_warmup_steps={self.learning_rate_warmup_steps}."
             )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"train_steps": self.train_steps, **self.fields}
 
 
-def from_hparams(hp, train_steps=None):
+def from_hparams(hp: BasicHParams, train_steps: int | None = None) -> HParamsSchedule:
     """Returns the `HParamsSchedule` of `hp`, for a run of `train_steps` updates."""
     fields = {name: getattr(hp, name) for name in _FIELDS if hasattr(hp, name)}
     return HParamsSchedule(train_steps=train_steps, **fields)
@@ -120,36 +121,36 @@ def _rsqrt(x):
 
 
 @FACTORS.register("constant")
-def constant(schedule, step):
+def constant(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     return tf.constant(schedule.learning_rate_constant, tf.float32)
 
 
 @FACTORS.register("linear_warmup")
-def linear_warmup(schedule, step):
+def linear_warmup(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     return tf.minimum(1.0, tf.math.divide(step, float(schedule.learning_rate_warmup_steps)))
 
 
 @FACTORS.register("linear_decay")
-def linear_decay(schedule, step):
+def linear_decay(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     left = (schedule.train_steps - step) / schedule.learning_rate_decay_steps
     return tf.clip_by_value(left, 0.0, 1.0)
 
 
 @FACTORS.register("cosdecay")
-def cosdecay(schedule, step):
+def cosdecay(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     # Counts from step 0, so that it does not start at 1 when the warm-up ends.
     decay = 0.5 * (1.0 + tf.cos(math.pi * step / schedule.learning_rate_decay_steps))
     return tf.where(step <= schedule.learning_rate_warmup_steps, 1.0, decay)
 
 
 @FACTORS.register("single_cycle_cos_decay")
-def single_cycle_cos_decay(schedule, step):
+def single_cycle_cos_decay(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     length = schedule.train_steps - schedule.learning_rate_warmup_steps
     return _cosine_after_warmup(schedule, step, length)
 
 
 @FACTORS.register("multi_cycle_cos_decay")
-def multi_cycle_cos_decay(schedule, step):
+def multi_cycle_cos_decay(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     return _cosine_after_warmup(schedule, step, schedule.learning_rate_decay_steps)
 
 
@@ -160,18 +161,18 @@ def _cosine_after_warmup(schedule, step, length):
 
 
 @FACTORS.register("rsqrt_decay")
-def rsqrt_decay(schedule, step):
+def rsqrt_decay(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     return _rsqrt(tf.maximum(step, float(schedule.learning_rate_warmup_steps)))
 
 
 @FACTORS.register("rsqrt_normalized_decay")
-def rsqrt_normalized_decay(schedule, step):
+def rsqrt_normalized_decay(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     warmup = float(schedule.learning_rate_warmup_steps)
     return math.sqrt(warmup) * _rsqrt(tf.maximum(step, warmup))
 
 
 @FACTORS.register("exp_decay")
-def exp_decay(schedule, step):
+def exp_decay(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     periods = (step - schedule.learning_rate_warmup_steps) / schedule.learning_rate_decay_steps
     periods = tf.maximum(periods, 0.0)
     if schedule.learning_rate_decay_staircase:
@@ -180,12 +181,12 @@ def exp_decay(schedule, step):
 
 
 @FACTORS.register("rsqrt_hidden_size")
-def rsqrt_hidden_size(schedule, step):
+def rsqrt_hidden_size(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     return tf.constant(schedule.hidden_size**-0.5, tf.float32)
 
 
 @FACTORS.register("legacy")
-def legacy(schedule, step):
+def legacy(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     """The rates of the "v1" and "v2" sets: one decay scheme after an exponential warm-up."""
     # T2T asks for the substring, in lower case: "Adafactor" gets no correction.
     correction = 0.002 if "adam" in schedule.optimizer else 1.0
@@ -202,19 +203,19 @@ def legacy(schedule, step):
 
 
 @DECAY_SCHEMES.register("none")
-def no_decay(schedule, step):
+def no_decay(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     return tf.constant(1.0)
 
 
 @DECAY_SCHEMES.register("noam")
-def noam(schedule, step):
+def noam(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     warmup = float(schedule.learning_rate_warmup_steps)
     rising = (step + 1.0) * warmup**-1.5
     return 5000.0 * schedule.hidden_size**-0.5 * tf.minimum(rising, _rsqrt(step + 1.0))
 
 
 @DECAY_SCHEMES.register("exp")
-def exp(schedule, step):
+def exp(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     periods = (step - schedule.learning_rate_warmup_steps) / schedule.learning_rate_decay_steps
     if schedule.learning_rate_decay_staircase:
         periods = tf.floor(periods)
@@ -222,20 +223,20 @@ def exp(schedule, step):
 
 
 @DECAY_SCHEMES.register("sqrt")
-def sqrt(schedule, step):
+def sqrt(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     after_warmup = step - schedule.learning_rate_warmup_steps
     return 500.0 * _rsqrt(tf.maximum(after_warmup, 1.0))
 
 
 @DECAY_SCHEMES.register("cosine")
-def cosine(schedule, step):
+def cosine(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     cycle = float(schedule.learning_rate_cosine_cycle_steps)
     position = cycle - tf.abs(cycle - tf.math.floormod(step, 2.0 * cycle))
     return 0.5 * (1.0 + tf.cos(math.pi * position / cycle))
 
 
 @DECAY_SCHEMES.register("cyclelinear10x")
-def cyclelinear10x(schedule, step):
+def cyclelinear10x(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     # From 0.3 up to 3.3 and back, once every two warm-up lengths.
     cycle = float(schedule.learning_rate_warmup_steps)
     position = (tf.math.floormod(step, 2.0 * cycle) - cycle) / cycle
@@ -243,7 +244,7 @@ def cyclelinear10x(schedule, step):
 
 
 @DECAY_SCHEMES.register("piecewise")
-def piecewise(schedule, step):
+def piecewise(schedule: HParamsSchedule, step: tf.Tensor) -> tf.Tensor:
     """Multiples that hold between boundaries; they do not accumulate."""
     boundaries = [float(boundary) for boundary in schedule.learning_rate_boundaries]
     multiples = [1.0] + [float(multiple) for multiple in schedule.learning_rate_multiples]

@@ -6,9 +6,13 @@ through the moments and the clipping. The rest of the library sees a plain `kera
 """
 
 import random
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
+
+LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule
 
 
 class Optimizer(keras.optimizers.Optimizer):
@@ -31,25 +35,25 @@ class Optimizer(keras.optimizers.Optimizer):
     """
 
     # How T2T's checkpoints call the slots: VARIABLE/NAME, VARIABLE/NAME_1, ...
-    t2t_slot_name = None
+    t2t_slot_name: str | None = None
 
     def __init__(
         self,
-        learning_rate,
-        clip_grad_norm=0.0,
-        l2_rate=0.0,
-        grad_noise_scale=0.0,
-        zero_grads=False,
-        name=None,
-        **kwargs,
-    ):
+        learning_rate: LearningRate,
+        clip_grad_norm: float = 0.0,
+        l2_rate: float = 0.0,
+        grad_noise_scale: float = 0.0,
+        zero_grads: bool = False,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.clip_grad_norm = clip_grad_norm
         self.l2_rate = l2_rate
         self.grad_noise_scale = grad_noise_scale
         self.zero_grads = zero_grads
 
-    def build(self, variables):
+    def build(self, variables: Sequence[keras.Variable]) -> None:
         if self.built:
             return
         super().build(variables)
@@ -63,7 +67,7 @@ class Optimizer(keras.optimizers.Optimizer):
                 name="noise_seed",
             )
 
-    def slots(self):
+    def slots(self) -> dict[str, list]:
         """The statistics of every variable, in the order in which T2T makes them.
 
         Returns:
@@ -72,11 +76,11 @@ class Optimizer(keras.optimizers.Optimizer):
         return self._by_path()
 
     @property
-    def learning_rate(self):
+    def learning_rate(self) -> Any:
         return super().learning_rate
 
     @learning_rate.setter
-    def learning_rate(self, value):
+    def learning_rate(self, value: Any) -> None:
         # What LearningRateScheduler, ReduceLROnPlateau and the like do.
         if callable(self._learning_rate) and not callable(value):
             raise TypeError(
@@ -93,7 +97,9 @@ class Optimizer(keras.optimizers.Optimizer):
         paths = [variable.path for variable in self._trainable_variables]
         return {path: list(row) for path, row in zip(paths, rows, strict=True)}
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(
+        self, grads: Sequence[Any], trainable_variables: Sequence[keras.Variable] | None = None
+    ) -> None:
         variables = trainable_variables
         if variables is None:
             variables = self._trainable_variables
@@ -136,7 +142,7 @@ class Optimizer(keras.optimizers.Optimizer):
             variable.shape, tf.stack([seed, step]), dtype=variable.dtype
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         config.update(
             {

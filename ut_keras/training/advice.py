@@ -1,5 +1,7 @@
 """What a run is told once when it does badly in a way that has a known cure."""
 
+from collections.abc import Mapping
+
 _AFTER_STEPS = 1000  # before that, neither speed nor ponder times have settled
 _FEW_STEPS = 2.5
 _LONG_WAIT = 0.3  # of the time
@@ -9,10 +11,10 @@ _BUSY = 0.1
 class Advice:
     """Looks at the averages of a run; says each thing once."""
 
-    def __init__(self):
-        self._said = set()
+    def __init__(self) -> None:
+        self._said: set[str] = set()
 
-    def lines(self, step, averages):
+    def lines(self, step: int, averages: Mapping[str, float]) -> list[str]:
         """What is new to say.
 
         Args:

@@ -6,6 +6,7 @@ averaged ones) and nothing else: it can be evaluated and decoded from, not train
 
 import os
 
+import keras
 import tensorflow as tf
 
 from ut_keras import file_error
@@ -22,11 +23,11 @@ class BestCheckpoint:
         model: a built Keras model.
     """
 
-    def __init__(self, output_dir, model):
+    def __init__(self, output_dir: str, model: keras.Model) -> None:
         self._directory = os.path.join(output_dir, FOLDER)
         self._model = model
 
-    def holds(self, step):
+    def holds(self, step: int) -> bool:
         """Whether the weights of `step` are there."""
         try:
             newest = checkpoint_files.newest(self._directory)
@@ -34,7 +35,7 @@ class BestCheckpoint:
             return False
         return newest is not None and checkpoint_files.step_of(newest) == step
 
-    def save(self, step):
+    def save(self, step: int) -> None:
         """Writes the weights and removes those of the step before.
 
         The older ones go when the new ones are whole. What cannot be written, as on a full disk, is

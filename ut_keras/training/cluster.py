@@ -10,6 +10,7 @@ writes the files of the run.
 
 import json
 import os
+from collections.abc import MutableMapping
 from typing import NamedTuple
 
 from ut_keras.errors import UserError
@@ -35,11 +36,13 @@ class Cluster(NamedTuple):
     index: int
 
     @property
-    def is_chief(self):
+    def is_chief(self) -> bool:
         return self.index == 0
 
 
-def from_environment(environment=None, resolver=""):
+def from_environment(
+    environment: MutableMapping[str, str] | None = None, resolver: str = ""
+) -> Cluster | None:
     """Returns the `Cluster`, or None where there are no other workers.
 
     Args:
@@ -124,7 +127,7 @@ def _of_slurm(environment):
     return json.dumps({"cluster": jobs, "task": {"type": kind, "index": index}})
 
 
-def host_and_port(address):
+def host_and_port(address: str) -> tuple[str, int] | None:
     """("::1", 2222) of "[::1]:2222"; None if it is no address."""
     host, _, port = address.rpartition(":")
     in_brackets = host.startswith("[") and host.endswith("]")

@@ -11,12 +11,15 @@ Several workers hold the same weights and take the same steps, so whatever one o
 """
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from ut_keras.data.reading.indexed_batches import Part
 from ut_keras.errors import UserError
 from ut_keras.interruption import Interrupted
+from ut_keras.training.cluster import Cluster
 
 # What TensorFlow raises in a worker once another has gone.
 LOST_WORKER_ERRORS = (
@@ -35,11 +38,16 @@ class DeviceError(UserError):
 class WorkerLost(Interrupted):
     """Another worker does not answer any more: the run can go on from its newest checkpoint."""
 
-    def __init__(self, message):
+    def __init__(self, message: str) -> None:
         super().__init__(message, exit_code=75)  # "try again", in sysexits.h
 
 
-def get_strategy(num_gpus=1, devices=None, cluster=None, tpu=None):
+def get_strategy(
+    num_gpus: int = 1,
+    devices: Sequence[str] | None = None,
+    cluster: Cluster | None = None,
+    tpu: str | None = None,
+) -> tf.distribute.Strategy:
     """Returns the strategy for the devices asked for.
 
     Args:
@@ -96,7 +104,7 @@ def _tpu(name):
         ) from error
 
 
-def num_workers(strategy):
+def num_workers(strategy: tf.distribute.Strategy) -> int:
     """How many processes train together."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return 1
@@ -104,7 +112,7 @@ def num_workers(strategy):
     return sum(len(addresses) for addresses in cluster.values())
 
 
-def is_chief(strategy):
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process is the one that writes the files of the run."""
     if num_workers(strategy) == 1:
         return True
@@ -113,12 +121,12 @@ def is_chief(strategy):
     return resolver.task_type == "chief" or (not has_chief and resolver.task_id == 0)
 
 
-def needs_static_shapes(strategy):
+def needs_static_shapes(strategy: tf.distribute.Strategy) -> bool:
     """Whether its devices compile one program for every shape."""
     return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
-def distribute(strategy, dataset):
+def distribute(strategy: tf.distribute.Strategy, dataset: tf.data.Dataset) -> Any:
     """Spreads global batches over the replicas: each batch is cut, no file or batch is left out.
 
     Each of several workers reads all, and keeps its rows.
@@ -128,7 +136,7 @@ def distribute(strategy, dataset):
     return strategy.experimental_distribute_dataset(dataset.with_options(options))
 
 
-def distribute_parts(strategy, make):
+def distribute_parts(strategy: tf.distribute.Strategy, make: Callable[[Part | None], Any]) -> Any:
     """The same, where several workers read no more than their own rows.
 
     Args:
@@ -144,19 +152,19 @@ def distribute_parts(strategy, make):
     )
 
 
-def from_chief(strategy, value):
+def from_chief(strategy: tf.distribute.Strategy, value: Any) -> Any:
     """The chief's value, a number, on every worker; all of them must call it."""
     if num_workers(strategy) == 1:
         return value
     return type(value)(_sum(strategy, value if is_chief(strategy) else 0))
 
 
-def any_worker(strategy, flag):
+def any_worker(strategy: tf.distribute.Strategy, flag: Any) -> bool:
     """Whether `flag` is true on any worker; all of them must call it."""
     return _sum(strategy, bool(flag)) > 0
 
 
-def is_agreed(strategy, value):
+def is_agreed(strategy: tf.distribute.Strategy, value: Any) -> bool:
     """Whether `value`, an int, is the same on all workers; all of them must call it."""
     difference = abs(value - from_chief(strategy, value))
     return not any_worker(strategy, difference)

@@ -8,7 +8,8 @@ the batch are tried first: what the update holds grows in proportion to the rows
     largest.share_that_fits()        how many times as large it could be
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -35,7 +36,7 @@ class Usage(NamedTuple):
     peak: int | None
     limit: int | None
 
-    def __str__(self):
+    def __str__(self) -> str:
         text = f"Largest batch: {self.shape[0]} x {self.shape[1]}"
         if self.peak is not None:
             text += f", {_gigabytes(self.peak)}"
@@ -53,14 +54,21 @@ class LargestBatch:
         agree: function from a bool to whether it is true for any worker.
     """
 
-    def __init__(self, update, batch_of, meter, any_shape=True, agree=bool):
+    def __init__(
+        self,
+        update: Callable[[Any], Any],
+        batch_of: Callable[[float], Any],
+        meter: Any,
+        any_shape: bool = True,
+        agree: Callable[[bool], bool] = bool,
+    ) -> None:
         self._update = update
         self._batch_of = batch_of
         self._meter = meter
         self._any_shape = any_shape
         self._agree = agree
 
-    def run(self):
+    def run(self) -> Usage:
         """Updates by the batch, if it is expected to fit.
 
         Returns:
@@ -81,7 +89,7 @@ class LargestBatch:
                 )
         return Usage(shape, self._peak(batch, shape), limit)
 
-    def share_that_fits(self):
+    def share_that_fits(self) -> float | None:
         """How many times as many rows would fill the memory but for a reserve.
 
         Returns:

@@ -10,6 +10,8 @@ there is to know, so a run that goes on decides as one that was never stopped.
 """
 
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ut_keras import metrics_file
 from ut_keras.errors import UserError
@@ -36,22 +38,28 @@ class EarlyStopping:
         minimize: bool or None. Whether less is better; None goes by the name.
     """
 
-    def __init__(self, metric="loss", patience_steps=None, delta=0.1, minimize=None):
+    def __init__(
+        self,
+        metric: str = "loss",
+        patience_steps: int | None = None,
+        delta: float = 0.1,
+        minimize: bool | None = None,
+    ) -> None:
         tag = _T2T_TAG.fullmatch(metric)
         self.metric = tag[1] if tag else metric
         self._patience_steps = patience_steps
         self._delta = delta
         self._sign = -1.0 if (is_less_better(metric) if minimize is None else minimize) else 1.0
-        self._values = {}
+        self._values: dict[Any, float] = {}
 
-    def read(self, output_dir, last_step):
+    def read(self, output_dir: str, last_step: int) -> None:
         """Takes over what an earlier run has recorded of the steps up to `last_step`."""
         for record in metrics_file.records(output_dir):
             value = record.get(self.metric)
             if isinstance(value, (int, float)) and record["step"] <= last_step:
                 self._values[record["step"]] = float(value)
 
-    def add(self, step, results):
+    def add(self, step: int, results: Mapping[str, float]) -> bool:
         """Takes the results of the evaluation of a step.
 
         Returns:
@@ -64,7 +72,7 @@ class EarlyStopping:
         self._values[step] = float(results[self.metric])
         return self.best_step == step
 
-    def check(self, names):
+    def check(self, names: Iterable[str]) -> None:
         """Checks that the metric is among the names of the results of an evaluation.
 
         Raises:
@@ -77,7 +85,7 @@ class EarlyStopping:
             )
 
     @property
-    def best_step(self):
+    def best_step(self) -> int | None:
         """The step with the best value, or None; of equal ones the last, which has learned longest.
 
         An accuracy of 1 is reached long before the rest (loss, ponder time) has settled.
@@ -87,7 +95,7 @@ class EarlyStopping:
         return max(self._values, key=lambda step: (self._sign * self._values[step], step))
 
     @property
-    def should_stop(self):
+    def should_stop(self) -> bool:
         """Whether nothing since is better by `delta` than the value `patience_steps` ago.
 
         References: T2T `metrics_hook.has_metric_plateaued`.
@@ -102,7 +110,7 @@ class EarlyStopping:
         since = [value for step, value in self._values.items() if step >= start]
         return all(self._sign * (value - self._values[start]) < self._delta for value in since)
 
-    def reason(self):
+    def reason(self) -> str:
         """One line that says why to stop."""
         best = self.best_step
         return (
@@ -111,6 +119,6 @@ class EarlyStopping:
         )
 
 
-def is_less_better(metric):
+def is_less_better(metric: str) -> bool:
     """Whether less of a metric is better, by its name."""
     return bool(_LESS_IS_BETTER.search(metric)) and not _NEGATED.search(metric)

@@ -10,6 +10,8 @@ the model waits for its first batch.
 """
 
 import functools
+from collections.abc import Callable
+from typing import Any, Self
 
 import tensorflow as tf
 
@@ -29,7 +31,7 @@ class Epochs:
         strategy: a `tf.distribute.Strategy`, which spreads each batch over its replicas.
     """
 
-    def __init__(self, make_epoch, strategy):
+    def __init__(self, make_epoch: Callable[[int], Any], strategy: tf.distribute.Strategy) -> None:
         self._make_epoch = make_epoch
         self._strategy = strategy
         self._epoch = 0
@@ -41,14 +43,14 @@ class Epochs:
                 # Of older checkpoints, and of datasets that do not tell, 0.
                 "order": tf.Variable(0, dtype=tf.int64, trainable=False),
             }
-        self._batches = None
+        self._batches: Any = None
 
     @functools.cached_property
     def _first_epoch(self):
         return self._make_epoch(0)
 
     @functools.cached_property
-    def element_spec(self):
+    def element_spec(self) -> Any:
         """Shapes and types of a batch."""
         if self._passes is None:
             return distribution.distribute(self._strategy, self._first_epoch).element_spec
@@ -64,7 +66,7 @@ class Epochs:
     def _order(self):
         return 0 if self._passes is None else self._passes.fingerprint
 
-    def largest_batch(self, share=1.0):
+    def largest_batch(self, share: float = 1.0) -> Any:
         """The largest batch that an epoch may have.
 
         Args:
@@ -83,22 +85,22 @@ class Epochs:
             batch = next(iter(distribution.distribute(self._strategy, dataset)))
             return batch, (targets.shape[0], columns)
 
-    def __iter__(self):
+    def __iter__(self) -> Self:
         return self
 
-    def __next__(self):
+    def __next__(self) -> Any:
         if self._batches is None:
             each = self._passes is None
             self._batches = self._epoch_by_epoch() if each else self._endless()
         return next(self._batches)
 
-    def write_position(self):
+    def write_position(self) -> None:
         """Puts the place into `position`, for a checkpoint."""
         self.position["epoch"].assign(self._epoch)
         self.position["batch"].assign(self._batch)
         self.position["order"].assign(self._order)
 
-    def read_position(self):
+    def read_position(self) -> str | None:
         """Goes to the place that a checkpoint has put into `position`.
 
         Returns:

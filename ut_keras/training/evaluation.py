@@ -4,6 +4,10 @@ evaluate = Evaluator(model, strategy, metrics={"accuracy": metrics.get("accuracy
 evaluate(dataset, steps=100)  ->  {"loss": 0.31, "losses/training": 0.3, "accuracy": 0.9, …}
 """
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -29,20 +33,33 @@ class Evaluator:
         summarize: function from the results to more of them. Optional.
     """
 
-    def __init__(self, model, strategy, metrics, feature_metrics=None, summarize=None):
+    def __init__(
+        self,
+        model: keras.Model,
+        strategy: tf.distribute.Strategy,
+        metrics: Mapping[str, Callable[..., Any]],
+        feature_metrics: Mapping[str, Any] | None = None,
+        summarize: Callable[[dict[str, float]], Mapping[str, float]] | None = None,
+    ) -> None:
         self._model = model
         self._strategy = strategy
         self._metrics = dict(metrics)
         self._feature_metrics = dict(feature_metrics or {})
         self._summarize = summarize or (lambda results: {})
-        self._step = self._element_spec = None
+        self._step: Any = None
+        self._element_spec: Any = None
 
     @property
-    def names(self):
+    def names(self) -> list[str]:
         """The names that results have whatever the model and the data; there may be more."""
         return ["loss", *self._metrics, *self._feature_metrics]
 
-    def __call__(self, dataset, steps=-1, should_stop=lambda: False):
+    def __call__(
+        self,
+        dataset: tf.data.Dataset,
+        steps: int = -1,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> dict[str, float] | None:
         """Evaluates.
 
         Args:

@@ -8,8 +8,10 @@ compared. An image is a grid: a row for every step and layer, a column for every
 white is 0, blue is 1, a row of pixels is a position that looks, and padding is left out.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -37,11 +39,11 @@ class EvaluationPictures:
         model: with `forward(features, training, record_attention)`.
     """
 
-    def __init__(self, model):
+    def __init__(self, model: keras.Model) -> None:
         self._model = model
-        self._examples = None
+        self._examples: Any = None
 
-    def __call__(self, make_dataset):
+    def __call__(self, make_dataset: Callable[[], tf.data.Dataset]) -> Pictures:
         """Looks at the examples of the first call.
 
         Args:

@@ -1,7 +1,17 @@
 """Looks, before the first update, at what an evaluation would only find out after many."""
 
+from collections.abc import Callable
+from typing import Any
 
-def check_metric(stopping, evaluator, decoder, make_eval_dataset):
+from ut_keras.training.early_stopping import EarlyStopping
+
+
+def check_metric(
+    stopping: EarlyStopping,
+    evaluator: Any,
+    decoder: Any,
+    make_eval_dataset: Callable[..., Any],
+) -> None:
     """Checks that evaluations give the metric to stop by.
 
     Most names are known beforehand; where this one is not, a batch is evaluated, and decoded, which

@@ -7,7 +7,10 @@ so that the first updates, which are far from where the weights go, are soon for
 """
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
+import keras
 import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint
@@ -22,7 +25,7 @@ class MovingAverage:
         decay: float in (0, 1).
     """
 
-    def __init__(self, model, strategy, decay):
+    def __init__(self, model: keras.Model, strategy: tf.distribute.Strategy, decay: float) -> None:
         self._strategy = strategy
         self._decay = decay
         named = checkpoint.model_variables(model)
@@ -33,12 +36,12 @@ class MovingAverage:
                 name: tf.Variable(weight, trainable=False) for name, weight in self._weights.items()
             }
 
-    def reset(self):
+    def reset(self) -> None:
         """Begins anew with the weights as they are."""
         for name, weight in self._weights.items():
             self.variables[name].assign(weight)
 
-    def update(self, iterations):
+    def update(self, iterations: Any) -> None:
         """Takes the weights after update number `iterations`; outside of the replicas."""
         count = tf.cast(iterations, tf.float32)
         decay = tf.minimum(self._decay, (1.0 + count) / (10.0 + count))
@@ -52,7 +55,7 @@ class MovingAverage:
             )
 
     @contextlib.contextmanager
-    def in_place(self):
+    def in_place(self) -> Iterator[None]:
         """Context in which the model has the averages for weights."""
         kept = {name: weight.numpy() for name, weight in self._weights.items()}
         for name, weight in self._weights.items():

@@ -1,5 +1,8 @@
 """The loss and the weights must be finite: what says that they are not, and what to try then."""
 
+from typing import Any
+
+import keras
 import tensorflow as tf
 
 from ut_keras.errors import UserError
@@ -21,17 +24,17 @@ class WeightCheck(hooks.Hook):
         model: a built Keras model.
     """
 
-    def __init__(self, model):
+    def __init__(self, model: keras.Model) -> None:
         self._variables = model.trainable_variables
 
-    def before_save(self, step):
+    def before_save(self, step: int) -> None:
         finite = [tf.reduce_all(tf.math.is_finite(variable)) for variable in self._variables]
         for variable, is_finite in zip(self._variables, tf.stack(finite).numpy(), strict=True):
             if not is_finite:
                 raise NonFinite(f"{variable.path} at step {step}")
 
 
-def error(received, newest):
+def error(received: Any, newest: Any) -> NonFiniteError:
     """The error to raise.
 
     Args:

@@ -1,6 +1,7 @@
 """Whether the folder of a run is still the one that the run began in."""
 
 import os
+from typing import Any
 
 from ut_keras.checkpoints.checkpoint import CheckpointError
 from ut_keras.training import hooks
@@ -21,13 +22,13 @@ class OutputFolder(hooks.Hook):
             writes.
     """
 
-    def __init__(self, path, enabled=True):
+    def __init__(self, path: str, enabled: bool = True) -> None:
         self._path = path
         self._enabled = enabled
-        self._status = os.stat(path) if enabled else None
+        self._status: Any = os.stat(path) if enabled else None
 
     @property
-    def is_lost(self):
+    def is_lost(self) -> bool:
         """Whether something else, or nothing, is at the path."""
         try:
             return not os.path.samestat(os.stat(self._path), self._status)
@@ -37,17 +38,17 @@ class OutputFolder(hooks.Hook):
             return False
 
     @property
-    def is_of_others(self):
+    def is_of_others(self) -> bool:
         """Whether more is at the path than a checkpoint that was being written meanwhile."""
         try:
             return not all(name.startswith(_CHECKPOINT) for name in os.listdir(self._path))
         except FileNotFoundError:
             return False
 
-    def before_save(self, step):
+    def before_save(self, step: int) -> None:
         self.check(step)
 
-    def check(self, step):
+    def check(self, step: int) -> None:
         """Ends a run whose folder is gone, before it makes another one there.
 
         Raises:
@@ -59,7 +60,7 @@ class OutputFolder(hooks.Hook):
                 f"removed, and the checkpoints, records and results up to step {step} are lost."
             )
 
-    def saved_anew(self, error, saver, step):
+    def saved_anew(self, error: Any, saver: Any, step: int) -> FolderLost:
         """Saves what the memory still holds, if nobody else has the place now.
 
         Args:

@@ -1,9 +1,12 @@
 """How long the model pondered: what its stacks report, over real positions only."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import tensorflow as tf
 
 
-def times_and_masks(output, features, targets):
+def times_and_masks(output: Any, features: Mapping[str, tf.Tensor], targets: Any) -> dict[str, Any]:
     """Ponder times of each stack that has them.
 
     Args:
@@ -31,7 +34,7 @@ def times_and_masks(output, features, targets):
     return found
 
 
-def sum_and_count(pondered):
+def sum_and_count(pondered: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """The steps pondered over all real positions and the number of those positions."""
     if not pondered:
         return tf.constant(0.0), tf.constant(0.0)

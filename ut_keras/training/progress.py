@@ -11,11 +11,13 @@ device wait.
 import collections
 import contextlib
 import time
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
 from ut_keras.live_line import LiveLine, clock_time
+from ut_keras.training.train_step import StepResult
 
 _WINDOW = 100  # steps that the line speaks about
 _BAR_WIDTH = 20
@@ -49,37 +51,43 @@ class Progress:
         clock: function to the time in seconds.
     """
 
-    def __init__(self, total_steps, stream=None, log_seconds=10.0, clock=time.monotonic):
+    def __init__(
+        self,
+        total_steps: int,
+        stream: TextIO | None = None,
+        log_seconds: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._total_steps = total_steps
         self._live = LiveLine(stream, log_seconds, clock)
         self._clock = clock
-        self._pending = []
-        self._recent = collections.deque(maxlen=_WINDOW)
+        self._pending: list[Any] = []
+        self._recent: collections.deque = collections.deque(maxlen=_WINDOW)
         self.restart_clock()
 
-    def restart_clock(self):
+    def restart_clock(self) -> None:
         """Leaves what follows out of the speed: call it when training goes on after a pause."""
-        self._timed = collections.deque(maxlen=_WINDOW)
-        self._timed_from = None
+        self._timed: collections.deque = collections.deque(maxlen=_WINDOW)
+        self._timed_from: float | None = None
         self._waited = 0.0
 
     @contextlib.contextmanager
-    def waiting_for_input(self):
+    def waiting_for_input(self) -> Iterator[None]:
         """Context in which the next batch is waited for."""
         started = self._clock()
         yield
         self._waited += self._clock() - started
 
-    def add(self, step, result):
+    def add(self, step: int, result: StepResult) -> None:
         """Takes the `StepResult` of `step`, without reading it."""
         self._pending.append((step, result))
 
     @property
-    def is_due(self):
+    def is_due(self) -> bool:
         """Whether it is time to `fetch` and `show`."""
         return self._live.is_due
 
-    def fetch(self):
+    def fetch(self) -> list[tuple[int, dict[str, float]]]:
         """Reads the results that were added.
 
         Returns:
@@ -103,7 +111,7 @@ class Progress:
         self._waited = 0.0
         return fetched
 
-    def averages(self):
+    def averages(self) -> dict[str, float]:
         """What the recent updates say together, as a dict from name to float."""
         recent = self._recent
         if not recent:
@@ -120,12 +128,12 @@ class Progress:
         averages.update(self._speed())
         return {name: value for name, value in averages.items() if value is not None}
 
-    def show(self, step):
+    def show(self, step: int) -> None:
         """Writes the line for `step`, over the last one on a terminal."""
         line = self._line(step)
         self._live.write(f"{self._bar(step)} {line}" if self._live.is_live else line)
 
-    def end_line(self):
+    def end_line(self) -> None:
         """Leaves the live line as it is, so that other text can follow."""
         self._live.end()
 

@@ -16,10 +16,12 @@ import json
 import socket
 import threading
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from ut_keras import json_file
 from ut_keras.interruption import Interrupted
-from ut_keras.training.cluster import ClusterError, host_and_port
+from ut_keras.training.cluster import Cluster, ClusterError, host_and_port
 
 _NAME_SECONDS = 30  # A machine's name may be known a little later than another starts.
 _PAUSE_SECONDS = 0.2
@@ -31,11 +33,11 @@ _LONGEST_LINE = 1 << 20  # bytes
 class WorkersMissing(Interrupted):
     """Workers have not come."""
 
-    def __init__(self, message):
+    def __init__(self, message: str) -> None:
         super().__init__(message, exit_code=75)  # "try again", in sysexits.h
 
 
-def exchange(cluster, seconds, statement):
+def exchange(cluster: Cluster, seconds: float, statement: Mapping[str, Any]) -> dict[str, Any]:
     """Returns when all workers are there, and have told each other.
 
     Args:

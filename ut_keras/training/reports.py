@@ -1,11 +1,13 @@
 """What is told of the updates: the progress line, TensorBoard's training curves, advice."""
 
 import math
+from typing import Any
 
 import keras
 
 from ut_keras.training import hooks, non_finite
 from ut_keras.training.advice import Advice
+from ut_keras.training.train_step import StepResult
 
 
 class Reports(hooks.Hook):
@@ -18,17 +20,19 @@ class Reports(hooks.Hook):
         every_steps: int. Updates from one record to the next.
     """
 
-    def __init__(self, progress, summaries, optimizer, every_steps):
+    def __init__(
+        self, progress: Any, summaries: Any, optimizer: keras.optimizers.Optimizer, every_steps: int
+    ) -> None:
         self._progress = progress
         self._summaries = summaries
         self._optimizer = optimizer
         self._every_steps = every_steps
         self._advice = Advice()
 
-    def begins(self, step):
+    def begins(self, step: int) -> None:
         self._progress.restart_clock()
 
-    def after_update(self, step, result):
+    def after_update(self, step: int, result: StepResult) -> None:
         self._progress.add(step, result)
         if self._progress.is_due:
             self._read()
@@ -37,10 +41,10 @@ class Reports(hooks.Hook):
             self._read()
             self._record(step, result)
 
-    def before_save(self, step):
+    def before_save(self, step: int) -> None:
         self._read()
 
-    def ends(self):
+    def ends(self) -> None:
         self._progress.end_line()
 
     def _read(self):

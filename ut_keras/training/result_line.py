@@ -1,9 +1,11 @@
 """Results as one line of text."""
 
+from collections.abc import Mapping
+
 _FIRST = ("accuracy_per_sequence", "accuracy")
 
 
-def result_line(results):
+def result_line(results: Mapping[str, float]) -> str:
     """Results as `decode/accuracy=0.97 accuracy=0.99 loss=0.05 …`, named as in metrics.jsonl.
 
     Args:

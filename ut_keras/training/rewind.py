@@ -15,7 +15,7 @@ from ut_keras import metrics_file, whole_file
 TEMPORARY = "rewind.incomplete"  # TensorBoard would take names with "tfevents" in them for its own
 
 
-def rewind(output_dir, step, step_is_evaluated):
+def rewind(output_dir: str, step: int, step_is_evaluated: bool) -> None:
     """Removes the records of later steps and torn ends.
 
     Args:
@@ -30,7 +30,7 @@ def rewind(output_dir, step, step_is_evaluated):
             _rewind_events(path, last)
 
 
-def is_evaluated(output_dir, step, split, decoded):
+def is_evaluated(output_dir: str, step: int, split: str, decoded: bool) -> bool:
     """Whether the evaluation of a step is recorded, and if `decoded` the free decoding too."""
     records = [
         record

@@ -6,13 +6,14 @@
 
 import contextlib
 import os
+from collections.abc import Iterator
 
 from ut_keras import metrics_file, path_lock, whole_file
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 
 
-def check(output_dir):
+def check(output_dir: str) -> None:
     """Makes the folder if there is none.
 
     Raises:
@@ -29,7 +30,7 @@ def check(output_dir):
 
 
 @contextlib.contextmanager
-def lock(output_dir):
+def lock(output_dir: str) -> Iterator[None]:
     """Context in which this process alone trains, searches or imports into a folder.
 
     A folder that is made for it, and stays empty, is removed.

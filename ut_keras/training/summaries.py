@@ -10,12 +10,15 @@ What cannot be written, as on a full disk, is said and left out: training does n
 import contextlib
 import os
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ut_keras import file_error, metrics_file
 from ut_keras.training import hooks, rewind
+from ut_keras.training.evaluation_pictures import Pictures
 
 
 class Summaries(hooks.Hook):
@@ -27,23 +30,27 @@ class Summaries(hooks.Hook):
         enabled: bool. False writes nothing: of several workers one writes.
     """
 
-    def __init__(self, output_dir, problem_name="problem", enabled=True):
+    def __init__(
+        self, output_dir: str, problem_name: str = "problem", enabled: bool = True
+    ) -> None:
         self._enabled = enabled
         self._output_dir = output_dir
         self._problem_name = problem_name
-        self._writers = {}
+        self._writers: dict[str, Any] = {}
 
-    def rewind(self, step, step_is_evaluated=True):
+    def rewind(self, step: int, step_is_evaluated: bool = True) -> None:
         """Removes what an earlier run recorded of later steps; see `rewind`."""
         if self._enabled:
             with self._told_failures():
                 rewind.rewind(self._output_dir, step, step_is_evaluated)
 
-    def is_evaluated(self, step, split, decoded):
+    def is_evaluated(self, step: int, split: str, decoded: bool) -> bool:
         """Whether an earlier run has recorded the evaluation of a step."""
         return rewind.is_evaluated(self._output_dir, step, split, decoded)
 
-    def write_training(self, step, scalars, ponder=None):
+    def write_training(
+        self, step: int, scalars: Mapping[str, float], ponder: Mapping[str, Any] | None = None
+    ) -> None:
         """Writes what the recent updates say.
 
         Args:
@@ -59,7 +66,9 @@ class Summaries(hooks.Hook):
             _write_histograms(ponder or {})
             self._writer("").flush()
 
-    def write_evaluation(self, step, split, results, kind="eval"):
+    def write_evaluation(
+        self, step: int, split: str, results: Mapping[str, float], kind: str = "eval"
+    ) -> None:
         """Writes an evaluation to TensorBoard and to metrics.jsonl.
 
         Args:
@@ -78,7 +87,7 @@ class Summaries(hooks.Hook):
         with self._told_failures():
             metrics_file.append(self._output_dir, record)
 
-    def write_pictures(self, step, make_pictures):
+    def write_pictures(self, step: int, make_pictures: Callable[[], Pictures]) -> None:
         """Writes what was looked at in an evaluation.
 
         Args:
@@ -95,10 +104,10 @@ class Summaries(hooks.Hook):
                 tf.summary.image(tag, image)
             self._writer("eval").flush()
 
-    def ends(self):
+    def ends(self) -> None:
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         """Writes what is still to be written."""
         for writer in list(self._writers.values()):
             with self._told_failures():

@@ -12,6 +12,11 @@ earlier run stopped. Ctrl-C is read between two updates: see `interruption`.
 
 import functools
 import time
+from collections.abc import Callable
+from typing import Any, Self
+
+import keras
+import tensorflow as tf
 
 from ut_keras import device_memory, interruption
 from ut_keras.checkpoints import checkpoint as checkpoint_lib
@@ -30,6 +35,7 @@ from ut_keras.training import (
     warm_start,
 )
 from ut_keras.training import epochs as epochs_lib
+from ut_keras.training.train_settings import TrainSettings
 
 
 class TrainLoop:
@@ -51,16 +57,16 @@ class TrainLoop:
 
     def __init__(
         self,
-        model,
-        optimizer,
-        strategy,
-        output_dir,
-        settings,
-        make_epoch,
-        average,
-        summaries,
-        write_records,
-    ):
+        model: keras.Model,
+        optimizer: Any,
+        strategy: tf.distribute.Strategy,
+        output_dir: str,
+        settings: TrainSettings,
+        make_epoch: Callable[[int], Any],
+        average: Any,
+        summaries: Any,
+        write_records: Callable[[], Any],
+    ) -> None:
         self._model = model
         self._optimizer = optimizer
         self._strategy = strategy
@@ -106,7 +112,7 @@ class TrainLoop:
 
     # The loop.
 
-    def train_to(self, last_step):
+    def train_to(self, last_step: int) -> None:
         """Updates until `step` is `last_step`, and saves.
 
         Raises:
@@ -180,7 +186,7 @@ class TrainLoop:
                 f"share. Received: step {self.step} in {self._output_dir} here, another elsewhere."
             )
 
-    def begin(self, trains=True):
+    def begin(self, trains: bool = True) -> None:
         """The last that can be refused, and then what is written first.
 
         Args:
@@ -194,7 +200,7 @@ class TrainLoop:
             checkpoint_files.remove_torn(self._output_dir)
             self._write_records()
 
-    def settle(self):
+    def settle(self) -> None:
         """Waits for what is being saved: records of a step without its checkpoint are taken back.
 
         Raises:
@@ -203,7 +209,7 @@ class TrainLoop:
         self._saver.finish()
         self._folder.check(self.step)
 
-    def end(self):
+    def end(self) -> None:
         """Waits for the last checkpoint.
 
         Raises:
@@ -213,11 +219,11 @@ class TrainLoop:
         self._folder.check(self.step)
         self._saver.finish_for_good()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self.stop.__enter__()
         return self
 
-    def __exit__(self, kind, error, traceback):
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         self.stop.__exit__(kind, error, traceback)
         for part in reversed(self._parts):
             part.ends()
@@ -237,7 +243,7 @@ class TrainLoop:
     def _num_workers(self):
         return distribution.num_workers(self._strategy)
 
-    def interrupted(self):
+    def interrupted(self) -> interruption.Interrupted:
         """The `Interrupted` to raise when what could be saved is saved."""
         if self.stop.requested and self.step == self._saver.failed_step:
             return self.stop.stopped(
@@ -254,7 +260,7 @@ class TrainLoop:
 
     # The largest batch.
 
-    def share_that_fits(self):
+    def share_that_fits(self) -> float | None:
         """How much larger the largest batch could be to fill the memory but for a reserve.
 
         Returns:

@@ -9,8 +9,10 @@ replica divides its own numerators by that, so that the *sum* of the replicas' g
 gradient of the whole batch, however unequally the tokens fall.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
 
 from ut_keras import losses, metrics
@@ -42,8 +44,13 @@ class StepResult(NamedTuple):
 
 
 def make_train_step(
-    model, optimizer, strategy, element_spec, jit_compile=False, moving_average=None
-):
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    strategy: tf.distribute.Strategy,
+    element_spec: Any,
+    jit_compile: bool = False,
+    moving_average: Any = None,
+) -> Callable[..., StepResult]:
     """Builds the compiled update.
 
     Args:

@@ -11,6 +11,11 @@ come between them.
 import contextlib
 import math
 import time
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint as checkpoint_lib
 from ut_keras.checkpoints import checkpoint_files
@@ -24,7 +29,9 @@ from ut_keras.training import (
     train_loop,
 )
 from ut_keras.training import summaries as summaries_lib
+from ut_keras.training.evaluation import Evaluator
 from ut_keras.training.result_line import result_line
+from ut_keras.training.train_settings import TrainSettings
 
 
 class Trainer:
@@ -46,16 +53,16 @@ class Trainer:
 
     def __init__(
         self,
-        model,
-        optimizer,
-        strategy,
-        output_dir,
-        settings,
-        evaluator,
-        free_decoder,
-        problem_name="problem",
-        write_records=None,
-    ):
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer | None,
+        strategy: tf.distribute.Strategy,
+        output_dir: str,
+        settings: TrainSettings,
+        evaluator: Evaluator,
+        free_decoder: Any,
+        problem_name: str = "problem",
+        write_records: Callable[[], Any] | None = None,
+    ) -> None:
         self._model = model
         self._optimizer = optimizer
         self._strategy = strategy
@@ -70,17 +77,19 @@ class Trainer:
         self._early_stopping = settings.early_stopping
         self._best = best_checkpoint.BestCheckpoint(output_dir, model)
         decay = settings.moving_average_decay
-        self._average = moving_average.MovingAverage(model, strategy, decay) if decay else None
-        self._loop = None
+        self._average: Any = moving_average.MovingAverage(model, strategy, decay) if decay else None
+        self._loop: Any = None
 
     @property
-    def step(self):
+    def step(self) -> int:
         """The updates that the run has had, as far as this process knows."""
         return self._loop.step if self._loop else 0
 
     # Schedules, by T2T's names.
 
-    def train(self, make_epoch, make_eval_dataset=None):
+    def train(
+        self, make_epoch: Callable[[int], Any], make_eval_dataset: Callable[..., Any] | None = None
+    ) -> None:
         """Trains to the last step, without evaluation."""
         del make_eval_dataset
         with self._begun(make_epoch) as loop:
@@ -89,21 +98,31 @@ class Trainer:
             loop.train_to(self._settings.train_steps)
             loop.end()
 
-    def continuous_train_and_eval(self, make_epoch, make_eval_dataset):
+    def continuous_train_and_eval(
+        self, make_epoch: Callable[[int], Any], make_eval_dataset: Callable[..., Any]
+    ) -> Any:
         """Trains, and evaluates after every `eval_every_steps` and at the end."""
         return self._train_and_eval(make_epoch, make_eval_dataset, decode=False)
 
-    def train_eval_and_decode(self, make_epoch, make_eval_dataset):
+    def train_eval_and_decode(
+        self, make_epoch: Callable[[int], Any], make_eval_dataset: Callable[..., Any]
+    ) -> Any:
         """Trains, and evaluates and decodes after every `eval_every_steps` and at the end."""
         return self._train_and_eval(make_epoch, make_eval_dataset, decode=True)
 
-    def evaluate(self, make_epoch, make_eval_dataset, decode=False):
+    def evaluate(
+        self,
+        make_epoch: Callable[[int], Any],
+        make_eval_dataset: Callable[..., Any],
+        decode: bool = False,
+    ) -> dict[str, float]:
         """Evaluates the newest checkpoint."""
         del make_epoch
         checkpoints = checkpoint_lib.restored(
             self._output_dir, self._model, self._average and self._average.variables
         )
-        step = checkpoint_files.step_of(checkpoints.newest)
+        newest: Any = checkpoints.newest
+        step = checkpoint_files.step_of(newest)
         if change := checkpoints.change_of_average():
             print(change, flush=True)
         with agreed_stop.AgreedStop(self._strategy) as stop, self._averages_in_place():
@@ -112,11 +131,13 @@ class Trainer:
         self._summaries.close()
         return results
 
-    def evaluate_and_decode(self, make_epoch, make_eval_dataset):
+    def evaluate_and_decode(
+        self, make_epoch: Callable[[int], Any], make_eval_dataset: Callable[..., Any]
+    ) -> dict[str, float]:
         """Evaluates the newest checkpoint and decodes with it."""
         return self.evaluate(make_epoch, make_eval_dataset, decode=True)
 
-    def share_that_fits(self, make_epoch):
+    def share_that_fits(self, make_epoch: Callable[[int], Any]) -> float | None:
         """See `TrainLoop.share_that_fits`."""
         return self._begun(make_epoch).share_that_fits()
 

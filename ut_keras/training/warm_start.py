@@ -2,10 +2,12 @@
 
 import os
 
+import keras
+
 from ut_keras.checkpoints import checkpoint, checkpoint_files
 
 
-def warm_start(model, path):
+def warm_start(model: keras.Model, path: str) -> str:
     """Fills a new model's variables.
 
     Args:

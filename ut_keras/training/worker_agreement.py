@@ -6,12 +6,15 @@ raises, on either of them: All workers must have the same flags, hparams and dat
 train_steps=9 on host0:2222 and 8 on host1:2222.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from ut_keras.training.cluster import ClusterError
 
 _MOST_SHOWN = 5
 
 
-def check(statements, index):
+def check(statements: Mapping[str, Mapping[str, Any]], index: int) -> None:
     """Compares what all workers state with what one of them does.
 
     Args:

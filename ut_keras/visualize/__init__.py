@@ -13,13 +13,27 @@ loads neither matplotlib nor TensorFlow.
 import importlib
 import importlib.util
 import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from ut_keras import whole_file
+from ut_keras.text.text_encoder_base import TextEncoder
+from ut_keras.visualize.observation import Observation
+
+if TYPE_CHECKING:
+    import keras
+    from matplotlib.figure import Figure
 
 MATPLOTLIB_MISSING = "Pictures need matplotlib: pip install 'ut_keras[plot]'."
 
 
-def attention(model, features, encoders=None, example=0, **options):
+def attention(
+    model: "keras.Model",
+    features: Mapping[str, Any],
+    encoders: Mapping[str, TextEncoder] | None = None,
+    example: int = 0,
+    **options: Any,
+) -> "Figure":
     """Draws where the heads look.
 
     Args:
@@ -39,7 +53,13 @@ def attention(model, features, encoders=None, example=0, **options):
     return figures.attention(observe(model, features, encoders, example), **options)
 
 
-def ponder(model, features, encoders=None, example=0, stack=None):
+def ponder(
+    model: "keras.Model",
+    features: Mapping[str, Any],
+    encoders: Mapping[str, TextEncoder] | None = None,
+    example: int = 0,
+    stack: str | None = None,
+) -> "Figure":
     """Draws how many steps each position took (Dehghani et al. 2019, figure 3).
 
     Args:
@@ -54,7 +74,12 @@ def ponder(model, features, encoders=None, example=0, stack=None):
     return figures.ponder(observe(model, features, encoders, example), stack)
 
 
-def observe(model, features, encoders=None, example=0):
+def observe(
+    model: "keras.Model",
+    features: Mapping[str, Any],
+    encoders: Mapping[str, TextEncoder] | None = None,
+    example: int = 0,
+) -> Observation:
     """What there is to see, as arrays and labels: an `observation.Observation`.
 
     Args:
@@ -65,7 +90,13 @@ def observe(model, features, encoders=None, example=0):
     return observer.observe(model, features, encoders, example)
 
 
-def page(model, features, encoders=None, example=0, about=None):
+def page(
+    model: "keras.Model",
+    features: Mapping[str, Any],
+    encoders: Mapping[str, TextEncoder] | None = None,
+    example: int = 0,
+    about: Mapping[str, str] | None = None,
+) -> str:
     """One page of HTML that needs nothing besides itself.
 
     Args:
@@ -79,7 +110,14 @@ def page(model, features, encoders=None, example=0, about=None):
     return html_page.render(observe(model, features, encoders, example), about)
 
 
-def write(model, features, directory, encoders=None, example=0, about=None):
+def write(
+    model: "keras.Model",
+    features: Mapping[str, Any],
+    directory: str,
+    encoders: Mapping[str, TextEncoder] | None = None,
+    example: int = 0,
+    about: Mapping[str, str] | None = None,
+) -> list[str]:
     """Writes index.html and, where matplotlib is there, the figures as PNG.
 
     Args:
@@ -92,7 +130,9 @@ def write(model, features, directory, encoders=None, example=0, about=None):
     return write_observation(seen, directory, about)
 
 
-def write_observation(seen, directory, about=None):
+def write_observation(
+    seen: Observation, directory: str, about: Mapping[str, str] | None = None
+) -> list[str]:
     """As `write`, of an `Observation`."""
     from ut_keras.visualize import html_page
 
@@ -106,7 +146,7 @@ def write_observation(seen, directory, about=None):
     return paths
 
 
-def has_matplotlib():
+def has_matplotlib() -> bool:
     """Whether figures can be drawn; loads nothing."""
     return importlib.util.find_spec("matplotlib") is not None
 

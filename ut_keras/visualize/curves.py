@@ -4,14 +4,19 @@ figure = draw({"small": metrics_file.read_curves("runs/small"), "big": …}, ["l
 """
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ut_keras.visualize import figures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _MOST_COLUMNS = 3
 _STYLES = ("-", "--", ":", "-.")
 
 
-def draw(runs, metrics):
+def draw(runs: Mapping[str, Any], metrics: Sequence[str]) -> "Figure":
     """Draws metrics over steps.
 
     Args:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ut_keras import whole_file
 from ut_keras.visualize import observation
+from ut_keras.visualize.observation import Observation
 
 STYLES = ("bars", "heat")
 COLOURS = matplotlib.colormaps["tab10"].colors
@@ -34,8 +35,14 @@ class Figure(matplotlib.figure.Figure):
 
 
 def attention(
-    seen, kind=None, step=None, layer=None, head=None, query=None, style=None
-):  # one argument per thing that can be picked
+    seen: Observation,
+    kind: str | None = None,
+    step: int | str | None = None,
+    layer: int | None = None,
+    head: int | None = None,
+    query: int | None = None,
+    style: str | None = None,
+) -> "Figure":  # one argument per thing that can be picked
     """Draws where heads look.
 
     Args:
@@ -71,7 +78,7 @@ def attention(
     return _bars(found, places, heads, number % len(found.queries))
 
 
-def ponder(seen, stack=None):
+def ponder(seen: Observation, stack: str | None = None) -> "Figure":
     """Draws how many steps each position took.
 
     Args:
@@ -110,7 +117,7 @@ def ponder(seen, stack=None):
     return figure
 
 
-def save_all(seen, directory):
+def save_all(seen: Observation, directory: str) -> list[str]:
     """Writes the figures: a heat map for every step, bars for all steps, ponder times.
 
     Args:
@@ -137,7 +144,7 @@ def save_all(seen, directory):
     return paths
 
 
-def save(figure, path):
+def save(figure: "Figure", path: str) -> None:
     """Writes a figure, whole or not at all; the ending of the path says the format."""
     with whole_file.writing(path, binary=True) as file:
         _save(figure, file, os.path.splitext(path)[1][1:].lower())

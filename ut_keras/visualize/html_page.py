@@ -10,15 +10,17 @@ import hashlib
 import importlib.resources
 import json
 import re
+from collections.abc import Mapping
 
 import numpy as np
 
 from ut_keras.visualize import observation
+from ut_keras.visualize.observation import Observation
 
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
-def render(seen, about=None):
+def render(seen: Observation, about: Mapping[str, str] | None = None) -> str:
     """The page.
 
     Args:

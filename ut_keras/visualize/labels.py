@@ -4,10 +4,14 @@
 [37, 269] of subwords  ->  ["Hund_", "e_"]        "_" ends a word
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 from ut_keras.text import text_encoder
+from ut_keras.text.text_encoder_base import TextEncoder
 
 
-def tokens(encoder, ids):
+def tokens(encoder: TextEncoder | None, ids: Iterable[int]) -> list[str]:
     """A label for each id of a sequence.
 
     Args:
@@ -19,18 +23,18 @@ def tokens(encoder, ids):
     return [_token(encoder, int(i)) for i in ids]
 
 
-def text(encoder, ids):
+def text(encoder: TextEncoder | None, ids: Iterable[int]) -> str:
     """A whole sequence as text, up to EOS: str."""
     ids = text_encoder.cut_at_eos(ids)
     return " ".join(map(str, ids)) if encoder is None else printable(encoder.decode(ids))
 
 
-def class_name(encoder, number):
+def class_name(encoder: TextEncoder | None, number: Any) -> str:
     """The label of a class: str. Its 0 and 1 are classes as any other."""
     return str(number) if encoder is None else printable(encoder.decode([int(number)]))
 
 
-def printable(text):
+def printable(text: str) -> str:
     """`text` with control characters, line breaks and changes of direction spelt out."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 

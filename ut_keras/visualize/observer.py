@@ -4,20 +4,28 @@ A decoder's position writes one symbol and has read those before it. So in its a
 query is labelled by what is written there, and a key by what is read there, `<start>` at first.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 
 from ut_keras.layers import mixed_depth
 from ut_keras.layers import stack as stack_lib
 from ut_keras.text import text_encoder
+from ut_keras.text.text_encoder_base import TextEncoder
 from ut_keras.visualize import labels as labels_lib
 from ut_keras.visualize.observation import Map, Observation, Place, PonderTimes
 
 START = "<start>"
 
 
-def observe(model, features, encoders=None, example=0):
+def observe(
+    model: keras.Model,
+    features: Mapping[str, Any],
+    encoders: Mapping[str, TextEncoder] | None = None,
+    example: int = 0,
+) -> Observation:
     """Lets the model read an example, and looks.
 
     Args and errors: as of `visualize.attention`.
