@@ -77,7 +77,7 @@ class SearchRecord:
     def best(self) -> list[Trial]:
         """The complete trials, the best one first."""
         sign = -1 if self.identity["autotune_maximize"] else 1
-        complete = [trial for trial in self.trials if trial.state == COMPLETE]
+        complete: list[Any] = [trial for trial in self.trials if trial.state == COMPLETE]
         return sorted(complete, key=lambda trial: sign * trial.value)
 
     def write(self) -> None:
