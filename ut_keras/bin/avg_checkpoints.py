@@ -12,6 +12,8 @@ them in 16 bits, a run to hand on in half the size; of one checkpoint it is that
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ut_keras import path_lock, whole_file
 from ut_keras.bin import command, command_line, flags
@@ -24,7 +26,7 @@ _RECORDS = ("hparams.json", "run.json")
 _DTYPES = ("", "float16")
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit code."""
     return command.run(_run, argv)
 
@@ -68,7 +70,7 @@ def _average(paths, output_path, dtype):
         print(f"With the records of its run: --output_dir={os.path.dirname(written)}")
 
 
-def named_checkpoints(names, prefix):
+def named_checkpoints(names: str, prefix: str) -> list[str]:
     """Paths of the checkpoints that are named: "a,b" with a prefix for each.
 
     Raises:
@@ -89,7 +91,7 @@ def named_checkpoints(names, prefix):
     return paths
 
 
-def last_checkpoints(number, prefix):
+def last_checkpoints(number: int, prefix: str) -> list[str]:
     """Paths of the newest `number` checkpoints of a folder, the oldest first.
 
     Raises:
@@ -107,8 +109,8 @@ def last_checkpoints(number, prefix):
             f"Received: {prefix!r}; there is no file {os.path.join(folder, 'checkpoint')!r}."
         )
     command.load_tensorflow()
-    paths = reversed(checkpoint_files.newest_first(folder))
-    paths = [path for path in paths if os.path.exists(f"{path}.index")]
+    oldest_first = reversed(checkpoint_files.newest_first(folder))
+    paths = [path for path in oldest_first if os.path.exists(f"{path}.index")]
     if len(paths) < number:
         raise UsageError(
             f"--num_last_checkpoints must be at most the number of checkpoints in {folder!r}, "
@@ -117,7 +119,7 @@ def last_checkpoints(number, prefix):
     return paths[-number:]
 
 
-def average(paths):
+def average(paths: Sequence[str]) -> dict[str, Any]:
     """The mean of every weight of some checkpoints, summed up in float64.
 
     Args:
@@ -129,7 +131,8 @@ def average(paths):
     """
     from ut_keras.checkpoints import checkpoint
 
-    sums, dtypes = {}, {}
+    sums: dict[str, Any] = {}
+    dtypes: dict[str, Any] = {}
     for path in paths:
         weights = checkpoint.read_weights(path)
         for name in sorted(weights.keys() | sums.keys()) if sums else ():
@@ -147,7 +150,7 @@ def average(paths):
     return {name: (total / len(paths)).astype(dtypes[name]) for name, total in sums.items()}
 
 
-def stored_as(dtype, name, value):
+def stored_as(dtype: Any, name: str, value: Any) -> Any:
     """A weight in a smaller type.
 
     Raises:
@@ -165,7 +168,7 @@ def stored_as(dtype, name, value):
     return small
 
 
-def write(weights, output_path):
+def write(weights: Mapping[str, Any], output_path: str) -> str:
     """Writes weights as a checkpoint of a model: `output_path`-0.
 
     Returns:
@@ -179,7 +182,7 @@ def write(weights, output_path):
     return path
 
 
-def make_output_dir(source, path):
+def make_output_dir(source: str, path: str) -> bool:
     """Makes the folder of an averaged checkpoint one that commands take as --output_dir.
 
     Not the folder of a run: its file `checkpoint` would then name the average as the newest.

@@ -8,6 +8,7 @@ does. The files hold one segment a line; texts are as people write them, not spl
 
 import os
 import sys
+from collections.abc import Sequence
 
 from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
@@ -17,7 +18,7 @@ from ut_keras.text import text_lines
 VARIANTS = {"uncased": (False,), "cased": (True,), "both": (False, True)}
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit code."""
     return command.run(_run, argv)
 
@@ -34,7 +35,7 @@ def _run(argv):
         print((t2t_line if args.t2t else sacrebleu_line)(*pair, case_sensitive))
 
 
-def read_pair(reference, translation):
+def read_pair(reference: str, translation: str) -> tuple[list[str], list[str]]:
     """Reads two files, line by line.
 
     Args:
@@ -54,7 +55,7 @@ def read_pair(reference, translation):
     return references, hypotheses
 
 
-def t2t_line(references, hypotheses, case_sensitive):
+def t2t_line(references: Sequence[str], hypotheses: Sequence[str], case_sensitive: bool) -> str:
     """What t2t-bleu prints of a pair of lists of lines."""
     command.load_tensorflow()  # which its package imports
     from ut_keras.metrics import bleu
@@ -66,7 +67,9 @@ def t2t_line(references, hypotheses, case_sensitive):
     return f"{_name(case_sensitive)} = {100 * score:6.2f}"
 
 
-def sacrebleu_line(references, hypotheses, case_sensitive):
+def sacrebleu_line(
+    references: Sequence[str], hypotheses: Sequence[str], case_sensitive: bool
+) -> str:
     """sacreBLEU's score with its parts and its signature."""
     from sacrebleu.metrics import BLEU
 

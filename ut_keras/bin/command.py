@@ -7,6 +7,7 @@ A stack trace is left to bugs. Exit codes: 0 done, 2 something is wrong with wha
 import os
 import sys
 import traceback
+from collections.abc import Callable, Sequence
 
 from ut_keras import file_error, interruption
 from ut_keras.bin import terminal
@@ -15,7 +16,7 @@ from ut_keras.errors import UsageError, UserError
 _MOST_WORD, _MOST_LINE = 200, 400  # characters that are shown of an error
 
 
-def run(function, argv=None):
+def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:
     """Runs a command.
 
     Args:
@@ -56,7 +57,7 @@ def _exit_code(function, argv):
         return _complain(str(said))
 
 
-def load_tensorflow():
+def load_tensorflow() -> None:
     """Imports TensorFlow, which takes seconds; a signal ends the process where it is."""
     with (
         os.fdopen(os.dup(2), "wb") as stderr,  # what the log lines are kept from
@@ -65,7 +66,7 @@ def load_tensorflow():
         import tensorflow  # noqa: F401
 
 
-def import_user_package(directory):
+def import_user_package(directory: str) -> None:
     """Imports the package in `directory` (--t2t_usr_dir), which registers what it holds.
 
     Raises:
@@ -99,7 +100,7 @@ def _line_in(folder, error):
     return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
 
 
-def registry_help():
+def registry_help() -> str:
     """Everything that has a name, as text."""
     import hparams
     import problems

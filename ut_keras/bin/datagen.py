@@ -10,6 +10,7 @@ Running it again writes what is missing. Several machines share the work by file
 import fnmatch
 import os
 import sys
+from collections.abc import Sequence
 
 from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
@@ -17,7 +18,7 @@ from ut_keras.errors import UsageError
 _MAX_LENGTH = 256  # T2T's hparam of the Transformer
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit code."""
     return command.run(_run, argv)
 

@@ -8,8 +8,10 @@ The run is the folder --output_dir, or that of --checkpoint_path; its hparams.js
 which model it is.
 """
 
+import argparse
 import dataclasses
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import problems
@@ -59,7 +61,7 @@ class Setup(AskedRun):
     values: dict
 
 
-def check(args):
+def check(args: argparse.Namespace) -> Setup:
     """Checks flags against each other, the run, the registries and the files.
 
     Raises:
@@ -87,7 +89,7 @@ def check(args):
     )
 
 
-def check_run(args):
+def check_run(args: argparse.Namespace) -> AskedRun:
     """Checks the flags that say whose weights to take: what every command needs that reads a run.
 
     Args:
@@ -157,7 +159,7 @@ def _run(args):
     """(folder of the run, path of the checkpoint or None)"""
     if not args.output_dir and not args.checkpoint_path:
         raise UsageError("--output_dir or --checkpoint_path must be given: whose weights to take.")
-    checkpoint = None
+    checkpoint: Any = None
     if args.checkpoint_path:
         checkpoint = os.path.expanduser(args.checkpoint_path).removesuffix(".index")
         if not os.path.exists(f"{checkpoint}.index"):
@@ -222,7 +224,7 @@ def _check_fits(mode, problem, specs, values):
 
 def _files(args, mode, names, values):
     """(file to read, file to write), each None where there is none."""
-    source = {FILE: args.decode_from_file, SCORE: args.score_file}.get(mode)
+    source: Any = {FILE: args.decode_from_file, SCORE: args.score_file}.get(mode)
     target = args.decode_to_file
     if source:
         source = os.path.expanduser(source)
@@ -234,10 +236,11 @@ def _files(args, mode, names, values):
         raise UsageError("--decode_to_file does not go with --decode_interactive.")
     if args.decode_reference and mode != FILE:
         raise UsageError("--decode_reference goes with --decode_from_file only.")
+    model, hparams_set, problem = names
     if mode == FILE and not target:
-        target = decode_filename(source, *names, values)
+        target = decode_filename(source, model, hparams_set, problem, values)
     elif mode == SPLIT and target:
-        target = decode_filename(target, *names, values)
+        target = decode_filename(target, model, hparams_set, problem, values)
     if not target:
         return source, None
     target = os.path.expanduser(target)
@@ -247,7 +250,9 @@ def _files(args, mode, names, values):
     return source, target
 
 
-def decode_filename(base, model, hparams_set, problem, values):
+def decode_filename(
+    base: str, model: str, hparams_set: str, problem: str, values: Mapping[str, Any]
+) -> str:
     """T2T's name of a file of decodes: `BASE.MODEL.HPARAMS.PROBLEM.beamN.alphaX.decodes`."""
     ending = f"beam{values['beam_size']}.alpha{values['alpha']}.decodes"
     if ending in base:

@@ -13,6 +13,7 @@ DECODE_TO_FILE.partial, and the file itself appears when it is whole.
 import contextlib
 import os
 import sys
+from collections.abc import Sequence
 
 from ut_keras import path_lock, whole_file
 from ut_keras.bin import command, command_line, decode_setup, flags
@@ -21,7 +22,7 @@ from ut_keras.inference import decode_job, line_encoding
 from ut_keras.text import text_lines
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit code."""
     return command.run(_run, argv)
 

@@ -16,6 +16,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 
 from ut_keras import file_error, path_lock, whole_file
 from ut_keras.bin import command, command_line, decode_setup, serving_flags
@@ -29,7 +30,7 @@ _LARGEST_NUMBER = 2**63 - 1  # that a server reads
 _NOT_HERE = ("return_beams", "write_beam_scores", "batch_size", "num_samples", "log_results")
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit code."""
     return command.run(_run, argv)
 
@@ -45,9 +46,7 @@ def _run(argv):
             f"--export_quantize must be float16 or int8. Received: {args.export_quantize!r}."
         )
     if args.format not in _FORMATS:
-        raise UsageError(
-            f"--format must be saved_model or litert. Received: {args.format!r}."
-        )
+        raise UsageError(f"--format must be saved_model or litert. Received: {args.format!r}.")
     run = decode_setup.check_run(args)
     search, values = _search(args, run)
     if args.format == "litert":

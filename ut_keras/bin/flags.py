@@ -5,6 +5,7 @@ Every flag of t2t-trainer is listed here. It works; or it is refused, with the r
 
 import dataclasses
 import getpass
+from typing import Any
 
 from ut_keras import limits
 from ut_keras.bin.command_line import Flag
@@ -13,8 +14,8 @@ _TPU = "it belongs to Google's TPU runtime of TensorFlow 1; --use_tpu --cloud_tp
 _SERVER = "workers are listed in the environment variable TF_CONFIG, see docs/training.md"
 _CLOUD = "Google's Cloud ML Engine, which it is for, exists no more"
 _GRAPH = "it belongs to TensorFlow 1's graphs and sessions"
-_SEED = {"least": 0, "most": limits.LARGEST_SEED}
-_THREADS = {"least": 0, "most": limits.MOST_THREADS}
+_SEED: dict[str, Any] = {"least": 0, "most": limits.LARGEST_SEED}
+_THREADS: dict[str, Any] = {"least": 0, "most": limits.MOST_THREADS}
 _LATER = "it is not supported yet"
 _NO_DIR = "it belongs to --translations_dir, which is not supported"
 _EXPORT = "exporting is a command of its own, ut-exporter"

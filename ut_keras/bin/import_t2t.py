@@ -10,6 +10,7 @@ Then `trainer.py --output_dir=run` with the same problem and model evaluates it 
 import os
 import secrets
 import sys
+from collections.abc import Sequence
 
 from ut_keras import hparam, models
 from ut_keras.bin import command, command_line, flags, run_setup
@@ -20,7 +21,7 @@ from ut_keras.inference import feature_record
 from ut_keras.training import run_folder
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit code."""
     return command.run(_run, argv)
 
@@ -42,8 +43,8 @@ def _run(argv):
     # Says what is wrong with the file, if anything is, before TensorFlow is loaded.
     hparam.load(os.path.join(source, "hparams.json"))
     specs = problem.feature_specs(data_dir)
-    seed = t2t_flags.get("random_seed", "")
-    seed = int(seed) if seed.isdecimal() else secrets.randbelow(2**31)
+    noted = t2t_flags.get("random_seed", "")
+    seed = int(noted) if noted.isdecimal() else secrets.randbelow(2**31)
 
     with run_folder.lock(output_dir):
         model, optimizer, step = _load(source, model_name, problem.target_space_id, seed)
@@ -67,7 +68,7 @@ def _run(argv):
     )
 
 
-def read_t2t_flags(directory):
+def read_t2t_flags(directory: str) -> dict[str, str]:
     """What T2T noted of its command line: dict from flag to text; empty if it noted nothing."""
     values = {}
     for filename in ("flags.txt", "flags_t2t.txt"):

@@ -8,6 +8,7 @@ legend.
 
 import os
 import sys
+from collections.abc import Sequence
 
 from ut_keras import metrics_file, visualize
 from ut_keras.bin import command, command_line, picture_flags
@@ -17,7 +18,7 @@ from ut_keras.registry import unknown_name_message
 FORMATS = (".png", ".svg", ".pdf")
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit code."""
     return command.run(_run, argv)
 

@@ -14,6 +14,8 @@ import json
 import logging
 import sys
 import urllib.parse
+from collections.abc import Sequence
+from typing import Any
 
 from ut_keras import deadline
 from ut_keras.bin import command, command_line, serving_flags
@@ -22,7 +24,7 @@ from ut_keras.errors import UsageError
 _MOST_BYTES = 2**26  # of an answer
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit code."""
     return command.run(_run, argv)
 
@@ -62,9 +64,7 @@ def _serve(args):
     try:
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise UsageError(
-            "--serve_dir needs uvicorn: pip install 'ut_keras[serve]'."
-        ) from error
+        raise UsageError("--serve_dir needs uvicorn: pip install 'ut_keras[serve]'.") from error
     # Bound before anything is loaded: a port of 0 takes a free one.
     with local_server.listening(args.host, args.port) as listener:
         command.load_tensorflow()
@@ -78,7 +78,9 @@ def _serve(args):
         local_server.server(app).run([listener])
 
 
-def predict(server, servable_name, texts, timeout_secs=10):
+def predict(
+    server: str, servable_name: str, texts: Sequence[str], timeout_secs: float = 10
+) -> list[dict[str, Any]]:
     """Asks the REST API.
 
     Args:

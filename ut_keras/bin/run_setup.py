@@ -8,6 +8,7 @@ model and the random seed, `features.json` and the vocabularies what the ids are
 command again goes on only if they fit.
 """
 
+import argparse
 import dataclasses
 import functools
 import json
@@ -68,16 +69,16 @@ class Setup:
     finds_batch_size: bool
 
     @property
-    def trains(self):
+    def trains(self) -> bool:
         return self.schedule not in _OF_A_CHECKPOINT
 
     @property
-    def writes(self):
+    def writes(self) -> bool:
         """Whether this process writes the files of the run."""
         return self.trains and (self.cluster is None or self.cluster.is_chief)
 
 
-def check(args):
+def check(args: argparse.Namespace) -> Setup:
     """Checks flags against each other, the registries and the output folder.
 
     Raises:
@@ -133,13 +134,17 @@ def check(args):
     )
 
 
-def check_names(args):
+def check_names(args: argparse.Namespace) -> None:
     """Checks the names that are given; a misspelt one is said before anything that is missing.
 
     Raises:
         UnknownNameError: with the names that are nearest.
     """
-    checks = {"problem": problems.get, "model": models.check_name, "hparams_set": hparams_lib.get}
+    checks: dict[str, Any] = {
+        "problem": problems.get,
+        "model": models.check_name,
+        "hparams_set": hparams_lib.get,
+    }
     for flag, check_name in checks.items():
         if getattr(args, flag, None):
             check_name(getattr(args, flag))
@@ -200,7 +205,7 @@ def _profile_steps(text):
     return int(first), int(last)
 
 
-def configure_tensorflow(args):
+def configure_tensorflow(args: argparse.Namespace) -> None:
     """Passes on the flags about the runtime; must come before anything is computed."""
     intra, inter = args.intra_op_parallelism_threads, args.inter_op_parallelism_threads
     if not (intra or inter or args.log_device_placement):
@@ -215,7 +220,7 @@ def configure_tensorflow(args):
     tf.debugging.set_log_device_placement(args.log_device_placement)
 
 
-def make_trainer(setup):
+def make_trainer(setup: Any) -> tuple[Any, Any, Any]:
     """Builds the model and all that trains it; loads TensorFlow.
 
     Returns:
@@ -363,7 +368,7 @@ def _rounded_down(value):
     return int(value) // power * power
 
 
-def final_hparams(args, output_dir, record):
+def final_hparams(args: argparse.Namespace, output_dir: str, record: Any) -> tuple[Any, Any]:
     """The final hparams, and those that the folder's run was trained with (or None).
 
     Args:
@@ -393,7 +398,7 @@ def _check_same_run(args, record, output_dir, trains):
             )
 
 
-def say_differences(saved, hp, output_dir, of_the_function=False):
+def say_differences(saved: Any, hp: Any, output_dir: str, of_the_function: bool = False) -> None:
     """The command line wins over the file; what it changes is said."""
     if saved is not None:
         path = os.path.join(output_dir, "hparams.json")
@@ -429,7 +434,7 @@ def _write_records_to(directory, setup, terms):
     )
 
 
-def write_run_record(output_dir, **record):
+def write_run_record(output_dir: str, **record: Any) -> None:
     """Writes `run.json`, which says whose run a folder holds."""
     path = os.path.join(output_dir, run_record.FILENAME)
     with whole_file.writing(path) as file:
@@ -437,7 +442,7 @@ def write_run_record(output_dir, **record):
         file.write("\n")
 
 
-def eval_split(args, problem):
+def eval_split(args: argparse.Namespace, problem: Any) -> str:
     wanted = "test" if args.eval_use_test_set else "dev"
     if wanted not in problem.splits:
         if args.eval_use_test_set or "test" not in problem.splits:
@@ -449,7 +454,7 @@ def eval_split(args, problem):
     return wanted
 
 
-def metric_functions(problem):
+def metric_functions(problem: Any) -> dict[str, Any]:
     """The problem's metrics, as far as there are any of that name."""
     from ut_keras import metrics
 

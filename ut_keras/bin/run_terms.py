@@ -8,6 +8,9 @@ What would change the function of a model is refused elsewhere (`hparam_changes`
 other updates than those of before may be what the user wants, so they are only said.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import ut_keras
 from ut_keras.data import data_fingerprint, tfrecords
 from ut_keras.errors import DataError
@@ -32,7 +35,7 @@ _SAME_BATCHES = (
 _ENDING = ("linear_decay", "single_cycle_cos_decay")
 
 
-def of(setup, num_replicas):
+def of(setup: Any, num_replicas: int) -> dict[str, Any]:
     """The terms of a run: dict that JSON can hold.
 
     Args:
@@ -49,7 +52,7 @@ def of(setup, num_replicas):
     }
 
 
-def changes(record, terms, setup):
+def changes(record: Any, terms: Mapping[str, Any], setup: Any) -> list[str]:
     """A line for each term of the updates that is another than before.
 
     Args:
@@ -75,7 +78,7 @@ def changes(record, terms, setup):
     ]
 
 
-def statement(setup):
+def statement(setup: Any) -> dict[str, Any]:
     """What all workers must have in common: dict from name to value, the likeliest first.
 
     Args:

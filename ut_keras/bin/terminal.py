@@ -10,6 +10,7 @@ import errno
 import os
 import re
 import sys
+from collections.abc import Iterator
 
 # Control characters but those of lines; marks that let a text run backwards.
 _COMMANDS = re.compile(
@@ -18,7 +19,7 @@ _COMMANDS = re.compile(
 
 
 @contextlib.contextmanager
-def may_go():
+def may_go() -> Iterator[None]:
     """Context in which nothing fails because the terminal that it is printed to is gone."""
     with (
         contextlib.redirect_stdout(_Output(sys.stdout)),

@@ -7,11 +7,13 @@ Running the same command again goes on: unfinished trials first, each from its n
 finished ones are not redone.
 """
 
+import argparse
 import math
 import os
 import shlex
 import sys
 import time
+from typing import Any
 
 import hparams as hparams_lib
 from ut_keras import hparam, interruption
@@ -27,11 +29,18 @@ from ut_keras.training.tuning import search_record, search_table, trial_process,
 _WAIT_SECONDS = 0.2
 _OWN_FLAGS = {"hparams_range", "output_dir", "hparams", "random_seed", "generate_data"}
 # The identity of a search, beside its ranges: with other values its trials could not be compared.
-_SAME = ("problem", "model", "hparams_set", "hparams", "hparams_range", "autotune_objective")
+_SAME: tuple[str, ...] = (
+    "problem",
+    "model",
+    "hparams_set",
+    "hparams",
+    "hparams_range",
+    "autotune_objective",
+)
 _SAME += ("autotune_maximize", "train_steps", "eval_steps", "eval_use_test_set", "schedule")
 
 
-def run(args, program):
+def run(args: argparse.Namespace, program: str) -> None:
     """Searches, and prints the table of all trials at the end.
 
     Args:
@@ -67,7 +76,7 @@ def run(args, program):
     )
 
 
-def check(args):
+def check(args: argparse.Namespace) -> tuple[Any, Any, Any]:
     """Checks the flags of a search, without TensorFlow.
 
     Returns:
@@ -119,7 +128,7 @@ def check(args):
     return setup.hp, ranges, setup
 
 
-def gpu_groups(parallel):
+def gpu_groups(parallel: int) -> list[Any]:
     """What CUDA_VISIBLE_DEVICES is for each of the trials that run at a time.
 
     Returns:
@@ -141,7 +150,7 @@ def gpu_groups(parallel):
     return [",".join(gpus[number * each :][:each]) for number in range(parallel)]
 
 
-def trial_arguments(args, output_dir, trial, seed):
+def trial_arguments(args: argparse.Namespace, output_dir: str, trial: Any, seed: int) -> list[str]:
     """The trainer's arguments for a trial: those of the search, and what it tries."""
     kept = []
     for flag in flags.TRAINER:

@@ -10,6 +10,8 @@ layer, and PNG files where matplotlib is installed. Without --target the model w
 
 import os
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +27,7 @@ from ut_keras.bin import (
 from ut_keras.errors import UsageError
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit code."""
     return command.run(_run, argv)
 
@@ -40,7 +42,7 @@ def _run(argv):
     visualize_input.check(run)
     split = run_setup.eval_split(args, run.problem) if args.example >= 0 else None
     directory = _checked_directory(args.visualize_dir)
-    features = None if split else visualize_input.from_text(run)
+    features: Any = None if split else visualize_input.from_text(run)
     command.load_tensorflow()
     if split:
         features = visualize_input.from_split(run, split)
@@ -52,7 +54,11 @@ def _run(argv):
             "The model must have attention or ponder times to be shown. "
             f"Received: {run.model_name}, which has neither."
         )
-    about = {"model": run.model_name, "problem": run.problem.name, "weights": checkpoint}
+    about: dict[str, Any] = {
+        "model": run.model_name,
+        "problem": run.problem.name,
+        "weights": checkpoint,
+    }
     if split:
         about["target"] = run.to_text("targets", np.asarray(features["targets"][0]))
     paths = visualize.write_observation(seen, directory, about)

@@ -5,6 +5,7 @@
 """
 
 import re
+from typing import Any
 
 from ut_keras.errors import DataError, UsageError
 from ut_keras.inference import line_encoding
@@ -14,7 +15,7 @@ from ut_keras.text.text_encoder import EOS, PAD
 _SENTENCE_END = re.compile(r"(?<=[.?!])\s+|\s*[|\n]\s*")
 
 
-def check(run):
+def check(run: Any) -> None:
     """Checks the flags against the problem.
 
     Args:
@@ -44,7 +45,7 @@ def check(run):
         raise UsageError("--target goes with --input; an example has its own.")
 
 
-def from_text(run):
+def from_text(run: Any) -> dict[str, Any]:
     """The features of --input and --target; without --target there are no targets.
 
     Returns:
@@ -66,7 +67,7 @@ def from_text(run):
     return features
 
 
-def from_split(run, split):
+def from_split(run: Any, split: str) -> dict[str, Any]:
     """The features of example --example of a split, targets included.
 
     Returns:

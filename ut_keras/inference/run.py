@@ -50,7 +50,7 @@ class Run:
     def class_labels(self) -> bool:
         return self.specs["targets"].modality == "class_label"
 
-    def to_text(self, name: str, ids: Sequence[int]) -> str:
+    def to_text(self, name: str, ids: Any) -> str:
         """The text of ids of a feature, without what stands behind EOS."""
         return to_text_function(self.encoders, self.specs)(name, ids)
 

@@ -144,7 +144,7 @@ def save_all(seen: Observation, directory: str) -> list[str]:
     return paths
 
 
-def save(figure: "Figure", path: str) -> None:
+def save(figure: matplotlib.figure.Figure, path: str) -> None:
     """Writes a figure, whole or not at all; the ending of the path says the format."""
     with whole_file.writing(path, binary=True) as file:
         _save(figure, file, os.path.splitext(path)[1][1:].lower())

@@ -10,6 +10,8 @@ import dataclasses
 import json
 import os
 import secrets
+from collections.abc import Mapping
+from typing import Any
 
 from ut_keras import json_file, metrics_file, whole_file
 from ut_keras.errors import UsageError
@@ -53,30 +55,32 @@ class SearchRecord:
         UsageError: if the folder holds another search.
     """
 
-    def __init__(self, output_dir, identity, random_seed=None):
+    def __init__(
+        self, output_dir: str, identity: Mapping[str, Any], random_seed: int | None = None
+    ) -> None:
         self._path = os.path.join(output_dir, "search.json")
         self.identity = dict(identity)
-        self.trials = []
+        self.trials: list[Trial] = []
         self.random_seed = random_seed
         if os.path.exists(self._path):
             self._read(output_dir)
         if self.random_seed is None:
             self.random_seed = secrets.randbelow(2**31)
 
-    def add(self, params, hparams):
+    def add(self, params: dict[str, Any], hparams: dict[str, Any]) -> Trial:
         """Files a new trial and returns it."""
         trial = Trial(len(self.trials), params, hparams)
         self.trials.append(trial)
         self.write()
         return trial
 
-    def best(self):
+    def best(self) -> list[Trial]:
         """The complete trials, the best one first."""
         sign = -1 if self.identity["autotune_maximize"] else 1
-        complete = [trial for trial in self.trials if trial.state == COMPLETE]
+        complete: list[Any] = [trial for trial in self.trials if trial.state == COMPLETE]
         return sorted(complete, key=lambda trial: sign * trial.value)
 
-    def write(self):
+    def write(self) -> None:
         """Writes the file, whole or not at all."""
         content = {
             "search": {**self.identity, "random_seed": self.random_seed},
@@ -105,7 +109,7 @@ class SearchRecord:
                 )
 
 
-def objective_at_the_end(trial_dir, problem_name, objective):
+def objective_at_the_end(trial_dir: str, problem_name: str, objective: str) -> tuple[int, float]:
     """Reads a trial's objective from its `metrics.jsonl`: that of the last evaluation.
 
     Args:

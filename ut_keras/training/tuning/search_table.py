@@ -1,11 +1,13 @@
 """The table that a search ends with."""
 
+from typing import Any
+
 from ut_keras.training.tuning import search_record
 
 _SHOWN_REASON = 60
 
 
-def table(record):
+def table(record: search_record.SearchRecord) -> str:
     """All trials as text: the best one first, then the failed and the unfinished ones.
 
     Args:
@@ -33,12 +35,12 @@ def table(record):
     return "\n".join(lines)
 
 
-def assignments(trial):
+def assignments(trial: search_record.Trial) -> str:
     """What a trial tries, in one line."""
     return " ".join(f"{name}={number(value)}" for name, value in trial.hparams.items())
 
 
-def number(value):
+def number(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

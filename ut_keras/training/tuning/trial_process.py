@@ -8,6 +8,8 @@ import ctypes
 import os
 import signal
 import subprocess
+from collections.abc import Sequence
+from typing import Any
 
 from ut_keras import path_lock
 
@@ -25,7 +27,7 @@ class TrialProcess:
         lock: what `try_lock(directory)` returned.
     """
 
-    def __init__(self, command, directory, gpus, lock):
+    def __init__(self, command: Sequence[str], directory: str, gpus: str | None, lock: Any) -> None:
         self._directory = directory
         self._told = False
         environment = dict(os.environ)
@@ -45,21 +47,21 @@ class TrialProcess:
             )
 
     @property
-    def exit_code(self):
+    def exit_code(self) -> int | None:
         """int, or None as long as it runs; -N after signal N."""
         return self._process.poll()
 
-    def stop(self):
+    def stop(self) -> None:
         """Asks it to save and end; once, for a second signal would end it at once."""
         if not self._told and self.exit_code is None:
             self._process.send_signal(signal.SIGTERM)
         self._told = True
 
-    def kill(self):
+    def kill(self) -> None:
         self._process.kill()
         self._process.wait()
 
-    def last_line(self):
+    def last_line(self) -> str:
         """The last line that it has printed; without "error: "."""
         with open(os.path.join(self._directory, "log.txt"), "rb") as log:
             log.seek(max(0, os.path.getsize(log.name) - 4096))
@@ -67,7 +69,7 @@ class TrialProcess:
         return next((line for line in reversed(lines) if line.strip()), "").removeprefix("error: ")
 
 
-def try_lock(directory):
+def try_lock(directory: str) -> Any:
     """Returns an open file that holds the lock on a folder, or None if another process does."""
     os.makedirs(directory, exist_ok=True)
     # Not the trainer's own lock, which it takes when it has started.

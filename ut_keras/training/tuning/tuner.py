@@ -9,13 +9,16 @@ search that was killed proposes what it would have proposed.
 References: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization".
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 from ut_keras.errors import UsageError
 from ut_keras.training.tuning import search_record
 
 _RANDOM_TRIALS = 5  # before the estimator has enough to go by; Optuna's 10 are all of T2T's trials
 
 
-def check_installed():
+def check_installed() -> None:
     """Raises `UsageError` if Optuna is missing."""
     try:
         import optuna
@@ -26,7 +29,9 @@ def check_installed():
     optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
-def propose(ranges, trials, maximize, seed):
+def propose(
+    ranges: Sequence[Any], trials: Sequence[Any], maximize: bool, seed: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Proposes a trial.
 
     Args:
