@@ -417,9 +417,9 @@ def test_options_of_the_search(run, source, tmp_path):
         found.append(_options(run, source, tmp_path, more))
     assert found[0] == found[1] != found[2]
     lengths = [
-        len(line.split()) for line in _options(run, source, tmp_path, "min_length=7") if line
+        len(line.split()) for line in _options(run, source, tmp_path, "min_length=6") if line
     ]
-    assert len(lengths) == 36 and min(lengths) == 7
+    assert len(lengths) == 36 and min(lengths) == 6  # the shortest has room for no more
     # No symbol twice, of the two that there are (and the rarely written <pad>).
     lines = _options(run, source, tmp_path, "no_repeat_ngram_size=1")
     assert all(len(set(line.split())) == len(line.split()) for line in lines)
