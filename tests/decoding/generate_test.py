@@ -181,7 +181,9 @@ def test_padding_of_the_source_has_no_effect():
     np.testing.assert_array_equal(first.ids, second.ids)
 
 
-@pytest.mark.parametrize("kind", ["universal_transformer", "lstm"])
+@pytest.mark.parametrize(
+    "kind", ["universal_transformer", pytest.param("lstm", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     "options",
     [
