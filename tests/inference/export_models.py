@@ -3,6 +3,7 @@
 import functools
 import zlib
 
+import keras
 import numpy as np
 
 import hparams
@@ -64,8 +65,10 @@ def build(name):
     """A model with random weights, and its encoders."""
     variant, kind = MODELS[name]
     encoders, specs = features(kind)
+    seed = zlib.crc32(name.encode()) % 1000
+    keras.utils.set_random_seed(seed)  # else the first weights depend on what ran before
     model = variant_model(variant, specs)
-    randomize(model, zlib.crc32(name.encode()) % 1000)
+    randomize(model, seed)
     return model, encoders
 
 
