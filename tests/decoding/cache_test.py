@@ -103,24 +103,19 @@ VARIANTS = {
     "convergence_copy": (*ADAPTIVE, COPY + ",act_type=convergence,act_epsilon=0.5"),
     "act_copy_masked": (*ADAPTIVE, COPY + ",act_mask_padding=True"),
 }
-# What falls back to the whole prefix, and a word of what is said.
-# What differs from another variant by little, or puts two of them together.
-_LIKE_OTHERS = {
-    *("transformer_learned_position", "skip", "two_inner_layers", "parameter_attention"),
-    *("sru_transition", "relative", "concat_timing", "sinusoid_steps", "act_accumulated"),
-    *("act_final_remainder", "act_two_inner_layers", "act_sru", "act_relative", "act_mixed"),
-    *("act_copy_accumulated", "act_copy_two_inner_layers", "act_copy_sru", "act_copy_relative"),
-    *("copy_gate", "act_copy_relative_v2", "convergence", "act_relative_xl", "act_rotary"),
-    "memory_tokens",
+# Each of a kind of its own; the others differ from these by little, or put two of them together.
+_QUICK = {
+    *("transformer", "basic", "gru", "dwa", "sepconv", "sru", "relative_v2", "rotary", "local"),
+    *("mixed", "modern", "injection", "act", "act_copy", "act_copy_masked", "stick_breaking_copy"),
 }
 
 
 def some_slow(names):
-    """The names, those of variants that are like others marked as slow."""
-    slow = pytest.mark.slow
-    return [pytest.param(n, marks=slow) if n in _LIKE_OTHERS else n for n in names]
+    """The names, all but a variant of each kind marked as slow."""
+    return [n if n in _QUICK else pytest.param(n, marks=pytest.mark.slow) for n in names]
 
 
+# What falls back to the whole prefix, and a word of what is said.
 NOT_CACHED = {
     "start_step": (*BASIC, STEPS + ",position_start_index=step", "position_start_index=step"),
     "global": (*ADAPTIVE, ACT + ",act_type=global", "act_type=global"),
@@ -227,7 +222,10 @@ def _logits_of_prefixes(model, inputs, prefixes):
     return [logits[i, :, :, prefix.shape[2]] for i, prefix in enumerate(prefixes)]
 
 
-@pytest.mark.parametrize("variant", ["transformer", "gru", "act", "act_copy"])
+@pytest.mark.parametrize(
+    "variant",
+    ["act_copy", *(pytest.param(n, marks=pytest.mark.slow) for n in ("transformer", "gru", "act"))],
+)
 def test_searches_agree(variant):
     model = _model(*VARIANTS[variant], seed=7)
     for beam_size in (1, 3):
@@ -236,7 +234,13 @@ def test_searches_agree(variant):
             _assert_same(model, features, beam_size=beam_size, decode_length=7)
 
 
-@pytest.mark.parametrize("variant", ["basic", "sepconv", "sru", "relative_v2", "act", "act_copy"])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        *("sepconv", "relative_v2", "act_copy"),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("basic", "sru", "act")),
+    ],
+)
 def test_language_model_continues_a_prompt(variant):
     """The prompt goes into the cache in one pass."""
     model = _model(*VARIANTS[variant], seed=5, language_model=True)
@@ -267,7 +271,10 @@ ATTENTIONS = {
 }
 
 
-@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize(
+    "attention",
+    [a if a == "relative" else pytest.param(a, marks=pytest.mark.slow) for a in ATTENTIONS],
+)
 def test_running_positions_alone_give_what_all_positions_give(attention, monkeypatch):
     patterns = set()
     for seed in range(3):

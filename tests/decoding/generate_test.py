@@ -15,6 +15,11 @@ from ut_keras import models, t2t_import
 from ut_keras.decoding import side_by_side
 
 EOS = 1
+_QUICK = ("transformer_prenorm.a", "ut_basic_fc.a", "aut_basic.a", "aut_lm.a", "lstm_seq2seq.a")
+NAMES = [
+    name if name in _QUICK else pytest.param(name, marks=pytest.mark.slow)
+    for name in t2t._configurations("decode")
+]
 BEAM_RUNS = ("beam4_alpha0.6_top4", "beam4_alpha1_top4")
 
 
@@ -38,7 +43,7 @@ def _without_padding(symbols):
     return np.trim_zeros(np.asarray(symbols), "b").tolist()
 
 
-@pytest.mark.parametrize("name", t2t._configurations("decode"))
+@pytest.mark.parametrize("name", NAMES)
 def test_greedy_matches_t2t(name):
     model, golden, decode_length = _golden(name)
     got = model.generate({"inputs": golden["inputs"]}, decode_length=decode_length)
@@ -51,7 +56,7 @@ def test_greedy_matches_t2t(name):
         np.testing.assert_allclose(got.scores[:, 0], golden["greedy/scores"], rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", t2t._configurations("decode"))
+@pytest.mark.parametrize("name", NAMES)
 def test_beams_match_t2t(name):
     if name.removesuffix(".a").endswith("_lm"):
         pytest.skip("T2T's beams of language models read a wrong prompt, or none (QUIRKS.md)")
@@ -126,7 +131,7 @@ def test_scores_are_those_of_the_forward_pass(beam_size):
             assert not np.any(ids[row, len(symbols) :])
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("name", ["universal_transformer", "language_model"])
 def test_rows_may_be_searched_side_by_side(name, beam_size, monkeypatch):
     model = _small(name)
@@ -187,11 +192,12 @@ def test_padding_of_the_source_has_no_effect():
 @pytest.mark.parametrize(
     "options",
     [
-        {"beam_size": 1},
         {"beam_size": 3},
-        {"beam_size": 3, "cache": False},
-        {"beam_size": 2, "eos_penalty": -0.5},  # which raises scores, so that none is a bound
-        {"temperature": 2.0, "seed": 5},
+        # The penalty raises scores, so that none is a bound.
+        pytest.param({"beam_size": 2, "eos_penalty": -0.5}, marks=pytest.mark.slow),
+        pytest.param({"beam_size": 1}, marks=pytest.mark.slow),
+        pytest.param({"beam_size": 3, "cache": False}, marks=pytest.mark.slow),
+        pytest.param({"temperature": 2.0, "seed": 5}, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -237,7 +243,10 @@ def test_language_model_continues_its_prompt(beam_size):
 
 @pytest.mark.parametrize(
     ("kind", "overrides"),
-    [("lstm_language_model", ""), ("adaptive_language_model", "add_sru=True")],
+    [
+        ("lstm_language_model", ""),
+        pytest.param("adaptive_language_model", "add_sru=True", marks=pytest.mark.slow),
+    ],
 )
 def test_a_prompt_may_be_empty(kind, overrides):
     model = examples.make(kind, overrides)
