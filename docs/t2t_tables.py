@@ -39,6 +39,7 @@ OURS = (
     "act_halted_state",
     "act_force_final_remainder",
     "act_mask_padding",
+    "class_label_pooling",
     "copy_gate",
     "copy_gate_dropout",
     "num_memory_tokens",

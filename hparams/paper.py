@@ -143,15 +143,16 @@ def adaptive_universal_transformer_lte():
 @register("universal_transformer_depth")
 def universal_transformer_depth():
     """Of `universal_transformer_encoder`: width 128, 4 heads and 14 steps, as the baseline of
-    Csordás et al. 2022; the rest of the training is ours.
+    Csordás et al. 2022, whose classes are read from the last position, too; the rest of the
+    training is ours.
     """
     hp = make_universal(replace(_small(), batch_size=1024, learning_rate_constant=0.001))
-    return replace(hp, num_rec_steps=14)
+    return replace(hp, num_rec_steps=14, class_label_pooling="last")
 
 
 @register("adaptive_universal_transformer_depth")
 def adaptive_universal_transformer_depth():
-    return _adaptive(universal_transformer_depth())
+    return replace(_adaptive(universal_transformer_depth()), act_mask_padding=True)
 
 
 @register("universal_transformer_depth_stick_breaking")

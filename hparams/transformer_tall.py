@@ -143,9 +143,7 @@ def transformer_tall_train_tied():
 
 @register("transformer_tall_finetune_tied")
 def transformer_tall_finetune_tied():
-    return replace(
-        _tied(_cosine(transformer_tall(), 5e-5, 80_000)), learning_rate_warmup_steps=100
-    )
+    return replace(_tied(_cosine(transformer_tall(), 5e-5, 80_000)), learning_rate_warmup_steps=100)
 
 
 @register("transformer_tall_train_uniencdec")

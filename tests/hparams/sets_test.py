@@ -27,6 +27,7 @@ LACKING_IN_T2T = {
     "attention_mask_padding": False,
     "attention_mechanism": "bahdanau",
     "block_length": 128,
+    "class_label_pooling": "mean",
     "copy_gate": False,
     "copy_gate_dropout": 0.0,
     "dropconnect_dropout": 0.0,

@@ -4,6 +4,7 @@ import pytest
 from tests import t2t_golden_test as t2t
 from tests.models import examples
 from ut_keras import t2t_import
+from ut_keras.inference import padding
 
 PREFIX = "transformer_encoder/"
 
@@ -47,3 +48,34 @@ def test_unidirectional_encoder_looks_back_only(kind):
     both_ways = examples.shared(kind)
     output, other = (both_ways.forward(batch).encoder.output for batch in (features, changed))
     assert np.abs(output[:, :2] - other[:, :2]).max() > 1e-2
+
+
+@pytest.mark.parametrize(
+    ("kind", "overrides"),
+    [
+        ("plain_encoder", "class_label_pooling=last"),
+        ("encoder", "class_label_pooling=masked_mean,act_mask_padding=True"),
+        (
+            "encoder",
+            "class_label_pooling=last,act_type=ponder_net,act_mask_padding=True",
+        ),
+    ],
+)
+def test_padding_is_not_read(kind, overrides):
+    """Neither in a class nor in what it costs."""
+    model, features = examples.make(kind, overrides), examples.features(kind)
+    assert not padding.why_equal_lengths(model)
+
+    def read(**changed):
+        batch = {**features, **changed}
+        output = model.forward(batch, training=False)
+        terms = model.loss_terms(output, batch["targets"], training=False)
+        return output.logits, terms["training"][0].value()
+
+    logits, loss = read()
+    wider, loss_of_wider = read(inputs=np.pad(features["inputs"], [(0, 0), (0, 3)]))
+    np.testing.assert_allclose(wider, logits, atol=1e-5)
+    np.testing.assert_allclose(loss_of_wider, loss, rtol=1e-5)
+    alone, _ = read(inputs=features["inputs"][1:2, :3], targets=features["targets"][1:2])
+    np.testing.assert_allclose(alone, logits[1:2], atol=1e-5)
+    assert "class_label_pooling=mean" in padding.why_equal_lengths(examples.shared(kind))

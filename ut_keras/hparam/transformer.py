@@ -77,6 +77,10 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
     hard_attention_k: int = field(0, NON_NEGATIVE)
     unidirectional_encoder: bool = field(False, architecture=True)  # a source looks back only
 
+    # --- Classes of an encoder alone ------------------------------------------------------------
+    # Ours: which positions are read; a named modality in T2T, which masks no padding.
+    class_label_pooling: Literal["mean", "masked_mean", "last"] = field("mean", architecture=True)
+
     # --- Transition -----------------------------------------------------------------------------
     ffn_layer: Literal[
         "dense_relu_dense",

@@ -1,8 +1,8 @@
 """Which rows may share a batch: the one rule for everything that answers rows of any length.
 
-    why_equal_lengths(model)                why not those of other lengths; "" where they may
-    groups([3, 2, 3])                       [[0, 2], [1]]: what goes together then
-    in_groups(lengths, function, results)   the same in a graph
+why_equal_lengths(model)                why not those of other lengths; "" where they may
+groups([3, 2, 3])                       [[0, 2], [1]]: what goes together then
+in_groups(lengths, function, results)   the same in a graph
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,8 +23,10 @@ def why_equal_lengths(model: keras.Model, scores: bool = False) -> str:
     Returns:
         str; "" where padding changes no answer.
     """
-    if model.decoder is None:
-        return "an encoder without decoder answers from all positions, padding too"
+    if model.decoder is None and not model.class_labels:
+        return "an encoder without decoder answers at every position, padding too"
+    if model.decoder is None and model.hparams.class_label_pooling == "mean":
+        return "class_label_pooling=mean is of all positions, padding too"
     if model.encoder is None and not scores:
         return "a prompt is continued behind its last id"
     reason = "" if model.encoder is None else model.why_source_padding_matters

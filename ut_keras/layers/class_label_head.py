@@ -1,6 +1,6 @@
 """From an encoded sequence to one class."""
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import keras
 import tensorflow as tf
@@ -8,26 +8,42 @@ import tensorflow as tf
 from ut_keras.layers import dense
 from ut_keras.layers.signature import Config, Initializer, Shape
 
+Pooling = Literal["mean", "masked_mean", "last"]
+
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class ClassLabelHead(keras.layers.Layer):
-    """Means over all positions, padding included as in T2T, and scores the classes.
+    """Reads one vector from all positions, and scores the classes.
 
     Args:
         num_classes: int C.
         kernel_initializer: Keras initializer.
+        pooling: what is read: "mean" of all positions, padding included as in T2T; "masked_mean" of
+            those that are no padding; "last", the state of the last one that is none.
     Call arguments:
         x: float tensor [B, S, D].
+        padding_mask: bool tensor [B, S], True where there is no padding. Optional: all are real.
     Returns:
         float32 tensor [B, C].
-    References: T2T `modalities.class_label_top`.
+    Raises:
+        ValueError: if there is no such pooling.
+    References: T2T `modalities.class_label_top`; the others after its
+        `softmax_average_pooling_class_label_top` and `softmax_last_timestep_class_label_top`,
+        whose last one may be padding.
     """
 
     def __init__(
-        self, num_classes: int, kernel_initializer: Initializer = "glorot_uniform", **kwargs: Any
+        self,
+        num_classes: int,
+        kernel_initializer: Initializer = "glorot_uniform",
+        pooling: Pooling = "mean",
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if pooling not in get_args(Pooling):
+            raise ValueError(f"pooling must be one of {get_args(Pooling)}. Received: {pooling!r}.")
         self.num_classes = num_classes
+        self.pooling = pooling
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape: Shape) -> None:
@@ -39,14 +55,27 @@ class ClassLabelHead(keras.layers.Layer):
         )
         self.dense.build((x_shape[0], x_shape[2]))
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        return tf.cast(self.dense(tf.reduce_mean(x, axis=1)), tf.float32)
+    def call(self, x: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
+        return tf.cast(self.dense(self.pool(x, padding_mask)), tf.float32)
+
+    def pool(self, x: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
+        """What is read: [B, S, D] to [B, D]; zeros of a row that is all padding, but for "mean"."""
+        if self.pooling == "mean" or (self.pooling == "masked_mean" and padding_mask is None):
+            return tf.reduce_mean(x, axis=1)
+        if padding_mask is None:
+            return x[:, -1]
+        read = padding_mask
+        if self.pooling == "last":
+            read = tf.logical_and(read, tf.cumsum(tf.cast(read, tf.int32), 1, reverse=True) == 1)
+        read = tf.cast(read, x.dtype)[:, :, tf.newaxis]
+        return tf.math.divide_no_nan(tf.reduce_sum(x * read, axis=1), tf.reduce_sum(read, axis=1))
 
     def get_config(self) -> Config:
         return {
             **super().get_config(),
             "num_classes": self.num_classes,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "pooling": self.pooling,
         }
 
     def compute_output_shape(self, x_shape: Shape) -> Shape:

@@ -33,6 +33,16 @@ def answering_steps(output: "ModelOutput | None") -> Steps | None:
     return stack and stack.steps
 
 
+def _as_rows(of_steps):
+    """[N, B, ...] to [N * B, ...]."""
+    return tf.reshape(of_steps, tf.concat([[-1], tf.shape(of_steps)[2:]], axis=0))
+
+
+def _of_steps(padding_mask, steps):
+    """[B, T] to [N * B, T]."""
+    return None if padding_mask is None else tf.tile(padding_mask, [tf.shape(steps.states)[0], 1])
+
+
 class ModelLoss:
     """For a `keras.Model` with `forward`, `logits`, `encoder`, `decoder`, `class_labels`; before it
     in bases.
@@ -76,9 +86,10 @@ class ModelLoss:
         if steps is None:
             term = losses.target_term(logits, targets, smoothing, self.class_labels, weights)
         else:
+            mask = pondered.encoder_mask if self.decoder is None else pondered.decoder_mask
             term = losses.expected_term(
-                self._logits_of_steps(steps),
-                self._weights_of_steps(steps),
+                self._logits_of_steps(steps, mask),
+                self._weights_of_steps(steps, mask),
                 targets,
                 smoothing,
                 self.class_labels,
@@ -93,17 +104,18 @@ class ModelLoss:
             terms["act_loss"] = ponder
         return terms
 
-    def _logits_of_steps(self, steps):
+    def _logits_of_steps(self, steps, padding_mask):
         """[N * B, T, V], or [N * B, C] for classes: as if each step were the last."""
-        shape = tf.shape(steps.states)
-        states = tf.reshape(steps.states, tf.concat([[-1], shape[2:]], axis=0))
-        return self.logits(states)
+        states = _as_rows(steps.states)
+        return self.logits(states, padding_mask=_of_steps(padding_mask, steps))
 
-    def _weights_of_steps(self, steps):
-        """float32 [N, B, T]; [N, B, 1] for classes: the mean of all positions."""
+    def _weights_of_steps(self, steps, padding_mask):
+        """float32 [N, B, T]; [N, B, 1] for classes: of the positions that are read."""
         if not self.class_labels:
             return steps.weights
-        of_rows = tf.reduce_sum(steps.weights, axis=2, keepdims=True)
+        weights = _as_rows(steps.weights)[:, :, tf.newaxis]
+        of_rows = self.class_label_head.pool(weights, _of_steps(padding_mask, steps))
+        of_rows = tf.reshape(of_rows, [tf.shape(steps.weights)[0], -1, 1])
         return tf.math.divide_no_nan(of_rows, tf.reduce_sum(of_rows, axis=0))
 
     def _ponder_terms(self, output, rows=None):

@@ -134,6 +134,7 @@ class Transformer(
             self.class_label_head = class_label_head_lib.ClassLabelHead(
                 target.vocab_size,
                 from_hparams.kernel_initializer(hp),
+                getattr(hp, "class_label_pooling", "mean"),  # an LSTM's decoder has one position
                 name="class_label_head",
                 dtype=policy,
             )
@@ -352,15 +353,21 @@ class Transformer(
             training=training,
         )
 
-    def logits(self, x: tf.Tensor, columns: tf.Tensor | None = None) -> tf.Tensor:
+    def logits(
+        self,
+        x: tf.Tensor,
+        columns: tf.Tensor | None = None,
+        padding_mask: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Scores: [B, T, D] -> [B, T, V], or [B, C] for classes; float32.
 
         Args:
-            x: float tensor [B, T, D], what the decoder gives.
+            x: float tensor [B, T, D], what the last stack gives.
             columns: `SymbolEmbedding.columns()`, while decoding. Optional.
+            padding_mask: bool tensor [B, T], True where there is no padding; for classes. Optional.
         """
         if self.class_labels:
-            return self.class_label_head(x)
+            return self.class_label_head(x, padding_mask)
         return self.softmax.logits(x, columns)
 
     def _embed_targets(self, ids):

@@ -15,8 +15,8 @@ class TransformerEncoder(transformer.Transformer):
     """An encoder without decoder, for classification.
 
     Arguments and calls are those of `Transformer`; only "inputs" are read. Logits are [B, C] for
-    class labels, of a mean over all source positions, and [B, S, V], one per source position, for
-    symbols.
+    class labels, of what `class_label_pooling` reads from the source positions, and [B, S, V], one
+    per source position, for symbols.
 
     References: T2T `models/transformer.py` `TransformerEncoder`.
     """
@@ -47,5 +47,8 @@ class TransformerEncoder(transformer.Transformer):
             raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
         encoded = self.encode(features, training, record_attention)
         return transformer.ModelOutput(
-            self.logits(encoded.stack.output), encoded.stack, None, encoded.padding_mask
+            self.logits(encoded.stack.output, padding_mask=encoded.padding_mask),
+            encoded.stack,
+            None,
+            encoded.padding_mask,
         )

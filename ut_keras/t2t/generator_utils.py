@@ -80,9 +80,7 @@ def generate_files(generator, output_filenames, max_cases=None, cycle_every_n=1)
 def shuffle_dataset(filenames, extra_fn=None):
     """Shuffles each file, and gives it its name without "-unshuffled"."""
     if extra_fn is not None:
-        raise DataError(
-            "extra_fn must be None: packing is by packed_length. Received: a function."
-        )
+        raise DataError("extra_fn must be None: packing is by packed_length. Received: a function.")
     if outputs_exist(filenames) and any(UNSHUFFLED_SUFFIX in name for name in filenames):
         return
     for name in filenames:
