@@ -267,7 +267,7 @@ class LayerCache:
 def empty(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:
     """Zeros that may be written in place."""
     if litert.is_traced():
-        return tf.zeros(shape, dtype)
+        return litert.zeros(shape, dtype)
     # Not tf.zeros: what is written in place must be nobody's constant.
     made = tf.raw_ops.Empty(shape=tf.stack(shape), dtype=dtype, init=True)
     made.set_shape([part if isinstance(part, int) else None for part in shape])

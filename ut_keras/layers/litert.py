@@ -7,7 +7,7 @@ if litert.is_traced(): ...              is for LiteRT
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -28,6 +28,15 @@ def tracing() -> Iterator[None]:
 def is_traced() -> bool:
     """bool. Whether what is traced now is for LiteRT."""
     return _TRACED.get()
+
+
+def zeros(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:
+    """Zeros that are made when they are needed; LiteRT's converter would store constant ones.
+
+    It works out whatever goes by no input, but for what is drawn at random.
+    """
+    nothing = 0 * tf.random.uniform([1] * len(shape))
+    return tf.broadcast_to(tf.cast(nothing, dtype), shape)
 
 
 def lookup(table: Any, ids: tf.Tensor) -> tf.Tensor:
