@@ -37,6 +37,7 @@ def saved(tmp_path_factory):
     return path, model
 
 
+@pytest.mark.slow
 def test_loads_in_a_new_process(saved):
     """With one import, and that makes every class known that a file may name."""
     path, model = saved

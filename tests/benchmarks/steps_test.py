@@ -32,6 +32,7 @@ def run(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_metrics_by_steps(command, run, capsys):
     argv = [f"--output_dir={run}", f"--data_dir={run}", "--steps=3,1", "--eval_steps=1"]
     assert command.main(argv) == 0

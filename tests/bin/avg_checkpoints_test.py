@@ -92,6 +92,7 @@ def test_sums_are_float64(tmp_path, monkeypatch):
     assert avg_checkpoints.average(["a", "b", "c", "d"])["w"] == np.float32(0.25)
 
 
+@pytest.mark.slow
 def test_result_is_an_output_dir(run, tmp_path, capsys):
     """Evaluation takes it, training does not, and averaging again replaces it."""
     argv = [

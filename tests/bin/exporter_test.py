@@ -62,6 +62,7 @@ def test_exports_a_run(run, tmp_path, capsys):
     assert found["scores"][0].numpy().tolist() == pytest.approx(wanted.scores[0].numpy().tolist())
 
 
+@pytest.mark.slow
 def test_exports_beside_the_run(run, tmp_path):
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", "--problem", small_run.PROBLEM]
     assert exporter.main([*argv, "--decode_hparams=beam_size=1,max_input_size=3"]) == 0
@@ -166,6 +167,7 @@ def test_a_full_disk_leaves_nothing(run, tmp_path, capsys):
     assert os.listdir(tmp_path / "served") == []
 
 
+@pytest.mark.slow
 def test_what_makes_a_run_says_what_its_features_are(tmp_path, capsys):
     """The trainer and the average of its checkpoints leave folders that ut_keras.load takes."""
     name, data, folder = small_run.PROBLEM, tmp_path / "data", tmp_path / "run"

@@ -166,7 +166,7 @@ def _weights(run):
     "damaged, lost, goes_on_from",
     [
         ([], ["checkpoint"], 6),
-        ([6], ["checkpoint"], 4),
+        pytest.param([6], ["checkpoint"], 4, marks=pytest.mark.slow),
         pytest.param([6], ["model.ckpt-4.index"], 2, marks=pytest.mark.slow),
     ],
 )

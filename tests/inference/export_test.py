@@ -376,6 +376,7 @@ def _answer(serve, texts):
     return found["outputs"].numpy().tolist(), np.round(found["scores"].numpy(), 4).tolist()
 
 
+@pytest.mark.slow
 def test_the_model_is_as_before(exports):
     """Neither traces nor weights of an export stay behind."""
     model, encoders = export_models.build("bytes")

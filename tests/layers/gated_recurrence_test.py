@@ -33,7 +33,7 @@ def _recurrence(kind="highway", dtype="float32", coupled=True, gates_inputs="i",
 @pytest.mark.parametrize(
     ("kind", "arguments", "num_weights"),
     [
-        ("highway", {}, 2 + 2),
+        pytest.param("highway", {}, 2 + 2, marks=pytest.mark.slow),
         ("skip", {"coupled": False, "gates_inputs": "its"}, 2 * 2 + 6 * 2),
     ],
 )

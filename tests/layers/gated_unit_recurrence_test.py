@@ -43,7 +43,10 @@ def _recurrence(kind, dtype="float32", with_transition=False, **arguments):
 
 @pytest.mark.parametrize(
     ("kind", "arguments", "num_weights"),
-    [("gru", {"with_transition": True}, 12 + 6 + 4), ("lstm", {}, 6 + 8 + 4)],
+    [
+        ("gru", {"with_transition": True}, 12 + 6 + 4),
+        pytest.param("lstm", {}, 6 + 8 + 4, marks=pytest.mark.slow),
+    ],
 )
 def test_layer_behaviors(kind, arguments, num_weights):
     layer_checks.check_layer(

@@ -48,7 +48,9 @@ def _adaptive(kind, block=None, dtype="float32", halted_state="transform", **arg
     return layer
 
 
-@pytest.mark.parametrize("kind", EPSILON)
+@pytest.mark.parametrize(
+    "kind", [k if k == "ponder_net" else pytest.param(k, marks=pytest.mark.slow) for k in EPSILON]
+)
 def test_layer_behaviors(kind):
     own = {"stick_breaking": 4, "convergence": 0}.get(kind, 2)
     layer_checks.check_layer(

@@ -22,7 +22,7 @@ def _recurrence(kind, adaptive=False, dtype="float32", steps=N, block=None):
     return recurrence.BasicRecurrence(block, timing, steps, injection, dtype=dtype)
 
 
-@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("adaptive", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_layer_behaviors(adaptive):
     layer_checks.check_layer(
         lambda dtype: _recurrence("concat", adaptive, dtype),

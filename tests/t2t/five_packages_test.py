@@ -60,6 +60,7 @@ def _examples(world, folder, problem, split):
     ]
 
 
+@pytest.mark.slow
 def test_data_are_made_and_dev_is_not_in_train(world, registries, capsys):
     for folder, problem, sizes, _ in _ALL:
         assert datagen.main([*_flags(world, folder, problem), "--inspect=1"]) == 0

@@ -63,6 +63,7 @@ def test_resumed_run_equals_one_never_stopped(tmp_path):
         np.testing.assert_array_equal(parts[name], whole[name])
 
 
+@pytest.mark.slow
 def test_averages_can_begin_in_the_middle_of_a_run(tmp_path):
     toy.make_trainer(tmp_path, train_steps=6)[0].train(toy.epoch)
     begun = checkpoint.read_weights(str(tmp_path / "model.ckpt-6"))["embedding_table"]

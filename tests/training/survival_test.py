@@ -82,6 +82,7 @@ def _assert_same(output_dir, whole):
     }
 
 
+@pytest.mark.slow
 def test_the_run_has_states_to_lose(whole):
     records = _records(whole)
     assert [record["step"] for record in records] == [s for n in range(1, 5) for s in (5 * n,) * 2]
@@ -168,6 +169,7 @@ def test_sigterm_saves_and_has_an_exit_code_of_its_own(processes, data_dir, whol
     _assert_same(output_dir, whole)
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing_but_time(processes, data_dir, whole, tmp_path):
     output_dir = tmp_path / "run"
     process = _start(processes, data_dir, output_dir, full_from=10, full_to=15)

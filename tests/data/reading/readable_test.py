@@ -95,7 +95,13 @@ def test_not_examples(tmp_path):
     assert_data_error(f"must be a tf.train.Example.* another, in {files[0]}", files)
 
 
-@pytest.mark.parametrize("part", ["size", "its checksum", "record", "checksum"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "record",
+        *(pytest.param(p, marks=pytest.mark.slow) for p in ("size", "its checksum", "checksum")),
+    ],
+)
 def test_a_bit_that_flips_after_the_index_was_made(tmp_path, part):
     files = write(tmp_path, [example(5)] * 20, num_shards=2)
     assert batches(files, training=True)

@@ -164,7 +164,7 @@ def test_no_data_are_refused(tmp_path, samples, options):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("num_processes", [1, 2])
+@pytest.mark.parametrize("num_processes", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_wrong_data_leave_nothing(tmp_path, few_in_memory, num_processes):
     with pytest.raises(DataError, match="the 150th"):
         _write(
