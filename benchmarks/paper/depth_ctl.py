@@ -11,7 +11,7 @@ TABLE = Table(
     page="depth",
     cells=paper_depth.cells(
         {"forward": "ctl_forward", "backward": "ctl_backward"},
-        updates=10_000,
+        updates=3_000,
         valid="6 to 8 functions (validation)",
         test="9 and 10",
     ),

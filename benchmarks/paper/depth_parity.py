@@ -10,7 +10,7 @@ TABLE = Table(
     page="depth",
     cells=paper_depth.cells(
         {"parity": "parity40"},
-        updates=10_000,
+        updates=3_000,
         valid="1 to 40 digits (validation)",
         test="80 digits",
     ),
