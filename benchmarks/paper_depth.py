@@ -7,19 +7,21 @@ SETS = {
     "act": "adaptive_universal_transformer_depth",
     "stick_breaking": "universal_transformer_depth_stick_breaking",
     "ponder_net": "universal_transformer_depth_ponder_net",
+    "q_halt": "universal_transformer_depth_q_halt",
     "random": "universal_transformer_depth_random",
     "injected": "universal_transformer_depth_injected",
     "ndr": "universal_transformer_depth_ndr",
 }
 
 
-def cells(problems, updates, valid, test):
+def cells(problems, updates, valid, test, metric="accuracy"):
     """A cell for each problem, {row: name}, and set.
 
     Args:
         problems: dict from the row's name to the problem's.
         updates: int.
         valid, test: str, what the splits hold.
+        metric: str, what is chosen by and shown.
     """
     return tuple(
         Cell(
@@ -29,10 +31,10 @@ def cells(problems, updates, valid, test):
             hparams_set=hparams_set,
             updates=updates,
             every=updates // 10,
-            valid="accuracy",
+            valid=metric,
             scores=(
-                Score("accuracy", name=valid, split="valid"),
-                Score("accuracy", name=test),
+                Score(metric, name=valid, split="valid"),
+                Score(metric, name=test),
             ),
         )
         for row, problem in problems.items()

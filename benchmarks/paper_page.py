@@ -50,6 +50,7 @@ as [Results](results.md), by the same commands and protocol; the sets are in `hp
 | act | each position's own, by Adaptive Computation Time (`act_type=basic`) |
 | stick_breaking | each position's own, by stick breaking (Tan et al. 2023) |
 | ponder_net | each position's own, by PonderNet (`act_type=ponder_net`) |
+| q_halt | until a head, taught by the answers, says that this one is right (`act_type=q_halt`) |
 | random | 14; in training 1 to 14, drawn for every update |
 | injected | 14, each of which sees the input again |
 | ndr | 14, of the Neural Data Router: copy gate, geometric attention, no signals |

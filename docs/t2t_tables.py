@@ -55,7 +55,7 @@ OURS = (
     "relative_mask_future",
 )
 OUR_VALUES = {
-    "act_type": ("ponder_net", "stick_breaking", "convergence"),
+    "act_type": ("ponder_net", "stick_breaking", "convergence", "q_halt"),
     "ffn_layer": ("swiglu",),
     "norm_type": ("rms",),
     "pos": ("randomized", "rotary"),

@@ -137,7 +137,7 @@ def adaptive_universal_transformer_lte():
     return _adaptive(universal_transformer_lte())
 
 
-# --- Depth: compositional table lookup, parity, nested lists (docs/depth.md) ----------------------
+# --- Depth: compositional table lookup, parity, nested lists, sudoku (docs/depth.md) --------------
 
 
 @register("universal_transformer_depth")
@@ -177,6 +177,13 @@ def universal_transformer_depth_ponder_net():
     """With ACT's weight of the cost all positions are down to one step within 600 updates."""
     hp = adaptive_universal_transformer_depth()
     return replace(hp, act_type="ponder_net", act_loss_weight=0.1)
+
+
+@register("universal_transformer_depth_q_halt")
+def universal_transformer_depth_q_halt():
+    """Threshold and weight of the cost as Wang et al. 2025 have them."""
+    hp = adaptive_universal_transformer_depth()
+    return replace(hp, act_type="q_halt", act_epsilon=0.5, act_loss_weight=0.5)
 
 
 @register("universal_transformer_depth_ndr")

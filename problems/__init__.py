@@ -36,6 +36,7 @@ from problems import (  # noqa: F401  isort: skip
     stanford_nli,
     style_transfer,
     subject_verb_agreement,
+    sudoku,
     table_lookup,
     text2class_tsv,
     text2self_txt,

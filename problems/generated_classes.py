@@ -14,6 +14,11 @@ from ut_keras.text import text_encoder
 _HELD_OUT_EVERY = 20
 
 
+def is_held_out(text: str) -> bool:
+    """Whether validation and test may have this, and training not."""
+    return zlib.crc32(text.encode()) % _HELD_OUT_EVERY == 0
+
+
 class GeneratedClasses(problem.Problem):
     """A subclass says its `words` and `labels`, and how to `draw` an example of a split.
 
@@ -55,8 +60,7 @@ class GeneratedClasses(problem.Problem):
     def _drawn(self, rng, split):
         while True:
             words, label = self.draw(rng, split)
-            is_held_out = zlib.crc32(" ".join(words).encode()) % _HELD_OUT_EVERY == 0
-            if is_held_out == (split != "train") or self.is_all_trained(words):
+            if is_held_out(" ".join(words)) == (split != "train") or self.is_all_trained(words):
                 return words, label
 
     def is_all_trained(self, words):

@@ -232,6 +232,34 @@ def expected_term(
     return term._replace(denominator=tf.reduce_sum(weights))
 
 
+def confidence_term(
+    confidence: tf.Tensor,
+    logits: tf.Tensor,
+    probabilities: tf.Tensor,
+    targets: tf.Tensor,
+    class_labels: bool,
+    weights: tf.Tensor | None = None,
+) -> LossTerm:
+    """How far off it was, step by step, whether the answer is right by now.
+
+        -log sigmoid(q) where argmax(logits) = target, else -log(1 - sigmoid(q))
+
+    Args:
+        confidence: float32 [N, B, T], q; [N, B] for classes.
+        logits, probabilities, targets, class_labels, weights: as of `expected_term`.
+    Returns:
+        `LossTerm`.
+    References: Wang et al. 2025, Hierarchical Reasoning Model.
+    """
+    targets, weights = weights_lib.of_targets(targets, class_labels, weights)
+    confidence = tf.reshape(confidence, tf.shape(probabilities))
+    answers = tf.reshape(tf.argmax(logits, -1, targets.dtype), tf.shape(confidence))
+    right = tf.cast(answers == targets, tf.float32)
+    missed = tf.nn.sigmoid_cross_entropy_with_logits(labels=right, logits=confidence)
+    numerator = tf.reduce_sum(weights * probabilities * missed)
+    return LossTerm(numerator, tf.reduce_sum(weights))
+
+
 def _entropy(label_smoothing, size):
     """Of the smoothed distribution, as T2T computes it."""
     confidence, low = 1.0 - label_smoothing, label_smoothing / (size - 1)

@@ -1,4 +1,4 @@
-"""The rules beside T2T's: stick-breaking, PonderNet, convergence."""
+"""The rules beside T2T's: stick-breaking, PonderNet, convergence, the head of q_halt."""
 
 import keras
 import numpy as np
@@ -12,6 +12,7 @@ from ut_keras.layers import (
     convergence,
     halting,
     ponder_net,
+    q_halt,
     stack,
     stick_breaking,
     timing_signal,
@@ -19,7 +20,13 @@ from ut_keras.layers import (
 
 B, S, D, N = 4, 6, 8, 5
 REAL = np.arange(S) < np.array([[6], [5], [3], [1]])
-EPSILON = {"stick_breaking": 0.5, "ponder_net": 0.3, "ponder_net_mean": 0.3, "convergence": 0.95}
+EPSILON = {
+    "stick_breaking": 0.5,
+    "ponder_net": 0.3,
+    "ponder_net_mean": 0.3,
+    "convergence": 0.95,
+    "q_halt": 0.5,
+}
 
 
 def _rule(kind, mask_padding=False, **arguments):
@@ -29,6 +36,8 @@ def _rule(kind, mask_padding=False, **arguments):
     common["bias_init"] = -0.5
     if kind == "stick_breaking":
         return stick_breaking.StickBreakingHalting(N, **common)
+    if kind == "q_halt":
+        return q_halt.QHalting(N, **common, **arguments)
     output = "mean" if kind == "ponder_net_mean" else "threshold"
     return ponder_net.PonderNetHalting(N, output=output, prior=0.3, **common, **arguments)
 
@@ -45,6 +54,8 @@ def _adaptive(kind, block=None, dtype="float32", halted_state="transform", **arg
     layer.build((None, None, D))
     layer_checks.shake(layer)
     layer_checks.shake(layer.halting, seed=1, scale=0.5)
+    if kind == "q_halt":
+        layer.halting.kernel.assign(layer_checks.normal(D, 1, seed=3))
     return layer
 
 
@@ -78,7 +89,9 @@ def test_matches_reference(kind, halted_state, masked):
     layer = _adaptive(kind, stub, halted_state=halted_state, mask_padding=masked)
     epsilon, weights = EPSILON[kind], layer.halting.get_weights()
     shares_of = None
-    if kind != "convergence":
+    if kind == "q_halt":
+        shares_of = halting_reference.ponder_net(weights)  # the same sigmoid
+    elif kind != "convergence":
         make = getattr(halting_reference, kind.removesuffix("_mean"))
         shares_of = make(weights)
 
@@ -91,6 +104,8 @@ def test_matches_reference(kind, halted_state, masked):
         if kind == "convergence":
             size = np.linalg.norm(afters[-1], axis=-1)
             return np.linalg.norm(afters[-1] - befores[-1], axis=-1) < epsilon * size
+        if kind == "q_halt":
+            return shares_of(afters[-1]) > 1 - epsilon
         return weights_so_far(afters)[..., : len(afters)].sum(-1) > 1 - 1e-9
 
     state = layer_checks.normal(B, S, D)
@@ -103,7 +118,7 @@ def test_matches_reference(kind, halted_state, masked):
 
     last = np.take_along_axis(states, np.int64(steps - 1)[None, ..., None].clip(0), axis=0)[0]
     output, cost = last, np.zeros([B, S])
-    if kind != "convergence":
+    if kind not in ("convergence", "q_halt"):
         w = np.moveaxis(weights_so_far(list(states)), -1, 0)
         number = np.arange(1, N + 1)[:, None, None]
         if kind == "stick_breaking":
@@ -165,8 +180,9 @@ def test_what_is_skipped_changes_nothing(kind, monkeypatch):
             np.testing.assert_allclose(got, want, atol=1e-5)
 
 
-def test_all_positions_take_all_steps_where_convergence_is_trained():
-    layer = _adaptive("convergence")
+@pytest.mark.parametrize("kind", ["convergence", "q_halt"])
+def test_all_positions_take_all_steps_where_it_is_trained(kind):
+    layer = _adaptive(kind)
     x = layer_checks.normal(B, S, D)
     trained = layer.forward(x, training=True)
     assert np.all(trained.ponder_times == N)
@@ -190,8 +206,30 @@ def test_steps_are_kept_for_a_loss_of_all_steps(graph):
     np.testing.assert_array_equal((weights > 0).sum(0), taken)
     last = np.take_along_axis(got.steps.states.numpy(), (taken - 1).clip(0)[None, ..., None], 0)
     np.testing.assert_allclose(got.output.numpy()[REAL], last[0][REAL], atol=1e-5)
+    padded = got.output.numpy()[~REAL]  # is in the mean that a class is made of
+    np.testing.assert_allclose(got.steps.states.numpy()[:, ~REAL], [padded] * N)
     nobody = call(x, padding_mask=np.zeros_like(REAL), training=True)
     assert not np.any(nobody.steps.weights)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "last"])
+def test_a_row_halts_by_what_its_class_is_read_from(pooling):
+    layer = _adaptive("q_halt", pooling=pooling, mask_padding=True)
+    x = layer_checks.normal(B, S, D)
+    steps = layer.forward(x, padding_mask=REAL, training=True).steps
+    layer.halting.bias.assign_sub([np.median(steps.confidence[0])])
+    steps = layer.forward(x, padding_mask=REAL, training=True).steps
+    kernel, bias = layer.halting.get_weights()
+    q = (steps.states.numpy() @ kernel + bias)[..., 0]
+    q = q.mean(2) if pooling == "mean" else q[:, np.arange(B), REAL.sum(1) - 1]
+    np.testing.assert_allclose(steps.confidence, q, atol=1e-5)
+    np.testing.assert_allclose(steps.weights, np.full([N, B, S], 1 / N))
+    right = 1 / (1 + np.exp(-q)) > 1 - EPSILON["q_halt"]
+    taken = np.where(right.any(0), right.argmax(0) + 1, N)
+    assert len(set(taken)) > 1
+    got = layer.forward(x, padding_mask=REAL)
+    np.testing.assert_array_equal(got.ponder_times, taken)
+    np.testing.assert_allclose(got.output, steps.states.numpy()[taken - 1, np.arange(B)], atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", EPSILON)

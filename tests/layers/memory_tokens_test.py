@@ -17,6 +17,7 @@ VARIANTS = {
     "act": ("adaptive", "act_halting_bias_init=-3,act_mask_padding=True"),
     "copy": ("adaptive", "act_halted_state=copy,act_halting_bias_init=-1"),
     "ponder_net": ("encoder", "act_type=ponder_net"),
+    "q_halt": ("tagger", "recurrence_type=act,act_type=q_halt"),
 }
 
 
@@ -69,6 +70,8 @@ def test_shapes_and_gradients(name):
         assert found.ponder_times.shape == found.ponder_cost.shape == (examples.B, length)
     if name == "ponder_net":
         assert found.steps.weights.shape[1:] == (examples.B, length)
+    if name == "q_halt":
+        assert found.steps.confidence.shape[1:] == (examples.B, length)
     assert np.any(tape.gradient(loss, model.encoder.depth.tokens) != 0)
 
 

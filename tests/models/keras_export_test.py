@@ -9,10 +9,12 @@ FEATURES = {"inputs": examples.INPUTS, "targets": examples.TARGETS}
 
 
 _PONDER_NET = "act_type=ponder_net,act_epsilon=0.5,act_halted_state=copy"
+_Q_HALT = "recurrence_type=act,act_type=q_halt,act_epsilon=0.5,act_halted_state=copy"
 
 
 @pytest.mark.parametrize(
-    ("kind", "how"), [("adaptive", ""), ("encoder", ""), ("adaptive", _PONDER_NET)]
+    ("kind", "how"),
+    [("adaptive", ""), ("encoder", ""), ("adaptive", _PONDER_NET), ("tagger", _Q_HALT)],
 )
 def test_saved_model_of_any_shape(kind, how, tmp_path):
     model = examples.make(kind, how) if how else examples.shared(kind)

@@ -337,7 +337,7 @@ def test_ponder_net_of_an_encoder_alone(kind):
     model, features = examples.make(kind, settings), examples.features(kind)
     targets = features["targets"]
     output = model.forward(features, training=True)
-    states, weights = output.encoder.steps
+    states, weights, _ = output.encoder.steps
     real = features["inputs"] != 0
     np.testing.assert_allclose(tf.reduce_sum(weights, 0), real, atol=1e-5)
     if kind == "encoder":
@@ -355,10 +355,70 @@ def test_ponder_net_of_an_encoder_alone(kind):
     assert model.forward(features).encoder.steps is None
 
 
-def test_ponder_net_needs_a_stack_that_ends_with_the_recurrence():
-    for kind in ("adaptive", "encoder"):
+def test_a_class_is_trained_as_it_is_answered():
+    """Its mean is over all positions: padding that does not ponder has no state at any step."""
+    settings = f"{_NO_DROPOUT},act_type=ponder_net,act_mask_padding=1,act_halting_bias_init=20"
+    model, features = examples.make("encoder", settings), examples.features("encoder")
+    trained, answered = (  # of one step
+        model.loss_terms(model.forward(features, training), features["targets"], False)["training"]
+        for training in (True, False)
+    )
+    np.testing.assert_allclose(trained[0].value(), answered[0].value(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "tagger"])
+def test_q_halt(kind):
+    """All steps are trained, and to know whether they are right; a row halts, or a position."""
+    settings = "recurrence_type=act,act_max_steps=3,act_mask_padding=1,act_loss_weight=0.1"
+    settings += f",{_NO_DROPOUT},label_smoothing=0,act_type=q_halt,act_epsilon=0.5"
+    of_rows = kind == "encoder"
+    model = examples.make(kind, f"{settings},class_label_pooling={'last' if of_rows else 'mean'}")
+    features = examples.features(kind)
+    targets = features["targets"] if of_rows else features["inputs"]
+    real = features["inputs"] != 0
+    output = model.forward(features, training=True)
+    rule, first = model.encoder.depth.halting, output.encoder.steps.confidence[0]
+    rule.bias.assign_sub([np.median(first[real] if kind == "tagger" else first)])
+    output = model.forward(features, training=True)
+    states, _, confidence = output.encoder.steps
+    # [N, B, C] or [N, B, T, V]
+    logits = np.stack([model.logits(state, padding_mask=real) for state in states])
+
+    want = sum(losses.target_term(x, targets, 0.0, of_rows).numerator for x in logits) / 3
+    terms = model.loss_terms(output, targets, training=True)
+    np.testing.assert_allclose(terms["training"][0].numerator, want, rtol=1e-5)
+    labels, counted = (targets[:, 0], np.ones(examples.B)) if of_rows else (targets, real)
+    right = logits.argmax(-1) == labels
+    missed = np.log1p(np.exp(np.where(right, -1, 1) * np.asarray(confidence)))
+    term = terms["act_loss"][-1]
+    np.testing.assert_allclose(term.numerator, 0.1 * np.sum(counted * missed) / 3, rtol=1e-5)
+    np.testing.assert_allclose(term.denominator, counted.sum())
+
+    # What is answered at inference is one of the answers that were trained.
+    answer = model.forward(features)
+    taken = np.int64(answer.encoder.ponder_times)
+    units = np.ones(examples.B, bool) if of_rows else real
+    assert len(set(taken[units])) > 1 and answer.encoder.steps is None
+    chosen = np.moveaxis(logits, 0, -1)[units, :, taken[units] - 1]
+    np.testing.assert_allclose(answer.logits[units], chosen, atol=1e-5)
+
+    model.compile(run_eagerly=True)
+    got = model.train_on_batch(features, targets, return_dict=True)["loss"]
+    np.testing.assert_allclose(
+        got, losses.total(model.loss_terms(output, targets, True)), rtol=1e-5
+    )
+
+
+def test_ponder_net_and_q_halt_need_a_stack_that_ends_with_the_recurrence():
+    for kind, act_type in (
+        ("adaptive", "ponder_net"),
+        ("encoder", "ponder_net"),
+        ("encoder", "q_halt"),
+    ):
         with pytest.raises(hparam.HParamError, match="ends with.*mix_with_transformer='after_ut'"):
-            examples.make(kind, "act_type=ponder_net,mix_with_transformer=after_ut")
+            examples.make(kind, f"act_type={act_type},mix_with_transformer=after_ut")
+    with pytest.raises(hparam.HParamError, match="q_halt needs an encoder alone.*Received: univ"):
+        examples.make("adaptive", "act_type=q_halt")
     model = examples.make("adaptive", "act_type=ponder_net,mix_with_transformer=before_ut")
     output = model.inspect(examples.features("adaptive"), training=True)
     assert np.isfinite(output.losses["training"])

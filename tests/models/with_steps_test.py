@@ -19,6 +19,7 @@ VARIANTS = {
     "act": ("adaptive", f"{_FREE},act_halting_bias_init=-3"),
     "act_copy": ("adaptive", f"{_FREE},act_halting_bias_init=-3,act_halted_state=copy"),
     "ponder_net": ("adaptive", f"{_FREE},act_halting_bias_init=-3,act_type=ponder_net"),
+    "q_halt": ("encoder", f"{_FREE},act_halting_bias_init=-9,act_type=q_halt"),
     "encoder": ("encoder", f"{_FREE},act_halting_bias_init=-3"),
 }
 
@@ -165,7 +166,7 @@ def test_losses_of_several_steps_of_those_that_are_drawn():
     seen = set()
     for _ in range(8):
         output = model.forward(features, training=True, record_attention=True)
-        states, weights = output.decoder.steps
+        states, weights, _ = output.decoder.steps
         taken = -(-(output.decoder.attention_weights.shape[0] - 2) // 2)
         assert weights.shape[0] == 3
         np.testing.assert_allclose(weights[:taken], np.full_like(weights[:taken], 1 / taken))

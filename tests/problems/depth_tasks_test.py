@@ -2,10 +2,11 @@
 
 import collections
 
+import numpy as np
 import pytest
 
 import problems
-from problems import formal_languages, table_lookup
+from problems import formal_languages, generated_classes, sudoku, table_lookup
 
 NAMES = [
     *("ctl_backward", "ctl_backward_iid", "ctl_forward", "ctl_forward_iid"),
@@ -33,7 +34,7 @@ def test_validation_and_test_are_never_trained_on(name):
                 assert sample["inputs"] not in train
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "sudoku6"])
 def test_encoded_and_reproducible(name):
     encoders = problems.get(name).feature_encoders()
     samples = _samples(name, "train", 50)
@@ -136,3 +137,69 @@ def test_dyck():
     )
     assert set(short) == {"( ) ( )", "( ( ) )"}
     assert 0.8 < short["( ) ( )"] / short["( ( ) )"] < 1.25
+
+
+_GROUPS = (  # cells that hold 1 to 6
+    [[6 * row + column for column in range(6)] for row in range(6)]
+    + [[6 * row + column for row in range(6)] for column in range(6)]
+    + [
+        [6 * (top + row) + left + column for row in range(2) for column in range(3)]
+        for top in (0, 2, 4)
+        for left in (0, 3)
+    ]
+)
+
+
+def _numbers_left(cells, place):
+    seen = {cells[other] for group in _GROUPS if place in group for other in group}
+    return [number for number in "123456" if number not in seen]
+
+
+def _solutions(cells):
+    """All of them, by trying what is left for the first empty cell."""
+    if "." not in cells:
+        return [cells]
+    place = cells.index(".")
+    return [
+        solution
+        for number in _numbers_left(cells, place)
+        for solution in _solutions([*cells[:place], number, *cells[place + 1 :]])
+    ]
+
+
+def _steps(cells):
+    """A second reading of what a step is."""
+    steps = 0
+    while "." in cells:
+        left = {place: _numbers_left(cells, place) for place in range(36) if cells[place] == "."}
+        cells = [
+            left[place][0] if cell == "." and len(left[place]) == 1 else cell
+            for place, cell in enumerate(cells)
+        ]
+        steps += 1
+    return steps
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_sudoku(split):
+    shallowest, deepest = problems.get("sudoku6").depths[split]
+    depths = collections.Counter()
+    for sample in _samples("sudoku6", split, 20):
+        puzzle, solution = sample["inputs"].split(), sample["targets"].split()
+        assert all(sorted(solution[cell] for cell in group) == list("123456") for group in _GROUPS)
+        assert _solutions(puzzle) == [solution]
+        depths[_steps(puzzle)] += 1
+    assert set(depths) == set(range(shallowest, deepest + 1))
+
+
+def test_solutions_of_sudoku_are_of_training_or_not():
+    for split in ("train", "dev", "test"):
+        for sample in _samples("sudoku6_iid", split, 20):
+            assert generated_classes.is_held_out(sample["targets"]) == (split != "train")
+
+
+def test_what_does_not_follow_has_no_steps():
+    assert sudoku.steps_to_solve([0] * 36) is None
+    solution = sudoku.draw_solution(np.random.default_rng(0))
+    assert sudoku.steps_to_solve(solution) == 0
+    assert sudoku.dig(np.random.default_rng(0), solution, 30) is None

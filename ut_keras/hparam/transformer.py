@@ -173,7 +173,14 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
 
     # --- Adaptive computation time (recurrence_type="act") --------------------------------------
     act_type: Literal[
-        "basic", "accumulated", "global", "random", "ponder_net", "stick_breaking", "convergence"
+        "basic",
+        "accumulated",
+        "global",
+        "random",
+        "ponder_net",
+        "stick_breaking",
+        "convergence",
+        "q_halt",
     ] = field("basic", architecture=True, parts=parts.haltings)
     act_max_steps: int = field(12, STEPS, architecture=True)
     act_halting_bias_init: float = training(1.0)

@@ -30,6 +30,7 @@ from ut_keras.layers import (
 )
 from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import halting as halting_lib
+from ut_keras.layers.pooling import Pooling
 from ut_keras.layers.signature import Config, Shape
 from ut_keras.layers.stack_output import StackOutput
 
@@ -108,9 +109,9 @@ class AdaptiveComputationTime(depth.Depth):
         super().build(state_shape)
         self.hidden_size = state_shape[-1]
 
-    def answer(self) -> None:
+    def answer(self, pooling: Pooling | None = None) -> None:
         """See `Depth.answer`."""
-        self.halting.answer()
+        self.halting.answer(pooling)
 
     def forward(
         self,
@@ -158,7 +159,7 @@ class AdaptiveComputationTime(depth.Depth):
             last.remainders,
             *attention_record.stack(last.record),
             last.ponder_cost,
-            step_record.stack(last.steps),
+            self._with_confidence(step_record.stack(last.steps), padding_mask),
         )
 
     def ponder_terms(
@@ -266,8 +267,27 @@ class AdaptiveComputationTime(depth.Depth):
             ponder_cost=halted.ponder_cost,
             output=output,
             record=attention_record.add(loop.record, loop.step, transformed),
-            steps=step_record.add(loop.steps, loop.step, state, halted.update_weights),
+            steps=self._add_to_record(loop, state, halted.update_weights, padding_mask),
         )
+
+    def _add_to_record(self, loop, state, update_weights, padding_mask):
+        """The steps so far. A class is of all positions: those that do not ponder are 0, as they
+        are in the output.
+        """
+        if not loop.steps:
+            return loop.steps
+        counted = self.halting.counted(padding_mask)
+        if counted is not None:
+            state = tf.where(self.halting.per_position(counted), state, 0)
+        weights = self.halting.per_position(update_weights)[..., 0]
+        weights = tf.broadcast_to(weights, tf.shape(state)[:2])
+        return step_record.add(loop.steps, loop.step, state, weights)
+
+    def _with_confidence(self, steps, padding_mask):
+        if steps is None:
+            return None
+        confidence = self.halting.confidence(steps.states, padding_mask)
+        return steps._replace(confidence=confidence)
 
     def get_config(self) -> Config:
         return {

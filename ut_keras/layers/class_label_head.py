@@ -1,14 +1,14 @@
 """From an encoded sequence to one class."""
 
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import keras
 import tensorflow as tf
 
 from ut_keras.layers import dense
+from ut_keras.layers import pooling as pooling_lib
+from ut_keras.layers.pooling import Pooling
 from ut_keras.layers.signature import Config, Initializer, Shape
-
-Pooling = Literal["mean", "masked_mean", "last"]
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -18,8 +18,7 @@ class ClassLabelHead(keras.layers.Layer):
     Args:
         num_classes: int C.
         kernel_initializer: Keras initializer.
-        pooling: what is read: "mean" of all positions, padding included as in T2T; "masked_mean" of
-            those that are no padding; "last", the state of the last one that is none.
+        pooling: what is read, see `pooling.pool`.
     Call arguments:
         x: float tensor [B, S, D].
         padding_mask: bool tensor [B, S], True where there is no padding. Optional: all are real.
@@ -60,15 +59,7 @@ class ClassLabelHead(keras.layers.Layer):
 
     def pool(self, x: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
         """What is read: [B, S, D] to [B, D]; zeros of a row that is all padding, but for "mean"."""
-        if self.pooling == "mean" or (self.pooling == "masked_mean" and padding_mask is None):
-            return tf.reduce_mean(x, axis=1)
-        if padding_mask is None:
-            return x[:, -1]
-        read = padding_mask
-        if self.pooling == "last":
-            read = tf.logical_and(read, tf.cumsum(tf.cast(read, tf.int32), 1, reverse=True) == 1)
-        read = tf.cast(read, x.dtype)[:, :, tf.newaxis]
-        return tf.math.divide_no_nan(tf.reduce_sum(x * read, axis=1), tf.reduce_sum(read, axis=1))
+        return pooling_lib.pool(x, self.pooling, padding_mask)
 
     def get_config(self) -> Config:
         return {

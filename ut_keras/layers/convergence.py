@@ -49,24 +49,15 @@ class ConvergenceHalting(halting.Rule, keras.layers.Layer):
         training: bool | None = None,
     ) -> halting.Halting:
         """See `Rule.halt`."""
-        running = loop.halting_probability < 1.0
-        halts = running & (loop.step == self.max_steps - 1)
-        if not training:
-            before, after = (tf.cast(x, tf.float32) for x in (step.before, step.after))
-            change, size = (tf.norm(x, axis=-1) for x in (after - before, after))
-            halts |= running & (change < self.epsilon * size)
-        moved = tf.cast(running, tf.float32)
-        return halting.Halting(
-            halting_probability=tf.where(halts, 1.0, loop.halting_probability),
-            remainders=loop.remainders,
-            n_updates=loop.n_updates + moved,
-            ponder_cost=loop.ponder_cost,
-            update_weights=moved,
-        )
+        if training:
+            return self.stop(tf.zeros_like(loop.n_updates, tf.bool), loop)
+        before, after = (tf.cast(x, tf.float32) for x in (step.before, step.after))
+        change, size = (tf.norm(x, axis=-1) for x in (after - before, after))
+        return self.stop(change < self.epsilon * size, loop)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """See `Rule.mix`; here the last state."""
-        return tf.where(self.per_position(update_weights) > 0, state, output)
+        """See `Rule.mix`."""
+        return self.keep_last(state, output, update_weights)
 
     def get_config(self) -> Config:
         return {

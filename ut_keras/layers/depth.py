@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import state_layer
+from ut_keras.layers.pooling import Pooling
 from ut_keras.layers.signature import Config, Shape
 from ut_keras.layers.stack_output import StackOutput
 
@@ -34,8 +35,8 @@ class Depth(state_layer.StateLayer):
         """See `StateLayer.project_memory`."""
         return self.block.project_memory(memory, attention_mask)
 
-    def answer(self) -> None:
-        """Tells an encoder's that no decoder attends to the output: it is the answer."""
+    def answer(self, pooling: Pooling | None = None) -> None:
+        """Tells an encoder's that no decoder attends to the output: see `halting.Rule.answer`."""
 
     def forward(
         self,

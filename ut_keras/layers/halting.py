@@ -6,7 +6,9 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
+from ut_keras.hparam import HParamError, UniversalTransformerHParams
 from ut_keras.layers import dense, from_hparams, same_weights
+from ut_keras.layers.pooling import Pooling
 from ut_keras.layers.signature import Config, Initializer, Shape
 
 ACT_TYPES = ("basic", "accumulated", "global", "random")
@@ -52,8 +54,25 @@ class Rule:
     decides_alone = True
     expected_loss = False
 
-    def answer(self) -> None:
-        """Tells the rule of an encoder that no decoder attends to the output: it is the answer."""
+    def answer(self, pooling: Pooling | None = None) -> None:
+        """Tells the rule of an encoder that no decoder attends to the output: it is the answer.
+
+        Args:
+            pooling: how the class of a row is read; None where every position has an answer.
+        """
+
+    def confidence(
+        self, states: tf.Tensor, padding_mask: tf.Tensor | None = None
+    ) -> tf.Tensor | None:
+        """What the rule expects of the answers of all steps, if that is to be trained.
+
+        Args:
+            states: float tensor [N, B, S, D], after each step.
+            padding_mask: bool [B, S], True at real tokens. Optional.
+        Returns:
+            float32 [N, *U], a logit for each answer to be right; None: it expects nothing.
+        """
+        return None
 
     @staticmethod
     def check(max_steps: int, epsilon: float) -> None:
@@ -135,6 +154,32 @@ class Rule:
             ponder_cost=loop.ponder_cost,
             update_weights=p * still_running + new_halted * remainders,
         )
+
+    def stop(self, done: tf.Tensor, loop: Any) -> Halting:
+        """Halts who is done, and who takes the last step. Every step weighs 1: see `keep_last`.
+
+        Args:
+            done: U bool.
+            loop: as of `halt`.
+        Returns:
+            `Halting`; its ponder cost is still that of the loop.
+        """
+        running = loop.halting_probability < 1.0
+        halts = running & (done | (loop.step == self.max_steps - 1))
+        moved = tf.cast(running, tf.float32)
+        return Halting(
+            halting_probability=tf.where(halts, 1.0, loop.halting_probability),
+            remainders=loop.remainders,
+            n_updates=loop.n_updates + moved,
+            ponder_cost=loop.ponder_cost,
+            update_weights=moved,
+        )
+
+    def keep_last(
+        self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor
+    ) -> tf.Tensor:
+        """A `mix` by which the output is the last state."""
+        return tf.where(self.per_position(update_weights) > 0, state, output)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
         """The output after a step, [B, S, D]; here the sum of the states by their weights U."""
@@ -274,6 +319,16 @@ def _mean_of_rows(values, mask):
     counted = tf.cast(mask, tf.float32)
     total = tf.reduce_sum(values * counted, axis=1)
     return tf.math.divide_no_nan(total, tf.reduce_sum(counted, axis=1))
+
+
+def check_ends(hp: UniversalTransformerHParams) -> None:
+    """Raises HParamError: if the steps cannot have losses, for layers follow on the recurrence."""
+    mixed = hp.mix_with_transformer or ""
+    if "after_ut" in mixed:
+        raise HParamError(
+            f"act_type={hp.act_type} needs a stack that ends with the recurrence. "
+            f"Received: mix_with_transformer={mixed!r}."
+        )
 
 
 @parts.haltings.register("basic")

@@ -6,7 +6,15 @@ import keras
 import tensorflow as tf
 
 from ut_keras.hparam import HParamError, UniversalTransformerHParams
-from ut_keras.layers import depth, from_hparams, ponder_cost, same_weights, transformer_block
+from ut_keras.layers import (
+    depth,
+    from_hparams,
+    ponder_cost,
+    same_weights,
+    step_record,
+    transformer_block,
+)
+from ut_keras.layers.pooling import Pooling
 from ut_keras.layers.signature import Config, Shape
 from ut_keras.layers.stack_output import StackOutput
 
@@ -55,9 +63,9 @@ class MemoryTokens(depth.Depth):
         """The recurrence's."""
         return self.recurrence.block
 
-    def answer(self) -> None:
+    def answer(self, pooling: Pooling | None = None) -> None:
         """See `Depth.answer`."""
-        self.recurrence.answer()
+        self.recurrence.answer(pooling)
 
     def forward(
         self,
@@ -110,8 +118,7 @@ class MemoryTokens(depth.Depth):
             remainders=positions(result.remainders),
             ponder_cost=positions(result.ponder_cost),
             attention_weights=None if weights is None else weights[..., k:, k:],
-            steps=steps
-            and steps._replace(states=steps.states[:, :, k:], weights=steps.weights[:, :, k:]),
+            steps=steps and step_record.without_first(steps, k),
         )
 
     def ponder_terms(

@@ -16,6 +16,7 @@ from ut_keras.layers import (
     timing_signal,
     transformer_block,
 )
+from ut_keras.layers.pooling import Pooling
 from ut_keras.layers.signature import Config
 from ut_keras.layers.stack_output import StackOutput
 
@@ -60,9 +61,9 @@ class MixedDepth(depth.Depth):
             for projected in part.project_memory(memory, attention_mask)
         )
 
-    def answer(self) -> None:
+    def answer(self, pooling: Pooling | None = None) -> None:
         """See `Depth.answer`."""
-        self.recurrence.answer()
+        self.recurrence.answer(pooling)
 
     def forward(
         self,

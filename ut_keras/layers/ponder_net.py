@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam import HParamError, UniversalTransformerHParams
 from ut_keras.layers import dense, from_hparams, halting
 from ut_keras.layers.halting import Halting, Step
+from ut_keras.layers.pooling import Pooling
 from ut_keras.layers.signature import Config, Initializer
 
 OUTPUTS = ("threshold", "mean")
@@ -88,7 +88,7 @@ class PonderNetHalting(halting.Rule, dense.Dense):
         self.bias_init = bias_init
         self.mask_padding = mask_padding
 
-    def answer(self) -> None:
+    def answer(self, pooling: Pooling | None = None) -> None:
         """See `Rule.answer`."""
         self.hands_on, self.expected_loss = False, True
 
@@ -117,7 +117,7 @@ class PonderNetHalting(halting.Rule, dense.Dense):
         """See `Rule.mix`."""
         if self.hands_on or self.output_kind == "mean":
             return super().mix(state, output, update_weights)
-        return tf.where(self.per_position(update_weights) > 0, state, output)
+        return self.keep_last(state, output, update_weights)
 
     def get_config(self) -> Config:
         return {
@@ -133,21 +133,11 @@ class PonderNetHalting(halting.Rule, dense.Dense):
         }
 
 
-def check_ends(hp: UniversalTransformerHParams) -> None:
-    """Raises HParamError: if the steps cannot have losses, for layers follow on the recurrence."""
-    mixed = hp.mix_with_transformer or ""
-    if "after_ut" in mixed:
-        raise HParamError(
-            "act_type=ponder_net needs a stack that ends with the recurrence. "
-            f"Received: mix_with_transformer={mixed!r}."
-        )
-
-
 @parts.haltings.register("ponder_net")
 def _make(hp, side):
     decoder = side != "encoder"
     if decoder:
-        check_ends(hp)
+        halting.check_ends(hp)
     return PonderNetHalting(
         hp.act_max_steps,
         epsilon=hp.act_epsilon,

@@ -21,6 +21,7 @@ from ut_keras.layers import (
     transformer_block,
 )
 from ut_keras.layers import cache as cache_lib
+from ut_keras.layers.pooling import Pooling
 from ut_keras.layers.signature import Config, Shape
 from ut_keras.layers.stack_output import StackOutput
 from ut_keras.layers.transformer_block import BlockOutput
@@ -122,7 +123,7 @@ class Recurrence(depth.Depth):
             if layer is not None and not layer.built:
                 layer.build(state_shape)
 
-    def answer(self) -> None:
+    def answer(self, pooling: Pooling | None = None) -> None:
         """See `Depth.answer`."""
         self.answers = True
 

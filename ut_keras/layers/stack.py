@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import depth, ponder_cost, prepostprocess, same_weights, transformer_block
+from ut_keras.layers.pooling import Pooling
 from ut_keras.layers.signature import Config, Shape
 from ut_keras.layers.stack_output import StackOutput
 
@@ -120,9 +121,9 @@ class Stack(depth.Depth):
         """See `StateLayer.project_memory`."""
         return self.depth.project_memory(memory, attention_mask)
 
-    def answer(self) -> None:
+    def answer(self, pooling: Pooling | None = None) -> None:
         """See `Depth.answer`."""
-        self.depth.answer()
+        self.depth.answer(pooling)
 
     def forward(
         self,

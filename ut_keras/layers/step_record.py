@@ -10,6 +10,9 @@ class Steps(NamedTuple):
 
     states: tf.Tensor  # [N, B, S, D]; 0 where a step was not taken
     weights: tf.Tensor  # [N, B, S] float32, w^n; 0 there, the sum over N is 1
+    # float32 [N, B, S], or [N, B] of whole rows: logits, whether the answer is right by now; None
+    # where nobody says.
+    confidence: tf.Tensor | None = None
 
 
 class StepRecord(NamedTuple):
@@ -52,6 +55,14 @@ def add(
 def stack(record: StepRecord | tuple[()]) -> Steps | None:
     """`Steps`; None if not recorded."""
     return Steps(record.states.stack()[1:], record.weights.stack()[1:]) if record else None
+
+
+def without_first(steps: Steps, count: int) -> Steps:
+    """The steps of all positions but the first few."""
+    confidence = steps.confidence
+    if confidence is not None and confidence.shape.rank == 3:
+        confidence = confidence[:, :, count:]
+    return Steps(steps.states[:, :, count:], steps.weights[:, :, count:], confidence)
 
 
 def _no_weight(state):

@@ -147,8 +147,8 @@ class KerasHooks:
         if not self._has_own_loss:
             if model_loss.answering_steps(pondered) is not None:
                 raise ValueError(
-                    "act_type=ponder_net and recurrence_supervised_every train by losses of many "
-                    f"steps: loss must be left to compile(). Received: {self.loss!r}."
+                    "act_type=ponder_net or q_halt and recurrence_supervised_every train by losses "
+                    f"of many steps: loss must be left to compile(). Received: {self.loss!r}."
                 )
             weights = self._weights_of_losses(y_pred, sample_weight)
             return super().compute_loss(x, y, y_pred, weights, training)

@@ -82,24 +82,26 @@ class ModelLoss:
             logits: [B, T, V], or [B, C] for classes.
             pondered: `ModelOutput`, of which the ponder times are read; None leaves them out.
         """
+        rows = None
+        if weights is not None:
+            rows = weights_lib.of_rows(targets, self.class_labels, weights)
+        ponder = [] if pondered is None else self._ponder_terms(pondered, rows)
         steps = answering_steps(pondered)
         if steps is None:
             term = losses.target_term(logits, targets, smoothing, self.class_labels, weights)
         else:
             mask = pondered.encoder_mask if self.decoder is None else pondered.decoder_mask
-            term = losses.expected_term(
-                self._logits_of_steps(steps, mask),
-                self._weights_of_steps(steps, mask),
-                targets,
-                smoothing,
-                self.class_labels,
-                weights,
-            )
+            logits = self._logits_of_steps(steps, mask)
+            shares = self._weights_of_steps(steps, mask)
+            classes = self.class_labels
+            term = losses.expected_term(logits, shares, targets, smoothing, classes, weights)
+            if steps.confidence is not None:
+                missed = losses.confidence_term(
+                    steps.confidence, logits, shares, targets, classes, weights
+                )
+                price = self.hparams.act_loss_weight * missed.numerator
+                ponder.append(missed._replace(numerator=price))
         terms = {"training": [term]}
-        rows = None
-        if weights is not None:
-            rows = weights_lib.of_rows(targets, self.class_labels, weights)
-        ponder = [] if pondered is None else self._ponder_terms(pondered, rows)
         if ponder:
             terms["act_loss"] = ponder
         return terms

@@ -6,8 +6,8 @@ import keras
 import tensorflow as tf
 
 from ut_keras.data.features import FeatureSpec
-from ut_keras.hparam import UniversalTransformerHParams
-from ut_keras.layers import ponder_net, same_weights
+from ut_keras.hparam import BasicHParams, HParamError, UniversalTransformerHParams
+from ut_keras.layers import halting, same_weights
 from ut_keras.models import assemble, transformer, transformer_encoder
 
 
@@ -102,6 +102,15 @@ class UniversalTransformer(_RecurrentDepth, transformer.Transformer):
     References: Dehghani et al. 2019; T2T `models/research/universal_transformer.py`.
     """
 
+    @classmethod
+    def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
+        super().check_arguments(hparams, specs)
+        if _halts_by(hparams, "q_halt"):
+            raise HParamError(
+                "act_type=q_halt needs an encoder alone, universal_transformer_encoder, each step "
+                "of which has an answer. Received: universal_transformer."
+            )
+
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class UniversalTransformerEncoder(_RecurrentDepth, transformer_encoder.TransformerEncoder):
@@ -115,9 +124,13 @@ class UniversalTransformerEncoder(_RecurrentDepth, transformer_encoder.Transform
         cls, hparams: UniversalTransformerHParams, specs: Mapping[str, FeatureSpec]
     ) -> None:
         super().check_arguments(hparams, specs)
-        if hparams.recurrence_type == "act" and hparams.act_type == "ponder_net":
-            ponder_net.check_ends(hparams)
+        if _halts_by(hparams, "ponder_net", "q_halt"):
+            halting.check_ends(hparams)
 
     def _make_stacks(self):
         super()._make_stacks()
-        self.encoder.answer()
+        self.encoder.answer(self.hparams.class_label_pooling if self.class_labels else None)
+
+
+def _halts_by(hp, *rules):
+    return getattr(hp, "recurrence_type", None) == "act" and hp.act_type in rules
