@@ -9,11 +9,12 @@ Running the same command again goes on where the last run stopped.
 
 import contextlib
 import sys
+from collections.abc import Sequence
 
 from ut_keras.bin import command, command_line, flags
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit code."""
     return command.run(_run, argv)
 

@@ -14,6 +14,8 @@ import itertools
 import os
 import random
 import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from problems import perplexity, problem
 from ut_keras import hparam
@@ -24,10 +26,17 @@ from ut_keras.t2t import hparam as t2t_hparam
 from ut_keras.t2t import one_pass, text_encoder, text_problems, translate
 from ut_keras.t2t import problem as t2t_problem
 from ut_keras.t2t.modalities import ModalityType
+from ut_keras.text.text_encoder import TextEncoder
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 _OURS = "ut_keras.t2t."
 _SPLITS = {"train": "train", "eval": "dev", "test": "test"}  # T2T's word, and that of its files
-_MODALITIES = {ModalityType.SYMBOL: "symbol", ModalityType.CLASS_LABEL: "class_label"}
+_MODALITIES: dict[str, features.Modality] = {
+    ModalityType.SYMBOL: "symbol",
+    ModalityType.CLASS_LABEL: "class_label",
+}
 _ANY_NUMBER = features.FeatureSpec(2**31 - 1)
 _OF_CLASSES = ("accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity")
 # What a problem may override in T2T and what is read here: without it, data would be others.
@@ -49,10 +58,10 @@ _UNREAD = {
     "export_assets": "ut-exporter writes what a model needs",
     "serving_input_fn": "what ut-exporter writes takes text",
 }
-_said = set()
+_said: set[str] = set()
 
 
-def adapt(t2t):
+def adapt(t2t: t2t_problem.Problem) -> "Adapted":
     """Makes a `problems.Problem` of a problem of T2T's kind.
 
     Args:
@@ -86,51 +95,53 @@ class Adapted(problem.Problem):
         t2t: `ut_keras.t2t.problem.Problem`.
     """
 
-    def __init__(self, t2t):
-        self.t2t = t2t
+    def __init__(self, t2t: t2t_problem.Problem) -> None:
+        self.t2t: Any = t2t  # what it has beyond the base class is the package's to say
         t2t.adapted = self
         self.name = t2t.name
-        self._mode = None  # of a dataset that is read, with its hparams
-        self._hp = None
-        self._pass = None
-        self._known = {}  # data_dir -> (encoders, T2T's hparams of the problem)
+        self._mode = ""  # of a dataset that is read, with its hparams
+        self._hp: hparam.BasicHParams | None = None
+        self._pass: one_pass.OnePass | None = None
+        self._known: dict[
+            str | None, tuple[dict, t2t_hparam.HParams]
+        ] = {}  # data_dir -> (encoders, T2T's hparams of the problem)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_pass": None, "_known": {}}  # for another process
 
     # What it says about itself.
 
     @property
-    def filename(self):
+    def filename(self) -> str:
         return self.t2t.dataset_filename()
 
     @property
-    def splits(self):
+    def splits(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(self._shards) or ("train", "dev")
 
     @property
-    def eval_metrics(self):
+    def eval_metrics(self) -> tuple[str, ...]:  # type: ignore[override]
         names = tuple(self.t2t.eval_metrics())
         if isinstance(self.t2t, text_problems.Text2ClassProblem):
             return tuple(name for name in names if name in _OF_CLASSES)
         return names
 
     @property
-    def target_space_id(self):
+    def target_space_id(self) -> int:  # type: ignore[override]
         with contextlib.suppress(DataError):  # where there is no vocabulary yet
             return self._about(next(iter(self._known), None))[1].target_space_id
         return 0
 
     @property
-    def max_length(self):
+    def max_length(self) -> int | None:  # type: ignore[override]
         if self._hp is None or _is_ours(self.t2t, "max_length"):
             return getattr(self.t2t, "packed_length", None)
         return self.t2t.max_length(t2t_hparam.of(self._hp))
 
-    def feature_encoders(self, data_dir):
+    def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
         return dict(self._about(data_dir)[0])
 
-    def feature_specs(self, data_dir):
+    def feature_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
         encoders, hparams = self._about(data_dir)
         specs = {}
         for name, kind in _modalities(hparams).items():
@@ -145,7 +156,7 @@ class Adapted(problem.Problem):
             specs[name] = features.FeatureSpec(int(size), _MODALITIES[kind])
         return specs
 
-    def record_specs(self, data_dir):
+    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
         specs = self.feature_specs(data_dir)
         if getattr(self.t2t, "packed_length", None):
             parts = (f"{name}_{part}" for name in specs for part in ("segmentation", "position"))
@@ -155,13 +166,15 @@ class Adapted(problem.Problem):
                 specs[name] = _ANY_NUMBER
         return specs
 
-    def feature_metrics(self, data_dir):
+    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
         if isinstance(self.t2t, text_problems.Text2SelfProblem):
             encoder = self.feature_encoders(data_dir)["targets"]
             return {"per_word_perplexity": perplexity.per_word(encoder)}
         return {}
 
-    def score_decoded(self, sources, references, hypotheses):
+    def score_decoded(
+        self, sources: list[str], references: list[str], hypotheses: list[str]
+    ) -> dict[str, float]:
         if not isinstance(self.t2t, translate.TranslateProblem):
             return {}
         import sacrebleu
@@ -201,10 +214,10 @@ class Adapted(problem.Problem):
             shards[_SPLITS[split["split"]]] = int(split["shards"])
         return shards
 
-    def num_shards(self, split):
+    def num_shards(self, split: str) -> int:
         return self._shards.get(split, 1)
 
-    def side_files(self):
+    def side_files(self) -> tuple[str, ...]:
         t2t = self.t2t
         is_named = isinstance(t2t, text_problems.Text2TextProblem) and all(
             _is_ours(t2t, name)
@@ -216,12 +229,12 @@ class Adapted(problem.Problem):
 
     def generate_data(
         self,
-        data_dir,
-        tmp_dir=None,
-        seed=problem.DEFAULT_SEED,
-        tasks=None,
-        num_processes=None,
-    ):
+        data_dir: str,
+        tmp_dir: str | None = None,
+        seed: int = problem.DEFAULT_SEED,
+        tasks: Iterable[int] | None = None,
+        num_processes: int | None = None,
+    ) -> dict[str, int]:
         tmp_dir = os.path.expanduser(tmp_dir or "")
         if tmp_dir:
             os.makedirs(tmp_dir, exist_ok=True)  # as t2t-datagen does
@@ -234,12 +247,12 @@ class Adapted(problem.Problem):
 
     def generate_by_split(
         self,
-        data_dir,
-        tmp_dir,
-        seed=problem.DEFAULT_SEED,
-        tasks=None,
-        num_processes=None,
-    ):
+        data_dir: str,
+        tmp_dir: str | None,
+        seed: int = problem.DEFAULT_SEED,
+        tasks: Iterable[int] | None = None,
+        num_processes: int | None = None,
+    ) -> dict[str, int]:
         """Writes the files of T2T's `dataset_splits`; arguments as of `generate_data`."""
         self._seed = seed
         try:
@@ -271,7 +284,7 @@ class Adapted(problem.Problem):
         print(f"{self.name}: wrote its data to {data_dir}")
         return {}
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         t2t = self.t2t
         if not t2t.is_generate_per_split:
             _set_seeds(self._seed)
@@ -287,7 +300,9 @@ class Adapted(problem.Problem):
         if self._pass:
             self._pass.keep(data_dir, self.filename)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterable[dict[str, Any]]:
         if self._pass:
             return self._pass.read(split)
         _set_seeds(seed)
@@ -297,7 +312,7 @@ class Adapted(problem.Problem):
     def _samples(self, word, data_dir, tmp_dir):
         return self.t2t.samples_of(data_dir, tmp_dir, word)
 
-    def encode_samples(self, samples, data_dir):
+    def encode_samples(self, samples: Iterable[dict[str, Any]], data_dir: str) -> Iterator[Any]:
         encoder = self.t2t.get_or_create_vocab(data_dir, None)
         return self._records(self.t2t.encoded(samples, encoder))
 
@@ -322,12 +337,15 @@ class Adapted(problem.Problem):
 
     # Reading.
 
-    def dataset(self, split, data_dir, hparams, *args, **kwargs):
+    def dataset(
+        self, split: str, data_dir: str, hparams: Any, *args: Any, **kwargs: Any
+    ) -> "tf.data.Dataset":
         reader = copy.copy(self)
         reader._mode = "train" if split == "train" else "eval"
         reader._hp = hparams if isinstance(hparams, hparam.BasicHParams) else None
         if not _is_ours(self.t2t, "preprocess_example"):
-            reader.preprocess = _Named(reader.preprocess, reader._preprocess_key())
+            named = _Named(reader.preprocess, reader._preprocess_key())
+            reader.preprocess = named  # type: ignore[method-assign]
         return super(Adapted, reader).dataset(split, data_dir, hparams, *args, **kwargs)
 
     def _preprocess_key(self):
@@ -335,7 +353,7 @@ class Adapted(problem.Problem):
         code = type(self.t2t).preprocess_example.__code__
         return repr((self._mode, self._hp, code.co_code, code.co_consts, code.co_names))
 
-    def preprocess(self, records):
+    def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
         if _is_ours(self.t2t, "preprocess_example"):
             return records
         if self._hp is None:
@@ -377,18 +395,20 @@ class AdaptedWithIds(Adapted):
     def _samples(self, word, data_dir, tmp_dir):
         return self.t2t.generate_encoded_samples(data_dir, tmp_dir, word)
 
-    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_encoded_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterable[Any]:
         return self._records(self.generate_samples(split, data_dir, tmp_dir, seed))
 
 
 class _Named:
     """A function under a name that says all that its results depend on."""
 
-    def __init__(self, function, name):
+    def __init__(self, function: Callable, name: str) -> None:
         self._function = function
         self.__qualname__ = f"preprocess_example {zlib.crc32(name.encode()):08x}"
 
-    def __call__(self, records):
+    def __call__(self, records: dict[str, Any]) -> Any:
         return self._function(records)
 
 
