@@ -29,16 +29,16 @@ def _run(argv):
         from ut_keras.bin import tune
 
         return tune.run(args, __file__)
-    from ut_keras.bin import run_setup
+    from ut_keras.bin import run_setup, run_trainer
     from ut_keras.training import run_folder
 
     setup = run_setup.check(args)
     with run_folder.lock(setup.output_dir) if setup.writes else contextlib.nullcontext():
         command.load_tensorflow()
-        run_setup.configure_tensorflow(args)
+        run_trainer.configure_tensorflow(args)
         if args.generate_data:
             setup.problem.generate_data(setup.data_dir, setup.tmp_dir)
-        trainer, make_epoch, make_eval_dataset = run_setup.make_trainer(setup)
+        trainer, make_epoch, make_eval_dataset = run_trainer.make_trainer(setup)
         schedule = getattr(trainer, setup.schedule)
         schedule(make_epoch, make_eval_dataset)
 
