@@ -5,7 +5,7 @@
 
 Files, names, vocabulary and splits are T2T's; how data are encoded, shuffled, read and batched is
 ours. What a package overrides and nothing here would read ends the command, or is said, by `adapt`:
-before anything is written.
+before anything is written (`overridden`).
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from ut_keras.data import features, tfrecords
 from ut_keras.data.reading import packing
 from ut_keras.errors import DataError
 from ut_keras.t2t import hparam as t2t_hparam
-from ut_keras.t2t import one_pass, text_encoder, text_problems, translate
+from ut_keras.t2t import one_pass, overridden, said_once, text_encoder, text_problems, translate
 from ut_keras.t2t import problem as t2t_problem
 from ut_keras.t2t.modalities import ModalityType
 from ut_keras.text.text_encoder import TextEncoder
@@ -31,7 +31,6 @@ from ut_keras.text.text_encoder import TextEncoder
 if TYPE_CHECKING:
     import tensorflow as tf
 
-_OURS = "ut_keras.t2t."
 _SPLITS = {"train": "train", "eval": "dev", "test": "test"}  # T2T's word, and that of its files
 _MODALITIES: dict[str, features.Modality] = {
     ModalityType.SYMBOL: "symbol",
@@ -39,26 +38,6 @@ _MODALITIES: dict[str, features.Modality] = {
 }
 _ANY_NUMBER = features.FeatureSpec(2**31 - 1)
 _OF_CLASSES = ("accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity")
-# What a problem may override in T2T and what is read here: without it, data would be others.
-_REFUSED = {
-    "dataset": "preprocess_example",
-    "decode_example": "example_reading_spec",
-    "eval_metric_fns": "eval_metrics",
-    "filepattern": "dataset_filename",
-    "input_fn": "preprocess_example",
-    "preprocess": "preprocess_example",
-    "_maybe_pack_examples": "packed_length",
-    "_pack_fn": "packed_length",
-}
-# What has no effect on data and results.
-_UNREAD = {
-    "decode_hooks": "scores of what is decoded are those of ut-bleu",
-    "eval_hooks": "the trainer writes its own summaries",
-    "all_metrics_fns": "eval_metrics names those that are here",
-    "export_assets": "ut-exporter writes what a model needs",
-    "serving_input_fn": "what ut-exporter writes takes text",
-}
-_said: set[str] = set()
 
 
 def adapt(t2t: t2t_problem.Problem) -> "Adapted":
@@ -70,21 +49,8 @@ def adapt(t2t: t2t_problem.Problem) -> "Adapted":
     Raises:
         DataError: if it overrides what is not read here; names what is.
     """
-    class_name = type(t2t).__name__
-    for name, instead in _REFUSED.items():
-        if not _is_ours(t2t, name):
-            raise DataError(
-                f"{class_name} must say by {instead} what {name} says in T2T. "
-                f"Received: one of its own for {name}, which nothing here reads."
-            )
-    for name, reason in _UNREAD.items():
-        if not _is_ours(t2t, name):
-            _say(f"note: {name} of {class_name} has no effect here: {reason}")
-    if isinstance(t2t, text_problems.Text2TextProblem) and t2t.packed_spacing:
-        raise DataError(
-            f"packed_spacing of {class_name} must be 0. Received: {t2t.packed_spacing}."
-        )
-    own_ids = not _is_ours(t2t, "generate_encoded_samples")
+    overridden.check(t2t)
+    own_ids = not overridden.is_ours(t2t, "generate_encoded_samples")
     return (AdaptedWithIds if own_ids else Adapted)(t2t)
 
 
@@ -134,7 +100,7 @@ class Adapted(problem.Problem):
 
     @property
     def max_length(self) -> int | None:  # type: ignore[override]
-        if self._hp is None or _is_ours(self.t2t, "max_length"):
+        if self._hp is None or overridden.is_ours(self.t2t, "max_length"):
             return getattr(self.t2t, "packed_length", None)
         return self.t2t.max_length(t2t_hparam.of(self._hp))
 
@@ -161,7 +127,7 @@ class Adapted(problem.Problem):
         if getattr(self.t2t, "packed_length", None):
             parts = (f"{name}_{part}" for name in specs for part in ("segmentation", "position"))
             specs |= dict.fromkeys(parts, _ANY_NUMBER)
-        if not _is_ours(self.t2t, "preprocess_example"):
+        if not overridden.is_ours(self.t2t, "preprocess_example"):
             for name in self._stored() - specs.keys():
                 specs[name] = _ANY_NUMBER
         return specs
@@ -194,8 +160,8 @@ class Adapted(problem.Problem):
                 if id(encoder) not in made:  # what inputs and targets share stays one
                     made[id(encoder)] = text_encoder.plain(encoder, sizes.get(name))
                 encoders[name] = made[id(encoder)]
-            if hparams.loss_multiplier != 1.0 and not _is_ours(self.t2t, "hparams"):
-                _say(f"note: loss_multiplier of {self.name} has no effect here")
+            if hparams.loss_multiplier != 1.0 and not overridden.is_ours(self.t2t, "hparams"):
+                said_once.say(f"note: loss_multiplier of {self.name} has no effect here")
             self._known[data_dir] = encoders, hparams
         return self._known[data_dir]
 
@@ -220,7 +186,7 @@ class Adapted(problem.Problem):
     def side_files(self) -> tuple[str, ...]:
         t2t = self.t2t
         is_named = isinstance(t2t, text_problems.Text2TextProblem) and all(
-            _is_ours(t2t, name)
+            overridden.is_ours(t2t, name)
             for name in ("feature_encoders", "get_or_create_vocab", "generate_encoded_samples")
         )
         if not is_named or t2t.vocab_type == text_problems.VocabType.CHARACTER:
@@ -239,7 +205,7 @@ class Adapted(problem.Problem):
         if tmp_dir:
             os.makedirs(tmp_dir, exist_ok=True)  # as t2t-datagen does
         os.makedirs(data_dir, exist_ok=True)
-        if _is_ours(self.t2t, "generate_data") and isinstance(
+        if overridden.is_ours(self.t2t, "generate_data") and isinstance(
             self.t2t, text_problems.Text2TextProblem
         ):
             return self.generate_by_split(data_dir, tmp_dir, seed, tasks, num_processes)
@@ -343,7 +309,7 @@ class Adapted(problem.Problem):
         reader = copy.copy(self)
         reader._mode = "train" if split == "train" else "eval"
         reader._hp = hparams if isinstance(hparams, hparam.BasicHParams) else None
-        if not _is_ours(self.t2t, "preprocess_example"):
+        if not overridden.is_ours(self.t2t, "preprocess_example"):
             named = _Named(reader.preprocess, reader._preprocess_key())
             reader.preprocess = named  # type: ignore[method-assign]
         return super(Adapted, reader).dataset(split, data_dir, hparams, *args, **kwargs)
@@ -354,7 +320,7 @@ class Adapted(problem.Problem):
         return repr((self._mode, self._hp, code.co_code, code.co_consts, code.co_names))
 
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
-        if _is_ours(self.t2t, "preprocess_example"):
+        if overridden.is_ours(self.t2t, "preprocess_example"):
             return records
         if self._hp is None:
             raise DataError(
@@ -412,14 +378,6 @@ class _Named:
         return self._function(records)
 
 
-def _is_ours(t2t, name):
-    """Whether a method or property is that of a stand-in, or not there at all."""
-    for cls in type(t2t).__mro__:
-        if name in vars(cls):
-            return cls.__module__.startswith(_OURS)
-    return True
-
-
 def _modalities(hparams):
     """{feature: kind}; T2T's older problems say it together with the vocabulary's size."""
     if hparams.modality or not hparams.target_modality:
@@ -442,9 +400,3 @@ def _set_seeds(seed):
 
     random.seed(seed)
     np.random.seed(seed % 2**32)
-
-
-def _say(line):
-    if line not in _said:
-        _said.add(line)
-        print(line, flush=True)

@@ -17,10 +17,10 @@ from ut_keras import hparam as hparam_lib
 from ut_keras.hparam import BasicHParams
 from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.hparam.field import specs
+from ut_keras.t2t import said_once
 from ut_keras.t2t.names import hparam_keys
 
 _IGNORED = hparam_keys.T2T_BOOKKEEPING | hparam_keys.T2T_FUNCTION_TABLES | set(hparam_keys.RETIRED)
-_said: set[str] = set()
 
 
 class HParams:
@@ -114,14 +114,8 @@ def finished(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
     known = {name for cls in hparam_lib.classes() for name in specs(cls)} | _IGNORED
     unknown = sorted(values.keys() - known)
     if unknown:
-        _say(f"note: {title} adds {', '.join(unknown)}, which nothing reads")
+        said_once.say(f"note: {title} adds {', '.join(unknown)}, which nothing reads")
     return hparam_lib.from_dict({name: values[name] for name in values if name in known})
-
-
-def _say(line):
-    if line not in _said:  # a set is made several times by a command
-        _said.add(line)
-        print(line, flush=True)
 
 
 def _like(old, value):

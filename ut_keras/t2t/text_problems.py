@@ -12,6 +12,7 @@ from typing import Any
 from ut_keras.errors import DataError
 from ut_keras.t2t import generator_utils, hparam, metrics, problem, text_encoder
 from ut_keras.t2t.modalities import ModalityType
+from ut_keras.t2t.sample_ids import encode, shown, text2text_generate_encoded, text_of
 from ut_keras.t2t.text_files import (  # noqa: F401
     text2class_txt_iterator,
     text2self_txt_iterator,
@@ -25,8 +26,6 @@ from ut_keras.t2t.text_files import (  # noqa: F401
     txt_line_sharded_iterator,
 )
 from ut_keras.text.text_encoder import TextEncoder
-
-_ENCODED_TOGETHER = 8192  # samples; many are encoded much faster than one
 
 
 class VocabType:
@@ -244,7 +243,7 @@ class Text2ClassProblem(Text2TextProblem):
     def encoded(
         self, samples: Iterable[dict[str, Any]], encoder: TextEncoder
     ) -> Iterator[dict[str, Any]]:
-        for sample, (ids,) in _encode(samples, {"inputs": encoder}, self.texts_of):
+        for sample, (ids,) in encode(samples, {"inputs": encoder}, self.texts_of):
             yield {"inputs": ids, "targets": [self.label_of(sample)]}
 
     def label_of(self, sample: dict[str, Any]) -> int:
@@ -254,7 +253,7 @@ class Text2ClassProblem(Text2TextProblem):
         if not is_number or not 0 <= label < self.num_classes:
             raise DataError(
                 f'A sample of {self.name} must have a "label" in [0, {self.num_classes}), the '
-                f"number of a class. Received: {_shown(sample)}."
+                f"number of a class. Received: {shown(sample)}."
             )
         return int(label)
 
@@ -408,63 +407,3 @@ class Text2textTmpdirTokens(Text2textTmpdir):
             words = [self.oov_token, *txt_line_iterator(os.path.join(tmp_dir or "", "vocab.txt"))]
             text_encoder.TokenTextEncoder(None, vocab_list=words).store_to_file(path)
         return super().generate_samples(data_dir, tmp_dir, dataset_split)
-
-
-# Samples to ids.
-
-
-def text2text_generate_encoded(
-    sample_generator: Iterable[dict[str, Any]],
-    vocab: TextEncoder,
-    targets_vocab: TextEncoder | None = None,
-    has_inputs: bool = True,
-    inputs_prefix: str = "",
-    targets_prefix: str = "",
-) -> Iterator[dict[str, Any]]:
-    """Yields samples with the ids of "inputs" and "targets", EOS included."""
-    encoders = {"inputs": vocab} if has_inputs else {}
-    encoders["targets"] = targets_vocab or vocab
-    prefixes = {"inputs": inputs_prefix, "targets": targets_prefix}
-
-    def texts_of(sample):
-        return [prefixes[name] + text_of(sample, name) for name in encoders]
-
-    for sample, columns in _encode(sample_generator, encoders, texts_of):
-        yield {**sample, **dict(zip(encoders, columns, strict=True))}
-
-
-def text_of(sample: dict[str, Any], name: str) -> str:
-    """The text of a sample under a name.
-
-    Raises:
-        DataError: if there is none.
-    """
-    text = sample.get(name) if isinstance(sample, dict) else None
-    if not isinstance(text, str):
-        raise DataError(
-            f"A sample must be a dict with a text {name!r}. Received: {_shown(sample)}."
-        )
-    return text
-
-
-def _shown(sample):
-    text = repr(sample)
-    return text if len(text) <= 100 else f"{text[:97]}..."
-
-
-def _encode(samples, encoders, texts_of):
-    """Yields (sample, the ids of its texts), many samples at a time."""
-    samples = iter(samples)
-    while group := list(itertools.islice(samples, _ENCODED_TOGETHER)):
-        texts = zip(*map(texts_of, group), strict=True)
-        columns = [
-            [[*ids, text_encoder.EOS_ID] for ids in _encode_batch(encoder, column)]
-            for encoder, column in zip(encoders.values(), texts, strict=True)
-        ]
-        yield from zip(group, zip(*columns, strict=True), strict=True)
-
-
-def _encode_batch(encoder, texts):
-    if hasattr(encoder, "encode_batch"):
-        return encoder.encode_batch(list(texts))
-    return [encoder.encode(text) for text in texts]

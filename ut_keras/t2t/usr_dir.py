@@ -51,11 +51,6 @@ def load(directory: str) -> None:
     process_pool.first(functools.partial(load, folder))
 
 
-def folder_of(module_name: str) -> str | None:
-    """The folder of the loaded package that a module belongs to; None if there is none."""
-    return _folders.get(module_name.partition(".")[0])
-
-
 def _own_name(folder):
     base = os.path.basename(folder)
     word = "".join(character if character.isalnum() else "_" for character in base)
