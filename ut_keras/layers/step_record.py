@@ -30,7 +30,8 @@ def start(enabled: bool | None, state: tf.Tensor, max_steps: int) -> StepRecord 
     if not enabled:
         return ()
     # An array nobody writes to has no shape: entry 0 is there if the loop takes no step.
-    return StepRecord(_array(tf.zeros_like(state), max_steps), _array(_no_weight(state), max_steps))
+    no_weight = tf.zeros(tf.shape(state)[:2])
+    return StepRecord(_array(tf.zeros_like(state), max_steps), _array(no_weight, max_steps))
 
 
 def add(
@@ -52,10 +53,6 @@ def add(
 def stack(record: StepRecord | tuple[()]) -> Steps | None:
     """`Steps`; None if not recorded."""
     return Steps(record.states.stack()[1:], record.weights.stack()[1:]) if record else None
-
-
-def _no_weight(state):
-    return tf.zeros(tf.shape(state)[:2])
 
 
 def _array(first, max_steps):
