@@ -9,11 +9,12 @@ Running the same command again goes on where the last run stopped.
 
 import contextlib
 import sys
+from collections.abc import Sequence
 
 from ut_keras.bin import command, command_line, flags
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit code."""
     return command.run(_run, argv)
 
@@ -28,16 +29,16 @@ def _run(argv):
         from ut_keras.bin import tune
 
         return tune.run(args, __file__)
-    from ut_keras.bin import run_setup
+    from ut_keras.bin import run_setup, run_trainer
     from ut_keras.training import run_folder
 
     setup = run_setup.check(args)
     with run_folder.lock(setup.output_dir) if setup.writes else contextlib.nullcontext():
         command.load_tensorflow()
-        run_setup.configure_tensorflow(args)
+        run_trainer.configure_tensorflow(args)
         if args.generate_data:
             setup.problem.generate_data(setup.data_dir, setup.tmp_dir)
-        trainer, make_epoch, make_eval_dataset = run_setup.make_trainer(setup)
+        trainer, make_epoch, make_eval_dataset = run_trainer.make_trainer(setup)
         schedule = getattr(trainer, setup.schedule)
         schedule(make_epoch, make_eval_dataset)
 

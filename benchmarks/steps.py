@@ -21,7 +21,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from ut_keras import metrics_file, visualize, whole_file
-from ut_keras.bin import command, command_line, decode_setup, picture_flags, run_setup
+from ut_keras.bin import command, command_line, decode_setup, picture_flags, run_setup, run_trainer
 from ut_keras.errors import UsageError
 
 FLAGS = (
@@ -85,7 +85,7 @@ def evaluate(run, model, numbers, split, eval_steps=-1):
         evaluator = evaluation.Evaluator(
             view,
             tf.distribute.get_strategy(),
-            run_setup.metric_functions(run.problem),
+            run_trainer.metric_functions(run.problem),
             run.problem.feature_metrics(run.data_dir),
             run.problem.summarize,
         )

@@ -193,7 +193,7 @@ def _vocabulary(problem):
         return "bytes"
     if kind == "tokens":
         size = problem.approx_vocab_size
-        return f"words, at most {size:,}" if size else "words"
+        return f"words, at most {size:,}" if size < sys.maxsize else "words"
     try:
         sizes = {encoder.vocab_size for encoder in problem.feature_encoders(None).values()}
     except (TypeError, DataError):

@@ -7,7 +7,7 @@ from ut_keras.hparam.lstm import LSTMHParams
 
 
 @register("lstm_seq2seq")
-def lstm_seq2seq():
+def lstm_seq2seq() -> LSTMHParams:
     """T2T's `basic_params1`, with two layers of 128."""
     return LSTMHParams(
         batch_size=1024,
@@ -34,33 +34,33 @@ def lstm_seq2seq():
 
 
 @register("lstm_bahdanau_attention")
-def lstm_bahdanau_attention():
+def lstm_bahdanau_attention() -> LSTMHParams:
     return replace(lstm_seq2seq(), attention_mechanism="bahdanau")
 
 
 @register("lstm_luong_attention")
-def lstm_luong_attention():
+def lstm_luong_attention() -> LSTMHParams:
     return replace(lstm_seq2seq(), attention_mechanism="luong")
 
 
 @register("lstm_attention")
-def lstm_attention():
+def lstm_attention() -> LSTMHParams:
     return lstm_bahdanau_attention()
 
 
 @register("lstm_bahdanau_attention_multi")
-def lstm_bahdanau_attention_multi():
+def lstm_bahdanau_attention_multi() -> LSTMHParams:
     return replace(lstm_bahdanau_attention(), num_heads=4)
 
 
 @register("lstm_luong_attention_multi")
-def lstm_luong_attention_multi():
+def lstm_luong_attention_multi() -> LSTMHParams:
     """All heads weigh the source alike, for they have one query: a wider attention layer."""
     return replace(lstm_luong_attention(), num_heads=4)
 
 
 @register("lstm_asr_v1")
-def lstm_asr_v1():
+def lstm_asr_v1() -> LSTMHParams:
     return replace(
         lstm_bahdanau_attention(),
         hidden_size=256,
@@ -77,7 +77,7 @@ def lstm_asr_v1():
 
 
 @register("lstm_area_attention_base")
-def lstm_area_attention_base():
+def lstm_area_attention_base() -> LSTMHParams:
     return replace(
         lstm_luong_attention(),
         batch_size=16384,
@@ -92,15 +92,15 @@ def lstm_area_attention_base():
 
 
 @register("lstm_area_attention_enfr")
-def lstm_area_attention_enfr():
+def lstm_area_attention_enfr() -> LSTMHParams:
     return replace(lstm_area_attention_base(), dropout=0.1)
 
 
 @register("lstm_area_attention_char")
-def lstm_area_attention_char():
+def lstm_area_attention_char() -> LSTMHParams:
     return replace(lstm_area_attention_base(), batch_size=20480)
 
 
 @register("lstm_area_attention_char_enfr")
-def lstm_area_attention_char_enfr():
+def lstm_area_attention_char_enfr() -> LSTMHParams:
     return replace(lstm_area_attention_char(), dropout=0.1)

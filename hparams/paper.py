@@ -13,6 +13,7 @@ from dataclasses import replace
 from hparams import deepstart, lstm, transformer
 from hparams.registry import register
 from hparams.universal_transformer import make_universal
+from ut_keras.hparam import LSTMHParams, TransformerHParams, UniversalTransformerHParams
 
 _STEPS = 4
 
@@ -46,7 +47,7 @@ def _adaptive(hp):
 
 
 @register("transformer_babi")
-def transformer_babi():
+def transformer_babi() -> TransformerHParams:
     """Word masks start apart: from the authors' ones, tasks 17 and 19 do not get going."""
     return replace(
         _small(),
@@ -58,13 +59,13 @@ def transformer_babi():
 
 
 @register("universal_transformer_babi")
-def universal_transformer_babi():
+def universal_transformer_babi() -> UniversalTransformerHParams:
     """The transition of the paper's time, which sees neighboring sentences, as coreference asks."""
     return replace(make_universal(transformer_babi()), transformer_ffn_type="sepconv")
 
 
 @register("adaptive_universal_transformer_babi")
-def adaptive_universal_transformer_babi():
+def adaptive_universal_transformer_babi() -> UniversalTransformerHParams:
     return _adaptive(universal_transformer_babi())
 
 
@@ -76,17 +77,17 @@ def _joint(hp):
 
 
 @register("transformer_babi_joint")
-def transformer_babi_joint():
+def transformer_babi_joint() -> TransformerHParams:
     return _joint(transformer_babi())
 
 
 @register("universal_transformer_babi_joint")
-def universal_transformer_babi_joint():
+def universal_transformer_babi_joint() -> UniversalTransformerHParams:
     return _joint(universal_transformer_babi())
 
 
 @register("adaptive_universal_transformer_babi_joint")
-def adaptive_universal_transformer_babi_joint():
+def adaptive_universal_transformer_babi_joint() -> UniversalTransformerHParams:
     return _joint(adaptive_universal_transformer_babi())
 
 
@@ -94,23 +95,23 @@ def adaptive_universal_transformer_babi_joint():
 
 
 @register("lstm_algorithmic")
-def lstm_algorithmic():
+def lstm_algorithmic() -> LSTMHParams:
     return replace(lstm.lstm_bahdanau_attention(), batch_size=2048)
 
 
 @register("transformer_algorithmic")
-def transformer_algorithmic():
+def transformer_algorithmic() -> TransformerHParams:
     return replace(_small(), batch_size=2048)
 
 
 @register("universal_transformer_algorithmic")
-def universal_transformer_algorithmic():
+def universal_transformer_algorithmic() -> UniversalTransformerHParams:
     """As in the paper, positions are counted from a random one."""
     return replace(make_universal(transformer_algorithmic()), position_start_index="random")
 
 
 @register("adaptive_universal_transformer_algorithmic")
-def adaptive_universal_transformer_algorithmic():
+def adaptive_universal_transformer_algorithmic() -> UniversalTransformerHParams:
     return _adaptive(universal_transformer_algorithmic())
 
 
@@ -118,22 +119,22 @@ def adaptive_universal_transformer_algorithmic():
 
 
 @register("lstm_lte")
-def lstm_lte():
+def lstm_lte() -> LSTMHParams:
     return lstm_algorithmic()
 
 
 @register("transformer_lte")
-def transformer_lte():
+def transformer_lte() -> TransformerHParams:
     return replace(_small(), batch_size=4096)
 
 
 @register("universal_transformer_lte")
-def universal_transformer_lte():
+def universal_transformer_lte() -> UniversalTransformerHParams:
     return make_universal(transformer_lte())
 
 
 @register("adaptive_universal_transformer_lte")
-def adaptive_universal_transformer_lte():
+def adaptive_universal_transformer_lte() -> UniversalTransformerHParams:
     return _adaptive(universal_transformer_lte())
 
 
@@ -141,7 +142,7 @@ def adaptive_universal_transformer_lte():
 
 
 @register("universal_transformer_depth")
-def universal_transformer_depth():
+def universal_transformer_depth() -> UniversalTransformerHParams:
     """Of `universal_transformer_encoder`: width 128, 4 heads and 14 steps, as the baseline of
     Csordás et al. 2022, whose classes are read from the last position, too; the rest of the
     training is ours.
@@ -151,43 +152,43 @@ def universal_transformer_depth():
 
 
 @register("adaptive_universal_transformer_depth")
-def adaptive_universal_transformer_depth():
+def adaptive_universal_transformer_depth() -> UniversalTransformerHParams:
     return replace(_adaptive(universal_transformer_depth()), act_mask_padding=True)
 
 
 @register("universal_transformer_depth_stick_breaking")
-def universal_transformer_depth_stick_breaking():
+def universal_transformer_depth_stick_breaking() -> UniversalTransformerHParams:
     return replace(adaptive_universal_transformer_depth(), act_type="stick_breaking")
 
 
 @register("universal_transformer_depth_random")
-def universal_transformer_depth_random():
+def universal_transformer_depth_random() -> UniversalTransformerHParams:
     """Every update draws its depth, 1 to 14."""
     return replace(universal_transformer_depth(), num_rec_steps_sampling="uniform")
 
 
 @register("universal_transformer_depth_injected")
-def universal_transformer_depth_injected():
+def universal_transformer_depth_injected() -> UniversalTransformerHParams:
     """Every step sees the input again."""
     return replace(universal_transformer_depth(), recurrence_input_injection="add")
 
 
 @register("universal_transformer_depth_ponder_net")
-def universal_transformer_depth_ponder_net():
+def universal_transformer_depth_ponder_net() -> UniversalTransformerHParams:
     """With ACT's weight of the cost all positions are down to one step within 600 updates."""
     hp = adaptive_universal_transformer_depth()
     return replace(hp, act_type="ponder_net", act_loss_weight=0.1)
 
 
 @register("universal_transformer_depth_q_halt")
-def universal_transformer_depth_q_halt():
+def universal_transformer_depth_q_halt() -> UniversalTransformerHParams:
     """Threshold and weight of the cost as Wang et al. 2025 have them."""
     hp = adaptive_universal_transformer_depth()
     return replace(hp, act_type="q_halt", act_epsilon=0.5, act_loss_weight=0.5)
 
 
 @register("universal_transformer_depth_ndr")
-def universal_transformer_depth_ndr():
+def universal_transformer_depth_ndr() -> UniversalTransformerHParams:
     """The Neural Data Router (Csordás et al. 2022): positions keep their states until the one that
     they attend to, the nearest one that fits, has what they wait for. No signals; norms behind.
     """
@@ -206,19 +207,19 @@ def universal_transformer_depth_ndr():
 
 
 @register("transformer_scan")
-def transformer_scan():
+def transformer_scan() -> TransformerHParams:
     """With relative attention, which is what reaches longer outputs (Csordás et al. 2021)."""
     return transformer.use_relative_positions(replace(_small(), batch_size=4096))
 
 
 @register("universal_transformer_scan")
-def universal_transformer_scan():
+def universal_transformer_scan() -> UniversalTransformerHParams:
     """The recurrence adds a position signal of its own, which has to go, too."""
     return replace(make_universal(transformer_scan()), add_position_timing_signal=False)
 
 
 @register("adaptive_universal_transformer_scan")
-def adaptive_universal_transformer_scan():
+def adaptive_universal_transformer_scan() -> UniversalTransformerHParams:
     return _adaptive(universal_transformer_scan())
 
 
@@ -226,7 +227,7 @@ def adaptive_universal_transformer_scan():
 
 
 @register("transformer_multi30k")
-def transformer_multi30k():
+def transformer_multi30k() -> TransformerHParams:
     """2.4 million weights with its 8,192 subwords; small data, so much dropout."""
     return replace(
         _small(),
@@ -238,13 +239,13 @@ def transformer_multi30k():
 
 
 @register("universal_transformer_multi30k")
-def universal_transformer_multi30k():
+def universal_transformer_multi30k() -> UniversalTransformerHParams:
     """Wider, so that it has as many weights."""
     return replace(make_universal(transformer_multi30k()), hidden_size=192, filter_size=448)
 
 
 @register("adaptive_universal_transformer_multi30k")
-def adaptive_universal_transformer_multi30k():
+def adaptive_universal_transformer_multi30k() -> UniversalTransformerHParams:
     return _adaptive(universal_transformer_multi30k())
 
 
@@ -252,6 +253,6 @@ def adaptive_universal_transformer_multi30k():
 
 
 @register("adaptive_universal_transformer_text")
-def adaptive_universal_transformer_text():
+def adaptive_universal_transformer_text() -> UniversalTransformerHParams:
     hp = make_universal(replace(_small(), batch_size=2048, layer_prepostprocess_dropout=0.3))
     return _adaptive(hp)

@@ -4,10 +4,11 @@ import dataclasses
 
 from hparams import deepstart, universal_transformer
 from hparams.registry import register
+from ut_keras.hparam import UniversalTransformerHParams
 
 
 @register("adaptive_universal_transformer_quick")
-def adaptive_universal_transformer_quick():
+def adaptive_universal_transformer_quick() -> UniversalTransformerHParams:
     """Narrow, at most 4 steps, started deep; a short warm-up and one fall of the learning rate."""
     return dataclasses.replace(
         deepstart.start_deep(universal_transformer.adaptive_universal_transformer_tiny()),

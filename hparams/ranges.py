@@ -4,26 +4,27 @@ A range is a function that fills in a `RangedHParams`; see docs/tuning.md.
 """
 
 from hparams.registry import register_range
+from ut_keras.hparam.ranges import RangedHParams
 
 # --- T2T's, Transformer ---------------------------------------------------------------------------
 
 
 @register_range("transformer_base_range")
-def transformer_base_range(rhp):
+def transformer_base_range(rhp: RangedHParams) -> None:
     _learning_rate(rhp)
     _optimizer(rhp)
     rhp.set_float("weight_decay", 0.0, 1e-4)
 
 
 @register_range("transformer_tpu_range")
-def transformer_tpu_range(rhp):
+def transformer_tpu_range(rhp: RangedHParams) -> None:
     _learning_rate(rhp)
     _optimizer(rhp)
     rhp.set_float("weight_decay", 0.0, 2.0)
 
 
 @register_range("transformer_tiny_tpu_range")
-def transformer_tiny_tpu_range(rhp):
+def transformer_tiny_tpu_range(rhp: RangedHParams) -> None:
     _learning_rate(rhp)
     rhp.set_float("weight_decay", 0.0, 2.0)
 
@@ -32,13 +33,13 @@ def transformer_tiny_tpu_range(rhp):
 
 
 @register_range("universal_transformer_base_range")
-def universal_transformer_base_range(rhp):
+def universal_transformer_base_range(rhp: RangedHParams) -> None:
     rhp.set_discrete("num_rec_steps", [6, 8, 10])
     _universal_transformer(rhp)
 
 
 @register_range("adaptive_universal_transformer_base_range")
-def adaptive_universal_transformer_base_range(rhp):
+def adaptive_universal_transformer_base_range(rhp: RangedHParams) -> None:
     rhp.set_discrete("act_max_steps", [8, 16, 32])
     rhp.set_float("act_loss_weight", 0.0, 0.5)
     _universal_transformer(rhp)
@@ -48,7 +49,7 @@ def adaptive_universal_transformer_base_range(rhp):
 
 
 @register_range("adaptive_universal_transformer_quick_range")
-def adaptive_universal_transformer_quick_range(rhp):
+def adaptive_universal_transformer_quick_range(rhp: RangedHParams) -> None:
     """What `adaptive_universal_transformer_quick` depends on most; by the schedule it has."""
     rhp.set_float("learning_rate_constant", 3e-4, 1e-2, scale=rhp.LOG_SCALE)
     rhp.set_discrete("learning_rate_warmup_steps", [50, 100, 200, 400])

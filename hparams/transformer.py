@@ -1,19 +1,22 @@
 """T2T's sets for the Transformer, those of daily use; `transformer_table3` has the variations."""
 
 from dataclasses import replace
+from typing import TypeVar
 
 from hparams.registry import register
 from ut_keras.hparam import TransformerHParams
 
+T = TypeVar("T", bound=TransformerHParams)
 
-def use_relative_positions(hp):
+
+def use_relative_positions(hp: TransformerHParams) -> TransformerHParams:
     """Attention knows how far apart two positions are, in place of a position signal."""
     return replace(
         hp, pos=None, self_attention_type="dot_product_relative", max_relative_position=20
     )
 
 
-def fit_for_tpu(hp):
+def fit_for_tpu(hp: T) -> T:
     """What T2T changes for TPUs: short, small batches, Adafactor, dropout masks that are shared."""
     return replace(
         hp,
@@ -33,18 +36,18 @@ def fit_for_tpu(hp):
 
 
 @register("transformer_base")
-def transformer_base():
+def transformer_base() -> TransformerHParams:
     """The defaults of `TransformerHParams`."""
     return TransformerHParams()
 
 
 @register("transformer_base_v3")
-def transformer_base_v3():
+def transformer_base_v3() -> TransformerHParams:
     return transformer_base()
 
 
 @register("transformer_base_v2")
-def transformer_base_v2():
+def transformer_base_v2() -> TransformerHParams:
     """Before the learning rate was a product of factors."""
     return replace(
         transformer_base_v3(),
@@ -55,7 +58,7 @@ def transformer_base_v2():
 
 
 @register("transformer_base_v1")
-def transformer_base_v1():
+def transformer_base_v1() -> TransformerHParams:
     """As published: the norm comes after each layer."""
     return replace(
         transformer_base_v2(),
@@ -69,7 +72,7 @@ def transformer_base_v1():
 
 
 @register("transformer_base_single_gpu")
-def transformer_base_single_gpu():
+def transformer_base_single_gpu() -> TransformerHParams:
     return replace(
         transformer_base(),
         batch_size=1024,
@@ -83,12 +86,12 @@ def transformer_base_single_gpu():
 
 
 @register("transformer_teeny")
-def transformer_teeny():
+def transformer_teeny() -> TransformerHParams:
     return replace(transformer_base(), hidden_size=128, filter_size=128, num_heads=2)
 
 
 @register("transformer_tiny")
-def transformer_tiny():
+def transformer_tiny() -> TransformerHParams:
     return replace(
         transformer_base(),
         num_hidden_layers=2,
@@ -99,7 +102,7 @@ def transformer_tiny():
 
 
 @register("transformer_small")
-def transformer_small():
+def transformer_small() -> TransformerHParams:
     return replace(
         transformer_base(),
         num_hidden_layers=2,
@@ -113,7 +116,7 @@ def transformer_small():
 
 
 @register("transformer_big")
-def transformer_big():
+def transformer_big() -> TransformerHParams:
     return replace(
         transformer_base(),
         hidden_size=1024,
@@ -125,7 +128,7 @@ def transformer_big():
 
 
 @register("transformer_big_single_gpu")
-def transformer_big_single_gpu():
+def transformer_big_single_gpu() -> TransformerHParams:
     return replace(
         transformer_big(),
         layer_prepostprocess_dropout=0.1,
@@ -134,17 +137,17 @@ def transformer_big_single_gpu():
 
 
 @register("transformer_big_dr1")
-def transformer_big_dr1():
+def transformer_big_dr1() -> TransformerHParams:
     return replace(transformer_base(), hidden_size=1024, filter_size=4096, num_heads=16)
 
 
 @register("transformer_big_dr2")
-def transformer_big_dr2():
+def transformer_big_dr2() -> TransformerHParams:
     return replace(transformer_big_dr1(), layer_prepostprocess_dropout=0.2)
 
 
 @register("transformer_big_enfr")
-def transformer_big_enfr():
+def transformer_big_enfr() -> TransformerHParams:
     return replace(
         transformer_big_dr1(),
         shared_embedding_and_softmax_weights=False,
@@ -156,12 +159,12 @@ def transformer_big_enfr():
 
 
 @register("transformer_parameter_attention_a")
-def transformer_parameter_attention_a():
+def transformer_parameter_attention_a() -> TransformerHParams:
     return replace(transformer_base(), ffn_layer="parameter_attention", filter_size=1536)
 
 
 @register("transformer_parameter_attention_b")
-def transformer_parameter_attention_b():
+def transformer_parameter_attention_b() -> TransformerHParams:
     return replace(
         transformer_base(),
         ffn_layer="parameter_attention",
@@ -176,7 +179,7 @@ def transformer_parameter_attention_b():
 
 
 @register("transformer_parsing_base")
-def transformer_parsing_base():
+def transformer_parsing_base() -> TransformerHParams:
     """WSJ only."""
     return replace(
         transformer_base(),
@@ -191,7 +194,7 @@ def transformer_parsing_base():
 
 
 @register("transformer_parsing_big")
-def transformer_parsing_big():
+def transformer_parsing_big() -> TransformerHParams:
     """WSJ, semi-supervised."""
     return replace(
         transformer_big(),
@@ -203,7 +206,7 @@ def transformer_parsing_big():
 
 
 @register("transformer_parsing_ice")
-def transformer_parsing_ice():
+def transformer_parsing_ice() -> TransformerHParams:
     """Parsing and tagging Icelandic text."""
     return replace(
         transformer_base_single_gpu(),
@@ -216,15 +219,15 @@ def transformer_parsing_ice():
 
 
 @register("transformer_relative")
-def transformer_relative():
+def transformer_relative() -> TransformerHParams:
     return use_relative_positions(transformer_base())
 
 
 @register("transformer_relative_tiny")
-def transformer_relative_tiny():
+def transformer_relative_tiny() -> TransformerHParams:
     return use_relative_positions(transformer_tiny())
 
 
 @register("transformer_relative_big")
-def transformer_relative_big():
+def transformer_relative_big() -> TransformerHParams:
     return use_relative_positions(transformer_big())

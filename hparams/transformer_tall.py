@@ -9,10 +9,11 @@ from dataclasses import replace
 from hparams import transformer
 from hparams.registry import register
 from hparams.transformer import fit_for_tpu
+from ut_keras.hparam import TransformerHParams
 
 
 @register("transformer_tall")
-def transformer_tall():
+def transformer_tall() -> TransformerHParams:
     return replace(
         transformer.transformer_base(),
         batch_size=2048,
@@ -30,7 +31,7 @@ def transformer_tall():
 
 
 @register("transformer_tall_big")
-def transformer_tall_big():
+def transformer_tall_big() -> TransformerHParams:
     return replace(transformer_tall(), num_hidden_layers=18)
 
 
@@ -38,7 +39,7 @@ def transformer_tall_big():
 
 
 @register("transformer_tall_pretrain_lm")
-def transformer_tall_pretrain_lm():
+def transformer_tall_pretrain_lm() -> TransformerHParams:
     return replace(
         transformer_tall(),
         learning_rate_constant=2e-4,
@@ -54,7 +55,7 @@ def transformer_tall_pretrain_lm():
 
 
 @register("transformer_tall_pretrain_lm_tpu_adafactor")
-def transformer_tall_pretrain_lm_tpu_adafactor():
+def transformer_tall_pretrain_lm_tpu_adafactor() -> TransformerHParams:
     """Where batch_size counts tokens, 8 of them make a batch of one example."""
     return replace(
         fit_for_tpu(transformer_tall_pretrain_lm()),
@@ -65,7 +66,7 @@ def transformer_tall_pretrain_lm_tpu_adafactor():
 
 
 @register("transformer_tall_pretrain_lm_tpu_adafactor_large")
-def transformer_tall_pretrain_lm_tpu_adafactor_large():
+def transformer_tall_pretrain_lm_tpu_adafactor_large() -> TransformerHParams:
     return replace(
         transformer_tall_pretrain_lm_tpu_adafactor(),
         hidden_size=1024,
@@ -78,7 +79,7 @@ def transformer_tall_pretrain_lm_tpu_adafactor_large():
 
 
 @register("transformer_tall_pretrain_lm_tpu")
-def transformer_tall_pretrain_lm_tpu():
+def transformer_tall_pretrain_lm_tpu() -> TransformerHParams:
     return replace(
         transformer_tall_pretrain_lm_tpu_adafactor(),
         learning_rate_constant=2e-4,
@@ -92,7 +93,7 @@ def transformer_tall_pretrain_lm_tpu():
 
 
 @register("transformer_tall_finetune_textclass")
-def transformer_tall_finetune_textclass():
+def transformer_tall_finetune_textclass() -> TransformerHParams:
     """To classes of text."""
     return replace(
         transformer_tall(),
@@ -137,22 +138,22 @@ def _uniencdec(hp):
 
 
 @register("transformer_tall_train_tied")
-def transformer_tall_train_tied():
+def transformer_tall_train_tied() -> TransformerHParams:
     return _tied(_cosine(transformer_tall(), 2e-4, 150_000))
 
 
 @register("transformer_tall_finetune_tied")
-def transformer_tall_finetune_tied():
+def transformer_tall_finetune_tied() -> TransformerHParams:
     return replace(_tied(_cosine(transformer_tall(), 5e-5, 80_000)), learning_rate_warmup_steps=100)
 
 
 @register("transformer_tall_train_uniencdec")
-def transformer_tall_train_uniencdec():
+def transformer_tall_train_uniencdec() -> TransformerHParams:
     return _uniencdec(_cosine(transformer_tall(), 2e-4, 150_000))
 
 
 @register("transformer_tall_finetune_uniencdec")
-def transformer_tall_finetune_uniencdec():
+def transformer_tall_finetune_uniencdec() -> TransformerHParams:
     return replace(
         _uniencdec(_cosine(transformer_tall(), 5e-5, 80_000)), learning_rate_warmup_steps=100
     )

@@ -13,12 +13,12 @@ import os
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def names():
+def names() -> list[str]:
     """The names of the runs, sorted."""
     return sorted(name for name in os.listdir(_HERE) if _is_run(os.path.join(_HERE, name)))
 
 
-def folder(name):
+def folder(name: str) -> str:
     """The folder of a run.
 
     Args:

@@ -19,6 +19,7 @@ import functools
 import io
 import os
 import random
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from problems import verb_forms
@@ -100,19 +101,19 @@ class Example(NamedTuple):
 # Linzen's table.
 
 
-def table_path(tmp_dir):
+def table_path(tmp_dir: str | None) -> str:
     """Returns the path of Linzen's table, as .tsv or .tsv.gz; downloads it if it is not there."""
     path = os.path.join(tmp_dir or "", TABLE.name.removesuffix(".gz"))
     return path if os.path.isfile(path) else download.fetch(tmp_dir, TABLE)
 
 
-def read_sentences(tmp_dir):
+def read_sentences(tmp_dir: str | None) -> Iterator[str]:
     """Yields the whole sentences of the table."""
     for row in _read_table(table_path(tmp_dir)):
         yield row["sentence"]
 
 
-def read_split(tmp_dir, split):
+def read_split(tmp_dir: str | None, split: str) -> Iterator[Example]:
     """Yields the `Example`s of T2T's "train", "dev" or "test", in the order of the table."""
     path = table_path(tmp_dir)
     for row, number in zip(_read_table(path), _split_of_rows(path), strict=True):
@@ -178,7 +179,7 @@ def _is_good(row):
 # The other layouts.
 
 
-def read_linzen_testset(tmp_dir, split):
+def read_linzen_testset(tmp_dir: str | None, split: str) -> Iterator[Example]:
     """Yields the `Example`s of subj_agr_filtered.text and .gold."""
     del split
     texts = _read_lines(tmp_dir, "subj_agr_filtered.text")
@@ -194,7 +195,7 @@ def read_linzen_testset(tmp_dir, split):
         yield Example(text.split()[: int(place)], right, wrong, tag, int(attractors))
 
 
-def read_gulordava(tmp_dir, split):
+def read_gulordava(tmp_dir: str | None, split: str) -> Iterator[Example]:
     """Yields the `Example`s of generated.tab, which has a line for the right and the wrong form."""
     del split
     rows = list(csv.DictReader(_read_lines(tmp_dir, "generated.tab"), delimiter="\t"))
@@ -209,7 +210,7 @@ def read_gulordava(tmp_dir, split):
         yield Example(words, right["form"], wrong["form"], tag, int(right["n_attr"]))
 
 
-def read_edinburgh_nlu(tmp_dir, split):
+def read_edinburgh_nlu(tmp_dir: str | None, split: str) -> Iterator[Example]:
     """Yields the `Example`s of wiki-dev.txt or wiki-test.txt."""
     name = f"wiki-{split}.txt"
     for number, line in enumerate(_read_lines(tmp_dir, name)[1:], start=2):

@@ -13,7 +13,8 @@ EOS, nothing ends a record, and there is no vocabulary.
 
 import random
 import string
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
 
 from problems import problem
 from ut_keras.text import text_encoder
@@ -22,14 +23,17 @@ _PRECEDENCE = {"+": 0, "-": 0, "*": 1, "/": 1}
 _ASSOCIATIVE = "+*"
 
 
+Tree: TypeAlias = "Node | str"
+
+
 class Node(NamedTuple):
     """An operation; its sides are nodes or letters."""
 
     sign: str
-    left: Any
-    right: Any
+    left: Tree
+    right: Tree
 
-    def __str__(self):
+    def __str__(self) -> str:
         rank = _PRECEDENCE[self.sign]
         left = _in_parentheses(self.left, lambda node: _PRECEDENCE[node.sign] < rank)
         right = _in_parentheses(
@@ -55,11 +59,13 @@ class AlgebraInverse(problem.Problem):
     train_size = 100_000
     dev_size = 10_000
 
-    def feature_encoders(self, data_dir=None):
+    def feature_encoders(self, data_dir: str | None = None) -> dict[str, text_encoder.TextEncoder]:
         encoder = text_encoder.ByteTextEncoder()
         return {"inputs": encoder, "targets": encoder}
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         rng = random.Random(seed)
         for _ in range(self.train_size if split == "train" else self.dev_size):
             letter, *others = rng.sample(string.ascii_lowercase, 26)
@@ -71,7 +77,9 @@ class AlgebraInverse(problem.Problem):
             yield {"inputs": f"{letter}:{left}={right}", "targets": str(answer)}
 
 
-def random_tree(rng, depth, letters, required=None):
+def random_tree(
+    rng: random.Random, depth: int, letters: list[str], required: str | None = None
+) -> Tree:
     """Draws a tree of a depth, of `letters` and, exactly once, `required`."""
     if not depth:
         return required or rng.choice(letters)
@@ -84,9 +92,9 @@ def random_tree(rng, depth, letters, required=None):
     return Node(rng.choice("+-*/"), *sides)
 
 
-def solve(tree, other_side, letter):
+def solve(tree: Tree, other_side: Tree, letter: str) -> Tree:
     """Returns what the letter is, if `tree` equals `other_side`."""
-    while tree != letter:
+    while isinstance(tree, Node):
         sign, left, right = tree
         inverse = {"+": "-", "-": "+", "*": "/", "/": "*"}[sign]
         if _has(left, letter):

@@ -23,6 +23,7 @@ Otherwise than in T2T, the symbol between two numbers is inside the vocabulary, 
 """
 
 import zlib
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from ut_keras.text import text_encoder
 class AlgorithmicProblem(problem.Problem):
     """Base class; a subclass says its `num_symbols` and how to draw a `sample`."""
 
-    splits = ("train", "dev", "test")
+    splits: tuple[str, ...] = ("train", "dev", "test")
     licence = "generated"
     target_space_id = 11  # T2T's SpaceID.DIGIT_1
     num_symbols = 2
@@ -44,7 +45,9 @@ class AlgorithmicProblem(problem.Problem):
     dev_size = 10_000
     test_size = 1_000
 
-    def sample(self, rng, max_length, exact=False):
+    def sample(
+        self, rng: np.random.Generator, max_length: int, exact: bool = False
+    ) -> tuple[list[int], list[int]]:
         """Draws (inputs, targets), two lists of symbols.
 
         Args:
@@ -54,20 +57,22 @@ class AlgorithmicProblem(problem.Problem):
         """
         raise NotImplementedError
 
-    def feature_encoders(self, data_dir=None):
+    def feature_encoders(self, data_dir: str | None = None) -> dict[str, text_encoder.TextEncoder]:
         size = self.num_symbols + self.has_separator + text_encoder.NUM_RESERVED_IDS
         return {
             "inputs": text_encoder.IntegerTextEncoder(size),
             "targets": text_encoder.IntegerTextEncoder(size),
         }
 
-    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_encoded_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, list[int]]]:
         rng = np.random.default_rng(seed)
         sizes = {"train": self.train_size, "dev": self.dev_size, "test": self.test_size}
         for _ in range(sizes[split]):
             yield _to_ids(*self.sample_of_split(rng, split))
 
-    def sample_of_split(self, rng, split):
+    def sample_of_split(self, rng: np.random.Generator, split: str) -> tuple[list[int], list[int]]:
         """Draws (inputs, targets) of "train", "dev" or "test"."""
         max_length = self.train_length if split == "train" else self.dev_length
         return self.sample(rng, max_length, exact=split == "test")
@@ -93,7 +98,9 @@ def _random_symbols(rng, num_symbols, max_length, exact):
 class IdentityBinary40(AlgorithmicProblem):
     """Copy the string."""
 
-    def sample(self, rng, max_length, exact=False):
+    def sample(
+        self, rng: np.random.Generator, max_length: int, exact: bool = False
+    ) -> tuple[list[int], list[int]]:
         symbols = _random_symbols(rng, self.num_symbols, max_length, exact)
         return symbols, symbols
 
@@ -132,7 +139,9 @@ class ShiftDecimal40(AlgorithmicProblem):
     num_symbols = 20
     dev_length = 80
 
-    def sample(self, rng, max_length, exact=False):
+    def sample(
+        self, rng: np.random.Generator, max_length: int, exact: bool = False
+    ) -> tuple[list[int], list[int]]:
         symbols = _random_symbols(rng, 10, max_length, exact)
         return symbols, [symbol + 10 for symbol in symbols]
 
@@ -144,7 +153,9 @@ class ShiftDecimal40(AlgorithmicProblem):
 class ReverseBinary40(AlgorithmicProblem):
     """Reverse the string."""
 
-    def sample(self, rng, max_length, exact=False):
+    def sample(
+        self, rng: np.random.Generator, max_length: int, exact: bool = False
+    ) -> tuple[list[int], list[int]]:
         symbols = _random_symbols(rng, self.num_symbols, max_length, exact)
         return symbols, symbols[::-1]
 
@@ -163,7 +174,7 @@ class ReverseDecimal40HeldOut(ReverseDecimal40):
     dev_length = 40
     dev_size = 1_000
 
-    def sample_of_split(self, rng, split):
+    def sample_of_split(self, rng: np.random.Generator, split: str) -> tuple[list[int], list[int]]:
         while True:
             inputs, targets = super().sample_of_split(rng, split)
             is_held_out = zlib.crc32(bytes(inputs)) % 50 == 0
@@ -196,7 +207,9 @@ class ReverseNlplike8k(AlgorithmicProblem):
     train_length = 70
     dev_length = 70
 
-    def sample(self, rng, max_length, exact=False):
+    def sample(
+        self, rng: np.random.Generator, max_length: int, exact: bool = False
+    ) -> tuple[list[int], list[int]]:
         length = int(abs(rng.normal(max_length / 2, max_length / 10)) + 1)
         uniform = rng.random(min(length, max_length))
         symbols = np.searchsorted(self._cumulated(), uniform, side="right").tolist()
@@ -228,11 +241,13 @@ class _Arithmetic(AlgorithmicProblem):
 
     has_separator = True
 
-    def result(self, left, right):
+    def result(self, left: int, right: int) -> int:
         """The number to write as the targets."""
         raise NotImplementedError
 
-    def sample(self, rng, max_length, exact=False):
+    def sample(
+        self, rng: np.random.Generator, max_length: int, exact: bool = False
+    ) -> tuple[list[int], list[int]]:
         base = self.num_symbols
         left_length = rng.integers(1, max_length // 2 + 1)
         left = _random_digits(rng, base, left_length)
@@ -246,7 +261,7 @@ class _Arithmetic(AlgorithmicProblem):
 class AdditionBinary40(_Arithmetic):
     """Add two numbers."""
 
-    def result(self, left, right):
+    def result(self, left: int, right: int) -> int:
         return left + right
 
 
@@ -260,7 +275,7 @@ class AdditionDecimal40(AdditionBinary40):
 class MultiplicationBinary40(_Arithmetic):
     """Multiply two numbers."""
 
-    def result(self, left, right):
+    def result(self, left: int, right: int) -> int:
         return left * right
 
 
@@ -284,7 +299,7 @@ def _to_number(digits, base):
 
 
 def _to_digits(number, base):
-    digits = []
+    digits: list[int] = []
     while number or not digits:
         number, digit = divmod(number, base)
         digits.append(digit)
@@ -303,6 +318,8 @@ class SortProblem(AlgorithmicProblem):
     train_length = 10
     dev_length = 20
 
-    def sample(self, rng, max_length, exact=False):
+    def sample(
+        self, rng: np.random.Generator, max_length: int, exact: bool = False
+    ) -> tuple[list[int], list[int]]:
         symbols = _random_symbols(rng, self.num_symbols, max_length, exact)
         return symbols, sorted(symbols)

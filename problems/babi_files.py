@@ -13,6 +13,7 @@ import collections
 import functools
 import glob
 import os
+from collections.abc import Sequence
 
 from ut_keras import unpacking
 from ut_keras.data.writing import download
@@ -54,7 +55,9 @@ _HELD_OUT_EVERY = 10  # stories
 Example = collections.namedtuple("Example", ["task", "story", "question", "answer"])
 
 
-def read_examples(tmp_dir, subset, tasks, mode):
+def read_examples(
+    tmp_dir: str | None, subset: str, tasks: Sequence[int], mode: str
+) -> list[Example]:
     """Returns the `Example`s of some tasks, in the order of the files.
 
     Args:
@@ -70,7 +73,9 @@ def read_examples(tmp_dir, subset, tasks, mode):
     return _flat(_parsed(tmp_dir, names), tasks)
 
 
-def read_validated_examples(tmp_dir, subset, tasks, mode):
+def read_validated_examples(
+    tmp_dir: str | None, subset: str, tasks: Sequence[int], mode: str
+) -> list[Example]:
     """Returns the `Example`s of "train" or "valid", two parts of the training files.
 
     Args and raised errors as of `read_examples`.
@@ -123,8 +128,8 @@ def _parsed(tmp_dir, names):
 
 def _parse(name, text):
     """The stories of a file, each a list of (sentences so far, question, answer)."""
-    stories = []
-    sentences = []
+    stories: list[list[tuple[tuple[str, ...], str, str]]] = []
+    sentences: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             position, line = line.strip().split(" ", 1)
@@ -174,5 +179,5 @@ def _read_files(tmp_dir, names):
         def take(name, file):
             texts[name] = file.read().decode("utf-8")
 
-        unpacking.read(path, missing, ARCHIVE.most_bytes, take)
+        unpacking.read(path, sorted(missing), ARCHIVE.most_bytes, take)
     return texts

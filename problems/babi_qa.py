@@ -48,6 +48,8 @@ import functools
 import itertools
 import json
 import os
+from collections.abc import Iterator
+from typing import Any
 
 from problems import babi_files, problem
 from ut_keras import json_file
@@ -78,9 +80,9 @@ class _BabiProblem(problem.Problem):
     num_train_shards = 1
     eval_metrics = ("accuracy",)
     class_label_features = ("targets",)
-    reserved_words = ()
+    reserved_words: tuple[str, ...] = ()
 
-    def __init__(self, task, size, joint, valid=False):
+    def __init__(self, task: int, size: str, joint: bool, valid: bool = False) -> None:
         self._task = task
         self._valid = valid
         if valid:
@@ -90,20 +92,20 @@ class _BabiProblem(problem.Problem):
         self._dev_tasks = (task,) if task else tuple(babi_files.TASKS)
 
     @property
-    def vocab_filename(self):
+    def vocab_filename(self) -> str:
         return f"vocab.{self.filename}.tokens"
 
-    def side_files(self):
+    def side_files(self) -> tuple[str, ...]:
         return (self.vocab_filename,)
 
-    def feature_encoders(self, data_dir):
-        encoder = text_encoder.TokenTextEncoder(os.path.join(data_dir, self.vocab_filename))
+    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+        encoder = text_encoder.TokenTextEncoder(os.path.join(data_dir or "", self.vocab_filename))
         return {"inputs": encoder, "targets": encoder}
 
-    def record_specs(self, data_dir):
+    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
         return {**self.feature_specs(data_dir), "task": _TASK}
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         # Every split is read to its end before anything is written.
         for split in self.splits:
             self._examples(split, tmp_dir)
@@ -129,13 +131,13 @@ class _BabiProblem(problem.Problem):
             return babi_files.read_examples(*where, "test")
         return babi_files.read_validated_examples(*where, "train" if split == "train" else "valid")
 
-    def feature_metrics(self, data_dir):
+    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
         return {
             f"error/task_{task}": features.FeatureMetric(functools.partial(_wrong_answers, task))
             for task in self._dev_tasks
         }
 
-    def summarize(self, results):
+    def summarize(self, results: dict[str, float]) -> dict[str, float]:
         errors = [value for name, value in results.items() if name.startswith("error/task_")]
         if not errors:
             return {}
@@ -158,15 +160,15 @@ class BabiQaConcat(_BabiProblem):
     reserved_words = (_SEPARATOR,)
 
     @property
-    def filename(self):
+    def filename(self) -> str:
         task = f"qa{self._task}_{babi_files.TASKS[self._task]}" if self._task else "qa0_all-tasks"
         return f"babi_qa_{self._subset}_{task}{'_valid' * self._valid}"
 
-    def record_specs(self, data_dir):
+    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
         specs = super().record_specs(data_dir)
         return {**specs, "context": specs["inputs"]}
 
-    def preprocess(self, records):
+    def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
         import tensorflow as tf
 
         separators = tf.fill([tf.shape(records["targets"])[0], 1], _SEPARATOR_ID)
@@ -174,7 +176,9 @@ class BabiQaConcat(_BabiProblem):
         others = {name: records[name] for name in ("targets", "task")}
         return {"inputs": tf.concat(parts, axis=1), **others}
 
-    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_encoded_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, list[int]]]:
         encoder = self.feature_encoders(data_dir)["inputs"]
         for example in self._examples(split, tmp_dir):
             yield {
@@ -193,14 +197,14 @@ class BabiQaSentence(_BabiProblem):
     """
 
     @property
-    def metadata_filename(self):
+    def metadata_filename(self) -> str:
         return f"{self.filename}-meta_data.json"
 
-    def side_files(self):
+    def side_files(self) -> tuple[str, ...]:
         return (self.vocab_filename, self.metadata_filename)
 
-    def feature_specs(self, data_dir):
-        path = os.path.join(data_dir, self.metadata_filename)
+    def feature_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+        path = os.path.join(data_dir or "", self.metadata_filename)
         sentences, words = _shape(path)
         specs = super().feature_specs(data_dir)
         return {
@@ -220,7 +224,9 @@ class BabiQaSentence(_BabiProblem):
         path = os.path.join(data_dir, self.metadata_filename)
         text_encoder.write_lines(path, [json.dumps(metadata)])
 
-    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_encoded_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, list[int]]]:
         encoder = self.feature_encoders(data_dir)["inputs"]
         rows, words = self.feature_specs(data_dir)["inputs"].shape
 
@@ -257,12 +263,12 @@ def _shape(path):
 
 
 def _words_by_frequency(examples):
-    texts = collections.Counter()
+    texts: collections.Counter[str] = collections.Counter()
     for example in examples:
         texts.update(example.story)
         texts[example.question] += 1
         texts[example.answer] += 1
-    counts = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
     for text, count in texts.items():
         for word in text.split():
             counts[word] += count

@@ -13,6 +13,7 @@ train 287,113          dev 13,368          test 11,490
 
 import hashlib
 import os
+from collections.abc import Iterator
 
 from problems import problem, raw_text, text_problems
 from ut_keras.data.writing import download
@@ -57,16 +58,18 @@ class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
     raw_files = (*_ARCHIVES.values(), *_ADDRESSES.values())
     splits = ("train", "dev", "test")
 
-    def num_shards(self, split):
+    def num_shards(self, split: str) -> int:
         return self.num_train_shards if split == "train" else 10
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for split in self.splits:
             download.fetch(tmp_dir, _ADDRESSES[split])
         _folders(tmp_dir)
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         paths = {
             name: os.path.join(folder, name)
             for folder in _folders(tmp_dir)
@@ -90,7 +93,8 @@ def _folders(tmp_dir):
 
 def _read(path):
     """(paragraphs of the article, highlights); each ends like a sentence."""
-    article, highlights = [], []
+    article: list[str] = []
+    highlights: list[str] = []
     reads_highlights = False
     for line in filter(None, raw_text.read_lines(path)):
         if line.startswith("@highlight"):

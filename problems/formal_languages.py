@@ -9,6 +9,9 @@ balanced one have changed places, so that to count them is not enough.
 """
 
 import itertools
+from collections.abc import Iterable
+
+import numpy as np
 
 from problems import generated_classes, problem
 
@@ -23,12 +26,12 @@ class Parity40(generated_classes.GeneratedClasses):
     words = ("0", "1")
     labels = ("even", "odd")
 
-    def draw(self, rng, split):
+    def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
         length = 2 * _LONGEST if split == "test" else rng.integers(1, _LONGEST + 1)
         bits = rng.integers(2, size=length)
         return [str(bit) for bit in bits], self.labels[bits.sum() % 2]
 
-    def is_all_trained(self, words):
+    def is_all_trained(self, words: list[str]) -> bool:
         return len(words) < 10
 
 
@@ -39,7 +42,7 @@ class Dyck40(generated_classes.GeneratedClasses):
     words = (_OPENS, _CLOSES)
     labels = ("no", "yes")
 
-    def draw(self, rng, split):
+    def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
         pairs = _LONGEST if split == "test" else int(rng.integers(1, _LONGEST // 2 + 1))
         brackets = _balanced(rng, pairs)
         if rng.random() < 0.5:
@@ -49,11 +52,11 @@ class Dyck40(generated_classes.GeneratedClasses):
             brackets[i], brackets[j] = brackets[j], brackets[i]
         return brackets, "no"
 
-    def is_all_trained(self, words):
+    def is_all_trained(self, words: list[str]) -> bool:
         return len(words) < 12
 
 
-def is_balanced(brackets):
+def is_balanced(brackets: Iterable[str]) -> bool:
     """Whether every bracket is closed, and none before it is opened."""
     depths = list(itertools.accumulate(1 if b == _OPENS else -1 for b in brackets))
     return min(depths) >= 0 and depths[-1] == 0

@@ -5,6 +5,7 @@ words are validation's to have (one in twenty) is never trained on, and the othe
 """
 
 import zlib
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -28,15 +29,15 @@ class GeneratedClasses(problem.Problem):
         sizes: dict from split to the number of its examples.
     """
 
-    splits = ("train", "dev", "test")
-    class_label_features = ("targets",)
-    eval_metrics = ("accuracy", "neg_log_perplexity")
+    splits: tuple[str, ...] = ("train", "dev", "test")
+    class_label_features: tuple[str, ...] = ("targets",)
+    eval_metrics: tuple[str, ...] = ("accuracy", "neg_log_perplexity")
     licence = "generated"
-    words = ()
-    labels = ()
+    words: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     sizes = {"train": 100_000, "dev": 2_000, "test": 2_000}
 
-    def draw(self, rng, split):
+    def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
         """Draws (list of words, label).
 
         Args:
@@ -45,13 +46,15 @@ class GeneratedClasses(problem.Problem):
         """
         raise NotImplementedError
 
-    def feature_encoders(self, data_dir=None):
+    def feature_encoders(self, data_dir: str | None = None) -> dict[str, text_encoder.TextEncoder]:
         return {
             "inputs": text_encoder.TokenTextEncoder(tokens=list(self.words)),
             "targets": text_encoder.ClassLabelEncoder(self.labels),
         }
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         rng = np.random.default_rng(seed)
         for _ in range(self.sizes[split]):
             words, label = self._drawn(rng, split)
@@ -63,6 +66,6 @@ class GeneratedClasses(problem.Problem):
             if is_held_out(" ".join(words)) == (split != "train") or self.is_all_trained(words):
                 return words, label
 
-    def is_all_trained(self, words):
+    def is_all_trained(self, words: list[str]) -> bool:
         """Whether there are so few such examples that all have to be trained on."""
         return False

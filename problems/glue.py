@@ -16,6 +16,8 @@ its test splits to itself, but for `msr_paraphrase_corpus`.
 
 import functools
 import os
+from collections.abc import Iterator
+from typing import Any
 
 from problems import labelled_tables, problem, raw_text, text_problems
 from ut_keras.data.writing import download
@@ -109,10 +111,10 @@ class MSRParaphraseCorpus(labelled_tables.LabelledTables):
     both_orders = True
     class_labels = ("not_paraphrase", "paraphrase")
 
-    def table(self, split, tmp_dir):
+    def table(self, split: str, tmp_dir: str | None) -> str:
         return _of_mrpc("test" if split == "test" else "train", tmp_dir)
 
-    def samples(self, row, split, tmp_dir):
+    def samples(self, row: list[str], split: str, tmp_dir: str | None) -> Iterator[dict[str, Any]]:
         is_dev = tuple(row[1:3]) in _dev_ids(tmp_dir)
         if is_dev == (split == "dev"):
             yield from super().samples(row, split, tmp_dir)
@@ -148,7 +150,7 @@ class QuoraQuestionPairs(labelled_tables.LabelledTables):
     approx_vocab_size = 2**15
     class_labels = ("not_duplicate", "duplicate")
 
-    def samples(self, row, split, tmp_dir):
+    def samples(self, row: list[str], split: str, tmp_dir: str | None) -> Iterator[dict[str, Any]]:
         if len(row) < 6:
             self.left_out["with fewer columns"] += 1
             return
@@ -190,12 +192,14 @@ class MultiNLIText2text(text_problems.Text2TextProblem):
     licence = _LICENCE
     raw_files = (_MNLI,)
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for table in MultiNLI.tables.values():
             raw_text.find(tmp_dir, _MNLI, table)
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         for sample in MultiNLI().generate_samples(split, data_dir, tmp_dir, seed):
             premise, hypothesis = sample["inputs"]
             yield {

@@ -27,7 +27,7 @@ _SAME = {"PRT": "ADVP"}
 _FUNCTION = re.compile(r"[-=].*")
 
 
-def score(references, hypotheses):
+def score(references: list[str], hypotheses: list[str]) -> dict[str, float]:
     """Scores linearised trees.
 
     Args:
@@ -74,7 +74,9 @@ def _symbols(references):
 
 def _parse(symbols, phrases):
     """(parts of speech, [(label, first word, word behind the last)], whether it is balanced)."""
-    tags, brackets, stack = [], [], []
+    tags: list[str] = []
+    brackets: list[tuple[str, int, int]] = []
+    stack: list[tuple[str, int]] = []
     is_balanced = True
     for symbol in symbols:
         if symbol.startswith("/"):
@@ -107,7 +109,7 @@ def _places(tags, count):
 
 def _brackets(found, places):
     """The brackets that count, as a Counter."""
-    brackets = collections.Counter()
+    brackets: collections.Counter[tuple[str, int, int]] = collections.Counter()
     for label, start, end in found:
         label = _FUNCTION.sub("", label)
         if places[start] < places[end] and label not in trees.OUTERMOST:

@@ -4,8 +4,13 @@ index  question                        sentence                              lab
 0      When did the third … begin?     As of that day, the new constitution  not_entailment
 """
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 from problems import raw_text, text_problems
+from ut_keras.data.writing import download
 from ut_keras.errors import DataError
+from ut_keras.text import text_encoder
 
 _LM1B = "languagemodel_lm1b32k"
 
@@ -23,30 +28,33 @@ class LabelledTables(text_problems.TextConcat2ClassProblem):
         not_labelled: str. In the label's place, where there is none; such rows are left out.
     """
 
-    archive = None
-    tables = {}
-    text_columns = (1, 2)
+    archive: download.RawFile
+    class_labels: tuple[str, ...]
+    tables: dict[str, str] = {}
+    text_columns: tuple[int, ...] = (1, 2)
     label_column = 3
     has_header = True
     both_orders = False
-    not_labelled = None
+    not_labelled: str | None = None
     num_train_shards = 10
     approx_vocab_size = 2**13
 
     @property
-    def raw_files(self):
+    def raw_files(self) -> tuple[download.RawFile, ...]:  # type: ignore[override]
         return (self.archive,)
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for split in self.splits:
             self.table(split, tmp_dir)
         super().prepare(data_dir, tmp_dir)
 
-    def table(self, split, tmp_dir):
+    def table(self, split: str, tmp_dir: str | None) -> str:
         """Returns the path of the table of a split, after a download if need be."""
         return raw_text.find(tmp_dir, self.archive, self.tables[split])
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, Any]]:
         path = self.table(split, tmp_dir)
         for number, line in enumerate(raw_text.read_lines(path), start=1):
             if number == 1 and self.has_header:
@@ -60,7 +68,7 @@ class LabelledTables(text_problems.TextConcat2ClassProblem):
                     f"{self.label_column}. Received: {path}, line {number}: {line[:80]!r}."
                 ) from error
 
-    def samples(self, row, split, tmp_dir):
+    def samples(self, row: list[str], split: str, tmp_dir: str | None) -> Iterator[dict[str, Any]]:
         """Yields the samples of a row, a list of str."""
         texts = tuple(row[i] for i in self.text_columns)
         label = row[self.label_column]
@@ -75,13 +83,15 @@ class LabelledTables(text_problems.TextConcat2ClassProblem):
             yield {"inputs": inputs, "targets": label}
 
 
-class SharedVocab:
+class SharedVocab(text_problems.Text2TextProblem):
     """Comes before a problem: its vocabulary is that of `languagemodel_lm1b32k`, as T2T's is."""
 
     vocab_name = _LM1B
     approx_vocab_size = 2**15
 
-    def build_vocab(self, texts):
+    def build_vocab(
+        self, texts: Iterable[str]
+    ) -> text_encoder.SubwordTextEncoder | text_encoder.TokenTextEncoder:
         raise DataError(
             f"{self.name} needs {self.vocab_filename} in data_dir, the vocabulary of another "
             f"problem. Received: a folder without it; generate {_LM1B} there first."

@@ -34,9 +34,11 @@ stands in the context in 83 % of dev and test, 16 % of control.
 
 import itertools
 import os
+from collections.abc import Iterator
 
 from problems import lambada_files, last_word, perplexity, problem, text_problems
 from ut_keras.data import features
+from ut_keras.data.writing import download
 from ut_keras.text import text_encoder
 
 _UNKNOWN = "<UNK>"
@@ -54,18 +56,18 @@ class _Lambada(text_problems.Text2TextProblem):
     dev_file = lambada_files.DEV
     paper = "Universal Transformers, table 3"
     licence = lambada_files.DATASET.licence
-    raw_files = (lambada_files.DATASET,)
+    raw_files: tuple[download.RawFile, ...] = (lambada_files.DATASET,)
 
-    def splits_to_generate(self, tmp_dir):
+    def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         if lambada_files.is_there(tmp_dir) and not self.has_train(tmp_dir):
             return self.splits[1:]
         return self.splits
 
-    def has_train(self, tmp_dir):
+    def has_train(self, tmp_dir: str | None) -> bool:
         """Whether there are files to train on."""
         return bool(lambada_files.novels(tmp_dir))
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         lambada_files.fetch(tmp_dir)
         if not self.has_train(tmp_dir):
             print(f"{self.name}: no train-novels in {tmp_dir}, so there will be no train split")
@@ -76,17 +78,17 @@ class _Lambada(text_problems.Text2TextProblem):
             words = [line.split(" ")[0] for line in lines]
             text_encoder.TokenTextEncoder(tokens=[_UNKNOWN, *words]).store_to_file(path)
 
-    def read(self, split, tmp_dir):
+    def read(self, split: str, tmp_dir: str | None) -> Iterator[str]:
         """Yields the passages of a split."""
         if split == "train":
             return self.read_train(tmp_dir)
         name = self.dev_file if split == "dev" else lambada_files.TEST
         return lambada_files.read(tmp_dir, name)
 
-    def read_train(self, tmp_dir):
+    def read_train(self, tmp_dir: str | None) -> Iterator[str]:
         raise NotImplementedError
 
-    def last_word_accuracy(self, data_dir):
+    def last_word_accuracy(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
         (unknown_id,) = self.text_encoder(data_dir).encode(_UNKNOWN)
         return {"last_word_accuracy": features.FeatureMetric(last_word.accuracy(unknown_id))}
 
@@ -95,17 +97,19 @@ class _Lambada(text_problems.Text2TextProblem):
 class LambadaLm(_Lambada):
     """A language model of sentences; the last word of a passage is one of its predictions."""
 
-    def feature_encoders(self, data_dir):
+    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
         return {"targets": self.text_encoder(data_dir)}
 
-    def read_train(self, tmp_dir):
+    def read_train(self, tmp_dir: str | None) -> Iterator[str]:
         return lambada_files.read_novels(tmp_dir)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         for line in self.read(split, tmp_dir):
             yield {"targets": line}
 
-    def feature_metrics(self, data_dir):
+    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
         nats = features.FeatureMetric(last_word.cross_entropy, perplexity.exp)
         return {**self.last_word_accuracy(data_dir), "last_word_perplexity": nats}
 
@@ -123,18 +127,20 @@ class LambadaRc(_Lambada):
     class_label_features = ("targets",)
     raw_files = (lambada_files.DATASET, lambada_files.COMPREHENSION)
 
-    def has_train(self, tmp_dir):
+    def has_train(self, tmp_dir: str | None) -> bool:
         return super().has_train(tmp_dir) or lambada_files.has_comprehension(tmp_dir)
 
-    def read_train(self, tmp_dir):
+    def read_train(self, tmp_dir: str | None) -> Iterator[str]:
         return lambada_files.read_comprehension(tmp_dir)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         for line in self.read(split, tmp_dir):
             passage, _, word = line.rpartition(" ")
             yield {"inputs": passage, "targets": word}
 
-    def feature_metrics(self, data_dir):
+    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
         (unknown_id,) = self.text_encoder(data_dir).encode(_UNKNOWN)
         from_context = features.FeatureMetric(last_word.accuracy_from_context(unknown_id))
         return {

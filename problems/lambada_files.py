@@ -13,6 +13,7 @@ Files may be gzipped. If one of them lies in tmp_dir, nothing is downloaded.
 
 import glob
 import os
+from collections.abc import Iterable, Iterator
 
 from ut_keras import unpacking
 from ut_keras.data.writing import download
@@ -43,7 +44,7 @@ _FOLDER = "lambada-dataset"
 _LEAST_CONTEXT = 50  # words; LAMBADA's passages have as many before the last sentence.
 
 
-def fetch(tmp_dir):
+def fetch(tmp_dir: str | None) -> None:
     """Sees to it that there is something to read; downloads the archive where nothing is.
 
     Raises:
@@ -51,7 +52,7 @@ def fetch(tmp_dir):
     """
     if not is_there(tmp_dir):
         path = download.fetch(tmp_dir, DATASET)
-        folder = os.path.join(tmp_dir, _FOLDER)
+        folder = os.path.join(tmp_dir or "", _FOLDER)
         unpacking.unpack(path, folder, DATASET.members, DATASET.most_bytes)
     for folder in _folders(tmp_dir):
         archive = os.path.join(folder, "train-novels.tar")
@@ -60,12 +61,12 @@ def fetch(tmp_dir):
             unpacking.unpack(archive, novels, ("*.txt",), DATASET.most_bytes)
 
 
-def is_there(tmp_dir):
+def is_there(tmp_dir: str | None) -> bool:
     """Whether one of the files lies in tmp_dir, unpacked."""
     return any(_find(tmp_dir, name) for name in (DEV, TEST, CONTROL, VOCAB))
 
 
-def novels(tmp_dir):
+def novels(tmp_dir: str | None) -> list[str]:
     """Returns the paths of the novels, sorted."""
     patterns = [
         os.path.join(glob.escape(folder), "train-novels", "**", "*.txt")
@@ -74,12 +75,12 @@ def novels(tmp_dir):
     return sorted(path for pattern in patterns for path in glob.glob(pattern, recursive=True))
 
 
-def has_comprehension(tmp_dir):
+def has_comprehension(tmp_dir: str | None) -> bool:
     """Whether the passages of Chu et al. lie in tmp_dir."""
     return os.path.exists(os.path.join(tmp_dir or "", COMPREHENSION.name))
 
 
-def read(tmp_dir, name):
+def read(tmp_dir: str | None, name: str) -> Iterator[str]:
     """Yields the lines of `DEV`, `TEST`, `CONTROL` or `VOCAB`."""
     path = _find(tmp_dir, name)
     if not path:
@@ -90,20 +91,20 @@ def read(tmp_dir, name):
     yield from _read_lines(path)
 
 
-def read_novels(tmp_dir):
+def read_novels(tmp_dir: str | None) -> Iterator[str]:
     """Yields the sentences of all novels."""
     for path in novels(tmp_dir):
         yield from _read_lines(path)
 
 
-def read_comprehension(tmp_dir):
+def read_comprehension(tmp_dir: str | None) -> Iterator[str]:
     """Yields passages for training whose last word, the answer, stands in the context.
 
     Those of Chu et al. where their archive is there. Else they are made in the same way of the
     novels: sentences with at least 50 words, then one more up to its last word.
     """
     if has_comprehension(tmp_dir):
-        path = os.path.join(tmp_dir, COMPREHENSION.name)
+        path = os.path.join(tmp_dir or "", COMPREHENSION.name)
         folder = path.removesuffix(".tar.gz")
         unpacking.unpack(path, folder, COMPREHENSION.members, COMPREHENSION.most_bytes)
         found = glob.glob(os.path.join(glob.escape(folder), "**", "train.txt"), recursive=True)
@@ -115,9 +116,9 @@ def read_comprehension(tmp_dir):
         yield from passages(_read_lines(path))
 
 
-def passages(sentences):
+def passages(sentences: Iterable[str]) -> Iterator[str]:
     """Yields passages made of the sentences of a novel, each of them used once."""
-    context = []
+    context: list[str] = []
     for sentence in sentences:
         words = sentence.split()
         if len(context) < _LEAST_CONTEXT:

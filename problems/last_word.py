@@ -3,10 +3,18 @@
 Each is a `FeatureMetric.function`, or makes one: (logits, targets, features) -> (sum, count).
 """
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from ut_keras.text import text_encoder
 
+if TYPE_CHECKING:
+    import tensorflow as tf
 
-def predictions(logits, targets):
+
+def predictions(
+    logits: "tf.Tensor", targets: "tf.Tensor"
+) -> "tuple[tf.Tensor, tf.Tensor, tf.Tensor]":
     """What is predicted at the last word of each row, and what stands there.
 
     Args:
@@ -33,7 +41,7 @@ def predictions(logits, targets):
     )
 
 
-def accuracy(unknown_id):
+def accuracy(unknown_id: int) -> Callable:
     """Share of rows whose last word has the largest logit; an unknown word is never right."""
 
     def function(logits, targets, features):
@@ -48,7 +56,7 @@ def accuracy(unknown_id):
     return function
 
 
-def accuracy_from_context(unknown_id):
+def accuracy_from_context(unknown_id: int) -> Callable:
     """The same, if only the words of the inputs may be chosen (Chu et al. 2017)."""
 
     def function(logits, targets, features):
@@ -67,7 +75,9 @@ def accuracy_from_context(unknown_id):
     return function
 
 
-def cross_entropy(logits, targets, features):
+def cross_entropy(
+    logits: "tf.Tensor", targets: "tf.Tensor", features: "dict[str, tf.Tensor]"
+) -> "tuple[tf.Tensor, tf.Tensor]":
     """Nats at the last word."""
     import tensorflow as tf
 

@@ -44,6 +44,7 @@ left out for it.
 import functools
 import random
 import zlib
+from collections.abc import Iterator
 
 from problems import lte_programs, problem
 from ut_keras.text import text_encoder
@@ -55,17 +56,19 @@ _TENTHS = {"train": range(8), "dev": (8,), "test": (9,)}
 class LearningToExecute(problem.Problem):
     """Base class; a subclass draws (inputs, targets)."""
 
-    splits = ("train", "dev", "test")
+    splits: tuple[str, ...] = ("train", "dev", "test")
     paper = "Dehghani et al. 2019, table 6"
     licence = "generated"
     max_digits = 5
     max_operations = 2
 
-    def feature_encoders(self, data_dir=None):
+    def feature_encoders(self, data_dir: str | None = None) -> dict[str, text_encoder.TextEncoder]:
         encoder = text_encoder.ByteTextEncoder()
         return {"inputs": encoder, "targets": encoder}
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         rng = random.Random(seed)
         draw = self.draw_at_limits if split == "test" else self.draw_mixed
         count = 0
@@ -75,14 +78,14 @@ class LearningToExecute(problem.Problem):
                 count += 1
                 yield {"inputs": inputs, "targets": targets}
 
-    def draw_mixed(self, rng):
+    def draw_mixed(self, rng: random.Random) -> tuple[str, str]:
         digits, operations = rng.randint(1, self.max_digits), rng.randint(1, self.max_operations)
         return self.draw(rng, digits, operations)
 
-    def draw_at_limits(self, rng):
+    def draw_at_limits(self, rng: random.Random) -> tuple[str, str]:
         return self.draw(rng, self.max_digits, self.max_operations)
 
-    def draw(self, rng, digits, operations):
+    def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
         """Returns (inputs, targets), two strings.
 
         Args:
@@ -100,10 +103,10 @@ class Program(LearningToExecute):
         ops: tuple of str, one of the sets of lte_programs.py.
     """
 
-    def __init__(self, ops):
+    def __init__(self, ops: tuple[str, ...]) -> None:
         self._ops = ops
 
-    def draw(self, rng, digits, operations):
+    def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
         text, answer = lte_programs.chain_program(rng, self._ops, digits, operations)
         return text, str(answer)
 
@@ -124,7 +127,7 @@ class ProgramZaremba(LearningToExecute):
 
     paper = "Zaremba & Sutskever 2015"
 
-    def draw_mixed(self, rng):
+    def draw_mixed(self, rng: random.Random) -> tuple[str, str]:
         text, answer = lte_programs.python_program(rng, self.max_digits, self.max_operations)
         return text, str(answer)
 
@@ -139,11 +142,11 @@ class Copy(LearningToExecute):
     max_digits = 55
     max_operations = 1
 
-    def draw(self, rng, digits, operations):
+    def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
         inputs = lte_programs.digits(rng, digits)
         return inputs, self.answer(inputs)
 
-    def answer(self, inputs):
+    def answer(self, inputs: str) -> str:
         return inputs
 
 
@@ -151,7 +154,7 @@ class Copy(LearningToExecute):
 class Double(Copy):
     """Write the digits twice."""
 
-    def answer(self, inputs):
+    def answer(self, inputs: str) -> str:
         return inputs * 2
 
 
@@ -159,5 +162,5 @@ class Double(Copy):
 class Reverse(Copy):
     """Write the digits from the last to the first."""
 
-    def answer(self, inputs):
+    def answer(self, inputs: str) -> str:
         return inputs[::-1]

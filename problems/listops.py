@@ -13,11 +13,14 @@ know them; how lists are drawn and how many, is ours.
 """
 
 import statistics
+from collections.abc import Callable
+
+import numpy as np
 
 from problems import generated_classes, problem
 
 _DIGITS = tuple("0123456789")
-_OPERATIONS = {
+_OPERATIONS: dict[str, Callable[[list[int]], int]] = {
     "[MAX": max,
     "[MIN": min,
     "[MED": lambda values: int(statistics.median(values)),
@@ -37,7 +40,7 @@ class ListOps(generated_classes.GeneratedClasses):
     depths = {"train": (1, 5), "dev": (6, 6), "test": (7, 8)}
     most_words = 50
 
-    def draw(self, rng, split):
+    def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
         shallowest, deepest = self.depths[split]
         depth = int(rng.integers(shallowest, deepest + 1))
         words, value = _list(rng, depth, self.most_words - _fewest_words(depth))

@@ -13,6 +13,7 @@ the test set. `per_word_perplexity` is that of papers.
 
 import functools
 import os
+from collections.abc import Iterator
 
 from problems import packed, problem, raw_text, text_problems
 from ut_keras.data.writing import download
@@ -48,13 +49,15 @@ class LanguagemodelLm1b32k(text_problems.Text2SelfProblem):
     raw_files = (_CORPUS, _WORDS)
     max_samples_for_vocab = 63_000
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         _words(tmp_dir)
         for names in _FILES.values():
             raw_text.find(tmp_dir, _CORPUS, names[0])
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         words = _words(tmp_dir)
         for name in _FILES[split]:
             for line in raw_text.read_lines(raw_text.find(tmp_dir, _CORPUS, name)):

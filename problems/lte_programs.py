@@ -11,6 +11,8 @@ Python's, so the samples are other ones than theirs.
 """
 
 import operator
+import random
+from collections.abc import Sequence
 
 # Op sets of the first generator.
 ADDITION = ("add",)
@@ -26,7 +28,9 @@ _ARITHMETIC = {
 }
 
 
-def chain_program(rng, ops, length, nesting):
+def chain_program(
+    rng: random.Random, ops: Sequence[str], length: int, nesting: int
+) -> tuple[str, int]:
     """Draws a program of operations within parentheses.
 
     Args:
@@ -46,7 +50,7 @@ def chain_program(rng, ops, length, nesting):
     return text, value % 10 ** (length + 1)
 
 
-def digits(rng, length):
+def digits(rng: random.Random, length: int) -> str:
     """Draws a number of so many digits, as text; the first is not 0."""
     return _literal(rng, length)[0]
 
@@ -72,7 +76,7 @@ def _operate(rng, op, text, value, length):
     return f"{text}{sign}{second}", function(value, second_value)
 
 
-def python_program(rng, max_length, max_nesting):
+def python_program(rng: random.Random, max_length: int, max_nesting: int) -> tuple[str, int]:
     """Draws a Python program, its lines joined by "#".
 
     Zaremba & Sutskever's mix strategy: the bound of a literal is drawn anew for every literal.
@@ -89,18 +93,17 @@ def python_program(rng, max_length, max_nesting):
 
 
 class _PythonProgram:
-    def __init__(self, rng, max_length):
+    def __init__(self, rng: random.Random, max_length: int) -> None:
         self._rng = rng
         self._max_length = max_length
-        self._lines = []
+        self._lines: list[str] = []
         self._unused_names = rng.sample("abcdefghij", 10)
-        self._previous = None
+        self._previous: tuple[str, int] | None = None
 
-    def draw(self, nesting):
+    def draw(self, nesting: int) -> tuple[str, int]:
         ops = (self._pair, self._small_product, self._same, self._variable, self._loop, self._if)
         for _ in range(nesting):
-            self._previous = self._rng.choice(ops)()
-        text, value = self._previous
+            text, value = self._previous = self._rng.choice(ops)()
         return "#".join([*self._lines, f"print({text})"]), value
 
     # Operations: each returns (text, value).

@@ -17,6 +17,7 @@ The first two by characters (bytes + 2), the third with one vocabulary of subwor
 
 import glob
 import os
+from collections.abc import Iterator
 
 from problems import problem, text_problems
 from ut_keras import json_file, unpacking
@@ -39,12 +40,15 @@ _DEEPMIND = download.RawFile(
     most_bytes=50 * 10**9,
 )
 _ALGOLISP = {
-    "train": "https://www.dropbox.com/s/qhun6kml9yb2ui9/metaset3.train.jsonl.gz?dl=1",
-    "dev": "https://www.dropbox.com/s/aajkw83j2ps8bzx/metaset3.dev.jsonl.gz?dl=1",
-    "test": "https://www.dropbox.com/s/f1x9ybkjpf371cp/metaset3.test.jsonl.gz?dl=1",
-}
-_ALGOLISP = {
-    split: download.RawFile(f"metaset3.{split}.jsonl.gz", url) for split, url in _ALGOLISP.items()
+    split: download.RawFile(
+        f"metaset3.{split}.jsonl.gz",
+        f"https://www.dropbox.com/s/{folder}/metaset3.{split}.jsonl.gz?dl=1",
+    )
+    for split, folder in {
+        "train": "qhun6kml9yb2ui9",
+        "dev": "aajkw83j2ps8bzx",
+        "test": "f1x9ybkjpf371cp",
+    }.items()
 }
 
 
@@ -56,7 +60,9 @@ class MathTwoVariables(text_problems.Text2TextProblem):
     num_train_shards = 10
     raw_files = (_MLU,)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         path = os.path.join(tmp_dir or "", "symbolic_math_train.txt")
         if not os.path.exists(path):
             folder = _unpacked(tmp_dir, _MLU)
@@ -80,7 +86,9 @@ class MathDeepmindAll(text_problems.Text2TextProblem):
     num_train_shards = 128
     raw_files = (_DEEPMIND,)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         levels = {
             "train": ("train-easy", "train-medium", "train-hard"),
             "dev": ("interpolate", "extrapolate"),
@@ -105,7 +113,9 @@ class ProgramSearchAlgolisp(text_problems.Text2TextProblem):
     splits = ("train", "dev", "test")
     raw_files = tuple(_ALGOLISP.values())
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         path = download.fetch(tmp_dir, _ALGOLISP[split])
         lines = text_lines.lines(path, _ALGOLISP[split].most_bytes)
         for number, line in enumerate(lines, start=1):

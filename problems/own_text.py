@@ -10,13 +10,15 @@ text_problems.py.
 """
 
 import os
+from collections.abc import Iterator
 
+from problems import text_problems
 from ut_keras.errors import DataError
 
 _HELD_OUT_EVERY = 20
 
 
-class OwnText:
+class OwnText(text_problems.Text2TextProblem):
     """Comes before a text problem in the list of bases; which then says its `generate_samples`.
 
     Attributes:
@@ -27,12 +29,12 @@ class OwnText:
     num_train_shards = 10
     approx_vocab_size = 2**13
     extension = "txt"
-    fields = ("text",)
+    fields: tuple[str, ...] = ("text",)
 
-    def splits_to_generate(self, tmp_dir):
+    def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         return (*self.splits, "test") if self._has(tmp_dir, "test") else self.splits
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         if not self._has(tmp_dir, "train"):
             raise DataError(
                 f"Expected a file train.{self.extension} with lines {'<TAB>'.join(self.fields)} in "
@@ -54,7 +56,7 @@ class OwnText:
                 )
         super().prepare(data_dir, tmp_dir)
 
-    def lines(self, split, tmp_dir):
+    def lines(self, split: str, tmp_dir: str | None) -> Iterator[tuple[str, ...]]:
         """Yields the lines of a split as tuples of their fields, stripped, none of them empty.
 
         Raises:

@@ -8,6 +8,10 @@ As in T2T the dev split is packed too, so that its `accuracy_per_sequence` count
 decoding takes the rows apart again.
 """
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from problems import problem
 from ut_keras.data import features
 from ut_keras.data.reading import packing
 
@@ -15,7 +19,7 @@ from ut_keras.data.reading import packing
 _COUNTED = features.FeatureSpec(2**31 - 1)
 
 
-class Packed:
+class Packed(problem.Problem):
     """Comes before a text problem in the list of bases.
 
     Attributes:
@@ -25,14 +29,16 @@ class Packed:
     packed_length = 256
 
     @property
-    def max_length(self):
+    def max_length(self) -> int:  # type: ignore[override]
         return self.packed_length
 
-    def record_specs(self, data_dir):
+    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
         specs = super().record_specs(data_dir)
         counted = (f"{name}_{part}" for name in specs for part in ("segmentation", "position"))
         return {**specs, **dict.fromkeys(counted, _COUNTED)}
 
-    def encode_samples(self, samples, data_dir):
+    def encode_samples(
+        self, samples: Iterable[dict[str, Any]], data_dir: str
+    ) -> Iterator[dict[str, list[int]]]:
         # Of one file, which is shuffled by now: neighbours of a corpus are not packed together.
         return packing.pack(super().encode_samples(samples, data_dir), self.packed_length)

@@ -14,6 +14,7 @@ import html
 import itertools
 import os
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from problems import raw_text
@@ -27,18 +28,32 @@ class Files(NamedTuple):
     """The two sides of a corpus.
 
     Fields:
-        archive: `RawFile` that has both; None if the sides themselves are `RawFile`s.
-        source, target: tuple of str, the names that they may have, that in the archive first; or
-            `RawFile`.
+        archive: `RawFile` that has both.
+        source, target: tuple of str, the names that they may have, that in the archive first.
     """
 
-    archive: download.RawFile | None
-    source: tuple | download.RawFile
-    target: tuple | download.RawFile
+    archive: download.RawFile
+    source: tuple[str, ...]
+    target: tuple[str, ...]
 
     @property
-    def raw_files(self):
-        return (self.archive,) if self.archive else (self.source, self.target)
+    def raw_files(self) -> tuple[download.RawFile, ...]:
+        return (self.archive,)
+
+
+class Sides(NamedTuple):
+    """A corpus whose sides are downloaded one by one.
+
+    Fields:
+        source, target: `RawFile`.
+    """
+
+    source: download.RawFile
+    target: download.RawFile
+
+    @property
+    def raw_files(self) -> tuple[download.RawFile, ...]:
+        return tuple(self)
 
 
 class Tables(NamedTuple):
@@ -56,35 +71,38 @@ class Tables(NamedTuple):
     target: int
 
     @property
-    def raw_files(self):
+    def raw_files(self) -> tuple[download.RawFile, ...]:
         return (self.archive,)
 
 
-def find(tmp_dir, files):
+Corpus = Files | Sides | Tables
+
+
+def find(tmp_dir: str | None, files: Corpus) -> tuple[str, ...]:
     """Returns the paths (source, target), or those of tables, after a download if need be.
 
     Raises:
         DataError: if they cannot be had.
     """
     if isinstance(files, Tables):
-        return raw_text.find_all(tmp_dir, files.archive, files.pattern)
+        return tuple(raw_text.find_all(tmp_dir, files.archive, files.pattern))
+    if isinstance(files, Sides):
+        return tuple(download.fetch(tmp_dir, side) for side in files)
     sides = (files.source, files.target)
-    if files.archive is None:
-        return tuple(download.fetch(tmp_dir, side) for side in sides)
     return tuple(raw_text.find(tmp_dir, files.archive, *names) for names in sides)
 
 
-def is_at_hand(tmp_dir, files):
+def is_at_hand(tmp_dir: str | None, files: Corpus) -> bool:
     """Whether nothing has to be downloaded."""
     if isinstance(files, Tables):
         return raw_text.is_at_hand(tmp_dir, files.archive, files.pattern)
+    if isinstance(files, Sides):
+        return all(os.path.isfile(os.path.join(tmp_dir or "", side.name)) for side in files)
     sides = (files.source, files.target)
-    if files.archive is None:
-        return all(os.path.isfile(os.path.join(tmp_dir or "", side.name)) for side in sides)
     return all(raw_text.is_at_hand(tmp_dir, files.archive, *names) for names in sides)
 
 
-def pairs(tmp_dir, files):
+def pairs(tmp_dir: str | None, files: Corpus) -> Iterator[tuple[str, str]]:
     """Yields (source, target) of a corpus, stripped; either may be empty.
 
     Raises:
@@ -99,7 +117,7 @@ def pairs(tmp_dir, files):
             yield _columns(line, files)
 
 
-def texts_for_vocab(tmp_dir, files):
+def texts_for_vocab(tmp_dir: str | None, files: Corpus) -> Iterator[str]:
     """Yields the texts of a corpus that T2T builds a vocabulary from: about 1 MB of each side."""
     paths = find(tmp_dir, files)
     if not isinstance(files, Tables):
@@ -119,7 +137,7 @@ def _columns(line, tables):
     )
 
 
-def read_pairs(paths):
+def read_pairs(paths: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Yields (source, target), stripped; either may be empty.
 
     Raises:
@@ -136,7 +154,7 @@ def read_pairs(paths):
         yield pair
 
 
-def lines_for_vocab(path, budget=1e6):
+def lines_for_vocab(path: str, budget: float = 1e6) -> Iterator[str]:
     """Yields the lines of a file that T2T builds a vocabulary from: about 1 MB, evenly spread.
 
     References: T2T `generator_utils.generate_lines_for_vocab`.
@@ -154,7 +172,7 @@ def lines_for_vocab(path, budget=1e6):
         yield line
 
 
-def find_builder(tmp_dir, name):
+def find_builder(tmp_dir: str | None, name: str) -> str | None:
     """Returns the folder of a prepared tensorflow-datasets builder, its newest version, or None.
 
     Args:
@@ -166,7 +184,9 @@ def find_builder(tmp_dir, name):
     return os.path.dirname(found[-1]) if found else None
 
 
-def read_builder(folder, split, source, target, max_examples=None):
+def read_builder(
+    folder: str, split: str, source: str, target: str, max_examples: int | None = None
+) -> Iterator[tuple[str, str]]:
     """Yields the (source, target) texts of a split of a prepared tensorflow-datasets builder.
 
     With `max_examples` only about so many, evenly spread.

@@ -10,6 +10,7 @@ train 82,783 pictures          dev 40,504 pictures
 
 import collections
 import itertools
+from collections.abc import Iterator
 
 from problems import problem, raw_text, text_problems
 from ut_keras import json_file
@@ -39,12 +40,14 @@ class ParaphraseGenerationMsCocoProblem1d(text_problems.Text2TextProblem):
     approx_vocab_size = 2**13
     both_ways = False
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for split in self.splits:
             _path(split, tmp_dir)
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         captions = collections.defaultdict(list)
         for annotation in json_file.read(_path(split, tmp_dir), DataError)["annotations"]:
             captions[annotation["image_id"]].append(annotation["caption"])

@@ -8,13 +8,16 @@ the mean over subwords by the ratio of subwords to words (1.108137 for lm1b with
 """
 
 import math
+from collections.abc import Iterable
+
+import numpy as np
 
 from ut_keras.data import features
 from ut_keras.data.reading import weak_method
 from ut_keras.text import text_encoder
 
 
-def per_word(encoder):
+def per_word(encoder: text_encoder.TextEncoder) -> features.FeatureMetric:
     """Returns the `FeatureMetric`.
 
     Args:
@@ -42,19 +45,18 @@ def per_word(encoder):
 class _Words:
     """Counts the words of an encoder's ids."""
 
-    def __init__(self, encoder):
+    def __init__(self, encoder: text_encoder.TextEncoder) -> None:
         self._encoder = encoder
 
-    def count(self, rows):
+    def count(self, rows: np.ndarray) -> np.float32:
         """How many there are in ids [rows, length]."""
-        import numpy as np
-
         return np.float32(sum(count_words(self._encoder, row) for row in rows.tolist()))
 
 
-def count_words(encoder, ids):
+def count_words(encoder: text_encoder.TextEncoder, ids: Iterable[int]) -> int:
     """The words of a row of ids, padding and several sentences in it allowed; EOS counts as one."""
-    words, sentence = 0, []
+    words = 0
+    sentence: list[int] = []
     for i in ids:
         if i == text_encoder.EOS:
             words += len(encoder.decode(sentence).split()) + 1
@@ -64,7 +66,7 @@ def count_words(encoder, ids):
     return words + len(encoder.decode(sentence).split())
 
 
-def exp(mean):
+def exp(mean: float) -> float:
     """e to the power of a mean loss; infinity where a broken model's is too large."""
     try:
         return math.exp(mean)

@@ -33,6 +33,8 @@ P = TypeVar("P", bound="Problem")
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from ut_keras.data.writing import download
+
 REGISTRY = registry.Registry("problem")
 DEFAULT_SEED = 429459  # t2t-datagen's
 _ENCODED_TOGETHER = 8192  # examples; many are encoded much faster than one
@@ -82,15 +84,20 @@ class Problem:
     """
 
     name: str = ""
-    splits = ("train", "dev")
+    splits: tuple[str, ...] = ("train", "dev")
     num_train_shards = 10
-    eval_metrics = ("accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity")
+    eval_metrics: tuple[str, ...] = (
+        "accuracy",
+        "accuracy_top5",
+        "accuracy_per_sequence",
+        "neg_log_perplexity",
+    )
     target_space_id = 0
-    class_label_features = ()
-    max_length = None
+    class_label_features: tuple[str, ...] = ()
+    max_length: int | None = None
     paper = ""
     licence = ""
-    raw_files = ()
+    raw_files: tuple["download.RawFile", ...] = ()
 
     # What a dataset says about itself.
 
@@ -131,7 +138,7 @@ class Problem:
 
     # What is measured, besides `eval_metrics`.
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, Any]:
+    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
         """Returns {name: FeatureMetric}: metrics that read features, or ids of the vocabulary.
 
         Teacher-forced. Names with a "/" are kept out of the result line.
@@ -315,11 +322,11 @@ class _Encode:
     A process that writes many files reads the vocabulary once.
     """
 
-    def __init__(self, problem, data_dir):
+    def __init__(self, problem: Problem, data_dir: str) -> None:
         self._problem = problem
         self._data_dir = data_dir
 
-    def __call__(self, samples):
+    def __call__(self, samples: Iterable[dict[str, Any]]) -> Iterator[Any]:
         problem = self._problem
         if type(problem).encode_samples is not Problem.encode_samples:
             yield from problem.encode_samples(samples, self._data_dir)

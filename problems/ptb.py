@@ -15,7 +15,10 @@ line. A data folder of T2T trains here as it does there, without `per_word_perpl
 characters are the text itself; T2T's are the file's, with a space behind each.
 """
 
+from collections.abc import Iterator
+
 from problems import problem, raw_text, text_problems
+from ut_keras.data import features
 from ut_keras.data.writing import download
 from ut_keras.text import text_encoder
 
@@ -43,16 +46,18 @@ class LanguagemodelPtb10k(text_problems.Text2SelfProblem):
     oov_token = "<unk>"
     member = "simple-examples/data/ptb.{}.txt"
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for split in self.splits:
             self._path(split, tmp_dir)
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         for line in raw_text.read_lines(self._path(split, tmp_dir)):
             yield {"targets": " ".join(line.split())}
 
-    def feature_metrics(self, data_dir):
+    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
         first = self.text_encoder(data_dir).decode(range(text_encoder.NUM_RESERVED_IDS))
         if self.vocab_type == "tokens" and first != " ".join(text_encoder.RESERVED_TOKENS):
             print(
@@ -74,6 +79,8 @@ class LanguagemodelPtbCharacters(LanguagemodelPtb10k):
     vocab_type = "characters"
     member = "simple-examples/data/ptb.char.{}.txt"
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         for sample in super().generate_samples(split, data_dir, tmp_dir, seed):
             yield {"targets": sample["targets"].replace(" ", "").replace("_", " ")}

@@ -7,6 +7,7 @@ archive, which is downloaded if it is not there and unpacked into `dev.tgz.unpac
 
 import glob
 import os
+from collections.abc import Iterator
 
 from ut_keras import unpacking
 from ut_keras.data.writing import download
@@ -16,7 +17,7 @@ from ut_keras.text import text_lines
 _BLOCK = 1 << 24
 
 
-def find(tmp_dir, archive, *names):
+def find(tmp_dir: str | None, archive: download.RawFile, *names: str) -> str:
     """Returns the path of a file, after a download if need be.
 
     Args:
@@ -31,17 +32,17 @@ def find(tmp_dir, archive, *names):
     return _find(_unpacked_file, tmp_dir, archive, names)
 
 
-def find_folder(tmp_dir, archive, name):
+def find_folder(tmp_dir: str | None, archive: download.RawFile, name: str) -> str:
     """Returns the path of a folder of an archive; otherwise as `find`."""
     return _find(_unpacked_folder, tmp_dir, archive, (name,))
 
 
-def find_all(tmp_dir, archive, pattern):
+def find_all(tmp_dir: str | None, archive: download.RawFile, pattern: str) -> list[str]:
     """Returns the paths of the files of an archive that fit a pattern, sorted; else as `find`."""
     return _find(_unpacked_files, tmp_dir, archive, (pattern,))
 
 
-def is_at_hand(tmp_dir, archive, *names):
+def is_at_hand(tmp_dir: str | None, archive: download.RawFile, *names: str) -> bool:
     """Whether nothing has to be downloaded for a file, or for those that fit a pattern."""
     if _unpacked_file(tmp_dir, archive, names) or _unpacked_files(tmp_dir, archive, names):
         return True
@@ -49,7 +50,7 @@ def is_at_hand(tmp_dir, archive, *names):
     return archive_is_there and not os.path.isdir(_target(tmp_dir, archive))
 
 
-def read_lines(path):
+def read_lines(path: str) -> Iterator[str]:
     """Yields the lines of a file, which may be `.gz`, without white space around them.
 
     Raises:
@@ -59,7 +60,7 @@ def read_lines(path):
         yield line.strip()
 
 
-def size(path):
+def size(path: str) -> int:
     """In bytes; of a `.gz` file, unpacked."""
     if not path.endswith(".gz"):
         return os.path.getsize(path)

@@ -4,8 +4,12 @@ translate_ende_wmt32k_rev     German to English
 translate_ende_wmt32k_copy    English to English: the targets are the inputs
 """
 
+from typing import Any
+
 from problems.problem import Problem
+from ut_keras.data import features
 from ut_keras.errors import DataError
+from ut_keras.text import text_encoder
 
 _PARTS = ("", "_segmentation", "_position")  # The last two are those of packed problems.
 
@@ -19,21 +23,21 @@ class Derived:
         copy: bool. Then take the inputs for targets.
     """
 
-    def __init__(self, base, reverse, copy):
+    def __init__(self, base: Problem, reverse: bool, copy: bool) -> None:
         self._base = base
         self._reverse = reverse
         self._copy = copy
         self.name = base.name + "_copy" * copy + "_rev" * reverse
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name == "_base":  # while a copy of this is made
             raise AttributeError(name)
         return getattr(self._base, name)
 
-    def feature_encoders(self, data_dir):
+    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
         return self._turned(self._base.feature_encoders(data_dir))
 
-    def feature_specs(self, data_dir):
+    def feature_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
         specs = self._turned(self._base.feature_specs(data_dir))
         modalities = {spec.modality for spec in specs.values()}
         if modalities != {"symbol"}:
@@ -43,10 +47,10 @@ class Derived:
             )
         return specs
 
-    def feature_metrics(self, data_dir):
+    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
         return {}  # They read the features the right way round.
 
-    def preprocess(self, records):
+    def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
         return self._turned(self._base.preprocess(records))
 
     dataset = Problem.dataset
@@ -70,7 +74,7 @@ class Derived:
         }
 
 
-def parse(name):
+def parse(name: str) -> tuple[str, bool, bool]:
     """Returns (name of the base problem, whether reversed, whether copied).
 
     Every ending counts once; "a_rev_rev" is no turned "a".

@@ -44,6 +44,7 @@ the few random examples that the authors add to addprim_jump.
 
 import functools
 import os
+from collections.abc import Iterator
 
 from problems import problem, scan_grammar
 from ut_keras.text import text_encoder
@@ -77,31 +78,33 @@ class ScanProblem(problem.Problem):
         valid: bool. Hold out a tenth of the training examples, as "dev".
     """
 
-    splits = ("train", "test")
+    splits: tuple[str, ...] = ("train", "test")
     num_train_shards = 1
     paper = "Lake & Baroni 2018"
     licence = "generated from the published grammar; the authors' files are BSD"
 
-    def __init__(self, division, valid=False):
+    def __init__(self, division: str, valid: bool = False) -> None:
         self._division = division
         self._valid = valid
         if valid:
             self.splits = ("train", "dev", "test")
 
-    def side_files(self):
+    def side_files(self) -> tuple[str, ...]:
         return (_VOCAB_FILENAME,)
 
-    def feature_encoders(self, data_dir):
-        encoder = text_encoder.TokenTextEncoder(os.path.join(data_dir, _VOCAB_FILENAME))
+    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+        encoder = text_encoder.TokenTextEncoder(os.path.join(data_dir or "", _VOCAB_FILENAME))
         return {"inputs": encoder, "targets": encoder}
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         path = os.path.join(data_dir, _VOCAB_FILENAME)
         if not os.path.exists(path):
             tokens = [*scan_grammar.WORDS, *scan_grammar.ACTIONS]
             text_encoder.TokenTextEncoder(tokens=tokens).store_to_file(path)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         train, test = _SPLITS[self._division](scan_grammar.commands())
         parts = {"train": train, "test": test}
         if self._valid:

@@ -14,6 +14,7 @@ turns and acts four times.
 """
 
 import random
+from collections.abc import Callable
 from typing import NamedTuple
 
 VERBS = ("walk", "look", "run", "jump")
@@ -31,12 +32,16 @@ class Command(NamedTuple):
         actions: tuple of str.
     """
 
-    phrases: tuple
+    phrases: tuple[str, ...]
     text: str
-    actions: tuple
+    actions: tuple[str, ...]
 
 
-def commands():
+# From all commands to (train, test).
+Split = Callable[[list[Command]], tuple[list[Command], list[Command]]]
+
+
+def commands() -> list[Command]:
     """Returns the list of all commands, always in the same order."""
     sentences = [
         Command((phrase,), text, actions * times)
@@ -54,7 +59,7 @@ def commands():
 
 def _phrases():
     """{phrase: its actions}."""
-    meaning = {verb: (f"I_{verb.upper()}",) for verb in VERBS}
+    meaning: dict[str, tuple[str, ...]] = {verb: (f"I_{verb.upper()}",) for verb in VERBS}
     found = dict(meaning)
     for direction in DIRECTIONS:
         turn = (f"I_TURN_{direction.upper()}",)
@@ -66,10 +71,10 @@ def _phrases():
     return found
 
 
-# The splits: functions from all commands to (train, test), two lists of commands.
+# The splits.
 
 
-def by_length(longest):
+def by_length(longest: int) -> Split:
     """Returns a split that trains on up to so many actions and tests on more, up to 48."""
 
     def split(found):
@@ -78,7 +83,7 @@ def by_length(longest):
     return split
 
 
-def at_random(percent, seed):
+def at_random(percent: int, seed: str) -> Split:
     """Returns a split that trains on so many percent of the commands."""
 
     def split(found):
@@ -89,7 +94,7 @@ def at_random(percent, seed):
     return split
 
 
-def add_primitive(primitive):
+def add_primitive(primitive: str) -> Split:
     """Returns a split that trains on a phrase only by itself, and tests what is made of it.
 
     The phrase alone is a tenth of the training examples, so it is there many times.
@@ -108,7 +113,7 @@ def add_primitive(primitive):
     return split
 
 
-def template(ending):
+def template(ending: str) -> Split:
     """Returns a split that tests on "VERB ENDING", of which training shows no verb at all.
 
     Commands with "turn ENDING" are in neither of the two.
@@ -116,7 +121,7 @@ def template(ending):
     return _held_out_phrases(ending, test_verbs=VERBS, train_verbs=())
 
 
-def filler(num_verbs):
+def filler(num_verbs: int) -> Split:
     """Returns a split that tests on "jump around right" and trains on so many other verbs there."""
     return _held_out_phrases(
         "around right", test_verbs=("jump",), train_verbs=("look", "walk", "run")[:num_verbs]
@@ -141,7 +146,8 @@ def _held_out_phrases(ending, test_verbs, train_verbs):
 
 
 def _parted(found, is_test):
-    train, test = [], []
+    train: list[Command] = []
+    test: list[Command] = []
     for command in found:
         (test if is_test(command) else train).append(command)
     return train, test

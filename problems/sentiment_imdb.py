@@ -8,6 +8,7 @@ train 25,000          dev 25,000 (the test set, as in T2T)
 """
 
 import os
+from collections.abc import Iterator
 
 from problems import problem, raw_text, text_problems
 from ut_keras.data.writing import download
@@ -35,13 +36,15 @@ class SentimentIMDB(text_problems.Text2ClassProblem):
     approx_vocab_size = 2**13
     class_labels = ("neg", "pos")
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for split in self.splits:
             for label in self.class_labels:
                 _folder(split, label, tmp_dir)
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         for label in reversed(self.class_labels):
             folder = _folder(split, label, tmp_dir)
             for name in sorted(os.listdir(folder)):

@@ -10,6 +10,8 @@ backslashes and doubled quotation marks.
 full: train 650,000, dev 50,000          polarity: train 560,000, dev 38,000
 """
 
+from collections.abc import Iterator
+
 from problems import problem, raw_text, text_problems
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
@@ -33,18 +35,21 @@ class _Yelp(text_problems.Text2ClassProblem):
     licence = _LICENCE
     num_train_shards = 10
     approx_vocab_size = 2**13
-    archive = None
+    archive: download.RawFile
+    class_labels: tuple[str, ...]
 
     @property
-    def raw_files(self):
+    def raw_files(self) -> tuple[download.RawFile, ...]:  # type: ignore[override]
         return (self.archive,)
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for split in self.splits:
             self._path(split, tmp_dir)
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         path = self._path(split, tmp_dir)
         for number, line in enumerate(raw_text.read_lines(path), start=1):
             label, text = line[1:2], line[5:-1].strip()

@@ -6,6 +6,8 @@
 train 87,599          dev 10,570, of each the first answer
 """
 
+from collections.abc import Iterator
+
 from problems import problem, text_problems
 from ut_keras import json_file
 from ut_keras.data.writing import download
@@ -36,12 +38,14 @@ class SquadText2text(text_problems.Text2TextProblem):
     licence = _LICENCE
     raw_files = tuple(_FILES.values())
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for file in _FILES.values():
             download.fetch(tmp_dir, file)
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         articles = json_file.read(download.fetch(tmp_dir, _FILES[split]), DataError)["data"]
         paragraphs = (paragraph for article in articles for paragraph in article["paragraphs"])
         for paragraph in paragraphs:

@@ -26,7 +26,7 @@ class _StyleTransfer(translate.TranslateProblem):
     approx_vocab_size = 8000
 
     @property
-    def files(self):
+    def files(self) -> dict[str, tuple[parallel_text.Corpus, ...]]:  # type: ignore[override]
         return {split: _files(split, self.source, self.target) for split in ("train", "dev")}
 
 

@@ -40,9 +40,11 @@ import collections
 import functools
 import os
 import re
+from collections.abc import Callable, Iterator
 
 from problems import agreement_files, last_word, problem, verb_forms
 from ut_keras.data import features
+from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.text import text_encoder
 
@@ -53,41 +55,43 @@ _ATTRACTORS = features.FeatureSpec(8, "class_label", default=_ATTRACTORS_NOT_SAI
 class _Agreement(problem.Problem):
     """What both ways to ask share."""
 
-    splits = ("train", "dev", "test")
+    splits: tuple[str, ...] = ("train", "dev", "test")
     paper = "Universal Transformers, table 2"
     licence = agreement_files.TABLE.licence
-    raw_files = (agreement_files.TABLE,)
-    base_name = None
+    raw_files: tuple[download.RawFile, ...] = (agreement_files.TABLE,)
+    base_name = ""
 
-    def num_shards(self, split):
+    def num_shards(self, split: str) -> int:
         return 10 if split == "test" else 1
 
     @property
-    def vocab_filename(self):
+    def vocab_filename(self) -> str:
         return f"vocab.{self.base_name}.tokens"
 
-    def side_files(self):
+    def side_files(self) -> tuple[str, ...]:
         return (self.vocab_filename,)
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         path = os.path.join(data_dir, self.vocab_filename)
         if not os.path.exists(path):
-            counts = collections.Counter()
+            counts: collections.Counter[str] = collections.Counter()
             for sentence in agreement_files.read_sentences(tmp_dir):
                 counts.update(sentence.split())
             words = sorted(counts, key=lambda word: (-counts[word], word))
             text_encoder.TokenTextEncoder(tokens=words).store_to_file(path)
 
-    def read_examples(self, tmp_dir, split):
+    def read_examples(self, tmp_dir: str | None, split: str) -> Iterator[agreement_files.Example]:
         """Yields the `Example`s of a split."""
         return agreement_files.read_split(tmp_dir, split)
 
-    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_encoded_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, list[int]]]:
         words = self._words(data_dir)
         for example in self.read_examples(tmp_dir, split):
             yield {**self.encode(example, words), "attractors": [_bucket(example.attractors)]}
 
-    def encode(self, example, words):
+    def encode(self, example: agreement_files.Example, words: "_Words") -> dict[str, list[int]]:
         """Returns the features of an `Example`, except for the attractors."""
         raise NotImplementedError
 
@@ -103,20 +107,20 @@ class NumberPrediction(_Agreement):
     class_label_features = ("targets",)
     base_name = "sva_number_prediction"
 
-    def feature_encoders(self, data_dir):
-        path = os.path.join(data_dir, self.vocab_filename)
+    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+        path = os.path.join(data_dir or "", self.vocab_filename)
         return {
             "inputs": text_encoder.TokenTextEncoder(path),
             "targets": text_encoder.ClassLabelEncoder(verb_forms.TAGS),
         }
 
-    def record_specs(self, data_dir):
+    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
         return {**self.feature_specs(data_dir), "attractors": _ATTRACTORS}
 
-    def feature_metrics(self, data_dir):
+    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
         return _by_attractors("accuracy", _is_number_right)
 
-    def encode(self, example, words):
+    def encode(self, example: agreement_files.Example, words: "_Words") -> dict[str, list[int]]:
         return {
             "inputs": [*map(words.to_id, example.words), text_encoder.EOS],
             "targets": [verb_forms.TAGS.index(example.tag)],
@@ -128,22 +132,22 @@ class LanguageModeling(_Agreement):
 
     base_name = "sva_language_modeling"
 
-    def feature_encoders(self, data_dir):
-        path = os.path.join(data_dir, self.vocab_filename)
+    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+        path = os.path.join(data_dir or "", self.vocab_filename)
         return {"targets": text_encoder.TokenTextEncoder(path)}
 
-    def record_specs(self, data_dir):
+    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
         specs = self.feature_specs(data_dir)
         size = specs["targets"].vocab_size
         wrong_verb = features.FeatureSpec(size, "class_label", default=text_encoder.PAD)
         return {**specs, "wrong_verb": wrong_verb, "attractors": _ATTRACTORS}
 
-    def feature_metrics(self, data_dir):
+    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
         name = "verb_ranking_accuracy"
         overall = features.FeatureMetric(_weighted(_is_right_verb_ahead))
         return {name: overall, **_by_attractors(name, _is_right_verb_ahead)}
 
-    def encode(self, example, words):
+    def encode(self, example: agreement_files.Example, words: "_Words") -> dict[str, list[int]]:
         verb, wrong_verb = words.verb_ids(example)
         return {
             "targets": [*map(words.to_id, example.words), verb, text_encoder.EOS],
@@ -157,12 +161,12 @@ class LanguageModeling(_Agreement):
 class _Words:
     """The ids of a vocabulary, with a part of speech for words outside of it."""
 
-    def __init__(self, encoder):
+    def __init__(self, encoder: text_encoder.TokenTextEncoder) -> None:
         self._encoder = encoder
         self._known = {encoder.decode([i]) for i in range(encoder.vocab_size)}
         self.to_id = functools.lru_cache(maxsize=100_000)(self._to_id)
 
-    def verb_ids(self, example):
+    def verb_ids(self, example: agreement_files.Example) -> tuple[int, int]:
         """(the id of the right form, the id of the wrong one or 0)."""
         verb, wrong = (self._find(form) for form in (example.verb, example.wrong_verb))
         if verb is None:  # A rare one: the table then has its part of speech.
@@ -247,10 +251,15 @@ def _weighted(is_right, attractors=None):
 # Other test sets.
 
 
-class _OtherTestSet:
+class _OtherTestSet(_Agreement):
     """Mixed in: sentences of another file, with the vocabulary of the table."""
 
-    def __init__(self, read, splits, files):
+    def __init__(
+        self,
+        read: Callable[[str | None, str], Iterator[agreement_files.Example]],
+        splits: tuple[str, ...],
+        files: tuple[str, ...],
+    ) -> None:
         self._read = read
         self.splits = splits
         self.raw_files = tuple(agreement_files.OTHER_FILES[name] for name in files)
@@ -258,17 +267,17 @@ class _OtherTestSet:
 
     paper = ""
 
-    def num_shards(self, split):
+    def num_shards(self, split: str) -> int:
         return 1
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         if not os.path.exists(os.path.join(data_dir, self.vocab_filename)):
             raise DataError(
                 f"{self.name} must find the vocabulary of {self.base_name} in data_dir; generate "
                 f"its data first. Received: data_dir={data_dir!r} without {self.vocab_filename}."
             )
 
-    def read_examples(self, tmp_dir, split):
+    def read_examples(self, tmp_dir: str | None, split: str) -> Iterator[agreement_files.Example]:
         return self._read(tmp_dir, split)
 
 

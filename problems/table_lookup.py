@@ -34,7 +34,7 @@ class TableLookup(generated_classes.GeneratedClasses):
     sizes = {"train": 50_000, "dev": 1_000, "test": 1_000}
     depths = {"train": (1, 5), "dev": (6, 8), "test": (9, 10)}
 
-    def draw(self, rng, split):
+    def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
         shallowest, deepest = self.depths[split]
         functions = rng.integers(8, size=rng.integers(shallowest, deepest + 1))
         symbol = first = int(rng.integers(8))
@@ -42,7 +42,7 @@ class TableLookup(generated_classes.GeneratedClasses):
             symbol = TABLES[function, symbol]
         return [_SYMBOLS[first], *(_FUNCTIONS[f] for f in functions)], _SYMBOLS[symbol]
 
-    def is_all_trained(self, words):
+    def is_all_trained(self, words: list[str]) -> bool:
         return len(words) == 2
 
 
@@ -57,7 +57,7 @@ class TableLookupIid(TableLookup):
 class TableLookupBackward(TableLookup):
     """The functions as they are written, the last one first."""
 
-    def draw(self, rng, split):
+    def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
         words, label = super().draw(rng, split)
         return words[::-1], label
 

@@ -11,6 +11,8 @@ record, with the labels bad and good:
 Labels are those of the train split, sorted; they are kept in `labels.text2class_tsv.txt`.
 """
 
+from collections.abc import Iterator
+
 from problems import own_text, problem, text_problems
 from ut_keras.errors import DataError
 
@@ -22,7 +24,7 @@ class Text2ClassTsv(own_text.OwnText, text_problems.Text2ClassProblem):
     extension = "tsv"
     fields = ("text", "label")
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         super().prepare(data_dir, tmp_dir)
         encoder = self.feature_encoders(data_dir)["targets"]
         known = {encoder.decode([i]) for i in range(encoder.vocab_size)}
@@ -34,6 +36,8 @@ class Text2ClassTsv(own_text.OwnText, text_problems.Text2ClassProblem):
                     f"the train split. Received: {', '.join(sorted(unknown)[:5])}."
                 )
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         for text, label in self.lines(split, tmp_dir):
             yield {"inputs": text, "targets": label}

@@ -10,6 +10,8 @@ record, with about 8,192 subwords of the captions of Multi30k (`vocab.text2self_
 Training drops lines of more than `max_length` subwords (256 in most hparams sets).
 """
 
+from collections.abc import Iterator
+
 from problems import own_text, problem, text_problems
 
 
@@ -17,6 +19,8 @@ from problems import own_text, problem, text_problems
 class Text2SelfTxt(own_text.OwnText, text_problems.Text2SelfProblem):
     """Lines of text files."""
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         for (text,) in self.lines(split, tmp_dir):
             yield {"targets": text}

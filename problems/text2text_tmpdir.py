@@ -11,6 +11,7 @@ one a line, and `<UNK>` for all others.
 """
 
 import os
+from collections.abc import Iterable, Iterator
 
 from problems import parallel_text, problem, raw_text, text_problems
 from ut_keras.errors import DataError
@@ -23,12 +24,14 @@ _PARTS = {"train": "train", "dev": "eval"}
 class Text2textTmpdir(text_problems.Text2TextProblem):
     """Subwords."""
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for split in self.splits:
             _paths(split, tmp_dir)
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         for source, target in parallel_text.read_pairs(_paths(split, tmp_dir)):
             yield {"inputs": source, "targets": target}
 
@@ -40,10 +43,12 @@ class Text2textTmpdirTokens(Text2textTmpdir):
     vocab_type = "tokens"
     oov_token = "<UNK>"
 
-    def texts_for_vocab(self, data_dir, tmp_dir):
+    def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         yield from raw_text.read_lines(_path(tmp_dir, "vocab.txt"))
 
-    def build_vocab(self, texts):
+    def build_vocab(
+        self, texts: Iterable[str]
+    ) -> text_encoder.SubwordTextEncoder | text_encoder.TokenTextEncoder:
         return text_encoder.TokenTextEncoder(tokens=[self.oov_token, *texts])
 
 

@@ -14,6 +14,8 @@ The vocabulary is built from the train split and kept in data_dir as
 `vocab.text2text_tsv.8192.subwords`; one that is there already is used.
 """
 
+from collections.abc import Iterator
+
 from problems import own_text, problem, text_problems
 
 
@@ -24,6 +26,8 @@ class Text2TextTsv(own_text.OwnText, text_problems.Text2TextProblem):
     extension = "tsv"
     fields = ("source", "target")
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         for source, target in self.lines(split, tmp_dir):
             yield {"inputs": source, "targets": target}

@@ -17,14 +17,19 @@ import collections
 import itertools
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from problems import perplexity, problem
+from ut_keras.data import features
 from ut_keras.text import text_encoder
+from ut_keras.text.text_encoder import SubwordTextEncoder, TokenTextEncoder
 
+P = TypeVar("P", bound="Text2TextProblem")
 _MAX_SUBTOKEN_LENGTH = 200  # T2T's; bounds the time that a very long token takes.
 
 
-def register_characters(name):
+def register_characters(name: str) -> Callable[[type[P]], type[P]]:
     """Decorator of a problem: files it under `name` too, as a problem of bytes.
 
     The class of that one is in the same module, `Cola` -> `ColaCharacters`, for other processes.
@@ -56,7 +61,7 @@ class Text2TextProblem(problem.Problem):
     """
 
     num_train_shards = 100
-    eval_metrics = (
+    eval_metrics: tuple[str, ...] = (
         *problem.Problem.eval_metrics,
         "approx_bleu_score",
         "rouge_2_fscore",
@@ -64,41 +69,41 @@ class Text2TextProblem(problem.Problem):
     )
     vocab_type = "subwords"
     approx_vocab_size = 2**15
-    max_samples_for_vocab = None
-    oov_token = None
-    vocab_name = None
+    max_samples_for_vocab: int | None = None
+    oov_token: str | None = None
+    vocab_name: str | None = None
 
     @property
-    def vocab_filename(self):
+    def vocab_filename(self) -> str:
         name = self.vocab_name or self.filename
         if self.vocab_type == "tokens":
             return f"vocab.{name}.tokens"
         return f"vocab.{name}.{self.approx_vocab_size}.subwords"
 
-    def side_files(self):
+    def side_files(self) -> tuple[str, ...]:
         return () if self.vocab_type == "characters" else (self.vocab_filename,)
 
-    def feature_encoders(self, data_dir):
+    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
         encoder = self.text_encoder(data_dir)
         return {"inputs": encoder, "targets": encoder}
 
-    def text_encoder(self, data_dir):
+    def text_encoder(self, data_dir: str | None) -> text_encoder.TextEncoder:
         """Returns the encoder of the text."""
         if self.vocab_type == "characters":
             return text_encoder.ByteTextEncoder()
-        path = os.path.join(data_dir, self.vocab_filename)
+        path = os.path.join(data_dir or "", self.vocab_filename)
         if self.vocab_type == "tokens":
-            return text_encoder.TokenTextEncoder(path, replace_oov=self.oov_token)
-        return text_encoder.SubwordTextEncoder(path)
+            return TokenTextEncoder(path, replace_oov=self.oov_token)
+        return SubwordTextEncoder(path)
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         if self.vocab_type == "characters":
             return
         path = os.path.join(data_dir, self.vocab_filename)
         if not os.path.exists(path):
             self.build_vocab(self.texts_for_vocab(data_dir, tmp_dir)).store_to_file(path)
 
-    def texts_for_vocab(self, data_dir, tmp_dir):
+    def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         """Yields the texts that the vocabulary is built from."""
         samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
         for sample in itertools.islice(samples, self.max_samples_for_vocab):
@@ -106,26 +111,26 @@ class Text2TextProblem(problem.Problem):
                 text for name, text in sample.items() if name not in self.class_label_features
             )
 
-    def build_vocab(self, texts):
+    def build_vocab(self, texts: Iterable[str]) -> SubwordTextEncoder | TokenTextEncoder:
         """Returns the encoder for an iterable of texts."""
         if self.vocab_type == "subwords":
-            return text_encoder.SubwordTextEncoder.build_from_generator(
+            return SubwordTextEncoder.build_from_generator(
                 texts, self.approx_vocab_size, max_subtoken_length=_MAX_SUBTOKEN_LENGTH
             )
         counts = collections.Counter(word for text in texts for word in text.split())
         words = sorted(counts, key=lambda word: (-counts[word], word))[: self.approx_vocab_size]
         if self.oov_token and self.oov_token not in words:
             words.insert(0, self.oov_token)
-        return text_encoder.TokenTextEncoder(tokens=words)
+        return TokenTextEncoder(tokens=words)
 
 
 class Text2SelfProblem(Text2TextProblem):
     """A language model; samples have "targets" only."""
 
-    def feature_encoders(self, data_dir):
+    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
         return {"targets": self.text_encoder(data_dir)}
 
-    def feature_metrics(self, data_dir):
+    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
         return {"per_word_perplexity": perplexity.per_word(self.text_encoder(data_dir))}
 
 
@@ -137,28 +142,27 @@ class Text2ClassProblem(Text2TextProblem):
             the train split, in a file.
     """
 
-    eval_metrics = ("accuracy", "neg_log_perplexity")
-    class_label_features = ("targets",)
-    class_labels = None
+    eval_metrics: tuple[str, ...] = ("accuracy", "neg_log_perplexity")
+    class_label_features: tuple[str, ...] = ("targets",)
+    class_labels: tuple[str, ...] | None = None
 
     @property
-    def labels_filename(self):
+    def labels_filename(self) -> str:
         return f"labels.{self.filename}.txt"
 
-    def side_files(self):
+    def side_files(self) -> tuple[str, ...]:
         own = () if self.class_labels else (self.labels_filename,)
         return (*super().side_files(), *own)
 
-    def feature_encoders(self, data_dir):
-        labels = {"labels": self.class_labels}
-        if not self.class_labels:
-            labels = {"filename": os.path.join(data_dir, self.labels_filename)}
+    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+        path = os.path.join(data_dir or "", self.labels_filename)
+        filename = None if self.class_labels else path
         return {
             "inputs": self.text_encoder(data_dir),
-            "targets": text_encoder.ClassLabelEncoder(**labels),
+            "targets": text_encoder.ClassLabelEncoder(self.class_labels or None, filename),
         }
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         super().prepare(data_dir, tmp_dir)
         path = os.path.join(data_dir, self.labels_filename)
         if not self.class_labels and not os.path.exists(path):
@@ -172,11 +176,13 @@ class TextConcat2ClassProblem(Text2ClassProblem):
     As in T2T the first id of "$" stands between them. (What `ut-decoder` is given is one text.)
     """
 
-    def texts_for_vocab(self, data_dir, tmp_dir):
+    def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         for texts in super().texts_for_vocab(data_dir, tmp_dir):
             yield from texts
 
-    def encode_samples(self, samples, data_dir):
+    def encode_samples(
+        self, samples: Iterable[dict[str, Any]], data_dir: str
+    ) -> Iterator[dict[str, list[int]]]:
         encoders = self.feature_encoders(data_dir)
         between = encoders["inputs"].encode("$")[:1]
         for sample in samples:

@@ -10,8 +10,10 @@ A sample of `translate_ende_wmt32k`, encoded with subwords that both languages s
 """
 
 import itertools
+from collections.abc import Iterator
 
 from problems import parallel_text, text_problems
+from ut_keras.data.writing import download
 
 _PAIRS_FOR_VOCAB = 40_000  # About as much text as T2T takes of the files.
 
@@ -21,26 +23,26 @@ class TranslateProblem(text_problems.Text2TextProblem):
 
     Attributes:
         source, target: str. The languages, as in "en", "de".
-        files: dict from split to a tuple of `parallel_text.Files` or `Tables`, read one after the
+        files: dict from split to a tuple of `parallel_text.Corpus`, read one after the
             other.
         tfds_name: str. The builder of tensorflow-datasets with these data; None if there is none.
     """
 
     source = "en"
-    target = None
-    files = {}
-    tfds_name = None
+    target = ""
+    files: dict[str, tuple[parallel_text.Corpus, ...]] = {}
+    tfds_name: str | None = None
 
     @property
-    def splits(self):
+    def splits(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(self.files)
 
     @property
-    def raw_files(self):
+    def raw_files(self) -> tuple[download.RawFile, ...]:  # type: ignore[override]
         every = (raw for parts in self.files.values() for files in parts for raw in files.raw_files)
         return tuple(dict.fromkeys(every))
 
-    def splits_to_generate(self, tmp_dir):
+    def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         """All; but "test", which T2T does not have, not where it alone would need a download."""
         if self._builder(tmp_dir):
             return self.splits
@@ -52,7 +54,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
             or not self._at_hand(tmp_dir, "dev")
         )
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         folder = self._builder(tmp_dir)
         if folder:
             print(f"{self.name}: reading tensorflow-datasets' {folder}", flush=True)
@@ -62,7 +64,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
                     parallel_text.find(tmp_dir, files)
         super().prepare(data_dir, tmp_dir)
 
-    def texts_for_vocab(self, data_dir, tmp_dir):
+    def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         folder = self._builder(tmp_dir)
         if folder:
             pairs = parallel_text.read_builder(
@@ -73,14 +75,18 @@ class TranslateProblem(text_problems.Text2TextProblem):
         for files in self.files["train"]:
             yield from parallel_text.texts_for_vocab(tmp_dir, files)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         for source, target in self._pairs(split, tmp_dir):
             if source and target:
                 yield {"inputs": source, "targets": target}
             else:
                 self.left_out["with an empty side"] += 1
 
-    def score_decoded(self, sources, references, hypotheses):
+    def score_decoded(
+        self, sources: list[str], references: list[str], hypotheses: list[str]
+    ) -> dict[str, float]:
         import sacrebleu
 
         return {"bleu": sacrebleu.corpus_bleu(hypotheses, [references]).score}

@@ -38,15 +38,15 @@ class TranslateEnzhWmt8k(translate.TranslateProblem):
         ),
     }
 
-    def side_files(self):
+    def side_files(self) -> tuple[str, ...]:
         return tuple(f"{self.vocab_filename}.{language}" for language in ("en", "zh"))
 
-    def feature_encoders(self, data_dir):
-        paths = (os.path.join(data_dir, name) for name in self.side_files())
+    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+        paths = (os.path.join(data_dir or "", name) for name in self.side_files())
         encoders = map(text_encoder.SubwordTextEncoder, paths)
         return dict(zip(("inputs", "targets"), encoders, strict=True))
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         paths = {
             split: [parallel_text.find(tmp_dir, files) for files in parts]
             for split, parts in self.files.items()

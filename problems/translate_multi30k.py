@@ -11,6 +11,8 @@ train 29,000, dev 1,014 (`val`), test 1,000 (`test_2016_flickr`); a vocabulary o
 subwords for both languages. Not in T2T.
 """
 
+from collections.abc import Iterator
+
 from problems import parallel_text, problem, translate
 from ut_keras.data.writing import download
 
@@ -35,7 +37,7 @@ _LICENCE = "none stated; captions derived from Flickr30k; cite Elliott et al. 20
 def _files(part, target):
     names = (f"{part}.en.gz", f"{part}.{target}.gz")
     raw_files = (download.RawFile(n, _URL + n, _SHA256[n], _LICENCE) for n in names)
-    return (parallel_text.Files(None, *raw_files),)
+    return (parallel_text.Sides(*raw_files),)
 
 
 class _Multi30k(translate.TranslateProblem):
@@ -46,14 +48,14 @@ class _Multi30k(translate.TranslateProblem):
     approx_vocab_size = 2**13
 
     @property
-    def files(self):
+    def files(self) -> dict[str, tuple[parallel_text.Corpus, ...]]:  # type: ignore[override]
         return {
             "train": _files("train", self.target),
             "dev": _files("val", self.target),
             "test": _files("test_2016_flickr", self.target),
         }
 
-    def texts_for_vocab(self, data_dir, tmp_dir):
+    def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         """All of it: it is small."""
         for sample in self.generate_samples("train", data_dir, tmp_dir, seed=0):
             yield from sample.values()

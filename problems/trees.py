@@ -10,6 +10,7 @@ it, a part of speech stands for its word, the outermost TOP is left out.
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ut_keras.errors import DataError
@@ -31,11 +32,11 @@ class Tree(NamedTuple):
     children: list
 
     @property
-    def is_word(self):
+    def is_word(self) -> bool:
         return isinstance(self.children[0], str)
 
 
-def read(lines, name):
+def read(lines: Iterable[str], name: str) -> Iterator[Tree]:
     """Yields the trees in lines of text, each on one line or on several.
 
     Args:
@@ -79,7 +80,7 @@ def _error(name, number, received):
     )
 
 
-def clean(tree):
+def clean(tree: Tree) -> Tree | None:
     """Returns the tree without traces (-NONE-) and function tags (NP-SBJ-1 is NP).
 
     None if nothing is left.
@@ -90,7 +91,7 @@ def clean(tree):
     return Tree(_FUNCTION.sub("", tree.label), children) if children else None
 
 
-def to_line(tree):
+def to_line(tree: Tree) -> tuple[list[str], list[str]]:
     """Returns (words, symbols), two lists of str."""
     words, symbols = [], []
 

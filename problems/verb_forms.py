@@ -4,6 +4,7 @@ By spelling alone; a word of the list of known words decides where spelling leav
 """
 
 import re
+from collections.abc import Container
 
 TAGS = ("VBZ", "VBP")  # Third person singular, and the other persons.
 _IRREGULAR = {"are": "is", "have": "has", "do": "does", "'re": "'s", "'ve": "'s"}
@@ -12,7 +13,7 @@ _HISSING = re.compile(r"(s|x|z|ch|sh|[^aeiou]o)$")
 _CONSONANT_AND_Y = re.compile(r"[^aeiou]y$")
 
 
-def other_form(verb, tag, known):
+def other_form(verb: str, tag: str, known: Container[str]) -> str | None:
     """Returns the other form of a verb, or None if it is not known.
 
     Args:
@@ -33,7 +34,7 @@ def other_form(verb, tag, known):
     return next((word for word in candidates if word in known), None)
 
 
-def third_person(base):
+def third_person(base: str) -> str:
     """ "keep" -> "keeps", "pass" -> "passes", "carry" -> "carries", "have" -> "has"."""
     if base in _IRREGULAR:
         return _IRREGULAR[base]

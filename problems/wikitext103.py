@@ -9,6 +9,9 @@ has bytes, of the text before rare words became `<unk>`.
 train 1,165,029 lines          dev 2,461          test 2,891
 """
 
+import sys
+from collections.abc import Iterator
+
 from problems import problem, raw_text, text_problems
 from ut_keras.data.writing import download
 
@@ -35,21 +38,23 @@ class LanguagemodelWikitext103(text_problems.Text2SelfProblem):
     splits = ("train", "dev", "test")
     num_train_shards = 10
     vocab_type = "tokens"
-    approx_vocab_size = None
+    approx_vocab_size = sys.maxsize  # all of them
     oov_token = "<unk>"
     archive = _archive("wikitext-103")
     member = "wikitext-103/wiki.{}.tokens"
 
     @property
-    def raw_files(self):
+    def raw_files(self) -> tuple[download.RawFile, ...]:  # type: ignore[override]
         return (self.archive,)
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for split in self.splits:
             self._path(split, tmp_dir)
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         for line in raw_text.read_lines(self._path(split, tmp_dir)):
             if line:
                 yield {"targets": " ".join(line.split())}
@@ -73,8 +78,10 @@ class LanguagemodelWikitext103L4k(LanguagemodelWikitext103):
 
     max_length = 4096
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
-        words = []
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
+        words: list[str] = []
         for sample in super().generate_samples(split, data_dir, tmp_dir, seed):
             of_line = sample["targets"].split()
             if words and len(words) + len(of_line) >= self.max_length:

@@ -15,6 +15,9 @@ Files: `wikitext-2-v1.zip`, or `train.txt`, `valid.txt`, `test.txt` in tmp_dir.
 """
 
 import itertools
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from problems import problem, raw_text, text_problems
 from ut_keras.data.writing import download
@@ -40,23 +43,27 @@ class LanguagemodelWikitext2(text_problems.Text2SelfProblem):
     splits = ("train", "dev", "test")
     num_train_shards = 10
     vocab_type = "tokens"
-    approx_vocab_size = None
+    approx_vocab_size = sys.maxsize  # all of them
     oov_token = "<unk>"
     max_length = _WINDOW
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for split in self.splits:
             _path(split, tmp_dir)
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         end = text_encoder.RESERVED_TOKENS[text_encoder.EOS]
         lines = raw_text.read_lines(_path(split, tmp_dir))
         words = itertools.chain.from_iterable([*line.split(), end] for line in lines)
         while window := list(itertools.islice(words, _WINDOW)):
             yield {"targets": " ".join(window)}
 
-    def encode_samples(self, samples, data_dir):
+    def encode_samples(
+        self, samples: Iterable[dict[str, Any]], data_dir: str
+    ) -> Iterator[dict[str, list[int]]]:
         encoder = self.text_encoder(data_dir)
         for sample in samples:
             yield {"targets": encoder.encode(sample["targets"])}  # EOS is where a line ends

@@ -10,7 +10,13 @@ from ut_keras.data.writing import download
 LICENCE = "research use (WMT; Europarl, UN and Common Crawl text under their own terms)"
 
 
-def archive(url, sha256=None, members=(), most_bytes=20 * 10**9, licence=LICENCE):
+def archive(
+    url: str,
+    sha256: str | None = None,
+    members: tuple[str, ...] = (),
+    most_bytes: int = 20 * 10**9,
+    licence: str = LICENCE,
+) -> download.RawFile:
     """An archive that is called as its address ends."""
     return download.RawFile(url.rpartition("/")[2], url, sha256, licence, members, most_bytes)
 
@@ -63,36 +69,36 @@ RAPID_2016 = archive(
 )
 
 
-def newstest2013(language):
+def newstest2013(language: str) -> parallel_text.Files:
     """The dev set from English to a language."""
     return parallel_text.Files(DEV, ("dev/newstest2013.en",), (f"dev/newstest2013.{language}",))
 
 
-def common_crawl(language):
+def common_crawl(language: str) -> parallel_text.Files:
     """Web text in Czech or Spanish and English."""
     name = f"commoncrawl.{language}-en"
     return _pair(_part(COMMON_CRAWL, language, f"{name}.*"), name, language)
 
 
-def europarl_v7(language):
+def europarl_v7(language: str) -> parallel_text.Files:
     """Parliament, in Czech or Spanish and English."""
     name = f"training/europarl-v7.{language}-en"
     return _pair(_part(EUROPARL_V7, language, f"{name}.*"), name, language)
 
 
-def news_commentary_v13(language):
+def news_commentary_v13(language: str) -> parallel_text.Files:
     """News in Czech or Chinese and English."""
     name = f"training-parallel-nc-v13/news-commentary-v13.{language}-en"
     return _pair(_part(NEWS_COMMENTARY_V13, language, f"{name}.*"), name, language)
 
 
-def undoc(language):
+def undoc(language: str) -> parallel_text.Files:
     """Documents of the United Nations in Spanish and English."""
     name = f"un/undoc.2000.{language}-en"
     return _pair(_part(UNDOC, language, f"{name}.*"), name, language)
 
 
-def paracrawl_1(language, sha256=None):
+def paracrawl_1(language: str, sha256: str | None = None) -> parallel_text.Files:
     """Web text, release 1 of ParaCrawl."""
     name = f"paracrawl-release1.en-{language}.zipporah0-dedup-clean"
     url = f"https://s3.amazonaws.com/web-language-models/paracrawl/release1/{name}.tgz"
@@ -104,7 +110,7 @@ def _pair(whole, name, language):
     return parallel_text.Files(whole, (f"{name}.en",), (f"{name}.{language}",))
 
 
-def newstest2014(language):
+def newstest2014(language: str) -> parallel_text.Files:
     """The test set, all of its 3,003 lines; plain files `newstest2014.{en,…}` do as well."""
     return parallel_text.Files(
         DEV,

@@ -21,6 +21,7 @@ labelled brackets, see labelled_brackets.py.
 """
 
 import os
+from collections.abc import Iterator
 
 from problems import labelled_brackets, problem, text_problems, trees
 from ut_keras.data.writing import download
@@ -40,10 +41,10 @@ class WsjParsing(text_problems.Text2TextProblem):
     licence = _LICENCE
     raw_files = tuple(download.RawFile(name, "", licence=_LICENCE) for name in _FILES.values())
 
-    def splits_to_generate(self, tmp_dir):
+    def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         return self.splits if _find(tmp_dir, _FILES["test"]) else self.splits[:2]
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for split in ("train", "dev"):
             if not _find(tmp_dir, _FILES[split]):
                 raise DataError(
@@ -52,14 +53,18 @@ class WsjParsing(text_problems.Text2TextProblem):
                 )
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
         path = _find(tmp_dir, _FILES[split])
         for tree in map(trees.clean, trees.read(text_lines.lines(path), path)):
             if tree:
                 words, symbols = trees.to_line(tree)
                 yield {"inputs": " ".join(words), "targets": " ".join(symbols)}
 
-    def score_decoded(self, sources, references, hypotheses):
+    def score_decoded(
+        self, sources: list[str], references: list[str], hypotheses: list[str]
+    ) -> dict[str, float]:
         return labelled_brackets.score(references, hypotheses)
 
 

@@ -10,13 +10,15 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+CONFIG = configparser.ConfigParser()
+CONFIG.read(os.path.join(ROOT, "setup.cfg"))
+CHECKED = [name.strip() for name in CONFIG["mypy"]["files"].split(",")]
+
+
 def _checked_files():
-    config = configparser.ConfigParser()
-    config.read(os.path.join(ROOT, "setup.cfg"))
-    for pattern in config["mypy"]["files"].split(","):
-        for path in glob.glob(os.path.join(ROOT, pattern.strip())):
-            inside = glob.glob(os.path.join(path, "**", "*.py"), recursive=True)
-            yield from inside if os.path.isdir(path) else [path]
+    for path in (os.path.join(ROOT, name) for name in CHECKED):
+        inside = glob.glob(os.path.join(path, "**", "*.py"), recursive=True)
+        yield from inside if os.path.isdir(path) else [path]
 
 
 def _untyped(node, prefix=""):
@@ -38,11 +40,20 @@ FILES = sorted(os.path.relpath(path, ROOT) for path in _checked_files())
 
 
 def test_files_are_found():
-    layer, model = "ut_keras/layers/attention.py", "ut_keras/models/transformer.py"
-    assert {"ut_keras/__init__.py", layer, model} <= set(FILES)
+    layer, problem = "ut_keras/layers/attention.py", "problems/scan.py"
+    assert {"ut_keras/__init__.py", "trainer.py", layer, problem} <= set(FILES)
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_public_functions_say_types(file):
     with open(os.path.join(ROOT, file), encoding="utf-8") as source:
         assert list(_untyped(ast.parse(source.read()))) == []
+
+
+def test_installed_packages_say_that_they_have_types():
+    packages = CONFIG["options.packages.find"]["include"].replace("*", "").split()
+    shipped = {*CONFIG["options.package_data"]["*"].split()}
+    assert set(packages) == set(CHECKED) - {"trainer.py"}
+    assert "py.typed" in shipped
+    for package in packages:
+        assert os.path.isfile(os.path.join(ROOT, package, "py.typed"))

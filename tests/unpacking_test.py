@@ -84,6 +84,44 @@ def test_a_link_in_a_zip_is_refused(tmp_path):
         _unpack(tmp_path / "a.zip", tmp_path / "out")
 
 
+def _zip(path, flags=0, compression=0):
+    """A zip with numbers in its header that do not fit it."""
+    _archive(path, {"x": b"hello" * 100})
+    content = bytearray(_read(path))
+    central = content.rfind(b"PK\1\2")
+    for place in (6, central + 8):
+        content[place] |= flags
+    for place in (8, central + 10):
+        content[place] = compression
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "make, said",
+    [
+        (lambda path: _zip(path, flags=1), "encrypted"),
+        (lambda path: _zip(path, compression=99), "compression"),
+        (lambda path: _zip(path, compression=12), "must be a whole"),
+        (lambda path: path.write_bytes(b""), "nothing in it"),
+        (lambda path: path.write_bytes(b"x" * 1000), "must be a whole"),
+        (os.mkfifo, "must be a file"),
+        (os.mkdir, "must be a file"),
+    ],
+)
+def test_what_is_no_archive_is_refused(tmp_path, make, said):
+    make(tmp_path / "a.zip")
+    with pytest.raises(DataError, match=said):
+        _unpack(tmp_path / "a.zip", tmp_path / "out")
+    assert os.listdir(tmp_path) == ["a.zip"]
+
+
+def test_a_file_instead_of_the_unpacked_folder(tmp_path):
+    _archive(tmp_path / "a.tar", {"x": b"x"})
+    (tmp_path / "out").write_text("")
+    with pytest.raises(DataError, match="must be the folder"):
+        _unpack(tmp_path / "a.tar", tmp_path / "out")
+
+
 @pytest.mark.parametrize("name", ["a.tgz", "a.zip", "a.gz"])
 def test_a_cut_off_archive_leaves_nothing(tmp_path, name):
     if name == "a.gz":

@@ -7,9 +7,6 @@ import io
 import json
 import os
 import shutil
-import stat
-import tarfile
-import zipfile
 
 import pytest
 
@@ -17,11 +14,10 @@ import problems
 import trainer
 import ut_keras
 from tests.bin import small_run
-from ut_keras import errors, unpacking
+from ut_keras import errors
 from ut_keras.bin import (
     avg_checkpoints,
     bleu,
-    command,
     datagen,
     decoder,
     exporter,
@@ -282,66 +278,6 @@ def test_user_packages(world, capsys, name, source, said):
     package.mkdir()
     (package / "__init__.py").write_text(source)
     _refused(capsys, MAIN[name], [*_argv(name, world), f"--t2t_usr_dir={package}"], said)
-
-
-def _tar(path, name="x", **fields):
-    member = tarfile.TarInfo(name)
-    for field, value in fields.items():
-        setattr(member, field, value)
-    with tarfile.open(path, "w") as archive:
-        archive.addfile(member, io.BytesIO())
-
-
-def _zip(path, flags=0, compression=0, kind=0):
-    member = zipfile.ZipInfo("x")
-    member.external_attr = kind << 16
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(member, "hello" * 100)
-    content = bytearray(path.read_bytes())
-    central = content.rfind(b"PK\1\2")
-    for place in (6, central + 8):
-        content[place] |= flags
-    for place in (8, central + 10):
-        content[place] = compression
-    path.write_bytes(content)
-
-
-@pytest.mark.parametrize(
-    "make, said",
-    [
-        (lambda path: _tar(path, type=tarfile.SYMTYPE, linkname="/etc"), "a link or device"),
-        (lambda path: _tar(path, type=tarfile.LNKTYPE, linkname="x"), "a link or device"),
-        (lambda path: _tar(path, type=tarfile.FIFOTYPE), "a link or device"),
-        (lambda path: _tar(path, name="../x"), "must stay inside"),
-        (lambda path: _tar(path, name="/tmp/x"), "must stay inside"),
-        (lambda path: _zip(path, kind=stat.S_IFLNK), "a link or device"),
-        (lambda path: _zip(path, flags=1), "encrypted"),
-        (lambda path: _zip(path, compression=99), "compression"),
-        (lambda path: _zip(path, compression=12), "must be a whole"),
-        (lambda path: path.write_bytes(b""), "nothing in it"),
-        (lambda path: path.write_bytes(b"x" * 1000), "must be a whole"),
-        (os.mkfifo, "must be a file"),
-        (os.mkdir, "must be a file"),
-    ],
-)
-def test_archives(tmp_path, capsys, make, said):
-    make(tmp_path / "archive")
-
-    def unpack(argv):
-        unpacking.unpack(str(tmp_path / "archive"), str(tmp_path / "unpacked"), ("*",), 10**6)
-
-    _refused(capsys, lambda argv: command.run(unpack, argv), [], said)
-    assert os.listdir(tmp_path) == ["archive"]
-
-
-def test_a_file_instead_of_the_unpacked_folder(tmp_path, capsys):
-    _tar(tmp_path / "archive")
-    (tmp_path / "unpacked").write_text("")
-
-    def unpack(argv):
-        unpacking.unpack(str(tmp_path / "archive"), str(tmp_path / "unpacked"), ("*",), 10**6)
-
-    _refused(capsys, lambda argv: command.run(unpack, argv), [], "must be the folder")
 
 
 # Numbers.

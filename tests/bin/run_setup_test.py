@@ -1,14 +1,10 @@
 """What is wrong with a command line is said before TensorFlow is loaded."""
 
-import types
-
 import pytest
-import tensorflow as tf
 
 import trainer
 from tests.bin import small_run
 from ut_keras.bin import command_line, decoder, exporter, flags, import_t2t, run_setup
-from ut_keras.training.distribution import WorkerLost
 
 
 def _argv(tmp_path, *more):
@@ -81,19 +77,15 @@ def test_early_stopping_by_t2ts_flags(tmp_path):
     assert stopping.should_stop and stopping.best_step == 300
 
 
+def test_a_field_without_effect_is_said(tmp_path, capsys):
+    _check(tmp_path)
+    assert "note: " not in capsys.readouterr().out
+    _check(tmp_path, "--hparams=daisy_chain_variables=False,hidden_size=64")
+    [note] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: ")]
+    assert note.startswith("note: daisy_chain_variables=False has no effect here: ")
+
+
 def test_steps_to_profile(tmp_path):
     assert _check(tmp_path).profile_steps is None
     assert _check(tmp_path, "--profile=False").profile_steps is None
     assert _check(tmp_path, "--profile=100-110").profile_steps == (100, 110)
-
-
-@pytest.mark.parametrize(
-    "cluster, error", [("two", WorkerLost), (None, tf.errors.UnavailableError)]
-)
-def test_a_worker_lost_before_the_first_step(monkeypatch, cluster, error):
-    def lost(setup):
-        raise tf.errors.UnavailableError(None, None, "Connection reset by peer")
-
-    monkeypatch.setattr(run_setup, "_make_trainer", lost)
-    with pytest.raises(error):
-        run_setup.make_trainer(types.SimpleNamespace(cluster=cluster))

@@ -5,7 +5,7 @@ import numpy as np
 import hparams
 import problems
 from ut_keras import hparam, models
-from ut_keras.bin import run_setup
+from ut_keras.inference import run_record
 
 PROBLEM = "algorithmic_reverse_binary40_test"
 SMALL = {
@@ -52,7 +52,7 @@ def write(directory, data_dir=None, problem=PROBLEM, model="transformer", steps=
         optimizer.iterations.assign(step)
         checkpoints.save()
     hparam.save(hp, str(directory / "hparams.json"))
-    run_setup.write_run_record(
+    run_record.write(
         str(directory), problem=problem.name, model=model, hparams_set="transformer_tiny"
     )
     return built

@@ -184,7 +184,7 @@ def test_every_symbol_is_scored_as_by_the_whole_prefix(variant):
     for beams in (1, 3):
         random = np.random.RandomState(0)
         features = {"inputs": tf.constant(inputs)}
-        next_logits, cache = model.scorer(features, beams, tf.constant(length))
+        next_logits, cache = model.make_next_logits(features, beams, tf.constant(length))
         ids, ancestors = np.zeros([2, batch, beams, length], np.int32)
         scored, prefixes = [], []
         for position in range(length):
@@ -249,7 +249,7 @@ def test_language_model_continues_a_prompt(variant):
     for prompt_length in (1, 4):
         prompt = np.random.RandomState(prompt_length).randint(2, VOCAB, size=(2, prompt_length))
         given = {"prompt": tf.constant(prompt, tf.int32)}
-        next_logits, cache = model.scorer(given, beams, tf.constant(room))
+        next_logits, cache = model.make_next_logits(given, beams, tf.constant(room))
         own = tf.tile(tf.range(beams)[tf.newaxis, :, tf.newaxis], [2, 1, room])
         for position in range(room):
             query = beam_search.Query(tf.constant(position), tf.constant(ids), own)
@@ -317,7 +317,9 @@ def test_any_halting_pattern(variant):
         model = _model(*VARIANTS[variant], seed=400 + seed)
         inputs = _inputs(seed, 4, 6)
         ids = np.random.RandomState(seed).randint(2, VOCAB, size=(4, 1, 6)).astype(np.int32)
-        next_logits, cache = model.scorer({"inputs": tf.constant(inputs)}, 1, tf.constant(6))
+        next_logits, cache = model.make_next_logits(
+            {"inputs": tf.constant(inputs)}, 1, tf.constant(6)
+        )
         output = model.forward({"inputs": inputs, "targets": ids[:, 0]}, training=False)
         for position in range(6):
             query = beam_search.Query(tf.constant(position), tf.constant(ids), tf.zeros_like(ids))
@@ -344,8 +346,8 @@ def test_what_cannot_be_cached_says_so_once(variant, caplog):
 def test_one_trace_for_all_lengths():
     model = _model(*VARIANTS["act"])
     traces = []
-    scorer = model.scorer
-    model.scorer = lambda *arguments: traces.append(1) or scorer(*arguments)
+    make = model.make_next_logits
+    model.make_next_logits = lambda *arguments: traces.append(1) or make(*arguments)
     for batch, length in ((2, 3), (5, 4), (1, 7)):
         model.generate({"inputs": _inputs(0, batch, length)}, beam_size=2, decode_length=length)
     assert len(traces) == 1

@@ -2,39 +2,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.layers import layer_checks
+from tests.layers import masked_attention
+from tests.layers.masked_attention import REAL, B, D, H, K, S, X
 from tests.models import examples
 from ut_keras import hparam
-from ut_keras.layers import attention, attention_mask, geometric_attention
-
-B, S, D, H, K = 3, 5, 6, 2, 8
-X = layer_checks.normal(B, S, D)
-REAL = np.arange(S) < [[5], [4], [2]]
+from ut_keras.layers import attention, geometric_attention
 
 
 def _layer(dtype="float32"):
     return geometric_attention.GeometricAttention(H, D, key_channels=K, dtype=dtype)
 
 
-def _call(layer, query, padding_mask, training=False):
-    mask = attention_mask.padding_attention_mask(padding_mask)
-    return layer(query, attention_mask=mask, training=training)
-
-
-def _shaken():
-    layer = _layer()
-    layer.build(X.shape)
-    return layer_checks.shake(layer)
-
-
 def test_layer_behaviors():
-    layer_checks.check_layer(
-        _layer,
-        {"query": X, "padding_mask": REAL},
-        num_weights=6,
-        call=_call,
-        mixed_dtypes=("bfloat16", "float32"),
-    )
+    masked_attention.check_layer(_layer, num_weights=6)
 
 
 def _reference(layer, x, mask):
@@ -59,7 +39,7 @@ def _reference(layer, x, mask):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_matches_reference(causal):
-    layer = _shaken()
+    layer = masked_attention.shaken(_layer())
     mask = np.broadcast_to(REAL[:, None], [B, S, S])
     mask = mask & np.tril(np.ones([S, S], bool)) if causal else mask
     expected = _reference(layer, X, mask)
@@ -75,7 +55,7 @@ def test_matches_reference(causal):
 
 def test_some_queries_over_keys_of_beams():
     """Two columns at each position, of which a query sees one."""
-    layer = _shaken()
+    layer = masked_attention.shaken(_layer())
     mask = np.tril(np.ones([S, S], bool))
     expected = _reference(layer, X, np.broadcast_to(mask, [B, S, S]))
     q = layer._split_heads(layer.query_projection(X) * (K / H) ** -0.5)

@@ -1,42 +1,22 @@
 import numpy as np
 import tensorflow as tf
 
-from tests.layers import layer_checks
-from ut_keras.layers import attention, attention_mask, relative_xl_attention, timing_signal
-
-B, S, D, H, K = 3, 5, 6, 2, 8
-X = layer_checks.normal(B, S, D)
-REAL = np.arange(S) < [[5], [4], [1]]
+from tests.layers import layer_checks, masked_attention
+from tests.layers.masked_attention import REAL, B, D, H, K, S, X
+from ut_keras.layers import attention, relative_xl_attention, timing_signal
 
 
 def _layer(dtype="float32"):
     return relative_xl_attention.RelativeXLAttention(H, D, key_channels=K, dtype=dtype)
 
 
-def _call(layer, query, padding_mask, training=False):
-    mask = attention_mask.padding_attention_mask(padding_mask)
-    return layer(query, attention_mask=mask, training=training)
-
-
-def _shaken():
-    layer = _layer()
-    layer.build(X.shape)
-    return layer_checks.shake(layer)
-
-
 def test_layer_behaviors():
-    layer_checks.check_layer(
-        _layer,
-        {"query": X, "padding_mask": REAL},
-        num_weights=7,
-        call=_call,
-        mixed_dtypes=("bfloat16", "float32"),
-    )
+    masked_attention.check_layer(_layer, num_weights=7)
 
 
 def test_matches_reference():
     """Pair by pair, in both directions."""
-    layer = _shaken()
+    layer = masked_attention.shaken(_layer())
     heads = lambda x: np.reshape(x, [*np.shape(x)[:-1], H, -1])  # noqa: E731
     q, k, values = (
         heads(X @ getattr(layer, f"{name}_projection").kernel.numpy())
@@ -51,13 +31,13 @@ def test_matches_reference():
     weights = np.exp(logits / np.sqrt(K / H)) * REAL[:, None, None]
     weights /= weights.sum(-1, keepdims=True)
     mixed = np.einsum("bhij,bjhc->bihc", weights, values).reshape(B, S, D)
-    got = _call(layer, X, REAL)
+    got = masked_attention.attend(layer, X, REAL)
     np.testing.assert_allclose(got.weights, weights, atol=1e-5)
     np.testing.assert_allclose(got.output, mixed @ layer.output_projection.kernel, atol=1e-5)
 
 
 def test_positions_are_the_same_as_a_row():
-    layer = _shaken()
+    layer = masked_attention.shaken(_layer())
     q, key = (layer_checks.normal(B, H, S, K // H, seed=seed) for seed in (1, 2))
     order = np.array([3, 0, 4, 1, 2])
     whole = layer.logits(tf.constant(q), tf.constant(key), None).numpy()

@@ -195,7 +195,7 @@ def _check_cache(drawn):
         source = np.maximum(source, 2)  # a prompt has no padding
     given = {"prompt" if is_prompt else "inputs": tf.constant(source)}
     batch = len(source)
-    next_logits, cache = model.scorer(given, beams, tf.constant(room))
+    next_logits, cache = model.make_next_logits(given, beams, tf.constant(room))
     ids, ancestors = np.zeros([2, batch, beams, room], np.int32)
     for position in range(room):
         query = beam_search.Query(tf.constant(position), tf.constant(ids), tf.constant(ancestors))

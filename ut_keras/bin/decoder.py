@@ -123,10 +123,10 @@ def _decode_split(setup):
 
 
 def _load_tensorflow(setup):
-    from ut_keras.bin import run_setup
+    from ut_keras.bin import run_trainer
 
     command.load_tensorflow()
-    run_setup.configure_tensorflow(setup.args)
+    run_trainer.configure_tensorflow(setup.args)
 
 
 def _read_references(setup, lines):

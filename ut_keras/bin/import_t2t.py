@@ -17,7 +17,7 @@ from ut_keras.bin import command, command_line, flags, run_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.hparam import changes as hparam_changes
-from ut_keras.inference import feature_record
+from ut_keras.inference import feature_record, run_record
 from ut_keras.training import run_folder
 
 
@@ -51,7 +51,7 @@ def _run(argv):
         _check_vocabulary(specs, model, problem.name, data_dir)
         hparam.save(model.hparams, os.path.join(output_dir, "hparams.json"))
         feature_record.save(output_dir, feature_record.of_problem(problem, data_dir))
-        run_setup.write_run_record(
+        run_record.write(
             output_dir,
             problem=problem.name,
             model=model_name,

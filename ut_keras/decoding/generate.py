@@ -134,7 +134,7 @@ def generate(
     """Writes the targets.
 
     Args:
-        model: with `scorer`, `encoder` and `specs`, such as a `Transformer`.
+        model: with `make_next_logits`, `encoder` and `specs`, such as a `Transformer`.
         features: dict with "inputs", see `Transformer.generate`.
         options: `Options`.
     Returns:
@@ -264,7 +264,7 @@ def _search(model, given, graph, values):
     if "inputs" in given:
         is_fixed = isinstance(max_length, int)
         max_length += source.shape[1] if is_fixed else tf.shape(source)[1]
-    next_logits, cache = model.scorer(given, graph.beam_size, max_length, graph.cache)
+    next_logits, cache = model.make_next_logits(given, graph.beam_size, max_length, graph.cache)
     task = beam_search.Task(
         next_logits,
         cache,

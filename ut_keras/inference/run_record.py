@@ -7,11 +7,12 @@
 their defaults, as they were when the run was trained last.
 """
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
-from ut_keras import json_file, limits
+from ut_keras import json_file, limits, whole_file
 from ut_keras.errors import DataError
 
 FILENAME = "run.json"
@@ -40,6 +41,13 @@ def read(directory: str) -> dict[str, Any]:
             f"{path} must be as ut-trainer writes it. Received: {wrong[0]}={record[wrong[0]]!r}."
         )
     return record
+
+
+def write(directory: str, **record: Any) -> None:
+    """Writes the record of a folder."""
+    with whole_file.writing(os.path.join(directory, FILENAME)) as file:
+        json.dump(record, file, indent=2)
+        file.write("\n")
 
 
 def trained_hparams(record: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -33,7 +33,8 @@ def start(enabled: bool | None, state: tf.Tensor, max_steps: int) -> StepRecord 
     if not enabled:
         return ()
     # An array nobody writes to has no shape: entry 0 is there if the loop takes no step.
-    return StepRecord(_array(tf.zeros_like(state), max_steps), _array(_no_weight(state), max_steps))
+    no_weight = tf.zeros(tf.shape(state)[:2])
+    return StepRecord(_array(tf.zeros_like(state), max_steps), _array(no_weight, max_steps))
 
 
 def add(
@@ -63,10 +64,6 @@ def without_first(steps: Steps, count: int) -> Steps:
     if confidence is not None and confidence.shape.rank == 3:
         confidence = confidence[:, :, count:]
     return Steps(steps.states[:, :, count:], steps.weights[:, :, count:], confidence)
-
-
-def _no_weight(state):
-    return tf.zeros(tf.shape(state)[:2])
 
 
 def _array(first, max_steps):

@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.data.features import FeatureSpec
-from ut_keras.decoding import recurrent_scorer
+from ut_keras.decoding import recurrent_next_logits
 from ut_keras.hparam import BasicHParams, HParamError
 from ut_keras.hparam.lstm import LSTMHParams
 from ut_keras.layers import from_hparams, lstm, lstm_attention, target_shift
@@ -127,10 +127,10 @@ class LSTMSeq2seq(transformer.Transformer):
 
     # Decoding: of N rows, one for each example and beam.
 
-    def scorer(
+    def make_next_logits(
         self, given: Mapping[str, tf.Tensor], beams: int, room: Any, use_cache: bool = True
     ) -> tuple[Callable[..., Any], Any]:
-        return recurrent_scorer.scorer(self, given, beams, room, use_cache)
+        return recurrent_next_logits.make(self, given, beams, room, use_cache)
 
     def start(self, memory: Any, num_rows: Any) -> Any:
         """The state before the first position; memory is that of the rows."""

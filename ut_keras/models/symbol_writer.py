@@ -12,7 +12,7 @@ from ut_keras.layers import symbol_ids
 
 
 class SymbolWriter:
-    """For a `keras.Model` with `scorer`, `specs`, `decoder`, `class_labels`; before it in bases."""
+    """Comes before a `keras.Model` with `make_next_logits`, `specs`, `decoder`, `class_labels`."""
 
     def generate(
         self,

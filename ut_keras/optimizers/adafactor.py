@@ -105,16 +105,13 @@ class Adafactor(optimizer.Optimizer):
 
     def _moment_shapes(self, variable):
         shape = tuple(variable.shape)
-        if not self._is_factored(shape):
+        if not self.factored or len(shape) < 2:
             return [("velocity", shape)]
         parts = self._make_parts(variable)
         return [
             ("row_velocity", shape[:-1]),
             ("column_velocity", (*parts.column_axes(shape[:-2]), shape[-1])),
         ]
-
-    def _is_factored(self, shape):
-        return self.factored and len(shape) >= 2
 
     def _add_slot(self, variable, name, shape):
         with self._distribution_strategy.extended.colocate_vars_with(variable.value):

@@ -5,7 +5,7 @@
 
 Files, names, vocabulary and splits are T2T's; how data are encoded, shuffled, read and batched is
 ours. What a package overrides and nothing here would read ends the command, or is said, by `adapt`:
-before anything is written.
+before anything is written (`overridden`).
 """
 
 import contextlib
@@ -14,6 +14,8 @@ import itertools
 import os
 import random
 import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from problems import perplexity, problem
 from ut_keras import hparam
@@ -21,38 +23,24 @@ from ut_keras.data import features, tfrecords
 from ut_keras.data.reading import packing
 from ut_keras.errors import DataError
 from ut_keras.t2t import hparam as t2t_hparam
-from ut_keras.t2t import one_pass, text_encoder, text_problems, translate
+from ut_keras.t2t import one_pass, overridden, said_once, text_encoder, text_problems, translate
 from ut_keras.t2t import problem as t2t_problem
 from ut_keras.t2t.modalities import ModalityType
+from ut_keras.text.text_encoder import TextEncoder
 
-_OURS = "ut_keras.t2t."
+if TYPE_CHECKING:
+    import tensorflow as tf
+
 _SPLITS = {"train": "train", "eval": "dev", "test": "test"}  # T2T's word, and that of its files
-_MODALITIES = {ModalityType.SYMBOL: "symbol", ModalityType.CLASS_LABEL: "class_label"}
+_MODALITIES: dict[str, features.Modality] = {
+    ModalityType.SYMBOL: "symbol",
+    ModalityType.CLASS_LABEL: "class_label",
+}
 _ANY_NUMBER = features.FeatureSpec(2**31 - 1)
 _OF_CLASSES = ("accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity")
-# What a problem may override in T2T and what is read here: without it, data would be others.
-_REFUSED = {
-    "dataset": "preprocess_example",
-    "decode_example": "example_reading_spec",
-    "eval_metric_fns": "eval_metrics",
-    "filepattern": "dataset_filename",
-    "input_fn": "preprocess_example",
-    "preprocess": "preprocess_example",
-    "_maybe_pack_examples": "packed_length",
-    "_pack_fn": "packed_length",
-}
-# What has no effect on data and results.
-_UNREAD = {
-    "decode_hooks": "scores of what is decoded are those of ut-bleu",
-    "eval_hooks": "the trainer writes its own summaries",
-    "all_metrics_fns": "eval_metrics names those that are here",
-    "export_assets": "ut-exporter writes what a model needs",
-    "serving_input_fn": "what ut-exporter writes takes text",
-}
-_said = set()
 
 
-def adapt(t2t):
+def adapt(t2t: t2t_problem.Problem) -> "Adapted":
     """Makes a `problems.Problem` of a problem of T2T's kind.
 
     Args:
@@ -61,21 +49,8 @@ def adapt(t2t):
     Raises:
         DataError: if it overrides what is not read here; names what is.
     """
-    class_name = type(t2t).__name__
-    for name, instead in _REFUSED.items():
-        if not _is_ours(t2t, name):
-            raise DataError(
-                f"{class_name} must say by {instead} what {name} says in T2T. "
-                f"Received: one of its own for {name}, which nothing here reads."
-            )
-    for name, reason in _UNREAD.items():
-        if not _is_ours(t2t, name):
-            _say(f"note: {name} of {class_name} has no effect here: {reason}")
-    if isinstance(t2t, text_problems.Text2TextProblem) and t2t.packed_spacing:
-        raise DataError(
-            f"packed_spacing of {class_name} must be 0. Received: {t2t.packed_spacing}."
-        )
-    own_ids = not _is_ours(t2t, "generate_encoded_samples")
+    overridden.check(t2t)
+    own_ids = not overridden.is_ours(t2t, "generate_encoded_samples")
     return (AdaptedWithIds if own_ids else Adapted)(t2t)
 
 
@@ -86,51 +61,53 @@ class Adapted(problem.Problem):
         t2t: `ut_keras.t2t.problem.Problem`.
     """
 
-    def __init__(self, t2t):
-        self.t2t = t2t
+    def __init__(self, t2t: t2t_problem.Problem) -> None:
+        self.t2t: Any = t2t  # what it has beyond the base class is the package's to say
         t2t.adapted = self
         self.name = t2t.name
-        self._mode = None  # of a dataset that is read, with its hparams
-        self._hp = None
-        self._pass = None
-        self._known = {}  # data_dir -> (encoders, T2T's hparams of the problem)
+        self._mode = ""  # of a dataset that is read, with its hparams
+        self._hp: hparam.BasicHParams | None = None
+        self._pass: one_pass.OnePass | None = None
+        self._known: dict[
+            str | None, tuple[dict, t2t_hparam.HParams]
+        ] = {}  # data_dir -> (encoders, T2T's hparams of the problem)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_pass": None, "_known": {}}  # for another process
 
     # What it says about itself.
 
     @property
-    def filename(self):
+    def filename(self) -> str:
         return self.t2t.dataset_filename()
 
     @property
-    def splits(self):
+    def splits(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(self._shards) or ("train", "dev")
 
     @property
-    def eval_metrics(self):
+    def eval_metrics(self) -> tuple[str, ...]:  # type: ignore[override]
         names = tuple(self.t2t.eval_metrics())
         if isinstance(self.t2t, text_problems.Text2ClassProblem):
             return tuple(name for name in names if name in _OF_CLASSES)
         return names
 
     @property
-    def target_space_id(self):
+    def target_space_id(self) -> int:  # type: ignore[override]
         with contextlib.suppress(DataError):  # where there is no vocabulary yet
             return self._about(next(iter(self._known), None))[1].target_space_id
         return 0
 
     @property
-    def max_length(self):
-        if self._hp is None or _is_ours(self.t2t, "max_length"):
+    def max_length(self) -> int | None:  # type: ignore[override]
+        if self._hp is None or overridden.is_ours(self.t2t, "max_length"):
             return getattr(self.t2t, "packed_length", None)
         return self.t2t.max_length(t2t_hparam.of(self._hp))
 
-    def feature_encoders(self, data_dir):
+    def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
         return dict(self._about(data_dir)[0])
 
-    def feature_specs(self, data_dir):
+    def feature_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
         encoders, hparams = self._about(data_dir)
         specs = {}
         for name, kind in _modalities(hparams).items():
@@ -145,23 +122,25 @@ class Adapted(problem.Problem):
             specs[name] = features.FeatureSpec(int(size), _MODALITIES[kind])
         return specs
 
-    def record_specs(self, data_dir):
+    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
         specs = self.feature_specs(data_dir)
         if getattr(self.t2t, "packed_length", None):
             parts = (f"{name}_{part}" for name in specs for part in ("segmentation", "position"))
             specs |= dict.fromkeys(parts, _ANY_NUMBER)
-        if not _is_ours(self.t2t, "preprocess_example"):
+        if not overridden.is_ours(self.t2t, "preprocess_example"):
             for name in self._stored() - specs.keys():
                 specs[name] = _ANY_NUMBER
         return specs
 
-    def feature_metrics(self, data_dir):
+    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
         if isinstance(self.t2t, text_problems.Text2SelfProblem):
             encoder = self.feature_encoders(data_dir)["targets"]
             return {"per_word_perplexity": perplexity.per_word(encoder)}
         return {}
 
-    def score_decoded(self, sources, references, hypotheses):
+    def score_decoded(
+        self, sources: list[str], references: list[str], hypotheses: list[str]
+    ) -> dict[str, float]:
         if not isinstance(self.t2t, translate.TranslateProblem):
             return {}
         import sacrebleu
@@ -181,8 +160,8 @@ class Adapted(problem.Problem):
                 if id(encoder) not in made:  # what inputs and targets share stays one
                     made[id(encoder)] = text_encoder.plain(encoder, sizes.get(name))
                 encoders[name] = made[id(encoder)]
-            if hparams.loss_multiplier != 1.0 and not _is_ours(self.t2t, "hparams"):
-                _say(f"note: loss_multiplier of {self.name} has no effect here")
+            if hparams.loss_multiplier != 1.0 and not overridden.is_ours(self.t2t, "hparams"):
+                said_once.say(f"note: loss_multiplier of {self.name} has no effect here")
             self._known[data_dir] = encoders, hparams
         return self._known[data_dir]
 
@@ -201,13 +180,13 @@ class Adapted(problem.Problem):
             shards[_SPLITS[split["split"]]] = int(split["shards"])
         return shards
 
-    def num_shards(self, split):
+    def num_shards(self, split: str) -> int:
         return self._shards.get(split, 1)
 
-    def side_files(self):
+    def side_files(self) -> tuple[str, ...]:
         t2t = self.t2t
         is_named = isinstance(t2t, text_problems.Text2TextProblem) and all(
-            _is_ours(t2t, name)
+            overridden.is_ours(t2t, name)
             for name in ("feature_encoders", "get_or_create_vocab", "generate_encoded_samples")
         )
         if not is_named or t2t.vocab_type == text_problems.VocabType.CHARACTER:
@@ -216,17 +195,17 @@ class Adapted(problem.Problem):
 
     def generate_data(
         self,
-        data_dir,
-        tmp_dir=None,
-        seed=problem.DEFAULT_SEED,
-        tasks=None,
-        num_processes=None,
-    ):
+        data_dir: str,
+        tmp_dir: str | None = None,
+        seed: int = problem.DEFAULT_SEED,
+        tasks: Iterable[int] | None = None,
+        num_processes: int | None = None,
+    ) -> dict[str, int]:
         tmp_dir = os.path.expanduser(tmp_dir or "")
         if tmp_dir:
             os.makedirs(tmp_dir, exist_ok=True)  # as t2t-datagen does
         os.makedirs(data_dir, exist_ok=True)
-        if _is_ours(self.t2t, "generate_data") and isinstance(
+        if overridden.is_ours(self.t2t, "generate_data") and isinstance(
             self.t2t, text_problems.Text2TextProblem
         ):
             return self.generate_by_split(data_dir, tmp_dir, seed, tasks, num_processes)
@@ -234,12 +213,12 @@ class Adapted(problem.Problem):
 
     def generate_by_split(
         self,
-        data_dir,
-        tmp_dir,
-        seed=problem.DEFAULT_SEED,
-        tasks=None,
-        num_processes=None,
-    ):
+        data_dir: str,
+        tmp_dir: str | None,
+        seed: int = problem.DEFAULT_SEED,
+        tasks: Iterable[int] | None = None,
+        num_processes: int | None = None,
+    ) -> dict[str, int]:
         """Writes the files of T2T's `dataset_splits`; arguments as of `generate_data`."""
         self._seed = seed
         try:
@@ -271,7 +250,7 @@ class Adapted(problem.Problem):
         print(f"{self.name}: wrote its data to {data_dir}")
         return {}
 
-    def prepare(self, data_dir, tmp_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         t2t = self.t2t
         if not t2t.is_generate_per_split:
             _set_seeds(self._seed)
@@ -287,7 +266,9 @@ class Adapted(problem.Problem):
         if self._pass:
             self._pass.keep(data_dir, self.filename)
 
-    def generate_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterable[dict[str, Any]]:
         if self._pass:
             return self._pass.read(split)
         _set_seeds(seed)
@@ -297,7 +278,7 @@ class Adapted(problem.Problem):
     def _samples(self, word, data_dir, tmp_dir):
         return self.t2t.samples_of(data_dir, tmp_dir, word)
 
-    def encode_samples(self, samples, data_dir):
+    def encode_samples(self, samples: Iterable[dict[str, Any]], data_dir: str) -> Iterator[Any]:
         encoder = self.t2t.get_or_create_vocab(data_dir, None)
         return self._records(self.t2t.encoded(samples, encoder))
 
@@ -322,12 +303,15 @@ class Adapted(problem.Problem):
 
     # Reading.
 
-    def dataset(self, split, data_dir, hparams, *args, **kwargs):
+    def dataset(
+        self, split: str, data_dir: str, hparams: Any, *args: Any, **kwargs: Any
+    ) -> "tf.data.Dataset":
         reader = copy.copy(self)
         reader._mode = "train" if split == "train" else "eval"
         reader._hp = hparams if isinstance(hparams, hparam.BasicHParams) else None
-        if not _is_ours(self.t2t, "preprocess_example"):
-            reader.preprocess = _Named(reader.preprocess, reader._preprocess_key())
+        if not overridden.is_ours(self.t2t, "preprocess_example"):
+            named = _Named(reader.preprocess, reader._preprocess_key())
+            reader.preprocess = named  # type: ignore[method-assign]
         return super(Adapted, reader).dataset(split, data_dir, hparams, *args, **kwargs)
 
     def _preprocess_key(self):
@@ -335,8 +319,8 @@ class Adapted(problem.Problem):
         code = type(self.t2t).preprocess_example.__code__
         return repr((self._mode, self._hp, code.co_code, code.co_consts, code.co_names))
 
-    def preprocess(self, records):
-        if _is_ours(self.t2t, "preprocess_example"):
+    def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
+        if overridden.is_ours(self.t2t, "preprocess_example"):
             return records
         if self._hp is None:
             raise DataError(
@@ -377,27 +361,21 @@ class AdaptedWithIds(Adapted):
     def _samples(self, word, data_dir, tmp_dir):
         return self.t2t.generate_encoded_samples(data_dir, tmp_dir, word)
 
-    def generate_encoded_samples(self, split, data_dir, tmp_dir, seed):
+    def generate_encoded_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterable[Any]:
         return self._records(self.generate_samples(split, data_dir, tmp_dir, seed))
 
 
 class _Named:
     """A function under a name that says all that its results depend on."""
 
-    def __init__(self, function, name):
+    def __init__(self, function: Callable, name: str) -> None:
         self._function = function
         self.__qualname__ = f"preprocess_example {zlib.crc32(name.encode()):08x}"
 
-    def __call__(self, records):
+    def __call__(self, records: dict[str, Any]) -> Any:
         return self._function(records)
-
-
-def _is_ours(t2t, name):
-    """Whether a method or property is that of a stand-in, or not there at all."""
-    for cls in type(t2t).__mro__:
-        if name in vars(cls):
-            return cls.__module__.startswith(_OURS)
-    return True
 
 
 def _modalities(hparams):
@@ -422,9 +400,3 @@ def _set_seeds(seed):
 
     random.seed(seed)
     np.random.seed(seed % 2**32)
-
-
-def _say(line):
-    if line not in _said:
-        _said.add(line)
-        print(line, flush=True)

@@ -1,5 +1,8 @@
 """T2T's layers.common_hparams: the values that its sets begin with, and ranges to search."""
 
+from collections.abc import Callable
+from typing import Any
+
 from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.ranges import RangedHParams  # noqa: F401
 from ut_keras.t2t import hparam, sets
@@ -29,10 +32,10 @@ _BASIC = {
 }
 
 
-def basic_params1():
+def basic_params1() -> hparam.HParams:
     """T2T's `basic_1`, as values to change; what it becomes, its fields say at the end."""
     return hparam.of(BasicHParams().override(_BASIC))
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Callable[[], Any]:
     return sets.function(name)

@@ -8,6 +8,8 @@ import os
 import random
 import shutil
 import tarfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from ut_keras import whole_file
 from ut_keras.data import tfrecords
@@ -23,7 +25,7 @@ _VOCAB_BUDGET = 1e6  # characters of each file that a vocabulary is built from
 # Names of files.
 
 
-def data_filenames(output_name, output_dir, num_shards):
+def data_filenames(output_name: str, output_dir: str, num_shards: int) -> list[str]:
     """The paths NAME-00000-of-00010, … in a folder."""
     return [
         os.path.join(output_dir, sharded_name(output_name, shard, num_shards))
@@ -31,27 +33,27 @@ def data_filenames(output_name, output_dir, num_shards):
     ]
 
 
-def train_data_filenames(problem, output_dir, num_shards):
+def train_data_filenames(problem: str, output_dir: str, num_shards: int) -> list[str]:
     return data_filenames(f"{problem}-train", output_dir, num_shards)
 
 
-def dev_data_filenames(problem, output_dir, num_shards):
+def dev_data_filenames(problem: str, output_dir: str, num_shards: int) -> list[str]:
     return data_filenames(f"{problem}-dev", output_dir, num_shards)
 
 
-def test_data_filenames(problem, output_dir, num_shards):
+def test_data_filenames(problem: str, output_dir: str, num_shards: int) -> list[str]:
     return data_filenames(f"{problem}-test", output_dir, num_shards)
 
 
-def sharded_name(base_name, shard, total_shards):
+def sharded_name(base_name: str, shard: int, total_shards: int) -> str:
     return f"{base_name}-{shard:05d}-of-{total_shards:05d}"
 
 
-def shard_filepath(fname, num_shards):
+def shard_filepath(fname: str, num_shards: int) -> list[str]:
     return [sharded_name(fname, shard, num_shards) for shard in range(num_shards)]
 
 
-def outputs_exist(filenames):
+def outputs_exist(filenames: list[str]) -> str | None:
     """The first of the files that is there, shuffled; None without one."""
     finals = (name.replace(UNSHUFFLED_SUFFIX, "") for name in filenames)
     return next((name for name in finals if os.path.exists(name)), None)
@@ -60,7 +62,12 @@ def outputs_exist(filenames):
 # Files of examples.
 
 
-def generate_files(generator, output_filenames, max_cases=None, cycle_every_n=1):
+def generate_files(
+    generator: Iterable[dict[str, Any] | None],
+    output_filenames: list[str],
+    max_cases: int | None = None,
+    cycle_every_n: int = 1,
+) -> None:
     """Writes examples to files, in turn; nothing if there are files.
 
     Raises:
@@ -77,7 +84,7 @@ def generate_files(generator, output_filenames, max_cases=None, cycle_every_n=1)
     tfrecords.write(examples, output_filenames)
 
 
-def shuffle_dataset(filenames, extra_fn=None):
+def shuffle_dataset(filenames: list[str], extra_fn: Callable | None = None) -> None:
     """Shuffles each file, and gives it its name without "-unshuffled"."""
     if extra_fn is not None:
         raise DataError("extra_fn must be None: packing is by packed_length. Received: a function.")
@@ -92,7 +99,13 @@ def shuffle_dataset(filenames, extra_fn=None):
             os.remove(name)
 
 
-def generate_dataset_and_shuffle(train_gen, train_paths, dev_gen, dev_paths, shuffle=True):
+def generate_dataset_and_shuffle(
+    train_gen: Iterable[dict[str, Any] | None],
+    train_paths: list[str],
+    dev_gen: Iterable[dict[str, Any] | None],
+    dev_paths: list[str],
+    shuffle: bool = True,
+) -> None:
     generate_files(train_gen, train_paths)
     generate_files(dev_gen, dev_paths)
     if shuffle:
@@ -100,8 +113,13 @@ def generate_dataset_and_shuffle(train_gen, train_paths, dev_gen, dev_paths, shu
 
 
 def pack_examples(
-    examples, has_inputs, packed_length=256, spacing=2, queue_size=10, chop_long_sequences=False
-):
+    examples: Iterable[dict[str, list[int]]],
+    has_inputs: bool,
+    packed_length: int = 256,
+    spacing: int = 2,
+    queue_size: int = 10,
+    chop_long_sequences: bool = False,
+) -> Iterator[dict[str, list[int]]]:
     """Several examples in one, as T2T's problems have it, without spacing."""
     del has_inputs, chop_long_sequences  # the examples say it
     if spacing:
@@ -122,37 +140,45 @@ def _as_ints(case):
 
 
 def get_or_generate_vocab_inner(
-    data_dir, vocab_filename, vocab_size, generator, max_subtoken_length=None, reserved_tokens=None
-):
+    data_dir: str | None,
+    vocab_filename: str | None,
+    vocab_size: int,
+    generator: Iterable[str],
+    max_subtoken_length: int | None = None,
+    reserved_tokens: Sequence[str] | None = None,
+) -> text_encoder.SubwordTextEncoder:
     """The subword vocabulary of a file, which is written if it is not there."""
-    path = os.path.join(data_dir, vocab_filename) if data_dir and vocab_filename else None
-    if path and os.path.exists(path):
+    folder = data_dir if data_dir and vocab_filename else None
+    path = os.path.join(folder or "", vocab_filename or "")
+    if folder and os.path.exists(path):
         return text_encoder.SubwordTextEncoder(path)
     encoder = text_encoder.SubwordTextEncoder.build_from_generator(
         generator, vocab_size, max_subtoken_length, reserved_tokens
     )
-    if path:
-        os.makedirs(data_dir, exist_ok=True)
+    if folder:
+        os.makedirs(folder, exist_ok=True)
         encoder.store_to_file(path)
     return encoder
 
 
 def get_or_generate_vocab(
-    data_dir,
-    tmp_dir,
-    vocab_filename,
-    vocab_size,
-    sources,
-    file_byte_budget=_VOCAB_BUDGET,
-    max_subtoken_length=None,
-):
+    data_dir: str | None,
+    tmp_dir: str,
+    vocab_filename: str,
+    vocab_size: int,
+    sources: list[Any],
+    file_byte_budget: float = _VOCAB_BUDGET,
+    max_subtoken_length: int | None = None,
+) -> text_encoder.SubwordTextEncoder:
     lines = generate_lines_for_vocab(tmp_dir, sources, file_byte_budget)
     return get_or_generate_vocab_inner(
         data_dir, vocab_filename, vocab_size, lines, max_subtoken_length
     )
 
 
-def generate_lines_for_vocab(tmp_dir, sources, file_byte_budget=_VOCAB_BUDGET):
+def generate_lines_for_vocab(
+    tmp_dir: str, sources: list[Any], file_byte_budget: float = _VOCAB_BUDGET
+) -> Iterator[str]:
     """Yields lines of files, evenly spread, about a budget of each.
 
     Args:
@@ -177,8 +203,13 @@ def generate_lines_for_vocab(tmp_dir, sources, file_byte_budget=_VOCAB_BUDGET):
 
 
 def get_or_generate_tabbed_vocab(
-    data_dir, tmp_dir, source_filename, index, vocab_filename, vocab_size
-):
+    data_dir: str,
+    tmp_dir: str,
+    source_filename: str,
+    index: int,
+    vocab_filename: str,
+    vocab_size: int,
+) -> text_encoder.SubwordTextEncoder:
     def texts():
         with open(os.path.join(tmp_dir, source_filename), encoding="utf-8") as file:
             for line in file:
@@ -188,7 +219,9 @@ def get_or_generate_tabbed_vocab(
     return get_or_generate_vocab_inner(data_dir, vocab_filename, vocab_size, texts())
 
 
-def get_or_generate_txt_vocab(data_dir, vocab_filename, vocab_size, filepatterns):
+def get_or_generate_txt_vocab(
+    data_dir: str, vocab_filename: str, vocab_size: int, filepatterns: str | list[str]
+) -> text_encoder.SubwordTextEncoder:
     import glob
 
     patterns = [filepatterns] if isinstance(filepatterns, str) else filepatterns
@@ -204,7 +237,7 @@ def get_or_generate_txt_vocab(data_dir, vocab_filename, vocab_size, filepatterns
 # Raw files.
 
 
-def maybe_download(directory, filename, uri):
+def maybe_download(directory: str, filename: str, uri: str) -> str:
     """The path of a file in a folder; downloads it if it is not there."""
     path = os.path.join(directory, filename)
     if os.path.exists(path):
@@ -217,7 +250,7 @@ def maybe_download(directory, filename, uri):
     return download.fetch(directory, download.RawFile(filename, uri))
 
 
-def gunzip_file(gz_path, new_path):
+def gunzip_file(gz_path: str, new_path: str) -> None:
     """Unpacks a file, if the new one is not there."""
     if os.path.exists(new_path):
         return
@@ -225,7 +258,7 @@ def gunzip_file(gz_path, new_path):
         shutil.copyfileobj(source, target)
 
 
-def archived(tmp_dir, url, name):
+def archived(tmp_dir: str, url: str, name: str) -> str:
     """The path of a file of an archive, unpacked.
 
     Args:

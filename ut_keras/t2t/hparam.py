@@ -10,14 +10,17 @@ References: tensor2tensor/utils/hparam.py.
 """
 
 import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from ut_keras import hparam as hparam_lib
+from ut_keras.hparam import BasicHParams
 from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.hparam.field import specs
+from ut_keras.t2t import said_once
 from ut_keras.t2t.names import hparam_keys
 
 _IGNORED = hparam_keys.T2T_BOOKKEEPING | hparam_keys.T2T_FUNCTION_TABLES | set(hparam_keys.RETIRED)
-_said = set()
 
 
 class HParams:
@@ -26,66 +29,76 @@ class HParams:
     Setting a name that is not there makes it: T2T's own functions do so.
     """
 
-    def __init__(self, model_structure=None, **values):
+    def __init__(self, model_structure: Any = None, **values: Any) -> None:
         del model_structure
         self.__dict__.update(values)
 
-    def add_hparam(self, name, value):
+    if TYPE_CHECKING:  # a field is an attribute
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
+    def add_hparam(self, name: str, value: Any) -> None:
         """Adds a field; one that is there is set, for our sets have fields that T2T's lack."""
         self.__dict__[name] = value
 
-    def set_hparam(self, name, value):
+    def set_hparam(self, name: str, value: Any) -> None:
         """Sets a field that is there; raises ValueError if it is not."""
         if name not in self.__dict__:
             raise ValueError(f"Expected one of {', '.join(self.__dict__)}. Received: {name}.")
         self.__dict__[name] = value
 
-    def del_hparam(self, name):
+    def del_hparam(self, name: str) -> None:
         """Removes a field, if it is there."""
         self.__dict__.pop(name, None)
 
-    def parse(self, values):
+    def parse(self, values: str) -> "HParams":
         """Sets what "name=value,other_name=value" says, and returns itself."""
         for name, value in hparam_overrides.parse(values).items():
             self.set_hparam(name, _like(getattr(self, name, None), value))
         return self
 
-    def override_from_dict(self, values_dict):
+    def override_from_dict(self, values_dict: Mapping[str, Any]) -> "HParams":
         """Sets what a dict says, and returns itself."""
         for name, value in values_dict.items():
             self.set_hparam(name, value)
         return self
 
-    def values(self):
+    def values(self) -> dict[str, Any]:
         """Returns a dict from name to value."""
         return dict(self.__dict__)
 
-    def get(self, key, default=None):
+    def get(self, key: str, default: Any = None) -> Any:
         """Returns a value, or `default` without one."""
         return self.__dict__.get(key, default)
 
-    def to_json(self, indent=None, separators=None, sort_keys=False):
+    def to_json(
+        self,
+        indent: int | None = None,
+        separators: tuple[str, str] | None = None,
+        sort_keys: bool = False,
+    ) -> str:
         """Returns the text of a JSON object; functions are left out."""
         values = {name: value for name, value in self.__dict__.items() if not callable(value)}
         return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
 
-    def parse_json(self, values_json):
+    def parse_json(self, values_json: str) -> "HParams":
         """Sets what the text of a JSON object says, and returns itself."""
         return self.override_from_dict(json.loads(values_json))
 
-    def __contains__(self, name):
+    def __contains__(self, name: str) -> bool:
         return name in self.__dict__
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"HParams({self.__dict__})"
 
 
-def of(hp):
+def of(hp: hparam_lib.BasicHParams) -> HParams:
     """The HParams with the values of one of our dataclasses."""
     return HParams(**hp.to_dict(), **{name: {} for name in hparam_keys.T2T_FUNCTION_TABLES})
 
 
-def finished(hparams, title):
+def finished(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
     """The dataclass that a set comes to.
 
     Args:
@@ -101,14 +114,8 @@ def finished(hparams, title):
     known = {name for cls in hparam_lib.classes() for name in specs(cls)} | _IGNORED
     unknown = sorted(values.keys() - known)
     if unknown:
-        _say(f"note: {title} adds {', '.join(unknown)}, which nothing reads")
+        said_once.say(f"note: {title} adds {', '.join(unknown)}, which nothing reads")
     return hparam_lib.from_dict({name: values[name] for name in values if name in known})
-
-
-def _say(line):
-    if line not in _said:  # a set is made several times by a command
-        _said.add(line)
-        print(line, flush=True)
 
 
 def _like(old, value):

@@ -1,5 +1,7 @@
 """T2T's utils.metrics: the names of metrics, and their functions."""
 
+from collections.abc import Callable
+
 
 class Metrics:
     """T2T's names; those that are not here are left out of an evaluation, which says so."""
@@ -39,7 +41,7 @@ class Metrics:
     IMAGE_RMSE = "image_rmse"
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> dict[str, Callable]:
     if name == "METRICS_FNS":
         from ut_keras import metrics  # loads TensorFlow
 

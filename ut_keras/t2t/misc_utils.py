@@ -6,11 +6,11 @@ import re
 _BOUNDARY = re.compile(r"(?<=.)(?=[A-Z][a-z0-9]+)|(?<=[a-z0-9])(?=[A-Z])")
 
 
-def camelcase_to_snakecase(name):
+def camelcase_to_snakecase(name: str) -> str:
     """TranslateEnFa8k -> translate_en_fa8k."""
     return _BOUNDARY.sub("_", name).replace("__", "_").lower()
 
 
-def snakecase_to_camelcase(name):
+def snakecase_to_camelcase(name: str) -> str:
     """translate_en_fa8k -> TranslateEnFa8k."""
     return "".join(word[:1].upper() + word[1:] for word in name.split("_"))

@@ -1,8 +1,11 @@
 """T2T's models.lstm: the functions of its sets, and its classes to derive from."""
 
+from collections.abc import Callable
+from typing import Any
+
 from ut_keras.t2t import sets
 from ut_keras.t2t.t2t_model import LSTMSeq2seq, LSTMSeq2seqAttention  # noqa: F401
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Callable[[], Any]:
     return sets.function(name)

@@ -7,6 +7,7 @@ from tensor2tensor.data_generators import gym_env    one line at once
 
 import importlib
 import types
+from typing import Any, NoReturn
 
 from ut_keras.t2t.missing import Missing
 
@@ -77,7 +78,7 @@ _PARENTS = {
 } | {""}
 
 
-def find(name):
+def find(name: str) -> types.ModuleType:
     """The module that `tensor2tensor.NAME` is here.
 
     Args:
@@ -96,7 +97,7 @@ def find(name):
     return _found[name]
 
 
-def missing(name):
+def missing(name: str) -> Missing:
     """The error for something of T2T that is not here; NAME without "tensor2tensor."."""
     fitting = [key for key in (*_OF_MODELS, *_NEAREST) if name.startswith(key)]
     nearest = {**_NEAREST, **_OF_MODELS}[max(fitting, key=len)] if fitting else "docs/t2t.md"
@@ -109,11 +110,11 @@ def missing(name):
 class _Folder(types.ModuleType):
     """A module of T2T that holds modules, or what only models use."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         super().__init__(f"tensor2tensor.{name}".rstrip("."))
         self._name = name
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         full = f"{self._name}.{name}".lstrip(".")
@@ -125,7 +126,7 @@ class _Folder(types.ModuleType):
 class _StandIn(_Folder):
     """A module of T2T that a module of ours stands in for."""
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         module = importlib.import_module(f"ut_keras.t2t.{STAND_INS[self._name]}")
@@ -138,19 +139,19 @@ class _StandIn(_Folder):
 class _OfModels:
     """Something that only the body of a model would call."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self._name = name
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return _OfModels(f"{self._name}.{name}")
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise missing(self._name)
 
-    def __mro_entries__(self, bases):
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> NoReturn:
         raise missing(self._name)
 
 
-_found = {}
+_found: dict[str, types.ModuleType] = {}

@@ -15,6 +15,8 @@ import os
 import pickle
 import tempfile
 import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ut_keras import json_file, whole_file
 from ut_keras.data import tfrecords
@@ -30,7 +32,7 @@ class OnePass:
         directory: str. Where there is room for them.
     """
 
-    def __init__(self, samples, num_shards, directory):
+    def __init__(self, samples: Iterable[Any], num_shards: dict[str, int], directory: str) -> None:
         self._num_shards = dict(num_shards)
         self._files = {
             split: tempfile.TemporaryFile(dir=directory)  # noqa: SIM115, closed in `close`
@@ -51,7 +53,7 @@ class OnePass:
             "checksum": f"{checksum:08x}",
         }
 
-    def read(self, split):
+    def read(self, split: str) -> Iterator[Any]:
         """Yields the samples of a split, from the first on."""
         file = self._files[split]
         file.seek(0)
@@ -61,7 +63,7 @@ class OnePass:
             except EOFError:
                 return
 
-    def check_same(self, data_dir, filename):
+    def check_same(self, data_dir: str, filename: str) -> None:
         """Checks that splits which are there are of this pass.
 
         Raises:
@@ -79,14 +81,14 @@ class OnePass:
                 f"{'of another pass' if known else 'of an unknown one'}; remove those files."
             )
 
-    def keep(self, data_dir, filename):
+    def keep(self, data_dir: str, filename: str) -> None:
         """Writes what the pass is, for a run that goes on where this one was stopped."""
         path = _path(data_dir, filename)
         with whole_file.writing(path) as file:
             json.dump(self._identity, file)
             file.write("\n")
 
-    def close(self, data_dir, filename):
+    def close(self, data_dir: str, filename: str) -> None:
         """Lets go of the samples, and of the record if all splits are there."""
         for file in self._files.values():
             file.close()

@@ -5,8 +5,14 @@ What it says is read by `adapted_problem`; batching and reading are ours.
 References: tensor2tensor/data_generators/problem.py.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ut_keras.errors import DataError
 from ut_keras.t2t import generator_utils, hparam, metrics, problem_hparams, text_encoder
+from ut_keras.text.text_encoder import TextEncoder
+
+if TYPE_CHECKING:
+    from ut_keras.t2t import adapted_problem
 
 
 class DatasetSplit:
@@ -53,7 +59,7 @@ class SpaceID:
     PICKLED_PYTHON = 30
 
 
-def default_model_hparams():
+def default_model_hparams() -> hparam.HParams:
     """What `Problem.hparams` is called with where no set is known."""
     return hparam.HParams(
         max_input_seq_length=0,
@@ -67,13 +73,13 @@ def default_model_hparams():
     )
 
 
-def preprocess_example_common(example, mode, hparams):
+def preprocess_example_common(example: dict[str, Any], mode: str, hparams: Any) -> dict[str, Any]:
     """The example: our pipeline does the cutting that hparams ask for."""
     del mode, hparams
     return example
 
 
-def unsaid(problem, name):
+def unsaid(problem: Any, name: str) -> DataError:
     """The error for what a class must say and does not."""
     return DataError(f"{type(problem).__name__} must say {name}. Received: a class without it.")
 
@@ -81,44 +87,46 @@ def unsaid(problem, name):
 class Problem:
     """A problem, by T2T's methods."""
 
-    name = None
-    adapted = None  # the `adapted_problem.Adapted` that it is behind
+    name = ""
+    adapted: "adapted_problem.Adapted"  # that it is behind; says so itself
 
-    def __init__(self, was_reversed=False, was_copy=False):
+    def __init__(self, was_reversed: bool = False, was_copy: bool = False) -> None:
         self._was_reversed = was_reversed
         self._was_copy = was_copy
-        self._encoders = None
-        self._hparams = None
+        self._encoders: dict[str, TextEncoder] | None = None
+        self._hparams: hparam.HParams | None = None
 
     # Generation.
 
-    def generate_data(self, data_dir, tmp_dir, task_id=-1):
+    def generate_data(self, data_dir: str, tmp_dir: str | None, task_id: int = -1) -> None:
         raise unsaid(self, "generate_data")
 
     @property
-    def multiprocess_generate(self):
+    def multiprocess_generate(self) -> bool:
         return False
 
     @property
-    def num_generate_tasks(self):
+    def num_generate_tasks(self) -> int:
         raise unsaid(self, "num_generate_tasks")
 
-    def prepare_to_generate(self, data_dir, tmp_dir):
+    def prepare_to_generate(self, data_dir: str, tmp_dir: str | None) -> None:
         raise unsaid(self, "prepare_to_generate")
 
-    def dataset_filename(self):
+    def dataset_filename(self) -> str:
         return self.name
 
-    def training_filepaths(self, data_dir, num_shards, shuffled):
+    def training_filepaths(self, data_dir: str, num_shards: int, shuffled: bool) -> list[str]:
         return self._filepaths("train", data_dir, num_shards, shuffled)
 
-    def dev_filepaths(self, data_dir, num_shards, shuffled):
+    def dev_filepaths(self, data_dir: str, num_shards: int, shuffled: bool) -> list[str]:
         return self._filepaths("dev", data_dir, num_shards, shuffled)
 
-    def test_filepaths(self, data_dir, num_shards, shuffled):
+    def test_filepaths(self, data_dir: str, num_shards: int, shuffled: bool) -> list[str]:
         return self._filepaths("test", data_dir, num_shards, shuffled)
 
-    def data_filepaths(self, split, output_dir, num_shards, shuffled):
+    def data_filepaths(
+        self, split: str, output_dir: str, num_shards: int, shuffled: bool
+    ) -> list[str]:
         name = "dev" if split == DatasetSplit.EVAL else split
         return self._filepaths(name, output_dir, num_shards, shuffled)
 
@@ -128,18 +136,18 @@ class Problem:
 
     # What it says about its features.
 
-    def hparams(self, defaults, model_hparams):
+    def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         pass
 
-    def feature_encoders(self, data_dir):
+    def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
         return {"inputs": text_encoder.TextEncoder(), "targets": text_encoder.TextEncoder()}
 
-    def get_feature_encoders(self, data_dir=None):
+    def get_feature_encoders(self, data_dir: str | None = None) -> dict[str, TextEncoder]:
         if self._encoders is None:
             self._encoders = self.feature_encoders(data_dir)
         return self._encoders
 
-    def get_hparams(self, model_hparams=None):
+    def get_hparams(self, model_hparams: hparam.HParams | None = None) -> hparam.HParams:
         if self._hparams is None:
             model_hparams = model_hparams or default_model_hparams()
             self.get_feature_encoders(model_hparams.get("data_dir"))
@@ -149,29 +157,33 @@ class Problem:
         return self._hparams
 
     @property
-    def was_reversed(self):
+    def was_reversed(self) -> bool:
         return self._was_reversed
 
-    def max_length(self, model_hparams):
+    def max_length(self, model_hparams: hparam.HParams) -> int:
         return model_hparams.split_to_length or model_hparams.max_length or model_hparams.batch_size
 
     @property
-    def batch_size_means_tokens(self):
+    def batch_size_means_tokens(self) -> bool:
         return False
 
-    def example_reading_spec(self):
+    def example_reading_spec(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
         return {"inputs": None, "targets": None}, None
 
-    def preprocess_example(self, example, mode, hparams):
+    def preprocess_example(
+        self, example: dict[str, Any], mode: str, hparams: hparam.HParams
+    ) -> dict[str, Any]:
         return preprocess_example_common(example, mode, hparams)
 
-    def eval_metrics(self):
+    def eval_metrics(self) -> list[str]:
         names = metrics.Metrics
         return [names.ACC, names.ACC_TOP5, names.ACC_PER_SEQ, names.NEG_LOG_PERPLEXITY]
 
     @property
-    def decode_hooks(self):
+    def decode_hooks(self) -> list[Any]:
         return []
 
-    def eval_hooks(self, features, logits, hparams):
+    def eval_hooks(
+        self, features: dict[str, Any], logits: Any, hparams: hparam.HParams
+    ) -> list[Any]:
         return []

@@ -3,7 +3,7 @@
 from ut_keras.t2t import hparam
 
 
-def default():
+def default() -> hparam.HParams:
     """The values that `Problem.hparams` changes."""
     return hparam.HParams(
         loss_multiplier=1.0,

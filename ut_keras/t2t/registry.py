@@ -10,6 +10,8 @@ References: tensor2tensor/utils/registry.py.
 
 import functools
 import inspect
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import hparams as hparams_lib
 import problems as problems_lib
@@ -17,6 +19,7 @@ from hparams.registry import RANGES, SETS
 from problems.problem import REGISTRY as PROBLEMS
 from ut_keras import models
 from ut_keras.t2t import adapted_problem, hparam, misc_utils, modules, t2t_model
+from ut_keras.t2t import problem as t2t_problem
 
 
 class Modalities:
@@ -31,7 +34,7 @@ class Modalities:
     VIDEO = "video"
 
 
-def default_name(class_or_function):
+def default_name(class_or_function: Callable) -> str:
     """The name that something is registered under, if none is given."""
     return misc_utils.camelcase_to_snakecase(class_or_function.__name__)
 
@@ -52,23 +55,23 @@ def _registering(function):
 
 
 @_registering
-def register_problem(name, problem_class):
+def register_problem(name: str, problem_class: type[t2t_problem.Problem]) -> None:
     problem_class.name = name
     _add(PROBLEMS, name, lambda: adapted_problem.adapt(problem_class()))
 
 
 @_registering
-def register_hparams(name, function):
+def register_hparams(name: str, function: Callable) -> None:
     _add(SETS, name, lambda: hparam.finished(function(), f"hparams set {name}"))
 
 
 @_registering
-def register_ranged_hparams(name, function):
+def register_ranged_hparams(name: str, function: Callable) -> None:
     _add(RANGES, name, function)
 
 
 @_registering
-def register_model(name, model_class):
+def register_model(name: str, model_class: type) -> None:
     ours = t2t_model.ours(model_class)
     if ours is not None:
         models.register_alias(name, ours)
@@ -103,34 +106,34 @@ register_attack = register_attack_params = _unread("attack", "there are none")
 register_pruning_strategy = register_pruning_params = _unread("pruning", "there is none")
 
 
-def problem(problem_name, **kwargs):
+def problem(problem_name: str, **kwargs: Any) -> Any:
     """The problem of a name: of a package, an instance of its class."""
     del kwargs
     found = problems_lib.get(problem_name)
     return getattr(found, "t2t", found)
 
 
-def hparams(name):
+def hparams(name: str) -> hparam.HParams:
     """The values of a set, to be changed."""
     return hparam.of(hparams_lib.get(name))
 
 
-def list_problems():
+def list_problems() -> list[str]:
     """The names of all problems, sorted."""
     return problems_lib.names()
 
 
-def list_hparams(prefix=None):
+def list_hparams(prefix: str | None = None) -> list[str]:
     """The names of all sets, sorted; those that begin with `prefix`."""
     return [name for name in hparams_lib.names() if name.startswith(prefix or "")]
 
 
-def list_models():
+def list_models() -> list[str]:
     """The names of all models, sorted."""
     return models.names()
 
 
-def model(name):
+def model(name: str) -> NoReturn:
     """What T2T gives: a class of TensorFlow 1 layers, which is not here."""
     raise modules.missing(f"utils.registry.model({name!r})")
 

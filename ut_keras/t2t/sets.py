@@ -1,11 +1,14 @@
 """The functions that T2T's modules have for named sets: ours, by name, as values to change."""
 
+from collections.abc import Callable
+from typing import Any
+
 import hparams as hparams_lib
 from hparams.registry import RANGES
 from ut_keras.t2t import hparam
 
 
-def function(name):
+def function(name: str) -> Callable[..., Any]:
     """The function of a set, which returns an `HParams`, or of a range.
 
     Raises:

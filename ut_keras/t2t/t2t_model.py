@@ -8,7 +8,7 @@ is one of ours under another name.
 class T2TModel:
     """What models of T2T derive from."""
 
-    OURS = None
+    OURS: str | None = None
 
 
 class Transformer(T2TModel):
@@ -35,7 +35,7 @@ class LSTMSeq2seqAttention(T2TModel):
     OURS = "lstm_seq2seq_attention"
 
 
-def ours(model_class):
+def ours(model_class: type) -> str | None:
     """The name of our model that a class is, with nothing of its own; None if it is another."""
     for cls in model_class.__mro__:
         if cls.__module__ == __name__:

@@ -10,13 +10,15 @@ TensorFlow is loaded when a name is asked for.
 
 import importlib
 import types
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ut_keras.t2t.missing import Missing
 
 _MODES = types.SimpleNamespace(TRAIN="train", EVAL="eval", PREDICT="infer")
 
 
-def find(name, fromlist):
+def find(name: str, fromlist: Sequence[str] | None) -> Any:
     """What `import` gives for `tensorflow` or a module in it.
 
     Args:
@@ -34,12 +36,12 @@ def find(name, fromlist):
 class _Face(types.ModuleType):
     """A module that looks for its names in others, in turn."""
 
-    def __init__(self, name, sources, own):
+    def __init__(self, name: str, sources: Sequence[str], own: Mapping[str, Any]) -> None:
         super().__init__(name)
         self._sources = sources
         self._own = own
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         if name in self._own:
@@ -57,19 +59,19 @@ class _Contrib:
     learn = types.SimpleNamespace(ModeKeys=_MODES)
 
     @property
-    def training(self):
+    def training(self) -> types.SimpleNamespace:
         from ut_keras.t2t import hparam
 
         return types.SimpleNamespace(HParams=hparam.HParams)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         raise _gone(f"contrib.{name}")
 
 
 class _Flags:
     """`tf.flags`, without TensorFlow."""
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(importlib.import_module("absl.flags"), name)
 
 

@@ -5,6 +5,9 @@
 References: tensor2tensor/data_generators/text_encoder.py.
 """
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 from ut_keras.text import text_encoder
 
 PAD, EOS = RESERVED_TOKENS = list(text_encoder.RESERVED_TOKENS)
@@ -12,7 +15,7 @@ NUM_RESERVED_TOKENS = text_encoder.NUM_RESERVED_IDS
 PAD_ID, EOS_ID = text_encoder.PAD, text_encoder.EOS
 
 
-def native_to_unicode(text):
+def native_to_unicode(text: str | bytes) -> str:
     """Text as it is; of bytes the text."""
     return text.decode("utf-8", "ignore") if isinstance(text, bytes) else text
 
@@ -20,12 +23,12 @@ def native_to_unicode(text):
 unicode_to_native = to_unicode = to_unicode_utf8 = to_unicode_ignore_errors = native_to_unicode
 
 
-def is_unicode(text):
+def is_unicode(text: Any) -> bool:
     """Whether it is text."""
     return isinstance(text, str)
 
 
-def strip_ids(ids, ids_to_strip):
+def strip_ids(ids: Iterable[int], ids_to_strip: Sequence[int]) -> list[int]:
     """The ids without those at their end that are to be left out."""
     ids = list(ids)
     while ids and ids[-1] in ids_to_strip:
@@ -33,65 +36,67 @@ def strip_ids(ids, ids_to_strip):
     return ids
 
 
-class _Decoding:
+class _Decoding(text_encoder.TextEncoder):
     """Decodes by T2T's arguments."""
 
-    def decode(self, ids, strip_extraneous=False):
+    def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
         ids = [int(i) for i in ids]
         return super().decode(strip_ids(ids, (PAD_ID, EOS_ID)) if strip_extraneous else ids)
 
-    def decode_list(self, ids):
+    def decode_list(self, ids: Iterable[int]) -> list[str]:
         return [super(_Decoding, self).decode([int(i)]) for i in ids]
 
     @property
-    def num_reserved_ids(self):
+    def num_reserved_ids(self) -> int:
         return NUM_RESERVED_TOKENS
 
 
 class TextEncoder(text_encoder.TextEncoder):
     """Numbers with spaces between them; a package's own encoders derive from it."""
 
-    def __init__(self, num_reserved_ids=NUM_RESERVED_TOKENS):
+    def __init__(self, num_reserved_ids: int = NUM_RESERVED_TOKENS) -> None:
         self._num_reserved_ids = num_reserved_ids
 
     @property
-    def num_reserved_ids(self):
+    def num_reserved_ids(self) -> int:
         return self._num_reserved_ids
 
-    def encode(self, s):
+    def encode(self, s: str) -> list[int]:
         return [int(word) + self._num_reserved_ids for word in s.split()]
 
-    def decode(self, ids, strip_extraneous=False):
+    def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
         if strip_extraneous:
             ids = strip_ids(ids, (PAD_ID, EOS_ID))
         return " ".join(self.decode_list(ids))
 
-    def decode_list(self, ids):
+    def decode_list(self, ids: Iterable[int]) -> list[str]:
         reserved = self._num_reserved_ids
         return [RESERVED_TOKENS[i] if i < reserved else str(i - reserved) for i in ids]
 
 
 class ByteTextEncoder(_Decoding, text_encoder.ByteTextEncoder):
-    def __init__(self, num_reserved_ids=NUM_RESERVED_TOKENS):
+    def __init__(self, num_reserved_ids: int = NUM_RESERVED_TOKENS) -> None:
         if num_reserved_ids != NUM_RESERVED_TOKENS:
             raise ValueError(f"num_reserved_ids must be 2. Received: {num_reserved_ids}.")
         super().__init__()
 
 
 class ClassLabelEncoder(_Decoding, text_encoder.ClassLabelEncoder):
-    def __init__(self, class_labels=None, class_labels_fname=None):
+    def __init__(
+        self, class_labels: Iterable[str] | None = None, class_labels_fname: str | None = None
+    ) -> None:
         super().__init__(labels=class_labels, filename=class_labels_fname)
 
 
 class TokenTextEncoder(_Decoding, text_encoder.TokenTextEncoder):
     def __init__(
         self,
-        vocab_filename,
-        reverse=False,
-        vocab_list=None,
-        replace_oov=None,
-        num_reserved_ids=NUM_RESERVED_TOKENS,
-    ):
+        vocab_filename: str | None,
+        reverse: bool = False,
+        vocab_list: Iterable[str] | None = None,
+        replace_oov: str | None = None,
+        num_reserved_ids: int = NUM_RESERVED_TOKENS,
+    ) -> None:
         if reverse or num_reserved_ids != NUM_RESERVED_TOKENS:
             raise ValueError(
                 "reverse must be False and num_reserved_ids 2. "
@@ -102,13 +107,17 @@ class TokenTextEncoder(_Decoding, text_encoder.TokenTextEncoder):
 
 
 class SubwordTextEncoder(_Decoding, text_encoder.SubwordTextEncoder):
-    def __init__(self, filename=None, subtokens=None):
+    def __init__(self, filename: str | None = None, subtokens: Sequence[str] | None = None) -> None:
         super().__init__(filename=filename, subtokens=subtokens)
 
     @classmethod
     def build_from_generator(
-        cls, generator, target_size, max_subtoken_length=None, reserved_tokens=None
-    ):
+        cls,
+        generator: Iterable[str],
+        target_size: int,
+        max_subtoken_length: int | None = None,
+        reserved_tokens: Sequence[str] | None = None,
+    ) -> "SubwordTextEncoder":
         """As ours; the reserved tokens behind the first two get the ids behind theirs."""
         built = super().build_from_generator(generator, target_size, max_subtoken_length)
         own = list(reserved_tokens or ())[NUM_RESERVED_TOKENS:]
@@ -116,11 +125,11 @@ class SubwordTextEncoder(_Decoding, text_encoder.SubwordTextEncoder):
         return cls(subtokens=[*first, *own, *(token for token in rest if token not in own)])
 
     @property
-    def all_subtoken_strings(self):
+    def all_subtoken_strings(self) -> set[str]:
         return set(self.subtokens)
 
 
-def plain(encoder, vocab_size=None):
+def plain(encoder: Any, vocab_size: int | None = None) -> text_encoder.TextEncoder:
     """One of our encoders for one of a package.
 
     Args:
@@ -131,7 +140,7 @@ def plain(encoder, vocab_size=None):
         return text_encoder.IntegerTextEncoder(vocab_size)
     for cls in type(encoder).__mro__[1:]:
         if type(encoder).__module__ == __name__ and cls.__module__ != __name__:
-            ours = object.__new__(cls)
+            ours: Any = object.__new__(cls)
             ours.__dict__.update(encoder.__dict__)
             return ours
     if isinstance(encoder, text_encoder.TextEncoder) and type(encoder).__module__ != __name__:
@@ -142,16 +151,16 @@ def plain(encoder, vocab_size=None):
 class Foreign(text_encoder.TextEncoder):
     """An encoder of a package, which has T2T's methods."""
 
-    def __init__(self, encoder, vocab_size=None):
+    def __init__(self, encoder: Any, vocab_size: int | None = None) -> None:
         self._encoder = encoder
         self._vocab_size = vocab_size
 
     @property
-    def vocab_size(self):
+    def vocab_size(self) -> int:
         return self._vocab_size or int(self._encoder.vocab_size)
 
-    def encode(self, text):
+    def encode(self, text: str) -> list[int]:
         return [int(i) for i in self._encoder.encode(text)]
 
-    def decode(self, ids):
+    def decode(self, ids: Iterable[int]) -> str:
         return self._encoder.decode([int(i) for i in ids])

@@ -6,10 +6,13 @@ References: tensor2tensor/data_generators/text_problems.py.
 import itertools
 import numbers
 import os
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ut_keras.errors import DataError
-from ut_keras.t2t import generator_utils, metrics, problem, text_encoder
+from ut_keras.t2t import generator_utils, hparam, metrics, problem, text_encoder
 from ut_keras.t2t.modalities import ModalityType
+from ut_keras.t2t.sample_ids import encode, shown, text2text_generate_encoded, text_of
 from ut_keras.t2t.text_files import (  # noqa: F401
     text2class_txt_iterator,
     text2self_txt_iterator,
@@ -22,8 +25,7 @@ from ut_keras.t2t.text_files import (  # noqa: F401
     txt_line_iterator,
     txt_line_sharded_iterator,
 )
-
-_ENCODED_TOGETHER = 8192  # samples; many are encoded much faster than one
+from ut_keras.text.text_encoder import TextEncoder
 
 
 class VocabType:
@@ -40,86 +42,90 @@ class Text2TextProblem(problem.Problem):
     # What subclasses say.
 
     @property
-    def dataset_splits(self):
+    def dataset_splits(self) -> list[dict[str, Any]]:
         return [
             {"split": problem.DatasetSplit.TRAIN, "shards": 100},
             {"split": problem.DatasetSplit.EVAL, "shards": 1},
         ]
 
     @property
-    def is_generate_per_split(self):
+    def is_generate_per_split(self) -> bool:
         raise problem.unsaid(self, "is_generate_per_split")
 
-    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    def generate_samples(
+        self, data_dir: str, tmp_dir: str | None, dataset_split: str
+    ) -> Iterable[dict[str, Any]]:
         raise problem.unsaid(self, "generate_samples")
 
     @property
-    def vocab_type(self):
+    def vocab_type(self) -> str:
         return VocabType.SUBWORD
 
     @property
-    def approx_vocab_size(self):
+    def approx_vocab_size(self) -> int:
         return 2**15
 
     @property
-    def additional_reserved_tokens(self):
+    def additional_reserved_tokens(self) -> list[str]:
         return []
 
     @property
-    def oov_token(self):
+    def oov_token(self) -> str | None:
         return None
 
     @property
-    def max_samples_for_vocab(self):
+    def max_samples_for_vocab(self) -> int | None:
         return None
 
     @property
-    def max_subtoken_length(self):
+    def max_subtoken_length(self) -> int | None:
         return 200
 
     @property
-    def packed_length(self):
+    def packed_length(self) -> int | None:
         return None
 
     @property
-    def packed_spacing(self):
+    def packed_spacing(self) -> int:
         return 0
 
     @property
-    def has_inputs(self):
+    def has_inputs(self) -> bool:
         return True
 
     @property
-    def inputs_prefix(self):
+    def inputs_prefix(self) -> str:
         return ""
 
     @property
-    def targets_prefix(self):
+    def targets_prefix(self) -> str:
         return ""
 
     @property
-    def use_vocab_from_other_problem(self):
+    def use_vocab_from_other_problem(self) -> "Text2TextProblem | None":
         return None
 
     @property
-    def batch_size_means_tokens(self):
+    def batch_size_means_tokens(self) -> bool:
         return True
 
     @property
-    def already_shuffled(self):
+    def already_shuffled(self) -> bool:
         return False
 
     # Vocabulary.
 
     @property
-    def vocab_filename(self):
+    def vocab_filename(self) -> str:
         if self.use_vocab_from_other_problem:
             return self.use_vocab_from_other_problem.vocab_filename
         if self.vocab_type == VocabType.SUBWORD:
             return f"vocab.{self.dataset_filename()}.{self.approx_vocab_size}.subwords"
         return f"vocab.{self.dataset_filename()}.tokens"
 
-    def get_or_create_vocab(self, data_dir, tmp_dir, force_get=False):
+    def get_or_create_vocab(
+        self, data_dir: str | None, tmp_dir: str | None, force_get: bool = False
+    ) -> TextEncoder:
         if self.vocab_type == VocabType.CHARACTER:
             return text_encoder.ByteTextEncoder()
         path = os.path.join(data_dir or "", self.vocab_filename)
@@ -138,17 +144,17 @@ class Text2TextProblem(problem.Problem):
             data_dir,
             self.vocab_filename,
             self.approx_vocab_size,
-            self.generate_text_for_vocab(data_dir, tmp_dir),
+            self.generate_text_for_vocab(data_dir or "", tmp_dir),
             max_subtoken_length=self.max_subtoken_length,
             reserved_tokens=text_encoder.RESERVED_TOKENS + list(self.additional_reserved_tokens),
         )
 
-    def generate_text_for_vocab(self, data_dir, tmp_dir):
+    def generate_text_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         samples = self.samples_of(data_dir, tmp_dir, problem.DatasetSplit.TRAIN)
         for sample in itertools.islice(samples, self.max_samples_for_vocab or None):
             yield from self.texts_of(sample)
 
-    def texts_of(self, sample):
+    def texts_of(self, sample: dict[str, Any]) -> list[str]:
         """The texts of a sample that a vocabulary is built from."""
         return [
             text_of(sample, name) for name in ("inputs", "targets") if name in self._text_features
@@ -160,15 +166,21 @@ class Text2TextProblem(problem.Problem):
 
     # Generation.
 
-    def samples_of(self, data_dir, tmp_dir, dataset_split):
+    def samples_of(
+        self, data_dir: str, tmp_dir: str | None, dataset_split: str
+    ) -> Iterable[dict[str, Any]]:
         """Yields the samples of a split."""
         return self.generate_samples(data_dir, tmp_dir, dataset_split)
 
-    def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+    def generate_encoded_samples(
+        self, data_dir: str, tmp_dir: str | None, dataset_split: str
+    ) -> Iterable[dict[str, Any]]:
         samples = self.samples_of(data_dir, tmp_dir, dataset_split)
         return self.encoded(samples, self.get_or_create_vocab(data_dir, tmp_dir))
 
-    def encoded(self, samples, encoder):
+    def encoded(
+        self, samples: Iterable[dict[str, Any]], encoder: TextEncoder
+    ) -> Iterator[dict[str, Any]]:
         """Yields samples as lists of ids, EOS included; what is no text stays as it is."""
         return text2text_generate_encoded(
             samples,
@@ -178,30 +190,30 @@ class Text2TextProblem(problem.Problem):
             targets_prefix=self.targets_prefix,
         )
 
-    def generate_data(self, data_dir, tmp_dir, task_id=-1):
+    def generate_data(self, data_dir: str, tmp_dir: str | None, task_id: int = -1) -> None:
         self.adapted.generate_by_split(data_dir, tmp_dir, tasks=None if task_id < 0 else [task_id])
 
     # What it says about its features.
 
-    def feature_encoders(self, data_dir):
+    def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
         encoder = self.get_or_create_vocab(data_dir, None, force_get=True)
         return {name: encoder for name in self._text_features}
 
-    def max_length(self, model_hparams):
+    def max_length(self, model_hparams: hparam.HParams) -> int:
         return self.packed_length or super().max_length(model_hparams)
 
-    def hparams(self, defaults, model_hparams):
+    def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         del model_hparams
         defaults.stop_at_eos = 1
         defaults.modality = {name: ModalityType.SYMBOL for name in self._text_features}
         defaults.vocab_size = {
-            name: self._encoders[name].vocab_size for name in self._text_features
+            name: self.get_feature_encoders()[name].vocab_size for name in self._text_features
         }
 
-    def example_reading_spec(self):
+    def example_reading_spec(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
         return dict.fromkeys(self._text_features), None
 
-    def eval_metrics(self):
+    def eval_metrics(self) -> list[str]:
         names = metrics.Metrics
         return [*super().eval_metrics(), names.APPROX_BLEU, names.ROUGE_2_F, names.ROUGE_L_F]
 
@@ -210,7 +222,7 @@ class Text2SelfProblem(Text2TextProblem):
     """A language model; samples have "targets" only."""
 
     @property
-    def has_inputs(self):
+    def has_inputs(self) -> bool:
         return False
 
 
@@ -218,45 +230,47 @@ class Text2ClassProblem(Text2TextProblem):
     """Text to the number of a class; samples have "inputs" and "label"."""
 
     @property
-    def num_classes(self):
+    def num_classes(self) -> int:
         raise problem.unsaid(self, "num_classes")
 
-    def class_labels(self, data_dir):
+    def class_labels(self, data_dir: str | None) -> list[str]:
         del data_dir
         return [f"ID_{number}" for number in range(self.num_classes)]
 
-    def texts_of(self, sample):
+    def texts_of(self, sample: dict[str, Any]) -> list[str]:
         return [text_of(sample, "inputs")]
 
-    def encoded(self, samples, encoder):
-        for sample, (ids,) in _encode(samples, {"inputs": encoder}, self.texts_of):
+    def encoded(
+        self, samples: Iterable[dict[str, Any]], encoder: TextEncoder
+    ) -> Iterator[dict[str, Any]]:
+        for sample, (ids,) in encode(samples, {"inputs": encoder}, self.texts_of):
             yield {"inputs": ids, "targets": [self.label_of(sample)]}
 
-    def label_of(self, sample):
+    def label_of(self, sample: dict[str, Any]) -> int:
         """The class of a sample, an int."""
-        label = sample.get("label")
+        label: Any = sample.get("label")
         is_number = isinstance(label, numbers.Integral)
         if not is_number or not 0 <= label < self.num_classes:
             raise DataError(
                 f'A sample of {self.name} must have a "label" in [0, {self.num_classes}), the '
-                f"number of a class. Received: {_shown(sample)}."
+                f"number of a class. Received: {shown(sample)}."
             )
         return int(label)
 
-    def feature_encoders(self, data_dir):
+    def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
         return {
             "inputs": self.get_or_create_vocab(data_dir, None, force_get=True),
             "targets": text_encoder.ClassLabelEncoder(self.class_labels(data_dir)),
         }
 
-    def hparams(self, defaults, model_hparams):
+    def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         del model_hparams
         defaults.modality = {
             "inputs": ModalityType.SYMBOL,
             "targets": ModalityType.CLASS_LABEL,
         }
         defaults.vocab_size = {
-            "inputs": self._encoders["inputs"].vocab_size,
+            "inputs": self.get_feature_encoders()["inputs"].vocab_size,
             "targets": self.num_classes,
         }
 
@@ -266,10 +280,12 @@ class TextConcat2ClassProblem(Text2ClassProblem):
 
     CONCAT_TOKEN = "$"
 
-    def texts_of(self, sample):
+    def texts_of(self, sample: dict[str, Any]) -> list[str]:
         return list(sample["inputs"])
 
-    def encoded(self, samples, encoder):
+    def encoded(
+        self, samples: Iterable[dict[str, Any]], encoder: TextEncoder
+    ) -> Iterator[dict[str, Any]]:
         between = encoder.encode(self.CONCAT_TOKEN)[0]
         for sample in samples:
             ids = []
@@ -291,27 +307,29 @@ class QuestionAndContext2TextProblem(Text2TextProblem):
     QUESTION_SEPARATOR_ID = 2
 
     @property
-    def additional_reserved_tokens(self):
+    def additional_reserved_tokens(self) -> list[str]:
         return [self.QUESTION_SEPARATOR]
 
-    def texts_of(self, sample):
+    def texts_of(self, sample: dict[str, Any]) -> list[str]:
         return [text_of(sample, name) for name in ("inputs", "context", "targets")]
 
-    def encoded(self, samples, encoder):
+    def encoded(
+        self, samples: Iterable[dict[str, Any]], encoder: TextEncoder
+    ) -> Iterator[dict[str, Any]]:
         for example in super().encoded(samples, encoder):
             context = encoder.encode(text_of(example, "context"))
             yield {**example, "context": [*context, text_encoder.EOS_ID]}
 
-    def feature_encoders(self, data_dir):
+    def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
         encoders = super().feature_encoders(data_dir)
         return {**encoders, "context": encoders["inputs"]}
 
-    def hparams(self, defaults, model_hparams):
+    def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         super().hparams(defaults, model_hparams)
         defaults.modality["context"] = ModalityType.SYMBOL
-        defaults.vocab_size["context"] = self._encoders["context"].vocab_size
+        defaults.vocab_size["context"] = self.get_feature_encoders()["context"].vocab_size
 
-    def example_reading_spec(self):
+    def example_reading_spec(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
         fields, decoders = super().example_reading_spec()
         return {**fields, "context": None}, decoders
 
@@ -319,26 +337,30 @@ class QuestionAndContext2TextProblem(Text2TextProblem):
 class DistributedText2TextProblem(Text2TextProblem):
     """Text to text, whose `generate_samples` is given the raw files of a split besides."""
 
-    def generate_samples(self, data_dir, tmp_dir, dataset_split, input_files):
+    def generate_samples(  # type: ignore[override]
+        self, data_dir: str, tmp_dir: str | None, dataset_split: str, input_files: list[str]
+    ) -> Iterable[dict[str, Any]]:
         raise problem.unsaid(self, "generate_samples")
 
-    def input_files(self, dataset_split=problem.DatasetSplit.TRAIN):
+    def input_files(self, dataset_split: str = problem.DatasetSplit.TRAIN) -> list[str]:
         raise problem.unsaid(self, "input_files")
 
     @property
-    def num_output_shards(self):
+    def num_output_shards(self) -> dict[str, int]:
         raise problem.unsaid(self, "num_output_shards")
 
     @property
-    def is_generate_per_split(self):
+    def is_generate_per_split(self) -> bool:
         return True
 
     @property
-    def dataset_splits(self):
+    def dataset_splits(self) -> list[dict[str, Any]]:
         shards = self.num_output_shards
         return [{"split": split, "shards": shards[split]} for split in shards if shards[split]]
 
-    def samples_of(self, data_dir, tmp_dir, dataset_split):
+    def samples_of(
+        self, data_dir: str, tmp_dir: str | None, dataset_split: str
+    ) -> Iterable[dict[str, Any]]:
         files = self.input_files(dataset_split)
         return self.generate_samples(data_dir, tmp_dir, dataset_split, files)
 
@@ -350,16 +372,18 @@ class Text2textTmpdir(Text2TextProblem):
     EVAL_FILES = ("inputs.eval.txt", "targets.eval.txt")
 
     @property
-    def is_generate_per_split(self):
+    def is_generate_per_split(self) -> bool:
         return True
 
     @property
     def _tmp_dir_override(self):
         return None
 
-    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    def generate_samples(
+        self, data_dir: str, tmp_dir: str | None, dataset_split: str
+    ) -> Iterable[dict[str, Any]]:
         training = dataset_split == problem.DatasetSplit.TRAIN
-        folder = self._tmp_dir_override or tmp_dir
+        folder = self._tmp_dir_override or tmp_dir or ""
         names = self.TRAIN_FILES if training else self.EVAL_FILES
         return text2text_txt_iterator(*(os.path.join(folder, name) for name in names))
 
@@ -368,76 +392,18 @@ class Text2textTmpdirTokens(Text2textTmpdir):
     """The same, with the words of vocab.txt in tmp_dir."""
 
     @property
-    def vocab_type(self):
+    def vocab_type(self) -> str:
         return VocabType.TOKEN
 
     @property
-    def oov_token(self):
+    def oov_token(self) -> str:
         return "<UNK>"
 
-    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    def generate_samples(
+        self, data_dir: str, tmp_dir: str | None, dataset_split: str
+    ) -> Iterable[dict[str, Any]]:
         path = os.path.join(data_dir, self.vocab_filename)
         if not os.path.exists(path):
-            words = [self.oov_token, *txt_line_iterator(os.path.join(tmp_dir, "vocab.txt"))]
+            words = [self.oov_token, *txt_line_iterator(os.path.join(tmp_dir or "", "vocab.txt"))]
             text_encoder.TokenTextEncoder(None, vocab_list=words).store_to_file(path)
         return super().generate_samples(data_dir, tmp_dir, dataset_split)
-
-
-# Samples to ids.
-
-
-def text2text_generate_encoded(
-    sample_generator,
-    vocab,
-    targets_vocab=None,
-    has_inputs=True,
-    inputs_prefix="",
-    targets_prefix="",
-):
-    """Yields samples with the ids of "inputs" and "targets", EOS included."""
-    encoders = {"inputs": vocab} if has_inputs else {}
-    encoders["targets"] = targets_vocab or vocab
-    prefixes = {"inputs": inputs_prefix, "targets": targets_prefix}
-
-    def texts_of(sample):
-        return [prefixes[name] + text_of(sample, name) for name in encoders]
-
-    for sample, columns in _encode(sample_generator, encoders, texts_of):
-        yield {**sample, **dict(zip(encoders, columns, strict=True))}
-
-
-def text_of(sample, name):
-    """The text of a sample under a name.
-
-    Raises:
-        DataError: if there is none.
-    """
-    text = sample.get(name) if isinstance(sample, dict) else None
-    if not isinstance(text, str):
-        raise DataError(
-            f"A sample must be a dict with a text {name!r}. Received: {_shown(sample)}."
-        )
-    return text
-
-
-def _shown(sample):
-    text = repr(sample)
-    return text if len(text) <= 100 else f"{text[:97]}..."
-
-
-def _encode(samples, encoders, texts_of):
-    """Yields (sample, the ids of its texts), many samples at a time."""
-    samples = iter(samples)
-    while group := list(itertools.islice(samples, _ENCODED_TOGETHER)):
-        texts = zip(*map(texts_of, group), strict=True)
-        columns = [
-            [[*ids, text_encoder.EOS_ID] for ids in _encode_batch(encoder, column)]
-            for encoder, column in zip(encoders.values(), texts, strict=True)
-        ]
-        yield from zip(group, zip(*columns, strict=True), strict=True)
-
-
-def _encode_batch(encoder, texts):
-    if hasattr(encoder, "encode_batch"):
-        return encoder.encode_batch(list(texts))
-    return [encoder.encode(text) for text in texts]

@@ -7,6 +7,8 @@ import glob
 import itertools
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from ut_keras import whole_file
 from ut_keras.errors import DataError
@@ -19,41 +21,45 @@ class TranslateProblem(text_problems.Text2TextProblem):
     """From one language to another; a subclass says its `source_data_files`."""
 
     @property
-    def is_generate_per_split(self):
+    def is_generate_per_split(self) -> bool:
         return True
 
     @property
-    def datatypes_to_clean(self):
+    def datatypes_to_clean(self) -> list[str] | None:
         return None
 
-    def source_data_files(self, dataset_split):
+    def source_data_files(self, dataset_split: str) -> list[Any]:
         """Returns a list of [URL or archive, [source file, target file]]."""
         raise problem.unsaid(self, "source_data_files")
 
-    def vocab_data_files(self):
+    def vocab_data_files(self) -> list[Any]:
         return self.source_data_files(problem.DatasetSplit.TRAIN)
 
     def generate_samples(
         self,
-        data_dir,
-        tmp_dir,
-        dataset_split,
-        custom_iterator=text_problems.text2text_txt_iterator,
-    ):
+        data_dir: str,
+        tmp_dir: str | None,
+        dataset_split: str,
+        custom_iterator: Callable[
+            [str, str], Iterable[dict[str, Any]]
+        ] = text_problems.text2text_txt_iterator,
+    ) -> Iterable[dict[str, Any]]:
         training = dataset_split == problem.DatasetSplit.TRAIN
         base = compile_data(
-            tmp_dir,
+            tmp_dir or "",
             self.source_data_files(dataset_split),
             f"{self.name}-compiled-{'train' if training else 'dev'}",
             self.datatypes_to_clean if training else None,
         )
         return custom_iterator(f"{base}.lang1", f"{base}.lang2")
 
-    def generate_text_for_vocab(self, data_dir, tmp_dir):
-        return generator_utils.generate_lines_for_vocab(tmp_dir, self.vocab_data_files())
+    def generate_text_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
+        return generator_utils.generate_lines_for_vocab(tmp_dir or "", self.vocab_data_files())
 
 
-def compile_data(tmp_dir, datasets, filename, datatypes_to_clean=None):
+def compile_data(
+    tmp_dir: str, datasets: list[Any], filename: str, datatypes_to_clean: list[str] | None = None
+) -> str:
     """Writes all pairs of files into two, FILENAME.lang1 and .lang2, if they are not there.
 
     Args:

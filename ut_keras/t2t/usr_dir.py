@@ -16,17 +16,19 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+import types
 import zlib
+from typing import Any
 
 from ut_keras.data.writing import process_pool
 from ut_keras.t2t import modules, tensorflow_face
 
 # Names that stand for ours even in a package that is called so.
 _OURS = ("ut_keras", "problems", "hparams")
-_folders = {}  # name of a loaded package -> its folder
+_folders: dict[str, str] = {}  # name of a loaded package -> its folder
 
 
-def load(directory):
+def load(directory: str) -> None:
     """Imports the package in a folder, once.
 
     Args:
@@ -49,11 +51,6 @@ def load(directory):
     process_pool.first(functools.partial(load, folder))
 
 
-def folder_of(module_name):
-    """The folder of the loaded package that a module belongs to; None if there is none."""
-    return _folders.get(module_name.partition(".")[0])
-
-
 def _own_name(folder):
     base = os.path.basename(folder)
     word = "".join(character if character.isalnum() else "_" for character in base)
@@ -63,7 +60,9 @@ def _own_name(folder):
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds the modules of loaded packages."""
 
-    def find_spec(self, fullname, path=None, target=None):
+    def find_spec(
+        self, fullname: str, path: Any = None, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
         top, _, rest = fullname.partition(".")
         if top not in _folders:
             return None
@@ -77,17 +76,17 @@ class _Finder(importlib.abc.MetaPathFinder):
             )
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
-            spec.loader = _Loader(fullname, spec.origin)
+            spec.loader = _Loader(fullname, spec.loader.path)
         return spec
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
     """Runs a module with an `import` of its own."""
 
-    def exec_module(self, module):
+    def exec_module(self, module: types.ModuleType) -> None:
         top = module.__name__.partition(".")[0]
         imports = functools.partial(_import, top, os.path.basename(_folders[top]))
-        module.__builtins__ = {**vars(builtins), "__import__": imports}
+        vars(module)["__builtins__"] = {**vars(builtins), "__import__": imports}
         super().exec_module(module)
 
 

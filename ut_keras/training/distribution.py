@@ -174,7 +174,7 @@ def _sum(strategy, value):
     """The sum of a number over the workers, by their first replicas."""
     if num_workers(strategy) == 1:
         return float(value)
-    return float(_summed(strategy, tf.constant(value, tf.float64)))
+    return float(_sum_function(strategy)(tf.constant(value, tf.float64)))
 
 
 @functools.cache
@@ -193,7 +193,3 @@ def _sum_function(strategy):
         return strategy.experimental_local_results(total)[0]
 
     return summed
-
-
-def _summed(strategy, value):
-    return _sum_function(strategy)(value)

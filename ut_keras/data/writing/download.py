@@ -55,7 +55,7 @@ class RawFile(NamedTuple):
     part: str = ""
 
 
-def fetch(tmp_dir: str, raw_file: RawFile) -> str:
+def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
     """Returns the path of a raw file in `tmp_dir`; downloads it if it is not there.
 
     Raises:

@@ -4,6 +4,9 @@ T2T 1.15 ignores what older 1.x wrote. Here a value that asked for something els
 name.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from ut_keras.hparam.field import HParamError, specs
 
 # What the command line said, ...
@@ -48,7 +51,7 @@ RETIRED = {
 }
 
 
-def modernize(cls, values):
+def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """Values as T2T 1.15 would have written them.
 
     Args:

@@ -13,7 +13,7 @@ from ut_keras.layers.transformer_layer import Memory
 _LOG = logging.getLogger("ut_keras")
 
 
-def scorer(
+def make(
     model: keras.Model,
     given: Mapping[str, tf.Tensor],
     beams: int,

@@ -7,14 +7,14 @@ import keras
 import tensorflow as tf
 
 
-def scorer(
+def make(
     model: keras.Model,
     given: Mapping[str, tf.Tensor],
     beams: int,
     room: Any,
     use_cache: bool = True,
 ) -> tuple[Callable[..., Any], Any]:
-    """Makes the function; arguments and results as of `scorer.scorer`.
+    """Makes the function; arguments and results as of `next_logits.make`.
 
     Args:
         model: with `start`, `read`, `read_all` and `decode_states`, such as an `LSTMSeq2seq`.

@@ -1,0 +1,106 @@
+"""ut-decoder stopped and called again: it goes on where it was, with the same settings alone."""
+
+import json
+import os
+import shutil
+import signal
+
+import pytest
+
+from ut_keras.bin import decoder
+from ut_keras.inference import predictor
+
+
+@pytest.fixture
+def interruption(monkeypatch):
+    """Sends a signal in the batch of a number; counts the batches."""
+    counts = {"batches": 0, "at": None}
+    call = predictor.Predictor.__call__
+
+    def predict(self, *args, **kwargs):
+        counts["batches"] += 1
+        if counts["batches"] == counts["at"]:
+            signal.raise_signal(signal.SIGTERM)
+        return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(predictor.Predictor, "__call__", predict)
+    return counts
+
+
+def test_goes_on_where_it_was_interrupted(run, source, tmp_path, capsys, interruption):
+    how = "--decode_hparams=beam_size=2,extra_length=3,batch_size=4"
+    argv = run.argv(f"--decode_from_file={source[0]}", how)
+    assert decoder.main([*argv, f"--decode_to_file={tmp_path / 'whole'}"]) == 0
+    all_batches, interruption["batches"] = interruption["batches"], 0
+    assert all_batches == 9  # 36 lines that are not empty
+
+    argv.append(f"--decode_to_file={tmp_path / 'out'}")
+    interruption["at"] = 3
+    capsys.readouterr()
+    assert decoder.main(argv) == 143
+    assert "16 of 40 lines are decoded, kept in" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists() and (tmp_path / "out.partial").exists()
+
+    interruption.update(batches=0, at=None)
+    assert decoder.main(argv) == 0
+    assert "Going on with what" in capsys.readouterr().out
+    assert interruption["batches"] == all_batches - 3
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not (tmp_path / "out.partial").exists()
+
+
+@pytest.mark.parametrize("change", ["settings", "checkpoint", "input", "weights"])
+def test_does_not_go_on_with_something_else(run, source, tmp_path, capsys, interruption, change):
+    how = "--decode_hparams=beam_size=2,extra_length=3,batch_size=4"
+    argv = run.argv(f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}")
+    interruption["at"] = 3
+    assert decoder.main([*argv, how]) == 143
+    if change == "settings":
+        how = how.replace("extra_length=3", "extra_length=2")
+    elif change == "checkpoint":
+        argv.append(f"--checkpoint_path={run.folder}/model.ckpt-1")
+    elif change == "input":
+        source[0].write_text(source[0].read_text().replace("0", "1", 1))
+    else:  # under the same name, of the same time
+        folder = tmp_path / "other"
+        shutil.copytree(run.folder, folder)
+        for ending in ("index", "data-00000-of-00001"):
+            shutil.copy(folder / f"model.ckpt-1.{ending}", folder / f"model.ckpt-3.{ending}")
+            times = os.stat(run.folder / f"model.ckpt-3.{ending}")
+            os.utime(folder / f"model.ckpt-3.{ending}", ns=(times.st_atime_ns, times.st_mtime_ns))
+        argv[0] = f"--output_dir={folder}"
+    interruption.update(batches=0, at=None)
+    assert decoder.main([*argv, how]) == 0
+    assert interruption["batches"] >= 9
+    assert "starting anew" in capsys.readouterr().out
+
+
+def test_changed_lines_of_a_partial_file_are_decoded_again(
+    run, source, tmp_path, capsys, interruption
+):
+    how = "--decode_hparams=beam_size=2,extra_length=3,batch_size=4"
+    argv = run.argv(f"--decode_from_file={source[0]}", how)
+    assert decoder.main([*argv, f"--decode_to_file={tmp_path / 'whole'}"]) == 0
+    argv.append(f"--decode_to_file={tmp_path / 'out'}")
+    interruption.update(batches=0, at=4)
+    assert decoder.main(argv) == 143
+    lines = (tmp_path / "out.partial").read_text().splitlines(keepends=True)
+    assert len(lines) == 5
+    record = json.loads(lines[2])
+    record["results"][0][0] += " 1"
+    lines[2] = json.dumps(record) + "\n"
+    (tmp_path / "out.partial").write_text("".join(lines))
+    interruption.update(batches=0, at=None)
+    assert decoder.main(argv) == 0
+    assert "its last 3 batches are decoded again" in capsys.readouterr().out
+    assert interruption["batches"] == 8
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_one_command_at_a_time_writes_a_target(run, source, tmp_path, capsys):
+    target = tmp_path / "out"
+    with decoder._lock(str(target)):
+        argv = run.argv(f"--decode_from_file={source[0]}", f"--decode_to_file={target}")
+        assert decoder.main(argv) == 2
+    assert "--decode_to_file must be written by one command at a time" in capsys.readouterr().err
+    assert sorted(os.listdir(tmp_path)) == ["source"]

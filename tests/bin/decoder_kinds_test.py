@@ -1,0 +1,81 @@
+"""ut-decoder with models that write no translation: classes, and a language model."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import problems
+from tests.bin import decoder_problems
+from tests.bin.decoder_run import Run, lines_of
+from ut_keras.decoding import side_by_side
+from ut_keras.inference import free_decoding, padding, text_model
+from ut_keras.text.text_encoder import cut_at_eos
+
+_GLOBAL = {
+    "steps": (6,),
+    "recurrence_type": "act",
+    "act_type": "global",
+    "act_halting_bias_init": -1.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "parts", "options"),
+    [
+        ("transformer", 1, {}),
+        ("transformer", 3, {}),
+        ("universal_transformer_encoder", 3, {}),
+        ("universal_transformer", 1, _GLOBAL),
+        ("universal_transformer", 1, {**_GLOBAL, "act_mask_padding": True}),
+    ],
+)
+def test_classes(tmp_path, model, parts, options, monkeypatch):
+    """Each line gets one label: alone, among others, in an export and in evaluation."""
+    (tmp_path / "run").mkdir()
+    options = {"problem": "decoder_test_classes", "model": model, "steps": (3,), **options}
+    run = Run(tmp_path / "run", tmp_path, **options)
+    rng = np.random.default_rng(5)
+    words = decoder_problems.WORDS
+    lines = [" ".join(rng.choice(words, size=rng.integers(1, 7))) for _ in range(10)]
+    (tmp_path / "source").write_text("\n".join(lines))
+    monkeypatch.setattr(side_by_side, "number_of_parts", lambda rows: min(parts, rows))
+    run.decode(f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}")
+    encoders = problems.get("decoder_test_classes").feature_encoders(None)
+    expected, scores = [], []
+    for line in lines:
+        ids = np.array([encoders["inputs"].encode(line) + [1]])
+        logits = run.model({"inputs": ids, "targets": np.zeros([1, 1], int)})
+        scores.append(np.max(tf.nn.log_softmax(logits)))
+        expected.append(encoders["targets"].decode([int(np.argmax(logits))]))
+    assert lines_of(tmp_path / "out") == expected
+    assert len(set(expected)) > 1
+    found = text_model.TextModel(run.model, encoders).generate(tf.constant(lines))
+    assert [text.decode() for text in found.texts[:, 0].numpy()] == expected
+    np.testing.assert_allclose(found.scores[:, 0], scores, rtol=1e-4, atol=1e-5)
+    inputs = padding.padded([encoders["inputs"].encode(line) + [1] for line in lines])
+    targets = np.array([encoders["targets"].encode(label) for label in expected])
+    batch = tf.data.Dataset.from_tensors(({"inputs": inputs, "targets": targets}, targets))
+    evaluate = free_decoding.FreeDecoder(run.model, free_decoding.DecodeSettings())
+    assert evaluate(batch)[0]["decode/accuracy_per_sequence"] == 1
+
+
+def test_language_model_goes_on_with_thelines_of(tmp_path):
+    (tmp_path / "run").mkdir()
+    run = Run(tmp_path / "run", tmp_path, problem="decoder_test_language_model", steps=(3,))
+    lines = ["ab", "abc", "", "x", "abd", "It is."]
+    (tmp_path / "source").write_text("".join(f"{line}\n" for line in lines))
+    how = "--decode_hparams=beam_size=2,extra_length=6"
+    argv = [f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}"]
+    run.decode(*argv, how)
+    encoder = problems.get("decoder_test_language_model").feature_encoders(None)["targets"]
+    expected = []
+    for line in lines:
+        ids = encoder.encode("It is. " if line == "It is." else line)  # as in T2T
+        if line:
+            found = run.model.generate({"inputs": [ids]}, beam_size=2, decode_length=6)
+            text = encoder.decode(cut_at_eos(found.ids[0, 0].numpy()))
+            expected.append(text.replace("\n", " ").replace("\r", " "))
+        else:
+            expected.append("")
+    assert lines_of(tmp_path / "out") == expected
+    assert all(expected[:2]) and expected[0] != expected[1]

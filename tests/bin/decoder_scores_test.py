@@ -1,0 +1,72 @@
+"""ut-decoder's scores: of given targets, of beams, and BLEU; those that T2T writes."""
+
+import os
+
+import numpy as np
+import pytest
+
+from tests.bin.decoder_run import ENCODER, lines_of
+from ut_keras.bin import decoder, import_t2t
+
+
+def test_scores_of_given_targets(run, tmp_path):
+    """T2T's: the mean of -log p over the ids, EOS included."""
+    pairs = [("0 1 1", "1 1 0"), ("1", "0 0 0 0 1"), ("0 0 1 0 1", ""), ("1 1", "1 1")] * 3
+    (tmp_path / "pairs").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+    run.decode(f"--score_file={tmp_path / 'pairs'}", f"--decode_to_file={tmp_path / 'scores'}")
+    for line, (a, b) in zip(lines_of(tmp_path / "scores"), pairs, strict=True):
+        features = {"inputs": [ENCODER.encode(a) + [1]], "targets": [ENCODER.encode(b) + [1]]}
+        logits = run.model({k: np.array(v) for k, v in features.items()}).numpy()[0]
+        log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        expected = -np.mean([row[i] for row, i in zip(log_probs, features["targets"][0])])  # noqa: B905
+        assert float(line) == pytest.approx(expected, rel=1e-4)
+        assert len(line.partition(".")[2]) == 6
+
+
+def test_bleu_of_what_was_decoded(run, source, tmp_path, capsys):
+    argv = [f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}"]
+    how = "--decode_hparams=beam_size=1,extra_length=3"
+    run.decode(*argv, how)
+    os.rename(tmp_path / "out", tmp_path / "reference")
+    capsys.readouterr()
+    run.decode(*argv, how, f"--decode_reference={tmp_path / 'reference'}")
+    shown = capsys.readouterr().out
+    assert "sacreBLEU: BLEU_cased = 100.00  " in shown and "T2T: BLEU_cased = 100.00" in shown
+
+
+# What t2t-decoder --score_file wrote of tests/testdata/t2t/ckpt/transformer.
+T2T_SCORES = (
+    ("1 1 0 1 1 1 1 1 0 1", "1 0 1 1 1 1 1 0 1", 1.049522),
+    ("0 1 0 0 1 1", "1 1 0 0 1", 1.143023),
+    ("1 1 1 0 0 0 1 1 1 1 1", "1 1", 1.540543),
+    ("0 1 1 1 1 1", "1", 1.859651),
+    ("0", "0", 1.767063),
+)
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    """The command line for a run that T2T trained."""
+    folder = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t")
+    output_dir = tmp_path_factory.mktemp("imported")
+    data = f"--data_dir={folder}/data_dir"
+    argv = [f"--t2t_output_dir={folder}/ckpt/transformer", data, f"--output_dir={output_dir}"]
+    assert import_t2t.main(argv) == 0
+    return [f"--output_dir={output_dir}", data]
+
+
+def test_scores_are_those_of_t2t(imported, tmp_path):
+    (tmp_path / "pairs").write_text("".join(f"{a}\t{b}\n" for a, b, _ in T2T_SCORES))
+    argv = [f"--score_file={tmp_path / 'pairs'}", f"--decode_to_file={tmp_path / 'scores'}"]
+    assert decoder.main([*imported, *argv]) == 0
+    scores = [float(line) for line in lines_of(tmp_path / "scores")]
+    assert scores == pytest.approx([score for _, _, score in T2T_SCORES], abs=2e-6)
+
+
+def test_beams_are_written_as_by_t2t(imported, tmp_path):
+    """But for a beam that nothing fills, where T2T writes as many <pad> as there is room for."""
+    (tmp_path / "source").write_text("0 1 0 0 1 1 1\n1 0 1\n")
+    how = "beam_size=4,alpha=0.6,extra_length=5,return_beams=True,write_beam_scores=True"
+    argv = [f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}"]
+    assert decoder.main([*imported, *argv, f"--decode_hparams={how},batch_size=1"]) == 0
+    assert lines_of(tmp_path / "out") == ["\t-2.85\t0\t-3.22\t1\t-3.39\t\t-10000000.00"] * 2

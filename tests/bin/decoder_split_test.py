@@ -1,0 +1,62 @@
+"""ut-decoder without --decode_from_file: a split of the problem, beside its targets."""
+
+import os
+
+from tests.bin import decoder_problems  # noqa: F401 (they register)
+from tests.bin.decoder_run import ENCODER, PROBLEM, Run, lines_of, search
+from ut_keras.bin import datagen
+
+
+def test_split_to_files(run, tmp_path):
+    how = (
+        "beam_size=2,extra_length=2,num_samples=12,return_beams=True,write_beam_scores=True,"
+        "batch_size=1"
+    )
+    run.decode(f"--decode_to_file={tmp_path / 'dev'}", f"--decode_hparams={how}")
+    base = tmp_path / f"dev.transformer.transformer_tiny.{PROBLEM}.beam2.alpha0.6"
+    inputs, targets, outputs = (
+        lines_of(base.parent / f"{base.name}.{kind}") for kind in ("inputs", "targets", "decodes")
+    )
+    assert len(os.listdir(tmp_path)) == 3
+    assert len(inputs) == len(targets) == len(outputs) == 24
+    assert inputs[::2] == inputs[1::2]
+    for source, target in zip(inputs, targets, strict=True):
+        assert target.split() == source.split()[::-1]
+    for number in (0, 5, 11):
+        expected = search(run.model, inputs[2 * number], beam_size=2, decode_length=2)
+        found = [line.split("\t")[0] for line in outputs[2 * number : 2 * number + 2]]
+        assert found == [text for text, _ in expected]
+    from ut_keras.data import tfrecords
+
+    [file] = tfrecords.find(str(run.data_dir), PROBLEM, "dev")
+    first = next(iter(tfrecords.read(file)))
+    assert ENCODER.decode(first["inputs"]) == inputs[0]  # in the order of the file
+
+
+def test_split_of_packed_rows_is_taken_apart(tmp_path):
+    name = "decoder_test_digits_packed"
+    argv = [f"--problem={name}", f"--data_dir={tmp_path}", f"--tmp_dir={tmp_path}"]
+    assert datagen.main(argv) == 0
+    (tmp_path / "run").mkdir()
+    run = Run(tmp_path / "run", tmp_path, problem=name)
+    run.decode(
+        f"--decode_to_file={tmp_path / 'dev'}", "--decode_hparams=beam_size=1,extra_length=1"
+    )
+    base = f"dev.transformer.transformer_tiny.{name}.beam1.alpha0.6"
+    inputs, targets = (lines_of(tmp_path / f"{base}.{kind}") for kind in ("inputs", "targets"))
+    assert sorted(inputs) == [" ".join(str(number)) for number in range(10, 30)]
+    assert targets == [line[::-1] for line in inputs]
+    # The problem that is not packed has the same model.
+    (tmp_path / "source").write_text("1 2\n")
+    run.decode(
+        "--problem=decoder_test_digits",
+        f"--decode_from_file={tmp_path / 'source'}",
+        "--decode_hparams=beam_size=1,extra_length=1",
+    )
+
+
+def test_split_is_shown(run, capsys):
+    run.decode("--decode_hparams=beam_size=1,extra_length=1,num_samples=3")
+    shown = capsys.readouterr().out
+    assert shown.count("INPUT: ") == shown.count("OUTPUT: ") == shown.count("TARGET: ") == 3
+    assert f"{PROBLEM} dev: accuracy_per_sequence=" in shown and "num_samples=3" in shown

@@ -1,0 +1,31 @@
+"""What the tests of self-attentions share that know where a query and a key stand."""
+
+import numpy as np
+
+from tests.layers import layer_checks
+from ut_keras.layers import attention_mask
+
+B, S, D, H, K = 3, 5, 6, 2, 8  # batch, length, channels, heads, channels of all keys
+X = layer_checks.normal(B, S, D)
+REAL = np.arange(S) < [[5], [4], [1]]
+
+
+def shaken(layer):
+    """The layer, built, with noise on its weights."""
+    layer.build(X.shape)
+    return layer_checks.shake(layer)
+
+
+def attend(layer, query, padding_mask, training=False):
+    mask = attention_mask.padding_attention_mask(padding_mask)
+    return layer(query, attention_mask=mask, training=training)
+
+
+def check_layer(make_layer, num_weights):
+    layer_checks.check_layer(
+        make_layer,
+        {"query": X, "padding_mask": REAL},
+        num_weights=num_weights,
+        call=attend,
+        mixed_dtypes=("bfloat16", "float32"),
+    )

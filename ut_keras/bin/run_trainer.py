@@ -1,0 +1,222 @@
+"""From a command line that was checked to what trains, and to the records of the run.
+
+A run's folder says what it holds: `hparams.json` the final hparams, `run.json` the problem, the
+model and the random seed, `features.json` and the vocabularies what the ids are. Running the
+command again goes on only if they fit: `run_setup`.
+"""
+
+import argparse
+import dataclasses
+import functools
+import os
+from typing import Any
+
+from ut_keras import hparam, models
+from ut_keras.bin import run_terms
+from ut_keras.bin.run_setup import Setup
+from ut_keras.checkpoints import checkpoint_files
+from ut_keras.errors import UsageError
+from ut_keras.inference import feature_record, run_record, to_text
+from ut_keras.training import rendezvous, worker_agreement
+
+
+def configure_tensorflow(args: argparse.Namespace) -> None:
+    """Passes on the flags about the runtime; must come before anything is computed."""
+    intra, inter = args.intra_op_parallelism_threads, args.inter_op_parallelism_threads
+    if not (intra or inter or args.log_device_placement):
+        return
+    import tensorflow as tf
+
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(intra)
+        tf.config.threading.set_inter_op_parallelism_threads(inter)
+    except RuntimeError:  # in a program that has computed already
+        print("note: TensorFlow runs already, so its threads stay as they are", flush=True)
+    tf.debugging.set_log_device_placement(args.log_device_placement)
+
+
+def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
+    """Builds the model and all that trains it; loads TensorFlow.
+
+    Returns:
+        (trainer, make_epoch, make_eval_dataset): what a schedule is called with.
+
+    Raises:
+        WorkerLost: if another worker has gone meanwhile.
+    """
+    from ut_keras.training import distribution
+
+    try:
+        return _make_trainer(setup)
+    except distribution.LOST_WORKER_ERRORS as error:
+        if setup.cluster is None:
+            raise
+        raise distribution.WorkerLost(
+            "Another worker has stopped answering before the first step. Run the same command on "
+            "all workers."
+        ) from error
+
+
+def _make_trainer(setup):
+    import keras
+
+    from ut_keras import optimizers
+    from ut_keras.inference import free_decoding
+    from ut_keras.training import distribution, evaluation, train_settings
+    from ut_keras.training import trainer as trainer_lib
+
+    args, problem, hp = setup.args, setup.problem, setup.hp
+    tpu = args.cloud_tpu_name if args.use_tpu else None
+    if setup.cluster is not None:
+        statements = rendezvous.exchange(
+            setup.cluster, args.worker_wait_secs, run_terms.statement(setup)
+        )
+        worker_agreement.check(statements, setup.cluster.index)
+    strategy = distribution.get_strategy(args.worker_gpu, cluster=setup.cluster, tpu=tpu)
+    # What is compiled for every shape should meet few of them.
+    static_shapes = args.xla_compile or distribution.needs_static_shapes(strategy)
+    # Workers that were given no seed have drawn one each.
+    setup = dataclasses.replace(setup, seed=distribution.from_chief(strategy, setup.seed))
+    keras.utils.set_random_seed(setup.seed % 2**32)
+
+    is_global = args.global_batch_size is not None
+
+    def dataset(split, seed=None):
+        return problem.dataset(
+            split,
+            setup.data_dir,
+            setup.hp,
+            num_replicas=1 if is_global else strategy.num_replicas_in_sync,
+            seed=seed,
+            static_shapes=static_shapes,
+        )
+
+    # To trace a dataset takes longer than to read a small one; both are asked for again.
+    @functools.lru_cache(maxsize=1)
+    def make_epoch(number):
+        return dataset(
+            "train", seed=lambda passed: (setup.seed * 1000003 + number + passed) % 2**31
+        )
+
+    @functools.lru_cache(maxsize=1)
+    def make_eval_dataset():
+        return dataset(setup.eval_split)
+
+    # Data that cannot be read, or have another vocabulary, should be told before a model is built.
+    if setup.trains:
+        make_epoch(0)
+    if setup.schedule != "train":
+        make_eval_dataset()
+    if checkpoint_files.exists(setup.output_dir):
+        features = feature_record.of_problem(problem, setup.data_dir)
+        feature_record.check_same_encoders(setup.output_dir, features)
+    with strategy.scope():
+        model = models.get(args.model, hp, problem, setup.data_dir)
+        optimizer = optimizers.get(hp, args.train_steps) if setup.trains else None
+    specs = problem.feature_specs(setup.data_dir)
+    trainer = trainer_lib.Trainer(
+        model,
+        optimizer,
+        strategy,
+        setup.output_dir,
+        train_settings.TrainSettings(
+            train_steps=args.train_steps,
+            eval_steps=args.eval_steps,
+            eval_every_steps=args.local_eval_frequency,
+            eval_throttle_seconds=args.eval_throttle_seconds,
+            save_every_seconds=args.save_checkpoints_secs,
+            keep_checkpoints=args.keep_checkpoint_max,
+            log_every_steps=args.log_step_count_steps,
+            jit_compile=args.xla_compile,
+            static_shapes=static_shapes,
+            eval_split=setup.eval_split,
+            early_stopping=setup.early_stopping,
+            moving_average_decay=args.moving_average_decay,
+            warm_start_from=args.warm_start_from,
+            profile_steps=setup.profile_steps,
+            dry_run=args.dry_run,
+        ),
+        evaluation.Evaluator(
+            model,
+            strategy,
+            metric_functions(problem),
+            problem.feature_metrics(setup.data_dir),
+            problem.summarize,
+        ),
+        free_decoding.FreeDecoder(
+            model,
+            free_decoding.DecodeSettings(**setup.decode),
+            to_text=to_text.to_text_function(problem.feature_encoders(setup.data_dir), specs),
+            score=problem.score_decoded,
+        ),
+        problem_name=problem.name,
+        write_records=lambda: _write_records(setup, strategy.num_replicas_in_sync),
+    )
+    if setup.finds_batch_size:
+        # The dataset's functions above read it from the setup.
+        setup = dataclasses.replace(setup, hp=_fill_memory(hp, trainer, make_epoch, strategy))
+        make_epoch.cache_clear()
+        make_eval_dataset.cache_clear()
+    return trainer, make_epoch, make_eval_dataset
+
+
+def _fill_memory(hp, trainer, make_epoch, strategy):
+    """The hparams with the largest batch size that fits in memory."""
+    from ut_keras.training import distribution
+
+    share = trainer.share_that_fits(make_epoch)
+    if share is None:
+        raise UsageError(
+            "--batch_size=auto needs to know the memory, and batches of a few rows to measure by. "
+            "Received: a device, static shapes or data for which that is not so; give a number."
+        )
+    batch_size = distribution.from_chief(strategy, _rounded_down(share * hp.batch_size))
+    print(f"batch_size={batch_size} will fill the memory", flush=True)
+    return hp.override({"batch_size": batch_size})
+
+
+def _rounded_down(value):
+    """To a number with two leading binary digits: 4096, 6144, 8192, 12288..."""
+    if value < 2:
+        return 1
+    power = 2 ** (int(value).bit_length() - 2)
+    return int(value) // power * power
+
+
+def metric_functions(problem: Any) -> dict[str, Any]:
+    """The problem's metrics, as far as there are any of that name."""
+    from ut_keras import metrics
+
+    known = set(metrics.names())
+    missing = [name for name in problem.eval_metrics if name not in known]
+    if missing:
+        print(f"Metrics that are not supported yet are left out: {', '.join(missing)}", flush=True)
+    return {name: metrics.get(name) for name in problem.eval_metrics if name in known}
+
+
+def _write_records(setup, num_replicas):
+    terms = run_terms.of(setup, num_replicas)
+    if checkpoint_files.exists(setup.output_dir):
+        for line in run_terms.changes(run_record.read(setup.output_dir), terms, setup):
+            print(line, flush=True)
+    _write_records_to(setup.output_dir, setup, terms)
+    if setup.schedule != "train":
+        # So that the best weights can be used as a run of their own.
+        best_dir = os.path.join(setup.output_dir, "best")
+        os.makedirs(best_dir, exist_ok=True)
+        _write_records_to(best_dir, setup, terms)
+
+
+def _write_records_to(directory, setup, terms):
+    hparam.save(setup.hp, os.path.join(directory, "hparams.json"))
+    features = feature_record.of_problem(setup.problem, setup.data_dir)
+    feature_record.save(directory, features)
+    run_record.write(
+        directory,
+        problem=setup.problem.name,
+        model=setup.args.model,
+        hparams_set=setup.args.hparams_set,
+        hparams=setup.args.hparams,
+        random_seed=setup.seed,
+        trained_with=terms,
+    )

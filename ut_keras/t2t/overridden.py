@@ -1,0 +1,55 @@
+"""What a package's problem overrides of T2T's methods, and whether anything here would read it."""
+
+from ut_keras.errors import DataError
+from ut_keras.t2t import problem, said_once, text_problems
+
+_OURS = "ut_keras.t2t."
+# What a problem may override in T2T and what is read here: without it, data would be others.
+_REFUSED = {
+    "dataset": "preprocess_example",
+    "decode_example": "example_reading_spec",
+    "eval_metric_fns": "eval_metrics",
+    "filepattern": "dataset_filename",
+    "input_fn": "preprocess_example",
+    "preprocess": "preprocess_example",
+    "_maybe_pack_examples": "packed_length",
+    "_pack_fn": "packed_length",
+}
+# What has no effect on data and results.
+_UNREAD = {
+    "decode_hooks": "scores of what is decoded are those of ut-bleu",
+    "eval_hooks": "the trainer writes its own summaries",
+    "all_metrics_fns": "eval_metrics names those that are here",
+    "export_assets": "ut-exporter writes what a model needs",
+    "serving_input_fn": "what ut-exporter writes takes text",
+}
+
+
+def check(t2t: problem.Problem) -> None:
+    """Says what has no effect here.
+
+    Raises:
+        DataError: if the problem overrides what is not read here; names what is.
+    """
+    class_name = type(t2t).__name__
+    for name, instead in _REFUSED.items():
+        if not is_ours(t2t, name):
+            raise DataError(
+                f"{class_name} must say by {instead} what {name} says in T2T. "
+                f"Received: one of its own for {name}, which nothing here reads."
+            )
+    for name, reason in _UNREAD.items():
+        if not is_ours(t2t, name):
+            said_once.say(f"note: {name} of {class_name} has no effect here: {reason}")
+    if isinstance(t2t, text_problems.Text2TextProblem) and t2t.packed_spacing:
+        raise DataError(
+            f"packed_spacing of {class_name} must be 0. Received: {t2t.packed_spacing}."
+        )
+
+
+def is_ours(t2t: problem.Problem, name: str) -> bool:
+    """Whether a method or property is that of a stand-in, or not there at all."""
+    for cls in type(t2t).__mro__:
+        if name in vars(cls):
+            return cls.__module__.startswith(_OURS)
+    return True
