@@ -20,7 +20,7 @@ ROWS = {
     "global": ("adaptive", "act_type=global", "act_mask_padding=True", "inputs targets"),
     "position_start_index": ("universal", _STEP, "", "inputs targets"),
     "lstm_seq2seq_attention": ("lstm_attention", "", "attention_mask_padding=True", "inputs"),
-    "universal_transformer_encoder": ("encoder", "", "", "inputs"),
+    "universal_transformer_encoder": ("encoder", "", 'class_label_pooling="last"', "inputs"),
 }
 
 
