@@ -27,6 +27,12 @@ def test_everything_that_inspect_records():
     for stack, of in (("encoder", whole.encoder), ("decoder", whole.decoder)):
         np.testing.assert_array_equal(seen.ponder[stack].times, of.ponder_times[0])
     assert (seen.inputs, seen.outputs) == ("a b c", "d e")
+    lines = repr(seen).splitlines()  # as a notebook shows it
+    assert lines[0] == "'a b c' -> 'd e'" and len(lines) == 6
+    times = [f"{time:.3g}" for time in seen.ponder["decoder"].times]
+    assert lines[2] == f"steps of the decoder: d:{times[0]} e:{times[1]} <EOS>:{times[2]}"
+    shape = list(seen.maps["memory"].weights.shape)
+    assert lines[5] == f"Map(memory: weights {shape} of steps, heads, queries, keys)"
 
 
 def test_a_decoder_reads_what_was_written_before():

@@ -34,12 +34,19 @@ class Map(NamedTuple):
     keys: list  # S str
     steps_taken: np.ndarray | None  # [T], ponder times of the queries
 
+    def __repr__(self) -> str:
+        return f"Map({self.kind}: weights {list(self.weights.shape)} of steps, heads, queries, keys)"
+
 
 class PonderTimes(NamedTuple):
     """How long the positions of a stack pondered."""
 
     labels: list  # S str
     times: np.ndarray  # [S] float32, in steps
+
+    def __repr__(self) -> str:
+        of_each = zip(self.labels, self.times, strict=True)
+        return " ".join(f"{label}:{time:.3g}" for label, time in of_each)
 
 
 class Observation(NamedTuple):
@@ -50,3 +57,9 @@ class Observation(NamedTuple):
     inputs: str  # "" for a language model
     outputs: str  # the targets, given or written; of a classifier, what it answers
     is_story: bool  # whether the source's positions are sentences
+
+    def __repr__(self) -> str:
+        """Few lines, for whoever looks at it in a notebook; the numbers are in its parts."""
+        ponder = (f"steps of the {stack}: {times!r}" for stack, times in self.ponder.items())
+        lines = (f"{self.inputs!r} -> {self.outputs!r}", *ponder, *map(repr, self.maps.values()))
+        return "\n".join(lines)
