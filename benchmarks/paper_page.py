@@ -40,9 +40,10 @@ position.
 _DEPTH = """# Depth
 
 One layer, applied again and again: how often, who decides it, and what for. The same small encoder
-(`universal_transformer_encoder`, width 128, at most 14 steps) on tasks whose examples need as many
-steps as they are deep, trained on shallow or short ones and tested on deeper or longer ones. Made
-as [Results](results.md), by the same commands and protocol; the sets are in `hparams/paper.py`.
+(`universal_transformer_encoder`, width 128, at most 14 steps; a class is read from the last
+position) on tasks whose examples need as many steps as they are deep, trained on shallow or short
+ones and tested on deeper or longer ones. Made as [Results](results.md), by the same commands and
+protocol; the sets are in `hparams/paper.py`.
 
 | name | steps |
 | --- | --- |
