@@ -148,7 +148,14 @@ def universal_transformer_depth() -> UniversalTransformerHParams:
     training is ours.
     """
     hp = make_universal(replace(_small(), batch_size=1024, learning_rate_constant=0.001))
-    return replace(hp, num_rec_steps=14, class_label_pooling="last")
+    return replace(
+        hp,
+        num_rec_steps=14,
+        class_label_pooling="last",
+        attention_dropout=0.1,
+        layer_prepostprocess_dropout=0.1,
+        relu_dropout=0.1,
+    )
 
 
 @register("adaptive_universal_transformer_depth")
@@ -191,15 +198,12 @@ def universal_transformer_depth_q_halt() -> UniversalTransformerHParams:
 def universal_transformer_depth_ndr() -> UniversalTransformerHParams:
     """The Neural Data Router (Csordás et al. 2022): positions keep their states until the one that
     they attend to, the nearest one that fits, has what they wait for. No signals; norms behind.
-    Some dropout, of gates too: without it deeper examples than those trained come out worse.
+    Gates are dropped, too: without any dropout deeper examples than those trained come out worse.
     """
     return replace(
         universal_transformer_depth(),
         copy_gate=True,
         copy_gate_dropout=0.1,
-        attention_dropout=0.1,
-        layer_prepostprocess_dropout=0.1,
-        relu_dropout=0.1,
         self_attention_type="geometric",
         layer_preprocess_sequence="none",
         layer_postprocess_sequence="dan",
