@@ -35,7 +35,8 @@ class Map(NamedTuple):
     steps_taken: np.ndarray | None  # [T], ponder times of the queries
 
     def __repr__(self) -> str:
-        return f"Map({self.kind}: weights {list(self.weights.shape)} of steps, heads, queries, keys)"
+        shape = list(self.weights.shape)
+        return f"Map({self.kind}: weights {shape} of steps, heads, queries, keys)"
 
 
 class PonderTimes(NamedTuple):
