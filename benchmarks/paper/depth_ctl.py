@@ -1,7 +1,7 @@
 """Compositional table lookup, trained on 1 to 5 functions in a row; share of right answers. Csordás
 et al. 2022 have 1.00 for their Neural Data Router both ways, on tables and numbers of examples of
 their own. After 3,000 updates fixed and act answer 55 and 56 % of the trained depths, and of
-deeper ones no more than by guessing (12.5 %); the data router answers all of the trained ones.
+deeper ones hardly more than by guessing (12.5 %); the data router answers all of the trained ones.
 """
 
 import paper_depth
