@@ -41,6 +41,7 @@ def test_sacrebleu_of_a_published_system(shared_dir, capsys):
     assert "25.36" in cased  # the figure itself, whatever the file says
 
 
+@pytest.mark.slow
 def test_t2t_bleu_of_a_published_system(shared_dir, capsys):
     scores, argv = _shared_pair(shared_dir)
     assert bleu.main([*argv, "--t2t"]) == 0

@@ -75,6 +75,7 @@ def test_does_not_go_on_with_something_else(run, source, tmp_path, capsys, inter
     assert "starting anew" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_changed_lines_of_a_partial_file_are_decoded_again(
     run, source, tmp_path, capsys, interruption
 ):

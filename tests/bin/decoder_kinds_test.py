@@ -25,8 +25,13 @@ _GLOBAL = {
         ("transformer", 1, {}),
         ("transformer", 3, {}),
         ("universal_transformer_encoder", 3, {}),
-        ("universal_transformer", 1, _GLOBAL),
-        ("universal_transformer", 1, {**_GLOBAL, "act_mask_padding": True}),
+        pytest.param("universal_transformer", 1, _GLOBAL, marks=pytest.mark.slow),
+        pytest.param(
+            "universal_transformer",
+            1,
+            {**_GLOBAL, "act_mask_padding": True},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_classes(tmp_path, model, parts, options, monkeypatch):

@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from tests.bin import decoder_problems  # noqa: F401 (they register)
 from tests.bin.decoder_run import ENCODER, PROBLEM, Run, lines_of, search
 from ut_keras.bin import datagen
@@ -33,6 +35,7 @@ def test_split_to_files(run, tmp_path):
     assert ENCODER.decode(first["inputs"]) == inputs[0]  # in the order of the file
 
 
+@pytest.mark.slow
 def test_split_of_packed_rows_is_taken_apart(tmp_path):
     name = "decoder_test_digits_packed"
     argv = [f"--problem={name}", f"--data_dir={tmp_path}", f"--tmp_dir={tmp_path}"]

@@ -32,6 +32,7 @@ def _exports(folder):
     return sorted(os.listdir(folder), key=int)
 
 
+@pytest.mark.slow
 def test_exports_a_run(run, tmp_path, capsys):
     """Each time to another number, and what it serves is what the model writes."""
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]

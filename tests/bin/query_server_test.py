@@ -265,6 +265,7 @@ def _command(directory, *argv):
             process.kill()
 
 
+@pytest.mark.slow
 def test_a_signal_ends_it_in_a_line(exported):
     with _command(exported, "--timeout_secs=60") as (process, address):
         assert query_server.predict(address, "shout", ["so"], 60)[0]["outputs"]

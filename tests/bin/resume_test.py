@@ -165,7 +165,7 @@ def _weights(run):
 @pytest.mark.parametrize(
     "damaged, lost, goes_on_from",
     [
-        ([], ["checkpoint"], 6),
+        pytest.param([], ["checkpoint"], 6, marks=pytest.mark.slow),
         pytest.param([6], ["checkpoint"], 4, marks=pytest.mark.slow),
         pytest.param([6], ["model.ckpt-4.index"], 2, marks=pytest.mark.slow),
     ],
@@ -185,6 +185,7 @@ def test_goes_on_from_the_newest_whole_checkpoint(
     assert _weights(run) == _weights(finished / "run")
 
 
+@pytest.mark.slow
 def test_what_a_rolled_back_run_writes_anew_is_said(world, capsys):
     lines = 'model_checkpoint_path: "model.ckpt-2"\nall_model_checkpoint_paths: "model.ckpt-2"\n'
     (world / "run" / "checkpoint").write_text(lines)

@@ -192,6 +192,7 @@ def test_model_with_nothing_to_see(tmp_path, capsys, runs, monkeypatch):
     assert "must have attention or ponder times" in small_run.error(capsys, command.main, argv)
 
 
+@pytest.mark.slow
 def test_real_story(shared_dir, tmp_path, see):
     """bAbI's own vocabulary and sizes, and an example of its test file."""
     folder = os.path.join(shared_dir, "data", "babi")

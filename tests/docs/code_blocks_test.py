@@ -82,7 +82,10 @@ def test_excerpts_exist(page, monkeypatch):
 # Python.
 
 
-_SLOW = ("docs/quickstart.md",)
+_SLOW = (
+    *("docs/keras_layers.md", "docs/on_device.md", "docs/quickstart.md", "docs/serving.md"),
+    *("docs/visualize.md", "pretrained/multi30k_ende_adaptive/README.md"),
+)
 
 
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")

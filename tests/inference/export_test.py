@@ -39,6 +39,12 @@ json.dump(answers, open(sys.argv[2], "w"))
 """
 
 
+def _some_slow(names):
+    """To export takes seconds: three kinds of models in the default run, all in the slow one."""
+    quick = ("adaptive", "classes", "story")
+    return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in names]
+
+
 @pytest.fixture(scope="module")
 def exports(tmp_path_factory):
     """Function from the name of a model to the folder of its export, made once."""
@@ -107,6 +113,7 @@ def test_answers_in_a_process_without_this_library(exports, tmp_path):
     assert len(written) > 40  # they do not all say the same
 
 
+@pytest.mark.slow
 def test_signatures(exports):
     def names(name):
         return set(_load(exports(name)).signatures)
@@ -117,10 +124,8 @@ def test_signatures(exports):
     assert names("encoder_symbols") == {"serving_default", "positions", "ids", "encode"}
 
 
-@pytest.mark.parametrize(
-    "name, beams, room", [("adaptive", 3, 6), ("prompts", 3, 6), ("lstm", 3, 6)]
-)
-def test_positions_are_what_a_search_may_hold(exports, name, beams, room):
+@pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "lstm"]))
+def test_positions_are_what_a_search_may_hold(exports, name, beams=3, room=6):
     _, encoders = export_models.build(name)
     lengths = [len(row) for row in export_models.rows(encoders, export_models.TEXTS)]
     serve = _load(exports(name)).signatures["positions"]
@@ -154,7 +159,7 @@ def test_ids(exports):
     np.testing.assert_allclose(found["scores"], wanted.scores, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["adaptive", "bytes"])
+@pytest.mark.parametrize("name", _some_slow(["adaptive", "bytes"]))
 def test_answers_do_not_depend_on_who_shares_the_batch(exports, name):
     texts = [export_models.TEXTS[0], "a", "where is Mary ? in the garden ?"]
     serve = _load(exports(name)).signatures["serving_default"]
@@ -165,7 +170,7 @@ def test_answers_do_not_depend_on_who_shares_the_batch(exports, name):
         np.testing.assert_allclose(alone["scores"][0], together["scores"][row], rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["adaptive", "prompts", "classes", "story"])
+@pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "classes", "story"]))
 def test_ids_that_there_are_not(exports, name):
     signature = _load(exports(name)).signatures["ids"]
     shape = [2] + [
@@ -190,7 +195,7 @@ def test_encode(exports):
     assert set(encode(inputs=tf.constant(["", "so"]))) == {"ids"}
 
 
-@pytest.mark.parametrize("name", ["adaptive", "prompts", "lstm"])
+@pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "lstm"]))
 def test_score(exports, name):
     model, encoders = export_models.build(name)
     score = _load(exports(name)).signatures["score"]
@@ -214,7 +219,7 @@ def _targets(encoders, texts):
     return export_models.rows({**encoders, "inputs": encoders["targets"]}, texts)
 
 
-@pytest.mark.parametrize("name", ["classes", "encoder_classes"])
+@pytest.mark.parametrize("name", _some_slow(["classes", "encoder_classes"]))
 def test_classify(exports, name):
     loaded = _load(exports(name))
     found = loaded.signatures["classify"](inputs=tf.constant(export_models.TEXTS))
@@ -242,6 +247,7 @@ def test_long_sources_are_cut_where_that_is_asked_for(exports):
     assert encode(inputs=tf.constant(texts))["ids"][0].numpy().tolist() == wanted
 
 
+@pytest.mark.slow
 def test_options_of_the_search(exports):
     changed = {"min_length": 4, "no_repeat_ngram_size": 1, "eos_penalty": 0.5}
     serve = _load(exports("adaptive", **changed)).signatures["serving_default"]
@@ -332,13 +338,7 @@ def _operations(directory):
     return {node.op for node in nodes}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow) if name in export_models.BLOCKS else name
-        for name in sorted(export_models.MODELS)
-    ],
-)
+@pytest.mark.parametrize("name", _some_slow(sorted(export_models.MODELS)))
 def test_runs_no_python_and_reads_no_files(exports, name):
     operations = _operations(exports(name))
     assert {"StatefulPartitionedCall", "RestoreV2"} < operations
@@ -347,7 +347,7 @@ def test_runs_no_python_and_reads_no_files(exports, name):
     assert not {op for op in operations if any(word in op for word in forbidden)}
 
 
-@pytest.mark.parametrize("name", ["adaptive", "prompts", "lstm"])
+@pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "lstm"]))
 def test_requests_at_the_same_time(exports, name):
     """The caches of a search are written in place: each request must have its own."""
     loaded = _load(exports(name))

@@ -79,6 +79,7 @@ def test_generate_gives_beams(loaded):
     assert [score for _, score in beams] == pytest.approx(wanted.scores[0].numpy().tolist())
 
 
+@pytest.mark.slow
 def test_other_values_need_no_other_graph(loaded):
     """Of numbers; a search that draws is another one, and each gives what the model gives."""
     model = loaded.model

@@ -44,7 +44,12 @@ def _set_halting(layer, kernel, bias):
 
 
 @pytest.mark.parametrize(
-    ("act_type", "paper"), [("basic", False), ("accumulated", True), ("global", False)]
+    ("act_type", "paper"),
+    [
+        ("basic", False),
+        pytest.param("accumulated", True, marks=pytest.mark.slow),
+        pytest.param("global", False, marks=pytest.mark.slow),
+    ],
 )
 def test_layer_behaviors(act_type, paper):
     def make(dtype):

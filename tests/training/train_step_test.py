@@ -24,6 +24,7 @@ def two_replicas():
 _RUNS = ["toy", "adaptive", "adafactor", "multistep_adam", "rms_prop"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", _RUNS)
 def test_two_replicas_equal_one(two_replicas, model):
     one, two = two_replicas[model]
@@ -35,6 +36,7 @@ def test_two_replicas_equal_one(two_replicas, model):
     assert two["evaluation"] == pytest.approx(one["evaluation"], rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", _RUNS)
 def test_replicas_stay_equal_and_are_traced_once(two_replicas, model):
     _, two = two_replicas[model]

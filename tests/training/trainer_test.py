@@ -286,6 +286,7 @@ def test_ctrl_c_during_evaluation(tmp_path):
     assert (tmp_path / "model.ckpt-6.index").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_a_checkpoint_is_evaluated(tmp_path):
     _make(tmp_path, settings={"train_steps": 1})[0].train(_epoch)
     trainer, _ = _make(tmp_path)
