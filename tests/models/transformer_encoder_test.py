@@ -3,7 +3,7 @@ import pytest
 
 from tests import t2t_golden_test as t2t
 from tests.models import examples
-from ut_keras import t2t_import
+from ut_keras import hparam, t2t_import
 from ut_keras.inference import padding
 
 PREFIX = "transformer_encoder/"
@@ -79,3 +79,11 @@ def test_padding_is_not_read(kind, overrides):
     alone, _ = read(inputs=features["inputs"][1:2, :3], targets=features["targets"][1:2])
     np.testing.assert_allclose(alone, logits[1:2], atol=1e-5)
     assert "class_label_pooling=mean" in padding.why_equal_lengths(examples.shared(kind))
+
+
+def test_a_decoder_has_no_positions_to_pool():
+    pooled = "class_label_pooling=last"
+    assert examples.make("plain_encoder", pooled)
+    message = "class_label_pooling must be mean .* Received: class_label_pooling=last of a Trans"
+    with pytest.raises(hparam.HParamError, match=message):
+        examples.make("classifier", pooled)

@@ -79,6 +79,7 @@ class Transformer(
     hparams: Any  # of the class that goes with the model's
     encoder: Any  # a layer, or None
     decoder: Any
+    has_decoder = True
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class Transformer(
             specs: dict from feature name to `FeatureSpec`.
             target_space_id: int.
         Raises:
-            HParamError: if a field holds a value that is not supported.
+            HParamError: if a field holds a value that is not supported, or not by this model.
             ValueError: if the features do not fit the model.
         """
         cls.check_arguments(hparams, specs)
@@ -126,6 +127,12 @@ class Transformer(
         hparams.check_supported(training=False)
         if "targets" not in specs:
             raise ValueError(f"specs must hold 'targets'. Received: {sorted(specs)}.")
+        pooling = getattr(hparams, "class_label_pooling", "mean")
+        if cls.has_decoder and specs["targets"].modality == "class_label" and pooling != "mean":
+            raise hparam.HParamError(
+                "class_label_pooling must be mean where a decoder answers, which has one position. "
+                f"Received: class_label_pooling={pooling} of a {cls.__name__}."
+            )
 
     # Parts.
 

@@ -21,6 +21,8 @@ class TransformerEncoder(transformer.Transformer):
     References: T2T `models/transformer.py` `TransformerEncoder`.
     """
 
+    has_decoder = False
+
     @classmethod
     def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
         if "inputs" not in specs:
