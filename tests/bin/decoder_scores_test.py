@@ -18,7 +18,8 @@ def test_scores_of_given_targets(run, tmp_path):
         features = {"inputs": [ENCODER.encode(a) + [1]], "targets": [ENCODER.encode(b) + [1]]}
         logits = run.model({k: np.array(v) for k, v in features.items()}).numpy()[0]
         log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        expected = -np.mean([row[i] for row, i in zip(log_probs, features["targets"][0])])  # noqa: B905
+        given = zip(log_probs, features["targets"][0], strict=True)
+        expected = -np.mean([row[i] for row, i in given])
         assert float(line) == pytest.approx(expected, rel=1e-4)
         assert len(line.partition(".")[2]) == 6
 
