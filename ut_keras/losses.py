@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras import written_gradient
+from ut_keras import log_softmax, written_gradient
 from ut_keras.metrics import weights as weights_lib
 
 
@@ -116,18 +116,17 @@ def _smoothed_cross_entropy(logits, targets, label_smoothing):
 
     @written_gradient.of
     def losses_of(flat):
-        results = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(features=flat, labels=flat_targets)
-        losses, softmax_less_onehot = results.loss, results.backprop
+        softmax = tf.nn.softmax(flat)
+        largest, share = tf.reduce_max(flat, -1), tf.reduce_max(softmax, -1)
+        of_targets = log_softmax.at(flat, flat_targets)
+        losses = log_softmax.normalizer(largest, share) - of_targets
         if label_smoothing:
-            means = tf.reduce_mean(flat, axis=-1)
-            losses += spread * (tf.gather_nd(flat, places) - means) - entropy
+            losses += spread * (of_targets - tf.reduce_mean(flat, axis=-1)) - entropy
 
         def gradient(upstream):
-            column = upstream[:, tf.newaxis]
-            if not label_smoothing:
-                return column * softmax_less_onehot
-            spread_out = column * (softmax_less_onehot - spread / size)
-            return tf.tensor_scatter_nd_add(spread_out, places, spread * upstream)
+            of_others = softmax - spread / size if label_smoothing else softmax
+            everywhere = upstream[:, tf.newaxis] * of_others
+            return tf.tensor_scatter_nd_add(everywhere, places, (spread - 1) * upstream)
 
         return losses, gradient
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from ut_keras import log_softmax
 from ut_keras.decoding import top_k
 
 EOS = 1
@@ -237,12 +238,9 @@ def _best(logits, query, task, alive_log_probs, count):
 
 
 def _log_norm(logits, largest, place):
-    """log Σ exp of the last axis [..., 1], by the softmax of the largest logits [..., 1].
-
-    One kernel, where `tf.reduce_logsumexp` takes four passes over the vocabulary.
-    """
+    """log Σ exp of the last axis [..., 1], by the largest logits [..., 1] and their place."""
     share = tf.gather(tf.nn.softmax(logits), place, batch_dims=place.shape.rank - 1)
-    return largest - tf.math.log(share)
+    return log_softmax.normalizer(largest, share)
 
 
 def _initial_beams(task, beam_size):

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_keras import log_softmax
 from ut_keras.decoding import side_by_side
 
 
@@ -24,8 +25,8 @@ def _compiled_score(model, features):
         def run(features):
             logits = model.forward(features, training=False).logits
             targets = features["targets"]
-            loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
-            return -tf.reduce_sum(tf.where(targets != 0, loss, 0.0), axis=1)
+            log_probs = log_softmax.of(logits, targets)
+            return tf.reduce_sum(tf.where(targets != 0, log_probs, 0.0), axis=1)
 
         signature = {
             name: tf.TensorSpec([None] * ids.shape.rank, tf.int32) for name, ids in features.items()

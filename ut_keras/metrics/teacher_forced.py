@@ -11,7 +11,7 @@ References: tensor2tensor/utils/metrics.py.
 
 import tensorflow as tf
 
-from ut_keras import registry
+from ut_keras import log_softmax, registry
 from ut_keras.metrics import weights as weights_lib
 
 METRICS = registry.Registry("metric")
@@ -59,8 +59,7 @@ def neg_log_perplexity(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Mean log probability of the targets; without label smoothing."""
     logits, targets, weights = flatten(logits, targets, weights)
-    cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
-    return -tf.reduce_sum(cross_entropy * weights), tf.reduce_sum(weights)
+    return tf.reduce_sum(log_softmax.of(logits, targets) * weights), tf.reduce_sum(weights)
 
 
 @METRICS.register("edit_distance")
