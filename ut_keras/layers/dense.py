@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from ut_keras.layers.signature import Config, Initializer, Shape
 
+FEW_ROWS = 8  # of an example, as while decoding
+
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Dense(keras.layers.Layer):
@@ -68,8 +70,9 @@ class Dense(keras.layers.Layer):
     def apply_kernel(self, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         """The map with another kernel in place of the layer's."""
         y = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
-        few_rows = all(x.shape[1:])  # while decoding: neither unknown nor none
-        if few_rows:  # of few rows, product and bias are faster one by one
+        rows = x.shape[1:-1].num_elements() or 0  # of an example; None if unknown
+        few_rows = 0 < rows <= FEW_ROWS
+        if few_rows:  # product and bias are faster one by one
             y = tf.reshape(y, [-1, *x.shape[1:-1], self.units])
         if self.use_bias:
             y = y + self.bias if few_rows else tf.nn.bias_add(y, self.bias)

@@ -36,11 +36,13 @@ class SymbolEmbedding(keras.layers.Layer):
             name="weights",
             shape=(self.vocab_size, self.hidden_size),
             initializer=keras.initializers.RandomNormal(stddev=self.hidden_size**-0.5),
+            autocast=False,  # a few rows are cast, not the table
         )
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
         scale = tf.where(ids != 0, self.hidden_size**0.5, 0.0)
         rows = litert.lookup(tf.convert_to_tensor(self.embedding), ids)
+        rows = tf.cast(rows, self.compute_dtype)
         return rows * tf.cast(scale, rows.dtype)[..., tf.newaxis]
 
     def logits(self, x: tf.Tensor, columns: tf.Tensor | None = None) -> tf.Tensor:
