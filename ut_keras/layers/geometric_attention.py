@@ -55,16 +55,18 @@ class GeometricAttention(attention.MultiHeadAttention):
         """See `MultiHeadAttention.attend`."""
         size = self.key_channels // self.num_heads
         bias = tf.reshape(tf.cast(self.content_bias, q.dtype), [self.num_heads, 1, size])
-        content = self.logits(q[..., :size] + bias * size**-0.5, key_value.key, positions)
-        direction = tf.cast(q[..., size:], tf.float32) * size**0.5
-        direction += tf.cast(self.direction_bias, tf.float32)
+        # Split, not sliced: the gradient of a slice fills zeros in, and two of them are added.
+        q, direction = tf.split(q, [size, 2], axis=-1)
+        content = self.logits(q + bias * size**-0.5, key_value.key, positions)
+        direction = tf.cast(direction, tf.float32) * size**0.5
+        before, behind = tf.split(direction + tf.cast(self.direction_bias, tf.float32), 2, axis=-1)
         if positions is None:
             query = key = tf.range(tf.shape(content)[3])
         else:
             query, key = positions
         distances = key[tf.newaxis] - query[:, tf.newaxis]  # [T, S]
         logits = tf.cast(content, tf.float32)
-        logits += tf.where(distances < 0, direction[..., :1], direction[..., 1:])
+        logits += tf.where(distances < 0, before, behind)
         may_attend = distances != 0
         if attention_mask is not None:
             may_attend = attention_mask & may_attend
