@@ -49,7 +49,7 @@ class RotaryAttention(attention.MultiHeadAttention):
             tf.cast(turn(angles), projected.dtype)[:, tf.newaxis] for turn in (tf.cos, tf.sin)
         )
         heads = tf.reshape(projected, [shape[0], shape[1], self.num_heads, 2 * half])
-        first, second = heads[..., :half], heads[..., half:]
+        first, second = tf.split(heads, 2, axis=-1)  # a slice has a slow gradient
         turned = tf.concat([first * cos - second * sin, second * cos + first * sin], axis=-1)
         turned = tf.reshape(turned, shape)
         turned.set_shape(projected.shape)
