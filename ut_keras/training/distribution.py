@@ -181,7 +181,7 @@ def _sum(strategy, value):
 def _sum_function(strategy):
     replicas = strategy.num_replicas_in_sync // num_workers(strategy)
 
-    @tf.function(input_signature=[tf.TensorSpec((), tf.float64)])
+    @tf.function(input_signature=[tf.TensorSpec((), tf.float64)], autograph=False)
     def summed(value):
         def in_replica(value):
             context = tf.distribute.get_replica_context()

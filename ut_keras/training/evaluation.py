@@ -103,7 +103,9 @@ class Evaluator:
         """Makes the step: one trace for all batches of datasets of these shapes."""
         if self._element_spec != element_spec:
             self._element_spec = element_spec
-            self._step = tf.function(self._distributed_step, input_signature=[element_spec])
+            self._step = tf.function(
+                self._distributed_step, input_signature=[element_spec], autograph=False
+            )
 
     def _distributed_step(self, batch):
         sums = self._strategy.run(self._replica_step, args=batch)

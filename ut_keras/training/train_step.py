@@ -83,7 +83,7 @@ def make_train_step(
 
     signature = None if element_spec is None else [element_spec]
 
-    @tf.function(input_signature=signature, jit_compile=jit_compile or None)
+    @tf.function(input_signature=signature, jit_compile=jit_compile or None, autograph=False)
     def train_step(batch):
         result = strategy.run(replica_step, args=batch)
         if moving_average is not None:
