@@ -7,6 +7,15 @@ import pytest
 
 _CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
+# A graph is some 10,000 objects, and most tests trace several. By Python's own threshold of 700
+# up to a tenth of the time goes to looking for garbage among them.
+gc.set_threshold(20_000, 10, 10)
+
+
+def pytest_collection_finish():
+    """What all modules have imported stays: TensorFlow alone is a million objects."""
+    gc.freeze()
+
 
 @pytest.fixture(scope="session")
 def shared_dir():

@@ -297,6 +297,7 @@ def test_quick_answers_load_no_tensorflow(argv, message):
     assert "AssertionError" not in done.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_the_same_command_goes_on(data_dir, tmp_path):
     argv = _argv(data_dir, tmp_path, "--schedule=train", "--log_step_count_steps=1")
     argv = [word.replace("--train_steps=4", "--train_steps=100000") for word in argv]

@@ -1,9 +1,8 @@
 """The run and the texts that the tests of ut-decoder share."""
 
-import numpy as np
 import pytest
 
-from tests.bin.decoder_run import PROBLEM, Run
+from tests.bin.decoder_run import PROBLEM, Run, write_source
 from ut_keras.bin import datagen
 
 
@@ -19,19 +18,10 @@ def run(tmp_path_factory):
 @pytest.fixture
 def source(tmp_path):
     """A file of 40 lines of 1 to 9 symbols, four of them empty, and its lines."""
-    return _source(tmp_path / "source", shortest=1)
+    return write_source(tmp_path / "source", shortest=1)
 
 
 @pytest.fixture
 def equal_source(tmp_path):
     """The same with 9 symbols a line."""
-    return _source(tmp_path / "source", shortest=9)
-
-
-def _source(path, shortest):
-    rng = np.random.default_rng(7)
-    lengths = rng.integers(shortest, 10, size=40)
-    lines = [" ".join(map(str, rng.integers(2, size=length))) for length in lengths]
-    lines[3] = lines[4] = lines[20] = lines[39] = ""
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return path, lines
+    return write_source(tmp_path / "source", shortest=9)

@@ -7,13 +7,20 @@ import signal
 
 import pytest
 
+from tests.bin.decoder_run import write_source
 from ut_keras.bin import decoder
 from ut_keras.inference import predictor
+
+_HOW = "--decode_hparams=beam_size=2,extra_length=3,batch_size=4"
 
 
 @pytest.fixture
 def interruption(monkeypatch):
     """Sends a signal in the batch of a number; counts the batches."""
+    return _interruption(monkeypatch)
+
+
+def _interruption(monkeypatch):
     counts = {"batches": 0, "at": None}
     call = predictor.Predictor.__call__
 
@@ -28,8 +35,7 @@ def interruption(monkeypatch):
 
 
 def test_goes_on_where_it_was_interrupted(run, source, tmp_path, capsys, interruption):
-    how = "--decode_hparams=beam_size=2,extra_length=3,batch_size=4"
-    argv = run.argv(f"--decode_from_file={source[0]}", how)
+    argv = run.argv(f"--decode_from_file={source[0]}", _HOW)
     assert decoder.main([*argv, f"--decode_to_file={tmp_path / 'whole'}"]) == 0
     all_batches, interruption["batches"] = interruption["batches"], 0
     assert all_batches == 9  # 36 lines that are not empty
@@ -49,12 +55,25 @@ def test_goes_on_where_it_was_interrupted(run, source, tmp_path, capsys, interru
     assert not (tmp_path / "out.partial").exists()
 
 
+@pytest.fixture(scope="module")
+def partial(run, tmp_path_factory):
+    """What decoding `source` by `_HOW` has left when it was stopped in its third batch."""
+    folder = tmp_path_factory.mktemp("stopped")
+    source, _ = write_source(folder / "source", shortest=1)
+    argv = run.argv(f"--decode_from_file={source}", f"--decode_to_file={folder / 'out'}", _HOW)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _interruption(monkeypatch)["at"] = 3
+        assert decoder.main(argv) == 143
+    return folder / "out.partial"
+
+
 @pytest.mark.parametrize("change", ["settings", "checkpoint", "input", "weights"])
-def test_does_not_go_on_with_something_else(run, source, tmp_path, capsys, interruption, change):
-    how = "--decode_hparams=beam_size=2,extra_length=3,batch_size=4"
+def test_does_not_go_on_with_something_else(
+    run, source, tmp_path, capsys, interruption, partial, change
+):
+    how = _HOW
     argv = run.argv(f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}")
-    interruption["at"] = 3
-    assert decoder.main([*argv, how]) == 143
+    shutil.copy(partial, tmp_path / "out.partial")
     if change == "settings":
         how = how.replace("extra_length=3", "extra_length=2")
     elif change == "checkpoint":
@@ -69,7 +88,6 @@ def test_does_not_go_on_with_something_else(run, source, tmp_path, capsys, inter
             times = os.stat(run.folder / f"model.ckpt-3.{ending}")
             os.utime(folder / f"model.ckpt-3.{ending}", ns=(times.st_atime_ns, times.st_mtime_ns))
         argv[0] = f"--output_dir={folder}"
-    interruption.update(batches=0, at=None)
     assert decoder.main([*argv, how]) == 0
     assert interruption["batches"] >= 9
     assert "starting anew" in capsys.readouterr().out
@@ -79,8 +97,7 @@ def test_does_not_go_on_with_something_else(run, source, tmp_path, capsys, inter
 def test_changed_lines_of_a_partial_file_are_decoded_again(
     run, source, tmp_path, capsys, interruption
 ):
-    how = "--decode_hparams=beam_size=2,extra_length=3,batch_size=4"
-    argv = run.argv(f"--decode_from_file={source[0]}", how)
+    argv = run.argv(f"--decode_from_file={source[0]}", _HOW)
     assert decoder.main([*argv, f"--decode_to_file={tmp_path / 'whole'}"]) == 0
     argv.append(f"--decode_to_file={tmp_path / 'out'}")
     interruption.update(batches=0, at=4)

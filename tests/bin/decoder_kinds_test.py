@@ -22,7 +22,7 @@ _GLOBAL = {
 @pytest.mark.parametrize(
     ("model", "parts", "options"),
     [
-        ("transformer", 1, {}),
+        pytest.param("transformer", 1, {}, marks=pytest.mark.slow),
         ("transformer", 3, {}),
         ("universal_transformer_encoder", 3, {}),
         pytest.param("universal_transformer", 1, _GLOBAL, marks=pytest.mark.slow),

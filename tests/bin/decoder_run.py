@@ -1,5 +1,7 @@
 """What the tests of ut-decoder share: a run of a small model that writes much, and its search."""
 
+import numpy as np
+
 import problems
 from tests.bin import small_run
 from ut_keras.bin import decoder
@@ -22,6 +24,16 @@ class Run:
 
     def decode(self, *more):
         assert decoder.main(self.argv(*more)) == 0
+
+
+def write_source(path, shortest):
+    """(path, lines) of a file of 40 lines of up to 9 symbols, four of them empty."""
+    rng = np.random.default_rng(7)
+    lengths = rng.integers(shortest, 10, size=40)
+    lines = [" ".join(map(str, rng.integers(2, size=length))) for length in lengths]
+    lines[3] = lines[4] = lines[20] = lines[39] = ""
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path, lines
 
 
 def search(model, line, **options):

@@ -15,7 +15,7 @@ from ut_keras.inference import predictor
 from ut_keras.models import transformer
 
 
-@pytest.mark.parametrize("together", [",batch_size=1", ""])
+@pytest.mark.parametrize("together", [pytest.param(",batch_size=1", marks=pytest.mark.slow), ""])
 def test_every_line_gets_its_own_result(run, source, tmp_path, capsys, together):
     path, lines = source
     how = "beam_size=2,extra_length=4" + together

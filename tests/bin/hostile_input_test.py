@@ -308,7 +308,10 @@ def test_user_packages(world, capsys, name, source, said):
         ("avg", f"num_last_checkpoints={10**30}", "at most 2147483647"),
         ("trainer", "hparams=num_hidden_layers=100000", "in [1, 1000]"),
         ("trainer", "hparams=hidden_size=4000000", "must fit in memory"),
-        ("trainer", "hparams=filter_size=1000000000", "must fit in memory"),
+        pytest.param(
+            *("trainer", "hparams=filter_size=1000000000", "must fit in memory"),
+            marks=pytest.mark.slow,
+        ),
         ("trainer", f"hparams=batch_size={10**20}", "at most 2147483647"),
         ("trainer", f"hparams=max_input_seq_length={10**20}", "at most 2147483647"),
         ("trainer", "hparams=length_bucket_step=1.0000001", "in [1.001, inf)"),
@@ -387,7 +390,15 @@ def test_texts_that_are_not_utf8(world, capsys, name, file):
 
 
 @pytest.mark.parametrize(
-    "line", ["x" * 2_000_000, "!?" * 1_000_000, "é" * 1_000_000, ("q" * 1500 + " ") * 1300]
+    "line",
+    [
+        "x" * 2_000_000,
+        *(
+            pytest.param(line, marks=pytest.mark.slow)
+            for line in ("!?" * 1_000_000, "é" * 1_000_000, ("q" * 1500 + " ") * 1300)
+        ),
+    ],
+    ids=["one word", "punctuation", "beyond ASCII", "words"],
 )
 def test_a_line_of_megabytes(world, line):
     with open(world / "raw" / "train.tsv", "a", encoding="utf-8") as file:

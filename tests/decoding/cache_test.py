@@ -175,33 +175,31 @@ def _assert_same(model, features, **options):
 
 
 @pytest.mark.parametrize("variant", some_slow(VARIANTS))
-def test_every_symbol_is_scored_as_by_the_whole_prefix(variant):
+@pytest.mark.parametrize("beams", [pytest.param(1, marks=pytest.mark.slow), 3])
+def test_every_symbol_is_scored_as_by_the_whole_prefix(variant, beams):
     """Each beam by its own symbols only, for beams that change places at random."""
     model = _model(*VARIANTS[variant], seed=7)
     assert not model.why_not_cached
     batch, length = 2, 5
     inputs = _inputs(0, batch, 4)
-    for beams in (1, 3):
-        random = np.random.RandomState(0)
-        features = {"inputs": tf.constant(inputs)}
-        next_logits, cache = model.make_next_logits(features, beams, tf.constant(length))
-        ids, ancestors = np.zeros([2, batch, beams, length], np.int32)
-        scored, prefixes = [], []
-        for position in range(length):
-            query = beam_search.Query(
-                tf.constant(position), tf.constant(ids), tf.constant(ancestors)
-            )
-            logits, cache = next_logits(query, cache)
-            scored.append(logits)
-            prefixes.append(ids[:, :, :position])
-            parents = random.randint(0, beams, size=(batch, beams))
-            ids = np.take_along_axis(ids, parents[..., None], axis=1)
-            ids[:, :, position] = random.randint(2, VOCAB, size=(batch, beams))
-            ancestors = np.take_along_axis(ancestors, parents[..., None], axis=1)
-            ancestors[:, :, position] = parents
-        expected = _logits_of_prefixes(model, inputs, prefixes)
-        for got, wanted in zip(scored, expected, strict=True):
-            _assert_close(got, wanted)
+    random = np.random.RandomState(0)
+    features = {"inputs": tf.constant(inputs)}
+    next_logits, cache = model.make_next_logits(features, beams, tf.constant(length))
+    ids, ancestors = np.zeros([2, batch, beams, length], np.int32)
+    scored, prefixes = [], []
+    for position in range(length):
+        query = beam_search.Query(tf.constant(position), tf.constant(ids), tf.constant(ancestors))
+        logits, cache = next_logits(query, cache)
+        scored.append(logits)
+        prefixes.append(ids[:, :, :position])
+        parents = random.randint(0, beams, size=(batch, beams))
+        ids = np.take_along_axis(ids, parents[..., None], axis=1)
+        ids[:, :, position] = random.randint(2, VOCAB, size=(batch, beams))
+        ancestors = np.take_along_axis(ancestors, parents[..., None], axis=1)
+        ancestors[:, :, position] = parents
+    expected = _logits_of_prefixes(model, inputs, prefixes)
+    for got, wanted in zip(scored, expected, strict=True):
+        _assert_close(got, wanted)
 
 
 def _logits_of_prefixes(model, inputs, prefixes):
@@ -330,7 +328,10 @@ def test_any_halting_pattern(variant):
     assert any(row[i] > max(row[:i]) for row in patterns for i in range(1, 6))
 
 
-@pytest.mark.parametrize("variant", NOT_CACHED)
+@pytest.mark.parametrize(
+    "variant",
+    [pytest.param(n, marks=[pytest.mark.slow] * (n == "local_unmasked")) for n in NOT_CACHED],
+)
 def test_what_cannot_be_cached_says_so_once(variant, caplog):
     *setting, said = NOT_CACHED[variant]
     model = _model(*setting)

@@ -107,7 +107,7 @@ def _log_probs(model, features):
     return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_scores_are_those_of_the_forward_pass(beam_size):
     """What is written is scored as if it were given; the best symbols, if greedy."""
     model = _small("universal_transformer")
@@ -132,7 +132,9 @@ def test_scores_are_those_of_the_forward_pass(beam_size):
 
 
 @pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 3])
-@pytest.mark.parametrize("name", ["universal_transformer", "language_model"])
+@pytest.mark.parametrize(
+    "name", ["universal_transformer", pytest.param("language_model", marks=pytest.mark.slow)]
+)
 def test_rows_may_be_searched_side_by_side(name, beam_size, monkeypatch):
     model = _small(name)
     features = {"inputs": np.concatenate([INPUTS, INPUTS[::-1] % 7])}

@@ -1,5 +1,6 @@
 """What is exported answers as the model does, in a process that has TensorFlow only."""
 
+import functools
 import gc
 import json
 import os
@@ -62,6 +63,12 @@ def exports(tmp_path_factory):
     return get
 
 
+@pytest.fixture(scope="module")
+def loaded(exports):
+    """Function from the name of a model to its export, loaded once: a second's work."""
+    return functools.cache(lambda name: _load(exports(name)))
+
+
 def _load(directory):
     return tf.saved_model.load(directory)
 
@@ -114,9 +121,9 @@ def test_answers_in_a_process_without_this_library(exports, tmp_path):
 
 
 @pytest.mark.slow
-def test_signatures(exports):
+def test_signatures(loaded):
     def names(name):
-        return set(_load(exports(name)).signatures)
+        return set(loaded(name).signatures)
 
     assert names("adaptive") == {"serving_default", "positions", "ids", "encode", "score"}
     assert names("prompts") == {"serving_default", "positions", "ids", "encode", "score"}
@@ -125,18 +132,18 @@ def test_signatures(exports):
 
 
 @pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "lstm"]))
-def test_positions_are_what_a_search_may_hold(exports, name, beams=3, room=6):
+def test_positions_are_what_a_search_may_hold(loaded, name, beams=3, room=6):
     _, encoders = export_models.build(name)
     lengths = [len(row) for row in export_models.rows(encoders, export_models.TEXTS)]
-    serve = _load(exports(name)).signatures["positions"]
+    serve = loaded(name).signatures["positions"]
     found = serve(inputs=tf.constant(export_models.TEXTS))
     assert found["lengths"].numpy().tolist() == lengths
     assert found["positions"].numpy().tolist() == [beams * (n + room) for n in lengths]
 
 
 @pytest.mark.parametrize("name, lengths", [("story", [20, 20]), ("classes", [3, 1])])
-def test_positions_where_nothing_is_searched(exports, name, lengths):
-    found = _load(exports(name)).signatures["positions"](inputs=tf.constant(["is", ""]))
+def test_positions_where_nothing_is_searched(loaded, name, lengths):
+    found = loaded(name).signatures["positions"](inputs=tf.constant(["is", ""]))
     assert found["lengths"].numpy().tolist() == lengths
     assert found["positions"].numpy().tolist() == lengths
 
@@ -150,19 +157,19 @@ def test_is_freed_when_it_is_dropped(exports):
     assert graph() is None
 
 
-def test_ids(exports):
+def test_ids(loaded):
     model, encoders = export_models.build("adaptive")
     ids = export_models.padded(export_models.rows(encoders, export_models.TEXTS))
-    found = _load(exports("adaptive")).signatures["ids"](inputs=tf.constant(ids))
+    found = loaded("adaptive").signatures["ids"](inputs=tf.constant(ids))
     wanted = model.generate({"inputs": ids}, own_room=True, **export_models.SEARCH)
     np.testing.assert_array_equal(found["outputs"], wanted.ids)
     np.testing.assert_allclose(found["scores"], wanted.scores, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", _some_slow(["adaptive", "bytes"]))
-def test_answers_do_not_depend_on_who_shares_the_batch(exports, name):
+def test_answers_do_not_depend_on_who_shares_the_batch(loaded, name):
     texts = [export_models.TEXTS[0], "a", "where is Mary ? in the garden ?"]
-    serve = _load(exports(name)).signatures["serving_default"]
+    serve = loaded(name).signatures["serving_default"]
     together = serve(inputs=tf.constant(texts))
     for row, text in enumerate(texts):
         alone = serve(inputs=tf.constant([text]))
@@ -171,8 +178,8 @@ def test_answers_do_not_depend_on_who_shares_the_batch(exports, name):
 
 
 @pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "classes", "story"]))
-def test_ids_that_there_are_not(exports, name):
-    signature = _load(exports(name)).signatures["ids"]
+def test_ids_that_there_are_not(loaded, name):
+    signature = loaded(name).signatures["ids"]
     shape = [2] + [
         size or 3 for size in signature.structured_input_signature[1]["inputs"].shape[1:]
     ]
@@ -182,23 +189,27 @@ def test_ids_that_there_are_not(exports, name):
         signature(inputs=tf.fill(shape, -1))
 
 
-def test_encode(exports):
+def test_encode(loaded):
     model, encoders = export_models.build("adaptive")
-    encode = _load(exports("adaptive")).signatures["encode"]
+    encode = loaded("adaptive").signatures["encode"]
     found = encode(inputs=tf.constant(export_models.TEXTS))
     ids = export_models.padded(export_models.rows(encoders, export_models.TEXTS))
     np.testing.assert_array_equal(found["ids"], ids)
     states = model.encode({"inputs": ids}).stack.output
     np.testing.assert_allclose(found["states"], states, rtol=1e-4, atol=1e-5)
     assert encode(inputs=tf.constant([], tf.string))["ids"].shape[0] == 0
-    encode = _load(exports("prompts")).signatures["encode"]
+
+
+@pytest.mark.slow
+def test_prompts_are_encoded_to_ids_alone(loaded):
+    encode = loaded("prompts").signatures["encode"]
     assert set(encode(inputs=tf.constant(["", "so"]))) == {"ids"}
 
 
 @pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "lstm"]))
-def test_score(exports, name):
+def test_score(loaded, name):
     model, encoders = export_models.build(name)
-    score = _load(exports(name)).signatures["score"]
+    score = loaded(name).signatures["score"]
     texts = ["1 2 3", "", "so cool", "4"]
     rows = {"targets": _targets(encoders, texts)}
     arguments = {"targets": tf.constant(texts)}
@@ -220,9 +231,8 @@ def _targets(encoders, texts):
 
 
 @pytest.mark.parametrize("name", _some_slow(["classes", "encoder_classes"]))
-def test_classify(exports, name):
-    loaded = _load(exports(name))
-    found = loaded.signatures["classify"](inputs=tf.constant(export_models.TEXTS))
+def test_classify(loaded, name):
+    found = loaded(name).signatures["classify"](inputs=tf.constant(export_models.TEXTS))
     assert found["classes"].shape == found["scores"].shape == [len(export_models.TEXTS), 3]
     for classes in found["classes"].numpy().tolist():
         assert sorted(classes) == [b"bad", b"good", b"neither"]
@@ -348,10 +358,9 @@ def test_runs_no_python_and_reads_no_files(exports, name):
 
 
 @pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "lstm"]))
-def test_requests_at_the_same_time(exports, name):
+def test_requests_at_the_same_time(loaded, name):
     """The caches of a search are written in place: each request must have its own."""
-    loaded = _load(exports(name))
-    serve = loaded.signatures["serving_default"]
+    serve = loaded(name).signatures["serving_default"]
     batches = [[text] for text in export_models.TEXTS] + [export_models.TEXTS, ["1 2", "so", ""]]
     alone = [_answer(serve, batch) for batch in batches]
     wrong, start = [], threading.Barrier(4)
@@ -389,7 +398,7 @@ def test_the_model_is_as_before(exports):
 
 
 def test_nothing_half_is_left(tmp_path, monkeypatch):
-    model, encoders = export_models.build("bytes")
+    model, encoders = export_models.build("encoder_symbols")
 
     def fail(module, directory, signatures):
         os.makedirs(directory)

@@ -39,7 +39,9 @@ def test_character_and_sequence_accuracy():
     assert [sample.is_right for sample in samples] == [True, False, False]
 
 
-@pytest.mark.parametrize("name", ["lstm", "encoder_symbols", "adaptive"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("lstm", marks=pytest.mark.slow), "encoder_symbols", "adaptive"]
+)
 def test_evaluation_answers_as_an_export_does(name):
     """Rows of several lengths in a padded batch, for models to which padding is not nothing."""
     model, encoders = export_models.build(name)

@@ -136,7 +136,10 @@ def test_matches_reference(kind, halted_state, masked):
     assert stub.calls.numpy() == steps.max()  # nobody waits for steps that nobody takes
 
 
-@pytest.mark.parametrize("kind", EPSILON)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(k, marks=[pytest.mark.slow] * (k == "ponder_net_mean")) for k in EPSILON],
+)
 @pytest.mark.parametrize("halted_state", act.HALTED_STATES)
 def test_is_batch_invariant_and_causal(kind, halted_state):
     layer = _adaptive(kind, halted_state=halted_state)
@@ -232,7 +235,10 @@ def test_a_row_halts_by_what_its_class_is_read_from(pooling):
     np.testing.assert_allclose(got.output, steps.states.numpy()[taken - 1, np.arange(B)], atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", EPSILON)
+@pytest.mark.parametrize(
+    "kind",
+    [k if k == "q_halt" else pytest.param(k, marks=pytest.mark.slow) for k in EPSILON],
+)
 def test_in_a_keras_model(kind, tmp_path):
     layer = stack.Stack(_adaptive(kind, mask_padding=True))
     model = keras.Sequential([keras.Input((None, D)), keras.layers.Masking(), layer])

@@ -97,7 +97,16 @@ def test_length_has_no_effect(name):
     np.testing.assert_allclose(model(row)[0], before[1], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+# Those that have their like in the default run of tests/models/keras_file_test.py are slow.
+_KEPT_THERE = (
+    *("dwa", "gru", "mixed", "sru", "local", "local_causal", "injection", "rotary", "modern"),
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] * (n in _KEPT_THERE)) for n in VARIANTS],
+)
 def test_save_and_load(name, tmp_path):
     model, features = _shared(name), _features(name)
     model.save(tmp_path / "model.keras")

@@ -14,7 +14,12 @@ _Q_HALT = "recurrence_type=act,act_type=q_halt,act_epsilon=0.5,act_halted_state=
 
 @pytest.mark.parametrize(
     ("kind", "how"),
-    [("adaptive", ""), ("encoder", ""), ("adaptive", _PONDER_NET), ("tagger", _Q_HALT)],
+    [
+        ("adaptive", ""),
+        ("encoder", ""),
+        pytest.param("adaptive", _PONDER_NET, marks=pytest.mark.slow),
+        ("tagger", _Q_HALT),
+    ],
 )
 def test_saved_model_of_any_shape(kind, how, tmp_path):
     model = examples.make(kind, how) if how else examples.shared(kind)

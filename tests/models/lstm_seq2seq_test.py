@@ -112,7 +112,7 @@ def test_refuses_packed_examples_and_attention_to_nothing():
         models.get("lstm_seq2seq_attention", hp, vocab_sizes={"targets": 9})
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("kind", [*KINDS, "lstm_language_model"])
 def test_cache_matches_full_forward(kind, beam_size):
     model = examples.shared(kind)

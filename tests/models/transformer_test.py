@@ -60,7 +60,17 @@ def test_one_gradient_step_reaches_all_weights(kind):
         assert gradient.any() or (kind == "classifier" and "self_attention" in variable.path)
 
 
-@pytest.mark.parametrize("kind", sorted(set(ALL) - {"adaptive_language_model", "tagger"}))
+# Of these kinds the default run has files in tests/models/keras_file_test.py.
+_KEPT_THERE = ("adaptive", "transformer", "universal")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[pytest.mark.slow] * (kind in _KEPT_THERE))
+        for kind in sorted(set(ALL) - {"adaptive_language_model", "tagger"})
+    ],
+)
 def test_save_and_load(kind, tmp_path):
     model, features = examples.shared(kind), examples.features(kind)
     path = str(tmp_path / "model.keras")

@@ -28,7 +28,17 @@ def _model_and_gradients(name):
     return model, [variable.numpy() for variable in model.trainable_variables], gradients
 
 
-@pytest.fixture(scope="module", params=t2t._configurations("optim"))
+# Adafactor again, which the default run has with the smallest model.
+_SLOW = ("train_aut_basic_adafactor.a", "train_ut_basic_fc_adafactor.a")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.slow] * (name in _SLOW))
+        for name in t2t._configurations("optim")
+    ],
+)
 def run(request):
     """Model and optimizer after ten updates, what was seen on the way, and T2T's arrays."""
     setting, arrays = t2t._load("optim", request.param)

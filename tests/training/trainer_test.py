@@ -195,7 +195,10 @@ def test_non_finite_weights_after_a_finite_loss_are_not_saved(tmp_path):
     assert not list(tmp_path.glob("*.index"))
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    "number, code",
+    [(signal.SIGINT, 130), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow)],
+)
 def test_signals_save_and_say_how_to_go_on(tmp_path, number, code):
     trainer, _ = _make(tmp_path, settings={"train_steps": 1000, "eval_every_steps": 1000})
     previous = signal.getsignal(number)
@@ -333,34 +336,30 @@ def test_decode_settings_bound_the_rows(tmp_path):
     assert results["decode/num_samples"] == 7
 
 
-def test_a_metric_reads_features_and_is_finished(tmp_path):
+def test_metrics_of_features(tmp_path):
+    """They are finished; one that counts nothing is left out; all results are summarized."""
+
     def sources(logits, targets, features):
         real = tf.cast(features["inputs"] != 0, tf.float32)
         return tf.reduce_sum(real), tf.constant(1.0)
 
-    metric = features_lib.FeatureMetric(sources, lambda mean: mean + 0.5)
-    trainer, _ = _make(tmp_path, feature_metrics={"accuracy/sources": metric})
-    batches = list(toy.dataset(seed=99))
-    counted = np.mean([np.count_nonzero(features["inputs"]) for features, _ in batches])
-    results = trainer.continuous_train_and_eval(_epoch, lambda: toy.dataset(seed=99))
-    assert results["accuracy/sources"] == pytest.approx(counted + 0.5)
-
-
-def test_a_feature_metric_that_counts_nothing_is_left_out(tmp_path):
     def nothing(logits, targets, features):
         return tf.constant(0.0), tf.constant(0.0)
 
     trainer, _ = _make(
-        tmp_path, feature_metrics={"perplexity": features_lib.FeatureMetric(nothing)}
+        tmp_path,
+        feature_metrics={
+            "accuracy/sources": features_lib.FeatureMetric(sources, lambda mean: mean + 0.5),
+            "perplexity": features_lib.FeatureMetric(nothing),
+        },
+        summarize=lambda results: {"error": 1.0 - results["accuracy"]},
+        settings={"train_steps": 1},
     )
+    batches = list(toy.dataset(seed=99))
+    counted = np.mean([np.count_nonzero(features["inputs"]) for features, _ in batches])
     results = trainer.continuous_train_and_eval(_epoch, lambda: toy.dataset(seed=99))
-    assert "accuracy" in results
+    assert results["accuracy/sources"] == pytest.approx(counted + 0.5)
     assert "perplexity" not in results
-
-
-def test_results_are_summarized(tmp_path):
-    trainer, _ = _make(tmp_path, summarize=lambda results: {"error": 1.0 - results["accuracy"]})
-    results = trainer.continuous_train_and_eval(_epoch, lambda: toy.dataset(seed=99))
     assert results["error"] == 1.0 - results["accuracy"]
 
 

@@ -31,7 +31,7 @@ def _ids(dataset):
     return [targets.numpy().tolist() for _, targets in dataset]
 
 
-@pytest.mark.parametrize("static_shapes", [True, False])
+@pytest.mark.parametrize("static_shapes", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_training_begins_with_any_batch(tmp_path, static_shapes):
     files = write(tmp_path, [example(n) for n in range(1, 33)] * 3, num_shards=2)
     chosen = settings(batch_shuffle_size=4, static_shapes=static_shapes)

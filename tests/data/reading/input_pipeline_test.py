@@ -179,8 +179,17 @@ def test_weights_are_the_third_element(tmp_path):
                 np.testing.assert_array_equal(weights, targets / 2)
 
 
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("chosen", [{}, {"static_shapes": True}, {"use_fixed_batch_size": True}])
+@pytest.mark.parametrize(
+    ("chosen", "training"),
+    [
+        ({}, False),
+        ({"static_shapes": True}, True),
+        ({"use_fixed_batch_size": True}, False),
+        pytest.param({}, True, marks=pytest.mark.slow),
+        pytest.param({"static_shapes": True}, False, marks=pytest.mark.slow),
+        pytest.param({"use_fixed_batch_size": True}, True, marks=pytest.mark.slow),
+    ],
+)
 def test_the_number_of_batches_is_known(tmp_path, training, chosen):
     """Before any is made: `fit` then warns of nothing, and knows where an epoch ends."""
     files = write(tmp_path, [example(n) for n in LENGTHS * 5], num_shards=2)

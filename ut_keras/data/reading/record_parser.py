@@ -63,7 +63,10 @@ def parse_records(
                 _check("wrong number of values", lengths == size, name, size, lengths, files=files)
             )
         with tf.control_dependencies(checks):
-            low, high = tf.reduce_min(rows, axis=1), tf.reduce_max(rows, axis=1)
+            # `tf.reduce_min` and `tf.reduce_max` would each work out again what row an id is in.
+            ids_and_rows = (rows.flat_values, rows.value_rowids(), rows.nrows())
+            low = tf.math.unsorted_segment_min(*ids_and_rows)
+            high = tf.math.unsorted_segment_max(*ids_and_rows)
             good = tf.logical_and(low >= 0, high < spec.vocab_size)
             check = _check("ids out of range", good, name, spec.vocab_size, low, high, files=files)
         with tf.control_dependencies([check]):
@@ -122,5 +125,6 @@ def _fill_empty(rows, value):
 def _check(check, good, *values, files):
     """Fails at the first row that is not good, with what tensors among `values` hold there."""
     row = tf.argmin(tf.cast(good, tf.int32))
-    shown = [value[row] if tf.is_tensor(value) else value for value in values]
+    # As strings: with other types `Assert` is a condition with two graphs of its own.
+    shown = [tf.as_string(value[row]) if tf.is_tensor(value) else value for value in values]
     return tf.debugging.Assert(tf.reduce_all(good), [check, *shown, files[row]])
