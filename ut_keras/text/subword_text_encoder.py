@@ -185,8 +185,8 @@ class SubwordTextEncoder(TextEncoder):
             min_count, max_count: int. Bounds of the search.
             max_subtoken_length: int. Bounds the time taken on very long tokens.
             num_iterations: int. Refinements of each vocabulary tried.
-            reserved_tokens: sequence of str. What the vocabulary begins with; `RESERVED_TOKENS` and
-                what follows them.
+            reserved_tokens: sequence of str. What the vocabulary begins with: `RESERVED_TOKENS`,
+                maybe others behind them.
 
         Returns:
             A `SubwordTextEncoder`.

@@ -30,8 +30,8 @@ class VocabularyBuilder:
     Args:
         token_counts: dict from token (see tokenizer.py) to how often it occurs.
         max_subtoken_length: int. Longer ones are not looked for.
-        reserved_tokens: sequence of str. What the vocabulary begins with; `RESERVED_TOKENS` and what
-            follows them.
+        reserved_tokens: sequence of str. What the vocabulary begins with: `RESERVED_TOKENS`, maybe
+            others behind them.
     """
 
     def __init__(
