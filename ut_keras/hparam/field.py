@@ -26,7 +26,7 @@ STEPS = f"[1, {limits.MOST_STEPS}]"
 STEPS_OR_NONE = f"[0, {limits.MOST_STEPS}]"
 
 _KINDS = {int: "an int", float: "a number", bool: "True or False", str: "a string"}
-_BOOLS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
+BOOLS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 
 
 class HParamError(UserError):
@@ -178,7 +178,7 @@ class FieldSpec:
             if self.optional and value == "None":
                 return None
             try:
-                return _BOOLS[value] if self.kind is bool else self.kind(value)
+                return BOOLS[value] if self.kind is bool else self.kind(value)
             except (KeyError, ValueError):
                 return value
         if self.kind is float and type(value) is int:
