@@ -37,6 +37,7 @@ class AlgorithmicProblem(problem.Problem):
     splits: tuple[str, ...] = ("train", "dev", "test")
     licence = "generated"
     target_space_id = 11  # T2T's SpaceID.DIGIT_1
+    input_space_id = 10  # DIGIT_0
     num_symbols = 2
     has_separator = False
     train_length = 40

@@ -76,6 +76,7 @@ class Problem:
         num_train_shards: int. Files that the train split is written to; the others get one.
         eval_metrics: tuple of str, T2T's names of metrics.
         target_space_id: int. T2T's id of the kind of target, which its models embed.
+        input_space_id: int. That of the inputs, which are targets in `NAME_rev` and `NAME_copy`.
         class_label_features: tuple of str. The features that hold one class id, without EOS.
         max_length: int. Training drops longer examples; None leaves it to the hparams.
         paper: str. The paper and the table that it serves, for docs/problems.md.
@@ -93,6 +94,7 @@ class Problem:
         "neg_log_perplexity",
     )
     target_space_id = 0
+    input_space_id = 0
     class_label_features: tuple[str, ...] = ()
     max_length: int | None = None
     paper = ""

@@ -50,6 +50,12 @@ class Derived:
     def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
         return {}  # They read the features the right way round.
 
+    @property
+    def target_space_id(self) -> int:
+        # Reversed and copied, the targets are those of the base again.
+        turned = self._reverse != self._copy
+        return self._base.input_space_id if turned else self._base.target_space_id
+
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
         return self._turned(self._base.preprocess(records))
 

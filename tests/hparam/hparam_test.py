@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from ut_keras import hparam
+from ut_keras import hparam, parts
 from ut_keras.hparam import (
     HParamError,
     LSTMHParams,
@@ -247,6 +247,38 @@ def test_inert_notes_are_about_what_was_changed():
     hp = before.override("daisy_chain_variables=1,hidden_size=64")
     (note,) = hp.inert_notes(before)
     assert note.startswith("daisy_chain_variables=True has no effect here: tf.distribute places")
+
+
+@pytest.mark.parametrize(
+    "before, overrides, said",
+    [
+        (TransformerHParams(), "learning_rate=0.05", "reads learning_rate_constant, learning_rate"),
+        (TransformerHParams(), "learning_rate_schedule=legacy,learning_rate=0.05", ""),
+        (
+            TransformerHParams(),
+            "optimizer=adafactor,optimizer_adam_beta2=0.9",
+            "optimizer='adafactor' reads optimizer_adafactor_beta1, ",
+        ),
+        (TransformerHParams(), "optimizer=Momentum,optimizer_momentum_nesterov=True", ""),
+        (TransformerHParams(optimizer="sgd"), "optimizer_adam_beta1=0.5", "reads no such field"),
+        (UniversalTransformerHParams(), "num_rec_steps=4,learning_rate_warmup_steps=9", ""),
+        (
+            UniversalTransformerHParams(recurrence_type="act"),
+            "num_rec_steps=4,act_epsilon=0.1",
+            "num_rec_steps=4 has no effect here: recurrence_type='act' reads act_type, act_max_st",
+        ),
+        (UniversalTransformerHParams(), "act_loss_weight=1", "act_loss_weight=1.0 has no effect"),
+    ],
+)
+def test_fields_that_another_one_leaves_unread_are_said(before, overrides, said):
+    notes = before.override(overrides).inert_notes(before)
+    assert len(notes) == bool(said) and said in "".join(notes)
+
+
+def test_a_registered_recurrence_may_read_any_field(monkeypatch):
+    monkeypatch.setitem(parts.recurrences._entries, "mine", None)
+    before = UniversalTransformerHParams(recurrence_type="mine")
+    assert not before.override("num_rec_steps=4,act_epsilon=0.1").inert_notes(before)
 
 
 # --- Dicts and files --------------------------------------------------------------------------

@@ -194,3 +194,10 @@ def test_missing_data(tmp_path):
     problem.generate_data(tmp_path)
     with pytest.raises(DataError, match="tiny_algo-test"):
         problem.dataset("test", tmp_path, HPARAMS)
+
+
+def test_what_is_turned_round_has_the_space_of_its_targets():
+    """T2T's ids, by which its Transformers choose the row of an embedding."""
+    ids = {"": 11, "_rev": 10, "_copy": 10, "_copy_rev": 11}
+    for ending, space in ids.items():
+        assert problems.get(f"algorithmic_reverse_binary40{ending}").target_space_id == space

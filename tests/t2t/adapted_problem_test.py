@@ -83,7 +83,7 @@ def test_each_split_has_its_own_samples_files_and_vocabulary(make, tmp_path):
     assert feature_record.load(str(tmp_path / "run")).specs == record.specs
 
 
-def test_classes_have_labels(make):
+def test_classes_have_labels(make, capsys):
     problem = make(
         """
 @registry.register_problem
@@ -99,6 +99,8 @@ class Mine(Base, text_problems.Text2ClassProblem):
     hparams = text_problems.Text2ClassProblem.hparams
     encoded = text_problems.Text2ClassProblem.encoded
     texts_of = text_problems.Text2ClassProblem.texts_of
+    def eval_metrics(self):
+        return [metrics.Metrics.ACC, metrics.Metrics.TWO_CLASS_ACCURACY]
 """
     )
     specs = problem.feature_specs(make.data_dir)
@@ -106,7 +108,9 @@ class Mine(Base, text_problems.Text2ClassProblem):
     assert problem.feature_encoders(make.data_dir)["targets"].decode([1]) == "good"
     labels = [record["targets"] for record in _records(problem, make.data_dir, "dev")]
     assert labels == [[0], [1], [0], [1]]
-    assert "approx_bleu_score" not in problem.eval_metrics
+    assert problem.eval_metrics == ("accuracy",)
+    said = "note: of mine, whose targets are classes, are left out: two_class_accuracy"
+    assert capsys.readouterr().out.splitlines().count(said) == 1
     hp = hparams.get("transformer_tiny", "batch_size=64")
     features, targets = next(iter(problem.dataset("dev", make.data_dir, hp)))
     assert targets.shape == (4, 1) and features["inputs"].shape[0] == 4
@@ -170,7 +174,7 @@ class Mine(Base):
     assert problem.feature_specs(make.data_dir)["inputs"].vocab_size == 130
 
 
-def test_a_problem_that_generates_all_by_itself(make):
+def test_a_problem_that_generates_all_by_itself(make, capsys):
     problem = make(
         """
 import numpy as np
@@ -190,7 +194,9 @@ class Mine(problem.Problem):
         defaults.modality = {"inputs": modalities.ModalityType.SYMBOL,
                              "targets": modalities.ModalityType.SYMBOL}
         defaults.vocab_size = {"inputs": 12, "targets": 12}
+        defaults.input_space_id = problem.SpaceID.DIGIT_0
         defaults.target_space_id = problem.SpaceID.DIGIT_1
+        defaults.batch_size_multiplier = 4
     def eval_metrics(self):
         return [metrics.Metrics.ACC_PER_SEQ]
 """
@@ -199,6 +205,9 @@ class Mine(problem.Problem):
     assert len(_records(problem, make.data_dir, "dev")) == 5
     assert problem.feature_specs(make.data_dir)["targets"].vocab_size == 12
     assert problem.target_space_id == 11 and problem.eval_metrics == ("accuracy_per_sequence",)
+    assert problems.get("mine_rev").target_space_id == 10
+    said = "note: batch_size_multiplier of mine has no effect here"
+    assert capsys.readouterr().out.splitlines().count(said) == 1
     assert problem.feature_encoders(make.data_dir)["inputs"].encode("0 9") == [2, 11]
 
 

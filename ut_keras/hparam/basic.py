@@ -37,6 +37,26 @@ LEARNING_RATE_FACTORS = (
     "multi_cycle_cos_decay",
     "legacy",
 )
+# Which schedules, and which optimizers, read a field.
+_OF_SCHEDULE = "learning_rate_schedule"
+_LEGACY = (_OF_SCHEDULE, ("legacy",))
+_CONSTANT = (_OF_SCHEDULE, ("constant",))
+_DECAY_RATE = (_OF_SCHEDULE, ("exp_decay", "legacy"))
+_DECAY_STEPS = (
+    _OF_SCHEDULE,
+    ("linear_decay", "cosdecay", "multi_cycle_cos_decay", "exp_decay", "legacy"),
+)
+_NO_WARMUP = ("constant", "linear_decay", "rsqrt_hidden_size")
+_WARMUP = (_OF_SCHEDULE, tuple(name for name in LEARNING_RATE_FACTORS if name not in _NO_WARMUP))
+_ADAM = (
+    "optimizer",
+    (
+        *("adam", "true_adam", "multistep_adam", "adam_w"),
+        *("Adam", "TrueAdam", "MultistepAdam", "AdamW"),
+    ),
+)
+_ADAFACTOR = ("optimizer", ("adafactor", "Adafactor"))
+_MOMENTUM = ("optimizer", ("momentum", "Momentum"))
 _DIVIDES_BY_WARMUP = ("linear_warmup", "rsqrt_decay")  # 0 / 0 and 1 / sqrt(0) in the first step
 
 
@@ -73,6 +93,7 @@ OPTIMIZERS = (
     *("Adam", "TrueAdam", "MultistepAdam", "Adafactor", "Momentum", "SGD", "Adagrad", "RMSProp"),
     *("adam_w", "AdamW"),
 )
+_SHOWN = 3  # names in a line
 _OTHER_OPTIMIZERS = ("ftrl", "yellow_fin", "Ftrl", "YellowFin")
 
 
@@ -131,18 +152,20 @@ class BasicHParams(t2t_names.BasicNames):
     optimizer: Literal[OPTIMIZERS + _OTHER_OPTIMIZERS] = training(  # type: ignore[valid-type]
         "adam", supported=OPTIMIZERS
     )
-    optimizer_adam_beta1: float = training(0.9, RATE)
-    optimizer_adam_beta2: float = training(0.997, RATE)
-    optimizer_adam_epsilon: float = training(1e-9, NON_NEGATIVE)
-    optimizer_momentum_momentum: float = training(0.9, RATE)
-    optimizer_momentum_nesterov: bool = training(False)
-    optimizer_adafactor_beta1: float = training(0.0, RATE)
-    optimizer_adafactor_beta2: float = training(0.999, "(0, 1)")
-    optimizer_adafactor_clipping_threshold: float | None = training(1.0, "(0, inf)")
-    optimizer_adafactor_decay_type: Literal["pow", "adam"] = training("pow")
-    optimizer_adafactor_factored: bool = training(True)
-    optimizer_adafactor_memory_exponent: float = training(0.8, NON_NEGATIVE)
-    optimizer_adafactor_multiply_by_parameter_scale: bool = training(True)
+    optimizer_adam_beta1: float = training(0.9, RATE, read_if=_ADAM)
+    optimizer_adam_beta2: float = training(0.997, RATE, read_if=_ADAM)
+    optimizer_adam_epsilon: float = training(1e-9, NON_NEGATIVE, read_if=_ADAM)
+    optimizer_momentum_momentum: float = training(0.9, RATE, read_if=_MOMENTUM)
+    optimizer_momentum_nesterov: bool = training(False, read_if=_MOMENTUM)
+    optimizer_adafactor_beta1: float = training(0.0, RATE, read_if=_ADAFACTOR)
+    optimizer_adafactor_beta2: float = training(0.999, "(0, 1)", read_if=_ADAFACTOR)
+    optimizer_adafactor_clipping_threshold: float | None = training(
+        1.0, "(0, inf)", read_if=_ADAFACTOR
+    )
+    optimizer_adafactor_decay_type: Literal["pow", "adam"] = training("pow", read_if=_ADAFACTOR)
+    optimizer_adafactor_factored: bool = training(True, read_if=_ADAFACTOR)
+    optimizer_adafactor_memory_exponent: float = training(0.8, NON_NEGATIVE, read_if=_ADAFACTOR)
+    optimizer_adafactor_multiply_by_parameter_scale: bool = training(True, read_if=_ADAFACTOR)
     optimizer_multistep_accumulate_steps: int = training(0, NON_NEGATIVE)  # of multistep_adam
     optimizer_zero_grads: bool = training(False)
     clip_grad_norm: float = training(0.0, NON_NEGATIVE)  # over all gradients; 0: no clipping
@@ -153,17 +176,21 @@ class BasicHParams(t2t_names.BasicNames):
     learning_rate_schedule: str = training(
         "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size", check=SCHEDULE
     )
-    learning_rate_constant: float = training(2.0, NON_NEGATIVE)
-    learning_rate_warmup_steps: int = training(8000, NON_NEGATIVE)
-    learning_rate_decay_steps: int = training(5000, POSITIVE)
-    learning_rate_decay_rate: float = training(1.0, NON_NEGATIVE)
-    learning_rate_decay_staircase: bool = training(False)
+    learning_rate_constant: float = training(2.0, NON_NEGATIVE, read_if=_CONSTANT)
+    learning_rate_warmup_steps: int = training(8000, NON_NEGATIVE, read_if=_WARMUP)
+    learning_rate_decay_steps: int = training(5000, POSITIVE, read_if=_DECAY_STEPS)
+    learning_rate_decay_rate: float = training(1.0, NON_NEGATIVE, read_if=_DECAY_RATE)
+    learning_rate_decay_staircase: bool = training(False, read_if=_DECAY_RATE)
     # Of the schedule "legacy" only; "piecewise" needs boundaries that T2T itself gives no field.
-    learning_rate: float = training(0.2, NON_NEGATIVE)
+    learning_rate: float = training(0.2, NON_NEGATIVE, read_if=_LEGACY)
     learning_rate_decay_scheme: Literal[
         "noam", "none", "exp", "cosine", "cyclelinear10x", "sqrt", "piecewise"
-    ] = training("noam", supported=("noam", "none", "exp", "cosine", "cyclelinear10x", "sqrt"))
-    learning_rate_cosine_cycle_steps: int = training(250000, POSITIVE)
+    ] = training(
+        "noam",
+        supported=("noam", "none", "exp", "cosine", "cyclelinear10x", "sqrt"),
+        read_if=_LEGACY,
+    )
+    learning_rate_cosine_cycle_steps: int = training(250000, POSITIVE, read_if=_LEGACY)
 
     # --- Precision and devices ------------------------------------------------------------------
     activation_dtype: Literal["float32", "bfloat16", "float16"] = field(
@@ -232,11 +259,37 @@ class BasicHParams(t2t_names.BasicNames):
 
     def inert_notes(self, before: Any) -> list[str]:
         """Returns a line for each field that differs from `before`, an hp, and has no effect."""
+        known = specs(type(self))
+        changed = [name for name in known if getattr(self, name) != getattr(before, name)]
+        notes = {name: self.why_without_effect(name) for name in changed}
         return [
-            f"{name}={getattr(self, name)!r} has no effect here: {spec.facts.inert}."
-            for name, spec in specs(type(self)).items()
-            if spec.facts.inert and getattr(self, name) != getattr(before, name)
+            f"{name}={getattr(self, name)!r} has no effect here: {why}."
+            for name, why in notes.items()
+            if why
         ]
+
+    def why_without_effect(self, name: str) -> str:
+        """Returns the reason for which no value of a field changes anything; "" if one does."""
+        known = specs(type(self))
+        facts = known[name].facts
+        if facts.inert or not facts.read_if:
+            return facts.inert
+        decider = facts.read_if[0]
+        chosen = getattr(self, decider)
+        if known[decider].choices and chosen not in known[decider].choices:
+            return ""  # a part that a user registered may read anything
+        factors = set(learning_rate_factors(chosen))
+        reads = [
+            other
+            for other, spec in known.items()
+            if spec.facts.read_if
+            and spec.facts.read_if[0] == decider
+            and factors.intersection(spec.facts.read_if[1])
+        ]
+        if name in reads:
+            return ""
+        shown = [*reads[:_SHOWN], *("…" for _ in reads[_SHOWN : _SHOWN + 1])]
+        return f"{decider}={chosen!r} reads {', '.join(shown) or 'no such field'}"
 
     def architecture_fields(self) -> set[str]:
         """Returns the set of names whose change makes trained weights useless."""

@@ -26,7 +26,7 @@ STEPS = f"[1, {limits.MOST_STEPS}]"
 STEPS_OR_NONE = f"[0, {limits.MOST_STEPS}]"
 
 _KINDS = {int: "an int", float: "a number", bool: "True or False", str: "a string"}
-_BOOLS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
+BOOLS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 
 
 class HParamError(UserError):
@@ -56,6 +56,7 @@ class _Facts(NamedTuple):
     comma_separated: bool
     training: bool
     parts: Any
+    read_if: tuple[str, tuple] | None
 
 
 def field(
@@ -69,6 +70,7 @@ def field(
     comma_separated: bool = False,
     training: bool = False,
     parts: Any = None,
+    read_if: tuple[str, tuple] | None = None,
 ) -> Any:
     """Declares a hyperparameter.
 
@@ -83,9 +85,11 @@ def field(
         training: bool. True if a trained model computes the same under every value: it is read in
             training only, or says how examples become batches.
         parts: `Registry`. What is registered there is a value, too.
+        read_if: (name, values). It is read only where that other field has one of these values, or
+            one of them as a factor ("a*b").
     """
     facts = _Facts(
-        interval, check, architecture, supported, inert, comma_separated, training, parts
+        interval, check, architecture, supported, inert, comma_separated, training, parts, read_if
     )
     return dataclasses.field(default=default, metadata={"facts": facts})
 
@@ -174,7 +178,7 @@ class FieldSpec:
             if self.optional and value == "None":
                 return None
             try:
-                return _BOOLS[value] if self.kind is bool else self.kind(value)
+                return BOOLS[value] if self.kind is bool else self.kind(value)
             except (KeyError, ValueError):
                 return value
         if self.kind is float and type(value) is int:

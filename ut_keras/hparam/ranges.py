@@ -14,12 +14,10 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ut_keras.hparam.basic import BasicHParams, learning_rate_factors
+from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.field import HParamError, specs
 from ut_keras.registry import unknown_name_message
 
-# The factor of a schedule that reads each rate.
-_RATES = {"learning_rate": "legacy", "learning_rate_constant": "constant"}
 _FLOAT, _INT, _DISCRETE, _CATEGORICAL = "float", "int", "discrete", "categorical"
 
 
@@ -168,16 +166,7 @@ def without_effect(ranges: Iterable[Range], hp: BasicHParams) -> list[str]:
     Returns:
         List of str, a line for each.
     """
-    factors = learning_rate_factors(hp.learning_rate_schedule)
-    lines = []
-    for item in ranges:
-        inert = specs(type(hp))[item.name].facts.inert
-        if inert:
-            lines.append(f"{item.name} is searched and has no effect here: {inert}.")
-        elif item.name in _RATES and _RATES[item.name] not in factors:
-            instead = [name for name, factor in _RATES.items() if factor in factors]
-            lines.append(
-                f"{item.name} is searched and has no effect: learning_rate_schedule="
-                f"{hp.learning_rate_schedule} reads {' and '.join(instead) or 'no rate'}."
-            )
-    return lines
+    reasons = {item.name: hp.why_without_effect(item.name) for item in ranges}
+    return [
+        f"{name} is searched and has no effect here: {why}." for name, why in reasons.items() if why
+    ]

@@ -7,7 +7,7 @@ Frozen, flat and typed; names and defaults are T2T's (`transformer_base`,
 """
 
 import dataclasses
-from typing import Literal
+from typing import Literal, get_args
 
 from ut_keras import parts
 from ut_keras.hparam.basic import DIMENSIONS, BasicHParams
@@ -26,6 +26,14 @@ from ut_keras.t2t.names import hparams as t2t_names
 
 # The last two are ours.
 _Position = Literal["timing", "emb", "none", "timing_from_features", "randomized", "rotary"]
+_Recurrence = Literal["basic", "act", "highway", "skip", "dwa", "gru", "lstm"]
+# Which recurrences, and which attentions, read a field.
+_ACT = ("recurrence_type", ("act",))
+_NOT_ACT = ("recurrence_type", tuple(name for name in get_args(_Recurrence) if name != "act"))
+_GATED = ("recurrence_type", ("highway", "skip"))
+_DWA = ("recurrence_type", ("dwa",))
+_LSTM = ("recurrence_type", ("lstm",))
+_LOCAL = ("self_attention_type", ("local_mask_right", "local_unmasked"))
 _GATES = Check(
     "letters out of s (state), t (transformed state) and i (inputs)",
     lambda text: text != "" and set(text) <= set("sti"),
@@ -73,7 +81,7 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
         ),
         parts=parts.self_attentions,
     )
-    block_length: int = field(128, POSITIVE)  # of the local ones; T2T's sets lack it
+    block_length: int = field(128, POSITIVE, read_if=_LOCAL)  # T2T's sets lack it
     hard_attention_k: int = field(0, NON_NEGATIVE)
     unidirectional_encoder: bool = field(False, architecture=True)  # a source looks back only
 
@@ -145,10 +153,8 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
     )
 
     # --- Recurrence -----------------------------------------------------------------------------
-    recurrence_type: Literal["basic", "act", "highway", "skip", "dwa", "gru", "lstm"] = field(
-        "basic", architecture=True, parts=parts.recurrences
-    )
-    num_rec_steps: int = field(6, STEPS, architecture=True)
+    recurrence_type: _Recurrence = field("basic", architecture=True, parts=parts.recurrences)
+    num_rec_steps: int = field(6, STEPS, architecture=True, read_if=_NOT_ACT)
     num_rec_steps_sampling: Literal["uniform", "lognormal_poisson"] | None = training(None)
     recurrence_input_injection: Literal["none", "add", "concat"] = field("none", architecture=True)
     recurrence_backprop_steps: int = training(0, STEPS_OR_NONE)  # 0: gradients through all
@@ -181,34 +187,35 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
         "stick_breaking",
         "convergence",
         "q_halt",
-    ] = field("basic", architecture=True, parts=parts.haltings)
-    act_max_steps: int = field(12, STEPS, architecture=True)
-    act_halting_bias_init: float = training(1.0)
-    act_epsilon: float = field(0.01, "(0, 1)")
-    act_loss_weight: float = training(0.01, NON_NEGATIVE)
+    ] = field("basic", architecture=True, parts=parts.haltings, read_if=_ACT)
+    act_max_steps: int = field(12, STEPS, architecture=True, read_if=_ACT)
+    act_halting_bias_init: float = training(1.0, read_if=_ACT)
+    act_epsilon: float = field(0.01, "(0, 1)", read_if=_ACT)
+    act_loss_weight: float = training(0.01, NON_NEGATIVE, read_if=_ACT)
     # Ours beside T2T's: the paper's behaviour where T2T differs.
-    act_halted_state: Literal["transform", "copy"] = field("transform")
-    act_force_final_remainder: bool = field(False)
-    act_mask_padding: bool = field(False)
+    act_halted_state: Literal["transform", "copy"] = field("transform", read_if=_ACT)
+    act_force_final_remainder: bool = field(False, read_if=_ACT)
+    act_mask_padding: bool = field(False, read_if=_ACT)
     ponder_net_prior: float = training(0.2, "(0, 1)")  # 1 / the number of steps that is cheapest
     ponder_net_output: Literal["threshold", "mean"] = field("threshold")
 
     # --- highway and skip -----------------------------------------------------------------------
-    gates_inputs: str = field("i", check=_GATES, architecture=True)  # T2T's sets lack it
+    # T2T's sets lack it.
+    gates_inputs: str = field("i", check=_GATES, architecture=True, read_if=_GATED)
     gate_ffn_layer: Literal["dense", "dense_dropconnect", "dense_relu_dense"] = field(
         "dense", architecture=True
     )
     dropconnect_dropout: float = training(0.0, RATE)
-    transform_bias_init: float = training(-1.0)
-    couple_carry_transform_gates: bool = field(True, architecture=True)
+    transform_bias_init: float = training(-1.0, read_if=_GATED)
+    couple_carry_transform_gates: bool = field(True, architecture=True, read_if=_GATED)
 
     # --- dwa (attention over the states of earlier steps) ---------------------------------------
-    depth_embedding: bool = field(True, architecture=True)
-    dwa_elements: bool = field(True, architecture=True)
+    depth_embedding: bool = field(True, architecture=True, read_if=_DWA)
+    dwa_elements: bool = field(True, architecture=True, read_if=_DWA)
 
     # --- gru and lstm ---------------------------------------------------------------------------
-    lstm_forget_bias: float = field(1.0)
-    use_memory_as_final_state: bool = field(False)
+    lstm_forget_bias: float = field(1.0, read_if=_LSTM)
+    use_memory_as_final_state: bool = field(False, read_if=_LSTM)
     add_ffn_unit_to_the_transition_function: bool = field(False, architecture=True)
 
     def architecture_fields(self) -> set[str]:

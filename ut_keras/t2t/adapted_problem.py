@@ -23,7 +23,15 @@ from ut_keras.data import features, tfrecords
 from ut_keras.data.reading import packing
 from ut_keras.errors import DataError
 from ut_keras.t2t import hparam as t2t_hparam
-from ut_keras.t2t import one_pass, overridden, said_once, text_encoder, text_problems, translate
+from ut_keras.t2t import (
+    one_pass,
+    overridden,
+    problem_hparams,
+    said_once,
+    text_encoder,
+    text_problems,
+    translate,
+)
 from ut_keras.t2t import problem as t2t_problem
 from ut_keras.t2t.modalities import ModalityType
 from ut_keras.text.text_encoder import TextEncoder
@@ -37,6 +45,11 @@ _MODALITIES: dict[str, features.Modality] = {
     ModalityType.CLASS_LABEL: "class_label",
 }
 _ANY_NUMBER = features.FeatureSpec(2**31 - 1)
+# Of T2T's `hparams` of a problem. Every search here stops at EOS.
+_READ = {
+    *("modality", "vocab_size", "input_modality", "target_modality"),
+    *("input_space_id", "target_space_id", "stop_at_eos"),
+}
 _OF_CLASSES = ("accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity")
 
 
@@ -88,14 +101,27 @@ class Adapted(problem.Problem):
     @property
     def eval_metrics(self) -> tuple[str, ...]:  # type: ignore[override]
         names = tuple(self.t2t.eval_metrics())
-        if isinstance(self.t2t, text_problems.Text2ClassProblem):
-            return tuple(name for name in names if name in _OF_CLASSES)
-        return names
+        if not isinstance(self.t2t, text_problems.Text2ClassProblem):
+            return names
+        others = [name for name in names if name not in _OF_CLASSES]
+        if others and not overridden.is_ours(self.t2t, "eval_metrics"):  # ours are those of texts
+            said_once.say(
+                f"note: of {self.name}, whose targets are classes, are left out: "
+                f"{', '.join(others)}"
+            )
+        return tuple(name for name in names if name in _OF_CLASSES)
 
     @property
     def target_space_id(self) -> int:  # type: ignore[override]
+        return self._space_id("target_space_id")
+
+    @property
+    def input_space_id(self) -> int:  # type: ignore[override]
+        return self._space_id("input_space_id")
+
+    def _space_id(self, name):
         with contextlib.suppress(DataError):  # where there is no vocabulary yet
-            return self._about(next(iter(self._known), None))[1].target_space_id
+            return self._about(next(iter(self._known), None))[1].get(name)
         return 0
 
     @property
@@ -160,8 +186,8 @@ class Adapted(problem.Problem):
                 if id(encoder) not in made:  # what inputs and targets share stays one
                     made[id(encoder)] = text_encoder.plain(encoder, sizes.get(name))
                 encoders[name] = made[id(encoder)]
-            if hparams.loss_multiplier != 1.0 and not overridden.is_ours(self.t2t, "hparams"):
-                said_once.say(f"note: loss_multiplier of {self.name} has no effect here")
+            for name in _without_effect(hparams):
+                said_once.say(f"note: {name} of {self.name} has no effect here")
             self._known[data_dir] = encoders, hparams
         return self._known[data_dir]
 
@@ -376,6 +402,16 @@ class _Named:
 
     def __call__(self, records: dict[str, Any]) -> Any:
         return self._function(records)
+
+
+def _without_effect(hparams):
+    """The names of what T2T's `hparams` of a problem says and nothing here reads."""
+    before = problem_hparams.default().values()
+    return [
+        name
+        for name, value in hparams.values().items()
+        if name not in _READ and value != before.get(name)
+    ]
 
 
 def _modalities(hparams):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ut_keras import hparam as hparam_lib
 from ut_keras.hparam import BasicHParams
 from ut_keras.hparam import overrides as hparam_overrides
-from ut_keras.hparam.field import specs
+from ut_keras.hparam.field import BOOLS, specs
 from ut_keras.t2t import said_once
 from ut_keras.t2t.names import hparam_keys
 
@@ -53,9 +53,19 @@ class HParams:
         self.__dict__.pop(name, None)
 
     def parse(self, values: str) -> "HParams":
-        """Sets what "name=value,other_name=value" says, and returns itself."""
+        """Sets what "name=value,other_name=value" says, and returns itself.
+
+        Raises:
+            ValueError: if a name is not there, or a word is none of its field's type.
+        """
         for name, value in hparam_overrides.parse(values).items():
-            self.set_hparam(name, _like(getattr(self, name, None), value))
+            try:
+                self.set_hparam(name, _like(getattr(self, name, None), value))
+            except (KeyError, TypeError) as error:
+                kind = type(getattr(self, name)).__name__
+                raise ValueError(
+                    f"{name} must be of type {kind}. Received: {name}={value}."
+                ) from error
         return self
 
     def override_from_dict(self, values_dict: Mapping[str, Any]) -> "HParams":
@@ -125,7 +135,7 @@ def _like(old, value):
     if not isinstance(value, hparam_overrides.Bare):
         return value
     if isinstance(old, bool):
-        return value in ("True", "true", "1")
+        return BOOLS[value]
     for kind in (int, float):
         if isinstance(old, kind):
             return kind(value)

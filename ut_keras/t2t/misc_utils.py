@@ -8,7 +8,7 @@ _BOUNDARY = re.compile(r"(?<=.)(?=[A-Z][a-z0-9]+)|(?<=[a-z0-9])(?=[A-Z])")
 
 def camelcase_to_snakecase(name: str) -> str:
     """TranslateEnFa8k -> translate_en_fa8k."""
-    return _BOUNDARY.sub("_", name).replace("__", "_").lower()
+    return _BOUNDARY.sub("_", name).lower()
 
 
 def snakecase_to_camelcase(name: str) -> str:

@@ -118,11 +118,17 @@ class SubwordTextEncoder(_Decoding, text_encoder.SubwordTextEncoder):
         max_subtoken_length: int | None = None,
         reserved_tokens: Sequence[str] | None = None,
     ) -> "SubwordTextEncoder":
-        """As ours; the reserved tokens behind the first two get the ids behind theirs."""
-        built = super().build_from_generator(generator, target_size, max_subtoken_length)
-        own = list(reserved_tokens or ())[NUM_RESERVED_TOKENS:]
-        first, rest = built.subtokens[:NUM_RESERVED_TOKENS], built.subtokens[NUM_RESERVED_TOKENS:]
-        return cls(subtokens=[*first, *own, *(token for token in rest if token not in own)])
+        """As ours.
+
+        Raises:
+            ValueError: if the reserved tokens do not begin with T2T's.
+        """
+        reserved = RESERVED_TOKENS if reserved_tokens is None else list(reserved_tokens)
+        if reserved[:NUM_RESERVED_TOKENS] != RESERVED_TOKENS:
+            raise ValueError(
+                f"reserved_tokens must begin with {RESERVED_TOKENS}. Received: {reserved}."
+            )
+        return super().build_from_generator(generator, target_size, max_subtoken_length, reserved)
 
     @property
     def all_subtoken_strings(self) -> set[str]:

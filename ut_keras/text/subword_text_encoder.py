@@ -173,6 +173,7 @@ class SubwordTextEncoder(TextEncoder):
         max_count: int,
         max_subtoken_length: int | None = None,
         num_iterations: int = 4,
+        reserved_tokens: Sequence[str] = RESERVED_TOKENS,
     ) -> Self:
         """Builds an encoder whose `vocab_size` is near `target_size`.
 
@@ -184,6 +185,8 @@ class SubwordTextEncoder(TextEncoder):
             min_count, max_count: int. Bounds of the search.
             max_subtoken_length: int. Bounds the time taken on very long tokens.
             num_iterations: int. Refinements of each vocabulary tried.
+            reserved_tokens: sequence of str. What the vocabulary begins with: `RESERVED_TOKENS`,
+                maybe others behind them.
 
         Returns:
             A `SubwordTextEncoder`.
@@ -193,7 +196,7 @@ class SubwordTextEncoder(TextEncoder):
                 "target_size must be positive and min_count not above max_count. "
                 f"Received: {target_size}, {min_count}, {max_count}."
             )
-        builder = VocabularyBuilder(token_counts, max_subtoken_length)
+        builder = VocabularyBuilder(token_counts, max_subtoken_length, reserved_tokens)
         best = None
         low, high = min_count, max_count
         while True:
@@ -210,11 +213,17 @@ class SubwordTextEncoder(TextEncoder):
 
     @classmethod
     def build_from_generator(
-        cls, texts: Iterable[str], target_size: int, max_subtoken_length: int | None = None
+        cls,
+        texts: Iterable[str],
+        target_size: int,
+        max_subtoken_length: int | None = None,
+        reserved_tokens: Sequence[str] = RESERVED_TOKENS,
     ) -> Self:
         """Builds an encoder whose `vocab_size` is near `target_size` from an iterable of texts."""
         counts = token_counter.count(texts)
-        return cls.build_to_target_size(target_size, counts, 1, 1000, max_subtoken_length)
+        return cls.build_to_target_size(
+            target_size, counts, 1, 1000, max_subtoken_length, reserved_tokens=reserved_tokens
+        )
 
 
 def split_greedily(escaped: str, subtokens: Container[str], lengths: Sequence[int]) -> list[str]:

@@ -9,7 +9,7 @@ few operations on arrays per level. Strings that occur too rarely to be chosen a
 """
 
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -30,19 +30,24 @@ class VocabularyBuilder:
     Args:
         token_counts: dict from token (see tokenizer.py) to how often it occurs.
         max_subtoken_length: int. Longer ones are not looked for.
+        reserved_tokens: sequence of str. What the vocabulary begins with: `RESERVED_TOKENS`, maybe
+            others behind them.
     """
 
     def __init__(
-        self, token_counts: Mapping[str, int], max_subtoken_length: int | None = None
+        self,
+        token_counts: Mapping[str, int],
+        max_subtoken_length: int | None = None,
+        reserved_tokens: Sequence[str] = RESERVED_TOKENS,
     ) -> None:
-        self._alphabet = {c for token in [*token_counts, *RESERVED_TOKENS] for c in token}
+        self._alphabet = {c for token in [*token_counts, *reserved_tokens] for c in token}
         self._alphabet |= ESCAPE_CHARACTERS
         token_counts = _without_long_ends(token_counts)
         escaped = [
             token + "_" if token.isalnum() else escape_token(token, self._alphabet)
             for token in token_counts
         ]
-        self._reserved = [escape_token(token, self._alphabet) for token in RESERVED_TOKENS]
+        self._reserved = [escape_token(token, self._alphabet) for token in reserved_tokens]
         self._text = "".join(escaped)
         self._codes = np.frombuffer(self._text.encode("utf-32-le", "surrogatepass"), np.uint32)
         lengths = np.fromiter(map(len, escaped), np.int64, len(escaped))

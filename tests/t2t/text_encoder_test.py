@@ -1,0 +1,19 @@
+import pytest
+
+from ut_keras.t2t import text_encoder
+
+
+def test_reserved_tokens_of_a_package_are_those_of_t2t():
+    """Of T2T's own `build_from_generator`: escaped, with their characters in the alphabet."""
+    texts = ["a SEP b", "b SEP c a_b"] * 3
+    reserved = [*text_encoder.RESERVED_TOKENS, "SEP", "<Q>", "a_b"]
+    encoder = text_encoder.SubwordTextEncoder.build_from_generator(
+        texts, 30, reserved_tokens=reserved
+    )
+    rest = list("_baSuc\\pdQPOE><;9876543210")
+    assert list(encoder.subtokens) == ["<pad>_", "<EOS>_", "SEP_", "<Q>_", "a\\ub_", *rest]
+    assert encoder.encode("c SEP a") == [10, 5, 2, 7, 5]
+    assert encoder.encode("<Q> SEP") == [19, 5, 14, 5, 18, 11, 27, 28, 20, 5, 2]
+    assert encoder.decode([2, 3, 4]) == "SEP<Q>a_b"
+    with pytest.raises(ValueError, match=r"reserved_tokens must begin with .*Received: \['SEP'\]"):
+        text_encoder.SubwordTextEncoder.build_from_generator(texts, 30, reserved_tokens=["SEP"])
