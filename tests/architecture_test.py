@@ -18,6 +18,7 @@ LEAVES = (
     "ut_keras.json_file",
     "ut_keras.limits",
     "ut_keras.live_line",
+    "ut_keras.log_softmax",
     "ut_keras.written_gradient",
     "ut_keras.device_memory",
     "ut_keras.unpacking",
