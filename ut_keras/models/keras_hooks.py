@@ -41,6 +41,8 @@ class KerasHooks:
                 (`sample_weight`, `class_weight`, a third element of a dataset; float [B], [B, 1]
                 or, for every target, [B, T]) make it sum(weights * losses) / sum(weights) over
                 the real tokens of all replicas, and weigh each row's ponder cost by its largest.
+                A loss of Keras' own counts padding, but for one with `ignore_class=0`, and so do
+                metrics of Keras' own.
             loss_weights: float, or a list of one: what the loss is multiplied by, next to the
                 ponder cost.
             metrics: by default accuracy and accuracy per sequence. Those are weighted, as Keras'
