@@ -81,3 +81,21 @@ def test_weight_decay_needs_no_gradient():
     optimizer.build([other, kernel, bias])
     optimizer.apply([tf.zeros(1), None, None])
     assert (float(other[0]), float(kernel[0, 0]), float(bias[0])) == (0.75, 0.75, 1.0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: adam.AdamW(0.1, decay=0.2),
+        lambda: gradient_descent.GradientDescent(0.1, l2_rate=0.2),
+        lambda: adam.Adam(0.1, l2_rate=0.2),
+    ],
+)
+def test_weights_that_do_not_decay(make):
+    """Keras' `exclude_from_weight_decay` leaves out the L2 loss and T2T's decay, too."""
+    optimizer = make()
+    optimizer.exclude_from_weight_decay(var_names=["kernel"])
+    still = [{name: 0.0 * value for name, value in examples.values(0).items()}]
+    trained = examples.train(optimizer, "eager", still)
+    np.testing.assert_array_equal(trained["kernel"], examples.values(0)["kernel"])
+    assert np.abs(trained["weights"] - examples.values(0)["weights"]).max() > 1e-3

@@ -65,14 +65,15 @@ class MultiHeadAttention(keras.layers.Layer):
     Call arguments:
         query: float tensor [B, T, D].
         key_value: `KeyValue` from `project_key_value`. Without it the query attends to itself.
-        attention_mask: bool tensor, broadcastable to [B, H, T, S]; True = may attend. Optional.
+        attention_mask: bool tensor [B, H, T, S], of which B and H may be 1; True = may attend.
+            Optional.
         cache: `LayerCache`. With it, self-attention keeps the keys and values of its queries and
             attends to all that are kept. Optional.
         training: bool.
     Returns:
         `AttentionOutput`: output [B, T, D]; weights [B, H, T, S], float32.
     Raises:
-        ValueError: if the channels cannot be split over the heads.
+        ValueError: if the channels cannot be split over the heads, or a mask is not of rank 4.
     References: T2T `common_attention.multihead_attention`, `dot_product_attention`.
     """
 
@@ -161,6 +162,7 @@ class MultiHeadAttention(keras.layers.Layer):
         cache: cache_lib.LayerCache | None = None,
         training: bool | None = None,
     ) -> AttentionOutput:
+        attention_mask_lib.check(attention_mask)
         q = self.query_projection(query) * (self.key_channels // self.num_heads) ** -0.5
         if key_value is None:
             q = self.place(q, cache)

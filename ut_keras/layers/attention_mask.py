@@ -6,6 +6,22 @@ import tensorflow as tf
 MASKED_LOGIT = -1e9
 
 
+def check(attention_mask: tf.Tensor | None) -> None:
+    """Refuses a mask that is to be broadcast to other axes than it was made for.
+
+    Keras' [B, T, S] would become one of heads, [1, H, T, S], where B = H.
+
+    Raises:
+        ValueError: if the mask is not of rank 4.
+    """
+    if attention_mask is not None and len(attention_mask.shape) != 4:
+        raise ValueError(
+            "attention_mask must be [batch, heads, length, length], where batch and heads may be "
+            "1; Keras' [batch, length, length] is passed as mask[:, None]. "
+            f"Received: {attention_mask.shape}."
+        )
+
+
 def padding_attention_mask(padding_mask: tf.Tensor) -> tf.Tensor:
     """Keys that are real tokens may be attended to.
 

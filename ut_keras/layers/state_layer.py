@@ -26,11 +26,13 @@ class StateLayer(keras.layers.Layer):
             of `Masking` or `Embedding(mask_zero=True)`, which Keras finds on `state`.
         state_mask: the same; what Keras calls it where there is a second tensor.
         memory_mask: bool [B, M], as `mask`, of `memory`.
-        attention_mask: bool, broadcastable to [B, H, S, S]; True = may attend. Optional.
+        attention_mask: bool [B, H, S, S], of which B and H may be 1; True = may attend. Optional.
         use_causal_mask: bool. Whether a position sees only itself and those before it.
         training: bool.
     Returns:
         float tensor [B, S, D], with the mask of `state`.
+    Raises:
+        ValueError: if `attention_mask` is not of rank 4.
     """
 
     supports_masking = True
@@ -46,6 +48,7 @@ class StateLayer(keras.layers.Layer):
         use_causal_mask: bool = False,
         training: bool | None = None,
     ) -> tf.Tensor:
+        attention_mask_lib.check(attention_mask)
         padding_mask = state_mask if mask is None else mask
         causal = None
         if use_causal_mask:

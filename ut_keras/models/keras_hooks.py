@@ -25,8 +25,11 @@ class KerasHooks:
         self,
         optimizer: Any = None,
         loss: Any = None,
+        loss_weights: Any = None,
         metrics: Any = None,
         weighted_metrics: Any = None,
+        run_eagerly: bool = False,
+        steps_per_execution: int = 1,
         jit_compile: Any = False,
         **kwargs: Any,
     ) -> None:
@@ -38,9 +41,14 @@ class KerasHooks:
                 (`sample_weight`, `class_weight`, a third element of a dataset; float [B], [B, 1]
                 or, for every target, [B, T]) make it sum(weights * losses) / sum(weights) over
                 the real tokens of all replicas, and weigh each row's ponder cost by its largest.
+                A loss of Keras' own counts padding, but for one with `ignore_class=0`, and so do
+                metrics of Keras' own.
+            loss_weights: float, or a list of one: what the loss is multiplied by, next to the
+                ponder cost.
             metrics: by default accuracy and accuracy per sequence. Those are weighted, as Keras'
                 `weighted_metrics` are and its `metrics` are not.
             weighted_metrics: as in Keras.
+            run_eagerly, steps_per_execution: as in Keras.
             jit_compile: bool. XLA; off by default, for it is slower on CPUs.
         """
         from ut_keras import optimizers
@@ -57,14 +65,18 @@ class KerasHooks:
         super().compile(
             optimizer=optimizer,
             loss=loss,
+            loss_weights=loss_weights,
             metrics=metrics,
             weighted_metrics=weighted_metrics,
+            run_eagerly=run_eagerly,
+            steps_per_execution=steps_per_execution,
             jit_compile=jit_compile,
             **kwargs,
         )
         if self._has_own_loss:
             # Not by assignment, by which it would be listed once more as a metric of the model.
             vars(self)["_loss_tracker"] = keras_metrics.LossOfParts()
+            self._loss_weight = _one_weight(loss_weights)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Keras' hook, when a compiled model is loaded."""
@@ -156,6 +168,10 @@ class KerasHooks:
         others = [each for each in self.losses if not any(each is value for value in added)]
         smoothing = self.loss.label_smoothing if training else 0.0
         terms = self.smoothed_loss_terms(y_pred, pondered, y, smoothing, sample_weight)
+        terms["training"] = [
+            term._replace(numerator=self._loss_weight * term.numerator)
+            for term in terms["training"]
+        ]
         if others:
             terms["added"] = [losses.LossTerm(tf.add_n(others), tf.constant(1.0))]
         self._loss_tracker.add([tuple(term) for parts in terms.values() for term in parts])
@@ -164,7 +180,8 @@ class KerasHooks:
 
     @property
     def _has_own_loss(self):
-        return isinstance(self.loss, losses.PaddedCrossEntropy)
+        # What a subclass computes is its own.
+        return type(self.loss) is losses.PaddedCrossEntropy
 
     def _weights_of_losses(self, logits, weights):
         """Weights for any loss of Keras, of which most have a value for every target.
@@ -187,6 +204,14 @@ class KerasHooks:
         table = np.ones(size, np.float32)
         table[list(class_weight)] = list(class_weight.values())
         return table
+
+
+def _one_weight(loss_weights):
+    """Keras' `loss_weights` where there is one loss."""
+    weights = [1.0] if loss_weights is None else keras.tree.flatten(loss_weights)
+    if len(weights) != 1:
+        raise ValueError(f"loss_weights must be one number. Received: {loss_weights!r}.")
+    return float(weights[0])
 
 
 _SETS_LEARNING_RATE = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)

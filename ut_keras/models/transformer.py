@@ -23,6 +23,7 @@ from ut_keras.layers import dropout as dropout_lib
 from ut_keras.layers.stack_output import StackOutput
 from ut_keras.models import (
     assemble,
+    frozen_layers,
     keras_export,
     keras_hooks,
     model_loss,
@@ -405,6 +406,8 @@ class Transformer(
             "hparams": self.hparams.to_dict(),
             "specs": {name: list(spec) for name, spec in self.specs.items()},
             "target_space_id": self.target_space_id,
+            "trainable": self.trainable,
+            "frozen": frozen_layers.paths(self),
         }
 
     @classmethod
@@ -416,4 +419,7 @@ class Transformer(
         }
         hp = hparam.from_dict(config["hparams"])
         cls.check_arguments(hp, specs)
-        return cls(hp, specs, config["target_space_id"], name=config["name"])
+        model = cls(hp, specs, config["target_space_id"], name=config["name"])
+        model.trainable = config.get("trainable", True)
+        frozen_layers.freeze(model, config.get("frozen", ()))
+        return model

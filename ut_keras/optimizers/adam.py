@@ -116,7 +116,8 @@ class AdamW(Adam):
     def update_step(
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
     ) -> None:
-        self.assign_sub(variable, self.decay * tf.convert_to_tensor(variable))
+        if self._use_weight_decay(variable):
+            self.assign_sub(variable, self.decay * tf.convert_to_tensor(variable))
         super().update_step(gradient, variable, learning_rate)
 
     def get_config(self) -> dict[str, Any]:

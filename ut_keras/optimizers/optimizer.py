@@ -57,7 +57,7 @@ class Optimizer(keras.optimizers.Optimizer):
         if self.built:
             return
         super().build(variables)
-        self._is_decayed = [_is_decayed(variable) for variable in variables]
+        self._is_decayed = [self._decays(variable) for variable in variables]
         if self.grad_noise_scale:
             # A variable, so that a run that goes on from a checkpoint draws on.
             self._noise_seed = self.add_variable(
@@ -106,7 +106,7 @@ class Optimizer(keras.optimizers.Optimizer):
         # The L2 loss gives a gradient to variables that have no other.
         filled = [
             tf.zeros(variable.shape, variable.dtype)
-            if gradient is None and (self.zero_grads or (self.l2_rate and _is_decayed(variable)))
+            if gradient is None and (self.zero_grads or (self.l2_rate and self._decays(variable)))
             else gradient
             for gradient, variable in zip(grads, variables, strict=True)
         ]
@@ -134,6 +134,14 @@ class Optimizer(keras.optimizers.Optimizer):
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_grad_norm)
         return list(zip(gradients, variables, strict=True))
 
+    def _decays(self, variable):
+        """Whether the L2 loss is of it, too; `exclude_from_weight_decay` leaves others out."""
+        if len(variable.shape) == 1 and variable.name.endswith("bias"):
+            return False
+        # Keras looks for what is left out in TensorFlow's name, which is the whole path.
+        in_keras = isinstance(variable, keras.Variable)
+        return self._use_weight_decay(variable.value if in_keras else variable)
+
     def _noise(self, variable):
         """The same on all replicas: it depends on the variable and the step alone."""
         seed = tf.convert_to_tensor(self._noise_seed) + self._get_variable_index(variable)
@@ -153,10 +161,6 @@ class Optimizer(keras.optimizers.Optimizer):
             }
         )
         return config
-
-
-def _is_decayed(variable):
-    return not (len(variable.shape) == 1 and variable.name.endswith("bias"))
 
 
 def _dense(gradient, variable):

@@ -1,0 +1,57 @@
+"""The arguments of `compile`, each with its effect or refused."""
+
+import inspect
+
+import keras
+import pytest
+import tensorflow as tf
+
+from tests.models import examples
+from ut_keras import losses
+from ut_keras.models import keras_hooks
+
+QUIET = "layer_prepostprocess_dropout=0.0,attention_dropout=0.0,relu_dropout=0.0"
+
+
+def _loss(model, **arguments):
+    model.compile(run_eagerly=True, **arguments)
+    features = examples.features("adaptive")
+    return model.test_on_batch(features, features["targets"], return_dict=True)["loss"]
+
+
+def test_loss_weights():
+    """They weigh the loss against the ponder cost."""
+    model = examples.make("adaptive", QUIET)
+    features = examples.features("adaptive")
+    model(features)
+    ponder = float(tf.add_n(model.losses))
+    assert ponder > 0.01
+    plain = _loss(model)
+    for weights in (0.5, [0.5], {"output": 0.5}):
+        got = _loss(model, loss_weights=weights)
+        assert got == pytest.approx(0.5 * (plain - ponder) + ponder, rel=1e-5)
+    for wrong in ([1.0, 2.0], []):
+        with pytest.raises(ValueError, match="loss_weights must be one number. Received"):
+            model.compile(loss_weights=wrong)
+
+
+def test_what_a_loss_of_ones_own_computes():
+    """A subclass of the default loss is asked, too."""
+
+    @keras.saving.register_keras_serializable(package="test")
+    class Twice(losses.PaddedCrossEntropy):
+        def __call__(self, y_true, y_pred, sample_weight=None):
+            return 2 * super().__call__(y_true, y_pred, sample_weight)
+
+    model = examples.make("universal", QUIET)
+    plain = _loss(model, loss=losses.PaddedCrossEntropy())
+    assert _loss(model, loss=Twice()) == pytest.approx(2 * plain, rel=1e-5)
+
+
+def test_arguments_are_in_the_order_of_keras():
+    ours = [
+        name
+        for name, each in inspect.signature(keras_hooks.KerasHooks.compile).parameters.items()
+        if each.kind is each.POSITIONAL_OR_KEYWORD
+    ]
+    assert ours == list(inspect.signature(keras.Model.compile).parameters)[: len(ours)]

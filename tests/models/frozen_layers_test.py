@@ -1,0 +1,44 @@
+"""Fine-tuning: what is not trained stays so in files and copies."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.models import examples
+from ut_keras.optimizers import adam
+
+
+def _trained(model):
+    return [variable.path for variable in model.trainable_variables]
+
+
+@pytest.mark.parametrize("kind", ["adaptive", "lstm"])
+def test_frozen_parts_stay_frozen(kind, tmp_path):
+    """In a loaded model, whose optimizer goes on, and in a clone."""
+    model = examples.make(kind)
+    everything = _trained(model)
+    model.encoder.trainable = False
+    model.compile(adam.Adam(0.01), run_eagerly=True)
+    features = examples.features(kind)
+    model.train_on_batch(features, features["targets"])
+    assert 0 < len(_trained(model)) < len(everything)
+
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert _trained(loaded) == _trained(keras.models.clone_model(model)) == _trained(model)
+    assert not loaded.encoder.trainable and loaded.decoder.trainable
+    assert int(loaded.optimizer.iterations) == 1
+    for a, b in zip(loaded.optimizer.variables, model.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_part_of_a_frozen_part_is_trained():
+    """And a whole model that is not trained stays so."""
+    model = examples.make("adaptive")
+    model.encoder.trainable = False
+    model.encoder.depth.block.trainable = True
+    copy = keras.models.clone_model(model)
+    assert _trained(copy) == _trained(model)
+    assert any("encoder" in path for path in _trained(copy))
+    model.trainable = False
+    assert not keras.models.clone_model(model).trainable_variables
