@@ -26,7 +26,7 @@ def freeze(model: keras.Model, frozen: Collection[str]) -> None:
             layer.trainable = layer.path not in frozen
 
 
-def _layers(model) -> Iterator[keras.layers.Layer]:
+def _layers(model: keras.Model) -> Iterator[keras.layers.Layer]:
     """Those that have been built under a name; the others have no weights."""
     layers = model._flatten_layers(include_self=False, recursive=True)
     return (layer for layer in layers if layer.path)
