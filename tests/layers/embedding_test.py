@@ -1,11 +1,19 @@
 import math
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.layers import layer_checks
-from ut_keras.layers import embedding
+from ut_keras.layers import (
+    attention,
+    embedding,
+    feed_forward,
+    stack,
+    transformer_block,
+    transformer_layer,
+)
 
 V, D, W = 11, 6, 3  # vocabulary, width, words in a sentence
 IDS = np.array([[3, 10, 1, 0], [5, 0, 1, 0], [1, 1, 0, 0]], "int32")
@@ -150,3 +158,20 @@ def test_target_space():
     for wrong in (-1, 32):
         with pytest.raises(ValueError, match=rf"in \[0, 32\). Received: {wrong}"):
             embedding.TargetSpaceEmbedding(wrong)
+
+
+@pytest.mark.parametrize(
+    ("layer", "ids"),
+    [(embedding.SymbolEmbedding(V, 8), IDS), (embedding.SentenceEmbedding(V, 8, W), STORIES)],
+)
+def test_padding_is_not_attended_to_in_a_model_of_ones_own(layer, ids):
+    """By Keras' mask; what is behind it changes nothing."""
+    transformer = transformer_layer.TransformerLayer(
+        attention.MultiHeadAttention(2, 8), feed_forward.FeedForward(12, 8)
+    )
+    block = transformer_block.TransformerBlock([transformer])
+    inputs = keras.Input((None, *ids.shape[2:]), dtype="int32")
+    states = stack.Stack(stack.LayeredDepth(block))(layer(inputs))
+    pooled = keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(states))
+    wider = np.insert(ids, [3] * 4, 0, axis=1)  # of stories, the last sentence is the question
+    np.testing.assert_allclose(pooled(wider), pooled(ids), atol=1e-6)

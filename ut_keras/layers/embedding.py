@@ -14,7 +14,7 @@ class SymbolEmbedding(keras.layers.Layer):
     """A table with one row per symbol; embeds ids and, as a softmax matrix, scores them.
 
     Rows are multiplied by sqrt(D) when embedded, not when they score; id 0, padding, becomes the
-    zero vector.
+    zero vector, and Keras' mask says where it is, as that of `Embedding(mask_zero=True)` does.
 
     Args:
         vocab_size: int V.
@@ -44,6 +44,9 @@ class SymbolEmbedding(keras.layers.Layer):
         rows = litert.lookup(tf.convert_to_tensor(self.embedding), ids)
         rows = tf.cast(rows, self.compute_dtype)
         return rows * tf.cast(scale, rows.dtype)[..., tf.newaxis]
+
+    def compute_mask(self, ids: tf.Tensor, previous_mask: tf.Tensor | None) -> tf.Tensor:
+        return ids != 0
 
     def logits(self, x: tf.Tensor, columns: tf.Tensor | None = None) -> tf.Tensor:
         """Scores every symbol.
@@ -86,7 +89,7 @@ class SentenceEmbedding(keras.layers.Layer):
     """One vector per sentence: the sum of its words' embeddings, each times a mask by position.
 
     The learned mask keeps the order of the words; stories and questions have one each. The last
-    sentence is the question. A sentence of padding only becomes the zero vector.
+    sentence is the question. A sentence of padding only becomes the zero vector, and is masked.
 
         m_i = sum_j f_j * w_ij      (the bAbI encoding of Dehghani et al. 2019, section 3.1)
 
@@ -137,6 +140,9 @@ class SentenceEmbedding(keras.layers.Layer):
         vectors = self.words(ids)  # [B, sentences, words, D]
         masks = tf.cast(self._masks(tf.shape(ids)[1]), vectors.dtype)
         return tf.reduce_sum(vectors * masks, axis=2)
+
+    def compute_mask(self, ids: tf.Tensor, previous_mask: tf.Tensor | None) -> tf.Tensor:
+        return keras.ops.any(ids != 0, axis=2)  # of symbolic ids, too
 
     def _masks(self, sentences):
         """The mask of every sentence, [sentences, words, D].

@@ -95,7 +95,7 @@ class LSTMSeq2seq(transformer.Transformer):
     ) -> EncodedByLSTM:
         ids = self._ids(features, "inputs")
         real = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
-        x = tf.reverse(self.source_embedding(ids), [1])
+        x = tf.reverse(self._embed(self.source_embedding, ids), [1])
         encoded = self.encoder(x, padding_mask=tf.reverse(real, [1]), training=training)
         stack = StackOutput(tf.reverse(encoded.output, [1]), None, None, None, None)
         return EncodedByLSTM(stack, real, encoded.states)
@@ -149,16 +149,18 @@ class LSTMSeq2seq(transformer.Transformer):
             (logits [N, V] of the symbol at the position, state).
         """
         del memory
-        read = self.decoder(self.target_embedding(symbols[:, tf.newaxis]), initial_states=state)
+        embedded = self._embed(self.target_embedding, symbols[:, tf.newaxis])
+        read = self.decoder(embedded, initial_states=state)
         return self.logits(read.output)[:, 0], read.states
 
     def read_all(self, symbols: tf.Tensor, state: Any) -> Any:
         """The state behind symbols [N, P] of a language model."""
-        return self.decoder(self.target_embedding(symbols), initial_states=state).states
+        embedded = self._embed(self.target_embedding, symbols)
+        return self.decoder(embedded, initial_states=state).states
 
     def decode_states(self, ids: tf.Tensor, memory: Any) -> tf.Tensor:
         """What is scored, [N, T, D'], of positions that all are real."""
-        x = target_shift.shift_right(self.target_embedding(ids))
+        x = target_shift.shift_right(self._embed(self.target_embedding, ids))
         return self._decode_states(x, None, memory, training=False)[0]
 
     @property
@@ -242,6 +244,6 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
         return self.decoder.start(memory.attention, memory.states)
 
     def read(self, symbols: tf.Tensor, state: Any, memory: Any) -> tuple[tf.Tensor, Any]:
-        projected = self.decoder.cells[0].project(self.target_embedding(symbols))
+        projected = self.decoder.cells[0].project(self._embed(self.target_embedding, symbols))
         state = self.decoder.step(projected, state, memory.attention)
         return self.logits(self.decoder.output(state)[:, tf.newaxis])[:, 0], state

@@ -98,7 +98,12 @@ class SymbolTables:
         if self.class_labels:  # a class is not shown to the decoder
             shape = tf.shape(ids)
             return tf.zeros([shape[0], shape[1], self.hparams.hidden_size], self.compute_dtype)
-        return self.target_embedding(ids)
+        return self._embed(self.target_embedding, ids)
+
+    @staticmethod
+    def _embed(table, ids):
+        """Without Keras' mask: what is padding, a model says itself."""
+        return tf.identity(table(ids))
 
     def _ids(self, features, name):
         """The feature, int32. Sentences are checked where they are embedded."""

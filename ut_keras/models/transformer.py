@@ -237,7 +237,7 @@ class Transformer(
             causal = attention_mask.causal_attention_mask(tf.shape(ids)[1])
             # Padding comes last, where only padding sees it. T2T forgets segments here.
             may_attend = causal if segments is None else may_attend & causal
-        x = self.source_embedding(ids)
+        x = self._embed(self.source_embedding, ids)
         if self.target_space is not None:
             x = self.target_space(x)
         if self.source_position is not None:
@@ -368,7 +368,7 @@ class Transformer(
         Returns:
             (state [B, Q, D], cache).
         """
-        x = self.target_embedding(symbols)
+        x = self._embed(self.target_embedding, symbols)
         if self.target_position is not None:
             x = self.target_position(x, window.positions)
         return self.decoder.extend(x, cache, window, memory)
