@@ -14,23 +14,25 @@ SETS = {
 }
 
 
-def cells(problems, updates, valid, test, metric="accuracy"):
+def cells(problems, updates, valid, test, metric="accuracy", more_updates=()):
     """A cell for each problem, {row: name}, and set.
 
     Args:
         problems: dict from the row's name to the problem's.
         updates: int.
+        more_updates: dict from the name of a set to what it takes instead.
         valid, test: str, what the splits hold.
         metric: str, what is chosen by and shown.
     """
+    of_set = dict.fromkeys(SETS, updates) | dict(more_updates)
     return tuple(
         Cell(
             name=f"{row}/{name}",
             problem=problem,
             model="universal_transformer_encoder",
             hparams_set=hparams_set,
-            updates=updates,
-            every=updates // 10,
+            updates=of_set[name],
+            every=of_set[name] // 10,
             valid=metric,
             scores=(
                 Score(metric, name=valid, split="valid"),
