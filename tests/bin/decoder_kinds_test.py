@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import problems
 from tests.bin import decoder_problems
-from tests.bin.decoder_run import Run, lines_of
+from tests.bin.decoder_run import Run, lines_of, write_source
 from ut_keras.decoding import side_by_side
 from ut_keras.inference import free_decoding, padding, text_model
 from ut_keras.text.text_encoder import cut_at_eos
@@ -84,3 +84,20 @@ def test_language_model_goes_on_with_thelines_of(tmp_path):
             expected.append("")
     assert lines_of(tmp_path / "out") == expected
     assert all(expected[:2]) and expected[0] != expected[1]
+
+
+def test_fixed_depth_run_halts_by_convergence(tmp_path):
+    """Nothing of that rule is trained: every run of all steps can be asked to stop early."""
+    (tmp_path / "run").mkdir()
+    fixed = {"num_rec_steps": 3, "pos": "timing", "add_step_timing_signal": False}
+    run = Run(tmp_path / "run", tmp_path, model="universal_transformer", **fixed)
+    path, _ = write_source(tmp_path / "source", shortest=1)
+    found = {}
+    for epsilon in (1e-6, 0.999):
+        target = tmp_path / f"{epsilon}"
+        hp = f"recurrence_type=act,act_type=convergence,act_max_steps=3,act_epsilon={epsilon}"
+        run.decode(f"--decode_from_file={path}", f"--decode_to_file={target}", f"--hparams={hp}")
+        found[epsilon] = lines_of(target)
+    run.decode(f"--decode_from_file={path}", f"--decode_to_file={tmp_path / 'all'}")
+    assert found[1e-6] == lines_of(tmp_path / "all")
+    assert found[0.999] != found[1e-6]

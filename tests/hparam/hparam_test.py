@@ -447,6 +447,9 @@ def test_changed_architecture_is_refused_with_both_values():
         ("recurrence_type=act", "num_rec_steps=9", False),
         ("recurrence_type=act", "act_max_steps=9", True),
         ("recurrence_type=act,step_timing_signal_type=sinusoid", "act_max_steps=9", False),
+        ("recurrence_type=basic", "act_type=stick_breaking", False),
+        ("recurrence_type=act", "act_type=stick_breaking", True),
+        ("recurrence_type=basic", "recurrence_type=act", True),
         ("pos=timing", "max_length=99", False),
         ("pos=emb", "max_length=99", True),
     ],
@@ -456,6 +459,21 @@ def test_sizes_of_tables_are_architecture_where_there_is_a_table(given, changed,
     current = saved.override(changed)
     name = changed.split("=")[0]
     if is_other:
-        assert_refuses(f"{name} is .* here", hparam.check_same_architecture, saved, current)
+        assert_refuses(f"{name}.* is .* here", hparam.check_same_architecture, saved, current)
     else:
         hparam.check_same_architecture(saved, current)
+
+
+def test_convergence_has_the_weights_of_what_always_takes_all_steps():
+    saved = UniversalTransformerHParams()
+    current = saved.override("recurrence_type=act,act_type=convergence,act_max_steps=6")
+    hparam.check_same_architecture(saved, current)
+    hparam.check_same_architecture(current, saved)
+    assert_refuses(
+        "num_rec_steps or act_max_steps is 6 there and 9 here",
+        hparam.check_same_architecture,
+        saved,
+        current.override("act_max_steps=9"),
+    )
+    other = current.override("act_type=basic")
+    assert_refuses("recurrence_type is 'basic' there", hparam.check_same_architecture, saved, other)

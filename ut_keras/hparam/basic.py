@@ -291,6 +291,7 @@ class BasicHParams(t2t_names.BasicNames):
         shown = [*reads[:_SHOWN], *("…" for _ in reads[_SHOWN : _SHOWN + 1])]
         return f"{decider}={chosen!r} reads {', '.join(shown) or 'no such field'}"
 
-    def architecture_fields(self) -> set[str]:
-        """Returns the set of names whose change makes trained weights useless."""
-        return {name for name, spec in specs(type(self)).items() if spec.facts.architecture}
+    def architecture(self) -> dict[str, Any]:
+        """Returns what trained weights are useless without: {name: value}."""
+        fields = specs(type(self)).items()
+        return {name: getattr(self, name) for name, spec in fields if spec.facts.architecture}

@@ -80,11 +80,11 @@ def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
             f"The hparams must be of the kind that was saved, {type(saved).__name__}. "
             f"Received: {type(current).__name__}."
         )
-    names = saved.architecture_fields() | current.architecture_fields()
+    there, here = saved.architecture(), current.architecture()
     differences = [
-        f"{name} is {getattr(saved, name)!r} there and {getattr(current, name)!r} here"
-        for name in specs(type(saved))
-        if name in names and getattr(saved, name) != getattr(current, name)
+        f"{name} is {value!r} there and {here[name]!r} here"
+        for name, value in there.items()
+        if name in here and value != here[name]
     ]
     if differences:
         raise HParamError(
@@ -99,4 +99,4 @@ def _differing(one, other):
 
 def _is_of_the_function(hp, name):
     facts = specs(type(hp))[name].facts
-    return name in hp.architecture_fields() or not (facts.training or facts.inert)
+    return name in hp.architecture() or not (facts.training or facts.inert)

@@ -7,7 +7,7 @@ Frozen, flat and typed; names and defaults are T2T's (`transformer_base`,
 """
 
 import dataclasses
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from ut_keras import parts
 from ut_keras.hparam.basic import DIMENSIONS, BasicHParams
@@ -134,10 +134,10 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
                     f"Received: {name}={getattr(self, name)}, num_heads={self.num_heads}."
                 )
 
-    def architecture_fields(self) -> set[str]:
-        fields = super().architecture_fields()
-        of_pos = {"emb": {"max_length"}, "randomized": {"max_length", "pos_randomized_range"}}
-        return fields | of_pos.get(str(self.pos), set())
+    def architecture(self) -> dict[str, Any]:
+        of_pos = {"emb": ["max_length"], "randomized": ["max_length", "pos_randomized_range"]}
+        read = of_pos.get(str(self.pos), [])
+        return super().architecture() | {name: getattr(self, name) for name in read}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -218,11 +218,18 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
     use_memory_as_final_state: bool = field(False, read_if=_LSTM)
     add_ffn_unit_to_the_transition_function: bool = field(False, architecture=True)
 
-    def architecture_fields(self) -> set[str]:
-        # How many steps there are is free, unless a table has a row for each.
-        fields = super().architecture_fields() - {"num_rec_steps", "act_max_steps"}
-        table = self.add_step_timing_signal and self.step_timing_signal_type == "learned"
+    def architecture(self) -> dict[str, Any]:
+        fields = super().architecture()
+        rule, steps = fields.pop("act_type"), fields.pop("num_rec_steps")
+        adaptive_steps = fields.pop("act_max_steps")
         if self.recurrence_type == "act":
-            return fields | {"act_max_steps"} if table else fields
-        table = table or (self.recurrence_type == "dwa" and self.depth_embedding)
-        return fields | {"num_rec_steps"} if table else fields
+            steps = adaptive_steps
+            if rule == "convergence":  # has no weights, and trains as what always takes all steps
+                fields["recurrence_type"] = "basic"
+            else:
+                fields["act_type"] = rule
+        # How many steps there are is free, unless a table has a row for each.
+        table = self.add_step_timing_signal and self.step_timing_signal_type == "learned"
+        if table or (self.recurrence_type == "dwa" and self.depth_embedding):
+            fields["num_rec_steps or act_max_steps"] = steps
+        return fields
