@@ -26,6 +26,7 @@ import paper_cells
 import paper_page
 import paper_raw
 import paper_runs
+import paper_steps
 
 from ut_keras import interruption, whole_file
 from ut_keras.bin import command
@@ -56,7 +57,12 @@ def _run(argv):
     if args.table not in paper_cells.names():
         raise UsageError(unknown_name_message("table", args.table, paper_cells.names()))
     table = paper_cells.load(args.table)
-    cells = _tried(_chosen(table, args.only), args)
+    cells = _chosen(table, args.only)
+    if args.steps:
+        if args.tried is not None or args.hparams_set or args.updates:
+            raise UsageError("--steps goes with --hparams alone, of runs that have ended.")
+        return _run_steps(table, cells, args)
+    cells = _tried(cells, args)
     if args.list:
         return _list(cells, args)
     if args.raw:
@@ -75,7 +81,8 @@ def _parse(argv):
     parser.add_argument("--list", action="store_true", help="show cells and commands")
     parser.add_argument("--write", action="store_true", help="write the pages")
     parser.add_argument("--tried", metavar="WHY", help="run a setting that is not the cell's")
-    parser.add_argument("--hparams", default="", help="with --tried: values to replace")
+    parser.add_argument("--steps", help="numbers, joined by commas: evaluate ended runs so")
+    parser.add_argument("--hparams", default="", help="with --tried, --steps: values to replace")
     parser.add_argument("--hparams_set", help="with --tried: another set")
     parser.add_argument("--updates", type=int, help="with --tried: another number")
     parser.add_argument("--raw", help="folder under which raw files lie")
@@ -130,10 +137,9 @@ def _list(cells, args):
 
 def _run_cells(table, cells, args):
     deadline = time.monotonic() + args.hours * 3600 - _MARGIN_SECONDS
-    folders = paper_runs.Folders(args.runs_dir, args.data_dir, args.tmp_dir, args.results_dir)
     failures = 0
     with interruption.StopRequest() as stop:
-        runner = paper_runs.Runner(folders, stop, deadline)
+        runner = paper_runs.Runner(_folders(args), stop, deadline)
         for seed in range(1, args.seeds + 1):
             for cell in cells:
                 name = f"{table.name} {cell.name} seed {seed}"
@@ -153,6 +159,23 @@ def _run_cells(table, cells, args):
                 else:
                     print(f"{name}: {_results(cell, line)}", flush=True)
     return 1 if failures else 0
+
+
+def _run_steps(table, cells, args):
+    failures = 0
+    for seed in range(1, args.seeds + 1):
+        for cell in cells:
+            print(f"{table.name} {cell.name} seed {seed}", flush=True)
+            try:
+                paper_steps.measure(_folders(args), table, cell, seed, args.steps, args.hparams)
+            except paper_runs.Failed as failed:
+                print(f"{cell.name} seed {seed}: {failed}", file=sys.stderr, flush=True)
+                failures += 1
+    return 1 if failures else 0
+
+
+def _folders(args):
+    return paper_runs.Folders(args.runs_dir, args.data_dir, args.tmp_dir, args.results_dir)
 
 
 def _results(cell, line):

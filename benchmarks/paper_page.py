@@ -5,6 +5,7 @@ import textwrap
 
 import paper_cells
 import paper_runs
+import paper_steps
 
 from ut_keras.training import early_stopping
 
@@ -58,6 +59,11 @@ protocol; the sets are in `hparams/paper.py`.
 
 `ponder time` is the mean number of steps of a position on the test split.
 """
+_STEPS_TEXT = """\
+The same runs, stopped after so many steps; in brackets the mean number of steps of a position,
+where a rule of halting decides. "time" is that of the row above it, as a share of the most steps',
+taken once, beside other work.
+"""
 HEADS = {"results": _RESULTS, "depth": _DEPTH}
 _TRIED_HEAD = """
 ## What was tried
@@ -69,7 +75,7 @@ split.
 """
 
 
-def page(tables, finished, tried, head=_RESULTS):
+def page(tables, finished, tried, head=_RESULTS, steps=()):
     """The text of a page.
 
     Args:
@@ -77,8 +83,11 @@ def page(tables, finished, tried, head=_RESULTS):
         finished: {recipe: {seed: line}}.
         tried: list of lines.
         head: str, what stands above the tables.
+        steps: list of lines, of runs at several numbers of steps.
     """
-    parts = [head, *(_section(table, finished) for table in tables)]
+    parts = [head]
+    for table in tables:
+        parts += [_section(table, finished), _steps_section(table, steps)]
     rows = [*map(_tried_row, tried), *_superseded(tables, finished)]
     if rows:
         parts.append(_TRIED_HEAD)
@@ -108,6 +117,35 @@ def _section(table, finished):
         f"{text}`python benchmarks/paper.py --table={table.name} --list` has the commands; "
         f"the first:\n\n```sh\n{_command(table.cells[0])}\n```\n"
     )
+
+
+def _steps_section(table, lines):
+    """What ended runs answer that are stopped after some numbers of steps."""
+    cells = {cell.recipe: cell for cell in table.cells}
+    lines = [line for line in lines if line["recipe"] in cells]
+    counts = {count for line in lines for split in line["splits"].values() for count in split}
+    counts = sorted(counts, key=int)
+    if not counts:
+        return ""
+    rows = [["", *counts], ["---"] * (1 + len(counts))]
+    for line in lines:
+        cell = cells[line["recipe"]]
+        name = ", ".join(filter(None, [*cell.name.split("/"), line["hparams"]]))
+        for score in cell.scores:
+            found = line["splits"][score.split]
+            shown = (_at(found.get(n), score) for n in counts)
+            rows.append([f"{name}: {score.name or score.metric}", *shown])
+        most = found[max(found, key=int)]["seconds"]
+        times = (f"{found[n]['seconds'] / most:.2f}" if n in found else "" for n in counts)
+        rows.append([f"{name}: time", *times])
+    return f"\n### {table.title}, by steps\n\n{_STEPS_TEXT}\n{_markdown(rows)}"
+
+
+def _at(values, score):
+    if not values:
+        return ""
+    taken = f" ({values['ponder_time']:.1f})" if "ponder_time" in values else ""
+    return f"{_number(score, _scaled(score, values))}{taken}"
 
 
 def _names(cells):
@@ -185,7 +223,11 @@ def _deviation(seeds):
 
 
 def _value(score, line):
-    return line[score.split][score.metric] * (100 if score.percent else 1)
+    return _scaled(score, line[score.split])
+
+
+def _scaled(score, values):
+    return values[score.metric] * (100 if score.percent else 1)
 
 
 def _number(score, value):
@@ -254,4 +296,5 @@ def read(results_dir, name="results"):
         if any(map(is_here, by_seed.values()))
     }
     tried = list(filter(is_here, paper_runs.tried(results_dir)))
-    return page([table for table in tables if table.page == name], finished, tried, HEADS[name])
+    here = [table for table in tables if table.page == name]
+    return page(here, finished, tried, HEADS[name], paper_steps.read(results_dir))

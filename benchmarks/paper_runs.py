@@ -27,9 +27,10 @@ from ut_keras.training.tuning import trial_process
 ROOT = os.path.dirname(paper_cells.HERE)
 TRAINER = os.path.join(ROOT, "trainer.py")
 TRIED = "tried.jsonl"
+STEPS = "steps.jsonl"
 _WAIT_SECONDS = 0.2
 _NOTE_EVERY_SECONDS = 30
-_NO_METRICS = ("step", "time", "split")
+NO_METRICS = ("step", "time", "split")
 
 
 class Folders(NamedTuple):
@@ -122,7 +123,8 @@ class Runner:
             "valid": _results(directory, step, "dev"),
             **({"test": _results(best, step, "test")} if tests else {}),
         }
-        append_line(self._folders.results, table.name if note is None else "tried", line)
+        file = TRIED if note is not None else f"{table.name}.jsonl"
+        append_line(self._folders.results, file, line)
         return line
 
     def _check(self):
@@ -229,10 +231,11 @@ def _results(directory, step, split):
     for record in metrics_file.records(directory):
         if record["step"] == step and record["split"] == split:
             found.update(record)
-    return {name: _short(found[name]) for name in found if name not in _NO_METRICS}
+    return {name: short(found[name]) for name in found if name not in NO_METRICS}
 
 
-def _short(value):
+def short(value):
+    """`value` to six digits."""
     return float(f"{value:.6g}")
 
 
@@ -252,10 +255,10 @@ def read_lines(path):
     return found
 
 
-def append_line(results_dir, name, line):
-    """Adds a line to RESULTS_DIR/NAME.jsonl."""
+def append_line(results_dir, file, line):
+    """Adds a line to a file of the folder."""
     os.makedirs(results_dir, exist_ok=True)
-    path = os.path.join(results_dir, f"{name}.jsonl")
+    path = os.path.join(results_dir, file)
     torn = os.path.exists(path) and os.path.getsize(path) and not _ends_in_newline(path)
     with open(path, "a", encoding="utf-8") as file:
         file.write("\n" * torn + json.dumps(line, ensure_ascii=False) + "\n")
@@ -271,7 +274,7 @@ def finished(results_dir):
     """All lines of runs that have ended, of all tables: {recipe: {seed: line}}."""
     found = {}
     for path in sorted(glob.glob(os.path.join(glob.escape(results_dir), "*.jsonl"))):
-        if os.path.basename(path) != TRIED:
+        if os.path.basename(path) not in (TRIED, STEPS):
             for line in read_lines(path):
                 found.setdefault(line["recipe"], {})[line["seed"]] = line
     return found

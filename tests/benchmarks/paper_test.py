@@ -144,6 +144,29 @@ def test_a_recipe_is_what_is_run_and_not_its_name():
     assert dataclasses.replace(CELL, every=3).recipe != CELL.recipe
 
 
+def test_runs_that_were_stopped_after_other_steps():
+    at = {"mean_error": 0.25, "seconds": 1.0}
+    splits = {"test": {"2": at, "16": {**at, "mean_error": 0.0, "seconds": 4.0}}}
+    lines = [
+        {"recipe": CELL.recipe, "hparams": "", "splits": splits},
+        {
+            "recipe": CELL.recipe,
+            "hparams": "act_type=random",
+            "splits": {"test": {"4": {**at, "ponder_time": 2.54}}},
+        },
+        {"recipe": "another", "hparams": "", "splits": {"test": {"99": at}}},
+    ]
+    page = PAGE.page([TABLE], {}, [], steps=lines)
+    assert (
+        "|  | 2 | 4 | 16 |\n"
+        "| --- | --- | --- | --- |\n"
+        "| task1, adaptive: mean_error | 25.0 |  | 0.0 |\n"
+        "| task1, adaptive: time | 0.25 |  | 1.00 |\n"
+        "| task1, adaptive, act_type=random: mean_error |  | 25.0 (2.5) |  |\n"
+        "| task1, adaptive, act_type=random: time |  | 1.00 |  |\n"
+    ) in page
+
+
 # The command.
 
 
@@ -154,6 +177,7 @@ def test_a_recipe_is_what_is_run_and_not_its_name():
         (["--table=scan", "--only=lenth"], "length 22"),
         (["--table=scan", "--hparams=dropout=0"], "--tried=WHY must be given with --hparams"),
         (["--table=scan", "--tried=why"], "--tried=WHY must be given with --hparams"),
+        (["--table=scan", "--tried=why", "--steps=2"], "--steps goes with --hparams alone"),
     ],
 )
 def test_what_is_refused(argv, message, capsys):
@@ -250,3 +274,12 @@ def test_a_run_that_is_stopped_goes_on_and_ends_in_a_line(tmp_path):
     process = start()
     assert process.communicate(timeout=900)[0] == ""
     assert process.returncode == 0
+
+    process = start("--steps=1,2", "--hparams=act_epsilon=0.5")
+    output = process.communicate(timeout=900)[0]
+    assert process.returncode == 0, output
+    [line] = map(json.loads, (tmp_path / "results" / "steps.jsonl").read_text().splitlines())
+    assert str(tmp_path) not in json.dumps(line)
+    of_steps = line["splits"]["test"]
+    assert set(of_steps) == {"1", "2"}
+    assert of_steps["1"]["ponder_time"] == 1 < of_steps["2"]["ponder_time"] <= 2

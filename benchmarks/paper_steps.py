@@ -1,0 +1,87 @@
+"""Ended runs, asked to stop after other numbers of steps: a line in docs/results/steps.jsonl each.
+
+benchmarks/steps.py evaluates the best weights of a run on the splits that its cell has scores of.
+"""
+
+import datetime
+import os
+import shlex
+import subprocess
+import sys
+
+import paper_cells
+import paper_runs
+
+from ut_keras import metrics_file
+
+_STEPS = os.path.join(paper_cells.HERE, "steps.py")
+_VALID = "valid"
+
+
+def measure(folders, table, cell, seed, numbers, hparams=""):
+    """Evaluates a run and writes the line.
+
+    Args:
+        folders: `paper_runs.Folders`.
+        table: `Table`.
+        cell: `Cell`.
+        seed: int.
+        numbers: str, the numbers of steps, joined by commas.
+        hparams: str, values to replace, such as another rule of halting.
+    Returns:
+        dict, the line: its "splits" are {split: {number of steps, as str: {metric: value}}}.
+    Raises:
+        Failed: if the run has not ended, or cannot be evaluated so.
+    """
+    if not paper_runs.is_done(folders.results, cell, seed, False):
+        raise paper_runs.Failed("the run has not ended; it has to be trained first")
+    directory = paper_runs.run_directory(folders.runs, cell, seed)
+    splits = {}
+    for split in dict.fromkeys(score.split for score in cell.scores):
+        target = os.path.join(directory, f"steps-{split}")
+        words = _words(numbers, hparams, split)
+        where = [
+            f"--output_dir={os.path.join(directory, 'best')}",
+            f"--data_dir={folders.data}",
+            f"--visualize_dir={target}",
+        ]
+        result = subprocess.run([sys.executable, _STEPS, *words, *where], stderr=subprocess.PIPE)
+        if result.returncode:
+            last = result.stderr.decode().strip().rpartition("\n")[2]
+            raise paper_runs.Failed(last)
+        splits[split] = {
+            str(record["step"]): {
+                name: paper_runs.short(value)
+                for name, value in record.items()
+                if name not in paper_runs.NO_METRICS
+            }
+            for record in metrics_file.records(target)
+        }
+    line = {
+        "table": table.name,
+        "cell": cell.name,
+        "seed": seed,
+        "recipe": cell.recipe,
+        "hparams": hparams,
+        "command": shlex.join(["python", "benchmarks/steps.py", *words, "--output_dir=run/best"]),
+        "commit": paper_runs.commit(),
+        "date": datetime.date.today().isoformat(),
+        "splits": splits,
+    }
+    paper_runs.append_line(folders.results, paper_runs.STEPS, line)
+    return line
+
+
+def read(results_dir):
+    """The lines; of those of the same run and hparams the last."""
+    found = {}
+    for line in paper_runs.read_lines(os.path.join(results_dir, paper_runs.STEPS)):
+        found[line["recipe"], line["seed"], line["hparams"]] = line
+    return list(found.values())
+
+
+def _words(numbers, hparams, split):
+    words = [f"--steps={numbers}"]
+    if hparams:
+        words.append(f"--hparams={hparams}")
+    return words + (["--eval_use_test_set"] if split != _VALID else [])
