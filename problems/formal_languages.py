@@ -1,11 +1,13 @@
 """Strings that are in a language or not: parity and balanced brackets. Nothing to download.
 
     parity40    "1 0 1 1"    odd     [3, 2, 3, 3, 1]  [1]      an odd number of ones
+    parity10                                                   the same, shorter
     dyck40      "( ) ( ("    no      [2, 3, 2, 2, 1]  [0]      every bracket closed, none too early
 
-Training and validation have lengths up to 40 (brackets: even ones), uniform; the test is twice as
-long, exactly 80. Half of the strings of brackets are balanced; of the others, two brackets of a
-balanced one have changed places, so that to count them is not enough.
+Training and validation have lengths up to 40, of `parity10` up to 10 (brackets: even ones),
+uniform; the test is twice as long, exactly 80 or 20. Half of the strings of brackets are balanced;
+of the others, two brackets of a balanced one have changed places, so that to count them is not
+enough.
 """
 
 import itertools
@@ -25,14 +27,24 @@ class Parity40(generated_classes.GeneratedClasses):
 
     words = ("0", "1")
     labels = ("even", "odd")
+    longest = _LONGEST
+    all_trained_length = 9
 
     def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
-        length = 2 * _LONGEST if split == "test" else rng.integers(1, _LONGEST + 1)
+        length = 2 * self.longest if split == "test" else rng.integers(1, self.longest + 1)
         bits = rng.integers(2, size=length)
         return [str(bit) for bit in bits], self.labels[bits.sum() % 2]
 
     def is_all_trained(self, words: list[str]) -> bool:
-        return len(words) < 10
+        return len(words) <= self.all_trained_length
+
+
+@problem.register("parity10")
+class Parity10(Parity40):
+    """The same of at most 10 digits: as many as a depth of 14 can count one by one."""
+
+    longest = 10
+    all_trained_length = 4
 
 
 @problem.register("dyck40")

@@ -10,7 +10,7 @@ from problems import formal_languages, generated_classes, sudoku, table_lookup
 
 NAMES = [
     *("ctl_backward", "ctl_backward_iid", "ctl_forward", "ctl_forward_iid"),
-    *("dyck40", "listops", "listops_iid", "parity40"),
+    *("dyck40", "listops", "listops_iid", "parity10", "parity40"),
 ]
 
 
@@ -111,14 +111,15 @@ def test_listops(split):
     assert set(depths) == set(range(shallowest, deepest + 1))
 
 
-def test_parity():
+@pytest.mark.parametrize("longest", [10, 40])
+def test_parity(longest):
     lengths = set()
     for split in ("train", "test"):
-        for words, label in map(_split, _samples("parity40", split)):
+        for words, label in map(_split, _samples(f"parity{longest}", split)):
             assert (words.count("1") % 2 == 1) == (label == "odd")
             lengths.add((split, len(words)))
-    assert {length for split, length in lengths if split == "test"} == {80}
-    assert max(length for split, length in lengths if split == "train") == 40
+    assert {length for split, length in lengths if split == "test"} == {2 * longest}
+    assert max(length for split, length in lengths if split == "train") == longest
 
 
 def test_dyck():
