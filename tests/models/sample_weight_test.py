@@ -152,7 +152,7 @@ def test_class_weight_is_of_the_ids():
 
     model, start = _compiled("universal")
     model.set_weights(start)
-    model.fit(*_batch("universal"), class_weight=weights, shuffle=False, verbose=0)
+    model.fit(*_batch("universal"), None, 1, 0, None, 0.0, None, False, weights)
     fitted = [variable.numpy() for variable in model.trainable_variables]
     for a, b in zip(fitted, _update("universal", sample_weight=by_token)[1], strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
