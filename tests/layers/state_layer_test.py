@@ -9,6 +9,8 @@ from tests.layers import layer_checks
 from ut_keras.layers import (
     act,
     attention,
+    class_label_head,
+    conv_feed_forward,
     dense,
     depthwise_attention,
     feed_forward,
@@ -19,6 +21,7 @@ from ut_keras.layers import (
     halting,
     mixed_depth,
     recurrence,
+    separable_convolution,
     stack,
     state_layer,
     timing_signal,
@@ -101,6 +104,27 @@ def test_padding_has_no_effect_in_a_keras_model(name, tmp_path):
     lines = []
     again.summary(print_fn=lines.append)
     assert f"(None, None, {D})" in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: feed_forward.FeedForward(2 * D, D),
+        lambda: conv_feed_forward.ConvFeedForward(2 * D, D),
+        lambda: separable_convolution.SeparableConvFeedForward(2 * D, D),
+        lambda: class_label_head.ClassLabelHead(3, pooling="last"),
+        lambda: class_label_head.ClassLabelHead(3, pooling="masked_mean"),
+    ],
+)
+def test_other_layers_find_the_mask_of_keras(make):
+    layer = make()
+    model = layer_checks.shake(_model(layer))
+    before = keras.Sequential(model.layers[:-1])(SERIES)
+    got = model(SERIES)
+    np.testing.assert_array_equal(got, layer(tf.identity(before), padding_mask=REAL))
+    assert np.abs(got - layer(tf.identity(before))).max() > 1e-3
+    mask = getattr(got, "_keras_mask", None)
+    assert mask is None if got.ndim == 2 else np.array_equal(mask, REAL)
 
 
 @pytest.mark.parametrize("mask_padding", [False, True])
