@@ -20,6 +20,7 @@ from ut_keras.layers import (
     gated_units,
     halting,
     mixed_depth,
+    q_halt,
     recurrence,
     separable_convolution,
     stack,
@@ -141,6 +142,25 @@ def test_ponder_cost_is_a_loss(mask_padding):
     np.testing.assert_allclose(
         loss, 0.5 * (cost[REAL].mean() if mask_padding else cost.mean()), rtol=1e-6
     )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: recurrence.BasicRecurrence(
+            layer_checks.make_block(D), _timing(), N, supervised_every=1
+        ),
+        lambda: act.AdaptiveComputationTime(
+            layer_checks.make_block(D), _timing(), q_halt.QHalting(N)
+        ),
+    ],
+)
+def test_losses_of_steps_that_a_call_has_not(make):
+    """They would be left out in silence, and what they teach would not be taught."""
+    model = _model(stack.Stack(make()))
+    model(SERIES)
+    with pytest.raises(ValueError, match="Losses of several steps.*Received: a call of stack"):
+        model(SERIES, training=True)
 
 
 def test_no_ponder_loss_without_a_weight():

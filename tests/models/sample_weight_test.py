@@ -214,6 +214,23 @@ def test_weights_that_do_not_fit(shape):
         _update("universal", sample_weight=np.ones(shape))
 
 
+@pytest.mark.parametrize(
+    ("kind", "overrides", "make"),
+    [
+        ("encoder", "", lambda targets: np.eye(4)[targets[:, 0]]),
+        ("encoder", "act_type=ponder_net", lambda targets: np.eye(4)[targets[:, 0]]),
+        ("tagger", "", lambda targets: targets[:, :2]),
+        ("tagger", "recurrence_supervised_every=2", lambda targets: targets[:, 0]),
+    ],
+)
+def test_targets_that_do_not_fit(kind, overrides, make):
+    model, features = examples.make(kind, overrides), examples.features(kind)
+    model.compile("sgd")
+    expected = 1 if kind == "encoder" else 5
+    with pytest.raises(ValueError, match=rf"Targets must be \[batch, {expected}\] ids.* Received"):
+        model.fit({"inputs": features["inputs"]}, make(features["targets"]), verbose=0)
+
+
 def test_a_trace_of_several_ranks():
     """Keras relaxes the shapes of a function that is called with several, down to none."""
     model, _ = _compiled("encoder")
