@@ -197,11 +197,22 @@ def target_term(
         class_labels: bool.
         weights: float [B], [B, 1] or [B, T], what the targets weigh. Optional.
     Raises:
-        ValueError: if the weights do not fit the targets.
+        ValueError: if the weights do not fit the targets, or these the logits.
     """
     targets, weights = weights_lib.of_targets(targets, class_labels, weights)
     logits = logits[:, tf.newaxis] if class_labels else logits
+    _check_fit(targets, logits)
     return cross_entropy(logits, targets, label_smoothing, weights)
+
+
+def _check_fit(targets, logits):
+    """Raises ValueError: if there is not a target for each of the logits, as far as is known."""
+    expected = logits.shape[1]
+    if not targets.shape.is_compatible_with([None, expected]):
+        raise ValueError(
+            f"Targets must be [batch, {expected}] ids, as many as are predicted. "
+            f"Received: {targets.shape}."
+        )
 
 
 def expected_term(
@@ -225,6 +236,7 @@ def expected_term(
     """
     targets, weights = weights_lib.of_targets(targets, class_labels, weights)
     logits = logits[:, tf.newaxis] if class_labels else logits
+    _check_fit(targets, logits)
     of_steps = tf.reshape(weights * probabilities, [-1, tf.shape(targets)[1]])
     targets = tf.tile(targets, [tf.shape(probabilities)[0], 1])
     term = cross_entropy(logits, targets, label_smoothing, of_steps)

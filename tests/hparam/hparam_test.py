@@ -265,9 +265,55 @@ def test_inert_notes_are_about_what_was_changed():
         (
             UniversalTransformerHParams(recurrence_type="act"),
             "num_rec_steps=4,act_epsilon=0.1",
-            "num_rec_steps=4 has no effect here: recurrence_type='act' reads act_type, act_max_st",
+            "num_rec_steps=4 has no effect here: recurrence_type='act' reads num_inrecurrence_lay",
         ),
         (UniversalTransformerHParams(), "act_loss_weight=1", "act_loss_weight=1.0 has no effect"),
+        (
+            UniversalTransformerHParams(recurrence_type="act"),
+            "act_type=convergence,act_halting_bias_init=-3",
+            "act_type='convergence' reads no such field",
+        ),
+        (
+            UniversalTransformerHParams(recurrence_type="act", act_type="ponder_net"),
+            "ponder_net_prior=0.1,act_halting_bias_init=-3,act_loss_weight=0.1",
+            "",
+        ),
+        (
+            UniversalTransformerHParams(),
+            "act_type=ponder_net",
+            "reads num_rec_steps, num_inrec",
+        ),
+        (
+            UniversalTransformerHParams(recurrence_type="act"),
+            "ponder_net_output=mean",
+            "act_type='basic' reads act_halting_bias_init, act_loss_weight, act_force_final_rem",
+        ),
+        (UniversalTransformerHParams(), "copy_gate_dropout=0.1", "copy_gate=False reads no such"),
+        (UniversalTransformerHParams(), "copy_gate=True,copy_gate_dropout=0.1", ""),
+        (UniversalTransformerHParams(), "pos_randomized_range=99", "pos=None reads no such field"),
+        (TransformerHParams(pos="randomized"), "pos_randomized_range=999", ""),
+        (
+            TransformerHParams(),
+            "self_attention_type=dot_product_relative_xl,max_relative_position=8",
+            "self_attention_type='dot_product_relative_xl' reads no such field",
+        ),
+        (TransformerHParams(), "ffn_layer=swiglu,relu_dropout_broadcast_dims=1", ""),
+        (
+            UniversalTransformerHParams(),
+            "transformer_ffn_type=sepconv,ffn_layer=swiglu",
+            "transformer_ffn_type='sepconv' reads no such field",
+        ),
+        (UniversalTransformerHParams(), "num_mixedin_layers=1", "mix_with_transformer=None reads"),
+        (
+            UniversalTransformerHParams(mix_with_transformer="after_ut,before_ut"),
+            "num_mixedin_layers=1",
+            "",
+        ),
+        (
+            UniversalTransformerHParams(add_step_timing_signal=False),
+            "step_timing_signal_type=sinusoid",
+            "add_step_timing_signal=False reads no such field",
+        ),
     ],
 )
 def test_fields_that_another_one_leaves_unread_are_said(before, overrides, said):

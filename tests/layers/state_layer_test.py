@@ -9,6 +9,8 @@ from tests.layers import layer_checks
 from ut_keras.layers import (
     act,
     attention,
+    class_label_head,
+    conv_feed_forward,
     dense,
     depthwise_attention,
     feed_forward,
@@ -18,7 +20,9 @@ from ut_keras.layers import (
     gated_units,
     halting,
     mixed_depth,
+    q_halt,
     recurrence,
+    separable_convolution,
     stack,
     state_layer,
     timing_signal,
@@ -103,6 +107,27 @@ def test_padding_has_no_effect_in_a_keras_model(name, tmp_path):
     assert f"(None, None, {D})" in "".join(lines)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: feed_forward.FeedForward(2 * D, D),
+        lambda: conv_feed_forward.ConvFeedForward(2 * D, D),
+        lambda: separable_convolution.SeparableConvFeedForward(2 * D, D),
+        lambda: class_label_head.ClassLabelHead(3, pooling="last"),
+        lambda: class_label_head.ClassLabelHead(3, pooling="masked_mean"),
+    ],
+)
+def test_other_layers_find_the_mask_of_keras(make):
+    layer = make()
+    model = layer_checks.shake(_model(layer))
+    before = keras.Sequential(model.layers[:-1])(SERIES)
+    got = model(SERIES)
+    np.testing.assert_array_equal(got, layer(tf.identity(before), padding_mask=REAL))
+    assert np.abs(got - layer(tf.identity(before))).max() > 1e-3
+    mask = getattr(got, "_keras_mask", None)
+    assert mask is None if got.ndim == 2 else np.array_equal(mask, REAL)
+
+
 @pytest.mark.parametrize("mask_padding", [False, True])
 def test_ponder_cost_is_a_loss(mask_padding):
     layer = _adaptive(mask_padding=mask_padding)
@@ -117,6 +142,25 @@ def test_ponder_cost_is_a_loss(mask_padding):
     np.testing.assert_allclose(
         loss, 0.5 * (cost[REAL].mean() if mask_padding else cost.mean()), rtol=1e-6
     )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: recurrence.BasicRecurrence(
+            layer_checks.make_block(D), _timing(), N, supervised_every=1
+        ),
+        lambda: act.AdaptiveComputationTime(
+            layer_checks.make_block(D), _timing(), q_halt.QHalting(N)
+        ),
+    ],
+)
+def test_losses_of_steps_that_a_call_has_not(make):
+    """They would be left out in silence, and what they teach would not be taught."""
+    model = _model(stack.Stack(make()))
+    model(SERIES)
+    with pytest.raises(ValueError, match="Losses of several steps.*Received: a call of stack"):
+        model(SERIES, training=True)
 
 
 def test_no_ponder_loss_without_a_weight():

@@ -128,6 +128,8 @@ def test_callbacks_that_set_the_learning_rate(callback, dataset):
     model.compile(run_eagerly=True)
     with pytest.raises(TypeError, match=r"optimizers.get\(model.hparams, learning_rate=0.001\)"):
         model.fit(dataset, callbacks=[callback], shuffle=False, verbose=0)
+    with pytest.raises(TypeError, match="optimizers.get"):
+        model.fit(dataset, None, None, 1, 0, keras.callbacks.CallbackList([callback]))
     assert int(model.optimizer.iterations) == 0
     optimizer = optimizers.get(model.hparams, learning_rate=0.5)
     assert (optimizer.beta_2, optimizer.clip_grad_norm) == (model.hparams.optimizer_adam_beta2, 1.0)

@@ -152,7 +152,7 @@ def test_class_weight_is_of_the_ids():
 
     model, start = _compiled("universal")
     model.set_weights(start)
-    model.fit(*_batch("universal"), class_weight=weights, shuffle=False, verbose=0)
+    model.fit(*_batch("universal"), None, 1, 0, None, 0.0, None, False, weights)
     fitted = [variable.numpy() for variable in model.trainable_variables]
     for a, b in zip(fitted, _update("universal", sample_weight=by_token)[1], strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
@@ -212,6 +212,23 @@ def test_losses_of_keras(reduction):
 def test_weights_that_do_not_fit(shape):
     with pytest.raises(ValueError, match="Weights must be"):
         _update("universal", sample_weight=np.ones(shape))
+
+
+@pytest.mark.parametrize(
+    ("kind", "overrides", "make"),
+    [
+        ("encoder", "", lambda targets: np.eye(4)[targets[:, 0]]),
+        ("encoder", "act_type=ponder_net", lambda targets: np.eye(4)[targets[:, 0]]),
+        ("tagger", "", lambda targets: targets[:, :2]),
+        ("tagger", "recurrence_supervised_every=2", lambda targets: targets[:, 0]),
+    ],
+)
+def test_targets_that_do_not_fit(kind, overrides, make):
+    model, features = examples.make(kind, overrides), examples.features(kind)
+    model.compile("sgd")
+    expected = 1 if kind == "encoder" else 5
+    with pytest.raises(ValueError, match=rf"Targets must be \[batch, {expected}\] ids.* Received"):
+        model.fit({"inputs": features["inputs"]}, make(features["targets"]), verbose=0)
 
 
 def test_a_trace_of_several_ranks():

@@ -1,5 +1,9 @@
 """Another number of steps at inference than in training, with the same weights."""
 
+import copy
+
+import h5py
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +14,7 @@ from ut_keras import hparam, losses, models
 from ut_keras.layers import same_weights
 
 _FREE = "step_timing_signal_type=sinusoid"
+_LEARNED = "step_timing_signal_type=learned"
 # Kind of example, overrides that do not say how many steps there are.
 VARIANTS = {
     "basic": ("universal", _FREE),
@@ -63,6 +68,51 @@ def test_weights_are_shared_and_traces_kept():
         variable.assign(0.5 * variable)
     assert np.abs(deep(features) - before).max() > 1e-3
     np.testing.assert_array_equal(deep.with_steps(2)(features), model(features))
+
+
+def test_saved(tmp_path):
+    """With a table of more signals than steps; by each of Keras' ways."""
+    model, features = _make("encoder", _LEARNED, 3), examples.features("encoder")
+    untouched = _make("encoder", _LEARNED, 3)
+    view = model.with_steps(2)
+    want = view(features)
+    assert np.abs(want - model(features)).max() > 1e-4
+    view.save(tmp_path / "view.keras")
+    loaded = keras.models.load_model(tmp_path / "view.keras")
+    same_weights_anew = keras.models.clone_model(view)
+    same_weights_anew.set_weights(view.get_weights())
+    for other in (loaded, same_weights_anew, copy.deepcopy(view)):
+        assert other.hparams == view.hparams
+        np.testing.assert_array_equal(other(features), want)
+        np.testing.assert_array_equal(other.with_steps(3)(features), model(features))
+    # A file of weights is that of the model, whoever writes it.
+    names = []
+    for number, saved in enumerate((untouched, model, view)):
+        file = tmp_path / f"{number}.weights.h5"
+        saved.save_weights(file)
+        with h5py.File(file) as groups:
+            names.append([])
+            groups.visit(names[-1].append)
+        assert names[-1] == names[0]
+    examples.make("encoder").load_weights(file)
+    loaded.load_weights(file)
+
+
+def test_is_compiled_as_the_model_is():
+    model, features = _make("encoder", _LEARNED, 2), examples.features("encoder")
+    view = model.with_steps(1)
+    with pytest.raises(ValueError, match="call `compile"):
+        view.evaluate(features, features["targets"], verbose=0)
+    for optimizer, loss in (("sgd", None), ("adam", "sparse_categorical_crossentropy")):
+        model.compile(optimizer, loss, run_eagerly=True)
+        assert view.optimizer is model.optimizer and view.loss is model.loss
+    model.with_steps(2).compile("sgd", run_eagerly=True)
+    assert view.optimizer is model.optimizer
+    loss = view.evaluate(features, features["targets"], verbose=0)[0]
+    logits = view(features)
+    wanted = keras.losses.sparse_categorical_crossentropy(features["targets"][:, 0], logits)
+    ponder = tf.add_n(view.losses)
+    np.testing.assert_allclose(loss, np.mean(wanted) + ponder, rtol=1e-4)
 
 
 @pytest.mark.parametrize("how", ["uniform", "lognormal_poisson"])
@@ -203,5 +253,7 @@ def test_refuses():
         learned.generate(examples.features("universal"), num_steps=4)
     with pytest.raises(ValueError, match="num_steps must be 3: .*depth_embedding.*Received: 2"):
         examples.make("universal", f"{_FREE},recurrence_type=dwa").with_steps(2)
+    with pytest.raises(ValueError, match="num_rec_steps must be an int in .*Received: .*'4'"):
+        learned.with_steps("4")
     with pytest.raises(ValueError, match="num_steps must be at least 1. Received: 0"):
         learned.generate(examples.features("universal"), num_steps=0)

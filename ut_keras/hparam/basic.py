@@ -39,30 +39,35 @@ LEARNING_RATE_FACTORS = (
 )
 # Which schedules, and which optimizers, read a field.
 _OF_SCHEDULE = "learning_rate_schedule"
-_LEGACY = (_OF_SCHEDULE, ("legacy",))
-_CONSTANT = (_OF_SCHEDULE, ("constant",))
-_DECAY_RATE = (_OF_SCHEDULE, ("exp_decay", "legacy"))
+_LEGACY = ((_OF_SCHEDULE, ("legacy",)),)
+_CONSTANT = ((_OF_SCHEDULE, ("constant",)),)
+_DECAY_RATE = ((_OF_SCHEDULE, ("exp_decay", "legacy")),)
 _DECAY_STEPS = (
-    _OF_SCHEDULE,
-    ("linear_decay", "cosdecay", "multi_cycle_cos_decay", "exp_decay", "legacy"),
+    (_OF_SCHEDULE, ("linear_decay", "cosdecay", "multi_cycle_cos_decay", "exp_decay", "legacy")),
 )
 _NO_WARMUP = ("constant", "linear_decay", "rsqrt_hidden_size")
-_WARMUP = (_OF_SCHEDULE, tuple(name for name in LEARNING_RATE_FACTORS if name not in _NO_WARMUP))
-_ADAM = (
-    "optimizer",
-    (
-        *("adam", "true_adam", "multistep_adam", "adam_w"),
-        *("Adam", "TrueAdam", "MultistepAdam", "AdamW"),
-    ),
+_WARMS_UP = tuple(name for name in LEARNING_RATE_FACTORS if name not in _NO_WARMUP)
+_WARMUP = ((_OF_SCHEDULE, _WARMS_UP),)
+_ADAMS = (
+    *("adam", "true_adam", "multistep_adam", "adam_w"),
+    *("Adam", "TrueAdam", "MultistepAdam", "AdamW"),
 )
-_ADAFACTOR = ("optimizer", ("adafactor", "Adafactor"))
-_MOMENTUM = ("optimizer", ("momentum", "Momentum"))
+_ADAM = (("optimizer", _ADAMS),)
+_ADAFACTOR = (("optimizer", ("adafactor", "Adafactor")),)
+_MOMENTUM = (("optimizer", ("momentum", "Momentum")),)
+_RELATIVE_V2 = (("self_attention_type", ("dot_product_relative_v2",)),)
+_CLIPPED = (("self_attention_type", ("dot_product_relative", "dot_product_relative_v2")),)
 _DIVIDES_BY_WARMUP = ("linear_warmup", "rsqrt_decay")  # 0 / 0 and 1 / sqrt(0) in the first step
 
 
 def learning_rate_factors(schedule: str) -> list[str]:
     """Splits "constant * rsqrt_decay" into its factors."""
     return [factor.strip() for factor in schedule.split("*") if factor.strip()]
+
+
+def _has_one_of(chosen, values):
+    """Whether a field has one of these values, or as a factor."""
+    return chosen in values or not set(learning_rate_factors(str(chosen))).isdisjoint(values)
 
 
 def _is_integers(text):
@@ -198,10 +203,12 @@ class BasicHParams(t2t_names.BasicNames):
     )
 
     # --- Relative attention ---------------------------------------------------------------------
-    max_relative_position: int = field(0, NON_NEGATIVE, architecture=True)
-    heads_share_relative_embedding: bool = field(False, architecture=True)
-    add_relative_to_values: bool = field(False, architecture=True)
-    relative_mask_future: bool = field(False)  # ours: dot_product_relative_v2 looks back only
+    max_relative_position: int = field(0, NON_NEGATIVE, architecture=True, read_if=_CLIPPED)
+    heads_share_relative_embedding: bool = field(False, architecture=True, read_if=_RELATIVE_V2)
+    add_relative_to_values: bool = field(False, architecture=True, read_if=_RELATIVE_V2)
+    relative_mask_future: bool = field(
+        False, read_if=_RELATIVE_V2
+    )  # ours: dot_product_relative_v2 looks back only
 
     def __post_init__(self) -> None:
         for name, spec in specs(type(self)).items():
@@ -272,24 +279,26 @@ class BasicHParams(t2t_names.BasicNames):
         """Returns the reason for which no value of a field changes anything; "" if one does."""
         known = specs(type(self))
         facts = known[name].facts
-        if facts.inert or not facts.read_if:
+        if facts.inert:
             return facts.inert
-        decider = facts.read_if[0]
-        chosen = getattr(self, decider)
-        if known[decider].choices and chosen not in known[decider].choices:
-            return ""  # a part that a user registered may read anything
-        factors = set(learning_rate_factors(chosen))
-        reads = [
-            other
-            for other, spec in known.items()
-            if spec.facts.read_if
-            and spec.facts.read_if[0] == decider
-            and factors.intersection(spec.facts.read_if[1])
-        ]
-        if name in reads:
-            return ""
-        shown = [*reads[:_SHOWN], *("…" for _ in reads[_SHOWN : _SHOWN + 1])]
-        return f"{decider}={chosen!r} reads {', '.join(shown) or 'no such field'}"
+        for decider, values in facts.read_if:
+            if decider not in known:
+                continue
+            chosen = getattr(self, decider)
+            choices = known[decider].choices
+            if choices and chosen is not None and chosen not in choices:
+                return ""  # a part that a user registered may read anything
+            if not _has_one_of(chosen, values):
+                reads = [
+                    other
+                    for other, spec in known.items()
+                    if any(
+                        _has_one_of(chosen, of) for by, of in spec.facts.read_if if by == decider
+                    )
+                ]
+                shown = [*reads[:_SHOWN], *("…" for _ in reads[_SHOWN : _SHOWN + 1])]
+                return f"{decider}={chosen!r} reads {', '.join(shown) or 'no such field'}"
+        return ""
 
     def architecture(self) -> dict[str, Any]:
         """Returns what trained weights are useless without: {name: value}."""

@@ -47,6 +47,9 @@ class Check(NamedTuple):
     accepts: Callable[[Any], bool]
 
 
+Conditions = tuple[tuple[str, tuple], ...]
+
+
 class _Facts(NamedTuple):
     interval: str
     check: Check | None
@@ -56,7 +59,7 @@ class _Facts(NamedTuple):
     comma_separated: bool
     training: bool
     parts: Any
-    read_if: tuple[str, tuple] | None
+    read_if: Conditions
 
 
 def field(
@@ -70,7 +73,7 @@ def field(
     comma_separated: bool = False,
     training: bool = False,
     parts: Any = None,
-    read_if: tuple[str, tuple] | None = None,
+    read_if: Conditions = (),
 ) -> Any:
     """Declares a hyperparameter.
 
@@ -85,8 +88,8 @@ def field(
         training: bool. True if a trained model computes the same under every value: it is read in
             training only, or says how examples become batches.
         parts: `Registry`. What is registered there is a value, too.
-        read_if: (name, values). It is read only where that other field has one of these values, or
-            one of them as a factor ("a*b").
+        read_if: tuple of (name, values). It is read only where all these other fields have one of
+            their values, or one of them as a factor ("a*b"); what the hparams lack is passed over.
     """
     facts = _Facts(
         interval, check, architecture, supported, inert, comma_separated, training, parts, read_if

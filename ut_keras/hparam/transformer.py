@@ -27,13 +27,31 @@ from ut_keras.t2t.names import hparams as t2t_names
 # The last two are ours.
 _Position = Literal["timing", "emb", "none", "timing_from_features", "randomized", "rotary"]
 _Recurrence = Literal["basic", "act", "highway", "skip", "dwa", "gru", "lstm"]
-# Which recurrences, and which attentions, read a field.
-_ACT = ("recurrence_type", ("act",))
-_NOT_ACT = ("recurrence_type", tuple(name for name in get_args(_Recurrence) if name != "act"))
-_GATED = ("recurrence_type", ("highway", "skip"))
-_DWA = ("recurrence_type", ("dwa",))
-_LSTM = ("recurrence_type", ("lstm",))
-_LOCAL = ("self_attention_type", ("local_mask_right", "local_unmasked"))
+# Which recurrences, and which other parts, read a field.
+_ACT = (("recurrence_type", ("act",)),)
+_NOT_ACT = (("recurrence_type", tuple(name for name in get_args(_Recurrence) if name != "act")),)
+_GATED = (("recurrence_type", ("highway", "skip")),)
+_DWA = (("recurrence_type", ("dwa",)),)
+_LSTM = (("recurrence_type", ("lstm",)),)
+_UNITS = (("recurrence_type", ("gru", "lstm")),)
+_LAYERS = (("recurrence_type", ("basic", "act", "highway", "skip", "dwa")),)
+_OF_T2T = ("basic", "accumulated", "global", "random")
+_WITH_REMAINDER = (*_ACT, ("act_type", _OF_T2T))
+_LEARNED = ("basic", "accumulated", "global", "ponder_net", "stick_breaking", "q_halt")
+_WITH_COST = (*_ACT, ("act_type", (*_LEARNED, "random")))
+_WITH_BIAS = (*_ACT, ("act_type", _LEARNED))
+_PONDER_NET = (*_ACT, ("act_type", ("ponder_net",)))
+_LOCAL = (("self_attention_type", ("local_mask_right", "local_unmasked")),)
+_FULLY_CONNECTED = (("transformer_ffn_type", ("fc",)),)
+_MIXED = (
+    (
+        "mix_with_transformer",
+        ("before_ut", "after_ut", "before_ut,after_ut", "after_ut,before_ut"),
+    ),
+)
+_DENSE = (*_FULLY_CONNECTED, ("ffn_layer", ("dense_relu_dense", "conv_hidden_relu", "swiglu")))
+_CONVOLUTION = (*_FULLY_CONNECTED, ("ffn_layer", ("conv_relu_conv",)))
+_PARAMETERS = (*_FULLY_CONNECTED, ("ffn_layer", ("parameter_attention",)))
 _GATES = Check(
     "letters out of s (state), t (transformed state) and i (inputs)",
     lambda text: text != "" and set(text) <= set("sti"),
@@ -106,13 +124,20 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
         architecture=True,
         supported=("conv_hidden_relu", "conv_relu_conv", "parameter_attention", "sru", "swiglu"),
         parts=parts.transitions,
+        read_if=_FULLY_CONNECTED,
     )
     relu_dropout: float = training(0.1, RATE)
-    relu_dropout_broadcast_dims: str = training("", check=DIMENSIONS, comma_separated=True)
+    relu_dropout_broadcast_dims: str = training(
+        "", check=DIMENSIONS, comma_separated=True, read_if=_DENSE
+    )
     use_pad_remover: bool = field(True)
-    conv_first_kernel: int = field(3, POSITIVE, architecture=True)
-    parameter_attention_key_channels: int = field(0, NON_NEGATIVE, architecture=True)
-    parameter_attention_value_channels: int = field(0, NON_NEGATIVE, architecture=True)
+    conv_first_kernel: int = field(3, POSITIVE, architecture=True, read_if=_CONVOLUTION)
+    parameter_attention_key_channels: int = field(
+        0, NON_NEGATIVE, architecture=True, read_if=_PARAMETERS
+    )
+    parameter_attention_value_channels: int = field(
+        0, NON_NEGATIVE, architecture=True, read_if=_PARAMETERS
+    )
 
     # --- What is added to the embeddings --------------------------------------------------------
     pos: _Position | None = field(
@@ -121,7 +146,7 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
         supported=("timing", "emb", "none", "randomized", "rotary", None),
         parts=parts.position_signals,
     )
-    pos_randomized_range: int = field(2048, POSITIVE)  # of pos="randomized", ours
+    pos_randomized_range: int = field(2048, POSITIVE, read_if=(("pos", ("randomized",)),))  # ours
     use_target_space_embedding: bool = field(True, architecture=True)
 
     def __post_init__(self) -> None:
@@ -161,20 +186,24 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
     recurrence_supervised_every: int = training(0, STEPS_OR_NONE)  # 0: a loss of the last alone
     num_memory_tokens: int = field(0, STEPS_OR_NONE, architecture=True)  # of an encoder
     copy_gate: bool = field(False, architecture=True)
-    copy_gate_dropout: float = training(0.0, RATE)
-    num_inrecurrence_layers: int = field(1, STEPS, architecture=True)  # layers within a step
+    copy_gate_dropout: float = training(0.0, RATE, read_if=(("copy_gate", (True,)),))
+    num_inrecurrence_layers: int = field(1, STEPS, architecture=True, read_if=_LAYERS)  # of a step
     transformer_ffn_type: Literal["fc", "sepconv"] = field("fc", architecture=True)
     mix_with_transformer: (
         Literal["before_ut", "after_ut", "before_ut,after_ut", "after_ut,before_ut"] | None
     ) = field(None, architecture=True, comma_separated=True)
-    num_mixedin_layers: int = field(2, STEPS, architecture=True)
+    num_mixedin_layers: int = field(2, STEPS, architecture=True, read_if=_MIXED)
     add_sru: bool = field(False, architecture=True)
 
     # --- Timing signals, added in every step ----------------------------------------------------
     add_position_timing_signal: bool = field(True, architecture=True)
-    position_start_index: Literal["random", "step"] | None = field(None)
+    position_start_index: Literal["random", "step"] | None = field(
+        None, read_if=(("add_position_timing_signal", (True,)),)
+    )
     add_step_timing_signal: bool = field(True, architecture=True)
-    step_timing_signal_type: Literal["learned", "sinusoid"] = field("learned", architecture=True)
+    step_timing_signal_type: Literal["learned", "sinusoid"] = field(
+        "learned", architecture=True, read_if=(("add_step_timing_signal", (True,)),)
+    )
     add_or_concat_timing_signal: Literal["add", "concat"] = field("add", architecture=True)
 
     # --- Adaptive computation time (recurrence_type="act") --------------------------------------
@@ -189,23 +218,26 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
         "q_halt",
     ] = field("basic", architecture=True, parts=parts.haltings, read_if=_ACT)
     act_max_steps: int = field(12, STEPS, architecture=True, read_if=_ACT)
-    act_halting_bias_init: float = training(1.0, read_if=_ACT)
+    act_halting_bias_init: float = training(1.0, read_if=_WITH_BIAS)
     act_epsilon: float = field(0.01, "(0, 1)", read_if=_ACT)
-    act_loss_weight: float = training(0.01, NON_NEGATIVE, read_if=_ACT)
+    act_loss_weight: float = training(0.01, NON_NEGATIVE, read_if=_WITH_COST)
     # Ours beside T2T's: the paper's behaviour where T2T differs.
     act_halted_state: Literal["transform", "copy"] = field("transform", read_if=_ACT)
-    act_force_final_remainder: bool = field(False, read_if=_ACT)
+    act_force_final_remainder: bool = field(False, read_if=_WITH_REMAINDER)
     act_mask_padding: bool = field(False, read_if=_ACT)
-    ponder_net_prior: float = training(0.2, "(0, 1)")  # 1 / the number of steps that is cheapest
-    ponder_net_output: Literal["threshold", "mean"] = field("threshold")
+    # 1 / the number of steps that is cheapest.
+    ponder_net_prior: float = training(0.2, "(0, 1)", read_if=_PONDER_NET)
+    ponder_net_output: Literal["threshold", "mean"] = field("threshold", read_if=_PONDER_NET)
 
     # --- highway and skip -----------------------------------------------------------------------
     # T2T's sets lack it.
     gates_inputs: str = field("i", check=_GATES, architecture=True, read_if=_GATED)
     gate_ffn_layer: Literal["dense", "dense_dropconnect", "dense_relu_dense"] = field(
-        "dense", architecture=True
+        "dense", architecture=True, read_if=_GATED
     )
-    dropconnect_dropout: float = training(0.0, RATE)
+    dropconnect_dropout: float = training(
+        0.0, RATE, read_if=(*_GATED, ("gate_ffn_layer", ("dense_dropconnect",)))
+    )
     transform_bias_init: float = training(-1.0, read_if=_GATED)
     couple_carry_transform_gates: bool = field(True, architecture=True, read_if=_GATED)
 
@@ -216,7 +248,7 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
     # --- gru and lstm ---------------------------------------------------------------------------
     lstm_forget_bias: float = field(1.0, read_if=_LSTM)
     use_memory_as_final_state: bool = field(False, read_if=_LSTM)
-    add_ffn_unit_to_the_transition_function: bool = field(False, architecture=True)
+    add_ffn_unit_to_the_transition_function: bool = field(False, architecture=True, read_if=_UNITS)
 
     def architecture(self) -> dict[str, Any]:
         fields = super().architecture()

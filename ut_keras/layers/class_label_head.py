@@ -22,6 +22,7 @@ class ClassLabelHead(keras.layers.Layer):
     Call arguments:
         x: float tensor [B, S, D].
         padding_mask: bool tensor [B, S], True where there is no padding. Optional: all are real.
+        mask: the same; Keras finds that of `Masking` or `Embedding(mask_zero=True)` on `x`.
     Returns:
         float32 tensor [B, C].
     Raises:
@@ -54,8 +55,17 @@ class ClassLabelHead(keras.layers.Layer):
         )
         self.dense.build((x_shape[0], x_shape[2]))
 
-    def call(self, x: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
+    def call(
+        self,
+        x: tf.Tensor,
+        padding_mask: tf.Tensor | None = None,
+        mask: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        padding_mask = mask if padding_mask is None else padding_mask
         return tf.cast(self.dense(self.pool(x, padding_mask)), tf.float32)
+
+    def compute_mask(self, x: tf.Tensor, previous_mask: tf.Tensor | None = None) -> None:
+        """None: there are no positions any more."""
 
     def pool(self, x: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
         """What is read: [B, S, D] to [B, D]; zeros of a row that is all padding, but for "mean"."""

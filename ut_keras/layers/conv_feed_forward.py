@@ -32,6 +32,7 @@ class ConvFeedForward(keras.layers.Layer):
     Call arguments:
         x: float tensor [B, S, D].
         padding_mask: bool tensor [B, S], True at real tokens: padding counts as 0. Optional.
+        mask: the same; Keras finds that of `Masking` or `Embedding(mask_zero=True)` on `x`.
         cache: `LayerCache`. Optional.
         training: bool.
     Returns:
@@ -40,6 +41,8 @@ class ConvFeedForward(keras.layers.Layer):
         ValueError: if kernel_size is < 1, or even and not causal.
     References: T2T `common_layers.conv_relu_conv`, `tpu_conv1d`.
     """
+
+    supports_masking = True
 
     def __init__(
         self,
@@ -89,7 +92,9 @@ class ConvFeedForward(keras.layers.Layer):
         padding_mask: tf.Tensor | None = None,
         cache: cache_lib.LayerCache | None = None,
         training: bool | None = None,
+        mask: tf.Tensor | None = None,
     ) -> tf.Tensor:
+        padding_mask = mask if padding_mask is None else padding_mask
         if padding_mask is not None and self.kernel_size > 1:
             x *= tf.cast(padding_mask, x.dtype)[..., tf.newaxis]
         h = self.taps[0](x)

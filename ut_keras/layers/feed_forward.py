@@ -30,6 +30,7 @@ class FeedForward(keras.layers.Layer):
     Call arguments:
         x: float tensor [B, S, D].
         padding_mask: bool tensor [B, S], True at real tokens. Optional.
+        mask: the same; Keras finds that of `Masking` or `Embedding(mask_zero=True)` on `x`.
         training: bool.
     Returns:
         float tensor [B, S, D].
@@ -69,7 +70,9 @@ class FeedForward(keras.layers.Layer):
         padding_mask: tf.Tensor | None = None,
         cache: cache_lib.LayerCache | None = None,
         training: bool | None = None,
+        mask: tf.Tensor | None = None,
     ) -> tf.Tensor:
+        padding_mask = mask if padding_mask is None else padding_mask
         del cache  # there for transitions that see other positions
         y = self.contract(self.relu_dropout(self._expanded(x), training=training))
         if self.zero_at_padding and padding_mask is not None:

@@ -109,12 +109,15 @@ class SeparableConvFeedForward(keras.layers.Layer):
     Call arguments:
         x: float tensor [B, S, D].
         padding_mask: bool tensor [B, S], True at real tokens. Optional.
+        mask: the same; Keras finds that of `Masking` or `Embedding(mask_zero=True)` on `x`.
         cache: `LayerCache`. Optional.
         training: bool.
     Returns:
         float tensor [B, S, D].
     References: T2T `common_layers.sepconv_relu_sepconv`.
     """
+
+    supports_masking = True
 
     def __init__(
         self,
@@ -168,7 +171,9 @@ class SeparableConvFeedForward(keras.layers.Layer):
         padding_mask: tf.Tensor | None = None,
         cache: cache_lib.LayerCache | None = None,
         training: bool | None = None,
+        mask: tf.Tensor | None = None,
     ) -> tf.Tensor:
+        padding_mask = mask if padding_mask is None else padding_mask
         h = self.expand(_zero_padding(x, padding_mask), cache=cache)
         h = self.relu_dropout(h, training=training)
         return self.contract(_zero_padding(h, padding_mask), cache=cache)

@@ -32,7 +32,8 @@ class StateLayer(keras.layers.Layer):
     Returns:
         float tensor [B, S, D], with the mask of `state`.
     Raises:
-        ValueError: if `attention_mask` is not of rank 4.
+        ValueError: if `attention_mask` is not of rank 4, or if training is by losses of several
+            steps, of which a call has none.
     """
 
     supports_masking = True
@@ -49,6 +50,12 @@ class StateLayer(keras.layers.Layer):
         training: bool | None = None,
     ) -> tf.Tensor:
         attention_mask_lib.check(attention_mask)
+        if training and any(map(_has_losses_of_steps, self._flatten_layers())):
+            raise ValueError(
+                "Losses of several steps (supervised_every, QHalting, PonderNetHalting with "
+                "expected_loss=True) need somebody who takes `forward`, such as the models of "
+                f"ut_keras.models; a call gives the output alone. Received: a call of {self.name}."
+            )
         padding_mask = state_mask if mask is None else mask
         causal = None
         if use_causal_mask:
@@ -112,6 +119,10 @@ class StateLayer(keras.layers.Layer):
 
     def compute_output_shape(self, state_shape: Shape) -> Shape:
         return state_shape
+
+
+def _has_losses_of_steps(layer):
+    return getattr(layer, "supervised_every", 0) or getattr(layer, "expected_loss", False)
 
 
 def _keys(padding_mask):

@@ -1,6 +1,7 @@
 """What makes a model one that Keras can compile and fit without being told how."""
 
 import functools
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -84,20 +85,22 @@ class KerasHooks:
         self.optimizer.build(self.trainable_variables)
 
     @functools.wraps(keras.Model.fit)
-    def fit(
-        self, *args: Any, class_weight: Mapping[int, float] | None = None, **kwargs: Any
-    ) -> keras.callbacks.History:
-        callbacks = keras.tree.flatten(kwargs.get("callbacks"))
+    def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+        given = _FIT.bind(self, *args, **kwargs).arguments
+        callbacks = given.get("callbacks")
+        callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
         if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
             # Whether it can be set is told now, not at the first plateau after a day.
             self.optimizer.learning_rate = float(self.optimizer.learning_rate)
+        class_weight = given.pop("class_weight", None)
+        del given["self"]
         if class_weight is None:
-            return super().fit(*args, **kwargs)
+            return super().fit(**given)
         # Keras would take a row of symbols for one class, and fails on classes it is not told of.
         self._class_weights = self._weight_of_each_id(class_weight)
         self.train_function = None  # the next one holds the weights
         try:
-            return super().fit(*args, **kwargs)
+            return super().fit(**given)
         finally:
             self._class_weights = self.train_function = None
 
@@ -214,6 +217,7 @@ def _one_weight(loss_weights):
     return float(weights[0])
 
 
+_FIT = inspect.signature(keras.Model.fit)
 _SETS_LEARNING_RATE = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
 _PONDERING = "_ut_keras_pondering"  # what `with_pondering` adds to logits
 _ONE_KIND_OF_WEIGHT = "class_weight and sample_weight cannot be given together. Received: both."

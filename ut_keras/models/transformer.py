@@ -323,7 +323,9 @@ class Transformer(
         Args:
             num_steps: int >= 1. In place of `num_rec_steps`, or of `act_max_steps`.
         Returns:
-            a model of the same class, to call, `inspect`, `generate` or `score` with.
+            a model of the same class, to call, `inspect`, `generate` or `score` with. It is
+            compiled as this model is, also where that is compiled later. Files of its weights are
+            this model's; `save` keeps its number of steps, too.
         Raises:
             ValueError: if there is no recurrence in depth, or a weight for each step.
         """

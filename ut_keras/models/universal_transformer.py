@@ -1,5 +1,6 @@
 """The Universal Transformer: recurrence in depth, with or without adaptive halting."""
 
+import dataclasses
 from collections.abc import Mapping
 
 import keras
@@ -10,6 +11,20 @@ from ut_keras.hparam import BasicHParams, HParamError, UniversalTransformerHPara
 from ut_keras.layers import halting, same_weights
 from ut_keras.models import assemble, transformer, transformer_encoder
 
+# What Keras has traced: of a view it is of another number of steps.
+_TRACED = ("train_function", "test_function", "predict_function")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Family:
+    """A model and its views by their numbers of steps: what all of them hold.
+
+    Not a dict of the model's, which Keras would save.
+    """
+
+    model: keras.Model
+    views: dict
+
 
 class _RecurrentDepth:
     """What the models below share: how depth is made, and what of it other positions feel."""
@@ -18,19 +33,55 @@ class _RecurrentDepth:
         return assemble.recurrent_stack(self.hparams, side)
 
     def with_steps(self, num_steps):
-        views = vars(self).setdefault("_views", {})
-        if num_steps not in views:
-            name = "act_max_steps" if self.hparams.recurrence_type == "act" else "num_rec_steps"
+        family = vars(self).setdefault("_family", _Family(self, {}))
+        if num_steps not in family.views:
+            hp = self.hparams.override({self._steps_field: num_steps})
             stacks = {"encoder": self.encoder, "decoder": self.decoder}
             stacks = {side: stack and stack.with_steps(num_steps) for side, stack in stacks.items()}
-            hp = self.hparams.override({name: num_steps})
-            # What Keras and a search have traced is of the other number of steps.
-            traced = dict.fromkeys(("train_function", "test_function", "predict_function"))
-            view = same_weights.view(self, hparams=hp, **stacks, **traced)
-            for kept in ("_views", "_searches", "_score"):
-                vars(view).pop(kept, None)
-            views[num_steps] = view
-        return views[num_steps]
+            changed = {**stacks, "hparams": hp, **dict.fromkeys(_TRACED), "_searches": {}}
+            view = same_weights.view(family.model, **changed)
+            vars(view).pop("_score", None)
+            family.views[num_steps] = view
+        return family.views[num_steps]
+
+    def compile(self, *args, **kwargs):
+        super().compile(*args, **kwargs)
+        family = vars(self).get("_family")
+        if family is None or self is not family.model:
+            return
+        kept = ("encoder", "decoder", "hparams", "_searches", "_score")
+        compiled = {name: value for name, value in vars(self).items() if name not in kept}
+        for view in family.views.values():
+            vars(view).update({**compiled, **dict.fromkeys(_TRACED)})
+
+    def save_weights(self, *args, **kwargs):
+        model = self._without_other_steps()
+        return (super() if model is self else model).save_weights(*args, **kwargs)
+
+    def load_weights(self, *args, **kwargs):
+        model = self._without_other_steps()
+        return (super() if model is self else model).load_weights(*args, **kwargs)
+
+    def get_config(self):
+        model = self._without_other_steps()
+        if model is self:
+            return super().get_config()
+        return {**model.get_config(), "num_steps": getattr(self.hparams, self._steps_field)}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        model = super().from_config(config, custom_objects)
+        return model.with_steps(config["num_steps"]) if "num_steps" in config else model
+
+    @property
+    def _steps_field(self):
+        """The hparam that says how many steps there are."""
+        return "act_max_steps" if self.hparams.recurrence_type == "act" else "num_rec_steps"
+
+    def _without_other_steps(self):
+        """The model that it is a view of, if it is one."""
+        family = vars(self).get("_family")
+        return self if family is None else family.model
 
     def target_padding_mask(self, features):
         mask = super().target_padding_mask(features)
