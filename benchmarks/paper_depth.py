@@ -14,7 +14,7 @@ SETS = {
 }
 
 
-def cells(problems, updates, valid, test, metric="accuracy", more_updates=()):
+def cells(problems, updates, valid, test, metric="accuracy", more_updates=(), mixed=False):
     """A cell for each problem, {row: name}, and set.
 
     Args:
@@ -23,6 +23,7 @@ def cells(problems, updates, valid, test, metric="accuracy", more_updates=()):
         more_updates: dict from the name of a set to what it takes instead.
         valid, test: str, what the splits hold.
         metric: str, what is chosen by and shown.
+        mixed: bool. Whether all lengths share batches.
     """
     of_set = dict.fromkeys(SETS, updates) | dict(more_updates)
     return tuple(
@@ -30,7 +31,7 @@ def cells(problems, updates, valid, test, metric="accuracy", more_updates=()):
             name=f"{row}/{name}",
             problem=problem,
             model="universal_transformer_encoder",
-            hparams_set=hparams_set,
+            hparams_set=f"{hparams_set}_mixed" if mixed else hparams_set,
             updates=of_set[name],
             every=of_set[name] // 10,
             valid=metric,

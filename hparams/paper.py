@@ -3,6 +3,7 @@
     transformer_TASK                       the contrast
     universal_transformer_TASK             the same training, one layer for all steps
     adaptive_universal_transformer_TASK    with adaptive computation time, started deep
+    …_mixed                                batches of examples of all lengths
 
 All are small: each learns its task on a CPU core within minutes or hours. Where the paper tells no
 size, it is ours.
@@ -210,6 +211,27 @@ def universal_transformer_depth_ndr() -> UniversalTransformerHParams:
         add_position_timing_signal=False,
         add_step_timing_signal=False,
     )
+
+
+def _register_mixed(make):
+    @register(f"{make.__name__}_mixed")
+    def mixed() -> UniversalTransformerHParams:
+        return replace(make(), use_fixed_batch_size=True, batch_size=64)
+
+
+# NAME_mixed, of parity and nested lists: all lengths in a batch. In T2T's narrow buckets an update
+# sees one length alone, and what long strings share with short ones is found late or never.
+for _make in (
+    universal_transformer_depth,
+    adaptive_universal_transformer_depth,
+    universal_transformer_depth_stick_breaking,
+    universal_transformer_depth_random,
+    universal_transformer_depth_injected,
+    universal_transformer_depth_ponder_net,
+    universal_transformer_depth_q_halt,
+    universal_transformer_depth_ndr,
+):
+    _register_mixed(_make)
 
 
 # --- SCAN -----------------------------------------------------------------------------------------

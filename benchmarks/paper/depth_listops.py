@@ -10,6 +10,7 @@ TABLE = Table(
     page="depth",
     cells=paper_depth.cells(
         {"listops": "listops"},
+        mixed=True,
         updates=3_000,
         valid="6 deep (validation)",
         test="7 and 8 deep",

@@ -11,6 +11,7 @@ TABLE = Table(
     page="depth",
     cells=paper_depth.cells(
         {"parity": "parity10"},
+        mixed=True,
         updates=2_000,
         valid="1 to 10 digits (validation)",
         test="20 digits",
