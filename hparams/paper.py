@@ -220,7 +220,7 @@ def _register_mixed(make):
 
 
 # NAME_mixed, of parity and nested lists: all lengths in a batch. In T2T's narrow buckets an update
-# sees one length alone, and what long strings share with short ones is found late or never.
+# sees one length alone; what long strings share with short ones was found later there, if at all.
 for _make in (
     universal_transformer_depth,
     adaptive_universal_transformer_depth,

@@ -63,9 +63,10 @@ class GeneratedClasses(problem.Problem):
     def _drawn(self, rng, split):
         while True:
             words, label = self.draw(rng, split)
-            if is_held_out(" ".join(words)) == (split != "train") or self.is_all_trained(words):
+            is_trained = not is_held_out(" ".join(words)) or self.is_all_trained(words)
+            if is_trained == (split == "train"):
                 return words, label
 
     def is_all_trained(self, words: list[str]) -> bool:
-        """Whether there are so few such examples that all have to be trained on."""
+        """Whether there are so few such examples that all are trained on, and none is held out."""
         return False

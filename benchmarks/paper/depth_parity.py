@@ -13,7 +13,7 @@ TABLE = Table(
         {"parity": "parity10"},
         mixed=True,
         updates=2_000,
-        valid="1 to 10 digits (validation)",
+        valid="5 to 10 digits (validation)",
         test="20 digits",
     ),
 )
