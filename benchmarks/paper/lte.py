@@ -28,8 +28,8 @@ def _cell(task, name):
         problem=f"lte_{task}",
         model=MODELS[name][0],
         hparams_set=MODELS[name][1],
-        updates=20_000,
-        every=1_000,
+        updates=4_000,
+        every=500,
         valid="accuracy_per_sequence",
         scores=(
             Score("decode/accuracy", char, "char-acc"),
