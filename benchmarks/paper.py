@@ -59,7 +59,7 @@ def _run(argv):
     table = paper_cells.load(args.table)
     cells = _chosen(table, args.only)
     if args.steps:
-        if args.tried is not None or args.hparams_set or args.updates:
+        if args.list or args.tried is not None or args.hparams_set or args.updates:
             raise UsageError("--steps goes with --hparams alone, of runs that have ended.")
         return _run_steps(table, cells, args)
     cells = _tried(cells, args)

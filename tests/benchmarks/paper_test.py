@@ -148,22 +148,21 @@ def test_runs_that_were_stopped_after_other_steps():
     at = {"mean_error": 0.25, "seconds": 1.0}
     splits = {"test": {"2": at, "16": {**at, "mean_error": 0.0, "seconds": 4.0}}}
     lines = [
-        {"recipe": CELL.recipe, "hparams": "", "splits": splits},
+        {"recipe": CELL.recipe, "seed": 1, "hparams": "", "splits": splits},
         {
             "recipe": CELL.recipe,
+            "seed": 2,
             "hparams": "act_type=random",
             "splits": {"test": {"4": {**at, "ponder_time": 2.54}}},
         },
-        {"recipe": "another", "hparams": "", "splits": {"test": {"99": at}}},
+        {"recipe": "another", "seed": 1, "hparams": "", "splits": {"test": {"99": at}}},
     ]
     page = PAGE.page([TABLE], {}, [], steps=lines)
     assert (
         "|  | 2 | 4 | 16 |\n"
         "| --- | --- | --- | --- |\n"
-        "| task1, adaptive: mean_error | 25.0 |  | 0.0 |\n"
-        "| task1, adaptive: time | 0.25 |  | 1.00 |\n"
-        "| task1, adaptive, act_type=random: mean_error |  | 25.0 (2.5) |  |\n"
-        "| task1, adaptive, act_type=random: time |  | 1.00 |  |\n"
+        "| task1, adaptive, seed 1: mean_error | 25.0 |  | 0.0 |\n"
+        "| task1, adaptive, act_type=random, seed 2: mean_error |  | 25.0 (2.5) |  |\n"
     ) in page
 
 

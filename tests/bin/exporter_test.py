@@ -76,14 +76,18 @@ def test_exports_beside_the_run(run, tmp_path):
 
 @pytest.fixture
 def writes(monkeypatch):
-    """Exports are empty folders."""
+    """Exports are empty folders; the models that they are of."""
     from ut_keras import export
+
+    models = []
 
     def write(model, encoders, directory, **options):
         os.mkdir(directory)
+        models.append(model)
 
     monkeypatch.setattr(export, "export_saved_model", write)
     monkeypatch.setattr(time, "time", lambda: 1_000_000.5)
+    return models
 
 
 @pytest.mark.parametrize(
@@ -105,6 +109,16 @@ def test_the_number_is_above_all_others(run, tmp_path, writes, there, number):
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
     assert exporter.main(argv) == 0
     assert sorted(os.listdir(tmp_path / "served")) == sorted([*there, str(number)])
+
+
+def test_a_run_of_fixed_depth_halts_by_convergence(tmp_path, writes):
+    fixed = {"num_rec_steps": 3, "add_step_timing_signal": False}
+    small_run.write(tmp_path, model="universal_transformer", **fixed)
+    rule = "recurrence_type=act,act_type=convergence,act_max_steps=3,act_epsilon=0.999"
+    argv = [f"--output_dir={tmp_path}", f"--data_dir={tmp_path}", f"--hparams={rule}"]
+    assert exporter.main(argv) == 0
+    features = {"inputs": [[2, 3, 1]], "targets": [[3, 2, 1]]}
+    assert 1 <= writes[0].inspect(features).encoder.ponder_times.numpy().max() < 3
 
 
 def test_no_number_is_left(run, tmp_path, capsys):

@@ -64,3 +64,74 @@ def test_whatever_makes_the_weights_is_of_the_function():
 
 def test_other_kinds_are_left_to_the_check_of_the_architecture():
     assert changes.lines(TransformerHParams(), _HP, "h.json") == []
+
+
+# The architecture.
+
+
+def _assert_refuses(message, saved, current):
+    with pytest.raises(HParamError, match=message):
+        changes.check_same_architecture(saved, current)
+
+
+def test_same_architecture_lets_training_settings_change():
+    saved = UniversalTransformerHParams()
+    current = saved.override(
+        "batch_size=32,learning_rate_constant=1,attention_dropout=0.3,act_loss_weight=0,"
+        "num_hidden_layers=12,activation_dtype=bfloat16,act_max_steps=24"
+    )
+    changes.check_same_architecture(saved, current)
+
+
+def test_changed_architecture_is_refused_with_both_values():
+    saved = TransformerHParams()
+    current = saved.override("hidden_size=64,num_heads=4,batch_size=32")
+    _assert_refuses(
+        "hidden_size is 512 there and 64 here; num_heads is 8 there and 4 here.$", saved, current
+    )
+    _assert_refuses(
+        "must be of the kind that was saved, TransformerHParams. Received: Universal",
+        saved,
+        UniversalTransformerHParams(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "changed", "is_other"),
+    [
+        ("recurrence_type=basic", "num_rec_steps=9", True),
+        ("recurrence_type=basic,add_step_timing_signal=0", "num_rec_steps=9", False),
+        ("recurrence_type=basic,step_timing_signal_type=sinusoid", "num_rec_steps=9", False),
+        ("recurrence_type=dwa,step_timing_signal_type=sinusoid", "num_rec_steps=9", True),
+        ("recurrence_type=act", "num_rec_steps=9", False),
+        ("recurrence_type=act", "act_max_steps=9", True),
+        ("recurrence_type=act,step_timing_signal_type=sinusoid", "act_max_steps=9", False),
+        ("recurrence_type=basic", "act_type=stick_breaking", False),
+        ("recurrence_type=act", "act_type=stick_breaking", True),
+        ("recurrence_type=basic", "recurrence_type=act", True),
+        ("pos=timing", "max_length=99", False),
+        ("pos=emb", "max_length=99", True),
+    ],
+)
+def test_sizes_of_tables_are_architecture_where_there_is_a_table(given, changed, is_other):
+    saved = UniversalTransformerHParams().override(given)
+    current = saved.override(changed)
+    name = changed.split("=")[0]
+    if is_other:
+        _assert_refuses(f"{name}.* is .* here", saved, current)
+    else:
+        changes.check_same_architecture(saved, current)
+
+
+def test_convergence_has_the_weights_of_what_always_takes_all_steps():
+    saved = UniversalTransformerHParams()
+    current = saved.override("recurrence_type=act,act_type=convergence,act_max_steps=6")
+    changes.check_same_architecture(saved, current)
+    changes.check_same_architecture(current, saved)
+    _assert_refuses(
+        "num_rec_steps or act_max_steps is 6 there and 9 here",
+        saved,
+        current.override("act_max_steps=9"),
+    )
+    other = current.override("act_type=basic")
+    _assert_refuses("recurrence_type is 'basic' there", saved, other)

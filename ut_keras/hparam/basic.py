@@ -206,9 +206,8 @@ class BasicHParams(t2t_names.BasicNames):
     max_relative_position: int = field(0, NON_NEGATIVE, architecture=True, read_if=_CLIPPED)
     heads_share_relative_embedding: bool = field(False, architecture=True, read_if=_RELATIVE_V2)
     add_relative_to_values: bool = field(False, architecture=True, read_if=_RELATIVE_V2)
-    relative_mask_future: bool = field(
-        False, read_if=_RELATIVE_V2
-    )  # ours: dot_product_relative_v2 looks back only
+    # Ours: dot_product_relative_v2 looks back only.
+    relative_mask_future: bool = field(False, read_if=_RELATIVE_V2)
 
     def __post_init__(self) -> None:
         for name, spec in specs(type(self)).items():
