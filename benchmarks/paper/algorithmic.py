@@ -11,6 +11,7 @@ MODELS = {
     "transformer": ("transformer", "transformer_algorithmic"),
     "universal": ("universal_transformer", "universal_transformer_algorithmic"),
     "adaptive": ("universal_transformer", "adaptive_universal_transformer_algorithmic"),
+    "ends": ("universal_transformer", "universal_transformer_algorithmic_ends"),
 }
 PAPER = {  # char-acc, seq-acc
     "copy": {"lstm": "0.45 0.09", "transformer": "0.53 0.03", "universal": "0.91 0.35"},

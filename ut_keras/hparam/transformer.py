@@ -25,7 +25,10 @@ from ut_keras.hparam.field import (
 from ut_keras.t2t.names import hparams as t2t_names
 
 # The last two are ours.
-_Position = Literal["timing", "emb", "none", "timing_from_features", "randomized", "rotary"]
+_Position = Literal[
+    "timing", "emb", "none", "timing_from_features", "randomized", "randomized_ends", "rotary"
+]
+_RANDOMIZED = (("pos", ("randomized", "randomized_ends")),)
 _Recurrence = Literal["basic", "act", "highway", "skip", "dwa", "gru", "lstm"]
 # Which recurrences, and which other parts, read a field.
 _ACT = (("recurrence_type", ("act",)),)
@@ -143,10 +146,10 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
     pos: _Position | None = field(
         "timing",
         architecture=True,
-        supported=("timing", "emb", "none", "randomized", "rotary", None),
+        supported=("timing", "emb", "none", "randomized", "randomized_ends", "rotary", None),
         parts=parts.position_signals,
     )
-    pos_randomized_range: int = field(2048, POSITIVE, read_if=(("pos", ("randomized",)),))  # ours
+    pos_randomized_range: int = field(2048, POSITIVE, read_if=_RANDOMIZED)  # ours
     use_target_space_embedding: bool = field(True, architecture=True)
 
     def __post_init__(self) -> None:
@@ -160,7 +163,8 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
                 )
 
     def architecture(self) -> dict[str, Any]:
-        of_pos = {"emb": ["max_length"], "randomized": ["max_length", "pos_randomized_range"]}
+        range_ = ["max_length", "pos_randomized_range"]
+        of_pos = {"emb": ["max_length"], "randomized": range_, "randomized_ends": range_}
         read = of_pos.get(str(self.pos), [])
         return super().architecture() | {name: getattr(self, name) for name in read}
 
@@ -173,7 +177,7 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
     pos: _Position | None = field(
         None,
         architecture=True,
-        supported=("timing", "emb", "none", "randomized", "rotary", None),
+        supported=("timing", "emb", "none", "randomized", "randomized_ends", "rotary", None),
         parts=parts.position_signals,
     )
 

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam import HParamError
+from ut_keras.hparam import HParamError, TransformerHParams
 from ut_keras.layers import from_hparams, timing_signal
 from ut_keras.layers.signature import Config, Shape
 
@@ -65,7 +65,10 @@ class RandomizedPosition(keras.layers.Layer):
 
     def draw(self, length: tf.Tensor) -> tf.Tensor:
         """int32 [length], ascending; out of 0 .. length - 1 where that is more than L."""
-        among = tf.maximum(self.positions, length)
+        return self.draw_out_of(tf.maximum(self.positions, length), length)
+
+    def draw_out_of(self, among: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+        """int32 [length], ascending, out of 0 .. among - 1, each subset as often."""
         seed = tf.cast(self.seed_generator.next(), tf.int32)
         order = tf.argsort(tf.random.stateless_uniform([among], seed))
         return tf.sort(order[:length])
@@ -83,18 +86,23 @@ class RandomizedPosition(keras.layers.Layer):
         return input_shape
 
 
-@parts.position_signals.register("randomized")
-def _make(hp, side):
-    del side
+def make(layer: type[RandomizedPosition], hp: TransformerHParams) -> RandomizedPosition:
+    """A layer of that class with what the hparams say of it."""
     if getattr(hp, "add_position_timing_signal", False):
         raise HParamError(
-            "pos='randomized' needs add_position_timing_signal=False, for the signal of every step "
+            f"pos={hp.pos!r} needs add_position_timing_signal=False, for the signal of every step "
             "says the true position. Received: add_position_timing_signal=True."
         )
     if not 1 <= hp.max_length <= hp.pos_randomized_range:
         raise HParamError(
-            "pos='randomized' needs max_length in 1 .. pos_randomized_range. "
+            f"pos={hp.pos!r} needs max_length in 1 .. pos_randomized_range. "
             f"Received: pos_randomized_range={hp.pos_randomized_range}, max_length={hp.max_length}."
         )
     dtype = from_hparams.dtype_policy(hp)
-    return RandomizedPosition(hp.pos_randomized_range, hp.max_length, dtype=dtype)
+    return layer(hp.pos_randomized_range, hp.max_length, dtype=dtype)
+
+
+@parts.position_signals.register("randomized")
+def _make(hp, side):
+    del side
+    return make(RandomizedPosition, hp)

@@ -17,7 +17,7 @@ from ut_keras import hparam
 from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import next_logits
 from ut_keras.hparam import BasicHParams
-from ut_keras.layers import attention_mask, embedding, from_hparams, target_shift
+from ut_keras.layers import attention_mask, embedding, ends_position, from_hparams, target_shift
 from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import dropout as dropout_lib
 from ut_keras.layers.stack_output import StackOutput
@@ -199,11 +199,12 @@ class Transformer(
         """
         self._check_features(features)
         encoded = None
+        places = self.draw_places(features) if training else None
         if self.encoder is not None:
-            encoded = self.encode(features, training, record_attention)
+            encoded = self.encode(features, training, record_attention, places)
         memory = None if encoded is None else self.project_memory(encoded, features)
         decoder_mask = self.target_padding_mask(features)
-        decoded = self.decode(features, memory, training, record_attention, decoder_mask)
+        decoded = self.decode(features, memory, training, record_attention, decoder_mask, places)
         return ModelOutput(
             self.logits(decoded.output),
             None if encoded is None else encoded.stack,
@@ -217,11 +218,13 @@ class Transformer(
         features: Mapping[str, Any],
         training: bool | None = None,
         record_attention: bool = False,
+        places: tf.Tensor | None = None,
     ) -> Encoded:
         """Encodes the source.
 
         Args:
             features: dict with "inputs", as in a call.
+            places: from `draw_places`.
         Returns:
             `Encoded`.
         """
@@ -241,7 +244,9 @@ class Transformer(
         if self.target_space is not None:
             x = self.target_space(x)
         if self.source_position is not None:
-            x = self.source_position(x, features.get("inputs_position"), training=training)
+            where = features.get("inputs_position")
+            told = self._told(self.source_position, features, places, padding_mask)
+            x = self.source_position(x, where, training=training, **told)
         x = self.source_dropout(x, training=training)
         result = self.encoder.forward(
             x,
@@ -280,6 +285,7 @@ class Transformer(
         training: bool | None = None,
         record_attention: bool = False,
         padding_mask: tf.Tensor | None = None,
+        places: tf.Tensor | None = None,
     ) -> StackOutput:
         """Decodes the targets, each position seeing those before it.
 
@@ -287,6 +293,7 @@ class Transformer(
             features: dict with "targets", as in a call.
             memory: tuple of `Memory` from `project_memory`; None for a language model.
             padding_mask: from `target_padding_mask`. None while targets are still written.
+            places: from `draw_places`.
         Returns:
             `StackOutput`; output [B, T, D].
         """
@@ -297,7 +304,9 @@ class Transformer(
             may_attend &= attention_mask.segment_attention_mask(segments, segments)
         x = target_shift.shift_right(self._embed_targets(ids))
         if self.target_position is not None:
-            x = self.target_position(x, features.get("targets_position"), training=training)
+            where = features.get("targets_position")
+            told = self._told(self.target_position, features, places)
+            x = self.target_position(x, where, training=training, **told)
         x = self.target_dropout(x, training=training)
         return self.decoder.forward(
             x,
@@ -307,6 +316,25 @@ class Transformer(
             record_attention=record_attention,
             training=training,
         )
+
+    def draw_places(self, features: Mapping[str, Any]) -> tf.Tensor | None:
+        """Where training puts positions, int32 [longest], drawn once for both sides; or None."""
+        layer = self.target_position if self.encoder is None else self.source_position
+        if not isinstance(layer, ends_position.EndsPosition):
+            return None
+        ids = [tf.convert_to_tensor(features[name]) for name in self.specs if name in features]
+        return layer.draw(tf.reduce_max([tf.shape(of)[1] for of in ids if of.shape.rank > 1]))
+
+    def _told(self, layer, features, places, padding_mask=None):
+        """What a position signal is told besides the positions."""
+        if not isinstance(layer, ends_position.EndsPosition):
+            return {}
+        if "inputs_segmentation" in features or "targets_segmentation" in features:
+            raise ValueError(
+                "pos='randomized_ends' counts from the end of a row, so it needs one example in "
+                "each. Received: packed examples."
+            )
+        return {"places": places, "padding_mask": padding_mask}
 
     def _check_features(self, features):
         missing = [name for name in self.specs if name not in features]

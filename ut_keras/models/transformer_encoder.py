@@ -47,7 +47,8 @@ class TransformerEncoder(transformer.Transformer):
     ) -> transformer.ModelOutput:
         if "inputs" not in features:
             raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
-        encoded = self.encode(features, training, record_attention)
+        places = self.draw_places(features) if training else None
+        encoded = self.encode(features, training, record_attention, places)
         return transformer.ModelOutput(
             self.logits(encoded.stack.output, padding_mask=encoded.padding_mask),
             encoded.stack,
