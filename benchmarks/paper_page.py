@@ -135,7 +135,11 @@ def _section(table, finished):
 def _steps_section(table, lines):
     """What ended runs answer that are stopped after some numbers of steps."""
     cells = {cell.recipe: cell for cell in table.cells}
-    lines = [line for line in lines if line["recipe"] in cells]
+    order = list(cells)
+    lines = sorted(
+        (line for line in lines if line["recipe"] in cells),
+        key=lambda line: (order.index(line["recipe"]), line["hparams"], line["seed"]),
+    )
     counts = {count for line in lines for split in line["splits"].values() for count in split}
     counts = sorted(counts, key=int)
     if not counts:

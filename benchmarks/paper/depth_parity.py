@@ -2,7 +2,7 @@
 right in half of the cases. (Strings of up to 40 digits, `parity40`, are longer than 14 steps can
 count one by one.) Most learn it up to 10 digits, and none but the data router goes on beyond:
 it takes about a step for each digit, so that 20 digits are right after 20 steps and more, which
-training never had. Twice as many as that are too many.
+training never had: 99.7 to 100 % after 28, of three seeds. One of them has forgotten it by 40.
 """
 
 import paper_depth
