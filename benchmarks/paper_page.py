@@ -98,7 +98,7 @@ def page(tables, finished, tried, head=_RESULTS, steps=()):
         head: str, what stands above the tables.
         steps: list of lines, of runs at several numbers of steps.
     """
-    parts = [head]
+    parts = [head, _hours(tables, finished, tried)]
     for table in tables:
         parts += [_section(table, finished), _steps_section(table, steps)]
     rows = [*map(_tried_row, tried), *_superseded(tables, finished)]
@@ -107,6 +107,15 @@ def page(tables, finished, tried, head=_RESULTS, steps=()):
         head = ("cell", "setting", "seed", "result", "note")
         parts.append("\n" + _markdown([head, ["---"] * len(head), *rows]))
     return "".join(parts)
+
+
+def _hours(tables, finished, tried):
+    """What the runs of a page took; those that were tried outside of the runner have no time."""
+    recipes = {cell.recipe for table in tables for cell in table.cells}
+    lines = [line for recipe in recipes for line in finished.get(recipe, {}).values()]
+    taken, more = (sum(x.get("seconds") or 0 for x in of) / 3600 for of in (lines, tried))
+    text = f"The runs in the tables took {taken:.1f} hours of one core"
+    return f"\n{text}, those at the end {more:.1f} and more.\n" if more else f"\n{text}.\n"
 
 
 def _section(table, finished):
