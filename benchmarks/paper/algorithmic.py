@@ -27,7 +27,7 @@ def _cell(task, name):
         problem=f"algorithmic_{PROBLEMS[task]}_decimal40",
         model=MODELS[name][0],
         hparams_set=MODELS[name][1],
-        updates=8_000 if name == "ends" else 6_000,
+        updates={"reverse/ends": 8_000, "copy/ends": 5_000}.get(f"{task}/{name}", 6_000),
         every=2_000,
         valid="accuracy",
         eval_steps=20 if name == "ends" else 100,  # of 64 strings, or of five long ones
