@@ -199,12 +199,13 @@ class Transformer(
         """
         self._check_features(features)
         encoded = None
-        places = self.draw_places(features) if training else None
+        if training:
+            features = self.with_places(features)
         if self.encoder is not None:
-            encoded = self.encode(features, training, record_attention, places)
+            encoded = self.encode(features, training, record_attention)
         memory = None if encoded is None else self.project_memory(encoded, features)
         decoder_mask = self.target_padding_mask(features)
-        decoded = self.decode(features, memory, training, record_attention, decoder_mask, places)
+        decoded = self.decode(features, memory, training, record_attention, decoder_mask)
         return ModelOutput(
             self.logits(decoded.output),
             None if encoded is None else encoded.stack,
@@ -218,13 +219,11 @@ class Transformer(
         features: Mapping[str, Any],
         training: bool | None = None,
         record_attention: bool = False,
-        places: tf.Tensor | None = None,
     ) -> Encoded:
         """Encodes the source.
 
         Args:
             features: dict with "inputs", as in a call.
-            places: from `draw_places`.
         Returns:
             `Encoded`.
         """
@@ -245,7 +244,7 @@ class Transformer(
             x = self.target_space(x)
         if self.source_position is not None:
             where = features.get("inputs_position")
-            told = self._told(self.source_position, features, places, padding_mask)
+            told = self._told(self.source_position, features, padding_mask)
             x = self.source_position(x, where, training=training, **told)
         x = self.source_dropout(x, training=training)
         result = self.encoder.forward(
@@ -285,7 +284,6 @@ class Transformer(
         training: bool | None = None,
         record_attention: bool = False,
         padding_mask: tf.Tensor | None = None,
-        places: tf.Tensor | None = None,
     ) -> StackOutput:
         """Decodes the targets, each position seeing those before it.
 
@@ -293,7 +291,6 @@ class Transformer(
             features: dict with "targets", as in a call.
             memory: tuple of `Memory` from `project_memory`; None for a language model.
             padding_mask: from `target_padding_mask`. None while targets are still written.
-            places: from `draw_places`.
         Returns:
             `StackOutput`; output [B, T, D].
         """
@@ -305,7 +302,7 @@ class Transformer(
         x = target_shift.shift_right(self._embed_targets(ids))
         if self.target_position is not None:
             where = features.get("targets_position")
-            told = self._told(self.target_position, features, places)
+            told = self._told(self.target_position, features)
             x = self.target_position(x, where, training=training, **told)
         x = self.target_dropout(x, training=training)
         return self.decoder.forward(
@@ -317,15 +314,19 @@ class Transformer(
             training=training,
         )
 
-    def draw_places(self, features: Mapping[str, Any]) -> tf.Tensor | None:
-        """Where training puts positions, int32 [longest], drawn once for both sides; or None."""
-        layer = self.target_position if self.encoder is None else self.source_position
+    def with_places(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The features with "places", int32 [longest]: where training puts the positions of both
+        sides, if that is drawn.
+        """
+        side = "target_position" if self.encoder is None else "source_position"
+        layer = getattr(self, side, None)
         if not isinstance(layer, ends_position.EndsPosition):
-            return None
+            return features
         ids = [tf.convert_to_tensor(features[name]) for name in self.specs if name in features]
-        return layer.draw(tf.reduce_max([tf.shape(of)[1] for of in ids if of.shape.rank > 1]))
+        longest = tf.reduce_max([tf.shape(of)[1] for of in ids if of.shape.rank > 1])
+        return {**features, "places": layer.draw(longest)}
 
-    def _told(self, layer, features, places, padding_mask=None):
+    def _told(self, layer, features, padding_mask=None):
         """What a position signal is told besides the positions."""
         if not isinstance(layer, ends_position.EndsPosition):
             return {}
@@ -334,7 +335,7 @@ class Transformer(
                 "pos='randomized_ends' counts from the end of a row, so it needs one example in "
                 "each. Received: packed examples."
             )
-        return {"places": places, "padding_mask": padding_mask}
+        return {"places": features.get("places"), "padding_mask": padding_mask}
 
     def _check_features(self, features):
         missing = [name for name in self.specs if name not in features]

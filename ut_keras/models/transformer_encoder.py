@@ -47,8 +47,9 @@ class TransformerEncoder(transformer.Transformer):
     ) -> transformer.ModelOutput:
         if "inputs" not in features:
             raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
-        places = self.draw_places(features) if training else None
-        encoded = self.encode(features, training, record_attention, places)
+        if training:
+            features = self.with_places(features)
+        encoded = self.encode(features, training, record_attention)
         return transformer.ModelOutput(
             self.logits(encoded.stack.output, padding_mask=encoded.padding_mask),
             encoded.stack,
