@@ -61,6 +61,9 @@ def test_distribution():
     wanted = ((S - 1) / (S + 1) * (ranges.astype(int) + 1)).mean()
     np.testing.assert_allclose(reach, wanted, atol=0.8)
     np.testing.assert_allclose(drawn.mean(), (L - 1) / 2, atol=0.8)
+    xla = tf.function(lambda x: layer.draw(tf.shape(x)[0]), jit_compile=True)
+    among = xla(tf.zeros(S)).numpy()
+    assert among.shape == (S,) and np.all(np.diff(among) > 0) and 0 <= among[0] <= among[-1] < L
     np.testing.assert_array_equal(layer.draw(tf.constant(50)), np.arange(50))
     assert layer.draw(tf.constant(L)).numpy().tolist() == list(range(L))
 

@@ -81,7 +81,7 @@ class EndsPosition(randomized_position.RandomizedPosition):
         wanted = tf.cast(least, tf.float32) * growth ** tf.random.stateless_uniform([], size)
         among = tf.clip_by_value(tf.cast(wanted, tf.int32), least, most)
         begin = tf.random.stateless_uniform([], start, 0, most - among + 1, tf.int32)
-        return begin + self.draw_out_of(among, length)
+        return begin + self.draw_out_of(among, most, length)
 
 
 @parts.position_signals.register("randomized_ends")
