@@ -36,6 +36,13 @@ def test_matches_reference():
     found = layer(x, padding_mask=real)
     np.testing.assert_allclose(found[0], x[0] + _signals([0, 5, 10, 15], [15, 10, 5, 0]), atol=1e-6)
     np.testing.assert_allclose(found[1, :3], x[1, :3] + _signals([0, 5, 10], [10, 5, 0]), atol=1e-6)
+    # Padding in front, or before the question of a story: the real ones behind a position count.
+    gaps = np.array([[False, True, True, True], [True, True, False, True]])
+    found = layer(x, padding_mask=gaps)
+    padded = (x[0] + _signals([0, 5, 10, 15], [0, 10, 5, 0]))[1:]
+    np.testing.assert_allclose(found[0, 1:], padded, atol=1e-6)
+    gapped = (x[1] + _signals([0, 5, 10, 15], [10, 5, 0, 0]))[[0, 1, 3]]
+    np.testing.assert_allclose(tf.gather(found[1], [0, 1, 3]), gapped, atol=1e-6)
     drawn = layer(x, places=tf.constant([1, 2, 20, 39]), padding_mask=real)
     np.testing.assert_allclose(drawn[0], x[0] + _signals([1, 2, 20, 39], [39, 20, 2, 1]), atol=1e-6)
     layer.draw = lambda length: tf.constant([3, 4, 5, 6])
