@@ -299,14 +299,15 @@ class Problem:
         # Before TensorFlow is loaded, which takes seconds.
         files = tfrecords.find(data_dir, self.filename, split)
         specs = self.record_specs(data_dir)
+        reader = self.reader(split, hparams)
 
         from ut_keras.data.reading import input_pipeline
 
         settings = input_pipeline.InputSettings.from_hparams(hparams)
         if static_shapes:
             settings = dataclasses.replace(settings, static_shapes=True)
-        if self.max_length:
-            settings = dataclasses.replace(settings, max_length=self.max_length)
+        if reader.max_length:
+            settings = dataclasses.replace(settings, max_length=reader.max_length)
         return input_pipeline.make_dataset(
             files,
             specs,
@@ -314,8 +315,21 @@ class Problem:
             training=split == "train",
             num_replicas=num_replicas,
             seed=seed,
-            preprocess=self.preprocess,
+            preprocess=reader.preprocess,
         )
+
+    def reader(self, split: str, hparams: Any) -> "Problem":
+        """The problem whose `max_length` and `preprocess` hold for a dataset; arguments as there.
+
+        Another than this one where those go by the split or by hparams.
+        """
+        del split, hparams
+        return self
+
+    @property
+    def preprocess_key(self) -> str:
+        """What the lengths that `preprocess` makes depend on, besides its code."""
+        return ""
 
 
 class _Encode:

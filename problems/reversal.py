@@ -59,7 +59,14 @@ class Derived:
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
         return self._turned(self._base.preprocess(records))
 
+    @property
+    def preprocess_key(self) -> str:
+        return f"{self.name} {self._base.preprocess_key}"
+
     dataset = Problem.dataset
+
+    def reader(self, split: str, hparams: Any) -> "Derived":
+        return Derived(self._base.reader(split, hparams), self._reverse, self._copy)
 
     def _turned(self, features):
         if "inputs" not in features:

@@ -36,6 +36,13 @@ def test_matches_reference():
     found = layer(x, padding_mask=real)
     np.testing.assert_allclose(found[0], x[0] + _signals([0, 5, 10, 15], [15, 10, 5, 0]), atol=1e-6)
     np.testing.assert_allclose(found[1, :3], x[1, :3] + _signals([0, 5, 10], [10, 5, 0]), atol=1e-6)
+    # Padding in front, or before the question of a story: the real ones behind a position count.
+    gaps = np.array([[False, True, True, True], [True, True, False, True]])
+    found = layer(x, padding_mask=gaps)
+    padded = (x[0] + _signals([0, 5, 10, 15], [0, 10, 5, 0]))[1:]
+    np.testing.assert_allclose(found[0, 1:], padded, atol=1e-6)
+    gapped = (x[1] + _signals([0, 5, 10, 15], [10, 5, 0, 0]))[[0, 1, 3]]
+    np.testing.assert_allclose(tf.gather(found[1], [0, 1, 3]), gapped, atol=1e-6)
     drawn = layer(x, places=tf.constant([1, 2, 20, 39]), padding_mask=real)
     np.testing.assert_allclose(drawn[0], x[0] + _signals([1, 2, 20, 39], [39, 20, 2, 1]), atol=1e-6)
     layer.draw = lambda length: tf.constant([3, 4, 5, 6])
@@ -61,6 +68,9 @@ def test_distribution():
     wanted = ((S - 1) / (S + 1) * (ranges.astype(int) + 1)).mean()
     np.testing.assert_allclose(reach, wanted, atol=0.8)
     np.testing.assert_allclose(drawn.mean(), (L - 1) / 2, atol=0.8)
+    xla = tf.function(lambda x: layer.draw(tf.shape(x)[0]), jit_compile=True)
+    among = xla(tf.zeros(S)).numpy()
+    assert among.shape == (S,) and np.all(np.diff(among) > 0) and 0 <= among[0] <= among[-1] < L
     np.testing.assert_array_equal(layer.draw(tf.constant(50)), np.arange(50))
     assert layer.draw(tf.constant(L)).numpy().tolist() == list(range(L))
 

@@ -250,6 +250,11 @@ def test_reversed_and_copied(tmp_path):
     assert ("Prüfung 2", "test 2") in pairs("translate_ende_wmt8k_rev")
     assert ("test 2", "test 2") in pairs("translate_ende_wmt8k_copy")
     assert ("Prüfung 2", "Prüfung 2") in pairs("translate_ende_wmt8k_copy_rev")
+    # What one of them has noted of the files' lengths is not another's.
+    for name in ("_rev", "_copy", "_copy_rev"):
+        problem = problems.get(f"translate_ende_wmt8k{name}")
+        for features, targets in problem.dataset("train", folder, HPARAMS):
+            assert name == "_rev" or features["inputs"].shape == targets.shape
 
 
 def test_packed_and_reversed(tmp_path):

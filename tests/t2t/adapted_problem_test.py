@@ -233,6 +233,29 @@ class Mine(Base):
         assert np.all(features["inputs"].numpy()[:, -1] == 1)
     # "train 0" and its EOS, and the one that was added.
     assert lengths == {"train": 9, "dev": 3}
+    turned = problems.get("mine_rev")
+    _, targets = next(iter(turned.dataset("dev", make.data_dir, hp)))
+    assert targets.shape[1] == 3
+    assert {row[1].shape[1] for row in turned.dataset("train", make.data_dir, hp)} == {9}
+
+
+@pytest.mark.parametrize("name", ["mine", "mine_rev", "mine_copy"])
+def test_max_length_of_the_package_is_read(make, name):
+    make(
+        """
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        for length in (3, 30):
+            yield {"inputs": "a" * length, "targets": "b" * length}
+    def max_length(self, model_hparams):
+        return model_hparams.max_length // 4
+"""
+    )
+    hp = hparams.get("transformer_tiny", "batch_size=64,max_length=40")
+    [(features, _)] = problems.get(name).dataset("train", make.data_dir, hp)
+    assert features["inputs"].shape == (1, 4)
 
 
 _RANDOM = """

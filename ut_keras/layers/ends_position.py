@@ -13,9 +13,10 @@ class EndsPosition(randomized_position.RandomizedPosition):
 
         x_i + [sinusoid(p_i) | sinusoid(p_{n-1-i})]          half of the channels each
 
-    n is the length of a row without padding. Where the end is not known, in what is being written,
-    both halves are of p_i. So what is copied stands where the first halves are equal, and what is
-    reversed where the second half of the source is the first of the target.
+    n-1-i is how many real positions are behind i, wherever there is padding. Where the end is not
+    known, in what is being written, both halves are of p_i. So what is copied stands where the
+    first halves are equal, and what is reversed where the second half of the source is the first
+    of the target.
 
         training:   p_0 < ... < p_{S-1}, drawn without replacement out of R places in a row, for a
                     batch; R in 2 S .. L, its logarithm uniform; where they begin is uniform
@@ -54,8 +55,8 @@ class EndsPosition(randomized_position.RandomizedPosition):
         first = tf.range(length)[tf.newaxis] if positions is None else positions
         last = first
         if padding_mask is not None:
-            real = tf.reduce_sum(tf.cast(padding_mask, tf.int32), axis=-1, keepdims=True)
-            last = tf.maximum(real - 1 - first, 0)  # where padding is, does not matter
+            real = tf.cast(padding_mask, tf.int32)
+            last = tf.cumsum(real, axis=-1, exclusive=True, reverse=True)
         if training and places is None:
             places = self.draw(length)
         signals = [
@@ -81,7 +82,7 @@ class EndsPosition(randomized_position.RandomizedPosition):
         wanted = tf.cast(least, tf.float32) * growth ** tf.random.stateless_uniform([], size)
         among = tf.clip_by_value(tf.cast(wanted, tf.int32), least, most)
         begin = tf.random.stateless_uniform([], start, 0, most - among + 1, tf.int32)
-        return begin + self.draw_out_of(among, length)
+        return begin + self.draw_out_of(among, most, length)
 
 
 @parts.position_signals.register("randomized_ends")

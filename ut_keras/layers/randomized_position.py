@@ -65,12 +65,17 @@ class RandomizedPosition(keras.layers.Layer):
 
     def draw(self, length: tf.Tensor) -> tf.Tensor:
         """int32 [length], ascending; out of 0 .. length - 1 where that is more than L."""
-        return self.draw_out_of(tf.maximum(self.positions, length), length)
+        most = tf.maximum(self.positions, length)
+        return self.draw_out_of(most, most, length)
 
-    def draw_out_of(self, among: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-        """int32 [length], ascending, out of 0 .. among - 1, each subset as often."""
+    def draw_out_of(self, among: tf.Tensor, most: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+        """int32 [length], ascending, out of 0 .. among - 1, each subset as often.
+
+        Of `most` keys those behind `among` come last: XLA wants to know how many are drawn.
+        """
         seed = tf.cast(self.seed_generator.next(), tf.int32)
-        order = tf.argsort(tf.random.stateless_uniform([among], seed))
+        keys = tf.random.stateless_uniform([most], seed)  # below 1
+        order = tf.argsort(tf.where(tf.range(most) < among, keys, 2.0))
         return tf.sort(order[:length])
 
     def get_config(self) -> Config:

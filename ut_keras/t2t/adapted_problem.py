@@ -14,8 +14,8 @@ import itertools
 import os
 import random
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from problems import perplexity, problem
 from ut_keras import hparam
@@ -35,9 +35,6 @@ from ut_keras.t2t import (
 from ut_keras.t2t import problem as t2t_problem
 from ut_keras.t2t.modalities import ModalityType
 from ut_keras.text.text_encoder import TextEncoder
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 _SPLITS = {"train": "train", "eval": "dev", "test": "test"}  # T2T's word, and that of its files
 _MODALITIES: dict[str, features.Modality] = {
@@ -329,29 +326,29 @@ class Adapted(problem.Problem):
 
     # Reading.
 
-    def dataset(
-        self, split: str, data_dir: str, hparams: Any, *args: Any, **kwargs: Any
-    ) -> "tf.data.Dataset":
+    def reader(self, split: str, hparams: Any) -> "Adapted":
         reader = copy.copy(self)
+        reader._known = self._known  # which a copy leaves behind
         reader._mode = "train" if split == "train" else "eval"
         reader._hp = hparams if isinstance(hparams, hparam.BasicHParams) else None
-        if not overridden.is_ours(self.t2t, "preprocess_example"):
-            named = _Named(reader.preprocess, reader._preprocess_key())
-            reader.preprocess = named  # type: ignore[method-assign]
-        return super(Adapted, reader).dataset(split, data_dir, hparams, *args, **kwargs)
+        return reader
 
-    def _preprocess_key(self):
-        """What the lengths that `preprocess_example` makes depend on, as far as can be told."""
+    @property
+    def preprocess_key(self) -> str:
+        """As far as it can be told."""
+        if overridden.is_ours(self.t2t, "preprocess_example"):
+            return ""
         code = type(self.t2t).preprocess_example.__code__
-        return repr((self._mode, self._hp, code.co_code, code.co_consts, code.co_names))
+        said = repr((self._mode, self._hp, code.co_code, code.co_consts, code.co_names))
+        return f"preprocess_example {zlib.crc32(said.encode()):08x}"
 
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
         if overridden.is_ours(self.t2t, "preprocess_example"):
             return records
         if self._hp is None:
             raise DataError(
-                f"A problem with a preprocess_example must be read by its own name. Received: "
-                f"{self.name} turned round, or without hparams."
+                "A problem with a preprocess_example must be read with hparams of a set. "
+                f"Received: {self.name} without."
             )
         import tensorflow as tf
 
@@ -391,17 +388,6 @@ class AdaptedWithIds(Adapted):
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterable[Any]:
         return self._records(self.generate_samples(split, data_dir, tmp_dir, seed))
-
-
-class _Named:
-    """A function under a name that says all that its results depend on."""
-
-    def __init__(self, function: Callable, name: str) -> None:
-        self._function = function
-        self.__qualname__ = f"preprocess_example {zlib.crc32(name.encode()):08x}"
-
-    def __call__(self, records: dict[str, Any]) -> Any:
-        return self._function(records)
 
 
 def _without_effect(hparams):

@@ -188,9 +188,11 @@ def _training_batches(index, order, to_examples, scheme, settings, seed_of):
 
 def _lengths_key(record_specs, settings, preprocess):
     """What the lengths of examples depend on, besides their files."""
-    owner = type(getattr(preprocess, "__self__", None)).__qualname__
+    owner = getattr(preprocess, "__self__", None)
     limits = (settings.max_input_seq_length, settings.max_target_seq_length)
-    function = (getattr(preprocess, name, "") for name in ("__module__", "__qualname__"))
+    function = [getattr(preprocess, name, "") for name in ("__module__", "__qualname__")]
+    function += filter(None, [getattr(owner, "preprocess_key", "")])
+    owner = type(owner).__qualname__
     return repr(("of each feature", sorted(record_specs.items()), limits, owner, *function))
 
 
