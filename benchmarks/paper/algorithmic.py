@@ -18,19 +18,25 @@ PAPER = {  # char-acc, seq-acc
     "reverse": {"lstm": "0.66 0.11", "transformer": "0.13 0.06", "universal": "0.96 0.46"},
     "addition": {"lstm": "0.08 0.0", "transformer": "0.07 0.0", "universal": "0.34 0.02"},
 }
+UPDATES = {  # and batches to validate on, of 64 strings; else of as many as 2,048 symbols are
+    "copy/ends": (5_000, 6),
+    "reverse/ends": (8_000, 20),
+    "addition/ends": (8_000, 6),
+}
 
 
 def _cell(task, name):
     char, _, sequence = PAPER[task].get(name, "").partition(" ")
+    updates, eval_steps = UPDATES.get(f"{task}/{name}", (6_000, 100))
     return Cell(
         name=f"{task}/{name}",
         problem=f"algorithmic_{PROBLEMS[task]}_decimal40",
         model=MODELS[name][0],
         hparams_set=MODELS[name][1],
-        updates={"reverse/ends": 8_000, "copy/ends": 5_000}.get(f"{task}/{name}", 6_000),
+        updates=updates,
         every=2_000,
         valid="accuracy",
-        eval_steps=20 if name == "ends" else 100,  # of 64 strings, or of five long ones
+        eval_steps=eval_steps,
         scores=(
             Score("decode/accuracy", char, "char-acc"),
             Score("decode/accuracy_per_sequence", sequence, "seq-acc"),

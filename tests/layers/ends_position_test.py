@@ -6,14 +6,14 @@ from tests.layers import layer_checks
 from tests.models import examples
 from ut_keras.layers import ends_position, timing_signal
 
-S, D, L, M = 4, 6, 40, 8
-_WITHOUT = "attention_dropout=0,relu_dropout=0,layer_prepostprocess_dropout=0,max_length=30"
+S, D, L = 4, 6, 40
+_WITHOUT = "attention_dropout=0,relu_dropout=0,layer_prepostprocess_dropout=0"
 _TRANSFORMER = f"pos=randomized_ends,{_WITHOUT}"
 _UNIVERSAL = f"{_TRANSFORMER},add_position_timing_signal=False"
 
 
 def _layer(dtype="float32"):
-    return ends_position.EndsPosition(L, M, dtype=dtype)
+    return ends_position.EndsPosition(L, dtype=dtype)
 
 
 def _signals(first, last):
@@ -28,20 +28,20 @@ def test_layer_behaviors():
 
 def test_matches_reference():
     layer, x = _layer(), layer_checks.normal(2, S, D)
-    alone = _signals([0, 5, 10, 15], [0, 5, 10, 15])
+    alone = _signals([0, 2, 4, 6], [0, 2, 4, 6])
     np.testing.assert_allclose(layer(x), x + alone, atol=1e-6)
     np.testing.assert_allclose(layer(x[:, 2:3], tf.constant([2])), x[:, 2:3] + alone[2], atol=1e-6)
     # Of a source, a row of four and a row of three.
     real = np.array([[True] * 4, [True] * 3 + [False]])
     found = layer(x, padding_mask=real)
-    np.testing.assert_allclose(found[0], x[0] + _signals([0, 5, 10, 15], [15, 10, 5, 0]), atol=1e-6)
-    np.testing.assert_allclose(found[1, :3], x[1, :3] + _signals([0, 5, 10], [10, 5, 0]), atol=1e-6)
+    np.testing.assert_allclose(found[0], x[0] + _signals([0, 2, 4, 6], [6, 4, 2, 0]), atol=1e-6)
+    np.testing.assert_allclose(found[1, :3], x[1, :3] + _signals([0, 2, 4], [4, 2, 0]), atol=1e-6)
     # Padding in front, or before the question of a story: the real ones behind a position count.
     gaps = np.array([[False, True, True, True], [True, True, False, True]])
     found = layer(x, padding_mask=gaps)
-    padded = (x[0] + _signals([0, 5, 10, 15], [0, 10, 5, 0]))[1:]
+    padded = (x[0] + _signals([0, 2, 4, 6], [0, 4, 2, 0]))[1:]
     np.testing.assert_allclose(found[0, 1:], padded, atol=1e-6)
-    gapped = (x[1] + _signals([0, 5, 10, 15], [10, 5, 0, 0]))[[0, 1, 3]]
+    gapped = (x[1] + _signals([0, 2, 4, 6], [4, 2, 0, 0]))[[0, 1, 3]]
     np.testing.assert_allclose(tf.gather(found[1], [0, 1, 3]), gapped, atol=1e-6)
     drawn = layer(x, places=tf.constant([1, 2, 20, 39]), padding_mask=real)
     np.testing.assert_allclose(drawn[0], x[0] + _signals([1, 2, 20, 39], [39, 20, 2, 1]), atol=1e-6)
@@ -83,12 +83,11 @@ def test_both_sides_of_a_model_have_the_places_that_were_drawn(kind, monkeypatch
     assert np.abs(first - second).max() > 1e-3
     np.testing.assert_array_equal(model(features), model(features))
     # As many places as positions at inference: the same function.
-    apart = model.source_position.positions // model.source_position.max_length
     asked = []
 
     def draw(length):
         asked.append(int(length))
-        return tf.range(length) * apart
+        return tf.range(length) * 2
 
     monkeypatch.setattr(model.source_position, "draw", draw)
     np.testing.assert_allclose(model(features, training=True), model(features), atol=1e-5)

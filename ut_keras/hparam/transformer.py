@@ -163,8 +163,7 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
                 )
 
     def architecture(self) -> dict[str, Any]:
-        range_ = ["max_length", "pos_randomized_range"]
-        of_pos = {"emb": ["max_length"], "randomized": range_, "randomized_ends": range_}
+        of_pos = {"emb": ["max_length"], "randomized": ["max_length", "pos_randomized_range"]}
         read = of_pos.get(str(self.pos), [])
         return super().architecture() | {name: getattr(self, name) for name in read}
 

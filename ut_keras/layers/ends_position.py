@@ -1,10 +1,15 @@
 """Positions counted from both ends, which a source and what is written of it share."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers import randomized_position, timing_signal
+from ut_keras.layers import from_hparams, randomized_position, timing_signal
+from ut_keras.layers.signature import Config
+
+_LEAST = 2  # places for a position, at least; so room is left for draws
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -20,15 +25,14 @@ class EndsPosition(randomized_position.RandomizedPosition):
 
         training:   p_0 < ... < p_{S-1}, drawn without replacement out of R places in a row, for a
                     batch; R in 2 S .. L, its logarithm uniform; where they begin is uniform
-        inference:  p_i = i (L // M), at least i
+        inference:  p_i = 2 i, as near as training puts all of them
 
     Both sides have the same p (as coupled positions have, Cho et al. 2024). Otherwise than those of
     `RandomizedPosition`, places are as often near each other as far apart: of a few out of all L,
-    none are as near as M positions are at inference. That, and the second end, are ours.
+    none are as near as many are at inference. That, and the second end, are ours.
 
     Args:
-        positions: int L.
-        max_length: int M, the longest sequence that the model is for; longer ones pass beyond L.
+        positions: int L; sequences longer than half of it pass beyond what training has seen.
     Call arguments:
         x: float tensor [B, S, D].
         positions: int tensor, which positions they are; 0 .. S-1 by default. Optional.
@@ -38,10 +42,15 @@ class EndsPosition(randomized_position.RandomizedPosition):
     Returns:
         Tensor like `x`.
     Raises:
-        ValueError: if max_length < 1 or positions < max_length.
+        ValueError: if positions < 1.
     References: Ruoss et al. 2023, Randomized Positional Encodings Boost Length Generalization of
         Transformers; Cho et al. 2024, Position Coupling.
     """
+
+    apart = _LEAST
+
+    def __init__(self, positions: int, **kwargs: Any) -> None:
+        super().__init__(positions, max_length=positions, **kwargs)
 
     def call(
         self,
@@ -70,22 +79,28 @@ class EndsPosition(randomized_position.RandomizedPosition):
 
     def _places(self, index, places):
         if places is None:
-            return index * (self.positions // self.max_length)
+            return index * self.apart
         return tf.gather(places, index)
 
     def draw(self, length: tf.Tensor) -> tf.Tensor:
         """int32 [length], ascending; out of 0 .. length - 1 where that is more than L."""
         size, start = (tf.cast(self.seed_generator.next(), tf.int32) for _ in range(2))
         most = tf.maximum(self.positions, length)
-        least = tf.minimum(2 * length, most)
+        least = tf.minimum(_LEAST * length, most)
         growth = tf.cast(most, tf.float32) / tf.cast(least, tf.float32)
         wanted = tf.cast(least, tf.float32) * growth ** tf.random.stateless_uniform([], size)
         among = tf.clip_by_value(tf.cast(wanted, tf.int32), least, most)
         begin = tf.random.stateless_uniform([], start, 0, most - among + 1, tf.int32)
         return begin + self.draw_out_of(among, most, length)
 
+    def get_config(self) -> Config:
+        config = super().get_config()
+        del config["max_length"]
+        return config
+
 
 @parts.position_signals.register("randomized_ends")
 def _make(hp, side):
     del side
-    return randomized_position.make(EndsPosition, hp)
+    randomized_position.check_no_true_positions(hp)
+    return EndsPosition(hp.pos_randomized_range, dtype=from_hparams.dtype_policy(hp))

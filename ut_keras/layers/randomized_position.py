@@ -60,8 +60,13 @@ class RandomizedPosition(keras.layers.Layer):
         if training:
             positions = tf.gather(self.draw(length), positions)
         else:
-            positions *= self.positions // self.max_length
+            positions *= self.apart
         return x + tf.cast(timing_signal.sinusoid(positions, x.shape[-1]), x.dtype)
+
+    @property
+    def apart(self) -> int:
+        """How far positions are from one another at inference."""
+        return self.positions // self.max_length
 
     def draw(self, length: tf.Tensor) -> tf.Tensor:
         """int32 [length], ascending; out of 0 .. length - 1 where that is more than L."""
@@ -91,23 +96,23 @@ class RandomizedPosition(keras.layers.Layer):
         return input_shape
 
 
-def make(layer: type[RandomizedPosition], hp: TransformerHParams) -> RandomizedPosition:
-    """A layer of that class with what the hparams say of it."""
+def check_no_true_positions(hp: TransformerHParams) -> None:
+    """Raises `HParamError` where every step of a recurrence says the true position besides."""
     if getattr(hp, "add_position_timing_signal", False):
         raise HParamError(
             f"pos={hp.pos!r} needs add_position_timing_signal=False, for the signal of every step "
             "says the true position. Received: add_position_timing_signal=True."
         )
-    if not 1 <= hp.max_length <= hp.pos_randomized_range:
-        raise HParamError(
-            f"pos={hp.pos!r} needs max_length in 1 .. pos_randomized_range. "
-            f"Received: pos_randomized_range={hp.pos_randomized_range}, max_length={hp.max_length}."
-        )
-    dtype = from_hparams.dtype_policy(hp)
-    return layer(hp.pos_randomized_range, hp.max_length, dtype=dtype)
 
 
 @parts.position_signals.register("randomized")
 def _make(hp, side):
     del side
-    return make(RandomizedPosition, hp)
+    check_no_true_positions(hp)
+    if not 1 <= hp.max_length <= hp.pos_randomized_range:
+        raise HParamError(
+            "pos='randomized' needs max_length in 1 .. pos_randomized_range. "
+            f"Received: pos_randomized_range={hp.pos_randomized_range}, max_length={hp.max_length}."
+        )
+    dtype = from_hparams.dtype_policy(hp)
+    return RandomizedPosition(hp.pos_randomized_range, hp.max_length, dtype=dtype)
