@@ -1,6 +1,9 @@
 """Table 4: trained on strings of 1 to 40 decimal digits, tested on exactly 400. Of addition, 400
 are both numbers and the sign. Char-acc and seq-acc are of greedy decoding that ends at EOS;
-validation, by teacher forcing, is on lengths of 1 to 400 that training has not.
+validation, by teacher forcing, is on lengths of 1 to 400 that training has not. `ends` is ours:
+places from both ends, drawn for both sides together (`pos=randomized_ends`). Its reversal was
+validated while training with places three apart at inference; that they are two apart was chosen
+by 32 other strings of 400 digits.
 """
 
 from paper_cells import Cell, Score, Table
