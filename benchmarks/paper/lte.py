@@ -28,7 +28,7 @@ def _cell(task, name):
         problem=f"lte_{task}",
         model=MODELS[name][0],
         hparams_set=MODELS[name][1],
-        updates=4_000,
+        updates=1_500 if task == "copy" else 4_000,
         every=500,
         valid="accuracy_per_sequence",
         scores=(
