@@ -17,7 +17,7 @@ from ut_keras import hparam
 from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import next_logits
 from ut_keras.hparam import BasicHParams
-from ut_keras.layers import attention_mask, embedding, ends_position, from_hparams, target_shift
+from ut_keras.layers import attention_mask, embedding, from_hparams, target_shift
 from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import dropout as dropout_lib
 from ut_keras.layers.stack_output import StackOutput
@@ -27,6 +27,7 @@ from ut_keras.models import (
     keras_export,
     keras_hooks,
     model_loss,
+    position_signals,
     symbol_tables,
     symbol_writer,
 )
@@ -80,6 +81,8 @@ class Transformer(
     hparams: Any  # of the class that goes with the model's
     encoder: Any  # a layer, or None
     decoder: Any
+    source_position: keras.layers.Layer | None = None
+    target_position: keras.layers.Layer | None = None
     has_decoder = True
 
     def __init__(
@@ -200,7 +203,8 @@ class Transformer(
         self._check_features(features)
         encoded = None
         if training:
-            features = self.with_places(features)
+            layer = self.target_position if self.encoder is None else self.source_position
+            features = position_signals.with_places(features, layer, self.specs)
         if self.encoder is not None:
             encoded = self.encode(features, training, record_attention)
         memory = None if encoded is None else self.project_memory(encoded, features)
@@ -242,10 +246,8 @@ class Transformer(
         x = self._embed(self.source_embedding, ids)
         if self.target_space is not None:
             x = self.target_space(x)
-        if self.source_position is not None:
-            where = features.get("inputs_position")
-            told = self._told(self.source_position, features, padding_mask)
-            x = self.source_position(x, where, training=training, **told)
+        layer = self.source_position
+        x = position_signals.add(layer, x, features, "inputs", training, padding_mask)
         x = self.source_dropout(x, training=training)
         result = self.encoder.forward(
             x,
@@ -300,10 +302,7 @@ class Transformer(
         if segments is not None:
             may_attend &= attention_mask.segment_attention_mask(segments, segments)
         x = target_shift.shift_right(self._embed_targets(ids))
-        if self.target_position is not None:
-            where = features.get("targets_position")
-            told = self._told(self.target_position, features)
-            x = self.target_position(x, where, training=training, **told)
+        x = position_signals.add(self.target_position, x, features, "targets", training)
         x = self.target_dropout(x, training=training)
         return self.decoder.forward(
             x,
@@ -313,29 +312,6 @@ class Transformer(
             record_attention=record_attention,
             training=training,
         )
-
-    def with_places(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The features with "places", int32 [longest]: where training puts the positions of both
-        sides, if that is drawn.
-        """
-        side = "target_position" if self.encoder is None else "source_position"
-        layer = getattr(self, side, None)
-        if not isinstance(layer, ends_position.EndsPosition):
-            return features
-        ids = [tf.convert_to_tensor(features[name]) for name in self.specs if name in features]
-        longest = tf.reduce_max([tf.shape(of)[1] for of in ids if of.shape.rank > 1])
-        return {**features, "places": layer.draw(longest)}
-
-    def _told(self, layer, features, padding_mask=None):
-        """What a position signal is told besides the positions."""
-        if not isinstance(layer, ends_position.EndsPosition):
-            return {}
-        if "inputs_segmentation" in features or "targets_segmentation" in features:
-            raise ValueError(
-                "pos='randomized_ends' counts from the end of a row, so it needs one example in "
-                "each. Received: packed examples."
-            )
-        return {"places": features.get("places"), "padding_mask": padding_mask}
 
     def _check_features(self, features):
         missing = [name for name in self.specs if name not in features]

@@ -7,7 +7,7 @@ import keras
 
 from ut_keras.data.features import FeatureSpec
 from ut_keras.hparam import BasicHParams
-from ut_keras.models import transformer
+from ut_keras.models import position_signals, transformer
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -48,7 +48,8 @@ class TransformerEncoder(transformer.Transformer):
         if "inputs" not in features:
             raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
         if training:
-            features = self.with_places(features)
+            layer = self.source_position
+            features = position_signals.with_places(features, layer, self.specs)
         encoded = self.encode(features, training, record_attention)
         return transformer.ModelOutput(
             self.logits(encoded.stack.output, padding_mask=encoded.padding_mask),
