@@ -126,7 +126,7 @@ def universal_transformer_algorithmic_ends() -> UniversalTransformerHParams:
         universal_transformer_algorithmic(),
         pos="randomized_ends",
         pos_randomized_range=2048,
-        max_length=640,
+        max_length=640,  # as the runs had it; no string is as long
         add_position_timing_signal=False,
         position_start_index=None,
         recurrence_input_injection="add",
