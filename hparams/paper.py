@@ -160,7 +160,7 @@ def adaptive_universal_transformer_lte() -> UniversalTransformerHParams:
     return _adaptive(universal_transformer_lte())
 
 
-# --- Depth: compositional table lookup, parity, nested lists, sudoku (docs/depth.md) --------------
+# --- Depth: table lookup, parity, addition, nested lists, sudoku (docs/depth.md) -----------------
 
 
 @register("universal_transformer_depth")
@@ -240,8 +240,9 @@ def _register_mixed(make):
         return replace(make(), use_fixed_batch_size=True, batch_size=64)
 
 
-# NAME_mixed, of parity and nested lists: all lengths in a batch. In T2T's narrow buckets an update
-# sees one length alone; what long strings share with short ones was found later there, if at all.
+# NAME_mixed, of parity, addition and nested lists: all lengths in a batch. In T2T's narrow buckets
+# an update sees one length alone; what long strings share with short ones was found later there, if
+# at all.
 for _make in (
     universal_transformer_depth,
     adaptive_universal_transformer_depth,

@@ -18,6 +18,7 @@ from problems import (  # noqa: F401  isort: skip
     algorithmic,
     babi_qa,
     cnn_dailymail,
+    column_addition,
     formal_languages,
     glue,
     lambada,

@@ -9,7 +9,7 @@ import problems
 from problems import formal_languages, generated_classes, sudoku, table_lookup
 
 NAMES = [
-    *("ctl_backward", "ctl_backward_iid", "ctl_forward", "ctl_forward_iid"),
+    *("addition10", "ctl_backward", "ctl_backward_iid", "ctl_forward", "ctl_forward_iid"),
     *("dyck40", "listops", "listops_iid", "parity10", "parity40"),
 ]
 
@@ -64,6 +64,33 @@ def test_table_lookup_is_a_composition(name, order):
         assert seen == set(range(depths[0], depths[1] + 1))
     assert all(sorted(table) == list(range(8)) for table in table_lookup.TABLES)
     assert len({tuple(table) for table in table_lookup.TABLES}) == 8
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_addition(split):
+    shortest, longest = problems.get("addition10").lengths[split]
+    lengths, travelled = set(), collections.Counter()
+    for columns, targets in map(_split, _samples("addition10", split)):
+        first, second = (int("".join(column[at] for column in columns)) for at in (0, 2))
+        assert columns[0] == "0+0"
+        assert targets.split() == list(f"{first + second:0{len(columns)}}")
+        lengths.add(len(columns) - 1)
+        travelled[_farthest_carry(columns)] += 1
+    assert lengths == set(range(shortest, longest + 1))
+    assert set(travelled) >= set(range(longest // 2))  # and some go farther
+
+
+def _farthest_carry(columns):
+    """Over how many columns that make nine some carry is handed on."""
+    farthest = distance = 0
+    is_carried = False
+    for column in reversed(columns):
+        total = int(column[0]) + int(column[2])
+        is_handed_on = is_carried and total == 9
+        distance = distance + 1 if is_handed_on else 0
+        farthest = max(farthest, distance)
+        is_carried = is_handed_on or total > 9
+    return farthest
 
 
 def _evaluate(words):

@@ -1,0 +1,19 @@
+"""Sums of two numbers, column by column, trained on 1 to 10 digits; share of sums all of whose
+digits are right. Each column has its answer, and under a halting rule its own number of steps.
+"""
+
+import paper_depth
+from paper_cells import Table
+
+TABLE = Table(
+    title="Addition",
+    page="depth",
+    cells=paper_depth.cells(
+        {"addition": "addition10"},
+        mixed=True,
+        updates=2_000,
+        valid="2 to 10 digits (validation)",
+        test="20 digits",
+        metric="accuracy_per_sequence",
+    ),
+)
