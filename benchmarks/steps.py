@@ -24,8 +24,11 @@ from ut_keras import metrics_file, visualize, whole_file
 from ut_keras.bin import command, command_line, decode_setup, picture_flags, run_setup, run_trainer
 from ut_keras.errors import UsageError
 
+RUN_FLAGS = tuple(
+    flag for flag in picture_flags.VISUALIZE if flag.name not in ("input", "target", "example")
+)
 FLAGS = (
-    *(flag for flag in picture_flags.VISUALIZE if flag.name not in ("input", "target", "example")),
+    *RUN_FLAGS,
     command_line.Flag("steps", "1,2,4,8", "Numbers of steps, joined by commas."),
     command_line.Flag("eval_steps", -1, "Batches of the split to take; below 1 all."),
 )
@@ -49,7 +52,7 @@ def _run(argv):
     command.load_tensorflow()
     model, checkpoint = run.load_model()
     print(f"Weights: {checkpoint}", flush=True)
-    results = evaluate(run, model, numbers, split, args.eval_steps)
+    results = by_steps(run, model, numbers, split, args.eval_steps)
     os.makedirs(directory, exist_ok=True)
     path = metrics_file.path(directory)
     with whole_file.writing(path) as file:
@@ -66,37 +69,42 @@ def _run(argv):
         print(f"Wrote {picture}")
 
 
-def evaluate(run, model, numbers, split, eval_steps=-1):
+def by_steps(run, model, numbers, split, eval_steps=-1):
     """{number of steps: {metric: value}}, printed as they come.
 
     Raises:
         UsageError: if the model cannot take so many steps; before anything is evaluated.
     """
-    import tensorflow as tf
-
-    from ut_keras.training import evaluation
-
     try:
         views = {number: model.with_steps(number) for number in numbers}
     except ValueError as error:
         raise UsageError(f"--steps: {error}") from error
     dataset, results = run.problem.dataset(split, run.data_dir, run.hp), {}
     for number, view in views.items():
-        evaluator = evaluation.Evaluator(
-            view,
-            tf.distribute.get_strategy(),
-            run_trainer.metric_functions(run.problem),
-            run.problem.feature_metrics(run.data_dir),
-            run.problem.summarize,
-        )
-        evaluator(dataset, 1)
+        evaluate = evaluator(run, view)
+        evaluate(dataset, 1)
         started = time.perf_counter()
-        values = evaluator(dataset, eval_steps)
+        values = evaluate(dataset, eval_steps)
         values = {name: value for name, value in values.items() if "/" not in name}
         results[number] = {**values, "seconds": time.perf_counter() - started}
         line = "  ".join(f"{name} {value:.4f}" for name, value in results[number].items())
         print(f"{number:4} steps  {line}", flush=True)
     return results
+
+
+def evaluator(run, model):
+    """The `Evaluator` of a run's problem."""
+    import tensorflow as tf
+
+    from ut_keras.training import evaluation
+
+    return evaluation.Evaluator(
+        model,
+        tf.distribute.get_strategy(),
+        run_trainer.metric_functions(run.problem),
+        run.problem.feature_metrics(run.data_dir),
+        run.problem.summarize,
+    )
 
 
 def _numbers(text):

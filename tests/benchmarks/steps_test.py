@@ -1,35 +1,16 @@
 """benchmarks/steps.py: a run at several numbers of steps."""
 
-import importlib.util
 import json
-import os
 
 import pytest
 
-import problems
-from tests.bin import decoder_problems, small_run  # noqa: F401  registers
+from tests.bin import small_run
 from ut_keras import visualize
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
-
-@pytest.fixture(scope="module")
-def command():
-    path = f"{ROOT}/benchmarks/steps.py"
-    spec = importlib.util.spec_from_file_location("steps_command", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    name = "decoder_test_digits"
-    problems.get(name).generate_data(str(folder), str(folder))
-    settings = {"num_rec_steps": 2, "step_timing_signal_type": "sinusoid", "batch_size": 64}
-    small_run.write(folder, folder, problem=name, model="universal_transformer", **settings)
-    return folder
+@pytest.fixture
+def command(benchmark_module):
+    return benchmark_module("steps")
 
 
 @pytest.mark.slow

@@ -1,0 +1,86 @@
+"""Times trained runs of one problem against each other: what a rule of halting saves.
+
+    python benchmarks/halting_rules.py --data_dir=data --eval_use_test_set \\
+        fixed/best act/best act/best:act_halted_state=copy
+
+A run is its folder, behind a colon the hparams to replace. All evaluate the same split, in turns,
+in random order; "share" is the time by that of the first run, the median over the rounds. Metrics
+are those of evaluation, `ponder_time` the mean number of steps of a position. Under
+`act_halted_state=transform`, T2T's, a loop computes all positions until the last one has halted;
+under `copy` only those that still run.
+"""
+
+import random
+import statistics
+import sys
+import time
+
+import steps
+import train_step
+
+from ut_keras.bin import command, command_line, decode_setup, run_setup
+from ut_keras.errors import UsageError
+
+FLAGS = (
+    *steps.RUN_FLAGS,
+    command_line.Flag("eval_steps", -1, "Batches of the split to take; below 1 all."),
+    command_line.Flag("rounds", 5, "Turns of each."),
+)
+
+
+def main(argv=None):
+    """Runs the command; returns the exit code."""
+    return command.run(_run, argv)
+
+
+def _run(argv):
+    argv = sys.argv[1:] if argv is None else argv
+    flags = [word for word in argv if word.startswith("-")]
+    names = [word for word in argv if not word.startswith("-")]
+    if len(names) < 2:
+        raise UsageError(f"Expected two runs or more: FOLDER or FOLDER:HPARAMS. Received: {names}.")
+    asked = [_asked(name, flags) for name in names]
+    for run, args in asked:
+        if run.problem.name != asked[0][0].problem.name:
+            raise UsageError(
+                f"Runs must be of one problem. Received: {asked[0][0].problem.name} and "
+                f"{run.problem.name}, of {args.output_dir}."
+            )
+    run, args = asked[0]
+    split = run_setup.eval_split(args, run.problem)
+    command.load_tensorflow()
+    data = run.problem.dataset(split, run.data_dir, run.hp)
+    data = (data.take(args.eval_steps) if args.eval_steps > 0 else data).cache()
+    evaluators = [steps.evaluator(run, run.load_model()[0]) for run, _ in asked]
+    seconds, results = [[] for _ in names], [None] * len(names)
+    for round_number in range(args.rounds + 1):
+        for index in random.sample(range(len(names)), len(names)):
+            started = time.perf_counter()
+            results[index] = evaluators[index](data)
+            if round_number:  # the first compiles
+                seconds[index].append(time.perf_counter() - started)
+    print(f"machine: {train_step.cpu_name()}")
+    for name, values, times in zip(names, results, seconds, strict=True):
+        share = statistics.median(a / b for a, b in zip(times, seconds[0], strict=True))
+        shown = "  ".join(
+            f"{metric} {value:.3f}" for metric, value in values.items() if "/" not in metric
+        )
+        print(f"share {share:.2f}  seconds {statistics.median(times):.3f}  {shown}  {name}")
+
+
+def _asked(name, flags):
+    folder, _, hparams = name.partition(":")
+    args = command_line.parse(
+        FLAGS, [*flags, f"--output_dir={folder}", f"--hparams={hparams}"], sys.argv[0], __doc__
+    )
+    command.import_user_package(args.t2t_usr_dir)
+    run = decode_setup.check_run(args)
+    if not run.data_dir:
+        raise UsageError("--data_dir must be given: the folder with the data of the split.")
+    if args.rounds < 1:
+        raise UsageError(f"--rounds must be at least 1. Received: {args.rounds}.")
+    return run, args
+
+
+if __name__ == "__main__":
+    sys.exit(main())
