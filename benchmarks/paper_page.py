@@ -72,6 +72,8 @@ What the rules are good for, as far as these runs say (mostly of one seed):
   last steps; with it, too many steps do a little less harm.
 - Steps drawn at random: less was learned in the same updates. The input at every step: less of
   parity, and of the tables most after the router's.
+
+![Share of right answers by steps, of parity and of table lookup](pictures/depth_steps.svg)
 """
 _STEPS_TEXT = """\
 The same runs, stopped after so many steps; in brackets the mean number of steps of a position,
