@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.layers import layer_checks
+from tests.layers import layer_checks, randomized_position_test
 from tests.models import examples
+from ut_keras import hparam
 from ut_keras.layers import ends_position, timing_signal
 
 S, D, L = 4, 6, 40
@@ -53,14 +54,8 @@ def test_matches_reference():
 
 def test_distribution():
     """As often near each other as far apart, and anywhere."""
-    layer, rounds = _layer(), 2000
-
-    @tf.function
-    def draw():
-        none = tf.zeros([rounds], tf.int32)
-        return tf.map_fn(lambda _: layer.draw(tf.constant(S)), none, parallel_iterations=1)
-
-    drawn = draw().numpy()
+    layer = _layer()
+    drawn = randomized_position_test.many_draws(layer, S, rounds=2000)
     assert drawn.min() == 0 and drawn.max() == L - 1 and np.all(np.diff(drawn) > 0)
     # Of R places, S reach over (S - 1) / (S + 1) (R + 1) on average.
     reach = (drawn[:, -1] - drawn[:, 0]).mean()
@@ -93,6 +88,11 @@ def test_both_sides_of_a_model_have_the_places_that_were_drawn(kind, monkeypatch
     np.testing.assert_allclose(model(features, training=True), model(features), atol=1e-5)
     longest = max(features[name].shape[1] for name in model.input_features)
     assert asked == [longest]
+
+
+def test_a_source_that_looks_back_only_is_refused():
+    with pytest.raises(hparam.HParamError, match="needs unidirectional_encoder=False"):
+        examples.make("transformer", f"{_TRANSFORMER},unidirectional_encoder=True")
 
 
 def test_packed_examples_are_refused():

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
+from ut_keras.hparam import HParamError
 from ut_keras.layers import from_hparams, randomized_position, timing_signal
 from ut_keras.layers.signature import Config
 
@@ -103,4 +104,9 @@ class EndsPosition(randomized_position.RandomizedPosition):
 def _make(hp, side):
     del side
     randomized_position.check_no_true_positions(hp)
+    if hp.unidirectional_encoder:
+        raise HParamError(
+            "pos='randomized_ends' needs unidirectional_encoder=False, for a position is told how "
+            "many are behind it. Received: unidirectional_encoder=True."
+        )
     return EndsPosition(hp.pos_randomized_range, dtype=from_hparams.dtype_policy(hp))
