@@ -53,6 +53,26 @@ def test_matches_reference(causal):
     np.testing.assert_allclose(got.output, mixed @ layer.output_projection.kernel, atol=1e-5)
 
 
+@pytest.mark.parametrize("longest_short", [S, S - 1])
+def test_long_and_unknown_lengths(monkeypatch, longest_short):
+    """Nearer keys are summed in another way where there are many: the same, its gradient too."""
+    layer = masked_attention.shaken(_layer())
+
+    def weights_and_gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            weights = layer(x).weights
+            loss = tf.reduce_sum(weights**2)
+        return weights, tape.gradient(loss, x)
+
+    expected = weights_and_gradient(tf.constant(X))
+    monkeypatch.setattr(geometric_attention, "_SHORT", longest_short)
+    unknown = tf.function(weights_and_gradient, input_signature=[tf.TensorSpec([None, None, D])])
+    for got in (weights_and_gradient(tf.constant(X)), unknown(X)):
+        for ours, theirs in zip(got, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
 def test_some_queries_over_keys_of_beams():
     """Two columns at each position, of which a query sees one."""
     layer = masked_attention.shaken(_layer())

@@ -83,16 +83,40 @@ class GeometricAttention(attention.MultiHeadAttention):
             # Over a cache a query sees no key behind itself, and of those of several beams at a
             # position one. The others are 0 here: the keys in between are all that come later.
             return tf.cumsum(passed, axis=-1, exclusive=True, reverse=True)
-        length = tf.shape(passed)[3]
-        place, away = tf.range(length)[:, tf.newaxis], tf.abs(distances)
-        last = tf.minimum(place + away - tf.cast(distances > 0, tf.int32), length - 1)
-        before = tf.maximum(place - away + 1, 0)  # of a sum that has a 0 in front
-        sums = tf.pad(tf.cumsum(passed, axis=-1), [[0, 0], [0, 0], [0, 0], [1, 0]])
-        by_query = tf.transpose(sums, [2, 3, 0, 1])  # [T, S + 1, B, H]
-        found = tf.gather(by_query, last + 1, batch_dims=1) - tf.gather(
-            by_query, before, batch_dims=1
+        length = passed.shape[3]
+        if length:  # known
+            return (_by_product if length <= _SHORT else _by_sums)(passed, distances)
+        return tf.cond(
+            tf.shape(passed)[3] <= _SHORT,
+            lambda: _by_product(passed, distances),
+            lambda: _by_sums(passed, distances),
         )
-        return tf.transpose(found, [2, 3, 0, 1])
+
+
+# The sum over nearer keys, where queries and keys are the same positions. A product is a fifth of
+# what sums and gathers take, and its matrix has as many numbers as the third power of the length.
+
+
+_SHORT = 128
+
+
+def _by_product(passed, distances):
+    rank = 2 * tf.abs(distances) - tf.cast(distances > 0, tf.int32)
+    nearer = tf.cast(rank[:, :, tf.newaxis] < rank[:, tf.newaxis], passed.dtype)  # [T, k, j]
+    shape = tf.shape(passed)
+    by_query = tf.transpose(tf.reshape(passed, [-1, shape[2], shape[3]]), [1, 0, 2])  # [T, B·H, S]
+    return tf.reshape(tf.transpose(tf.matmul(by_query, nearer), [1, 0, 2]), shape)
+
+
+def _by_sums(passed, distances):
+    length = tf.shape(passed)[3]
+    place, away = tf.range(length)[:, tf.newaxis], tf.abs(distances)
+    last = tf.minimum(place + away - tf.cast(distances > 0, tf.int32), length - 1)
+    before = tf.maximum(place - away + 1, 0)  # of a sum that has a 0 in front
+    sums = tf.pad(tf.cumsum(passed, axis=-1), [[0, 0], [0, 0], [0, 0], [1, 0]])
+    by_query = tf.transpose(sums, [2, 3, 0, 1])  # [T, S + 1, B, H]
+    found = tf.gather(by_query, last + 1, batch_dims=1) - tf.gather(by_query, before, batch_dims=1)
+    return tf.transpose(found, [2, 3, 0, 1])
 
 
 @parts.self_attentions.register("geometric")
