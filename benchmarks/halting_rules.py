@@ -4,8 +4,8 @@
         fixed/best act/best act/best:act_halted_state=copy
 
 A run is its folder, behind a colon the hparams to replace. All evaluate the same split, in turns,
-in random order; "share" is the time by that of the first run, the median over the rounds. Metrics
-are those of evaluation, `ponder_time` the mean number of steps of a position. Under
+in random order; "share" is the CPU time by that of the first run, the median over the rounds.
+Metrics are those of evaluation, `ponder_time` the mean number of steps of a position. Under
 `act_halted_state=transform`, T2T's, a loop computes all positions until the last one has halted;
 under `copy` only those that still run.
 """
@@ -55,17 +55,17 @@ def _run(argv):
     seconds, results = [[] for _ in names], [None] * len(names)
     for round_number in range(args.rounds + 1):
         for index in random.sample(range(len(names)), len(names)):
-            started = time.perf_counter()
+            started = time.process_time()
             results[index] = evaluators[index](data)
             if round_number:  # the first compiles
-                seconds[index].append(time.perf_counter() - started)
+                seconds[index].append(time.process_time() - started)
     print(f"machine: {train_step.cpu_name()}")
     for name, values, times in zip(names, results, seconds, strict=True):
         share = statistics.median(a / b for a, b in zip(times, seconds[0], strict=True))
         shown = "  ".join(
             f"{metric} {value:.3f}" for metric, value in values.items() if "/" not in metric
         )
-        print(f"share {share:.2f}  seconds {statistics.median(times):.3f}  {shown}  {name}")
+        print(f"share {share:.2f}  CPU seconds {statistics.median(times):.3f}  {shown}  {name}")
 
 
 def _asked(name, flags):

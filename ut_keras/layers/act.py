@@ -18,6 +18,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.layers import (
     act_decoding,
+    act_leaving,
     act_skipping,
     attention_record,
     depth,
@@ -135,24 +136,35 @@ class AdaptiveComputationTime(depth.Depth):
                 self._step_layers(), state, signals, attention_mask, padding_mask, memory
             )
 
-        def begin(x, step):
-            x = x if self.injection is None else self.injection(x, state)
-            return self.timing(x, step, signals)
+        def take_step(loop, state, attention_mask, padding_mask, memory):
+            def begin(x, step):
+                x = x if self.injection is None else self.injection(x, state)
+                return self.timing(x, step, signals)
 
-        def transform(x, running):
-            return self.block.forward(
-                x, attention_mask, padding_mask, memory, running, training=training
-            )
+            def transform(x, running):
+                return self.block.forward(
+                    x, attention_mask, padding_mask, memory, running, training=training
+                )
+
+            return self._take_step(loop, begin, transform, padding_mask, training)
 
         max_steps = self.halting.max_steps
         record = attention_record.start(record_attention, memory)
         steps = step_record.start(training and self.halting.expected_loss, state, max_steps)
-        (last,) = tf.while_loop(
-            self.halting.may_step,
-            lambda loop: (self._take_step(loop, begin, transform, padding_mask, training),),
-            (self._initial_state(state, padding_mask, record, steps),),
-            maximum_iterations=max_steps,
-        )
+        start = self._initial_state(state, padding_mask, record, steps)
+        if self._lets_go_of_halted(state, training, record_attention, memory):
+            if attention_mask is not None:
+                whole = (tf.shape(state)[0], *tf.unstack(tf.shape(attention_mask))[1:])
+                attention_mask = tf.broadcast_to(attention_mask, whole)
+            inputs = (state, attention_mask, padding_mask, None)
+            last = act_leaving.run(self.halting.may_step, take_step, start, inputs, max_steps)
+        else:
+            (last,) = tf.while_loop(
+                self.halting.may_step,
+                lambda loop: (take_step(loop, state, attention_mask, padding_mask, memory),),
+                (start,),
+                maximum_iterations=max_steps,
+            )
         return StackOutput(
             last.output,
             last.n_updates,
@@ -221,13 +233,14 @@ class AdaptiveComputationTime(depth.Depth):
         return self.halted_state == "copy" and only_attention and not litert.is_traced()
 
     def _skips_halted(self, state, training, record_attention):
-        """Whether a call need not compute halted positions at all.
-
-        Not in graphs of fixed shapes, such as XLA and TPUs want.
-        """
-        free = tf.executing_eagerly() or not state.shape[:2].is_fully_defined()
-        wanted = self.halted_are_constant and self.halting.decides_alone and free
+        """Whether a call need not compute halted positions at all."""
+        wanted = self.halted_are_constant and self.halting.decides_alone and _is_free(state)
         return wanted and not training and not record_attention
+
+    def _lets_go_of_halted(self, state, training, record_attention, memory):
+        """Whether a call need not compute examples that have halted as a whole."""
+        wanted = self.halting.by_example and memory is None and _is_free(state)
+        return wanted and not litert.is_traced() and not training and not record_attention
 
     def _initial_state(self, state, padding_mask, record, steps):
         halting_probability, zeros = self.halting.start(state, padding_mask)
@@ -299,6 +312,11 @@ class AdaptiveComputationTime(depth.Depth):
     @classmethod
     def from_config(cls, config: Config) -> Self:
         return super().from_config(_with_halting(config))
+
+
+def _is_free(state):
+    """Whether shapes may change from step to step; XLA and TPUs want fixed ones."""
+    return tf.executing_eagerly() or not state.shape[:2].is_fully_defined()
 
 
 def _with_halting(config):

@@ -25,8 +25,7 @@ class QHalting(halting.Rule, dense.Dense):
     answers of inference those that the head was taught by. (Under `act_halted_state="copy"` they
     part, for others then see the state in which a position halted.) What halts is what has an
     answer: a position, whose answer is a symbol; or, with `pooling`, a whole row, whose class is
-    read from its positions as q is then. Of rows inference saves the steps that none of a batch
-    takes.
+    read from its positions as q is then; rows that are done leave a loop at inference.
 
     Of the hierarchical and the tiny reasoning model: the target, the head on the state after a
     step, the threshold (epsilon = 0.5), b = -5 and act_loss_weight = 0.5, and of the latter, which
