@@ -76,8 +76,9 @@ What the rules are good for, as far as these runs say (mostly of one seed):
 ![Share of right answers by steps, of parity and of table lookup](pictures/depth_steps.svg)
 """
 _STEPS_TEXT = """\
-The same runs, stopped after so many steps; in brackets the mean number of steps of a position,
-where a rule of halting decides. Nothing is chosen by these numbers: they read the test split again.
+The same runs, stopped after so many steps, the mean of the seeds that were; in brackets the mean
+number of steps of a position, where a rule of halting decides. Nothing is chosen by these numbers:
+they read the test split again.
 """
 HEADS = {"results": _RESULTS, "depth": _DEPTH}
 _TRIED_HEAD = """
@@ -156,22 +157,29 @@ def _steps_section(table, lines):
     if not counts:
         return ""
     rows = [["", *counts], ["---"] * (1 + len(counts))]
+    runs = {}
     for line in lines:
-        cell = cells[line["recipe"]]
-        seed = f"seed {line['seed']}"
-        name = ", ".join(filter(None, [*cell.name.split("/"), line["hparams"], seed]))
+        runs.setdefault((line["recipe"], line["hparams"]), []).append(line)
+    for (recipe, hparams), group in runs.items():
+        cell = cells[recipe]
+        seeds = ", ".join(str(line["seed"]) for line in group)
+        seeds = f"seed{'s' * (len(group) > 1)} {seeds}"
+        name = ", ".join(filter(None, [*cell.name.split("/"), hparams, seeds]))
         for score in cell.scores:
-            found = line["splits"][score.split]
-            shown = (_at(found.get(n), score) for n in counts)
+            found = [line["splits"][score.split] for line in group]
+            shown = (_at([values[n] for values in found if n in values], score) for n in counts)
             rows.append([f"{name}: {score.name or score.metric}", *shown])
     return f"\n### {table.title}, by steps\n\n{_STEPS_TEXT}\n{_markdown(rows)}"
 
 
-def _at(values, score):
-    if not values:
+def _at(results, score):
+    """The mean of the seeds that were stopped there."""
+    if not results:
         return ""
-    taken = f" ({values['ponder_time']:.1f})" if "ponder_time" in values else ""
-    return f"{_number(score, _scaled(score, values))}{taken}"
+    number = _number(score, statistics.mean(_scaled(score, values) for values in results))
+    if "ponder_time" not in results[0]:
+        return number
+    return f"{number} ({statistics.mean(values['ponder_time'] for values in results):.1f})"
 
 
 def _names(cells):

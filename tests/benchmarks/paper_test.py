@@ -155,13 +155,19 @@ def test_runs_that_were_stopped_after_other_steps():
             "hparams": "act_type=random",
             "splits": {"test": {"4": {**at, "ponder_time": 2.54}}},
         },
+        {
+            "recipe": CELL.recipe,
+            "seed": 3,
+            "hparams": "",
+            "splits": {"test": {"2": {**at, "mean_error": 0.75}}},
+        },
         {"recipe": "another", "seed": 1, "hparams": "", "splits": {"test": {"99": at}}},
     ]
     page = PAGE.page([TABLE], {}, [], steps=lines)
     assert (
         "|  | 2 | 4 | 16 |\n"
         "| --- | --- | --- | --- |\n"
-        "| task1, adaptive, seed 1: mean_error | 25.0 |  | 0.0 |\n"
+        "| task1, adaptive, seeds 1, 3: mean_error | 50.0 |  | 0.0 |\n"
         "| task1, adaptive, act_type=random, seed 2: mean_error |  | 25.0 (2.5) |  |\n"
     ) in page
 
