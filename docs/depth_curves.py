@@ -9,7 +9,11 @@ import os
 from drawing import HERE, INK, PALE, SOFT, Drawing
 
 RESULTS = os.path.join(HERE, "results", "steps.jsonl")
-PANELS = {"depth_parity": "Parity of 20 digits", "depth_ctl": "9 and 10 functions in a row"}
+PANELS = {
+    "depth_parity": ("Parity of 20 digits", "accuracy"),
+    "depth_addition": ("Sums of 20 digits", "accuracy_per_sequence"),
+    "depth_ctl": ("9 and 10 functions in a row", "accuracy"),
+}
 TRAINED_STEPS = 14
 COLOURS = {
     "fixed": "#263238",
@@ -21,7 +25,7 @@ COLOURS = {
     "injected": "#00acc1",
     "ndr": "#e53935",
 }
-WIDTH, HEIGHT, TOP, LEFT, GAP = 330, 210, 44, 56, 70
+WIDTH, HEIGHT, TOP, LEFT, GAP = 250, 200, 44, 46, 56
 
 
 def draw():
@@ -29,19 +33,19 @@ def draw():
     runs = _runs()
     total = LEFT + len(PANELS) * (WIDTH + GAP)
     drawing = Drawing(total, TOP + HEIGHT + 84, "Share of right answers by steps at inference")
-    for number, (table, title) in enumerate(PANELS.items()):
+    for number, (table, (title, _)) in enumerate(PANELS.items()):
         lines = {cell: curves for (of, cell), curves in runs.items() if of == table}
         _panel(drawing, LEFT + number * (WIDTH + GAP), title, lines)
     shown = {cell for _, cell in runs}
     for place, name in enumerate(name for name in COLOURS if name in shown):
-        x, y = LEFT + place * 92, TOP + HEIGHT + 62
+        x, y = LEFT + place * 112, TOP + HEIGHT + 62
         drawing.line(x, y, x + 16, y, False, COLOURS[name], 2.5)
         drawing.text(x + 21, y + 4, name, "start", size=11)
     return drawing.finish()
 
 
 def _runs():
-    """{(table, set): [{number of steps: accuracy}]} of the test split, a dict for each seed."""
+    """{(table, set): [{number of steps: share}]} of the test split, a dict for each seed."""
     with open(RESULTS, encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
     newest = {
@@ -51,7 +55,8 @@ def _runs():
     }
     found = {}
     for (table, name, _), by_steps in sorted(newest.items()):
-        curve = {int(count): values["accuracy"] for count, values in by_steps.items()}
+        metric = PANELS[table][1]
+        curve = {int(count): values[metric] for count, values in by_steps.items()}
         found.setdefault((table, name), []).append(dict(sorted(curve.items())))
     return found
 
@@ -59,14 +64,14 @@ def _runs():
 def _panel(drawing, left, title, lines):
     longest = max(max(curve) for curves in lines.values() for curve in curves)
 
-    def at(steps, accuracy):
-        return left + steps / longest * WIDTH, TOP + (1 - accuracy) * HEIGHT
+    def at(steps, share):
+        return left + steps / longest * WIDTH, TOP + (1 - share) * HEIGHT
 
     drawing.text(left, TOP - 18, title, "start")
-    for accuracy in (0, 0.25, 0.5, 0.75, 1):
-        x, y = at(0, accuracy)
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        x, y = at(0, share)
         drawing.line(x, y, x + WIDTH, y, False, PALE)
-        drawing.text(x - 8, y + 4, f"{accuracy:g}", "end", SOFT, 11)
+        drawing.text(x - 8, y + 4, f"{share:g}", "end", SOFT, 11)
     x, y = at(TRAINED_STEPS, 1)
     drawing.line(x, y, x, TOP + HEIGHT, False, SOFT, 1, True)
     drawing.text(x, TOP - 5, "trained", color=SOFT, size=11)
