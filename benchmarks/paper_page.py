@@ -84,7 +84,7 @@ the others of one):
   core of an AMD EPYC). Wider models save about what their positions do
   ([Performance](performance.md)).
 - What saves it, `act_halted_state=copy`, belongs into training: of runs without it ACT's answers
-  stay what they were, stick breaking's do not (parity of 5 to 10 digits, one seed: 0.90, then 0.67).
+  stay what they were, stick breaking's do not (parity, validation, one seed: 0.90, then 0.67).
 
 ![Share of right answers by steps: parity, sums, table lookup](pictures/depth_steps.svg)
 """
