@@ -61,7 +61,8 @@ VARIANTS = {
         ",add_relative_to_values=True",
     ),
     "local": (*BASIC, STEPS + ",self_attention_type=local_mask_right,block_length=2"),
-    "hard": (*BASIC, STEPS + ",hard_attention_k=2"),
+    # Of 2 the largest alone remains: rounding would decide between two that are nearly equal.
+    "hard": (*BASIC, STEPS + ",hard_attention_k=3"),
     "mixed": (*BASIC, STEPS + ",mix_with_transformer='before_ut,after_ut',num_mixedin_layers=1"),
     "concat_timing": (*BASIC, STEPS + ",add_or_concat_timing_signal=concat"),
     "sinusoid_steps": (*BASIC, STEPS + ",step_timing_signal_type=sinusoid"),
