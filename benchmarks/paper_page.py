@@ -60,7 +60,7 @@ protocol; the sets are in `hparams/paper.py`.
 `ponder time` is the mean number of steps of a position on the test split.
 
 What the rules are good for, as far as these runs say (parity and the router's sums of three seeds,
-the others of one):
+the others of one or two):
 
 - ACT, stick breaking and PonderNet save steps on what was learned. None of them reaches further
   than the same model with all steps, on no task: what carries over is the routing. Trained on 10
