@@ -6,6 +6,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.hparam import HParamError
 from ut_keras.layers import attention
+from ut_keras.layers import product as product_lib
 from ut_keras.layers.attention import Attended, KeyValue, Positions
 from ut_keras.layers.signature import Shape
 
@@ -105,7 +106,7 @@ def _by_product(passed, distances):
     nearer = tf.cast(rank[:, :, tf.newaxis] < rank[:, tf.newaxis], passed.dtype)  # [T, k, j]
     shape = tf.shape(passed)
     by_query = tf.transpose(tf.reshape(passed, [-1, shape[2], shape[3]]), [1, 0, 2])  # [T, B·H, S]
-    return tf.reshape(tf.transpose(tf.matmul(by_query, nearer), [1, 0, 2]), shape)
+    return tf.reshape(tf.transpose(product_lib.product(by_query, nearer), [1, 0, 2]), shape)
 
 
 def _by_sums(passed, distances):
