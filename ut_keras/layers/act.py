@@ -136,7 +136,7 @@ class AdaptiveComputationTime(depth.Depth):
                 self._step_layers(), state, signals, attention_mask, padding_mask, memory
             )
 
-        def take_step(loop, state, attention_mask, padding_mask, memory):
+        def take_step(loop, state, attention_mask, padding_mask):
             def begin(x, step):
                 x = x if self.injection is None else self.injection(x, state)
                 return self.timing(x, step, signals)
@@ -153,15 +153,12 @@ class AdaptiveComputationTime(depth.Depth):
         steps = step_record.start(training and self.halting.expected_loss, state, max_steps)
         start = self._initial_state(state, padding_mask, record, steps)
         if self._lets_go_of_halted(state, training, record_attention, memory):
-            if attention_mask is not None:
-                whole = (tf.shape(state)[0], *tf.unstack(tf.shape(attention_mask))[1:])
-                attention_mask = tf.broadcast_to(attention_mask, whole)
-            inputs = (state, attention_mask, padding_mask, None)
+            inputs = (state, attention_mask, padding_mask)
             last = act_leaving.run(self.halting.may_step, take_step, start, inputs, max_steps)
         else:
             (last,) = tf.while_loop(
                 self.halting.may_step,
-                lambda loop: (take_step(loop, state, attention_mask, padding_mask, memory),),
+                lambda loop: (take_step(loop, state, attention_mask, padding_mask),),
                 (start,),
                 maximum_iterations=max_steps,
             )

@@ -27,14 +27,17 @@ def run(
         may_step: its condition, of what it carries.
         take_step: its body, function (what it carries, *inputs) -> what it carries then.
         start: `ACTState` of the B examples.
-        inputs: what else a step takes: tensors [B, ...], or None.
+        inputs: what else a step takes: tensors [B, ...] or [1, ...], or None.
         max_steps: int. No example takes more.
     Returns:
         `ACTState`, of whose fields those that are results count.
     """
 
+    num_examples = tf.shape(start.state)[0]
+    whole_inputs = [x if x is None else _of_all(x, num_examples) for x in inputs]
+
     def body(rows, loop, results):
-        taken = [None if x is None else tf.gather(x, rows) for x in inputs]
+        taken = [None if x is None else tf.gather(x, rows) for x in whole_inputs]
         loop = take_step(loop, *taken)
         results = {
             name: tf.tensor_scatter_nd_update(whole, rows[:, tf.newaxis], getattr(loop, name))
@@ -45,7 +48,7 @@ def run(
         return tf.gather(rows, running), loop._replace(**kept), results
 
     first = (
-        tf.range(tf.shape(start.state)[0]),
+        tf.range(num_examples),
         start,
         {name: getattr(start, name) for name in _RESULTS},
     )
@@ -59,3 +62,8 @@ def run(
         maximum_iterations=max_steps,
     )
     return last._replace(**results)
+
+
+def _of_all(x, num_examples):
+    """[B, ...] of what may be the same for all, [1, ...]."""
+    return tf.broadcast_to(x, (num_examples, *tf.unstack(tf.shape(x))[1:]))

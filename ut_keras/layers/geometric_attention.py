@@ -94,8 +94,8 @@ class GeometricAttention(attention.MultiHeadAttention):
         )
 
 
-# The sum over nearer keys, where queries and keys are the same positions. A product is a fifth of
-# what sums and gathers take, and its matrix has as many numbers as the third power of the length.
+# The sum over nearer keys, where queries and keys are the same positions. A product is faster than
+# sums and gathers, but its matrix has as many numbers as the third power of the length.
 
 
 _SHORT = 128

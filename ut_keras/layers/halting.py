@@ -41,7 +41,8 @@ class Rule:
         max_steps: int. No position takes more.
         epsilon: float. A loop ends when no `halting_probability` is below 1 - epsilon.
         mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
-        by_example: bool. Whether all positions of an example halt together.
+        by_example: bool. Whether all positions of an example halt together; it then leaves the
+            loop at inference (`act_leaving`).
         decides_alone: bool. Whether a position halts by its own states, and always by the same.
         expected_loss: bool. Whether what is trained is not the loss of the output, but the mean of
             the losses of all steps, weighted by w^n.
