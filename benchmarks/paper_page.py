@@ -68,15 +68,15 @@ the others of one or two):
   parity of 20 digits, all but a few.
 - ACT learns about as much as the full depth, with half of the steps on sums, two thirds on parity
   and tables, a quarter on lists; one seed of parity takes two steps where another takes all. Stick
-  breaking takes two to three, but ten on sums. PonderNet saves a third of them or less.
+  breaking takes two to three, but eleven on sums. PonderNet saves a third of them or less.
 - `q_halt` is not sure of tables deeper than those trained, and takes all steps. Of parity and sums
   it is sure after one to five, also where it is wrong, and learned less of both.
 - Convergence needs no training. It saves little here: on tables and parity positions wait for their
   turn until the last steps, and of sums states still move when the answers stand (12.5 steps; five
   are enough). With it, too many steps do a little less harm on parity.
-- Steps drawn at random take half of the time to train. Of sums they learn all, of parity and tables
-  less in the same updates. The input at every step: less of parity, and of the tables most after
-  the router's.
+- Steps drawn at random take half of the time to train, as sums show; of these they learn all, of
+  parity, tables and lists less in the same updates. The input at every step: less of parity, and of
+  the tables most after the router's.
 - A step saved is little time saved at this width, for deciding costs time, too. Of the CPU time of
   all 14 steps ACT takes 0.46 for 2.4 steps (parity of 20 digits) and 1.1 for 7.1 (sums), stick
   breaking 0.55 for 2.4 and 1.6 for 10.4, PonderNet 1.2 for 8.4 and 1.4 for 13.5, `q_halt` 0.2 for
@@ -89,9 +89,9 @@ the others of one or two):
 ![Share of right answers by steps: parity, sums, table lookup](pictures/depth_steps.svg)
 """
 _STEPS_TEXT = """\
-The same runs, stopped after so many steps, the mean of the seeds that were; in brackets the mean
-number of steps of a position, where a rule of halting decides. Nothing is chosen by these numbers:
-they read the test split again.
+The same runs, stopped after so many steps, the mean of the seeds named; in brackets the mean number
+of steps of a position, where a rule of halting decides. Nothing is chosen by these numbers: they
+read the test split again.
 """
 HEADS = {"results": _RESULTS, "depth": _DEPTH}
 _TRIED_HEAD = """
@@ -171,24 +171,24 @@ def _steps_section(table, lines):
         return ""
     rows = [["", *counts], ["---"] * (1 + len(counts))]
     runs = {}
-    for line in lines:
-        runs.setdefault((line["recipe"], line["hparams"]), []).append(line)
-    for (recipe, hparams), group in runs.items():
+    for line in lines:  # a mean is of runs that were stopped at the same steps
+        numbers = tuple(sorted(next(iter(line["splits"].values()))))
+        runs.setdefault((line["recipe"], line["hparams"], numbers), []).append(line)
+    for (recipe, hparams, _), group in runs.items():
         cell = cells[recipe]
         seeds = ", ".join(str(line["seed"]) for line in group)
         seeds = f"seed{'s' * (len(group) > 1)} {seeds}"
         name = ", ".join(filter(None, [*cell.name.split("/"), hparams, seeds]))
         for score in cell.scores:
             found = [line["splits"][score.split] for line in group]
-            shown = (_at([values[n] for values in found if n in values], score) for n in counts)
+            columns = ([values[n] for values in found if n in values] for n in counts)
+            shown = (_at(results, score) if results else "" for results in columns)
             rows.append([f"{name}: {score.name or score.metric}", *shown])
     return f"\n### {table.title}, by steps\n\n{_STEPS_TEXT}\n{_markdown(rows)}"
 
 
 def _at(results, score):
-    """The mean of the seeds that were stopped there."""
-    if not results:
-        return ""
+    """The mean of several seeds."""
     number = _number(score, statistics.mean(_scaled(score, values) for values in results))
     if "ponder_time" not in results[0]:
         return number

@@ -6,9 +6,9 @@ python docs/pictures.py            writes it, with the others
 import json
 import os
 
-from drawing import HERE, INK, PALE, SOFT, Drawing
+from drawing import INK, PALE, SOFT, Drawing
 
-RESULTS = os.path.join(HERE, "results", "steps.jsonl")
+RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results", "steps.jsonl")
 PANELS = {
     "depth_parity": ("Parity of 20 digits", "accuracy"),
     "depth_addition": ("Sums of 20 digits", "accuracy_per_sequence"),

@@ -1,8 +1,5 @@
 """A picture as SVG, made of boxes, lines and text."""
 
-import os
-
-HERE = os.path.dirname(os.path.abspath(__file__))
 INK, SOFT, PALE = "#263238", "#78909c", "#eceff1"
 BLUE, GREEN, ORANGE = "#90caf9", "#a5d6a7", "#ffcc80"
 

@@ -6,8 +6,9 @@ python docs/pictures.py            writes docs/pictures/*.svg
 import os
 
 import depth_curves
-from drawing import BLUE, GREEN, HERE, INK, PALE, SOFT, Drawing
+from drawing import BLUE, GREEN, INK, PALE, SOFT, Drawing
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 COLUMN, ROW, CELL = 92, 62, (64, 34)
 
 # Probabilities of halting, one list per position.

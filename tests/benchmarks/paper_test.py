@@ -159,7 +159,13 @@ def test_runs_that_were_stopped_after_other_steps():
             "recipe": CELL.recipe,
             "seed": 3,
             "hparams": "",
-            "splits": {"test": {"2": {**at, "mean_error": 0.75}}},
+            "splits": {"test": {"2": {**at, "mean_error": 0.75}, "16": at}},
+        },
+        {
+            "recipe": CELL.recipe,
+            "seed": 4,
+            "hparams": "",
+            "splits": {"test": {"2": at}},
         },
         {"recipe": "another", "seed": 1, "hparams": "", "splits": {"test": {"99": at}}},
     ]
@@ -167,7 +173,8 @@ def test_runs_that_were_stopped_after_other_steps():
     assert (
         "|  | 2 | 4 | 16 |\n"
         "| --- | --- | --- | --- |\n"
-        "| task1, adaptive, seeds 1, 3: mean_error | 50.0 |  | 0.0 |\n"
+        "| task1, adaptive, seeds 1, 3: mean_error | 50.0 |  | 12.5 |\n"
+        "| task1, adaptive, seed 4: mean_error | 25.0 |  |  |\n"
         "| task1, adaptive, act_type=random, seed 2: mean_error |  | 25.0 (2.5) |  |\n"
     ) in page
 
