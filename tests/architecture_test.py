@@ -14,23 +14,22 @@ OURS = ("ut_keras", "problems", "hparams", "pretrained", "trainer")
 LEAVES = (
     "ut_keras.deadline",
     "ut_keras.errors",
+    "ut_keras.file_error",
     "ut_keras.interruption",
     "ut_keras.json_file",
     "ut_keras.limits",
     "ut_keras.live_line",
     "ut_keras.log_softmax",
+    "ut_keras.path_lock",
     "ut_keras.written_gradient",
     "ut_keras.device_memory",
     "ut_keras.unpacking",
+    "ut_keras.whole_file",
 )
 # What a part may import besides, by the longest prefix that fits. The loss, the optimizer and the
 # search are functions of tensors, not of models: a model may use them for `compile` and `generate`.
-_FILES = ("ut_keras.file_error", "ut_keras.path_lock", "ut_keras.whole_file")
 ALLOWED = {
-    "ut_keras.file_error": (),
-    "ut_keras.path_lock": (),
-    "ut_keras.whole_file": ("ut_keras.file_error", "ut_keras.path_lock"),
-    "ut_keras.metrics_file": ("ut_keras.whole_file",),
+    "ut_keras.metrics_file": (),
     "ut_keras": (
         "ut_keras.tensorflow_log",
         # by the function `load`
@@ -41,26 +40,24 @@ ALLOWED = {
     **dict.fromkeys((*LEAVES, "ut_keras.registry"), ()),
     "ut_keras.parts": ("ut_keras.registry",),
     "ut_keras.hparam": (
-        *_FILES,
         "ut_keras.registry",
         "ut_keras.parts",
         "ut_keras.hparam",
         "ut_keras.t2t.names",
     ),
-    "ut_keras.text": (*_FILES, "ut_keras.text"),
-    "ut_keras.data": (*_FILES, "ut_keras.registry", "ut_keras.text", "ut_keras.data"),
+    "ut_keras.text": ("ut_keras.text",),
+    "ut_keras.data": ("ut_keras.registry", "ut_keras.text", "ut_keras.data"),
     "ut_keras.data.reading": (
         "ut_keras.registry",
         "ut_keras.text",
         "ut_keras.data.reading",
         *(f"ut_keras.data.{name}" for name in ("features", "tfrecords", "crc32c", "progress_line")),
-        *_FILES,
     ),
     "ut_keras.layers": ("ut_keras.layers", "ut_keras.parts", "ut_keras.hparam"),
     "ut_keras.metrics": ("ut_keras.registry", "ut_keras.metrics"),
     "ut_keras.losses": ("ut_keras.metrics",),
     "ut_keras.optimizers": ("ut_keras.registry", "ut_keras.hparam", "ut_keras.optimizers"),
-    "ut_keras.decoding": (*_FILES, "ut_keras.decoding", "ut_keras.layers"),
+    "ut_keras.decoding": ("ut_keras.decoding", "ut_keras.layers"),
     "ut_keras.models": (
         "ut_keras.registry",
         "ut_keras.parts",
@@ -74,7 +71,6 @@ ALLOWED = {
         "ut_keras.metrics",
     ),
     "ut_keras.training": (
-        *_FILES,
         "ut_keras.metrics_file",
         "ut_keras.registry",
         "ut_keras.hparam",
@@ -89,10 +85,9 @@ ALLOWED = {
     ),
     "ut_keras.t2t_import": ("ut_keras.hparam", "ut_keras.data.features", "ut_keras.models"),
     "ut_keras.t2t_slots": ("ut_keras.t2t_import",),
-    "ut_keras.checkpoints": (*_FILES, "ut_keras.checkpoints"),
+    "ut_keras.checkpoints": ("ut_keras.checkpoints",),
     # From the folder of a run to answers; nothing here trains.
     "ut_keras.inference": (
-        *_FILES,
         "ut_keras.registry",
         "ut_keras.hparam",
         "ut_keras.text",
@@ -115,7 +110,6 @@ ALLOWED = {
         "ut_keras.optimizers",
     ),
     "ut_keras.visualize": (
-        *_FILES,
         "ut_keras.text",
         "ut_keras.data",
         "ut_keras.layers",

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from ut_keras import whole_file
+from ut_keras import path_lock, whole_file
+from ut_keras.errors import DataError
 
 
 def test_is_there_at_the_end(tmp_path):
@@ -123,7 +124,31 @@ def test_only_what_the_dead_left_is_removed(tmp_path):
     process.join()
     with whole_file.writing(path) as file:
         file.write("whole")
-    assert sorted(os.listdir(tmp_path)) == sorted(["x", *(n for n in begun if n[0] == "7")])
-    (tmp_path / "7.incomplete.00000000").mkdir()  # killed before it was locked
+    assert sorted(os.listdir(tmp_path)) == sorted(["x", *(n for n in begun if n[1] == "7")])
+    (tmp_path / ".7.ut_keras-00000000").mkdir()  # killed before it was locked
     whole_file.remove_leftovers(str(tmp_path / "*"))
     assert os.listdir(tmp_path) == ["x"]
+
+
+def test_what_is_somebody_elses_is_left(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    path_lock.try_lock(str(tmp_path / "elsewhere" / "lock")).close()
+    (tmp_path / ".x.ut_keras-00000000").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / ".x.ut_keras-00000001").mkdir()
+    (tmp_path / ".x.ut_keras-00000001" / "lock").write_text("mine")
+    (tmp_path / ".x.ut_keras-mine").mkdir()
+    path_lock.try_lock(str(tmp_path / ".x.ut_keras-mine" / "lock")).close()
+    for name in ("x.incomplete.8f3a0c1d", "x.lock", ".x.ut_keras-00000002"):
+        (tmp_path / name).write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    with whole_file.writing(tmp_path / "x") as file:
+        file.write("new")
+    assert sorted(tmp_path.rglob("*")) == sorted([*before, tmp_path / "x"])
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_not_replaced(tmp_path, make):
+    make(tmp_path / "x")
+    with pytest.raises(DataError, match="x must be a file"), whole_file.writing(tmp_path / "x"):
+        pass
+    assert not (tmp_path / "x").is_file()

@@ -12,6 +12,8 @@ import os
 import re
 from collections.abc import Iterator
 
+from ut_keras.errors import DataError
+
 # Behind the path of a checkpoint that is being written.
 _TEMPORARY = re.compile(r"(_temp(/.*)?|\.tempstate\d+)$")
 _MESSAGE = re.compile(r"(?:\{\{.*?\}\} )?(?P<path>.+?); (?P<cause>[^;]+?)(?: \[Op:\w+\])?")
@@ -40,6 +42,12 @@ def told_as(path: str | os.PathLike[str]) -> Iterator[None]:
         if found is None:
             raise
         raise OSError(found.errno, found.strerror, os.fspath(path)) from error
+
+
+def check_is_file(path: str | os.PathLike[str]) -> None:
+    """DataError if there is something else, such as a pipe, which is waited for without end."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise DataError(f"{path} must be a file. Received: a folder, pipe or device.")
 
 
 def of_tensorflow(error: BaseException) -> OSError | None:

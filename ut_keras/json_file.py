@@ -4,10 +4,14 @@ values = json_file.read("run/hparams.json")          a dict, or `UserError` in o
 json_file.parse_line(line)                           a dict, or None of a torn one
 """
 
+import contextlib
 import json
+import os
+from collections.abc import Collection
 from typing import Any
 
-from ut_keras.errors import UserError
+from ut_keras import file_error
+from ut_keras.errors import DataError, UserError
 
 
 def read(path: str, error_class: type[UserError] = UserError) -> dict[str, Any]:
@@ -21,12 +25,35 @@ def read(path: str, error_class: type[UserError] = UserError) -> dict[str, Any]:
     Raises:
         OSError: if the file cannot be read.
     """
+    file_error.check_is_file(path)
     with open(path, "rb") as file:
         content = file.read()
     try:
         return parse(content)
     except ValueError as error:
         raise error_class(f"{path} must hold a JSON object. Received: {error}.") from error
+
+
+def read_own(path: str, keys: Collection[str]) -> dict[str, Any] | None:
+    """Reads a record that a command of ours has written, to replace or remove it.
+
+    Args:
+        path: str.
+        keys: of str, what it must have.
+    Returns:
+        dict; None if there is no such file.
+    Raises:
+        DataError: if somebody else's file has its name.
+    """
+    if not os.path.lexists(path):
+        return None
+    with contextlib.suppress(UserError, OSError):
+        if (values := read(path)).keys() >= set(keys):
+            return values
+    raise DataError(
+        f"{path} must be a record of ut_keras, with {' and '.join(keys)}. Received: somebody "
+        "else's file, which is left as it is; give it another name."
+    )
 
 
 def parse_line(line: str | bytes) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ut_keras import json_file, whole_file
+from ut_keras import file_error, json_file, whole_file
 from ut_keras.errors import DataError
 
 FILENAME = "metrics.jsonl"
@@ -35,6 +35,7 @@ def append(output_dir: str, record: dict[str, Any]) -> None:
     Raises:
         OSError: if the disk is full; the file is then as it was.
     """
+    file_error.check_is_file(path(output_dir))
     # Without a buffer, which would keep what a full disk refused and write it later.
     with open(path(output_dir), "a+b", buffering=0) as file:
         file.seek(0)
@@ -90,6 +91,7 @@ def _lines(name):
     """The lines of a file as bytes, a torn one at the end included."""
     if not os.path.exists(name):
         return []
+    file_error.check_is_file(name)
     with open(name, "rb") as file:
         return file.read().splitlines(keepends=True)
 

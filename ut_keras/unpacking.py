@@ -24,6 +24,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import IO, Any
 
+from ut_keras import file_error, whole_file
 from ut_keras.errors import DataError
 
 _BLOCK = 1 << 20  # bytes
@@ -60,26 +61,24 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
             f"{directory} must be the folder that {os.path.basename(path)} is unpacked to. "
             "Received: a file; remove it."
         )
-    temporary = f"{os.path.normpath(directory)}.incomplete.{os.getpid()}"
-    shutil.rmtree(temporary, ignore_errors=True)
 
     def copy(name, source):
-        target = _inside(temporary, name, path)
+        target = inside(whole, name, path)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "wb") as file:
             shutil.copyfileobj(source, file, _BLOCK)
 
-    try:
-        os.makedirs(temporary)
+    os.makedirs(os.path.dirname(directory) or ".", exist_ok=True)
+    with whole_file.folder(directory) as temporary:
+        whole = os.path.join(temporary, "whole")
+        os.mkdir(whole)
         read(path, members, most_bytes, copy)
-        if not os.listdir(temporary):
+        if not os.listdir(whole):
             raise DataError(
                 f"{path} must hold {' or '.join(members)}. Received: an archive without it."
             )
         if not os.path.isdir(directory):  # Another process may have been faster.
-            os.rename(temporary, directory)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            os.rename(whole, directory)
     return directory
 
 
@@ -90,7 +89,7 @@ def read(
 
     Args and raised errors as of `unpack`.
     """
-    check_is_file(path)
+    file_error.check_is_file(path)
     try:
         for name, is_file, opened in _members(path, most_bytes):
             name = name.removeprefix("./")
@@ -116,12 +115,6 @@ def read(
 def open_gzip(path: str, most_bytes: int) -> io.BufferedReader:
     """Opens a `.gz` file to be read in bytes; DataError where it has more than `most_bytes`."""
     return io.BufferedReader(_Bounded(gzip.open(path), most_bytes, path), _BLOCK)
-
-
-def check_is_file(path: str) -> None:
-    """DataError if there is something else, such as a pipe, which is waited for without end."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise DataError(f"{path} must be a file. Received: a folder, pipe or device.")
 
 
 def _members(path, most_bytes):
@@ -215,7 +208,8 @@ def _broken(path, error):
     )
 
 
-def _inside(directory, name, path):
+def inside(directory: str, name: str, path: str) -> str:
+    """The path of a member in a folder; DataError if its name leads out of it."""
     target = os.path.normpath(os.path.join(directory, name))
     if os.path.isabs(name) or not target.startswith(directory + os.sep):
         raise DataError(

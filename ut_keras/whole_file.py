@@ -3,23 +3,28 @@
     with writing("run/hparams.json") as file: …          a file
     with folder("served/7") as temporary: …              more than one, named by `put`
 
-What is not whole yet has a name of its own, PATH.incomplete.8f3a0c1d, and its writer holds a lock
-on it. What a killed one has left is removed when PATH is written again. Nothing gets its name
-before the disk has it.
+What is not whole yet lies in a folder of its own, .NAME.ut_keras-8f3a0c1d beside it, in which its
+writer holds a lock. What a killed one has left is known by that, and removed when PATH is written
+again. Nothing gets its name before the disk has it.
 """
 
 import contextlib
 import errno
 import glob
 import os
+import re
 import secrets
 import shutil
+import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from ut_keras import file_error, path_lock
 
-_LOCK = "lock"  # of a folder, in it
+_WAIT = 0.1  # seconds
+_LOCK = "lock"  # in each folder
+_LEFTOVER = re.compile(r"\..*\.ut_keras-[0-9a-f]{8}", re.DOTALL)
 # Of file systems that have no such thing as a folder to sync.
 _NO_FOLDERS = (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACCES, errno.EISDIR)
 
@@ -37,29 +42,18 @@ def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
     """
     text = {"encoding": "utf-8", "newline": "\n"}
     how: Any = {"mode": "wb"} if binary else {"mode": "w", **text}
-    remove_leftovers(path)
-    with file_error.named(path):
-        lock = None
-        while lock is None:
-            temporary = _temporary(path)
-            lock = path_lock.try_lock(temporary)
-    try:
-        with lock:
-            with file_error.named(path), open(temporary, **how) as file:
-                yield file
-            put([(temporary, path)])
-    finally:
-        with contextlib.suppress(OSError):
-            os.remove(temporary)
+    file_error.check_is_file(path)
+    with folder(path) as temporary:
+        whole = os.path.join(temporary, "whole")
+        with file_error.named(path), open(whole, **how) as file:
+            yield file
+        put([(whole, path)])
 
 
 def check_writable(directory: str) -> None:
     """Makes a folder, if it is not there; raises `OSError` if nothing can be written to it."""
     os.makedirs(directory, exist_ok=True)
-    probe = os.path.join(directory, f".writable.{os.getpid()}")
-    with open(probe, "wb"):
-        pass
-    os.remove(probe)
+    tempfile.TemporaryFile(dir=directory).close()
 
 
 @contextlib.contextmanager
@@ -70,20 +64,55 @@ def folder(path: str) -> Iterator[str]:
         path: str.
 
     Yields:
-        str, the folder. It holds a file that must stay there.
+        str, the folder. It holds a file, lock, that must stay there.
     """
     remove_leftovers(path)
-    lock = None
-    while lock is None:
-        temporary = _temporary(path)
-        os.mkdir(temporary)
-        with contextlib.suppress(FileNotFoundError):  # somebody took it for a leftover
-            lock = path_lock.try_lock(os.path.join(temporary, _LOCK))
+    lock = made = None
     try:
+        while lock is None:
+            temporary = path_lock.beside(path, secrets.token_hex(4))
+            with file_error.told_as(path):
+                os.mkdir(temporary)
+                made = temporary
+                with contextlib.suppress(FileNotFoundError):  # somebody took it for a leftover
+                    lock = path_lock.try_lock(os.path.join(made, _LOCK))
         with lock:
             yield temporary
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if made:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def growing(path: str) -> Iterator[str]:
+    """A folder for what grows over several runs until it is `path`; waits for others at it.
+
+    Args:
+        path: str.
+
+    Yields:
+        str, the folder, .NAME.ut_keras-growing. It stays, unless it is empty but for the lock.
+
+    Raises:
+        UserError: if there is something else of its name.
+    """
+    name = path_lock.beside(path, "growing")
+    lock = None
+    while lock is None:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name)
+        with contextlib.suppress(FileNotFoundError):  # its last process has just removed it
+            if os.path.islink(name) or _LOCK not in (os.listdir(name) or [_LOCK]):
+                raise path_lock.foreign(name)
+            lock = path_lock.try_lock(os.path.join(name, _LOCK))
+        if lock is None:
+            time.sleep(_WAIT)
+    with lock:
+        try:
+            yield name
+        finally:
+            if os.listdir(name) == [_LOCK]:
+                shutil.rmtree(name, ignore_errors=True)
 
 
 def put(pairs: Iterable[tuple[str, str]]) -> None:
@@ -106,19 +135,15 @@ def remove_leftovers(path: str) -> None:
     Args:
         path: str; a * in it stands for any name.
     """
-    for name in glob.glob(f"{glob.escape(path).replace('[*]', '*')}.incomplete.*"):
-        is_folder = os.path.isdir(name)
-        with path_lock.left_behind(os.path.join(name, _LOCK) if is_folder else name) as is_dead:
+    pattern = glob.escape(path_lock.beside(path, "")).replace("[*]", "*")
+    for name in glob.glob(f"{pattern}*"):
+        if not _LEFTOVER.fullmatch(os.path.basename(name)) or os.path.islink(name):
+            continue
+        with path_lock.left_behind(os.path.join(name, _LOCK)) as is_dead:
             if is_dead:
-                with contextlib.suppress(OSError):
-                    shutil.rmtree(name) if is_folder else os.remove(name)
+                shutil.rmtree(name, ignore_errors=True)
         with contextlib.suppress(OSError):
-            if is_folder:
-                os.rmdir(name)  # Its process ended before it could lock it.
-
-
-def _temporary(path):
-    return f"{path}.incomplete.{secrets.token_hex(4)}"
+            os.rmdir(name)  # Its process ended before it could lock it.
 
 
 def _sync(path):

@@ -57,7 +57,7 @@ def error(flags, capsys, monkeypatch, tmp_path):
 
     def run(**changes):
         line = small_run.error(capsys, decoder.main, _argv({**flags, **changes}))
-        assert not {"out", "out.partial"} & set(os.listdir(tmp_path))
+        assert not {"out", ".out.ut_keras-partial"} & set(os.listdir(tmp_path))
         return line
 
     monkeypatch.setattr(models, "from_specs", refuse)

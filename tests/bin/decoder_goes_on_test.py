@@ -45,14 +45,14 @@ def test_goes_on_where_it_was_interrupted(run, source, tmp_path, capsys, interru
     capsys.readouterr()
     assert decoder.main(argv) == 143
     assert "16 of 40 lines are decoded, kept in" in capsys.readouterr().out
-    assert not (tmp_path / "out").exists() and (tmp_path / "out.partial").exists()
+    assert not (tmp_path / "out").exists() and (tmp_path / ".out.ut_keras-partial").exists()
 
     interruption.update(batches=0, at=None)
     assert decoder.main(argv) == 0
     assert "Going on with what" in capsys.readouterr().out
     assert interruption["batches"] == all_batches - 3
     assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
-    assert not (tmp_path / "out.partial").exists()
+    assert not (tmp_path / ".out.ut_keras-partial").exists()
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def partial(run, tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch:
         _interruption(monkeypatch)["at"] = 3
         assert decoder.main(argv) == 143
-    return folder / "out.partial"
+    return folder / ".out.ut_keras-partial"
 
 
 @pytest.mark.parametrize("change", ["settings", "checkpoint", "input", "weights"])
@@ -73,7 +73,7 @@ def test_does_not_go_on_with_something_else(
 ):
     how = _HOW
     argv = run.argv(f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}")
-    shutil.copy(partial, tmp_path / "out.partial")
+    shutil.copy(partial, tmp_path / ".out.ut_keras-partial")
     if change == "settings":
         how = how.replace("extra_length=3", "extra_length=2")
     elif change == "checkpoint":
@@ -102,12 +102,12 @@ def test_changed_lines_of_a_partial_file_are_decoded_again(
     argv.append(f"--decode_to_file={tmp_path / 'out'}")
     interruption.update(batches=0, at=4)
     assert decoder.main(argv) == 143
-    lines = (tmp_path / "out.partial").read_text().splitlines(keepends=True)
+    lines = (tmp_path / ".out.ut_keras-partial").read_text().splitlines(keepends=True)
     assert len(lines) == 5
     record = json.loads(lines[2])
     record["results"][0][0] += " 1"
     lines[2] = json.dumps(record) + "\n"
-    (tmp_path / "out.partial").write_text("".join(lines))
+    (tmp_path / ".out.ut_keras-partial").write_text("".join(lines))
     interruption.update(batches=0, at=None)
     assert decoder.main(argv) == 0
     assert "its last 3 batches are decoded again" in capsys.readouterr().out

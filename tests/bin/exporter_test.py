@@ -99,7 +99,7 @@ def writes(monkeypatch):
         # Of a machine whose clock was ahead; the second is being written by a program.
         (["2000000000", "7"], 2_000_000_001),
         (["0002000000"], 2_000_001),
-        (["3000000.incomplete.8f3a0c1d"], 3_000_001),
+        ([".3000000.ut_keras-8f3a0c1d"], 3_000_001),
     ],
 )
 def test_the_number_is_above_all_others(run, tmp_path, writes, there, number):
@@ -129,13 +129,14 @@ def test_no_number_is_left(run, tmp_path, capsys):
 
 def test_what_the_dead_left_goes(run, tmp_path, writes):
     served = tmp_path / "served"
-    for name in ("5.incomplete.8f3a0c1d", "6.incomplete.00000000"):
+    alive, dead = ".5.ut_keras-8f3a0c1d", ".6.ut_keras-00000000"
+    for name in (alive, dead):
         os.makedirs(served / name / "saved_model")
-        (served / name / "lock").touch()
+        path_lock.try_lock(str(served / name / "lock")).close()
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={served}"]
-    with path_lock.try_lock(str(served / "5.incomplete.8f3a0c1d" / "lock")):
+    with path_lock.try_lock(str(served / alive / "lock")):
         assert exporter.main(argv) == 0
-    assert sorted(os.listdir(served)) == ["1000000", "5.incomplete.8f3a0c1d"]
+    assert sorted(os.listdir(served)) == [alive, "1000000"]
 
 
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")

@@ -44,12 +44,12 @@ def _decode(run, place):
 @pytest.mark.parametrize(
     "command, size, file, stays",
     [
-        (_train, 100, "hparams.json", []),
+        (_train, 100, "run.json", []),
         # Records without a checkpoint are no run.
         (_import, 6000, "model.ckpt-20", ["features.json", "hparams.json", "run.json"]),
-        (_decode, 10, "target.partial", ["target.partial"]),
+        (_decode, 70, ".target.ut_keras-partial", []),
         # What is decoded is kept.
-        (_decode, 100, "target", ["target.partial"]),
+        (_decode, 150, ".target.ut_keras-partial", [".target.ut_keras-partial"]),
     ],
 )
 def test_is_told_with_the_file(run, tmp_path, capsys, command, size, file, stays):
@@ -60,4 +60,4 @@ def test_is_told_with_the_file(run, tmp_path, capsys, command, size, file, stays
         line = small_run.error(capsys, main, argv)
     assert f"File too large: {place}/{file}" in line, line
     assert full_disk.all_files(place) == stays
-    assert not list(place.rglob("*.incomplete.*"))
+    assert not list(place.rglob("*.ut_keras-*/*"))

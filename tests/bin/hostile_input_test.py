@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shutil
+import signal
 
 import pytest
 
@@ -259,6 +260,42 @@ def test_shards(world, capsys, spoil, said):
     for manifest in (world / "data").glob("shards.*.json"):
         manifest.unlink()
     _refused(capsys, trainer.main, _argv("trainer", world), said)
+
+
+def _no_answer(*_):
+    raise TimeoutError
+
+
+@pytest.mark.parametrize(
+    "path, names",
+    [
+        ("run/hparams.json", ["trainer", "decoder", "exporter", "visualize"]),
+        ("run/run.json", ["trainer", "decoder"]),
+        ("run/features.json", ["trainer", "decoder", "avg"]),
+        ("run/checkpoint", ["trainer", "decoder", "avg"]),
+        ("run/model.ckpt-2.index", ["trainer", "decoder", "avg"]),
+        ("run/model.ckpt-2.data-00000-of-00001", ["decoder", "avg"]),
+        ("run/metrics.jsonl", ["plot"]),
+        (f"data/{VOCABULARY}", ["trainer", "decoder"]),
+        ("data/shards.text2text_tsv-train.json", ["trainer"]),
+        ("raw/train.tsv", ["datagen"]),
+        ("source", ["decoder", "bleu"]),
+        ("t2t/hparams.json", ["import_t2t"]),
+        ("t2t/flags_t2t.txt", ["import_t2t"]),
+    ],
+)
+def test_a_pipe_is_not_waited_for(world, capsys, path, names):
+    shutil.copytree(T2T_RUN, world / "t2t")
+    (world / path).unlink(missing_ok=True)
+    os.mkfifo(world / path)
+    before = signal.signal(signal.SIGALRM, _no_answer)
+    try:
+        for name in names:
+            signal.alarm(60)
+            _refused(capsys, MAIN[name], _argv(name, world), os.path.basename(path))
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize(

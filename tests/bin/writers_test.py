@@ -1,4 +1,7 @@
-"""Of any two commands that would write in one place, the second is refused by name."""
+"""Of any two commands that would write in one place, the second is refused by name.
+
+And what others have there is as it was afterwards, whatever it is called.
+"""
 
 import contextlib
 import os
@@ -8,7 +11,7 @@ import pytest
 import trainer
 from tests.bin import small_run
 from ut_keras import path_lock
-from ut_keras.bin import avg_checkpoints, datagen, decoder, exporter, import_t2t
+from ut_keras.bin import avg_checkpoints, datagen, decoder, exporter, import_t2t, visualize
 
 PROBLEM = "algorithmic_reverse_binary40"
 T2T = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t")
@@ -87,6 +90,11 @@ def _export(place, run):
     return exporter.main(argv)
 
 
+def _draw(place, run):
+    argv = [f"--output_dir={run}", f"--data_dir={place}", f"--visualize_dir={place}"]
+    return visualize.main([*argv, "--input=0 1"])
+
+
 # What writes in one place, and the flag that says which it is.
 PLACES = {
     "--output_dir": [_train, _search, _import],
@@ -133,3 +141,103 @@ def _is_common(path, place):
     """Whether it is the lock of the place, not of a run's folder or of another file of data."""
     folder, name = os.path.split(path)
     return folder == str(place) and ("-train-" not in name or "-train-00003-" in name)
+
+
+# Names that a person may give to files beside what is written, among them those that a program
+# would keep something of its own under.
+STEMS = ("", "target", "averaged", "run", "1", "checkpoint", "hparams.json", "model.ckpt-1.index")
+STEMS += ("metrics.jsonl", "index.html", f"{PROBLEM}-train-00000-of-00010", "eval/events.tfevents")
+ENDINGS = (".lock", ".partial", ".tmp", "_temp", ".incomplete", ".incomplete.mine", ".v2", ".out")
+ENDINGS += (".incomplete.8f3a0c1d", f".incomplete.{os.getpid()}", ".ut_keras-mine", ".ut_keras")
+
+
+def _train_shortly(place, run):
+    hparams = ",".join(f"{name}={value}" for name, value in small_run.SMALL.items())
+    decode = "--decode_hparams=num_samples=1,beam_size=1,extra_length=1"
+    steps = ["--train_steps=2", "--local_eval_frequency=1", "--eval_steps=1", "--nodry_run"]
+    return _train(place, run, f"--hparams={hparams}", *steps, decode, "--keep_checkpoint_max=1")
+
+
+WRITERS = [_import, _generate, _decode, _score, _average, _export, _draw]
+
+
+@pytest.mark.parametrize("writer", [*WRITERS, pytest.param(_train_shortly, marks=pytest.mark.slow)])
+def test_files_of_others_are_as_they_were(writer, run, tmp_path):
+    place = tmp_path / "place"
+    for name in (stem + ending for stem in STEMS for ending in ENDINGS):
+        _put(place / name)
+    before = _content(place)
+    assert writer(place, run) == 0
+    after = _content(place)
+    assert {name: after.get(name) for name in before} == before and len(after) > len(before)
+
+
+# What a command keeps under a name of its own, or writes under a name that it has chosen itself.
+IN_THE_WAY = {
+    _train: [".run.ut_keras-lock", "hparams.json", "run.json", "features.json", "best/run.json"],
+    _import: [".run.ut_keras-lock", "hparams.json", "run.json", "features.json", "checkpoint"],
+    _generate: [
+        f".{PROBLEM}-train-00003-of-00010.ut_keras-lock",
+        f"{PROBLEM}-train-00003-of-00010",
+        f"shards.{PROBLEM}-train.json",
+        f"datagen.{PROBLEM}-train.json",
+    ],
+    _decode: [".target.ut_keras-lock", ".target.ut_keras-partial"],
+    _score: [".target.ut_keras-lock", ".target.ut_keras-partial"],
+    _average: [".averaged.ut_keras-lock"],
+    _export: [".export.ut_keras-lock"],
+    _draw: ["index.html", "attention_encoder_step_1.png"],
+}
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "pipe"])
+@pytest.mark.parametrize(
+    "writer, name",
+    [
+        pytest.param(writer, name, id=f"{writer.__name__[1:]}-{name}")
+        for writer, names in IN_THE_WAY.items()
+        for name in names
+    ],
+)
+def test_what_is_in_the_way_is_named(writer, name, kind, run, tmp_path, capsys):
+    place = tmp_path / "place"
+    _put(place / name, kind)
+    before = _content(tmp_path)
+    assert writer(place, run) == 2
+    line = capsys.readouterr().err.strip()
+    assert line.startswith("error: ") and "\n" not in line
+    assert (name if name != "checkpoint" else "place") in line or "files of unknown origin" in line
+    after = _content(tmp_path)
+    assert {name: after.get(name) for name in before} == before
+
+
+@pytest.mark.parametrize("name", ["hparams.json", "run.json", "checkpoint"])
+def test_an_average_leaves_the_records_of_others(name, run, tmp_path):
+    _put(tmp_path / name)
+    before = _content(tmp_path)
+    assert _average(tmp_path, run) == 0
+    after = _content(tmp_path)
+    assert after.items() >= before.items()
+    assert {path.partition("-")[0] for path in after.keys() - before.keys()} == {"averaged"}
+
+
+def _put(path, kind="file"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        (path.parent / "linked").write_text("mine")
+        path.symlink_to(path.parent / "linked")
+    else:
+        path.write_text(f"mine, {path.name}")
+
+
+def _content(place):
+    """{path: what is there} of all but folders."""
+    found = {}
+    for path in place.rglob("*"):
+        if path.is_symlink():
+            found[str(path.relative_to(place))] = os.readlink(path)
+        elif not path.is_dir():
+            found[str(path.relative_to(place))] = path.read_bytes() if path.is_file() else "pipe"
+    return found

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tests.bin import full_disk
+from ut_keras import path_lock
 from ut_keras.checkpoints import checkpoint_files
 
 
@@ -95,7 +96,11 @@ def test_nothing_is_named_before_the_disk_has_it(tmp_path, monkeypatch):
     done = []
 
     def path_of(descriptor):
-        return os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")).split(".incomplete")[0]
+        return shown(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    def shown(path):
+        folder, name = os.path.split(path)
+        return os.path.basename(folder)[1:].split(".ut_keras-")[0] if name == "whole" else name
 
     def told(name, plain, shown):
         def function(*args):
@@ -105,8 +110,8 @@ def test_nothing_is_named_before_the_disk_has_it(tmp_path, monkeypatch):
         monkeypatch.setattr(os, name, function)
 
     told("fsync", os.fsync, path_of)
-    told("replace", os.replace, lambda path: os.path.basename(path).split(".incomplete")[0])
-    told("remove", os.remove, lambda path: os.path.basename(path).split(".incomplete")[0])
+    told("replace", os.replace, shown)
+    told("remove", os.remove, shown)
     _save(tmp_path, 10, keep=1)
     data, index = "model.ckpt-10.data-00000-of-00001", "model.ckpt-10.index"
     written = [
@@ -139,19 +144,30 @@ def test_a_full_disk_leaves_what_there_was(tmp_path):
 
 def test_what_a_kill_left_is_removed_and_nothing_else(tmp_path):
     _save(tmp_path, 0)
-    for name in ("metrics.jsonl", "model.ckpt-8.index", "averaged.ckpt-0.data-00000-of-00001"):
-        (tmp_path / name).touch()
-    kept = sorted(tmp_path.iterdir())
-    for name in ("model.ckpt-9_temp", "model.ckpt-7.incomplete.8f3a0c1d"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "part-00000-of-00001.index").touch()
-    (tmp_path / "model.ckpt-7.incomplete.8f3a0c1d" / "lock").touch()
     for name in (
-        "model.ckpt-9.data-00000-of-00001",
-        "checkpoint.tmp0a1b",
-        "checkpoint.incomplete.0a1b2c3d",
-        "model.ckpt-8.index.tempstate123",
+        *("metrics.jsonl", "model.ckpt-8.index", "averaged.ckpt-0.data-00000-of-00001"),
+        *("model.ckpt-9.data-00000-of-00001", "checkpoint.tmp0a1b", "model.ckpt-9_temp"),
     ):
         (tmp_path / name).touch()
+    (tmp_path / ".model.ckpt-6.ut_keras-8f3a0c1d").mkdir()
+    (tmp_path / ".model.ckpt-6.ut_keras-8f3a0c1d" / "lock").write_text("mine")
+    kept = sorted(tmp_path.rglob("*"))
+    for name in (".model.ckpt-7.ut_keras-8f3a0c1d", ".checkpoint.ut_keras-0a1b2c3d"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.ckpt-7.index").touch()
+        path_lock.try_lock(str(tmp_path / name / "lock")).close()
     checkpoint_files.remove_torn(str(tmp_path))
-    assert sorted(tmp_path.iterdir()) == kept
+    assert sorted(tmp_path.rglob("*")) == kept
+
+
+def test_checkpoints_of_other_folders_stay(tmp_path):
+    """The file `checkpoint` of a run that was copied may name those where it came from."""
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    _save(tmp_path / "old", 5, 10)
+    before = full_disk.all_files(tmp_path / "old")
+    paths = [str(tmp_path / "old" / f"model.ckpt-{step}") for step in (5, 10)]
+    checkpoint_files.record(str(tmp_path / "new"), paths)
+    _save(tmp_path / "new", 15, keep=1)
+    assert full_disk.all_files(tmp_path / "old") == before
+    assert _steps(checkpoint_files.newest_first(str(tmp_path / "new"))) == [15]

@@ -3,12 +3,13 @@ import os
 import pytest
 
 from tests.bin import full_disk
+from ut_keras.errors import UserError
 from ut_keras.inference.journal import Journal
 
 
 @pytest.fixture
 def path(tmp_path):
-    return str(tmp_path / "out.partial")
+    return str(tmp_path / ".out.ut_keras-partial")
 
 
 def test_goes_on_with_what_is_there(path):
@@ -65,10 +66,10 @@ def test_a_line_that_is_not_as_it_was_written_ends_what_is_there(path, tmp_path,
             file.write(lines[-1])
     else:
         journal.add(1, ["b"])
-        content = (tmp_path / "out.partial").read_text()
+        content = (tmp_path / ".out.ut_keras-partial").read_text()
         old, new = {"another batch": (": 1,", ": 2,"), "other results": ('"b"', '"c"')}[of]
         assert content.count(old) == 1
-        (tmp_path / "out.partial").write_text(content.replace(old, new))
+        (tmp_path / ".out.ut_keras-partial").write_text(content.replace(old, new))
     journal.add(3, ["d"])
     again = Journal(path, "job")
     assert again.finished == {0: ["a"]} and again.lines_left_out == 2
@@ -78,13 +79,13 @@ def test_a_line_that_is_not_as_it_was_written_ends_what_is_there(path, tmp_path,
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"no journal\n", b'{"job"'])
-def test_what_is_no_journal_starts_anew(path, content):
+def test_what_is_no_journal_is_left(path, content):
     with open(path, "wb") as file:
         file.write(content)
-    journal = Journal(path, "job")
-    assert not journal.finished
-    journal.add(0, ["a"])
-    assert Journal(path, "job").finished == {0: ["a"]}
+    with pytest.raises(UserError, match=f"{path} must be free"):
+        Journal(path, "job")
+    with open(path, "rb") as file:
+        assert file.read() == content
 
 
 @pytest.mark.parametrize("line", ["[" * 100_000, "[1]", '{"batch": [], "results": 1}', "\xff"])

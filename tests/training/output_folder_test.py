@@ -20,7 +20,7 @@ def test_another_folder_at_the_path_is_another(tmp_path):
 
 def test_a_checkpoint_that_was_being_written_is_of_nobody_else(tmp_path):
     folder = OutputFolder(str(tmp_path))
-    for name in ("model.ckpt-5.index", "model.ckpt-10.incomplete.8f3a0c1d", "checkpoint"):
+    for name in ("model.ckpt-5.index", ".model.ckpt-10.ut_keras-8f3a0c1d", "checkpoint"):
         (tmp_path / name).touch()
         assert not folder.is_of_others
     (tmp_path / "run.json").touch()

@@ -76,7 +76,7 @@ def _assert_same(output_dir, whole):
     for folder in ("", "eval", "decode"):
         assert program.events(output_dir, folder) == program.events(whole, folder), folder
     named = set(path.name for path in output_dir.glob("model.ckpt-*"))
-    assert not [name for name in named if "temp" in name or "incomplete" in name]
+    assert not [name for name in named if "temp" in name or "ut_keras" in name]
     assert {name for name in named if name.endswith("index")} >= {
         f"model.ckpt-{step}.index" for step in (10, 15, 20)
     }
@@ -108,7 +108,7 @@ def test_killed_at_every_dangerous_moment(processes, data_dir, whole, tmp_path):
 def test_killed_while_a_checkpoint_is_written(processes, data_dir, whole, tmp_path):
     output_dir = tmp_path / "run"
     process = _start(processes, data_dir, output_dir)
-    while process.is_alive() and not list(output_dir.glob("model.ckpt-*.incomplete.*")):
+    while process.is_alive() and not list(output_dir.glob(".model.ckpt-*.ut_keras-*")):
         pass
     process.kill()
     assert _finish(process) == -signal.SIGKILL

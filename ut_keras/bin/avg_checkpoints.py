@@ -22,7 +22,7 @@ from ut_keras.errors import UsageError
 from ut_keras.inference import feature_record
 from ut_keras.training import run_folder
 
-_RECORDS = ("hparams.json", "run.json")
+_RECORDS = ("run.json", "hparams.json")
 _DTYPES = ("", "float16")
 
 
@@ -49,7 +49,7 @@ def _run(argv):
     whole_file.check_writable(os.path.dirname(output_path))
     feature_record.filenames(os.path.dirname(paths[-1]))  # which are copied, if they can be read
     with path_lock.held(
-        f"{output_path}.lock",
+        output_path,
         "--output_path must be written by one command at a time",
         repr(output_path),
     ):
@@ -196,7 +196,9 @@ def make_output_dir(source: str, path: str) -> bool:
     folder = os.path.dirname(path)
     try:
         with run_folder.lock(folder):
-            return not _other_checkpoint(path) and _copy_records(source, path)
+            if _other_checkpoint(path) or run_folder.foreign_record(folder):
+                return False
+            return _copy_records(source, path)
     except path_lock.LockedError:  # a trainer has just begun there
         return False
 

@@ -9,6 +9,7 @@ which model it is.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import os
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from ut_keras import file_error, hparam, models, whole_file
 from ut_keras.bin import run_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
-from ut_keras.inference import decode_hparams, feature_record, run_record
+from ut_keras.inference import decode_hparams, decode_job, feature_record, journal, run_record
 from ut_keras.inference import run as run_lib
 
 FILE, SCORE, INTERACTIVE, SPLIT = "decode_from_file", "score_file", "decode_interactive", "split"
@@ -245,8 +246,11 @@ def _files(args, mode, names, values):
         return source, None
     target = os.path.expanduser(target)
     _check_writable(target)
-    if source and os.path.realpath(source) == os.path.realpath(target):
-        raise UsageError(f"--decode_to_file must be another file. Received: {target!r} for both.")
+    for read in filter(None, (source, args.decode_reference)):
+        if os.path.realpath(os.path.expanduser(read)) == os.path.realpath(target):
+            raise UsageError(
+                f"--decode_to_file must be another file. Received: {target!r} for both."
+            )
     return source, target
 
 
@@ -267,5 +271,8 @@ def _check_writable(target):
             "--decode_to_file must be a file in a folder that exists. Received: "
             f"{target!r}{', which is a folder' if os.path.isdir(target) else ''}."
         )
+    file_error.check_is_file(target)
     with file_error.told_as(target):
         whole_file.check_writable(folder)
+    with contextlib.suppress(FileNotFoundError):
+        journal.open_own(decode_job.journal_path(target)).close()

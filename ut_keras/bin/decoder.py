@@ -7,7 +7,7 @@
 
 --decode_hparams="beam_size=4,alpha=0.6,return_beams=True,write_beam_scores=True" says how. An
 interrupted command, given again, goes on where it stopped: what is finished lies in
-DECODE_TO_FILE.partial, and the file itself appears when it is whole.
+.NAME.ut_keras-partial beside it, and the file itself appears when it is whole.
 """
 
 import contextlib
@@ -48,9 +48,8 @@ def _lock(target):
     """Context in which this process alone writes the target, if there is one."""
     if not target:
         return contextlib.nullcontext()
-    return path_lock.held(
-        f"{target}.lock", "--decode_to_file must be written by one command at a time", repr(target)
-    )
+    expected = "--decode_to_file must be written by one command at a time"
+    return path_lock.held(target, expected, repr(target))
 
 
 # The modes.
@@ -154,7 +153,7 @@ def _write(path, lines):
 
 def _finish(setup, paths):
     """Says what was written; the journal is not needed any more."""
-    os.remove(f"{setup.target}.partial")
+    os.remove(decode_job.journal_path(setup.target))
     if setup.args.keep_timestamp and setup.checkpoint:
         time = os.path.getmtime(f"{setup.checkpoint}.index")
         os.utime(setup.target, (time, time))

@@ -54,7 +54,7 @@ def _run(argv):
     base = os.path.expanduser(args.export_dir or os.path.join(run.run_dir, "export"))
     os.makedirs(base, exist_ok=True)
     with path_lock.held(
-        os.path.join(base, ".lock"),
+        os.path.join(base, "export"),
         "--export_dir must be written by one command at a time",
         repr(base),
     ):
@@ -125,7 +125,7 @@ def _search(args, run):
 
 def _number(base):
     """The time, or the next number if the folder holds a higher one: a server takes the highest."""
-    names = (re.fullmatch(r"([0-9]+)(\.incomplete\..*)?", name) for name in os.listdir(base))
+    names = (re.fullmatch(r"\.?([0-9]+)(\.ut_keras-.*)?", name) for name in os.listdir(base))
     highest = max((int(name[1]) for name in names if name), default=0)
     if highest >= _LARGEST_NUMBER:
         raise UsageError(

@@ -12,7 +12,7 @@ import secrets
 import sys
 from collections.abc import Sequence
 
-from ut_keras import hparam, models
+from ut_keras import file_error, hparam, models
 from ut_keras.bin import command, command_line, flags, run_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
@@ -49,8 +49,6 @@ def _run(argv):
     with run_folder.lock(output_dir):
         model, optimizer, step = _load(source, model_name, problem.target_space_id, seed)
         _check_vocabulary(specs, model, problem.name, data_dir)
-        hparam.save(model.hparams, os.path.join(output_dir, "hparams.json"))
-        feature_record.save(output_dir, feature_record.of_problem(problem, data_dir))
         run_record.write(
             output_dir,
             problem=problem.name,
@@ -60,6 +58,8 @@ def _run(argv):
             random_seed=seed,
             trained_with={"hparams": hparam_changes.noted(model.hparams)},
         )
+        hparam.save(model.hparams, os.path.join(output_dir, "hparams.json"))
+        feature_record.save(output_dir, feature_record.of_problem(problem, data_dir))
         path = _write(model, optimizer, output_dir)  # last: it makes the folder a run
     print(f"Wrote {path} (step {step}), hparams.json and run.json. Go on with:")
     print(
@@ -75,6 +75,7 @@ def read_t2t_flags(directory: str) -> dict[str, str]:
         path = os.path.join(directory, filename)
         if not os.path.exists(path):
             continue
+        file_error.check_is_file(path)
         with open(path, encoding="utf-8", errors="replace") as file:
             for line in file:
                 name, equals, value = line.strip().removeprefix("--").partition("=")
@@ -107,6 +108,7 @@ def _folders(args):
             "--output_dir must be a folder without a run. "
             f"Received: {output_dir!r}, which has a checkpoint."
         )
+    run_folder.check_records(output_dir)
     return source, output_dir, data_dir
 
 

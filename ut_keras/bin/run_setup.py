@@ -104,7 +104,7 @@ def check(args: argparse.Namespace) -> Setup:
     if checkpoint_files.exists(output_dir) and saved is not None:
         hparam.check_same_architecture(saved, hp)
     if trains:
-        run_folder.check(output_dir)
+        run_folder.check(output_dir, "" if args.hparams_set else "hparams.json")
         before = hparams_lib.get(args.hparams_set) if args.hparams_set else saved
         for line in hp.inert_notes(before):
             print(f"note: {line}", flush=True)

@@ -208,10 +208,7 @@ def _write_records(setup, num_replicas):
 
 
 def _write_records_to(directory, setup, terms):
-    hparam.save(setup.hp, os.path.join(directory, "hparams.json"))
-    features = feature_record.of_problem(setup.problem, setup.data_dir)
-    feature_record.save(directory, features)
-    run_record.write(
+    run_record.write(  # first: by it `run_folder` knows the others
         directory,
         problem=setup.problem.name,
         model=setup.args.model,
@@ -220,3 +217,6 @@ def _write_records_to(directory, setup, terms):
         random_seed=setup.seed,
         trained_with=terms,
     )
+    hparam.save(setup.hp, os.path.join(directory, "hparams.json"))
+    features = feature_record.of_problem(setup.problem, setup.data_dir)
+    feature_record.save(directory, features)

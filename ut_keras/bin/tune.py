@@ -10,6 +10,7 @@ finished ones are not redone.
 import argparse
 import math
 import os
+import re
 import shlex
 import sys
 import time
@@ -56,6 +57,7 @@ def run(args: argparse.Namespace, program: str) -> None:
         identity = {name: getattr(args, name) for name in _SAME}
         identity["ranges"] = [str(item) for item in ranges]
         record = search_record.SearchRecord(setup.output_dir, identity, args.random_seed)
+        _check_new_trials(setup.output_dir, len(record.trials))
         for line in hparam_ranges.without_effect(ranges, hp):
             print(f"note: {line}", flush=True)
         if args.generate_data:
@@ -295,6 +297,16 @@ class _Search:
         trial.state, trial.reason = search_record.FAILED, reason
         self._record.write()
         self._print(trial, f"failed: {reason}")
+
+
+def _check_new_trials(output_dir, first):
+    found = (re.fullmatch("trial-([0-9]+)", name) for name in os.listdir(output_dir))
+    others = [match[0] for match in found if match and int(match[1]) >= first]
+    if others:
+        raise UsageError(
+            "--output_dir must leave the names of the next trials free. Received: "
+            f"{os.path.join(output_dir, others[0])!r}, which is none of search.json's."
+        )
 
 
 def _trial_dir(output_dir, trial):

@@ -76,6 +76,7 @@ def _checked_directory(directory):
     if os.path.exists(directory) and not os.path.isdir(directory):
         raise UsageError(f"--visualize_dir must be a folder. Received: {directory!r}, a file.")
     whole_file.check_writable(directory)
+    visualize.check_is_free(directory)
     return directory
 
 

@@ -13,6 +13,7 @@ data. `checkpoint_files` knows how one gets to the disk, and which there are.
 
 import concurrent.futures
 import contextlib
+import glob
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
@@ -197,7 +198,7 @@ class Checkpoints:
         return "The moving average begins here: the checkpoint holds none"
 
     def _restore(self, path):
-        reader = tf.train.load_checkpoint(path)
+        reader = _reader(path)
         shapes = reader.get_variable_to_shape_map()
         groups = dict(self._groups)
         self.has_moving_average = any(key.startswith(f"{_AVERAGE}/") for key in shapes)
@@ -275,7 +276,7 @@ def read_weights(path: str) -> "dict[str, np.ndarray]":
         CheckpointError: if it cannot be read or was not written by this library.
     """
     with _readable(path):
-        reader = tf.train.load_checkpoint(path)
+        reader = _reader(path)
         names = {
             key: _unescape(key[len("model/") : -len(_KEY_SUFFIX)])
             for key in reader.get_variable_to_shape_map()
@@ -326,6 +327,12 @@ def _check_ours(path, keys):
             f"{path} is not a checkpoint of this library. If it was written by Tensor2Tensor, "
             "import it with ut-import-t2t."
         )
+
+
+def _reader(path):
+    for file in glob.glob(f"{glob.escape(path)}.*"):
+        file_error.check_is_file(file)
+    return tf.train.load_checkpoint(path)
 
 
 @contextlib.contextmanager

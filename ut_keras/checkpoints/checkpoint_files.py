@@ -15,7 +15,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +28,6 @@ STATE = "checkpoint"
 _NAME = "model.ckpt"
 _INDEX = re.compile(r"(model\.ckpt-(\d+))\.index")
 _DATA = re.compile(r"(.+)\.data-\d+-of-\d+")
-# Names that TensorFlow writes to before it renames.
-_TORN = re.compile(r"model\.ckpt-\d+(_temp|\..*\.tempstate\d+)|checkpoint\.tmp[0-9a-f]+")
 # A line of the file `checkpoint`.
 _LINE = re.compile(r"""\s*\w+\s*:\s*("(\\.|[^"\\])*"|'(\\.|[^'\\])*'|[-+.\w]+)\s*""")
 
@@ -89,6 +86,7 @@ def state(directory: str) -> Any:
         return None
     import tensorflow as tf
 
+    file_error.check_is_file(path)
     with open(path, "rb") as file:
         lines = file.read().decode("utf-8", "replace").splitlines()
     wrong = next((line for line in lines if line.strip() and not _LINE.fullmatch(line)), None)
@@ -131,8 +129,8 @@ def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int
     record(directory, [*others, path])
     if 0 < keep <= len(others):
         stays = [*others[len(others) + 1 - keep :], path]
-        for other in others:
-            if other not in stays:
+        for other in others:  # the file `checkpoint` may name those of other folders
+            if other not in stays and os.path.dirname(other) == directory:
                 _remove(other)
         record(directory, stays)
     return path
@@ -191,18 +189,6 @@ def remove_torn(directory: str) -> None:
     """
     for pattern in (f"{_NAME}-*", STATE):
         whole_file.remove_leftovers(os.path.join(directory, pattern))
-    for found in os.listdir(directory):
-        path = os.path.join(directory, found)
-        with contextlib.suppress(OSError):
-            if _TORN.fullmatch(found):
-                shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
-            elif found.startswith(f"{_NAME}-") and _is_without_index(path):
-                os.remove(path)
-
-
-def _is_without_index(path):
-    data = _DATA.fullmatch(path)
-    return data is not None and not os.path.exists(f"{data[1]}.index")
 
 
 def _named(directory):

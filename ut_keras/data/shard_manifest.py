@@ -9,6 +9,7 @@ tell. Folders that T2T wrote have no such file: their sizes are taken as they ar
 import json
 import os
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ut_keras import json_file, whole_file
 
@@ -18,28 +19,34 @@ def path(data_dir: str, filename: str, split: str) -> str:
     return os.path.join(data_dir, f"shards.{filename}-{split}.json")
 
 
-def write(data_dir: str, filename: str, split: str, shards: Iterable[str]) -> None:
+def write(manifest: str, shards: Iterable[str]) -> None:
     """Notes the sizes of files that are whole.
 
     Args:
-        data_dir, filename, split: str.
+        manifest: str, its `path`.
         shards: list of str, the paths of all files, in order.
     """
-    with whole_file.writing(path(data_dir, filename, split)) as file:
+    with whole_file.writing(manifest) as file:
         json.dump({"bytes": [os.path.getsize(shard) for shard in shards]}, file)
         file.write("\n")
+
+
+def read(manifest: str) -> dict[str, Any] | None:
+    """What a manifest holds, or None; DataError if somebody else's file has its name."""
+    return json_file.read_own(manifest, ("bytes",))
 
 
 def difference(data_dir: str, filename: str, split: str, shards: Sequence[str]) -> str | None:
     """What is wrong with the files, as one line; None if nothing is, or there is no manifest.
 
     Raises:
-        UserError: if the manifest holds something else.
+        DataError: as `read`.
     """
     manifest = path(data_dir, filename, split)
-    if not os.path.exists(manifest):
+    content = read(manifest)
+    if content is None:
         return None
-    expected = json_file.read(manifest).get("bytes")
+    expected = content["bytes"]
     sizes = [os.path.getsize(shard) for shard in shards]
     if not isinstance(expected, list) or len(expected) != len(sizes):
         return (

@@ -104,10 +104,9 @@ def write(examples: Iterable[Any], paths: Sequence[str]) -> int:
     """
     import tensorflow as tf
 
-    # A process of a run that was killed may not have noticed yet.
-    temporary = [f"{path}.incomplete.{os.getpid()}" for path in paths]
     count = 0
-    try:
+    with whole_file.folder(paths[0]) as folder:
+        temporary = [os.path.join(folder, os.path.basename(path)) for path in paths]
         writers = [tf.io.TFRecordWriter(path) for path in temporary]
         try:
             for example in examples:
@@ -118,10 +117,6 @@ def write(examples: Iterable[Any], paths: Sequence[str]) -> int:
             for writer in writers:
                 writer.close()
         whole_file.put(list(zip(temporary, paths, strict=True)))
-    finally:
-        for path in temporary:
-            if os.path.exists(path):
-                os.remove(path)
     return count
 
 

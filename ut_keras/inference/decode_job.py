@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ut_keras import interruption
+from ut_keras import interruption, path_lock
 from ut_keras.errors import UsageError
 from ut_keras.inference import decode_hparams, decode_rows, feature_record, journal, length_batches
 from ut_keras.text import text_lines
@@ -168,7 +168,7 @@ def _open_journal(setup, checkpoint, batches, rows, sources):
         "weights": weights,
     }
     digest = hashlib.sha256(json.dumps(job, sort_keys=True, default=str).encode()).hexdigest()
-    path = f"{setup.target}.partial"
+    path = journal_path(setup.target)
     work = journal.Journal(path, digest)
     if work.finished:
         print(f"Going on with what {path} holds of an earlier run.", flush=True)
@@ -181,6 +181,11 @@ def _open_journal(setup, checkpoint, batches, rows, sources):
             flush=True,
         )
     return work
+
+
+def journal_path(target: str) -> str:
+    """The path of the journal of what is written to a file."""
+    return path_lock.beside(target, "partial")
 
 
 def best_text(beams: Sequence[str], values: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """What is finished of a long work, kept in a file, so that it can go on after an interruption.
 
-    {"job": "4f1c…"}
+    {"ut_keras": "journal", "job": "4f1c…"}
     {"batch": 0, "results": [["ein Hund"], ["zwei Hunde"]], "sha256": "9b0a…"}
     {"batch": 1, "results": [["Schnee"]], "sha256": "c17e…"}
 
@@ -12,9 +12,11 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
-from ut_keras import file_error, json_file
+from ut_keras import file_error, json_file, path_lock, whole_file
+
+_BEGINS = b'{"ut_keras": "journal", '  # which says whose it is
 
 
 class Journal:
@@ -25,6 +27,7 @@ class Journal:
         job: str that stands for everything that the results depend on.
     Raises:
         OSError: if the file cannot be written.
+        UserError: if there is another file of its name.
     """
 
     def __init__(self, path: str, job: str) -> None:
@@ -34,10 +37,11 @@ class Journal:
         self.lines_left_out = 0  # that are not as they were written
         self._job = job
         whole = self._read()
-        with open(path, "ab") as file:
-            file.truncate(whole)
-        if not whole:
-            self._write({"job": job})
+        if whole:
+            os.truncate(path, whole)
+        else:
+            with whole_file.writing(path, binary=True) as file:
+                file.write(_line({"ut_keras": "journal", "job": job}))
 
     def add(self, batch: int, results: Sequence[Any]) -> None:
         """Notes the results of a batch, a list that JSON can hold."""
@@ -51,10 +55,11 @@ class Journal:
 
     def _read(self):
         """Reads what is there; returns the number of bytes that are whole."""
-        if not os.path.exists(self.path):
+        try:
+            with open_own(self.path) as file:
+                lines = [_BEGINS + file.readline(), *file]
+        except FileNotFoundError:
             return 0
-        with open(self.path, "rb") as file:
-            lines = file.readlines()
         whole = 0
         for number, line in enumerate(lines):
             record = _record(line)
@@ -80,7 +85,16 @@ class Journal:
 
     def _write(self, record):
         with file_error.named(self.path), open(self.path, "ab") as file:
-            file.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+            file.write(_line(record))
+
+
+def open_own(path: str) -> IO[bytes]:
+    """Opens a journal, if it is one; raises as `path_lock.open_own`."""
+    return path_lock.open_own(path, _BEGINS)
+
+
+def _line(record):
+    return json.dumps(record, ensure_ascii=False).encode() + b"\n"
 
 
 def _record(line):

@@ -7,11 +7,10 @@ import gzip
 import os
 import random
 import shutil
-import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ut_keras import whole_file
+from ut_keras import unpacking, whole_file
 from ut_keras.data import tfrecords
 from ut_keras.data.reading import packing
 from ut_keras.data.writing import download
@@ -19,6 +18,7 @@ from ut_keras.errors import DataError
 from ut_keras.t2t import text_encoder
 
 UNSHUFFLED_SUFFIX = "-unshuffled"
+_MOST_BYTES = 10**11  # of an archive, unpacked
 _VOCAB_BUDGET = 1e6  # characters of each file that a vocabulary is built from
 
 
@@ -275,11 +275,16 @@ def archived(tmp_dir: str, url: str, name: str) -> str:
                 f"{name} must be in tmp_dir={tmp_dir!r}, or the archive "
                 f"{os.path.basename(url)} that holds it. Received: neither."
             )
-        if archive.endswith(".zip"):
-            shutil.unpack_archive(archive, tmp_dir, "zip")
-        elif tarfile.is_tarfile(archive):
-            with tarfile.open(archive) as tar:
-                tar.extractall(tmp_dir, filter="data")
+        if archive != path:
+
+            def put(member, source):
+                target = unpacking.inside(tmp_dir, member, archive)
+                if not os.path.exists(target):
+                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    with whole_file.writing(target, binary=True) as file:
+                        shutil.copyfileobj(source, file)
+
+            unpacking.read(archive, "*", _MOST_BYTES, put)
     if path.endswith(".gz"):
         gunzip_file(path, path.removesuffix(".gz"))
         path = path.removesuffix(".gz")

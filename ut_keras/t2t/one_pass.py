@@ -73,7 +73,7 @@ class OnePass:
         there = [
             split for split in self._num_shards if tfrecords.is_complete(data_dir, filename, split)
         ]
-        known = json_file.read(path) if os.path.exists(path) else None
+        known = json_file.read_own(path, self._identity)
         if there and known != self._identity:
             raise DataError(
                 f"All splits of {filename} must be made of one pass over its samples, or training "

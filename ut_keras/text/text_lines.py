@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from ut_keras import unpacking
+from ut_keras import file_error, unpacking
 from ut_keras.errors import DataError
 
 _LONGEST = 1 << 26  # bytes of a line
@@ -31,6 +31,7 @@ def read(path: str) -> list[str]:
         DataError: names the line that is not UTF-8.
         OSError: if the file cannot be read.
     """
+    file_error.check_is_file(path)
     with open(path, "rb") as file:
         lines = file.read().removeprefix(codecs.BOM_UTF8).split(b"\n")
     if not lines[-1]:
@@ -45,6 +46,7 @@ def opened(path: str, most_bytes: int = _MOST_BYTES) -> Iterator[BinaryIO]:
     Raises:
         DataError: if it is not whole, or has more.
     """
+    file_error.check_is_file(path)
     is_gzip = path.endswith(".gz")
     with (
         readable(path),

@@ -6,7 +6,7 @@ from typing import Any
 from ut_keras.checkpoints.checkpoint import CheckpointError
 from ut_keras.training import hooks
 
-_CHECKPOINT = ("checkpoint", "model.ckpt-")
+_CHECKPOINT = ("checkpoint", "model.ckpt-", ".checkpoint.", ".model.ckpt-")
 
 
 class FolderLost(CheckpointError):

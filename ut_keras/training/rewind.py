@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ut_keras import metrics_file, whole_file
 
-TEMPORARY = "rewind.incomplete"  # TensorBoard would take names with "tfevents" in them for its own
+SUFFIX = ".v2.ut_keras"  # of our event files, by which those of others are left alone
 
 
 def rewind(output_dir: str, step: int, step_is_evaluated: bool) -> None:
@@ -26,7 +26,7 @@ def rewind(output_dir: str, step: int, step_is_evaluated: bool) -> None:
     evaluated = step if step_is_evaluated else step - 1
     metrics_file.keep(output_dir, lambda recorded: recorded <= evaluated)
     for folder, last in (("", step), ("eval", evaluated), ("decode", evaluated)):
-        for path in sorted(glob.glob(os.path.join(output_dir, folder, "events.out.tfevents.*"))):
+        for path in sorted(glob.glob(os.path.join(glob.escape(output_dir), folder, f"*{SUFFIX}"))):
             _rewind_events(path, last)
 
 
@@ -52,8 +52,10 @@ def _rewind_events(path, last):
     except tf.errors.OpError:
         is_changed = True
     if is_changed:
-        temporary = os.path.join(os.path.dirname(path), TEMPORARY)
-        with tf.io.TFRecordWriter(temporary) as writer:
-            for serialized in kept:
-                writer.write(serialized)
-        whole_file.put([(temporary, path)])
+        with whole_file.folder(path) as temporary:
+            # TensorBoard would take names with "tfevents" in them for its own.
+            whole = os.path.join(temporary, "whole")
+            with tf.io.TFRecordWriter(whole) as writer:
+                for serialized in kept:
+                    writer.write(serialized)
+            whole_file.put([(whole, path)])

@@ -10,16 +10,24 @@ from collections.abc import Iterator
 
 from ut_keras import metrics_file, path_lock, whole_file
 from ut_keras.checkpoints import checkpoint_files
-from ut_keras.errors import UsageError
+from ut_keras.errors import UsageError, UserError
+from ut_keras.inference import feature_record, run_record
+
+_RECORDS = ("hparams.json", run_record.FILENAME, feature_record.FILENAME)
 
 
-def check(output_dir: str) -> None:
+def check(output_dir: str, given: str = "") -> None:
     """Makes the folder if there is none.
 
+    Args:
+        output_dir: str.
+        given: str, the name of a record that the user has put there.
+
     Raises:
-        UsageError: if it holds the results of a run whose checkpoints are gone.
+        UsageError: if it holds the results of a run whose checkpoints are gone; as `check_records`.
         OSError: if nothing can be written there.
     """
+    check_records(output_dir, given)
     results = metrics_file.path(output_dir)
     if not checkpoint_files.exists(output_dir) and _size(results):
         raise UsageError(
@@ -27,6 +35,21 @@ def check(output_dir: str) -> None:
             "would begin anew and remove its results. Received: no checkpoint."
         )
     whole_file.check_writable(output_dir)
+
+
+def check_records(output_dir: str, given: str = "") -> None:
+    """UsageError if a folder holds somebody else's file of the name of a run's record.
+
+    Args:
+        As of `check`.
+    """
+    for directory in (output_dir, os.path.join(output_dir, "best")):
+        path = foreign_record(directory)
+        if path and os.path.basename(path) != given:
+            raise UsageError(
+                f"--output_dir must be a folder for a run. Received: {path!r}, which is no run's "
+                "and is left as it is."
+            )
 
 
 @contextlib.contextmanager
@@ -42,12 +65,24 @@ def lock(output_dir: str) -> Iterator[None]:
     os.makedirs(output_dir, exist_ok=True)
     expected = "--output_dir must be written by one command at a time"
     try:
-        with path_lock.held(os.path.join(output_dir, ".lock"), expected, repr(output_dir)):
+        with path_lock.held(os.path.join(output_dir, "run"), expected, repr(output_dir)):
             yield
     finally:
         if is_new:
             with contextlib.suppress(OSError):
                 os.rmdir(output_dir)
+
+
+def foreign_record(directory: str) -> str | None:
+    """The path of what has the name of a run's record and is of no run, or None."""
+    if checkpoint_files.exists(directory):
+        return None
+    # Of a run that was killed before its first checkpoint, run.json was written first.
+    with contextlib.suppress(UserError, OSError):
+        if "trained_with" in run_record.read(directory):
+            return None
+    paths = [os.path.join(directory, name) for name in _RECORDS]
+    return next(filter(os.path.lexists, paths), None)
 
 
 def _size(path):

@@ -129,7 +129,8 @@ class Summaries(hooks.Hook):
     def _writer(self, folder):
         if folder not in self._writers:
             path = os.path.join(self._output_dir, folder)
-            self._writers[folder] = tf.summary.create_file_writer(path)
+            writer = tf.summary.create_file_writer(path, filename_suffix=rewind.SUFFIX)
+            self._writers[folder] = writer
         return self._writers[folder]
 
     def _tag(self, name):

@@ -10,13 +10,17 @@ Figures need matplotlib (`pip install 'ut_keras[plot]'`), the page does not. Imp
 loads neither matplotlib nor TensorFlow.
 """
 
+import contextlib
+import glob
 import importlib
 import importlib.util
+import itertools
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ut_keras import whole_file
+from ut_keras import file_error, whole_file
+from ut_keras.errors import UsageError
 from ut_keras.text.text_encoder_base import TextEncoder
 from ut_keras.visualize.observation import Observation
 
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     import keras
     from matplotlib.figure import Figure
 
+PAGE = "index.html"
 MATPLOTLIB_MISSING = "Pictures need matplotlib: pip install 'ut_keras[plot]'."
 
 
@@ -137,13 +142,32 @@ def write_observation(
     from ut_keras.visualize import html_page
 
     os.makedirs(directory, exist_ok=True)
-    path = os.path.join(directory, "index.html")
+    check_is_free(directory)
+    path = os.path.join(directory, PAGE)
     with whole_file.writing(path) as file:
         file.write(html_page.render(seen, about))
     paths = [path]
     if has_matplotlib():
         paths += _matplotlib_module("figures").save_all(seen, directory)
     return paths
+
+
+def check_is_free(directory: str) -> None:
+    """UsageError if a folder has files of the names that are written, and they are not ours."""
+    from ut_keras.visualize import html_page
+
+    page = os.path.join(directory, PAGE)
+    file_error.check_is_file(page)
+    with contextlib.suppress(OSError), open(page, "rb") as file:
+        if html_page.is_ours(file.read(4096)):
+            return
+    names = (PAGE, "attention_*.png", "ponder_*.png")
+    paths = (glob.glob(os.path.join(glob.escape(directory), name)) for name in names)
+    if foreign := next(itertools.chain(*paths), None):
+        raise UsageError(
+            "The folder for pictures must have none but those of ut-visualize. Received: "
+            f"{foreign!r}, which is left as it is."
+        )
 
 
 def has_matplotlib() -> bool:

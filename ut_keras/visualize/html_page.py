@@ -36,6 +36,11 @@ def render(seen: Observation, about: Mapping[str, str] | None = None) -> str:
     return f"{before}{_json(_data(seen, about or {}))}{after}"
 
 
+def is_ours(beginning: bytes) -> bool:
+    """Whether a file that begins so is such a page."""
+    return b"<title>Attention and ponder times</title>" in beginning
+
+
 def _data(seen, about):
     shown = {**about, "input": seen.inputs, "output": seen.outputs}
     return {

@@ -4,14 +4,16 @@ import contextlib
 import hashlib
 import http.server
 import os
+import pathlib
 import re
 import socket
 import threading
 
 import pytest
 
+from ut_keras import whole_file
 from ut_keras.data.writing import download
-from ut_keras.errors import DataError
+from ut_keras.errors import DataError, UserError
 
 BODY = bytes(range(256)) * 400
 
@@ -164,11 +166,25 @@ def test_begins_anew_where_going_on_would_mix_files(server, tmp_path, change):
 
 
 def test_a_whole_file_that_had_not_got_its_name(server, tmp_path):
-    (tmp_path / "corpus.bin.incomplete").write_bytes(BODY)
     raw_file = server.raw_file(sha256=hashlib.sha256(BODY).hexdigest())
-    assert _read(download.fetch(str(tmp_path), raw_file)) == BODY
-    (tmp_path / "other.bin.incomplete").write_bytes(BODY + b"more")
-    assert _read(download.fetch(str(tmp_path), raw_file._replace(name="other.bin"))) == BODY
+    for name, content in (("corpus.bin", BODY), ("other.bin", BODY + b"more")):
+        with whole_file.growing(str(tmp_path / name)) as folder:
+            pathlib.Path(folder, "content").write_bytes(content)
+        assert _read(download.fetch(str(tmp_path), raw_file._replace(name=name))) == BODY
+    assert sorted(os.listdir(tmp_path)) == ["corpus.bin", "other.bin"]
+
+
+@pytest.mark.parametrize("there", ["corpus.bin.incomplete", ".corpus.bin.ut_keras-growing/content"])
+def test_files_of_others_are_left(server, tmp_path, there):
+    path = tmp_path / there
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(BODY[:1000])
+    if path.parent == tmp_path:
+        assert _read(download.fetch(str(tmp_path), server.raw_file())) == BODY
+    else:
+        with pytest.raises(UserError, match="ut_keras-growing must be free"):
+            download.fetch(str(tmp_path), server.raw_file())
+    assert path.read_bytes() == BODY[:1000]
 
 
 def test_gives_up_on_a_server_that_breaks_off_again_and_again(server, tmp_path):

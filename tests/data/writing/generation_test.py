@@ -1,11 +1,11 @@
 import collections
-import fcntl
 import functools
 import json
 import os
 
 import pytest
 
+from ut_keras import path_lock
 from ut_keras.data import tfrecords
 from ut_keras.data.writing import external_shuffle, generation, generation_plan
 from ut_keras.errors import DataError
@@ -152,7 +152,8 @@ def test_another_seed_begins_anew_but_not_on_one_of_several_machines(tmp_path):
 def test_files_of_unknown_origin_are_no_beginning(tmp_path):
     split = _begin(tmp_path)
     os.remove(split.origin_path)
-    assert generation_plan.missing_shards(split) == [0, 1, 2, 3]
+    with pytest.raises(DataError, match="unknown origin"):
+        generation_plan.missing_shards(split)
     with pytest.raises(DataError, match="unknown origin"):
         generation_plan.missing_shards(split, [2])
 
@@ -190,22 +191,32 @@ def test_what_was_left_out_is_kept(tmp_path):
     assert generation_plan.read_origin(split.origin_path) == origin
 
 
-def test_files_that_a_killed_run_had_begun_are_removed(tmp_path):
+def test_what_killed_runs_had_begun_is_removed_and_what_others_have_is_not(tmp_path):
     split = _split(tmp_path)
-    for ending in (".incomplete", ".incomplete.99"):
-        with open(split.paths[1] + ending, "w") as file:
-            file.write("half")
+    names = [".p-train.ut_keras-00000000", ".p-train-00001-of-00004.ut_keras-00000001"]
+    alive = ".p-train.ut_keras-00000002"
+    for name in (*names, alive):
+        (tmp_path / name).mkdir()
+        path_lock.try_lock(str(tmp_path / name / "lock")).close()
+    others = [f"{os.path.basename(split.paths[1])}.incomplete", "datagen.p-train.working.mine"]
+    for name in others:
+        (tmp_path / name).write_text("mine")
     assert generation_plan.missing_shards(split) == [0, 1, 2, 3]
-    _write(split)
-    assert sorted(os.listdir(tmp_path)) == _names_of_all_files(split)
+    with path_lock.try_lock(str(tmp_path / alive / "lock")):
+        _write(split)
+    assert sorted(os.listdir(tmp_path)) == sorted([*_names_of_all_files(split), *others, alive])
 
 
-def test_folders_of_killed_runs_are_removed_and_those_of_others_are_not(tmp_path):
-    for name in ("killed", "alive"):
-        (tmp_path / f"datagen.p-train.working.{name}").mkdir()
-        (tmp_path / f"datagen.p-train.working.{name}" / "lock").touch()
-    with open(tmp_path / "datagen.p-train.working.alive" / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        _write(_split(tmp_path))
-    folders = [name for name in os.listdir(tmp_path) if "working" in name]
-    assert folders == ["datagen.p-train.working.alive"]
+def test_shards_of_somebody_else_are_left(tmp_path):
+    """Such as T2T's, of which some are missing: nobody knows that they may be made anew."""
+    split = _split(tmp_path)
+    with open(split.paths[1], "w") as file:
+        file.write("mine")
+    with pytest.raises(DataError, match="must be of the same seed .* files of unknown origin"):
+        generation_plan.missing_shards(split)
+    for path in (split.origin_path, split.manifest_path):
+        with open(path, "w") as file:
+            file.write("mine")
+        with pytest.raises(DataError, match="must be a record of ut_keras"):
+            generation_plan.missing_shards(split)
+        os.remove(path)

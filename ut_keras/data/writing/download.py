@@ -4,14 +4,13 @@
     path = download.fetch(tmp_dir, corpus)                               tmp_dir/corpus.tgz
 
 A file that lies in `tmp_dir` is taken as it is, if its checksum is right; so it can also be put
-there by hand. A download grows as NAME.incomplete, goes on where it was broken off, and gets its
-name when it is whole. (The download manager of tensorflow-datasets, which is used where it has a
-builder, neither goes on nor keeps the names that T2T's folders have, and loads in seconds; pooch
-1.9 keeps nothing of a download that broke off, and so begins anew.)
+there by hand. A download grows in a folder of `whole_file`, goes on where it was broken off, and
+gets its name when it is whole. (The download manager of tensorflow-datasets, which is used where it
+has a builder, neither goes on nor keeps the names that T2T's folders have, and loads in seconds;
+pooch 1.9 keeps nothing of a download that broke off, and so begins anew.)
 """
 
 import contextlib
-import fcntl
 import functools
 import hashlib
 import http.client
@@ -22,7 +21,7 @@ import urllib.error
 import urllib.request
 from typing import NamedTuple
 
-from ut_keras import deadline, unpacking, whole_file
+from ut_keras import deadline, file_error, whole_file
 from ut_keras.data import progress_line
 from ut_keras.errors import DataError
 
@@ -71,14 +70,11 @@ def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
         if not raw_file.url:
             raise _missing(path, raw_file, "no place to download it from")
         os.makedirs(tmp_dir, exist_ok=True)
-        with open(path + ".incomplete", "ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # Another process may be at it.
-            if not os.path.exists(path):
-                _Download(path, raw_file, file).run()
-            else:
-                with contextlib.suppress(FileNotFoundError):
-                    os.remove(file.name)
-    unpacking.check_is_file(path)
+        with whole_file.growing(path) as folder:
+            if not os.path.exists(path):  # else another process was at it
+                with open(os.path.join(folder, "content"), "ab") as file:
+                    _Download(path, raw_file, file).run()
+    file_error.check_is_file(path)
     _check(path, raw_file)
     return path
 
@@ -86,7 +82,7 @@ def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
 class _Download:
     """One file on its way; it is locked by us.
 
-    `NAME.incomplete.tag` holds the server's ETag, by which it knows whether a beginning that lies
+    `tag` beside it holds the server's ETag, by which it knows whether a beginning that lies
     here belongs to the file that lies there. With neither a tag nor a checksum nothing would tell,
     and the file is loaded anew.
     """
@@ -95,7 +91,7 @@ class _Download:
         self._path = path
         self._raw_file = raw_file
         self._file = file
-        self._tag_path = path + ".incomplete.tag"
+        self._tag_path = os.path.join(os.path.dirname(file.name), "tag")
         self._waiting = progress_line.ProgressLine(raw_file.name)
 
     def run(self):

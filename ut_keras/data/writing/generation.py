@@ -7,25 +7,22 @@ disk if there are many. Encoding is not: files are made in several processes, ea
 the bytes depend neither on the number of processes nor on which files one run makes: several
 machines can share the work, and a run that was broken off goes on with the files that it lacks.
 
-    <problem>-train-00007-of-00100.incomplete.*     a file that is being written
-    datagen.<problem>-train.working.*               buckets; the next run removes what was left
     datagen.<problem>-train.json                    what the files are made of: generation_plan.py
     shards.<problem>-train.json                     how large the files are: shard_manifest.py
+
+Buckets and files that are being written lie in folders of `whole_file`.
 """
 
 import contextlib
 import dataclasses
-import fcntl
-import glob
 import os
 import pickle
 import random
-import shutil
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ut_keras import whole_file
 from ut_keras.data import progress_line, shard_manifest, tfrecords
 from ut_keras.data.writing import external_shuffle, generation_plan, process_pool
 from ut_keras.errors import DataError
@@ -60,11 +57,11 @@ def write(
             files which are there were made of.
     """
     paths = [split.paths[shard] for shard in shards]
-    where = (split.data_dir, split.filename, split.name)
-    _remove([*paths, *_begun(paths), shard_manifest.path(*where)])
-    with _working_folder(split) as folder:
-        title = f"{split.filename} {split.name}"
-        buckets, origin = _spread(split, samples, shards, folder, f"{title}, reading")
+    _remove([*paths, split.manifest_path])
+    title = f"{split.filename} {split.name}"
+    buckets_of = os.path.join(split.data_dir, f"{split.filename}-{split.name}")
+    with whole_file.folder(buckets_of) as folder:
+        buckets, origin = _spread(split, samples, shards, f"{folder}/buckets", f"{title}, reading")
         origin["left_out"] = dict(left_out)
         generation_plan.write_origin(split, origin)
         jobs = [
@@ -90,12 +87,11 @@ def write(
                 _remove(paths)
                 raise
             finally:
-                _remove(_begun(paths))
                 there = sum(map(os.path.exists, split.paths))
                 if not there or (there == split.num_shards and not origin["left_out"]):
                     _remove([split.origin_path])
                 if there == split.num_shards:
-                    shard_manifest.write(*where, split.paths)
+                    shard_manifest.write(split.manifest_path, split.paths)
     return sum(counts)
 
 
@@ -154,31 +150,6 @@ class _WriteShard:
                 reported = count
             yield pickle.loads(record)
         report(job.bucket.count - reported)
-
-
-@contextlib.contextmanager
-def _working_folder(split):
-    """A folder of ours alone; removes those of runs that were killed.
-
-    A run holds a lock inside its folder, which is free as soon as it has ended.
-    """
-    prefix = os.path.join(split.data_dir, f"datagen.{split.filename}-{split.name}.working.")
-    for folder in glob.glob(glob.escape(prefix) + "*"):
-        with contextlib.suppress(OSError), open(os.path.join(folder, "lock"), "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder)
-    folder = tempfile.mkdtemp(prefix=os.path.basename(prefix), dir=split.data_dir)
-    try:
-        with open(os.path.join(folder, "lock"), "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield os.path.join(folder, "buckets")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _begun(paths):
-    """The files that were begun, by whatever process, and not finished."""
-    return [name for path in paths for name in glob.glob(f"{glob.escape(path)}.incomplete*")]
 
 
 def _remove(paths):

@@ -73,7 +73,7 @@ def try_lock(directory: str) -> Any:
     """Returns an open file that holds the lock on a folder, or None if another process does."""
     os.makedirs(directory, exist_ok=True)
     # Not the trainer's own lock, which it takes when it has started.
-    return path_lock.try_lock(os.path.join(directory, ".trial.lock"))
+    return path_lock.try_lock(path_lock.beside(os.path.join(directory, "trial"), "lock"))
 
 
 def _stop_with_parent():
