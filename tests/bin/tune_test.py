@@ -89,6 +89,15 @@ def test_a_search_leaves_its_record_and_a_table(tmp_path, capsys):
     assert "--hparams=hidden_size=12,learning_rate_constant=" in table[-1]
 
 
+def test_the_folder_of_somebody_else_is_left(tmp_path, capsys):
+    mine = tmp_path / "search" / "trial-1" / "log.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    assert _search(_argv(tmp_path)) == 2
+    assert "trial-1', which is none of search.json's" in capsys.readouterr().err
+    assert mine.read_text() == "mine" and not (tmp_path / "search" / "search.json").exists()
+
+
 def test_says_how_far_the_trials_are(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(progress_line, "_LOG_SECONDS", 0)
     assert _search(_argv(tmp_path, autotune_max_trials="1")) == 0
