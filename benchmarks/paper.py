@@ -22,11 +22,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.dirname(HERE), HERE]
 
-import paper_cells
-import paper_page
-import paper_raw
-import paper_runs
-import paper_steps
+import tables
+from tables import page, raw, runs, steps
 
 from ut_keras import interruption, whole_file
 from ut_keras.bin import command
@@ -45,18 +42,18 @@ def main(argv=None):
 def _run(argv):
     args = _parse(argv)
     if args.write:
-        for name in paper_page.HEADS:
+        for name in page.HEADS:
             folder = os.path.dirname(os.path.abspath(args.results_dir))
             with whole_file.writing(os.path.join(folder, f"{name}.md")) as file:
-                file.write(paper_page.read(args.results_dir, name))
+                file.write(page.read(args.results_dir, name))
         return None
     if not args.table:
-        for name in paper_cells.names():
-            print(f"{name:20}{paper_cells.load(name).title}")
+        for name in tables.names():
+            print(f"{name:20}{tables.load(name).title}")
         return None
-    if args.table not in paper_cells.names():
-        raise UsageError(unknown_name_message("table", args.table, paper_cells.names()))
-    table = paper_cells.load(args.table)
+    if args.table not in tables.names():
+        raise UsageError(unknown_name_message("table", args.table, tables.names()))
+    table = tables.load(args.table)
     cells = _chosen(table, args.only)
     if args.steps:
         if args.list or args.tried is not None or args.hparams_set or args.updates:
@@ -66,7 +63,7 @@ def _run(argv):
     if args.list:
         return _list(cells, args)
     if args.raw:
-        paper_raw.place(table, args.raw, args.tmp_dir)
+        raw.place(table, args.raw, args.tmp_dir)
     return _run_cells(table, cells, args)
 
 
@@ -128,32 +125,32 @@ def _tried(cells, args):
 
 
 def _list(cells, args):
-    finished = paper_runs.finished(args.results_dir)
+    finished = runs.finished(args.results_dir)
     for cell in cells:
         seeds = sorted(finished.get(cell.recipe, {}))
         print(f"{cell.name}: seeds done: {', '.join(map(str, seeds)) or 'none'}")
-        print(f"  {paper_runs.shown_command(cell, seed=1)}")
+        print(f"  {runs.shown_command(cell, seed=1)}")
 
 
 def _run_cells(table, cells, args):
     deadline = time.monotonic() + args.hours * 3600 - _MARGIN_SECONDS
     failures = 0
     with interruption.StopRequest() as stop:
-        runner = paper_runs.Runner(_folders(args), stop, deadline)
+        runner = runs.Runner(_folders(args), stop, deadline)
         for seed in range(1, args.seeds + 1):
             for cell in cells:
                 name = f"{table.name} {cell.name} seed {seed}"
-                if paper_runs.is_done(args.results_dir, cell, seed, args.tried is not None):
+                if runs.is_done(args.results_dir, cell, seed, args.tried is not None):
                     continue
-                print(f"{name}: {paper_runs.run_directory(args.runs_dir, cell, seed)}", flush=True)
+                print(f"{name}: {runs.run_directory(args.runs_dir, cell, seed)}", flush=True)
                 try:
                     line = runner.run(table, cell, seed, args.tried)
-                except paper_runs.Stopped as stopped:
+                except runs.Stopped as stopped:
                     print(f"{name}: {stopped}. Run the same command again to go on.", flush=True)
                     return stopped.exit_code
-                except paper_runs.Busy:
+                except runs.Busy:
                     print(f"{name}: another process runs it", flush=True)
-                except paper_runs.Failed as failed:
+                except runs.Failed as failed:
                     print(f"{name}: failed: {failed}", file=sys.stderr, flush=True)
                     failures += 1
                 else:
@@ -167,15 +164,15 @@ def _run_steps(table, cells, args):
         for cell in cells:
             print(f"{table.name} {cell.name} seed {seed}", flush=True)
             try:
-                paper_steps.measure(_folders(args), table, cell, seed, args.steps, args.hparams)
-            except paper_runs.Failed as failed:
+                steps.measure(_folders(args), table, cell, seed, args.steps, args.hparams)
+            except runs.Failed as failed:
                 print(f"{cell.name} seed {seed}: {failed}", file=sys.stderr, flush=True)
                 failures += 1
     return 1 if failures else 0
 
 
 def _folders(args):
-    return paper_runs.Folders(args.runs_dir, args.data_dir, args.tmp_dir, args.results_dir)
+    return runs.Folders(args.runs_dir, args.data_dir, args.tmp_dir, args.results_dir)
 
 
 def _results(cell, line):

@@ -7,7 +7,7 @@ by 32 other strings of 400 digits, and a reading of the test split that had begu
 unseen.
 """
 
-from paper_cells import Cell, Score, Table
+from tables import Cell, Score, Table
 
 PROBLEMS = {"copy": "identity", "reverse": "reverse", "addition": "addition"}
 MODELS = {

@@ -7,8 +7,8 @@ official archive it is one more cell, `babi_qa_sentence_single_task3_10k_valid`.
 the 1,000 test stories are in the training file too; that is so for everybody.
 """
 
-import paper_babi
-from paper_cells import Table
+from tables import Table
+from tables import babi as paper_babi
 
 # Most end early, on validation's word.
 UPDATES = dict.fromkeys(range(1, 21), 3_000)

@@ -3,8 +3,8 @@ are far from the paper's: tasks 5 to 7 are learned by heart within 2,000 updates
 against it is listed below; of that only smaller batches helped.
 """
 
-import paper_babi
-from paper_cells import Table
+from tables import Table
+from tables import babi as paper_babi
 
 TABLE = Table(
     title="bAbI, 1k, single task",

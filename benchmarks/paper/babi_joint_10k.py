@@ -6,9 +6,9 @@ import io
 import os
 import tarfile
 
-import paper_babi
-import paper_raw
-from paper_cells import Table
+from tables import Table
+from tables import babi as paper_babi
+from tables import raw as paper_raw
 
 from problems import babi_files
 from ut_keras import whole_file

@@ -1,7 +1,7 @@
 """One model for all tasks, trained on the 1,000 questions of each."""
 
-import paper_babi
-from paper_cells import Table
+from tables import Table
+from tables import babi as paper_babi
 
 TABLE = Table(
     title="bAbI, 1k, joint",

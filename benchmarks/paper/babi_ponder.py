@@ -7,8 +7,8 @@ file. Its figure 3 is drawn, for a story of a split, by `ut-visualize` (see
 
 import dataclasses
 
-import paper_babi
-from paper_cells import Score, Table
+from tables import Score, Table
+from tables import babi as paper_babi
 
 
 def _ponder(cell):

@@ -5,13 +5,12 @@ gets all: a column need only find the nearest one to its right that does not mak
 what its attention does, whatever the distance. After five steps 99.7 % are right.
 """
 
-import paper_depth
-from paper_cells import Table
+from tables import Table, depth
 
 TABLE = Table(
     title="Addition",
     page="depth",
-    cells=paper_depth.cells(
+    cells=depth.cells(
         {"addition": "addition10"},
         mixed=True,
         updates=2_000,

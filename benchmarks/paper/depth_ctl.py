@@ -8,8 +8,8 @@ It comes to rest: what is right after 14 steps stays so after 28, and halting by
 is not trained, costs nothing and saves a step or two.
 """
 
-import paper_depth
-from paper_cells import Table
+from tables import Table
+from tables import depth as paper_depth
 
 TABLE = Table(
     title="Compositional table lookup",

@@ -3,13 +3,12 @@ other splits; ours are in the problem's file. None is done after 3,000 updates; 
 learned most.
 """
 
-import paper_depth
-from paper_cells import Table
+from tables import Table, depth
 
 TABLE = Table(
     title="Nested lists",
     page="depth",
-    cells=paper_depth.cells(
+    cells=depth.cells(
         {"listops": "listops"},
         mixed=True,
         updates=3_000,

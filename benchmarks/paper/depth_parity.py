@@ -6,13 +6,12 @@ digit, so that 20 digits are right after 20 steps and more, which training never
 after 28, of three seeds. One of them has forgotten it by 40.
 """
 
-import paper_depth
-from paper_cells import Table
+from tables import Table, depth
 
 TABLE = Table(
     title="Parity",
     page="depth",
-    cells=paper_depth.cells(
+    cells=depth.cells(
         {"parity": "parity10"},
         mixed=True,
         updates=2_000,

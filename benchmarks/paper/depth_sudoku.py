@@ -3,13 +3,12 @@ once; share of puzzles all of whose cells are right. Each cell has its answer, a
 rule its own number of steps.
 """
 
-import paper_depth
-from paper_cells import Table
+from tables import Table, depth
 
 TABLE = Table(
     title="Sudoku",
     page="depth",
-    cells=paper_depth.cells(
+    cells=depth.cells(
         {"sudoku": "sudoku6"},
         updates=10_000,
         valid="5 and 6 steps (validation)",

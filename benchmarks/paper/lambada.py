@@ -5,7 +5,7 @@ are too few. The command is the whole of it; on eight GPUs as in [Scale](scale.m
 100,000 updates take some five hours.
 """
 
-from paper_cells import Cell, Score, Table
+from tables import Cell, Score, Table
 
 
 def _cell(form, name, hparams_set, scores):

@@ -3,7 +3,7 @@ numbers of 5 digits. The paper's models are trained by the mix strategy, as here
 drawn at the limits, which the paper does not say of its own. Greedy decoding that ends at EOS.
 """
 
-from paper_cells import Cell, Score, Table
+from tables import Cell, Score, Table
 
 MODELS = {
     "lstm": ("lstm_seq2seq_attention", "lstm_lte"),

@@ -9,7 +9,7 @@ the reference's 12,106 tokens are 12,103 there) have 39.2, 39.1 and 38.7. They a
 short, and ours saw a fourth of the tokens.
 """
 
-from paper_cells import Cell, Score, Table
+from tables import Cell, Score, Table
 
 TABLE = Table(
     title="Multi30k, English to German",

@@ -4,7 +4,7 @@ with relative attention; it is what all sets here have. Validation is a tenth of
 examples, so of the trained kind.
 """
 
-from paper_cells import Cell, Score, Table
+from tables import Cell, Score, Table
 
 DIVISIONS = {
     "simple": "simple",

@@ -6,8 +6,8 @@ machinery runs.
 
 import os
 
-import paper_raw
-from paper_cells import Cell, Score, Table
+from tables import Cell, Score, Table
+from tables.raw import find
 
 
 def prepare(raw, tmp_dir):
@@ -16,7 +16,7 @@ def prepare(raw, tmp_dir):
     from tests.problems import agreement_table
 
     target = os.path.join(tmp_dir, agreement_files.TABLE.name)
-    found = paper_raw.find(raw, "linzen_testset")
+    found = find(raw, "linzen_testset")
     if found and not os.path.exists(target):
         agreement_table.write_real(target, os.path.dirname(found[0]))
 

@@ -3,20 +3,20 @@ hand: nine tenths of the validation text, 200,000 words, train and the rest vali
 vocabulary is smaller too and published numbers are of another task.
 """
 
-import paper_raw
-from paper_cells import Cell, Score, Table
+from tables import Cell, Score, Table
+from tables.raw import read_lines, write_lines
 
 _TRAIN_SHARE = 0.9
 
 
 def prepare(raw, tmp_dir):
     """Parts the validation text."""
-    valid = paper_raw.read_lines(raw, "wikitext2/valid.txt")
-    test = paper_raw.read_lines(raw, "wikitext2/test.txt")
+    valid = read_lines(raw, "wikitext2/valid.txt")
+    test = read_lines(raw, "wikitext2/test.txt")
     if valid and test:
         cut = round(_TRAIN_SHARE * len(valid))
         for part, lines in (("test", test), ("valid", valid[cut:]), ("train", valid[:cut])):
-            paper_raw.write_lines(tmp_dir, f"{part}.txt", lines)
+            write_lines(tmp_dir, f"{part}.txt", lines)
 
 
 TABLE = Table(

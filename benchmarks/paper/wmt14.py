@@ -4,7 +4,7 @@ eight GPUs as in [Scale](scale.md), an update of `universal_transformer_base` ta
 updates take two and a half hours; those of the two small models, with 0.03 s, about one.
 """
 
-from paper_cells import Cell, Score, Table
+from tables import Cell, Score, Table
 
 TABLE = Table(
     title="WMT14, English to German",

@@ -3,20 +3,20 @@ brackets of greedily decoded trees. The treebank is licensed; here its public sa
 stands for it: sections wsj_0180 to 0199 test (245 trees), 200 of the others validate.
 """
 
-import paper_raw
-from paper_cells import Cell, Score, Table
+from tables import Cell, Score, Table
+from tables.raw import read_lines, write_lines
 
 _VALIDATE = 200
 
 
 def prepare(raw, tmp_dir):
     """Holds out the last training trees; the sample's own split becomes the test's."""
-    train = paper_raw.read_lines(raw, "wsj_sample.train.clean.trees.gz")
-    test = paper_raw.read_lines(raw, "wsj_sample.eval.clean.trees.gz")
+    train = read_lines(raw, "wsj_sample.train.clean.trees.gz")
+    test = read_lines(raw, "wsj_sample.eval.clean.trees.gz")
     if train and test:
         parts = {"Train": train[:-_VALIDATE], "Eval": train[-_VALIDATE:], "Test": test}
         for part, lines in parts.items():
-            paper_raw.write_lines(tmp_dir, f"wsj{part}.trees", lines)
+            write_lines(tmp_dir, f"wsj{part}.trees", lines)
 
 
 TABLE = Table(

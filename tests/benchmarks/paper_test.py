@@ -27,8 +27,8 @@ def _load():
 
 
 PAPER = _load()
-CELLS, PAGE, RUNS = PAPER.paper_cells, PAPER.paper_page, PAPER.paper_runs
-CELL = CELLS.Cell(
+TABLES, PAGE = PAPER.tables, PAPER.page
+CELL = TABLES.Cell(
     name="task1/adaptive",
     problem="babi_qa_sentence_single_task1_1k_valid",
     model="universal_transformer_encoder",
@@ -36,9 +36,9 @@ CELL = CELLS.Cell(
     updates=4,
     every=2,
     valid="mean_error",
-    scores=(CELLS.Score("mean_error", "0.0; 0.2 ± 0.3", percent=True),),
+    scores=(TABLES.Score("mean_error", "0.0; 0.2 ± 0.3", percent=True),),
 )
-TABLE = CELLS.Table("A title", (CELL,), averages={"adaptive": "4.56"}, name="t", text="A text.")
+TABLE = TABLES.Table("A title", (CELL,), averages={"adaptive": "4.56"}, name="t", text="A text.")
 
 
 @pytest.mark.parametrize("name", PAGE.HEADS)
@@ -49,10 +49,10 @@ def test_page_is_up_to_date(name):
     assert text == written, "run: python benchmarks/paper.py --write"
 
 
-@pytest.mark.parametrize("name", CELLS.names())
+@pytest.mark.parametrize("name", TABLES.names())
 def test_every_cell_can_be_run(name, tmp_path):
     """The trainer takes the commands, the validation split and the test split are two."""
-    table = CELLS.load(name)
+    table = TABLES.load(name)
     assert len({cell.name for cell in table.cells}) == len(table.cells)
     folders = [f"--data_dir={tmp_path}", f"--output_dir={tmp_path / 'run'}"]
     for cell in table.cells:
@@ -82,7 +82,7 @@ def test_every_cell_can_be_run(name, tmp_path):
     ],
 )
 def test_the_papers_numbers_add_up_to_its_table_1(kind, best, mean):
-    babi = sys.modules["paper_babi"]
+    babi = TABLES.babi
     for numbers, average in ((babi.BEST, best), (babi.MEAN, mean)):
         values = [float(number) for number in numbers[kind].split()]
         assert len(values) == 20
@@ -217,21 +217,20 @@ def test_nothing_starts_when_the_time_is_over(tmp_path, capsys):
 TINY = """
 '''A text.'''
 import dataclasses
-import paper_babi
-from paper_cells import Table
+from tables import Table, babi
 SMALL = "hidden_size=8,filter_size=8,num_heads=1,act_max_steps=2,batch_size=100"
-CELLS = paper_babi.single("1k", {1: 400}, models=("adaptive",))
+CELLS = babi.single("1k", {1: 400}, models=("adaptive",))
 TABLE = Table(
     title="Tiny",
     cells=tuple(dataclasses.replace(cell, every=40, hparams=SMALL) for cell in CELLS),
-    raw=paper_babi.RAW,
+    raw=babi.RAW,
 )
 """
 WITH_THESE_TABLES = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import paper
-paper.paper_cells.FOLDER = sys.argv[2]
+paper.tables.FOLDER = sys.argv[2]
 sys.exit(paper.main(sys.argv[3:]))
 """
 

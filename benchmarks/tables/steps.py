@@ -9,12 +9,11 @@ import shlex
 import subprocess
 import sys
 
-import paper_cells
-import paper_runs
-
+import tables
+from tables import runs
 from ut_keras import metrics_file
 
-_STEPS = os.path.join(paper_cells.HERE, "steps.py")
+_STEPS = os.path.join(tables.HERE, "steps.py")
 _VALID = "valid"
 
 
@@ -22,7 +21,7 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
     """Evaluates a run and writes the line.
 
     Args:
-        folders: `paper_runs.Folders`.
+        folders: `runs.Folders`.
         table: `Table`.
         cell: `Cell`.
         seed: int.
@@ -33,9 +32,9 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
     Raises:
         Failed: if the run has not ended, or cannot be evaluated so.
     """
-    if not paper_runs.is_done(folders.results, cell, seed, False):
-        raise paper_runs.Failed("the run has not ended; it has to be trained first")
-    directory = paper_runs.run_directory(folders.runs, cell, seed)
+    if not runs.is_done(folders.results, cell, seed, False):
+        raise runs.Failed("the run has not ended; it has to be trained first")
+    directory = runs.run_directory(folders.runs, cell, seed)
     splits = {}
     for split in dict.fromkeys(score.split for score in cell.scores):
         target = os.path.join(directory, f"steps-{split}")
@@ -48,12 +47,12 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
         result = subprocess.run([sys.executable, _STEPS, *words, *where], stderr=subprocess.PIPE)
         if result.returncode:
             last = result.stderr.decode().strip().rpartition("\n")[2]
-            raise paper_runs.Failed(last)
+            raise runs.Failed(last)
         splits[split] = {
             str(record["step"]): {
-                name: paper_runs.short(value)
+                name: runs.short(value)
                 for name, value in record.items()
-                if name not in paper_runs.NO_METRICS
+                if name not in runs.NO_METRICS
             }
             for record in metrics_file.records(target)
         }
@@ -64,18 +63,18 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
         "recipe": cell.recipe,
         "hparams": hparams,
         "command": shlex.join(["python", "benchmarks/steps.py", *words, "--output_dir=run/best"]),
-        "commit": paper_runs.commit(),
+        "commit": runs.commit(),
         "date": datetime.date.today().isoformat(),
         "splits": splits,
     }
-    paper_runs.append_line(folders.results, paper_runs.STEPS, line)
+    runs.append_line(folders.results, runs.STEPS, line)
     return line
 
 
 def read(results_dir):
     """The lines; of those of the same run and hparams the last."""
     found = {}
-    for line in paper_runs.read_lines(os.path.join(results_dir, paper_runs.STEPS)):
+    for line in runs.read_lines(os.path.join(results_dir, runs.STEPS)):
         found[line["recipe"], line["seed"], line["hparams"]] = line
     return list(found.values())
 

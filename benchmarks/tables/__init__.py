@@ -10,14 +10,12 @@ import hashlib
 import importlib.util
 import json
 import os
-import sys
 from collections.abc import Callable
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-FOLDER = os.path.join(HERE, "paper")
-sys.path[:0] = [os.path.dirname(HERE), HERE]
-
 import hparams
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # benchmarks
+FOLDER = os.path.join(HERE, "paper")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """The cells of bAbI's tables, with the numbers of the paper's appendix B."""
 
-from paper_cells import Cell, Score
-
 from problems import babi_files
+from tables import Cell, Score
 
 RAW = ("*tasks_1-20_v1-2*.tar.gz",)
 MODELS = {

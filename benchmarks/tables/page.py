@@ -3,10 +3,8 @@
 import statistics
 import textwrap
 
-import paper_cells
-import paper_runs
-import paper_steps
-
+import tables
+from tables import runs, steps
 from ut_keras.training import early_stopping
 
 _COLUMNS = ("paper", "ours, best by validation", "ours, mean ± sd", "seeds", "updates", "time")
@@ -208,7 +206,7 @@ def _names(cells):
 
 
 def _command(cell):
-    words = paper_runs.shown_command(cell, seed=1)
+    words = runs.shown_command(cell, seed=1)
     return textwrap.fill(
         words, 96, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
     ).replace("\n", " \\\n")
@@ -331,17 +329,17 @@ def _markdown(rows):
 
 def read(results_dir, name="results"):
     """The page of what is in a folder of results; what is in no table is on the first."""
-    tables = [paper_cells.load(table) for table in paper_cells.names()]
-    pages = {table.name: table.page for table in tables}
+    everything = [tables.load(table) for table in tables.names()]
+    pages = {table.name: table.page for table in everything}
 
     def is_here(line):
         return pages.get(line["table"], "results") == name
 
     finished = {
         recipe: by_seed
-        for recipe, by_seed in paper_runs.finished(results_dir).items()
+        for recipe, by_seed in runs.finished(results_dir).items()
         if any(map(is_here, by_seed.values()))
     }
-    tried = list(filter(is_here, paper_runs.tried(results_dir)))
-    here = [table for table in tables if table.page == name]
-    return page(here, finished, tried, HEADS[name], paper_steps.read(results_dir))
+    tried = list(filter(is_here, runs.tried(results_dir)))
+    here = [table for table in everything if table.page == name]
+    return page(here, finished, tried, HEADS[name], steps.read(results_dir))

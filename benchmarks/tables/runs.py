@@ -19,12 +19,11 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-import paper_cells
-
+import tables
 from ut_keras import metrics_file, whole_file
 from ut_keras.training.tuning import trial_process
 
-ROOT = os.path.dirname(paper_cells.HERE)
+ROOT = os.path.dirname(tables.HERE)
 TRAINER = os.path.join(ROOT, "trainer.py")
 TRIED = "tried.jsonl"
 STEPS = "steps.jsonl"

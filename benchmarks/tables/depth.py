@@ -1,6 +1,6 @@
 """The cells of the tables of docs/depth.md: the same models for every task."""
 
-from paper_cells import Cell, Score
+from tables import Cell, Score
 
 SETS = {
     "fixed": "universal_transformer_depth",
