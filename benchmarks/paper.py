@@ -20,17 +20,17 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.dirname(HERE), HERE]
+DOCS = os.path.join(os.path.dirname(HERE), "docs")
+sys.path[:0] = [os.path.dirname(HERE), HERE, DOCS]
 
 import tables
-from tables import page, raw, runs, steps
+from tables import lines, page, raw, runs, steps
 
 from ut_keras import interruption, whole_file
 from ut_keras.bin import command
-from ut_keras.errors import UsageError
+from ut_keras.errors import UsageError, UserError
 from ut_keras.registry import unknown_name_message
 
-DOCS = os.path.join(os.path.dirname(HERE), "docs")
 _MARGIN_SECONDS = 30  # before --hours are over, to save
 
 
@@ -42,19 +42,20 @@ def main(argv=None):
 def _run(argv):
     args = _parse(argv)
     if args.write:
-        for name in page.HEADS:
-            folder = os.path.dirname(os.path.abspath(args.results_dir))
-            with whole_file.writing(os.path.join(folder, f"{name}.md")) as file:
-                file.write(page.read(args.results_dir, name))
+        for path, text in page.written(args.results_dir).items():
+            with whole_file.writing(path) as file:
+                file.write(text)
         return None
+    every = {name: tables.load(name) for name in tables.names()}
     if not args.table:
-        for name in tables.names():
-            print(f"{name:20}{tables.load(name).title}")
+        for name, table in every.items():
+            print(f"{name:20}{table.title}")
         return None
-    if args.table not in tables.names():
-        raise UsageError(unknown_name_message("table", args.table, tables.names()))
-    table = tables.load(args.table)
+    if args.table not in every:
+        raise UsageError(unknown_name_message("table", args.table, list(every)))
+    table = every[args.table]
     cells = _chosen(table, args.only)
+    lines.check(lines.read(args.results_dir), every.values())
     if args.steps:
         if args.list or args.tried is not None or args.hparams_set or args.updates:
             raise UsageError("--steps goes with --hparams alone, of runs that have ended.")
@@ -125,50 +126,53 @@ def _tried(cells, args):
 
 
 def _list(cells, args):
-    finished = runs.finished(args.results_dir)
+    found = lines.read(args.results_dir)
     for cell in cells:
-        seeds = sorted(finished.get(cell.recipe, {}))
-        print(f"{cell.name}: seeds done: {', '.join(map(str, seeds)) or 'none'}")
+        seeds = ", ".join(str(line["seed"]) for line in found.of(cell))
+        print(f"{cell.name}: seeds done: {seeds or 'none'}")
         print(f"  {runs.shown_command(cell, seed=1)}")
 
 
 def _run_cells(table, cells, args):
     deadline = time.monotonic() + args.hours * 3600 - _MARGIN_SECONDS
-    failures = 0
+    is_tried = args.tried is not None
     with interruption.StopRequest() as stop:
         runner = runs.Runner(_folders(args), stop, deadline)
-        for seed in range(1, args.seeds + 1):
-            for cell in cells:
-                name = f"{table.name} {cell.name} seed {seed}"
-                if runs.is_done(args.results_dir, cell, seed, args.tried is not None):
-                    continue
-                print(f"{name}: {runs.run_directory(args.runs_dir, cell, seed)}", flush=True)
-                try:
-                    line = runner.run(table, cell, seed, args.tried)
-                except runs.Stopped as stopped:
-                    print(f"{name}: {stopped}. Run the same command again to go on.", flush=True)
-                    return stopped.exit_code
-                except runs.Busy:
-                    print(f"{name}: another process runs it", flush=True)
-                except runs.Failed as failed:
-                    print(f"{name}: failed: {failed}", file=sys.stderr, flush=True)
-                    failures += 1
-                else:
-                    print(f"{name}: {_results(cell, line)}", flush=True)
-    return 1 if failures else 0
+
+        def run(cell, seed):
+            if lines.read(args.results_dir).has(cell, seed, is_tried):
+                return
+            name = f"{table.name} {cell.name} seed {seed}"
+            print(f"{name}: {runs.run_directory(args.runs_dir, cell, seed)}", flush=True)
+            line = runner.run(table, cell, seed, args.tried)
+            print(f"{name}: {_results(cell, line)}", flush=True)
+
+        return _each(table, cells, args.seeds, run)
 
 
 def _run_steps(table, cells, args):
-    failures = 0
-    for seed in range(1, args.seeds + 1):
+    def measure(cell, seed):
+        print(f"{table.name} {cell.name} seed {seed}", flush=True)
+        steps.measure(_folders(args), table, cell, seed, args.steps, args.hparams)
+
+    return _each(table, cells, args.seeds, measure)
+
+
+def _each(table, cells, seeds, do):
+    """Calls `do` for every seed of every cell; returns the exit code."""
+    code = 0
+    for seed in range(1, seeds + 1):
         for cell in cells:
-            print(f"{table.name} {cell.name} seed {seed}", flush=True)
+            name = f"{table.name} {cell.name} seed {seed}"
             try:
-                steps.measure(_folders(args), table, cell, seed, args.steps, args.hparams)
-            except runs.Failed as failed:
-                print(f"{cell.name} seed {seed}: {failed}", file=sys.stderr, flush=True)
-                failures += 1
-    return 1 if failures else 0
+                do(cell, seed)
+            except runs.Stopped as stopped:
+                print(f"{name}: {stopped}. Run the same command again to go on.", flush=True)
+                return stopped.exit_code
+            except UserError as error:
+                print(f"{name}: {error}", file=sys.stderr, flush=True)
+                code = 1
+    return code
 
 
 def _folders(args):
@@ -178,7 +182,7 @@ def _folders(args):
 def _results(cell, line):
     text = f"validation {cell.valid} {line['valid'][cell.valid]:.4g}"
     for score in cell.scores if "test" in line else ():
-        text += f", test {score.metric} {line['test'][score.metric]:.4g}"
+        text += f", {score.split} {score.metric} {line[score.split][score.metric]:.4g}"
     return f"{text}, {line['seconds']} s"
 
 

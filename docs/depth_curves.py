@@ -6,7 +6,7 @@ python docs/pictures.py            writes it, with the others
 import json
 import os
 
-from drawing import INK, PALE, SOFT, Drawing
+from drawing import COLOURS, INK, SOFT, Drawing
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results", "steps.jsonl")
 PANELS = {
@@ -15,16 +15,7 @@ PANELS = {
     "depth_ctl": ("9 and 10 functions in a row", "accuracy"),
 }
 TRAINED_STEPS = 14
-COLOURS = {
-    "fixed": "#263238",
-    "act": "#1e88e5",
-    "stick_breaking": "#43a047",
-    "ponder_net": "#fb8c00",
-    "q_halt": "#8e24aa",
-    "random": "#6d4c41",
-    "injected": "#00acc1",
-    "ndr": "#e53935",
-}
+NAMES = ("fixed", "act", "stick_breaking", "ponder_net", "q_halt", "random", "injected", "ndr")
 WIDTH, HEIGHT, TOP, LEFT, GAP = 250, 200, 44, 46, 56
 
 
@@ -37,10 +28,8 @@ def draw():
         lines = {cell: curves for (of, cell), curves in runs.items() if of == table}
         _panel(drawing, LEFT + number * (WIDTH + GAP), title, lines)
     shown = {cell for _, cell in runs}
-    for place, name in enumerate(name for name in COLOURS if name in shown):
-        x, y = LEFT + place * 112, TOP + HEIGHT + 62
-        drawing.line(x, y, x + 16, y, False, COLOURS[name], 2.5)
-        drawing.text(x + 21, y + 4, name, "start", size=11)
+    colours = {name: colour for name, colour in _colours().items() if name in shown}
+    drawing.legend(LEFT, TOP + HEIGHT + 62, colours)
     return drawing.finish()
 
 
@@ -61,23 +50,18 @@ def _runs():
     return found
 
 
+def _colours():
+    return dict(zip(NAMES, COLOURS, strict=True))
+
+
 def _panel(drawing, left, title, lines):
     longest = max(max(curve) for curves in lines.values() for curve in curves)
-
-    def at(steps, share):
-        return left + steps / longest * WIDTH, TOP + (1 - share) * HEIGHT
-
-    drawing.text(left, TOP - 18, title, "start")
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        x, y = at(0, share)
-        drawing.line(x, y, x + WIDTH, y, False, PALE)
-        drawing.text(x - 8, y + 4, f"{share:g}", "end", SOFT, 11)
+    x_ticks, y_ticks = range(0, longest + 1, 7), (0, 0.25, 0.5, 0.75, 1)
+    at = drawing.panel(left, TOP, (WIDTH, HEIGHT), title, longest, x_ticks, y_ticks)
     x, y = at(TRAINED_STEPS, 1)
     drawing.line(x, y, x, TOP + HEIGHT, False, SOFT, 1, True)
     drawing.text(x, TOP - 5, "trained", color=SOFT, size=11)
-    for steps in range(0, longest + 1, 7):
-        drawing.text(at(steps, 0)[0], TOP + HEIGHT + 18, str(steps), color=SOFT, size=11)
     drawing.text(left + WIDTH / 2, TOP + HEIGHT + 36, "steps", color=INK, size=12)
-    for name, colour in COLOURS.items():
+    for name, colour in _colours().items():
         for curve in lines.get(name, []):
             drawing.curve([at(*point) for point in curve.items()], colour)

@@ -2,6 +2,8 @@
 
 INK, SOFT, PALE = "#263238", "#78909c", "#eceff1"
 BLUE, GREEN, ORANGE = "#90caf9", "#a5d6a7", "#ffcc80"
+# Of curves, one after the other.
+COLOURS = (INK, "#1e88e5", "#43a047", "#fb8c00", "#8e24aa", "#6d4c41", "#00acc1", "#e53935")
 
 
 class Drawing:
@@ -54,6 +56,32 @@ class Drawing:
         self.parts.append(
             f'<path d="M{path}" fill="none" stroke="{color}" stroke-width="{width}"/>'
         )
+
+    def panel(self, left, top, size, title, end, x_ticks, y_ticks):
+        """Draws the frame of a plot, from 0 to `end` and from the first to the last tick.
+
+        Returns:
+            The function from a pair of values to their place.
+        """
+        (width, height), (low, high) = size, (y_ticks[0], y_ticks[-1])
+
+        def at(x, y):
+            return left + x / end * width, top + (high - y) / (high - low) * height
+
+        self.text(left, top - 18, title, "start")
+        for y in y_ticks:
+            self.line(*at(0, y), *at(end, y), False, PALE)
+            self.text(left - 8, at(0, y)[1] + 4, f"{y:g}", "end", SOFT, 11)
+        for x in x_ticks:
+            self.text(at(x, low)[0], top + height + 18, f"{x:,}", color=SOFT, size=11)
+        return at
+
+    def legend(self, left, y, colours, width=112):
+        """Says which colour is whose: {name: colour}."""
+        for place, (name, colour) in enumerate(colours.items()):
+            x = left + place * width
+            self.line(x, y, x + 16, y, False, colour, 2.5)
+            self.text(x + 21, y + 4, name, "start", size=11)
 
     def finish(self):
         return "\n".join([*self.parts, "</svg>"]) + "\n"

@@ -7,12 +7,13 @@ What was measured is in docs/scale_measured.json, written by benchmarks/scale.py
 
 import json
 import os
-import re
 import sys
 from typing import NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.dirname(HERE))
+sys.path[:0] = [os.path.dirname(HERE), HERE]
+
+import blocks  # noqa: E402
 
 import hparams  # noqa: E402
 from ut_keras import whole_file  # noqa: E402
@@ -205,7 +206,7 @@ def machines_table(measured):
     return "\n".join(rows)
 
 
-def blocks():
+def texts():
     """{name: text} of everything on the page that is computed."""
     with open(MEASURED, encoding="utf-8") as file:
         measured = json.load(file)
@@ -247,21 +248,9 @@ def blocks():
     }
 
 
-def filled(page):
-    """The page with every block as it is computed now."""
-    for name, text in blocks().items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-        new = f"{begin}{text}\n{end}"
-        pattern = re.escape(begin) + ".*?" + re.escape(end)
-        page, found = re.subn(pattern, lambda match, new=new: new, page, flags=re.DOTALL)
-        if found != 1:
-            raise ValueError(f"{PAGE} must have the block {name!r} once. Received: {found} of it.")
-    return page
-
-
 def main():
     with open(PAGE, encoding="utf-8") as file:
-        page = filled(file.read())
+        page = blocks.fill(file.read(), texts())
     with whole_file.writing(PAGE) as file:
         file.write(page)
 

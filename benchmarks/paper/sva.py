@@ -1,7 +1,6 @@
 """Table 2, on little data: the paper trains on 9 % of 1.6 million sentences, which were not at
-hand. Here 733 sentences train, 81 validate and 7,334 test; they are Linzen's that others have
-published with their code, most of them with attractors, so read them as a check that the
-machinery runs.
+hand (0.9920 there). Here 733 sentences train, 81 validate and 7,334 test; they are Linzen's that
+others have published with their code, most of them with attractors.
 """
 
 import os
@@ -24,6 +23,7 @@ def prepare(raw, tmp_dir):
 TABLE = Table(
     title="Subject-verb agreement",
     prepare=prepare,
+    is_small=True,
     cells=(
         Cell(
             name="small data/adaptive",
@@ -33,7 +33,7 @@ TABLE = Table(
             updates=2_000,
             every=200,
             valid="verb_ranking_accuracy",
-            scores=(Score("verb_ranking_accuracy", "0.9920"),),
+            scores=(Score("verb_ranking_accuracy"),),
         ),
     ),
 )

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable
 
 import hparams
+from ut_keras.errors import DataError
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # benchmarks
 FOLDER = os.path.join(HERE, "paper")
@@ -35,6 +36,23 @@ class Score:
     name: str = ""
     percent: bool = False
     split: str = "test"
+
+    def of(self, values):
+        """The number, of {metric: value}."""
+        if self.metric not in values:
+            raise DataError(f"A line must have {self.metric!r}. Received: {', '.join(values)}.")
+        return values[self.metric] * (100 if self.percent else 1)
+
+    def show(self, value, digits=None):
+        """A number as text: what is not 0, 1 or 100 does not look so."""
+        if self.metric == "failed_tasks":
+            return f"{value:g}"
+        if digits is None:
+            digits = 1 if self.percent or abs(value) >= 10 else 3
+        ends = (0, 100) if self.percent else (0, 1)
+        while digits < 6 and float(f"{value:.{digits}f}") in ends and value not in ends:
+            digits += 1
+        return f"{value:.{digits}f}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +115,11 @@ class Cell:
             *([f"--decode_hparams={self.decode}"] if decodes else []),
         ]
 
+    def metrics(self, split):
+        """The names of what has to be known of a split, "test" or "valid"."""
+        chosen_by = [self.valid] if split == "valid" else []
+        return [*chosen_by, *(score.metric for score in self.scores if score.split == split)]
+
     def _what(self):
         return [f"--problem={self.problem}", f"--model={self.model}"]
 
@@ -128,10 +151,11 @@ class Table:
         title: str.
         cells: tuple of `Cell`.
         averages: dict from MODEL, the end of cells' names, to what the paper has for the mean of
-            their first scores, in percent.
+            their first scores, in percent, over all 20 tasks.
         raw: tuple of patterns of names: the raw files, if they are put there by hand.
         prepare: function (raw, tmp_dir) that writes raw files which are made of others. Optional.
         page: str, of docs.
+        is_small: bool. Whether it is of scraps of the data, to see that it runs.
         name, text: str. The file's name and docstring, filled in by `load`.
     """
 
@@ -141,6 +165,7 @@ class Table:
     raw: tuple[str, ...] = ()
     prepare: Callable | None = None
     page: str = "results"
+    is_small: bool = False
     name: str = ""
     text: str = ""
 
@@ -169,14 +194,13 @@ _ORDER = (
     "babi_1k_single",
     "babi_joint_10k",
     "babi_joint_1k",
-    "babi_ponder",
     "algorithmic",
     "lte",
     "scan",
     "multi30k",
+    "lambada",
+    "wmt14",
     "sva",
     "wsj",
     "wikitext2",
-    "lambada",
-    "wmt14",
 )

@@ -1,14 +1,13 @@
 """Runs a cell of a table with a seed: the trainer as a user would call it, and one line at the end.
 
     RUNS_DIR/PROBLEM-RECIPE/seed-N            a run of the trainer, with log.txt
-    RUNS_DIR/PROBLEM-RECIPE/seed-N/paper.json how long it took so far, and at which commits
+    RUNS_DIR/PROBLEM-RECIPE/seed-N/paper.json how long it took so far, and at which commit
     RESULTS_DIR/TABLE.jsonl                   one line for each run that has ended
 
-A run that is told to stop goes on where it was; the test split is read once, when training has
-ended.
+A run that is told to stop goes on where it was, at the commit where it began; the test split is
+read once, when training has ended.
 """
 
-import contextlib
 import datetime
 import glob
 import json
@@ -20,16 +19,16 @@ import time
 from typing import Any, NamedTuple
 
 import tables
-from ut_keras import metrics_file, whole_file
+from tables import lines
+from ut_keras import json_file, metrics_file, path_lock, whole_file
+from ut_keras.errors import DataError, UserError
 from ut_keras.training.tuning import trial_process
 
 ROOT = os.path.dirname(tables.HERE)
 TRAINER = os.path.join(ROOT, "trainer.py")
-TRIED = "tried.jsonl"
-STEPS = "steps.jsonl"
 _WAIT_SECONDS = 0.2
 _NOTE_EVERY_SECONDS = 30
-NO_METRICS = ("step", "time", "split")
+_MOST_POINTS = 40  # of a curve
 
 
 class Folders(NamedTuple):
@@ -51,14 +50,6 @@ class Stopped(Exception):
     def __init__(self, message, exit_code=0):
         super().__init__(message)
         self.exit_code = exit_code
-
-
-class Failed(Exception):
-    """A run ended with an error; its last line."""
-
-
-class Busy(Exception):
-    """Another process has the run."""
 
 
 class Runner:
@@ -89,20 +80,28 @@ class Runner:
             dict, the line.
 
         Raises:
-            Stopped, Failed, Busy.
+            Stopped.
+            UserError: if the run ended with an error, or its folder is of another commit, or none.
+            LockedError: if another process has the run.
         """
         directory = run_directory(self._folders.runs, cell, seed)
         self._check()
+        os.makedirs(directory, exist_ok=True)
+        lock = os.path.join(directory, ".runner.lock")
+        with path_lock.held(lock, "A run must be run by one process at a time", directory):
+            return self._run(table, cell, seed, note, directory)
+
+    def _run(self, table, cell, seed, note, directory):
         record = _Record(directory)
         if not record.content["trained"]:
-            record.add_commit(commit())
+            record.write()
             folders = [f"--data_dir={self._folders.data}", f"--tmp_dir={self._folders.tmp}"]
             self._process([*cell.training(seed), *folders], directory, directory, record)
             record.write(trained=True)
         best = os.path.join(directory, "best")
         step = _newest_step(best)
         tests = note is None
-        if tests and not _results(best, step, "test"):
+        if tests and not set(cell.metrics("test")) <= set(_results(best, step, "test")):
             folders = [f"--data_dir={self._folders.data}"]
             self._process([*cell.testing(), *folders], best, directory)
         line = {
@@ -114,16 +113,17 @@ class Runner:
             "recipe": cell.recipe,
             "command": shown_command(cell, seed),
             "set": cell.set_values,
-            "commit": "+".join(record.content["commits"]),
+            "commit": record.content["commit"],
             "date": datetime.date.today().isoformat(),
             "updates": cell.updates,
             "best_at": step,
             "seconds": round(record.content["seconds"]),
-            "valid": _results(directory, step, "dev"),
-            **({"test": _results(best, step, "test")} if tests else {}),
+            "valid": _results(directory, step, "dev", cell.metrics("valid")),
+            **({"test": _results(best, step, "test", cell.metrics("test"))} if tests else {}),
+            "curve": _curve(directory, cell.valid),
         }
-        file = TRIED if note is not None else f"{table.name}.jsonl"
-        append_line(self._folders.results, file, line)
+        file = f"{table.name}.jsonl" if tests else lines.TRIED
+        lines.append(self._folders.results, file, line)
         return line
 
     def _check(self):
@@ -135,8 +135,8 @@ class Runner:
     def _process(self, arguments, output_dir, directory, record=None):
         """Runs the trainer to its end; its time is counted in `record`."""
         lock = trial_process.try_lock(directory)
-        if lock is None:
-            raise Busy(directory)
+        if lock is None:  # of a runner that was killed
+            raise path_lock.LockedError(f"The trainer in {directory} must have ended.")
         words = [sys.executable, TRAINER, *arguments, f"--output_dir={output_dir}"]
         process = trial_process.TrialProcess(words, directory, None, lock)
         counted = time.monotonic()
@@ -158,7 +158,7 @@ class Runner:
             self._check()
             if process.exit_code > 2:
                 raise Stopped(f"the trainer was stopped: {process.last_line()}", process.exit_code)
-            raise Failed(f"{process.last_line()} ({os.path.join(directory, 'log.txt')})")
+            raise UserError(f"{process.last_line()} ({os.path.join(directory, 'log.txt')})")
 
 
 class _Record:
@@ -166,14 +166,18 @@ class _Record:
 
     def __init__(self, directory):
         self._path = os.path.join(directory, "paper.json")
-        self.content = {"seconds": 0.0, "commits": [], "trained": False}
-        os.makedirs(directory, exist_ok=True)
+        self.content = {"seconds": 0.0, "commit": commit(), "trained": False}
         if os.path.exists(self._path):
-            with open(self._path, encoding="utf-8") as file:
-                self.content = json.load(file)
-
-    def add_commit(self, name):
-        self.write(commits=list(dict.fromkeys([*self.content["commits"], name])))
+            found = json_file.read(self._path, DataError)
+            kinds = {key: type(value) for key, value in found.items()}
+            if kinds != {key: type(value) for key, value in self.content.items()}:
+                raise DataError(f"{self._path} must be what a run noted. Received: {found}.")
+            if found["commit"] != self.content["commit"]:
+                raise UserError(
+                    f"The run in {directory} must go on at the commit where it began, "
+                    f"{found['commit']}. Received: {self.content['commit']}."
+                )
+            self.content = found
 
     def write(self, **changed):
         self.content.update(changed)
@@ -193,10 +197,11 @@ def shown_command(cell, seed):
 
 
 def commit():
-    """The commit of this checkout; "-dirty" if its files are others. Results do not count."""
-    head = _git("rev-parse", "--short=10", "HEAD")
-    changed = _git("status", "--porcelain", "-uno", "--", ".", ":!docs/results*")
-    return f"{head or 'unknown'}{'-dirty' if changed else ''}"
+    """The last commit that changed more than docs and tests; "-dirty" if files are others now."""
+    code = ["--", ":/", ":(top,exclude)docs", ":(top,exclude)tests", ":(top,exclude)*.md"]
+    last = _git("log", "-1", "--format=%h", "--abbrev=10", *code)
+    changed = _git("status", "--porcelain", "-uno", *code)
+    return f"{last or 'unknown'}{'-dirty' if changed else ''}"
 
 
 def _git(*words):
@@ -220,73 +225,35 @@ def _newest_step(directory):
         for path in glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*.index"))
     ]
     if not steps:
-        raise Failed(f"Expected the best weights in {directory}. Received: none.")
+        raise UserError(f"The best weights must be in {directory}. Received: none.")
     return max(steps)
 
 
-def _results(directory, step, split):
+def _results(directory, step, split, needed=()):
     """{metric: value} that a run has recorded of a step, teacher-forced and decoded."""
-    found = {}
-    for record in metrics_file.records(directory):
-        if record["step"] == step and record["split"] == split:
-            found.update(record)
-    return {name: short(found[name]) for name in found if name not in NO_METRICS}
+    if not needed and not os.path.exists(metrics_file.path(directory)):
+        return {}
+    curves = metrics_file.read_curves(directory)
+    found = {
+        metric: short(curve[step])
+        for (part, metric), curve in curves.items()
+        if part == split and step in curve
+    }
+    if missing := [metric for metric in needed if metric not in found]:
+        raise DataError(
+            f"{directory} must have {', '.join(missing)} of {split} at step {step}. Received: "
+            f"{', '.join(found) or 'nothing'}."
+        )
+    return found
+
+
+def _curve(directory, metric):
+    """[[step, value]] of the validation, thinned out from its end."""
+    points = list(metrics_file.read_curves(directory)["dev", metric].items())
+    kept = points[:: -max(1, -(-len(points) // _MOST_POINTS))]
+    return [[step, float(f"{value:.4g}")] for step, value in reversed(kept)]
 
 
 def short(value):
     """`value` to six digits."""
     return float(f"{value:.6g}")
-
-
-# Lines.
-
-
-def read_lines(path):
-    """The objects of a file of JSON lines; a torn last line is left out."""
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding="utf-8") as file:
-        lines = file.read().split("\n")[:-1]
-    found = []
-    for line in lines:
-        with contextlib.suppress(ValueError):
-            found.append(json.loads(line))
-    return found
-
-
-def append_line(results_dir, file, line):
-    """Adds a line to a file of the folder."""
-    os.makedirs(results_dir, exist_ok=True)
-    path = os.path.join(results_dir, file)
-    torn = os.path.exists(path) and os.path.getsize(path) and not _ends_in_newline(path)
-    with open(path, "a", encoding="utf-8") as file:
-        file.write("\n" * torn + json.dumps(line, ensure_ascii=False) + "\n")
-
-
-def _ends_in_newline(path):
-    with open(path, "rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read() == b"\n"
-
-
-def finished(results_dir):
-    """All lines of runs that have ended, of all tables: {recipe: {seed: line}}."""
-    found = {}
-    for path in sorted(glob.glob(os.path.join(glob.escape(results_dir), "*.jsonl"))):
-        if os.path.basename(path) not in (TRIED, STEPS):
-            for line in read_lines(path):
-                found.setdefault(line["recipe"], {})[line["seed"]] = line
-    return found
-
-
-def is_done(results_dir, cell, seed, is_tried):
-    """Whether there is a line for a run."""
-    if not is_tried:
-        return seed in finished(results_dir).get(cell.recipe, {})
-    done = {(line.get("recipe"), line["seed"]) for line in tried(results_dir)}
-    return (cell.recipe, seed) in done
-
-
-def tried(results_dir):
-    """The lines of settings that were tried."""
-    return read_lines(os.path.join(results_dir, TRIED))

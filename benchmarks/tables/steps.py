@@ -10,8 +10,9 @@ import subprocess
 import sys
 
 import tables
-from tables import runs
+from tables import lines, runs
 from ut_keras import metrics_file
+from ut_keras.errors import UserError
 
 _STEPS = os.path.join(tables.HERE, "steps.py")
 _VALID = "valid"
@@ -30,10 +31,10 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
     Returns:
         dict, the line: its "splits" are {split: {number of steps, as str: {metric: value}}}.
     Raises:
-        Failed: if the run has not ended, or cannot be evaluated so.
+        UserError: if the run has not ended, or cannot be evaluated so.
     """
-    if not runs.is_done(folders.results, cell, seed, False):
-        raise runs.Failed("the run has not ended; it has to be trained first")
+    if not lines.read(folders.results).has(cell, seed):
+        raise UserError("the run has not ended; it has to be trained first")
     directory = runs.run_directory(folders.runs, cell, seed)
     splits = {}
     for split in dict.fromkeys(score.split for score in cell.scores):
@@ -47,12 +48,12 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
         result = subprocess.run([sys.executable, _STEPS, *words, *where], stderr=subprocess.PIPE)
         if result.returncode:
             last = result.stderr.decode().strip().rpartition("\n")[2]
-            raise runs.Failed(last)
+            raise UserError(last)
         splits[split] = {
             str(record["step"]): {
                 name: runs.short(value)
                 for name, value in record.items()
-                if name not in runs.NO_METRICS
+                if name not in metrics_file.NO_METRICS
             }
             for record in metrics_file.records(target)
         }
@@ -67,16 +68,8 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
         "date": datetime.date.today().isoformat(),
         "splits": splits,
     }
-    runs.append_line(folders.results, runs.STEPS, line)
+    lines.append(folders.results, lines.STEPS, line)
     return line
-
-
-def read(results_dir):
-    """The lines; of those of the same run and hparams the last."""
-    found = {}
-    for line in runs.read_lines(os.path.join(results_dir, runs.STEPS)):
-        found[line["recipe"], line["seed"], line["hparams"]] = line
-    return list(found.values())
 
 
 def _words(numbers, hparams, split):

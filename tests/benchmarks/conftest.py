@@ -2,19 +2,20 @@
 
 import importlib
 import os
+import sys
 
 import pytest
 
 import problems
 from tests.bin import decoder_problems, small_run  # noqa: F401  registers
 
-FOLDER = os.path.join(os.path.dirname(__file__), "..", "..", "benchmarks")
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+sys.path[:0] = [os.path.join(ROOT, "benchmarks"), os.path.join(ROOT, "docs")]
 
 
 @pytest.fixture
-def benchmark_module(monkeypatch):
+def benchmark_module():
     """A function: the name of a file in benchmarks -> module."""
-    monkeypatch.syspath_prepend(os.path.abspath(FOLDER))
     return importlib.import_module
 
 

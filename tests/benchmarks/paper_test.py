@@ -1,185 +1,16 @@
-"""The tables of docs/results.md: their commands can be run, the page says what the lines say."""
+"""benchmarks/paper.py: what it refuses and lists, and a run from its start to its line."""
 
-import dataclasses
-import importlib.util
 import json
-import os
 import signal
-import statistics
 import subprocess
 import sys
 import time
 
+import paper
 import pytest
 
-import problems
+from tests.benchmarks.conftest import ROOT
 from tests.problems import babi_qa_test
-from ut_keras.bin import command_line, flags, run_setup
-
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-
-
-def _load():
-    spec = importlib.util.spec_from_file_location("paper_command", f"{ROOT}/benchmarks/paper.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-PAPER = _load()
-TABLES, PAGE = PAPER.tables, PAPER.page
-CELL = TABLES.Cell(
-    name="task1/adaptive",
-    problem="babi_qa_sentence_single_task1_1k_valid",
-    model="universal_transformer_encoder",
-    hparams_set="adaptive_universal_transformer_babi",
-    updates=4,
-    every=2,
-    valid="mean_error",
-    scores=(TABLES.Score("mean_error", "0.0; 0.2 ± 0.3", percent=True),),
-)
-TABLE = TABLES.Table("A title", (CELL,), averages={"adaptive": "4.56"}, name="t", text="A text.")
-
-
-@pytest.mark.parametrize("name", PAGE.HEADS)
-def test_page_is_up_to_date(name):
-    with open(os.path.join(ROOT, "docs", f"{name}.md"), encoding="utf-8") as file:
-        text = file.read()
-    written = PAGE.read(f"{ROOT}/docs/results", name)
-    assert text == written, "run: python benchmarks/paper.py --write"
-
-
-@pytest.mark.parametrize("name", TABLES.names())
-def test_every_cell_can_be_run(name, tmp_path):
-    """The trainer takes the commands, the validation split and the test split are two."""
-    table = TABLES.load(name)
-    assert len({cell.name for cell in table.cells}) == len(table.cells)
-    folders = [f"--data_dir={tmp_path}", f"--output_dir={tmp_path / 'run'}"]
-    for cell in table.cells:
-        assert cell.name.count("/") == 1
-        splits = []
-        for arguments in (cell.training(seed=1), cell.testing()):
-            if arguments == cell.testing():
-                arguments = [*arguments, f"--hparams_set={cell.hparams_set}"]  # the run's own
-            args = command_line.parse(flags.TRAINER, [*arguments, *folders], "trainer.py", "")
-            splits.append(run_setup.check(args).eval_split)
-        assert splits == ["dev", "test"]
-        problem = problems.get(cell.problem)
-        if cell.valid in ("accuracy", "accuracy_per_sequence", "neg_log_perplexity"):
-            assert cell.valid in problem.eval_metrics
-        if "babi" in cell.problem:
-            known = {**problem.feature_metrics(None), "mean_error": 0, "failed_tasks": 0}
-            assert {score.metric for score in cell.scores} <= {*known, "ponder_time"}
-
-
-@pytest.mark.parametrize(
-    "kind, best, mean",
-    [
-        ("10k_single", 0.21, 0.73),
-        ("10k_joint", 0.29, 1.12),
-        ("1k_single", 4.56, 6.39),
-        ("1k_joint", 7.85, 11.21),
-    ],
-)
-def test_the_papers_numbers_add_up_to_its_table_1(kind, best, mean):
-    babi = TABLES.babi
-    for numbers, average in ((babi.BEST, best), (babi.MEAN, mean)):
-        values = [float(number) for number in numbers[kind].split()]
-        assert len(values) == 20
-        assert statistics.mean(values) == pytest.approx(average, abs=0.006)
-
-
-# The page, of lines that are made up.
-
-
-def _line(seed, valid, test, cell=CELL, **more):
-    return {
-        "table": "t",
-        "cell": cell.name,
-        "metric": cell.valid,
-        "seed": seed,
-        "recipe": cell.recipe,
-        "set": cell.set_values,
-        "updates": cell.updates,
-        "seconds": 60,
-        "valid": {"mean_error": valid},
-        "test": {"mean_error": test, "ponder_time": 2.5},
-        **more,
-    }
-
-
-def _page(lines, tried=()):
-    finished = {}
-    for line in lines:
-        finished.setdefault(line["recipe"], {})[line["seed"]] = line
-    return PAGE.page([TABLE], finished, list(tried)).splitlines()
-
-
-def test_the_best_seed_is_chosen_by_validation():
-    page = _page([_line(1, 0.2, 0.01), _line(2, 0.1, 0.03), _line(3, 0.3, 0.08)])
-    row = "| task1, adaptive | 0.0; 0.2 ± 0.3 | 3.0 | 4.0 ± 3.6 | 3 | 4 | 60 s | 2.50 |"
-    assert row in page
-    row = "| **mean of the tasks, adaptive** | 4.56 | 3.00 (0/1) | 4.00 ± 3.61 |  |  |  |  |"
-    assert row in page
-
-
-def test_what_was_not_run_has_empty_cells():
-    assert "| task1, adaptive | 0.0; 0.2 ± 0.3 |  |  |  |  |  |" in _page([])
-
-
-def test_runs_of_an_earlier_recipe_are_listed_as_tried():
-    other = dataclasses.replace(CELL, hparams="learning_rate_constant=0.5", updates=3)
-    assert other.recipe != CELL.recipe
-    page = _page([_line(1, 0.25, 0.5, other)], tried=[{**_line(1, 0.5, 1), "setting": "much"}])
-    assert "| t: task1, adaptive | much | 1 | mean_error 0.5 |  |" in page
-    row = "| t: task1, adaptive | learning_rate_constant=0.5, 3 updates | 1 | mean_error 0.25 |"
-    assert f"{row} an earlier recipe |" in page
-    assert not any("50.0" in line for line in page)
-
-
-def test_a_recipe_is_what_is_run_and_not_its_name():
-    """Two tables with the same cell share its runs."""
-    by_hand = dataclasses.replace(CELL, name="a/b", hparams="batch_size=704", scores=())
-    assert by_hand.recipe == CELL.recipe
-    assert dataclasses.replace(CELL, every=3).recipe != CELL.recipe
-
-
-def test_runs_that_were_stopped_after_other_steps():
-    at = {"mean_error": 0.25, "seconds": 1.0}
-    splits = {"test": {"2": at, "16": {**at, "mean_error": 0.0, "seconds": 4.0}}}
-    lines = [
-        {"recipe": CELL.recipe, "seed": 1, "hparams": "", "splits": splits},
-        {
-            "recipe": CELL.recipe,
-            "seed": 2,
-            "hparams": "act_type=random",
-            "splits": {"test": {"4": {**at, "ponder_time": 2.54}}},
-        },
-        {
-            "recipe": CELL.recipe,
-            "seed": 3,
-            "hparams": "",
-            "splits": {"test": {"2": {**at, "mean_error": 0.75}, "16": at}},
-        },
-        {
-            "recipe": CELL.recipe,
-            "seed": 4,
-            "hparams": "",
-            "splits": {"test": {"2": at}},
-        },
-        {"recipe": "another", "seed": 1, "hparams": "", "splits": {"test": {"99": at}}},
-    ]
-    page = PAGE.page([TABLE], {}, [], steps=lines)
-    assert (
-        "|  | 2 | 4 | 16 |\n"
-        "| --- | --- | --- | --- |\n"
-        "| task1, adaptive, seeds 1, 3: mean_error | 50.0 |  | 12.5 |\n"
-        "| task1, adaptive, seed 4: mean_error | 25.0 |  |  |\n"
-        "| task1, adaptive, act_type=random, seed 2: mean_error |  | 25.0 (2.5) |  |\n"
-    ) in page
-
-
-# The command.
 
 
 @pytest.mark.parametrize(
@@ -193,13 +24,13 @@ def test_runs_that_were_stopped_after_other_steps():
     ],
 )
 def test_what_is_refused(argv, message, capsys):
-    assert PAPER.main(argv) == 2
+    assert paper.main(argv) == 2
     assert message in capsys.readouterr().err
 
 
 def test_only(capsys):
     def listed(only):
-        assert PAPER.main(["--table=lte", f"--only={only}", "--list"]) == 0
+        assert paper.main(["--table=lte", f"--only={only}", "--list"]) == 0
         lines = capsys.readouterr().out.splitlines()
         return [line.split(":")[0] for line in lines if not line.startswith(" ")]
 
@@ -210,7 +41,7 @@ def test_only(capsys):
 
 def test_nothing_starts_when_the_time_is_over(tmp_path, capsys):
     folders = [f"--{name}_dir={tmp_path}" for name in ("runs", "data", "tmp", "results")]
-    assert PAPER.main(["--table=scan", "--hours=0", *folders]) == 0
+    assert paper.main(["--table=scan", "--hours=0", *folders]) == 0
     assert "the time is over. Run the same command again" in capsys.readouterr().out
 
 
@@ -276,6 +107,7 @@ def test_a_run_that_is_stopped_goes_on_and_ends_in_a_line(tmp_path):
     assert "SIGTERM: stopped at step" in log and "Going on from step" in log
     [line] = map(json.loads, (tmp_path / "results" / "tiny.jsonl").read_text().splitlines())
     assert (line["cell"], line["seed"], line["updates"]) == ("task1/adaptive", 1, 400)
+    assert [step for step, _ in line["curve"]] == list(range(40, 401, 40))
     assert line["best_at"] % 40 == 0 and line["seconds"] > 0 and line["commit"]
     assert str(tmp_path) not in json.dumps(line)
     assert set(line["valid"]) == set(line["test"]) >= {"mean_error", "ponder_time"}

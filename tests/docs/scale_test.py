@@ -30,12 +30,12 @@ def _measured():
 def test_page_is_up_to_date():
     with open(NUMBERS.PAGE, encoding="utf-8") as file:
         page = file.read()
-    assert page == NUMBERS.filled(page), "run: python docs/scale_numbers.py"
+    assert page == NUMBERS.blocks.fill(page, NUMBERS.texts()), "run: python docs/scale_numbers.py"
 
 
 def test_a_page_without_a_block_is_refused():
     with pytest.raises(ValueError, match="Received: 0 of it"):
-        NUMBERS.filled("")
+        NUMBERS.blocks.fill("", NUMBERS.texts())
 
 
 @pytest.mark.parametrize("overrides", ["", "hidden_size=32,filter_size=40,num_hidden_layers=3"])

@@ -1,0 +1,111 @@
+"""The lines that runs leave, read and checked, and added.
+
+RESULTS_DIR/TABLE.jsonl    a line for each run that has ended
+RESULTS_DIR/tried.jsonl    settings that are no cell's
+RESULTS_DIR/steps.jsonl    ended runs, asked to stop after other numbers of steps
+"""
+
+import glob
+import json
+import os
+from typing import NamedTuple
+
+from ut_keras import json_file
+from ut_keras.errors import DataError
+
+TRIED, STEPS = "tried.jsonl", "steps.jsonl"
+_RUN = {"table": str, "cell": str, "seed": int}
+_ENDED = {"recipe": str, "metric": str, "set": dict, "updates": int, "seconds": int, "test": dict}
+_OF_STEPS = {"recipe": str, "hparams": str, "splits": dict}
+_NEEDED = {TRIED: _RUN | {"setting": str}, STEPS: _RUN | _OF_STEPS}
+
+
+class Lines(NamedTuple):
+    """All lines of a folder; `finished` is {recipe: {seed: line}}, of all tables."""
+
+    finished: dict
+    tried: list = []
+    steps: list = []
+
+    def of(self, cell):
+        """The lines of a cell, by seed."""
+        by_seed = self.finished.get(cell.recipe, {})
+        return [by_seed[seed] for seed in sorted(by_seed)]
+
+    def has(self, cell, seed, is_tried=False):
+        """Whether a run has ended."""
+        if not is_tried:
+            return seed in self.finished.get(cell.recipe, {})
+        return any((x.get("recipe"), x["seed"]) == (cell.recipe, seed) for x in self.tried)
+
+
+def read(results_dir):
+    """The `Lines` of a folder.
+
+    Raises:
+        DataError: if a line is none, in one line.
+    """
+    finished, steps = {}, {}
+    for path in sorted(glob.glob(os.path.join(glob.escape(results_dir), "*.jsonl"))):
+        if os.path.basename(path) not in (TRIED, STEPS):
+            for line in _read(path):
+                finished.setdefault(line["recipe"], {})[line["seed"]] = line
+    for line in _read(os.path.join(results_dir, STEPS)):
+        steps[line["recipe"], line["seed"], line["hparams"]] = line  # the last counts
+    return Lines(finished, _read(os.path.join(results_dir, TRIED)), list(steps.values()))
+
+
+def check(lines, tables):
+    """Holds lines against the cells whose recipe they name.
+
+    Raises:
+        DataError: if a line is of another cell or setting than its recipe.
+    """
+    cells = {}
+    for table in tables:
+        for cell in table.cells:
+            cells.setdefault(cell.recipe, {})[table.name, cell.name] = cell
+    for recipe, by_seed in lines.finished.items():
+        for line in by_seed.values() if recipe in cells else ():
+            cell = cells[recipe].get((line["table"], line["cell"]))
+            run = {"set": line["set"], "updates": line["updates"]}
+            if not cell or run != {"set": cell.set_values, "updates": cell.updates}:
+                names = " or ".join(map("/".join, cells[recipe]))
+                raise DataError(
+                    f"A line of recipe {recipe} must be of {names}, and of its setting. Received: "
+                    f"{line['table']}/{line['cell']}, seed {line['seed']}."
+                )
+
+
+def append(results_dir, file, line):
+    """Adds a line to a file of the folder, in place of one that was not written to its end."""
+    os.makedirs(results_dir, exist_ok=True)
+    with open(os.path.join(results_dir, file), "a+b") as file:
+        file.seek(0)
+        content = file.read()
+        if not content.endswith(b"\n"):
+            file.truncate(content.rfind(b"\n") + 1)
+        file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+
+
+def _read(path):
+    """The lines of a file; a torn last one is left out."""
+    if not os.path.exists(path):
+        return []
+    name = os.path.basename(path)
+    with open(path, "rb") as file:
+        texts = file.read().split(b"\n")[:-1]
+    found = [json_file.parse_line(text) or {} for text in texts]
+    for number, (line, text) in enumerate(zip(found, texts, strict=True), start=1):
+        needed = _NEEDED.get(name, _RUN | _ENDED).items()
+        wrong = [key for key, kind in needed if not isinstance(line.get(key), kind)]
+        if not wrong and name != STEPS and "result" not in line:
+            valid = line.get("valid")
+            value = valid.get(line.get("metric")) if isinstance(valid, dict) else None
+            wrong = [] if isinstance(value, (int, float)) else ["valid"]
+        if wrong:
+            raise DataError(
+                f"{path}, line {number}, must be of a run and have {wrong[0]!r}. Received: "
+                f"{text[:60].decode(errors='replace')!r}."
+            )
+    return found

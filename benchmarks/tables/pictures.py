@@ -1,0 +1,66 @@
+"""The pictures of docs/results.md and docs/depth.md: what is right, and how it was learned."""
+
+from drawing import BLUE, COLOURS, GREEN, INK, ORANGE, PALE, SOFT, Drawing
+
+_LABEL, _AXIS, _ROW, _TOP = 350, 420, 24, 44  # pixels
+_MARKS = {"paper": (ORANGE, 15), "other": (GREEN, 13), "ours": (BLUE, 9)}  # what is there shows
+_NAMES = {"paper": "the paper", "other": "best other public attempt", "ours": "ours, a mark a seed"}
+_SIZE, _STEP, _COLUMNS = (170, 100), (244, 168), 4  # of a panel, to the next, in a row
+_LEFT = 52
+
+
+def overview(rows):
+    """What is right of each line, in percent: the paper's, the best other attempt's, ours."""
+    bottom = _TOP + len(rows) * _ROW
+    drawing = Drawing(_LABEL + _AXIS + 40, bottom + 62, "Right answers: the papers, others, ours")
+    for percent in range(0, 101, 20):
+        x = _LABEL + percent / 100 * _AXIS
+        drawing.line(x, _TOP - 6, x, bottom, False, PALE)
+        drawing.text(x, _TOP - 14, str(percent), color=SOFT, size=11)
+    drawing.text(_LABEL - 14, _TOP - 14, "right, in percent (of bAbI 100 − error)", "end", SOFT, 11)
+    for number, row in enumerate(rows):
+        y = _TOP + (number + 0.5) * _ROW
+        drawing.text(_LABEL - 14, y + 4, row.what, "end", size=12)
+        drawing.line(_LABEL, y, _LABEL + _AXIS, y, False, PALE)
+        for kind in _MARKS:
+            for percent in row.points[kind]:
+                _mark(drawing, kind, _LABEL + percent / 100 * _AXIS, y)
+    for place, kind in enumerate(_MARKS):
+        x, y = _LABEL - 190 + place * 200, bottom + 33
+        _mark(drawing, kind, x, y)
+        drawing.text(x + 14, y + 4, _NAMES[kind], "start", size=12)
+    return drawing.finish()
+
+
+def _mark(drawing, kind, x, y):
+    colour, size = _MARKS[kind]
+    drawing.box(x - size / 2, y - size / 2, size, size, colour, stroke=INK)
+
+
+def curves(table, found):
+    """Validation by updates: a panel for each row of a table, a line for each seed; or None."""
+    panels = {}
+    for cell in table.cells:
+        row, model = cell.name.split("/")
+        for line in found.of(cell):
+            if "curve" in line:
+                panels.setdefault((row, cell.valid), []).append((model, line["curve"]))
+    if not panels:
+        return None
+    models = dict.fromkeys(model for lines in panels.values() for model, _ in lines)
+    colours = {name: COLOURS[n % len(COLOURS)] for n, name in enumerate(models)}
+    depth = -(-len(panels) // _COLUMNS)
+    width = _LEFT + max(min(len(panels), _COLUMNS) * _STEP[0], len(colours) * 112)
+    title = f"{table.title}: validation by updates"
+    drawing = Drawing(width, 50 + depth * _STEP[1], title)
+    for place, ((row, metric), lines) in enumerate(panels.items()):
+        left, top = _LEFT + place % _COLUMNS * _STEP[0], _TOP + place // _COLUMNS * _STEP[1]
+        end = max(curve[-1][0] for _, curve in lines)
+        values = [value for _, curve in lines for _, value in curve]
+        low, high = min(values), max(values)
+        ends = (0, 0.5, 1) if low >= 0 and high <= 1 else (low, max(high, low + 1))
+        at = drawing.panel(left, top, _SIZE, f"{row}: {metric}", end, (0, end), ends)
+        for model, curve in lines:
+            drawing.curve([at(*point) for point in curve], colours[model])
+    drawing.legend(_LEFT, 32 + depth * _STEP[1], colours)
+    return drawing.finish()

@@ -1,0 +1,29 @@
+"""What is computed on a page written by hand: from `<!-- NAME -->` to `<!-- /NAME -->`."""
+
+import re
+
+from ut_keras.errors import UserError
+
+
+def fill(page, texts):
+    """The page with each text of {NAME: text} in its block.
+
+    Raises:
+        UserError: if the page does not have each block once.
+    """
+    for name, text in texts.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        parts = re.split(f"{re.escape(begin)}.*?{re.escape(end)}", page, flags=re.DOTALL)
+        if len(parts) != 2:
+            raise UserError(
+                f"The page must have the block {name!r} once. Received: {len(parts) - 1} of it."
+            )
+        page = f"{begin}{text}\n{end}".join(parts)
+    return page
+
+
+def table(rows):
+    """Rows, the first of them the heads, as Markdown."""
+    lines = (" | ".join(str(cell).replace("|", "\\|") for cell in row) for row in rows)
+    head, *rest = (f"| {line} |" for line in lines)
+    return "\n".join([head, "| " + " | ".join(["---"] * len(rows[0])) + " |", *rest]) + "\n"

@@ -1,0 +1,114 @@
+"""docs/results.md and docs/depth.md: they say what the lines say."""
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+from tables import page
+
+from tests.benchmarks.conftest import ROOT
+from tests.benchmarks.tables import made_up
+from tests.benchmarks.tables.made_up import CELL, TABLE, line
+from ut_keras.errors import DataError
+
+
+def test_pages_and_pictures_are_up_to_date():
+    for path, text in page.written(f"{ROOT}/docs/results").items():
+        with open(path, encoding="utf-8") as file:
+            assert file.read() == text, "run: python benchmarks/paper.py --write"
+
+
+def test_a_garbage_line_changes_nothing(tmp_path):
+    shutil.copytree(f"{ROOT}/docs", tmp_path / "docs", ignore=shutil.ignore_patterns("site"))
+    with open(tmp_path / "docs" / "results" / "scan.jsonl", "a") as file:
+        file.write(json.dumps({"table": "scan"}) + "\n")
+    with pytest.raises(DataError, match="scan.jsonl, line "):
+        page.written(str(tmp_path / "docs" / "results"))
+
+
+def _page(*finished, table=TABLE, tried=()):
+    texts = page.blocks_of([table], made_up.lines(*finished, tried=tried))
+    return "\n".join(texts.values()).splitlines()
+
+
+def test_the_best_seed_is_chosen_by_validation():
+    rows = _page(line(1, 0.2, 0.01), line(2, 0.1, 0.03), line(3, 0.3, 0.08))
+    assert "| task1, adaptive | 0.0; 0.2 ± 0.3 | 3.0 | 4.0 ± 3.6 | 3 | 4 | 60 s | 2.50 |" in rows
+
+
+def test_a_mean_stands_beside_the_papers_of_the_same_tasks():
+    second = dataclasses.replace(
+        CELL,
+        name="task2/adaptive",
+        updates=5,
+        scores=(dataclasses.replace(CELL.scores[0], paper="8.0; 9.0 ± 1.0"),),
+    )
+    both = dataclasses.replace(TABLE, cells=(CELL, second))
+    rows = _page(line(1, 0.1, 0.06), line(1, 0.1, 0.02, second), table=both)
+    assert "| **mean of all 20 tasks, adaptive** | 4.56 |  |  |  |  |  |  |" in rows
+    means = "4.00 (1/2); 4.60 ± 0.65 | 4.00 (1/2) | 4.00 |"
+    assert f"| **mean of 2 of 20 tasks, adaptive** | {means}  |  |  |  |" in rows
+    silent = dataclasses.replace(CELL, scores=(dataclasses.replace(CELL.scores[0], paper=""),))
+    rows = _page(line(1, 0.1, 0.06), table=dataclasses.replace(TABLE, cells=(silent,)))
+    assert not any("mean of 1" in row for row in rows)
+
+
+def test_what_was_not_run_has_empty_cells():
+    assert "| task1, adaptive | 0.0; 0.2 ± 0.3 |  |  |  |  |  |" in _page()
+
+
+def test_what_was_only_tried_is_a_row_with_its_number():
+    tried = [line(1, valid, 1, setting="much") for valid in (0.53, 0.5, 0.52)]
+    row = "| task1, adaptive | 0.0; 0.2 ± 0.3 | tried: mean_error 0.5 of validation | [below]"
+    assert any(text.startswith(row) for text in _page(tried=tried))
+    other = {"table": "t", "cell": CELL.name, "seed": 1, "setting": "a", "result": "error 51 %"}
+    assert any("| tried: error 51 % | [below]" in text for text in _page(tried=[other]))
+
+
+def test_runs_of_an_earlier_recipe_are_listed_as_tried():
+    other = dataclasses.replace(CELL, hparams="learning_rate_constant=0.5", updates=3)
+    assert other.recipe != CELL.recipe
+    rows = _page(line(1, 0.25, 0.5, other), tried=[line(1, 0.5, 1, setting="much")])
+    assert "| t: task1, adaptive | much | 1 | mean_error 0.5 of validation |  |" in rows
+    row = "learning_rate_constant=0.5, 3 updates | 1 | mean_error 0.25 of validation |"
+    assert f"| t: task1, adaptive | {row} an earlier recipe |" in rows
+    assert not any("50.0" in text for text in rows)
+
+
+def test_a_run_of_another_model_is_no_try_of_the_cell():
+    other = line(1, 0.25, 0.5, dataclasses.replace(CELL, updates=3), command="--model=transformer")
+    rows = _page(other)
+    assert "| task1, adaptive | 0.0; 0.2 ± 0.3 |  |  |  |  |  |" in rows
+    assert any("| t: task1, adaptive of then | transformer, 3 updates |" in row for row in rows)
+
+
+def test_curves_are_shown_where_a_line_has_one():
+    picture = "![Validation by updates: A title](pictures/curves_t.svg)"
+    assert picture in _page(line(1, 0.2, 0.1, curve=[[2, 0.5], [4, 0.2]]))
+    assert picture not in _page(line(1, 0.2, 0.1))
+
+
+def test_runs_that_were_stopped_after_other_steps():
+    at = {"mean_error": 0.25, "seconds": 1.0}
+    none = {**at, "mean_error": 0.0}
+
+    def run(seed, by_steps, hparams="", recipe=CELL.recipe):
+        splits = {"test": by_steps}
+        return {"recipe": recipe, "seed": seed, "hparams": hparams, "splits": splits}
+
+    steps = [
+        run(1, {"2": at, "16": none}),
+        run(2, {"4": {**at, "ponder_time": 2.54}}, "act_type=random"),
+        run(3, {"2": {**at, "mean_error": 0.75}, "16": at}),
+        run(4, {"2": at}),
+        run(1, {"99": at}, recipe="another"),
+    ]
+    text = page.blocks_of([TABLE], made_up.lines(steps=steps))["tables"]
+    assert (
+        "|  | 2 | 4 | 16 |\n"
+        "| --- | --- | --- | --- |\n"
+        "| task1, adaptive, seeds 1, 3: mean_error | 50.0 |  | 12.5 |\n"
+        "| task1, adaptive, seed 4: mean_error | 25.0 |  |  |\n"
+        "| task1, adaptive, act_type=random, seed 2: mean_error |  | 25.0 (2.5) |  |"
+    ) in text

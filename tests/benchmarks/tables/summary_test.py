@@ -1,0 +1,54 @@
+"""The twelve lines on top: means over the same tasks, and what the picture shows of them."""
+
+import pytest
+import tables
+from tables import pictures, summary
+
+from tests.benchmarks.tables import made_up
+
+EVERY = [tables.load(name) for name in tables.names()]
+SINGLE = next(table for table in EVERY if table.name == "babi_10k_single")
+
+
+def _lines(tasks):
+    cells = {cell.name: cell for cell in SINGLE.cells}
+    return made_up.lines(
+        *(made_up.line(1, 0.1, 0.02, cells[f"task{task}/adaptive"]) for task in tasks)
+    )
+
+
+def test_a_line_without_runs_has_the_papers_numbers_and_a_dash():
+    rows = summary.rows(EVERY, made_up.lines())
+    assert len(rows) == 12
+    assert all(row.ours == "—" and not row.seeds and not row.points["ours"] for row in rows)
+    assert rows[1].paper == "0.21 (0/20); 0.73 ± 0.89" and rows[1].other.startswith("6.98, ")
+
+
+def test_means_are_of_the_same_tasks():
+    row = summary.rows(EVERY, _lines([2, 19]))[1]
+    assert row.what == "bAbI 10k, single: error (2 of 20 tasks)"
+    assert row.paper == "1.40 (0/2); 1.80 ± 2.20"
+    assert row.other.startswith("32.70, best of ten ([andreamad8](https://")
+    assert (row.ours, row.seeds) == ("2.00", "1")
+    assert row.points["ours"] == [98.0] and row.points["paper"] == [pytest.approx(98.2)]
+
+
+def test_the_picture_has_a_mark_for_each_of_our_numbers():
+    without, one = (
+        pictures.overview(summary.rows(EVERY, found)).count("<rect")
+        for found in (made_up.lines(), _lines([1, 2]))
+    )
+    assert one == without + 1
+
+
+def test_curves_have_a_line_for_each_seed():
+    curve = [[2, 0.5], [4, 0.2]]
+    found = made_up.lines(
+        made_up.line(1, 0.2, 0.1, curve=curve), made_up.line(2, 0.2, 0.1, curve=curve)
+    )
+    drawn = pictures.curves(made_up.TABLE, found)
+    assert drawn.count('stroke-width="1.8"') == 2
+    assert "task1: mean_error" in drawn and ">adaptive</text>" in drawn
+    assert pictures.curves(made_up.TABLE, made_up.lines()) is None
+    of_one = made_up.lines(made_up.line(1, 39.0, 38.0, curve=[[2, 39.0]]))
+    assert ">40</text>" in pictures.curves(made_up.TABLE, of_one)
