@@ -137,7 +137,7 @@ def _run_cells(table, cells, args):
     deadline = time.monotonic() + args.hours * 3600 - _MARGIN_SECONDS
     is_tried = args.tried is not None
     with interruption.StopRequest() as stop:
-        runner = runs.Runner(_folders(args), stop, deadline)
+        runner = runs.Runner(args, stop, deadline)
 
         def run(cell, seed):
             if lines.read(args.results_dir).has(cell, seed, is_tried):
@@ -153,7 +153,7 @@ def _run_cells(table, cells, args):
 def _run_steps(table, cells, args):
     def measure(cell, seed):
         print(f"{table.name} {cell.name} seed {seed}", flush=True)
-        steps.measure(_folders(args), table, cell, seed, args.steps, args.hparams)
+        steps.measure(args, table, cell, seed, args.steps, args.hparams)
 
     return _each(table, cells, args.seeds, measure)
 
@@ -173,10 +173,6 @@ def _each(table, cells, seeds, do):
                 print(f"{name}: {error}", file=sys.stderr, flush=True)
                 code = 1
     return code
-
-
-def _folders(args):
-    return runs.Folders(args.runs_dir, args.data_dir, args.tmp_dir, args.results_dir)
 
 
 def _results(cell, line):

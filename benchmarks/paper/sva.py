@@ -23,7 +23,7 @@ def prepare(raw, tmp_dir):
 TABLE = Table(
     title="Subject-verb agreement",
     prepare=prepare,
-    is_small=True,
+    block="small",
     cells=(
         Cell(
             name="small data/adaptive",

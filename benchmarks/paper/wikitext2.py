@@ -22,7 +22,7 @@ def prepare(raw, tmp_dir):
 TABLE = Table(
     title="WikiText-2, a part",
     prepare=prepare,
-    is_small=True,
+    block="small",
     cells=(
         Cell(
             name="part/adaptive",

@@ -22,7 +22,7 @@ def prepare(raw, tmp_dir):
 TABLE = Table(
     title="Parsing, the treebank's sample",
     prepare=prepare,
-    is_small=True,
+    block="small",
     cells=(
         Cell(
             name="sample/adaptive",

@@ -154,8 +154,7 @@ class Table:
             their first scores, in percent, over all 20 tasks.
         raw: tuple of patterns of names: the raw files, if they are put there by hand.
         prepare: function (raw, tmp_dir) that writes raw files which are made of others. Optional.
-        page: str, of docs.
-        is_small: bool. Whether it is of scraps of the data, to see that it runs.
+        page, block: str. Where it stands in docs; "small" is for scraps of the data.
         name, text: str. The file's name and docstring, filled in by `load`.
     """
 
@@ -165,7 +164,7 @@ class Table:
     raw: tuple[str, ...] = ()
     prepare: Callable | None = None
     page: str = "results"
-    is_small: bool = False
+    block: str = "tables"
     name: str = ""
     text: str = ""
 

@@ -2,6 +2,7 @@
 and their pictures, from the tables and the lines of runs that have ended. The rest is by hand.
 """
 
+import collections
 import os
 import re
 import statistics
@@ -11,9 +12,7 @@ import blocks
 import tables
 from tables import lines, means, pictures, summary
 
-PAGES = ("results", "depth")
 _COLUMNS = ("paper", "ours, best by validation", "ours, mean ± sd", "seeds", "updates", "time")
-_MANY = 5
 
 
 def written(results_dir):
@@ -26,87 +25,67 @@ def written(results_dir):
     every = [tables.load(name) for name in tables.names()]
     found = lines.read(results_dir)
     lines.check(found, every)
-    files = {"pictures/results.svg": pictures.overview(summary.rows(every, found))}
-    for name in PAGES:
+    rows = summary.rows(every, found)
+    texts = texts_of(every, found) | {("results", "summary"): summary.table(rows)}
+    files = {"pictures/results.svg": pictures.overview(rows)}
+    for name in dict.fromkeys(page for page, _ in texts):
+        parts = {block: text.strip() for (page, block), text in texts.items() if page == name}
         with open(os.path.join(docs, f"{name}.md"), encoding="utf-8") as file:
-            text = file.read()
-        here = [table for table in every if table.page == name]
-        parts = blocks_of(here, _of_page(found, every, name))
-        if name == PAGES[0]:
-            parts["summary"] = summary.table(summary.rows(every, found))
-        files[f"{name}.md"] = blocks.fill(text, parts)
-        for table in here:
-            if curves := pictures.curves(table, found):
-                files[f"pictures/{_curves(table)}"] = curves
+            files[f"{name}.md"] = blocks.fill(file.read(), parts)
+    curves = {_picture(table): pictures.curves(table, found) for table in every}
+    files |= {name: text for name, text in curves.items() if text}
     return {os.path.join(docs, name): text for name, text in files.items()}
 
 
-def blocks_of(here, found):
-    """{name of a block: text} of some tables, and of what was tried for them.
+def texts_of(every, found):
+    """{(page, block): text} of tables, of what was tried, and of the time that it took.
 
     Args:
-        here: list of `Table`.
+        every: list of `Table`.
         found: `Lines`.
     """
-    tried = [*found.tried, *_superseded(here, found)]
-    texts = {"tables": _hours(here, found), "small": ""}
-    for table in here:
-        texts["small" if table.is_small else "tables"] += _section(table, found, tried)
-        texts["tables"] += _steps_section(table, found.steps)
+    tried = [*found.tried, *_superseded(every, found)]
     rows = [("cell", "setting", "seed", "result", "note"), *map(_tried_row, tried)]
-    texts["tried"] = blocks.table(rows) if tried else ""
-    return {name: text.strip() for name, text in texts.items() if text or name != "small"}
-
-
-def _of_page(found, every, name):
-    """The lines of a page's tables; of no table's on the first."""
-    pages = {table.name: table.page for table in every}
-
-    def is_here(line):
-        return pages.get(line["table"], PAGES[0]) == name
-
-    finished = {
-        recipe: by_seed
-        for recipe, by_seed in found.finished.items()
-        if any(map(is_here, by_seed.values()))
-    }
-    return lines.Lines(finished, list(filter(is_here, found.tried)), found.steps)
-
-
-def _curves(table):
-    return f"curves_{table.name}.svg"
-
-
-def _hours(here, found):
-    """What the runs of a page took; those that were tried outside of the runner have no time."""
-    recipes = {cell.recipe for table in here for cell in table.cells}
-    ended = [line for recipe in recipes for line in found.finished.get(recipe, {}).values()]
+    ended = [line for table in every for cell in table.cells for line in found.of(cell)]
     taken, more = (sum(x.get("seconds") or 0 for x in of) / 3600 for of in (ended, found.tried))
-    text = f"The runs in the tables took {taken:.1f} hours of one core"
-    return f"{text}, those at the end {more:.1f} and more.\n" if more else f"{text}.\n"
+    hours = (
+        f"The runs in the tables took {taken:.1f} hours of one core, those at the end {more:.1f}."
+    )
+    texts = {("results", "hours"): hours, ("results", "tried"): blocks.table(rows)}
+    for table in every:
+        place = table.page, table.block
+        text = _section(table, found, tried) + _steps_section(table, found.steps)
+        texts[place] = texts.get(place, "") + text
+    return texts
+
+
+def _picture(table):
+    return f"pictures/curves_{table.name}.svg"
 
 
 def _section(table, found, tried):
     ended = [line for cell in table.cells for line in found.of(cell)]
     ponders = any("ponder_time" in line["test"] for line in ended)
     columns = ("", *_COLUMNS, *(["ponder time"] if ponders else []))
-    rows, waiting = [], []
+    rows, waiting = [], collections.Counter()
     for cell in table.cells:
         name = (table.name, cell.name)
         was_tried = [line for line in tried if (line["table"], line["cell"]) == name]
         if found.of(cell) or was_tried or any(score.paper for score in cell.scores):
             rows += _rows(cell, found, was_tried)
         else:
-            waiting.append(cell)
+            waiting[cell.name.split("/")[1]] += 1
     rows += _average_rows(table, found)
-    text = f"\n##{'#' * table.is_small} {table.title}\n\n{table.text}\n\n"
+    level = "##" if table.block == "tables" else "###"
+    text = f"\n{level} {table.title}\n\n{table.text}\n\n"
     if any("curve" in line for line in ended):
-        text += f"![Validation by updates: {table.title}](pictures/{_curves(table)})\n\n"
+        text += f"![Validation by updates: {table.title}]({_picture(table)})\n\n"
     if rows:
         widths = [[*row, *[""] * (len(columns) - len(row))][: len(columns)] for row in rows]
         text += blocks.table([columns, *widths]) + "\n"
     if waiting:
-        text += f"Not run yet: {_names(waiting)}.\n\n"
+        cells = ", ".join(f"{model} {count}" for model, count in waiting.items())
+        text += f"Cells that were not run yet: {cells}.\n\n"
     return f"{text}`python benchmarks/paper.py --table={table.name} --list` has the commands.\n"
 
 
@@ -148,18 +127,6 @@ def _at(results, score):
     return f"{number} ({statistics.mean(values['ponder_time'] for values in results):.1f})"
 
 
-def _names(cells):
-    """The names of cells, model by model; of many only how many."""
-    models = {}
-    for cell in cells:
-        row, model = cell.name.split("/")
-        models.setdefault(model, []).append(row)
-    return "; ".join(
-        f"{model}, {', '.join(rows) if len(rows) < _MANY else f'{len(rows)} cells'}"
-        for model, rows in models.items()
-    )
-
-
 def _rows(cell, found, tried):
     """A row for each score; what was tried alone says so."""
     ended = found.of(cell)
@@ -178,7 +145,7 @@ def _rows(cell, found, tried):
         elif tried and score is cell.scores[0]:
             numbers = [line for line in tried if cell.valid in line.get("valid", {})]
             line = means.best(cell, numbers) if numbers else tried[-1]
-            row += [f"tried: {_result(line)}", "[below](#what-was-tried)"]
+            row += [f"tried: {_result(line)}", "[see](results.md#what-was-tried)"]
         yield row
 
 
@@ -197,9 +164,6 @@ def _duration(seconds):
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-# What was tried.
-
-
 def _tried_row(line):
     cell = f"{line['table']}: {line['cell']}".replace("/", ", ")
     return [cell, line["setting"], str(line["seed"]), _result(line), line.get("note", "")]
@@ -211,9 +175,9 @@ def _result(line):
     return f"{line['metric']} {line['valid'][line['metric']]:.4g} of validation"
 
 
-def _superseded(here, found):
+def _superseded(every, found):
     """The lines of runs whose recipe is no cell's any more, with what was other then."""
-    cells = {(table.name, cell.name): cell for table in here for cell in table.cells}
+    cells = {(table.name, cell.name): cell for table in every for cell in table.cells}
     current = {cell.recipe for cell in cells.values()}
     for recipe, by_seed in found.finished.items():
         for seed in sorted(by_seed) if recipe not in current else []:

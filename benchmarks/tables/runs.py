@@ -16,7 +16,7 @@ import shlex
 import subprocess
 import sys
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import tables
 from tables import lines
@@ -29,15 +29,7 @@ TRAINER = os.path.join(ROOT, "trainer.py")
 _WAIT_SECONDS = 0.2
 _NOTE_EVERY_SECONDS = 30
 _MOST_POINTS = 40  # of a curve
-
-
-class Folders(NamedTuple):
-    """Where things lie."""
-
-    runs: str
-    data: str
-    tmp: str
-    results: str
+_RECORD = "paper.json"
 
 
 class Stopped(Exception):
@@ -56,7 +48,7 @@ class Runner:
     """Runs cells, one at a time.
 
     Args:
-        folders: `Folders`.
+        folders: with `runs_dir`, `data_dir`, `tmp_dir` and `results_dir`.
         stop: with `requested`, whether a signal has come, and `stopped(text)`, the exception then.
         deadline: float. Of `time.monotonic()`: when to stop; what runs then is saved.
     """
@@ -84,25 +76,25 @@ class Runner:
             UserError: if the run ended with an error, or its folder is of another commit, or none.
             LockedError: if another process has the run.
         """
-        directory = run_directory(self._folders.runs, cell, seed)
+        directory = run_directory(self._folders.runs_dir, cell, seed)
         self._check()
         os.makedirs(directory, exist_ok=True)
-        lock = os.path.join(directory, ".runner.lock")
-        with path_lock.held(lock, "A run must be run by one process at a time", directory):
+        record = os.path.join(directory, _RECORD)
+        with path_lock.held(record, "A run must be run by one process at a time", directory):
             return self._run(table, cell, seed, note, directory)
 
     def _run(self, table, cell, seed, note, directory):
         record = _Record(directory)
         if not record.content["trained"]:
             record.write()
-            folders = [f"--data_dir={self._folders.data}", f"--tmp_dir={self._folders.tmp}"]
+            folders = [f"--data_dir={self._folders.data_dir}", f"--tmp_dir={self._folders.tmp_dir}"]
             self._process([*cell.training(seed), *folders], directory, directory, record)
             record.write(trained=True)
         best = os.path.join(directory, "best")
         step = _newest_step(best)
         tests = note is None
         if tests and not set(cell.metrics("test")) <= set(_results(best, step, "test")):
-            folders = [f"--data_dir={self._folders.data}"]
+            folders = [f"--data_dir={self._folders.data_dir}"]
             self._process([*cell.testing(), *folders], best, directory)
         line = {
             "table": table.name,
@@ -123,7 +115,7 @@ class Runner:
             "curve": _curve(directory, cell.valid),
         }
         file = f"{table.name}.jsonl" if tests else lines.TRIED
-        lines.append(self._folders.results, file, line)
+        lines.append(self._folders.results_dir, file, line)
         return line
 
     def _check(self):
@@ -165,7 +157,7 @@ class _Record:
     """What has to be remembered of a run besides what the trainer does: paper.json."""
 
     def __init__(self, directory):
-        self._path = os.path.join(directory, "paper.json")
+        self._path = os.path.join(directory, _RECORD)
         self.content = {"seconds": 0.0, "commit": commit(), "trained": False}
         if os.path.exists(self._path):
             found = json_file.read(self._path, DataError)

@@ -22,7 +22,7 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
     """Evaluates a run and writes the line.
 
     Args:
-        folders: `runs.Folders`.
+        folders: with `runs_dir`, `data_dir` and `results_dir`.
         table: `Table`.
         cell: `Cell`.
         seed: int.
@@ -33,16 +33,16 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
     Raises:
         UserError: if the run has not ended, or cannot be evaluated so.
     """
-    if not lines.read(folders.results).has(cell, seed):
+    if not lines.read(folders.results_dir).has(cell, seed):
         raise UserError("the run has not ended; it has to be trained first")
-    directory = runs.run_directory(folders.runs, cell, seed)
+    directory = runs.run_directory(folders.runs_dir, cell, seed)
     splits = {}
     for split in dict.fromkeys(score.split for score in cell.scores):
         target = os.path.join(directory, f"steps-{split}")
         words = _words(numbers, hparams, split)
         where = [
             f"--output_dir={os.path.join(directory, 'best')}",
-            f"--data_dir={folders.data}",
+            f"--data_dir={folders.data_dir}",
             f"--visualize_dir={target}",
         ]
         result = subprocess.run([sys.executable, _STEPS, *words, *where], stderr=subprocess.PIPE)
@@ -68,7 +68,7 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
         "date": datetime.date.today().isoformat(),
         "splits": splits,
     }
-    lines.append(folders.results, lines.STEPS, line)
+    lines.append(folders.results_dir, lines.STEPS, line)
     return line
 
 

@@ -28,7 +28,7 @@ def test_a_garbage_line_changes_nothing(tmp_path):
 
 
 def _page(*finished, table=TABLE, tried=()):
-    texts = page.blocks_of([table], made_up.lines(*finished, tried=tried))
+    texts = page.texts_of([table], made_up.lines(*finished, tried=tried))
     return "\n".join(texts.values()).splitlines()
 
 
@@ -60,10 +60,10 @@ def test_what_was_not_run_has_empty_cells():
 
 def test_what_was_only_tried_is_a_row_with_its_number():
     tried = [line(1, valid, 1, setting="much") for valid in (0.53, 0.5, 0.52)]
-    row = "| task1, adaptive | 0.0; 0.2 ± 0.3 | tried: mean_error 0.5 of validation | [below]"
+    row = "| task1, adaptive | 0.0; 0.2 ± 0.3 | tried: mean_error 0.5 of validation | [see]"
     assert any(text.startswith(row) for text in _page(tried=tried))
     other = {"table": "t", "cell": CELL.name, "seed": 1, "setting": "a", "result": "error 51 %"}
-    assert any("| tried: error 51 % | [below]" in text for text in _page(tried=[other]))
+    assert any("| tried: error 51 % | [see]" in text for text in _page(tried=[other]))
 
 
 def test_runs_of_an_earlier_recipe_are_listed_as_tried():
@@ -104,7 +104,7 @@ def test_runs_that_were_stopped_after_other_steps():
         run(4, {"2": at}),
         run(1, {"99": at}, recipe="another"),
     ]
-    text = page.blocks_of([TABLE], made_up.lines(steps=steps))["tables"]
+    text = page.texts_of([TABLE], made_up.lines(steps=steps))["results", "tables"]
     assert (
         "|  | 2 | 4 | 16 |\n"
         "| --- | --- | --- | --- |\n"

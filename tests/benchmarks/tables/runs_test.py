@@ -2,6 +2,7 @@
 
 import json
 import os
+import types
 
 import pytest
 from tables import lines, runs
@@ -13,13 +14,14 @@ from ut_keras.errors import UserError
 
 @pytest.fixture
 def folders(tmp_path):
-    return runs.Folders(*(str(tmp_path / name) for name in ("runs", "data", "raw", "results")))
+    names = ("runs_dir", "data_dir", "tmp_dir", "results_dir")
+    return types.SimpleNamespace(**{name: str(tmp_path / name) for name in names})
 
 
 @pytest.fixture
 def directory(folders):
     """The folder of a run that has been trained and tested; its line is not written."""
-    folder = runs.run_directory(folders.runs, CELL, 1)
+    folder = runs.run_directory(folders.runs_dir, CELL, 1)
     os.makedirs(os.path.join(folder, "best"))
     _write(folder, "paper.json", {"seconds": 1.5, "commit": runs.commit(), "trained": True})
     evaluations = [
@@ -44,7 +46,7 @@ def _run(folders):
 
 def test_a_line_has_the_curve_of_the_validation(folders, directory):
     line = _run(folders)
-    assert lines.read(folders.results).of(CELL) == [line]
+    assert lines.read(folders.results_dir).of(CELL) == [line]
     assert (line["seconds"], line["best_at"], line["commit"]) == (2, 90, runs.commit())
     assert line["valid"] == {"mean_error": 0.0111111} and line["test"] == {"mean_error": 0.0123457}
     steps = [step for step, _ in line["curve"]]
@@ -84,20 +86,19 @@ def test_a_folder_that_is_none_of_this_run_is_refused(name, records, message, fo
     with pytest.raises(UserError, match=message) as raised:
         _run(folders)
     assert "\n" not in str(raised.value)
-    assert not os.path.exists(folders.results)
+    assert not os.path.exists(folders.results_dir)
     assert before == {
         path: os.stat(os.path.join(directory, path)).st_mtime_ns for path in os.listdir(directory)
     }
 
 
 def test_a_run_has_one_runner(folders, directory):
-    lock = os.path.join(directory, ".runner.lock")
     with (
-        path_lock.held(lock, "", ""),
+        path_lock.held(os.path.join(directory, "paper.json"), "", ""),
         pytest.raises(path_lock.LockedError, match="one process at a time. Received: .*seed-1"),
     ):
         _run(folders)
-    assert not os.path.exists(folders.results)
+    assert not os.path.exists(folders.results_dir)
     assert _run(folders)["seed"] == 1
 
 
