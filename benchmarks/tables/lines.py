@@ -61,19 +61,19 @@ def check(lines, tables):
     Raises:
         DataError: if a line is of another cell or setting than its recipe.
     """
-    cells = {}
-    for table in tables:
-        for cell in table.cells:
-            cells.setdefault(cell.recipe, {})[table.name, cell.name] = cell
+    runs = [
+        (cell.recipe, table.name, cell.name, cell.updates, cell.set_values)
+        for table in tables
+        for cell in table.cells
+    ]
+    current = {run[0] for run in runs}
     for recipe, by_seed in lines.finished.items():
-        for line in by_seed.values() if recipe in cells else ():
-            cell = cells[recipe].get((line["table"], line["cell"]))
-            run = {"set": line["set"], "updates": line["updates"]}
-            if not cell or run != {"set": cell.set_values, "updates": cell.updates}:
-                names = " or ".join(map("/".join, cells[recipe]))
+        for x in by_seed.values() if recipe in current else ():
+            if (recipe, x["table"], x["cell"], x["updates"], x["set"]) not in runs:
+                names = " or ".join(f"{run[1]}/{run[2]}" for run in runs if run[0] == recipe)
                 raise DataError(
                     f"A line of recipe {recipe} must be of {names}, and of its setting. Received: "
-                    f"{line['table']}/{line['cell']}, seed {line['seed']}."
+                    f"{x['table']}/{x['cell']}, seed {x['seed']}."
                 )
 
 
