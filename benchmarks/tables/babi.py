@@ -7,7 +7,7 @@ RAW = ("*tasks_1-20_v1-2*.tar.gz",)
 MODELS = {
     "adaptive": ("universal_transformer_encoder", "adaptive_universal_transformer_babi"),
     "universal": ("universal_transformer_encoder", "universal_transformer_babi"),
-    "transformer": ("transformer_encoder", "transformer_babi"),
+    "transformer": ("transformer", "transformer_babi"),
 }
 # Task by task: the best of ten seeds, and the mean and deviation of the ten. The paper's "± var" is
 # taken for a deviation. They are those of the adaptive model: their means are table 1's.
