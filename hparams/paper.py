@@ -250,7 +250,7 @@ def universal_transformer_depth_ndr() -> UniversalTransformerHParams:
 def universal_transformer_ctl_ndr() -> UniversalTransformerHParams:
     """The Neural Data Router as published: github.com/RobertCsordas/ndr at da20530d,
     sweeps/transformer_control_flow/ctl_ndr_geometric.yaml, and main.py for the bound of gradients.
-    The decay, a hundredth of the rate, is of all weights.
+    The decay, a hundredth of the rate, is of all weights; half precision is theirs, too (`amp`).
     """
     return replace(
         universal_transformer_depth_ndr(),
@@ -270,6 +270,7 @@ def universal_transformer_ctl_ndr() -> UniversalTransformerHParams:
         **_adam(0.00015),
         optimizer="adam_w",
         weight_decay=0.0000015,
+        activation_dtype="bfloat16",
     )
 
 
