@@ -44,6 +44,18 @@ def _adaptive(hp):
     )
 
 
+def _adam(rate):
+    """What Csordás et al. have: PyTorch's defaults, one rate, and gradients up to 5."""
+    return {
+        "learning_rate_schedule": "constant",
+        "learning_rate_constant": rate,
+        "optimizer_adam_beta2": 0.999,
+        "optimizer_adam_epsilon": 1e-8,
+        "clip_grad_norm": 5.0,
+        "norm_epsilon": 1e-5,
+    }
+
+
 # --- bAbI -----------------------------------------------------------------------------------------
 
 
@@ -234,6 +246,34 @@ def universal_transformer_depth_ndr() -> UniversalTransformerHParams:
     )
 
 
+@register("universal_transformer_ctl_ndr")
+def universal_transformer_ctl_ndr() -> UniversalTransformerHParams:
+    """The Neural Data Router as published: github.com/RobertCsordas/ndr at da20530d,
+    sweeps/transformer_control_flow/ctl_ndr_geometric.yaml, and main.py for the bound of gradients.
+    The decay, a hundredth of the rate, is of all weights; half precision is theirs, too (`amp`).
+    """
+    return replace(
+        universal_transformer_depth_ndr(),
+        hidden_size=256,
+        filter_size=512,
+        num_heads=1,
+        geometric_normalize_score=False,
+        geometric_drop_keys=True,
+        ffn_postprocess_sequence="n",
+        copy_gate_activation="relu",
+        embedding_dropout=0.0,
+        layer_prepostprocess_dropout=0.5,
+        relu_dropout=0.5,
+        use_target_space_embedding=False,
+        use_fixed_batch_size=True,
+        batch_size=512,
+        **_adam(0.00015),
+        optimizer="adam_w",
+        weight_decay=0.0000015,
+        activation_dtype="bfloat16",
+    )
+
+
 def _register_mixed(make):
     @register(f"{make.__name__}_mixed")
     def mixed() -> UniversalTransformerHParams:
@@ -261,14 +301,38 @@ for _make in (
 
 @register("transformer_scan")
 def transformer_scan() -> TransformerHParams:
-    """With relative attention, which is what reaches longer outputs (Csordás et al. 2021)."""
-    return transformer.use_relative_positions(replace(_small(), batch_size=4096))
+    """As Csordás et al. 2021 trained `relative_universal`, here without its one layer for all:
+    github.com/RobertCsordas/transformer_generalization at 38f2734f,
+    sweeps/scan_trafo_length_cutoff.yaml and the profile `trafo_scan` of main.py, whose dropout of
+    .5 no model reads: that of layers/transformer/universal_relative_transformer.py acts, .1.
+    """
+    return replace(
+        _small(),
+        num_hidden_layers=3,
+        num_heads=8,
+        self_attention_type="dot_product_relative_xl",
+        pos=None,
+        layer_preprocess_sequence="none",
+        layer_postprocess_sequence="dan",
+        layer_prepostprocess_dropout=0.1,
+        attention_dropout=0.1,
+        relu_dropout=0.1,
+        embedding_dropout=0.0,
+        use_target_space_embedding=False,
+        use_fixed_batch_size=True,
+        batch_size=256,
+        **_adam(0.001),
+    )
 
 
 @register("universal_transformer_scan")
 def universal_transformer_scan() -> UniversalTransformerHParams:
-    """The recurrence adds a position signal of its own, which has to go, too."""
-    return replace(make_universal(transformer_scan()), add_position_timing_signal=False)
+    """No signals, of steps either."""
+    return replace(
+        make_universal(transformer_scan()),
+        add_position_timing_signal=False,
+        add_step_timing_signal=False,
+    )
 
 
 @register("adaptive_universal_transformer_scan")

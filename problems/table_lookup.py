@@ -10,18 +10,24 @@ the same one; the example's values are made up. `ctl_backward` has the inputs th
     problem                             train   dev    test     depths, functions in a row
     ctl_forward, ctl_backward           1 to 5  6 to 8 9, 10    what training has, and deeper ones
     ctl_forward_iid, ctl_backward_iid   1 to 5  2 to 5 2 to 5   compositions that training has not
+    ctl_forward_11, ctl_backward_11     1 to 5  6 to 8 9, 10    as published: "<s> 5 d a f"
 
 From Liška et al. 2018 ("Memorize or generalize?"); depths as in Csordás et al. 2022 ("The Neural
-Data Router"), whose answer is a class, too. The tables and the number of examples are ours.
+Data Router"), whose answer is a class, too. The tables and the number of examples are ours, but for
+the problems of eleven functions.
 """
+
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from problems import generated_classes, problem
 
 _SYMBOLS = tuple("01234567")
-_FUNCTIONS = tuple("abcdefgh")
+_FUNCTIONS = tuple("abcdefghijk")
 TABLES = np.random.default_rng(0).permuted(np.tile(np.arange(8), (8, 1)), axis=1)
+_PUBLISHED = np.random.RandomState(0x12345678)
+PUBLISHED_TABLES = np.stack([_PUBLISHED.permutation(8) for _ in range(11)])
 
 
 @problem.register("ctl_forward")
@@ -29,18 +35,26 @@ class TableLookup(generated_classes.GeneratedClasses):
     """The functions in the order in which they are applied."""
 
     paper = "Csordás et al. 2022"
-    words = _SYMBOLS + _FUNCTIONS
+    words = _SYMBOLS + _FUNCTIONS[:8]
     labels = _SYMBOLS
     sizes = {"train": 50_000, "dev": 1_000, "test": 1_000}
     depths = {"train": (1, 5), "dev": (6, 8), "test": (9, 10)}
+    order = 1
 
     def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
         shallowest, deepest = self.depths[split]
         functions = rng.integers(8, size=rng.integers(shallowest, deepest + 1))
-        symbol = first = int(rng.integers(8))
+        return self.composed(TABLES, int(rng.integers(8)), functions)
+
+    def composed(
+        self, tables: np.ndarray, first: int, functions: Iterable[int]
+    ) -> tuple[list[str], str]:
+        """Functions, by their numbers, of a symbol: (list of words, label)."""
+        symbol = first
         for function in functions:
-            symbol = TABLES[function, symbol]
-        return [_SYMBOLS[first], *(_FUNCTIONS[f] for f in functions)], _SYMBOLS[symbol]
+            symbol = tables[function, symbol]
+        words = [_SYMBOLS[first], *(_FUNCTIONS[f] for f in functions)]
+        return words[:: self.order], _SYMBOLS[symbol]
 
     def is_all_trained(self, words: list[str]) -> bool:
         return len(words) == 2
@@ -57,9 +71,7 @@ class TableLookupIid(TableLookup):
 class TableLookupBackward(TableLookup):
     """The functions as they are written, the last one first."""
 
-    def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
-        words, label = super().draw(rng, split)
-        return words[::-1], label
+    order = -1
 
 
 @problem.register("ctl_backward_iid")
@@ -67,3 +79,54 @@ class TableLookupBackwardIid(TableLookupBackward):
     """Tests the depths that it trains."""
 
     depths = TableLookupIid.depths
+
+
+@problem.register("ctl_forward_11")
+class PublishedTableLookup(TableLookup):
+    """As published: eleven functions, of which two are trained alone only.
+
+    Training has 53,136 compositions of the others, no two of them the same; each of the eleven once
+    for each symbol, and each of those two 30 times more. The tables are those of the authors' code,
+    github.com/RobertCsordas/ndr, dataset/compositional_table_lookup.py; what is drawn, and what
+    training must not have, is ours.
+    """
+
+    words = ("<s>", *_SYMBOLS, *_FUNCTIONS)
+    sizes = {"train": 53_136 + 9 * 8 + 2 * 8 * 31, "dev": 1_000, "test": 1_000}
+    depths = {"train": (2, 5), "dev": (6, 8), "test": (9, 10)}
+
+    def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
+        shallowest, deepest = self.depths[split]
+        functions = rng.integers(9, size=rng.integers(shallowest, deepest + 1))
+        return self.composed(PUBLISHED_TABLES, int(rng.integers(8)), functions)
+
+    def composed(
+        self, tables: np.ndarray, first: int, functions: Iterable[int]
+    ) -> tuple[list[str], str]:
+        words, label = super().composed(tables, first, functions)
+        return ["<s>", *words], label
+
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, str]]:
+        rng, count = np.random.default_rng(seed), self.sizes[split]
+        if split == "train":
+            for function, first in np.ndindex(11, 8):
+                words, label = self.composed(PUBLISHED_TABLES, first, [function])
+                for _ in range(1 if function < 9 else 31):
+                    count -= 1
+                    yield {"inputs": " ".join(words), "targets": label}
+        drawn: set[str] = set()
+        while len(drawn) < count:
+            words, label = self._drawn(rng, split)
+            inputs = " ".join(words)
+            if inputs not in drawn:
+                drawn.add(inputs)
+                yield {"inputs": inputs, "targets": label}
+
+
+@problem.register("ctl_backward_11")
+class PublishedTableLookupBackward(PublishedTableLookup):
+    """The last function first."""
+
+    order = -1

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tests.layers import layer_checks
@@ -13,19 +14,19 @@ def _gelu(x):
 
 
 def test_layer_behaviors():
-    layer_checks.check_layer(
-        lambda dtype: copy_gate.CopyGate(dtype=dtype), {"x": X}, num_weights=4
-    )
+    layer_checks.check_layer(lambda dtype: copy_gate.CopyGate(dtype=dtype), {"x": X}, num_weights=4)
 
 
-def test_matches_reference():
-    layer = copy_gate.CopyGate(0.5)
+@pytest.mark.parametrize("activation", ["gelu", "relu"])
+def test_matches_reference(activation):
+    layer = copy_gate.CopyGate(0.5, activation=activation)
     layer.build(X.shape)
     begun = layer(100 * X * 0)
     np.testing.assert_allclose(begun, np.full(X.shape, 1 / (1 + np.exp(3))), atol=1e-6)
     layer_checks.shake(layer)
     w1, b1, w2, b2 = layer.get_weights()
-    expected = 1 / (1 + np.exp(-(_gelu(X @ w1 + b1) @ w2 + b2)))
+    activated = {"gelu": _gelu, "relu": lambda x: np.maximum(x, 0)}[activation](X @ w1 + b1)
+    expected = 1 / (1 + np.exp(-(activated @ w2 + b2)))
     np.testing.assert_allclose(layer(X), expected, atol=1e-5)
     many = layer(np.zeros([40, 50, D], "float32"), training=True).numpy()
     kept = np.all(many > 0, axis=-1)
@@ -34,7 +35,27 @@ def test_matches_reference():
     assert np.any(layer(X, training=True) != layer(X, training=True))
 
 
-def test_what_a_layer_keeps():
+def test_its_hidden_channels_are_dropped():
+    layer = copy_gate.CopyGate(activation="relu", hidden_dropout_rate=0.5)
+    layer.build(X.shape)
+    layer_checks.shake(layer)
+    w1, b1, w2, b2 = layer.get_weights()
+    hidden = np.maximum(X @ w1 + b1, 0)
+    keep = np.float32(2 * (np.random.default_rng(0).random(hidden.shape) < 0.5))
+    assert layer.hidden_dropout.rate == 0.5
+    layer.hidden_dropout = lambda x, training: x * keep if training else x
+    for training, factor in ((True, keep), (False, 1)):
+        expected = 1 / (1 + np.exp(-((hidden * factor) @ w2 + b2)))
+        np.testing.assert_allclose(layer(X, training=training), expected, atol=1e-5)
+
+
+def test_refuses_another_activation():
+    with pytest.raises(ValueError, match="one of .*'gelu', 'relu'.*Received: 'tanh'"):
+        copy_gate.CopyGate(activation="tanh")
+
+
+@pytest.mark.parametrize("transition_postprocess_sequence", [None, "n"])
+def test_what_a_layer_keeps(transition_postprocess_sequence):
     """With norms behind, as in the paper; the gate sees what attention has made."""
     layer = transformer_layer.TransformerLayer(
         attention.MultiHeadAttention(2, D),
@@ -42,15 +63,24 @@ def test_what_a_layer_keeps():
         preprocess_sequence="none",
         postprocess_sequence="an",
         copy_gate=copy_gate.CopyGate(bias_init=0.5),
+        transition_postprocess_sequence=transition_postprocess_sequence,
     )
     layer.build(X.shape)
     layer_checks.shake(layer)
     attended = layer.self_attention_block(tf.constant(X)).output
-    moved = layer.transition_block(attended).output
+    moved = layer.transition(attended).numpy()
+    moved += 0 if transition_postprocess_sequence else attended
+    mean, deviation = (f(moved, axis=-1, keepdims=True) for f in (np.mean, np.std))
+    scale, bias = layer.transition_block.postprocess.get_weights()
+    moved = (moved - mean) / np.sqrt(deviation**2 + 1e-6) * scale + bias
     gate = layer.copy_gate(attended)
     got = layer.forward(tf.constant(X)).output
     np.testing.assert_allclose(got, gate * moved + (1 - gate) * X, atol=1e-5)
     config = layer.get_config()
-    assert layer.from_config(dict(config)).copy_gate.bias_init == 0.5
-    del config["copy_gate"]  # as it was saved before there were gates
+    again = layer.from_config(dict(config))
+    assert again.copy_gate.bias_init == 0.5
+    settings = again.transition_block.settings
+    assert settings["postprocess_sequence"] == (transition_postprocess_sequence or "an")
+    # As it was saved before there were gates.
+    del config["copy_gate"], config["transition_postprocess_sequence"]
     assert layer.from_config(config).copy_gate is None

@@ -9,20 +9,22 @@ from ut_keras import hparam
 from ut_keras.layers import attention, geometric_attention
 
 
-def _layer(dtype="float32"):
-    return geometric_attention.GeometricAttention(H, D, key_channels=K, dtype=dtype)
+def _layer(dtype="float32", **options):
+    return geometric_attention.GeometricAttention(H, D, key_channels=K, dtype=dtype, **options)
 
 
 def test_layer_behaviors():
     masked_attention.check_layer(_layer, num_weights=6)
 
 
-def _reference(layer, x, mask):
-    """Key by key, nearest first, the one behind the query before the one in front of it."""
+def _reference(layer, x, mask, keep=1.0):
+    """Key by key, nearest first, the one behind the query before the one in front of it; `keep` is
+    what the channels of the keys [B, S, H, d] are multiplied by.
+    """
     wq = np.reshape(layer.query_projection.kernel, [D, H, K // H + 2])
     wk = np.reshape(layer.key_projection.kernel, [D, H, K // H])
     u, c = np.reshape(layer.content_bias, [H, -1]), np.asarray(layer.direction_bias)[:, 0]
-    weights = np.zeros([len(x), H, S, S])
+    weights, keep = np.zeros([len(x), H, S, S]), np.broadcast_to(keep, [len(x), S, H, K // H])
     for b, h, i in np.ndindex(len(x), H, S):
         q = x[b, i] @ wq[:, h]
         left = 1.0
@@ -30,16 +32,20 @@ def _reference(layer, x, mask):
             if j == i or not mask[b, i, j]:
                 continue
             direction = (q[K // H :] + c[h])[int(j > i)]
-            logit = (q[: K // H] + u[h]) @ (x[b, j] @ wk[:, h]) / np.sqrt(K / H) + direction
+            key = (x[b, j] @ wk[:, h]) * keep[b, j, h]
+            logit = (q[: K // H] + u[h]) @ key / np.sqrt(K / H) + direction
             p = 1 / (1 + np.exp(-logit))
             weights[b, h, i, j] = p * left
             left *= 1 - p
-    return weights / np.maximum(weights.sum(-1, keepdims=True), 1e-12)
+    total = weights.sum(-1, keepdims=True) if layer.normalize_score else 1.0
+    return weights / np.maximum(total, 1e-12)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_matches_reference(causal):
-    layer = masked_attention.shaken(_layer())
+@pytest.mark.parametrize(
+    ("causal", "normalize_score"), [(False, True), (True, True), (False, False)]
+)
+def test_matches_reference(causal, normalize_score):
+    layer = masked_attention.shaken(_layer(normalize_score=normalize_score))
     mask = np.broadcast_to(REAL[:, None], [B, S, S])
     mask = mask & np.tril(np.ones([S, S], bool)) if causal else mask
     expected = _reference(layer, X, mask)
@@ -51,6 +57,20 @@ def test_matches_reference(causal):
     values = np.reshape(X @ layer.value_projection.kernel.numpy(), [B, S, H, -1])
     mixed = np.einsum("bhij,bjhc->bihc", expected, values).reshape(B, S, D)
     np.testing.assert_allclose(got.output, mixed @ layer.output_projection.kernel, atol=1e-5)
+
+
+def test_keys_are_dropped_instead_of_weights():
+    layer = masked_attention.shaken(_layer(drop_keys=True, dropout_rate=0.5))
+    drawn = []
+    layer.weights_dropout = lambda keys, training: drawn.append(keys) or keys * keep
+    keep = np.float32(2 * (np.random.default_rng(0).random([B, H, S, K // H]) < 0.5))
+    got = layer(X, training=True)
+    (keys,) = drawn
+    np.testing.assert_array_equal(keys, layer.project_key_value(X).key)
+    everything = np.ones([B, S, S], bool)
+    expected = _reference(layer, X, everything, keep.transpose(0, 2, 1, 3))
+    np.testing.assert_allclose(got.weights, expected, atol=1e-5)
+    assert layer.from_config(layer.get_config()).drop_keys
 
 
 @pytest.mark.parametrize("longest_short", [S, S - 1])

@@ -52,6 +52,12 @@ VARIANTS = {
     "rotary": ("universal", "pos=rotary,add_position_timing_signal=0"),
     "relative_xl": ("adaptive", "self_attention_type=dot_product_relative_xl"),
     "copy_gate": ("universal", "copy_gate=True,copy_gate_dropout=0.1"),
+    "data_router": (
+        "universal",
+        "self_attention_type=geometric,geometric_normalize_score=0,copy_gate=1,"
+        "copy_gate_activation=relu,ffn_postprocess_sequence=n,layer_preprocess_sequence=none,"
+        "layer_postprocess_sequence=dan",
+    ),
     "geometric": ("adaptive", "self_attention_type=geometric,act_halted_state=copy"),
     "modern": ("adaptive", "norm_type=rms,ffn_layer=swiglu"),
 }

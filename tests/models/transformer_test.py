@@ -311,6 +311,16 @@ def test_each_dropout_is_for_training(kind, rate):
     assert np.abs(first - second).max() > 1e-3
 
 
+@pytest.mark.parametrize("kind", ["transformer", "universal"])
+def test_embeddings_have_a_dropout_of_their_own(kind):
+    for between, embedding, rate in ((0.1, None, 0.1), (0.1, 0.0, 0.0), (0.0, 0.3, 0.3)):
+        rates = {"layer_prepostprocess_dropout": between, "embedding_dropout": embedding}
+        model = examples.make(kind, {**_NO_DROPOUT, **rates})
+        assert model.source_dropout.rate == model.target_dropout.rate == rate
+        plain = examples.make(kind, {**_NO_DROPOUT, "layer_prepostprocess_dropout": between})
+        assert model.encoder.get_config() == plain.encoder.get_config()
+
+
 @pytest.mark.parametrize(
     ("overrides", "sizes", "tables"),
     [

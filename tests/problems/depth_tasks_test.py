@@ -10,6 +10,7 @@ from problems import formal_languages, generated_classes, sudoku, table_lookup
 
 NAMES = [
     *("addition10", "ctl_backward", "ctl_backward_iid", "ctl_forward", "ctl_forward_iid"),
+    *("ctl_backward_11", "ctl_forward_11"),
     *("dyck40", "listops", "listops_iid", "parity10", "parity40"),
 ]
 
@@ -64,6 +65,28 @@ def test_table_lookup_is_a_composition(name, order):
         assert seen == set(range(depths[0], depths[1] + 1))
     assert all(sorted(table) == list(range(8)) for table in table_lookup.TABLES)
     assert len({tuple(table) for table in table_lookup.TABLES}) == 8
+
+
+@pytest.mark.parametrize("name, order", [("ctl_forward_11", 1), ("ctl_backward_11", -1)])
+def test_published_table_lookup(name, order):
+    """Counts, and the first numbers of the tables, are those of the authors' code."""
+    tables = table_lookup.PUBLISHED_TABLES
+    for split, depths in (("train", (1, 5)), ("dev", (6, 8)), ("test", (9, 10))):
+        samples = list(problems.get(name).generate_samples(split, None, None, seed=5))
+        counts = collections.Counter()
+        for (start, *words), label in map(_split, samples):
+            symbol, *functions = words[::order]
+            symbol = int(symbol)
+            for function in functions:
+                symbol = tables["abcdefghijk".index(function), symbol]
+            assert (start, label) == ("<s>", str(symbol))
+            assert len(functions) == 1 or set(functions) <= set("abcdefghi")
+            counts[len(functions)] += 1
+        assert (min(counts), max(counts)) == depths
+        if split == "train":
+            assert counts.pop(1) == 9 * 8 + 2 * 8 * 31
+            assert counts.total() == 9**2 * (9**4 - 1) // 8 * 8 // 10 == 53_136
+            assert len({sample["inputs"] for sample in samples}) == 11 * 8 + 53_136
 
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])

@@ -47,6 +47,15 @@ def test_best_step_is_the_last_of_the_best_values():
     assert _stopping([]).best_step is None
 
 
+def test_by_step_the_last_is_the_best(tmp_path):
+    stopping = early_stopping.EarlyStopping("step")
+    stopping.check(["loss"])
+    assert stopping.add(200, {"loss": 1.0}) and stopping.add(300, {"loss": 2.0})
+    (tmp_path / "metrics.jsonl").write_text('{"step": 400, "time": 0, "split": "dev", "loss": 3}\n')
+    stopping.read(str(tmp_path), last_step=400)
+    assert stopping.best_step == 400
+
+
 @pytest.mark.parametrize(
     "metric, less",
     [

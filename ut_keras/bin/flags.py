@@ -218,7 +218,8 @@ TRAINER = (
     Flag(
         "eval_early_stopping_metric",
         "loss",
-        'What "better" and OUTPUT_DIR/best go by, as named in metrics.jsonl: decode/bleu, …',
+        'What "better" and OUTPUT_DIR/best go by, as named in metrics.jsonl: decode/bleu, …; by '
+        '"step" the last is the best.',
     ),
     Flag("eval_early_stopping_metric_delta", 0.1, "By how much it must get better.", least=0),
     Flag(

@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any, Literal, get_args
 
 from ut_keras import parts
-from ut_keras.hparam.basic import DIMENSIONS, BasicHParams
+from ut_keras.hparam.basic import DIMENSIONS, POSTPROCESS, BasicHParams
 from ut_keras.hparam.field import (
     NON_NEGATIVE,
     POSITIVE,
@@ -44,6 +44,8 @@ _LEARNED = ("basic", "accumulated", "global", "ponder_net", "stick_breaking", "q
 _WITH_COST = (*_ACT, ("act_type", (*_LEARNED, "random")))
 _WITH_BIAS = (*_ACT, ("act_type", _LEARNED))
 _PONDER_NET = (*_ACT, ("act_type", ("ponder_net",)))
+_GEOMETRIC = (("self_attention_type", ("geometric",)),)
+_COPY_GATE = (("copy_gate", (True,)),)
 _LOCAL = (("self_attention_type", ("local_mask_right", "local_unmasked")),)
 _FULLY_CONNECTED = (("transformer_ffn_type", ("fc",)),)
 _MIXED = (
@@ -104,6 +106,9 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
     )
     block_length: int = field(128, POSITIVE, read_if=_LOCAL)  # T2T's sets lack it
     hard_attention_k: int = field(0, NON_NEGATIVE)
+    # Ours: whether weights sum to 1, and whether attention_dropout is of keys instead of weights.
+    geometric_normalize_score: bool = field(True, architecture=True, read_if=_GEOMETRIC)
+    geometric_drop_keys: bool = training(False, read_if=_GEOMETRIC)
     unidirectional_encoder: bool = field(False, architecture=True)  # a source looks back only
 
     # --- Classes of an encoder alone ------------------------------------------------------------
@@ -134,6 +139,8 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
         "", check=DIMENSIONS, comma_separated=True, read_if=_DENSE
     )
     use_pad_remover: bool = field(True)
+    # Ours: behind the transition alone; None: layer_postprocess_sequence.
+    ffn_postprocess_sequence: str | None = field(None, check=POSTPROCESS, architecture=True)
     conv_first_kernel: int = field(3, POSITIVE, architecture=True, read_if=_CONVOLUTION)
     parameter_attention_key_channels: int = field(
         0, NON_NEGATIVE, architecture=True, read_if=_PARAMETERS
@@ -151,6 +158,7 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
     )
     pos_randomized_range: int = field(2048, POSITIVE, read_if=_RANDOMIZED)  # ours
     use_target_space_embedding: bool = field(True, architecture=True)
+    embedding_dropout: float | None = training(None, RATE)  # ours; None: as between layers
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -189,7 +197,11 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
     recurrence_supervised_every: int = training(0, STEPS_OR_NONE)  # 0: a loss of the last alone
     num_memory_tokens: int = field(0, STEPS_OR_NONE, architecture=True)  # of an encoder
     copy_gate: bool = field(False, architecture=True)
-    copy_gate_dropout: float = training(0.0, RATE, read_if=(("copy_gate", (True,)),))
+    copy_gate_dropout: float = training(0.0, RATE, read_if=_COPY_GATE)
+    # Behind "relu" relu_dropout acts, too.
+    copy_gate_activation: Literal["gelu", "relu"] = field(
+        "gelu", architecture=True, read_if=_COPY_GATE
+    )
     num_inrecurrence_layers: int = field(1, STEPS, architecture=True, read_if=_LAYERS)  # of a step
     transformer_ffn_type: Literal["fc", "sepconv"] = field("fc", architecture=True)
     mix_with_transformer: (

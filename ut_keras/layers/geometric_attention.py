@@ -1,5 +1,7 @@
 """Self-attention to the nearest position that fits."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -8,7 +10,7 @@ from ut_keras.hparam import HParamError
 from ut_keras.layers import attention
 from ut_keras.layers import product as product_lib
 from ut_keras.layers.attention import Attended, KeyValue, Positions
-from ut_keras.layers.signature import Shape
+from ut_keras.layers.signature import Config, Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -22,15 +24,27 @@ class GeometricAttention(attention.MultiHeadAttention):
     Of two keys as near, that behind the query (j > i) counts as the nearer. u and c are those of
     the head, and begin at 0; V x is projected with the queries. Where nothing may be attended to,
     as at the first position of a decoder, all w are 0. Factors of the authors' code that V and the
-    projections can take over are left out; and weights are dropped, as in every attention here, not
-    keys.
+    projections can take over are left out.
 
+    Args:
+        normalize_score: bool. Whether the w sum to 1; else to how probable it is that one is taken.
+        drop_keys: bool. Whether training drops channels of the keys that queries are held against,
+            instead of weights.
     The rest: as `MultiHeadAttention`, without hard attention; for self-attention only.
-    References: Csordás et al. 2022, The Neural Data Router; its code,
-        `DirectionSensitiveGeometricAttention` (the paper itself could not be read).
+    References: Csordás et al. 2022, The Neural Data Router; its code, github.com/RobertCsordas/ndr,
+        layers/transformer/direction_sensitive_geometric.py, which drops keys, and by whose runs on
+        tables (sweeps/transformer_control_flow/ctl_ndr_geometric.yaml, `norm_att: 0`) weights are
+        not normalized.
     """
 
     places_matter = True
+
+    def __init__(
+        self, *args: Any, normalize_score: bool = True, drop_keys: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.normalize_score = normalize_score
+        self.drop_keys = drop_keys
 
     def build(self, query_shape: Shape) -> None:
         super().build(query_shape)
@@ -58,7 +72,10 @@ class GeometricAttention(attention.MultiHeadAttention):
         bias = tf.reshape(tf.cast(self.content_bias, q.dtype), [self.num_heads, 1, size])
         # Split, not sliced: the gradient of a slice fills zeros in, and two of them are added.
         q, direction = tf.split(q, [size, 2], axis=-1)
-        content = self.logits(q + bias * size**-0.5, key_value.key, positions)
+        keys = key_value.key
+        if self.drop_keys:
+            keys = self.weights_dropout(keys, training=training)
+        content = self.logits(q + bias * size**-0.5, keys, positions)
         direction = tf.cast(direction, tf.float32) * size**0.5
         before, behind = tf.split(direction + tf.cast(self.direction_bias, tf.float32), 2, axis=-1)
         if positions is None:
@@ -74,8 +91,11 @@ class GeometricAttention(attention.MultiHeadAttention):
         taken = tf.where(may_attend, tf.math.log_sigmoid(logits), float("-inf"))
         passed = tf.where(may_attend, tf.math.log_sigmoid(-logits), 0.0)
         weights = tf.exp(taken + self._nearer(passed, positions, distances))
-        weights = tf.math.divide_no_nan(weights, tf.reduce_sum(weights, axis=-1, keepdims=True))
-        dropped = self.weights_dropout(tf.cast(weights, self.compute_dtype), training=training)
+        if self.normalize_score:
+            weights = tf.math.divide_no_nan(weights, tf.reduce_sum(weights, axis=-1, keepdims=True))
+        dropped = tf.cast(weights, self.compute_dtype)
+        if not self.drop_keys:
+            dropped = self.weights_dropout(dropped, training=training)
         return attention.Attended(self.mix(dropped, key_value.value, positions), weights)
 
     def _nearer(self, passed, positions, distances):
@@ -92,6 +112,10 @@ class GeometricAttention(attention.MultiHeadAttention):
             lambda: _by_product(passed, distances),
             lambda: _by_sums(passed, distances),
         )
+
+    def get_config(self) -> Config:
+        own = {"normalize_score": self.normalize_score, "drop_keys": self.drop_keys}
+        return {**super().get_config(), **own}
 
 
 # The sum over nearer keys, where queries and keys are the same positions. A product is faster than
@@ -127,4 +151,10 @@ def _make(hp, side):
             "self_attention_type='geometric' needs hard_attention_k=0. "
             f"Received: hard_attention_k={hp.hard_attention_k}."
         )
-    return attention.make(hp, side, GeometricAttention)
+    return attention.make(
+        hp,
+        side,
+        GeometricAttention,
+        normalize_score=hp.geometric_normalize_score,
+        drop_keys=hp.geometric_drop_keys,
+    )

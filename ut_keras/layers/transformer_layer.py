@@ -59,6 +59,8 @@ class TransformerLayer(state_layer.StateLayer):
         epsilon: float. Of the norms.
         norm_type: "layer" or "rms".
         copy_gate: a `CopyGate`, by which states are kept. Optional.
+        transition_postprocess_sequence: str, of the transition alone; None for that of all. "n" is
+            what the Neural Data Router has, LayerNorm(Transition(A)) behind a gate.
     Call arguments and returns: as `StateLayer`.
     Raises:
         ValueError: if there is a memory without an attention to it, or the other way round.
@@ -77,6 +79,7 @@ class TransformerLayer(state_layer.StateLayer):
         epsilon: float = 1e-6,
         norm_type: str = "layer",
         copy_gate: copy_gate_lib.CopyGate | None = None,
+        transition_postprocess_sequence: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -86,6 +89,7 @@ class TransformerLayer(state_layer.StateLayer):
         self.memory_attention = memory_attention
         self.preprocess_sequence = preprocess_sequence
         self.postprocess_sequence = postprocess_sequence
+        self.transition_postprocess_sequence = transition_postprocess_sequence
         self.dropout_rate = dropout_rate
         self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
         self.epsilon = epsilon
@@ -96,7 +100,7 @@ class TransformerLayer(state_layer.StateLayer):
             self.memory_attention_block = self._wrap(memory_attention, "encdec_attention")
         self.transition_block = None
         if transition is not None:
-            self.transition_block = self._wrap(transition, "ffn")
+            self.transition_block = self._wrap(transition, "ffn", transition_postprocess_sequence)
         self.copy_gate_block = None
         if copy_gate is not None:
             self.copy_gate_block = self._wrap(copy_gate, "copy_gate", postprocess_sequence="none")
@@ -220,6 +224,7 @@ class TransformerLayer(state_layer.StateLayer):
             "copy_gate": keras.saving.serialize_keras_object(self.copy_gate),
             "preprocess_sequence": self.preprocess_sequence,
             "postprocess_sequence": self.postprocess_sequence,
+            "transition_postprocess_sequence": self.transition_postprocess_sequence,
             "dropout_rate": self.dropout_rate,
             "dropout_broadcast_dims": list(self.dropout_broadcast_dims),
             "epsilon": self.epsilon,
@@ -339,5 +344,6 @@ def make(hp: TransformerHParams, side: str, transition: keras.layers.Layer) -> T
         hp.layer_postprocess_sequence,
         **from_hparams.processing(hp),
         copy_gate=copy_gate.make(hp),
+        transition_postprocess_sequence=hp.ffn_postprocess_sequence,
         dtype=from_hparams.dtype_policy(hp),
     )

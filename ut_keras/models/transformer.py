@@ -142,7 +142,8 @@ class Transformer(
 
     def _make_stacks(self):
         hp, policy = self.hparams, self.dtype_policy
-        rate = hp.layer_prepostprocess_dropout
+        rate = hp.embedding_dropout
+        rate = hp.layer_prepostprocess_dropout if rate is None else rate
         self.encoder = self.target_space = None
         if "inputs" in self.specs:
             self.encoder = self._stack("encoder")

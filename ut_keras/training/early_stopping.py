@@ -31,7 +31,7 @@ class EarlyStopping:
 
     Args:
         metric: str. Name in `metrics.jsonl`, such as "loss", "accuracy" or "decode/bleu"; T2T's
-            tags ("metrics-PROBLEM/targets/accuracy") are understood.
+            tags ("metrics-PROBLEM/targets/accuracy") are understood. "step": the last is the best.
         patience_steps: int or None. Stop once the metric has not improved by `delta` within so
             many steps; None never stops.
         delta: float. How much better than the value at their beginning it must have been.
@@ -69,7 +69,7 @@ class EarlyStopping:
             MetricError: if they lack the metric.
         """
         self.check(results)
-        self._values[step] = float(results[self.metric])
+        self._values[step] = float({**results, "step": step}[self.metric])
         return self.best_step == step
 
     def check(self, names: Iterable[str]) -> None:
@@ -78,7 +78,7 @@ class EarlyStopping:
         Raises:
             MetricError: if it is not.
         """
-        if self.metric not in names:
+        if self.metric not in {*names, "step"}:
             raise MetricError(
                 "eval_early_stopping_metric must be one of the results of an evaluation: "
                 f"{', '.join(sorted(names))}. Received: {self.metric!r}."
