@@ -8,7 +8,7 @@ from paper_cells import Table
 
 TABLE = Table(
     title="bAbI, 1k, single task",
-    cells=paper_babi.single("1k", dict.fromkeys(range(1, 21), 4_000)),
+    cells=paper_babi.single("1k", dict.fromkeys(range(1, 21), 10_000)),
     averages={
         "adaptive": "4.56 (3/20); 6.39 ± 3.22",
         "universal": "5.31 (5/20)",

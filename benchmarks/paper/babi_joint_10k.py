@@ -38,7 +38,7 @@ TABLE = Table(
     title="bAbI, 10k, joint",
     cells=paper_babi.joint(
         "10k",
-        updates=40_000,
+        updates=120_000,
         paper={
             "adaptive": ("0.29; 1.12 ± 1.62", "0"),
             "universal": ("0.47", "0"),

@@ -7,7 +7,7 @@ TABLE = Table(
     title="bAbI, 1k, joint",
     cells=paper_babi.joint(
         "1k",
-        updates=20_000,
+        updates=40_000,
         paper={
             "adaptive": ("7.85; 11.21 ± 6.62", "5"),
             "universal": ("8.50", "8"),
