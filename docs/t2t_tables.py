@@ -56,6 +56,7 @@ OURS = (
     "pos_randomized_range",
     "ponder_net_output",
     "sentence_mask_stddev",
+    "trim_stories",
     "attention_mask_padding",
     "relative_mask_future",
 )

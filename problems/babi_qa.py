@@ -23,6 +23,14 @@ record of `babi_qa_sentence_single_task1_1k`, [sentences + 1, words], flat in th
               Where is     Mary ?   0         0       the question is always the last row
     targets   bathroom
 
+88 % of the rows of "all_tasks" are empty, and they cost as much as the others. `trim_stories=True`
+reads the same records without them: the length of a story is then the number of its rows, by which
+batches are bucketed, `batch_size` counts rows that are real (but for those behind the shorter
+stories of a batch, which change no answer if `class_label_pooling` is not "mean"), and the question
+stands right behind the story. So it is another input than T2T's: the position of the question goes
+by the length of the story, a convolution (`sepconv`) sees the last sentences from the question and
+no zeros between, "mean" pools real rows and those behind. T2T's way stays the default.
+
 `task` is all_tasks or task1..task20, `size` is 1k or 10k (examples per task for training). As in
 T2T and in the authors' code, the dev split is bAbI's **test** file, 1,000 questions for each task.
 To choose anything, take `<name>_valid`: its dev split is the official validation split, some 10 %
@@ -44,6 +52,7 @@ repeats itself: 741 of the 1,000 test stories of task 4 are in its 10k training 
 """
 
 import collections
+import copy
 import functools
 import itertools
 import json
@@ -196,6 +205,8 @@ class BabiQaSentence(_BabiProblem):
     concat problem too.)
     """
 
+    _trims = False
+
     @property
     def metadata_filename(self) -> str:
         return f"{self.filename}-meta_data.json"
@@ -213,6 +224,23 @@ class BabiQaSentence(_BabiProblem):
             ),
             "targets": specs["targets"],
         }
+
+    def reader(self, split: str, hparams: Any) -> "BabiQaSentence":
+        reader = copy.copy(self)
+        reader._trims = getattr(hparams, "trim_stories", False)
+        return reader
+
+    @property
+    def preprocess_key(self) -> str:
+        return "trimmed" if self._trims else ""
+
+    def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
+        if not self._trims:
+            return records
+        import tensorflow as tf
+
+        rows = records["inputs"]
+        return {**records, "inputs": tf.ragged.boolean_mask(rows, tf.reduce_any(rows != 0, axis=2))}
 
     def _store_metadata(self, examples, data_dir):
         sentences = {sentence for example in examples for sentence in self._story(example)}

@@ -133,8 +133,9 @@ class Problem:
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
         """Makes the features of n examples of those of n records.
 
-        Both are dicts of int32 tensors: ragged [n, (length)], class labels [n, 1]. It may add
-        "weights", float [n, 1] or ragged like the targets: what each weighs in loss and metrics.
+        Both are dicts of int32 tensors: ragged [n, (length)] or [n, (length), ...], class labels
+        [n, 1]. It may add "weights", float [n, 1] or ragged like the targets: what each weighs in
+        loss and metrics.
         """
         return records
 

@@ -6,9 +6,8 @@ import io
 import os
 import tarfile
 
-from tables import Table
-from tables import babi as paper_babi
-from tables import raw as paper_raw
+from tables import Table, babi
+from tables import raw as raw_files
 
 from problems import babi_files
 from ut_keras import whole_file
@@ -17,9 +16,9 @@ from ut_keras import whole_file
 def prepare(raw, tmp_dir):
     """Packs what is known of task 3's training file, unless an archive has the whole."""
     name = f"tasks_1-20_v1-2/en-10k/qa3_{babi_files.TASKS[3]}_train.txt"
-    part = "".join(paper_raw.read_lines(raw, "qa3_en-10k_train.partial.txt.gz")).encode()
+    part = "".join(raw_files.read_lines(raw, "qa3_en-10k_train.partial.txt.gz")).encode()
     target = os.path.join(tmp_dir, "a-part-of-tasks_1-20_v1-2.tar.gz")
-    if part and not any(_holds(path, name) for path in paper_raw.find(tmp_dir, *paper_babi.RAW)):
+    if part and not any(_holds(path, name) for path in raw_files.find(tmp_dir, *babi.RAW)):
         with (
             whole_file.writing(target, binary=True) as file,
             tarfile.open(fileobj=file, mode="w:gz") as archive,
@@ -36,15 +35,15 @@ def _holds(path, name):
 
 TABLE = Table(
     title="bAbI, 10k, joint",
-    cells=paper_babi.joint(
+    cells=babi.joint(
         "10k",
-        updates=40_000,
+        updates=120_000,
         paper={
             "adaptive": ("0.29; 1.12 ± 1.62", "0"),
             "universal": ("0.47", "0"),
             "transformer": ("22.1", "12"),
         },
     ),
-    raw=paper_babi.RAW,
+    raw=babi.RAW,
     prepare=prepare,
 )

@@ -2,9 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import hparams
+from ut_keras import models
+from ut_keras.data.features import FeatureSpec
 
 TASKS = ("babi", "algorithmic", "lte", "scan", "multi30k")
 # Of the model, not of its training; the last two are defaults that differ.
@@ -24,9 +27,26 @@ def test_the_same_training(task):
     assert adaptive["act_max_steps"] == universal["num_rec_steps"] == base["num_hidden_layers"]
 
 
-def test_as_many_weights_on_multi30k():
-    from ut_keras import models
+@pytest.mark.parametrize("kind", ["", "universal_", "adaptive_universal_"])
+def test_blank_rows_change_no_answer_on_babi(kind):
+    specs = {
+        "inputs": FeatureSpec(20, "sentences", (71, 5)),
+        "targets": FeatureSpec(20, "class_label"),
+    }
+    hp = hparams.get(f"{kind}transformer_babi")
+    model = models.from_specs(f"{'universal_' * bool(kind)}transformer_encoder", hp, specs)
+    stories = np.random.RandomState(1).randint(1, 20, [2, 6, 5]).astype("int32")
+    stories[1, 4:] = 0
+    together = model({"inputs": stories}).numpy()
+    wider = model({"inputs": np.pad(stories, [(0, 0), (0, 9), (0, 0)])})
+    np.testing.assert_allclose(wider, together, atol=1e-5)
+    np.testing.assert_allclose(model({"inputs": stories[1:, :4]}), together[1:], atol=1e-5)
+    # But where the question stands does: T2T's layout is another input.
+    between = np.insert(stories[1:, :4], 3, 0, axis=1)
+    assert np.abs(model({"inputs": between}) - together[1:]).max() > 1e-3
 
+
+def test_as_many_weights_on_multi30k():
     def count(name, kind=""):
         hp = hparams.get(f"{kind}{name}_multi30k")
         model = models.get(name, hp, vocab_sizes={"inputs": 8192, "targets": 8192})

@@ -49,6 +49,7 @@ LACKING_IN_T2T = {
     "recurrence_supervised_every": 0,
     "relative_mask_future": False,
     "sentence_mask_stddev": 0.0,
+    "trim_stories": False,
 }
 OURS = [
     name

@@ -107,6 +107,15 @@ def test_sentence_matches_reference():
     assert not np.any(got.numpy()[empty])
 
 
+def test_the_last_sentence_with_words_is_the_question():
+    layer = embedding.SentenceEmbedding(V, D, W)
+    layer.build()
+    layer_checks.shake(layer)
+    behind = np.concatenate([STORIES[0, [0, 1, 3, 2]], np.zeros([2, W], "int32")])
+    expected = tf.gather(layer(STORIES)[0], [0, 1, 3, 2])
+    np.testing.assert_allclose(layer(behind[np.newaxis])[0, :4], expected, atol=1e-6)
+
+
 def test_word_masks_start_at_one_or_around_it():
     tf.keras.utils.set_random_seed(1)
     ones = embedding.SentenceEmbedding(V, 500, W)

@@ -131,6 +131,34 @@ def test_worked_record_of_sentence(tmp_path):
     }
 
 
+TRIMMED = types.SimpleNamespace(
+    batch_size=12, max_length=256, trim_stories=True, min_length_bucket=3, length_bucket_step=1.5
+)
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_trimmed_stories_have_no_blank_row_inside(tmp_path, split):
+    write_archive(tmp_path)
+    problem, _ = generate("babi_qa_sentence_all_tasks_1k", tmp_path)
+    real, sizes = collections.Counter(), set()
+    for features, targets in problem.dataset(split, tmp_path / "data", TRIMMED):
+        rows = features["inputs"].numpy()
+        sizes.add(rows.shape[:2])
+        assert targets.shape == (len(rows), 1)
+        lengths = rows.any(axis=2).sum(axis=1)
+        assert lengths.max() == rows.shape[1]
+        for story, length in zip(rows, lengths, strict=True):
+            assert story[:length].any(axis=1).all() and not story[length:].any()
+            real[story[:length].tobytes()] += 1
+    # Buckets end before 3, 4 and 6 rows: so many go into 12.
+    assert sizes == ({(4, 2), (3, 3), (2, 3), (2, 4)} if split == "train" else {(4, 2)})
+    padded = collections.Counter()
+    for record in records(problem, tmp_path, split):
+        rows = np.reshape(record["inputs"], (4, 7)).astype("int32")
+        padded[rows[rows.any(axis=1)].tobytes()] += 1
+    assert real == padded
+
+
 def test_only_single_trains_on_one_task(tmp_path):
     write_archive(tmp_path, subset="en-10k")
     joint, counts = generate("babi_qa_sentence_task2_10k", tmp_path)

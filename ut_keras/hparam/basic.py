@@ -133,6 +133,8 @@ class BasicHParams(t2t_names.BasicNames):
     label_smoothing: float = training(0.1, RATE)
     # Ours: the spread of the word masks of bAbI's sentences at the start; the authors' are all 1.
     sentence_mask_stddev: float = training(0.0, NON_NEGATIVE)
+    # Ours: bAbI's stories without blank rows; T2T fills them up between the story and the question.
+    trim_stories: bool = field(False, architecture=True)
 
     # --- Before and after each layer ------------------------------------------------------------
     layer_preprocess_sequence: str = field("n", check=PREPROCESS, architecture=True)

@@ -45,11 +45,9 @@ def groups(lengths: Iterable[Any]) -> list[list[int]]:
 
 
 def padded(rows: Sequence[Any]) -> np.ndarray:
-    """int32 [B, longest], 0 behind shorter rows; rows of more axes are stacked."""
+    """int32 [B, longest], or [B, longest, words]; 0 behind shorter rows."""
     rows = [np.asarray(row, np.int32) for row in rows]
-    if rows[0].ndim > 1:
-        return np.stack(rows)
-    batch = np.zeros([len(rows), max(map(len, rows))], np.int32)
+    batch = np.zeros([len(rows), max(map(len, rows)), *rows[0].shape[1:]], np.int32)
     for line, row in zip(batch, rows, strict=True):
         line[: len(row)] = row
     return batch

@@ -170,7 +170,7 @@ class TextModel:
         return tf.concat([ids, tf.fill([ids.nrows(), 1], EOS)], axis=1)
 
     def _sentences(self, texts):
-        """The last sentence has the last row; those before it stand from the first row on."""
+        """The story from the first row on, the question in the last or behind it, as trained."""
         rows, words = self.model.specs["inputs"].shape
         texts = tf.strings.regex_replace(
             tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8"), _BETWEEN_SENTENCES, "\n"
@@ -179,6 +179,8 @@ class TextModel:
         sentences = tf.ragged.boolean_mask(sentences, tf.strings.strip(sentences) != "")
         ids = self.encoder_ops["inputs"].encode(sentences.flat_values)
         ids = tf.RaggedTensor.from_row_splits(ids, sentences.row_splits)
+        if self.model.hparams.trim_stories:
+            return ids[:, -rows:].to_tensor(PAD, shape=[None, rows, words])
         story = ids[:, :-1][:, -(rows - 1) :].to_tensor(PAD, shape=[None, rows - 1, words])
         question = ids[:, -1:].to_tensor(PAD, shape=[None, 1, words])
         return tf.concat([story, question], axis=1)

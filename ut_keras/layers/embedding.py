@@ -89,7 +89,8 @@ class SentenceEmbedding(keras.layers.Layer):
     """One vector per sentence: the sum of its words' embeddings, each times a mask by position.
 
     The learned mask keeps the order of the words; stories and questions have one each. The last
-    sentence is the question. A sentence of padding only becomes the zero vector, and is masked.
+    sentence that has words is the question. A sentence of padding only becomes the zero vector,
+    and is masked.
 
         m_i = sum_j f_j * w_ij      (the bAbI encoding of Dehghani et al. 2019, section 3.1)
 
@@ -137,23 +138,21 @@ class SentenceEmbedding(keras.layers.Layer):
             raise ValueError(
                 f"inputs must be [batch, sentences, {self.max_words}]. Received: {ids.shape}."
             )
-        vectors = self.words(ids)  # [B, sentences, words, D]
-        masks = tf.cast(self._masks(tf.shape(ids)[1]), vectors.dtype)
-        return tf.reduce_sum(vectors * masks, axis=2)
+        real = tf.cast(tf.reduce_any(ids != 0, axis=2), ids.dtype)
+        asks = real * tf.cast(tf.cumsum(real, axis=1, reverse=True) == 1, ids.dtype)
+        asks = asks[:, :, tf.newaxis]  # [B, sentences, 1], 1 at the question
+        # The ids are cut, not the vectors: those are much larger, and so are their gradients.
+        story = self._bags(ids * (1 - asks), self.story_mask)
+        question = self._bags(tf.reduce_sum(ids * asks, axis=1), self.question_mask)
+        return story + tf.cast(asks, story.dtype) * question[:, tf.newaxis]
 
     def compute_mask(self, ids: tf.Tensor, previous_mask: tf.Tensor | None) -> tf.Tensor:
         return keras.ops.any(ids != 0, axis=2)  # of symbolic ids, too
 
-    def _masks(self, sentences):
-        """The mask of every sentence, [sentences, words, D].
-
-        Put together here, so that the vectors, which are much larger, need not be cut: the
-        gradient of a cut fills zeros in, and two of them are to be added.
-        """
-        story, question = (
-            tf.convert_to_tensor(mask)[tf.newaxis] for mask in (self.story_mask, self.question_mask)
-        )
-        return tf.concat([tf.repeat(story, sentences - 1, axis=0), question], axis=0)
+    def _bags(self, ids, mask):
+        """[..., words] -> [..., D]."""
+        vectors = self.words(ids)
+        return tf.reduce_sum(vectors * tf.cast(tf.convert_to_tensor(mask), vectors.dtype), axis=-2)
 
     def _mask(self, name):
         start = "ones"

@@ -55,9 +55,9 @@ def make_dataset(
         seed: int. Makes shuffling repeatable; a repeated dataset is shuffled anew every time. Or,
             for training, a function from the number of a pass to an int: for all passes.
         preprocess: function from the features of n records to those of n examples, both dicts of
-            int32 tensors, ragged [n, (length)] or, where the shape is fixed, [n, ...]. "weights",
-            float [n, 1] or ragged like the targets, are no feature, but what examples weigh in
-            loss and metrics. Optional.
+            int32 tensors, ragged [n, (length)], [n, (length), ...] or, where the shape is fixed,
+            [n, ...]. "weights", float [n, 1] or ragged like the targets, are no feature, but what
+            examples weigh in loss and metrics. Optional.
 
     Returns:
         A `tf.data.Dataset` of (features, targets), or (features, targets, weights) where there are
@@ -200,9 +200,9 @@ def _padded(value, length):
     """A feature of some examples as a dense tensor."""
     if not isinstance(value, tf.RaggedTensor):
         return value
-    rows = tf.constant(-1, tf.int64)
-    padded = value.to_tensor(shape=tf.stack([rows, tf.cast(length, tf.int64)]))
-    return tf.ensure_shape(padded, [None, None])
+    inner = value.shape[2:]
+    padded = value.to_tensor(shape=tf.stack([-1, tf.cast(length, tf.int32), *inner]))
+    return tf.ensure_shape(padded, [None, None, *inner])
 
 
 def _truncate(features, settings):
@@ -214,7 +214,7 @@ def _truncate(features, settings):
     }
     return {
         name: value[:, : limits[name]]
-        if limits.get(name, 0) > 0 and isinstance(value, tf.RaggedTensor)
+        if limits.get(name, 0) > 0 and isinstance(value, tf.RaggedTensor) and value.shape.rank == 2
         else value
         for name, value in features.items()
     }
@@ -245,7 +245,8 @@ def _batch(dataset, scheme, static_shapes):
     def padded_shape(spec, bucket):
         if spec.shape.is_fully_defined():
             return spec.shape
-        return [tf.constant(scheme.boundaries, tf.int64)[bucket] - 1] if static_shapes else [None]
+        length = tf.constant(scheme.boundaries, tf.int64)[bucket] - 1 if static_shapes else None
+        return [length, *spec.shape[1:]]
 
     def to_batch(bucket, window):
         shapes = {name: padded_shape(spec, bucket) for name, spec in specs.items()}
