@@ -112,10 +112,14 @@ def test_story_stands_as_in_the_data():
     from ut_keras.bin import visualize_input
 
     encoder = text_encoder.TokenTextEncoder(tokens=WORDS)
-    rows = visualize_input._story("John is. Where is Mary?", encoder, (4, 5))
-    assert np.array(rows).shape == (4, 5)
-    texts = [encoder.decode([i for i in row if i]) for row in rows]
-    assert texts == ["John is .", "", "", "Where is Mary ?"]
+
+    def texts(trims):
+        rows = visualize_input._story("John is. Where is Mary?", encoder, (4, 5), trims)
+        assert np.array(rows).shape == (2 if trims else 4, 5)
+        return [encoder.decode([i for i in row if i]) for row in rows]
+
+    assert texts(trims=False) == ["John is .", "", "", "Where is Mary ?"]
+    assert texts(trims=True) == ["John is .", "Where is Mary ?"]
 
 
 def test_language_model(runs, see):

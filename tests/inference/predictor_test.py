@@ -1,9 +1,13 @@
 """Rows of any length, together and alone."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
+import hparams
+from tests.decoding import cache_test
 from tests.inference import export_models
+from ut_keras import models
 from ut_keras.inference.predictor import Predictor
 from ut_keras.inference.text_model import TextModel
 
@@ -28,6 +32,29 @@ def test_rows_of_other_lengths_change_nothing():
         for here, there in zip(found, alone, strict=True):
             np.testing.assert_array_equal(here.ids, there.ids)
             np.testing.assert_allclose(here.scores, there.scores, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "masked_mean"])
+def test_stories_without_blank_rows(pooling):
+    """In a batch and alone, as text and as ids."""
+    encoders, specs = export_models.features("story")
+    overrides = f"{cache_test.TINY},trim_stories=True,class_label_pooling={pooling}"
+    hp = hparams.get("universal_transformer_tiny", overrides)
+    model = models.from_specs("universal_transformer_encoder", hp, specs)
+    export_models.randomize(model, 3)
+    texts = ["Mary is in | the garden | where is Mary ?", "", "where is ?", "in | " * 5 + "is ?"]
+    rows = []
+    for text in texts:
+        story = export_models.story_ids(encoders["inputs"], text)[0]
+        rows.append(story[story.any(axis=1)] if text else story[:1])
+    assert [len(row) for row in rows] == [3, 1, 1, 4]
+    predictor, graph = Predictor(model), TextModel(model, encoders)
+    found = predictor(rows)
+    scores = [beams.scores[0] for beams in found]
+    np.testing.assert_allclose(graph.generate(tf.constant(texts)).scores[:, 0], scores, rtol=1e-4)
+    np.testing.assert_array_equal(graph.lengths(tf.constant(texts)), [15, 5, 5, 20])
+    for row, score in zip(rows, scores, strict=True):
+        np.testing.assert_allclose(predictor([row])[0].scores, [score], rtol=1e-4)
 
 
 def test_scores_are_those_of_a_graph():

@@ -58,7 +58,8 @@ def from_text(run: Any) -> dict[str, Any]:
         if args.input.strip():
             features["inputs"] = line_encoding.prompts("--input", [args.input], _targets(run))
     elif run.specs["inputs"].modality == "sentences":
-        features["inputs"] = [_story(run)]
+        source = (run.encoders["inputs"], run.specs["inputs"].shape)
+        features["inputs"] = [_story(args.input, *source, run.hp.trim_stories)]
     else:
         features["inputs"] = line_encoding.sources("--input", [args.input], run.encoders["inputs"])
     if args.target.strip():
@@ -99,10 +100,10 @@ def _class(text, ids):
     return ids[:1]
 
 
-def _story(run):
-    """Rows of words: the story from the top, the question last, empty rows between as trained."""
-    most, words = run.specs["inputs"].shape
-    sentences = [_words(part) for part in _SENTENCE_END.split(run.args.input) if part.strip()]
+def _story(text, encoder, shape, trims):
+    """Rows of words: the story from the top, the question last; empty ones between, or none."""
+    most, words = shape
+    sentences = [_words(part) for part in _SENTENCE_END.split(text) if part.strip()]
     if not 1 <= len(sentences) <= most:
         raise DataError(
             f"--input must be at most {most} sentences, the last of them the question. "
@@ -110,14 +111,14 @@ def _story(run):
         )
     rows = [
         [i for i in row if i != EOS]
-        for row in line_encoding.sources("--input, sentences", sentences, run.encoders["inputs"])
+        for row in line_encoding.sources("--input, sentences", sentences, encoder)
     ]
     for sentence, row in zip(sentences, rows, strict=True):
         if len(row) > words:
             raise DataError(
                 f"A sentence of --input must have at most {words} words. Received: {sentence!r}."
             )
-    blank = 0 if run.hp.trim_stories else most - len(rows)
+    blank = 0 if trims else most - len(rows)
     rows = [*rows[:-1], *[[]] * blank, rows[-1]]
     return [row + [PAD] * (words - len(row)) for row in rows]
 

@@ -6,6 +6,7 @@ What is exported, and what `ut_keras.load` gives. Texts may be of any length, em
 and there may be none.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -148,14 +149,14 @@ class TextModel:
         """int32 [B]: how many ids the model reads of string [B], padding in a story included."""
         rows = self._sources(texts)
         if isinstance(rows, tf.RaggedTensor):
-            return tf.cast(rows.row_lengths(), tf.int32)
+            return tf.cast(rows.row_lengths(), tf.int32) * math.prod(rows.shape[2:])
         sentences, words = rows.shape[1:]
         return tf.fill([tf.shape(rows)[0]], sentences * words)
 
     # Their parts.
 
     def _sources(self, texts):
-        """int32 `RaggedTensor` [B, (S)]; of sentences a tensor [B, sentences, words]."""
+        """int32 `RaggedTensor` [B, (S)]; of sentences a tensor [B, sentences, words], too."""
         if self.predictor.is_language_model:
             ids = self.encoder_ops["targets"].encode(texts)
             return ids[:, -self._max_input_length :] if self._max_input_length else ids
@@ -178,9 +179,13 @@ class TextModel:
         sentences = tf.strings.split(texts, "\n")
         sentences = tf.ragged.boolean_mask(sentences, tf.strings.strip(sentences) != "")
         ids = self.encoder_ops["inputs"].encode(sentences.flat_values)
+        ids = ids.to_tensor(PAD, shape=[None, words])
         ids = tf.RaggedTensor.from_row_splits(ids, sentences.row_splits)
         if self.model.hparams.trim_stories:
-            return ids[:, -rows:].to_tensor(PAD, shape=[None, rows, words])
+            missing = tf.cast(ids.row_lengths() == 0, tf.int64)  # a row where there is none
+            blank = tf.zeros([tf.reduce_sum(missing), words], ids.dtype)
+            blank = tf.RaggedTensor.from_row_lengths(blank, missing)
+            return tf.concat([ids[:, -rows:], blank], axis=1)
         story = ids[:, :-1][:, -(rows - 1) :].to_tensor(PAD, shape=[None, rows - 1, words])
         question = ids[:, -1:].to_tensor(PAD, shape=[None, 1, words])
         return tf.concat([story, question], axis=1)
