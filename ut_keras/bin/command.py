@@ -26,15 +26,15 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
     Returns:
         int, the exit code.
     """
-    argv = sys.argv[1:] if argv is None else argv
     with terminal.may_go():
         return _exit_code(function, argv)
 
 
 def _exit_code(function, argv):
+    is_process = argv is None
     try:
-        with interruption.EndsAtOnce():
-            return function(argv) or 0
+        with interruption.EndsAtOnce(is_last=is_process):
+            return function(sys.argv[1:] if is_process else argv) or 0
     except UserError as error:
         return _complain(str(error))
     except OSError as error:
