@@ -27,6 +27,7 @@ import paper_page
 import paper_raw
 import paper_runs
 import paper_steps
+import steps
 
 from ut_keras import interruption, whole_file
 from ut_keras.bin import command
@@ -58,7 +59,8 @@ def _run(argv):
         raise UsageError(unknown_name_message("table", args.table, paper_cells.names()))
     table = paper_cells.load(args.table)
     cells = _chosen(table, args.only)
-    if args.steps:
+    if args.steps is not None:
+        steps.numbers(args.steps)
         if args.list or args.tried is not None or args.hparams_set or args.updates:
             raise UsageError("--steps goes with --hparams alone, of runs that have ended.")
         return _run_steps(table, cells, args)
