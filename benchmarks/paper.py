@@ -23,6 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DOCS = os.path.join(os.path.dirname(HERE), "docs")
 sys.path[:0] = [os.path.dirname(HERE), HERE, DOCS]
 
+import steps as steps_command
 import tables
 from tables import lines, page, raw, runs, steps
 
@@ -56,7 +57,8 @@ def _run(argv):
     table = every[args.table]
     cells = _chosen(table, args.only)
     lines.check(lines.read(args.results_dir), every.values())
-    if args.steps:
+    if args.steps is not None:
+        steps_command.numbers(args.steps)
         if args.list or args.tried is not None or args.hparams_set or args.updates:
             raise UsageError("--steps goes with --hparams alone, of runs that have ended.")
         return _run_steps(table, cells, args)

@@ -15,12 +15,13 @@ step_timing_signal_type=sinusoid any number will do.
 
 import json
 import os
+import re
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from ut_keras import metrics_file, visualize, whole_file
+from ut_keras import limits, metrics_file, visualize, whole_file
 from ut_keras.bin import command, command_line, decode_setup, picture_flags, run_setup, run_trainer
 from ut_keras.errors import UsageError
 
@@ -42,7 +43,7 @@ def main(argv=None):
 def _run(argv):
     args = command_line.parse(FLAGS, argv, "benchmarks/steps.py", __doc__)
     command.import_user_package(args.t2t_usr_dir)
-    numbers = _numbers(args.steps)
+    steps = numbers(args.steps)
     run = decode_setup.check_run(args)
     if not run.data_dir:
         raise UsageError("--data_dir must be given: the folder with the data of the split.")
@@ -52,7 +53,7 @@ def _run(argv):
     command.load_tensorflow()
     model, checkpoint = run.load_model()
     print(f"Weights: {checkpoint}", flush=True)
-    results = by_steps(run, model, numbers, split, args.eval_steps)
+    results = by_steps(run, model, steps, split, args.eval_steps)
     os.makedirs(directory, exist_ok=True)
     path = metrics_file.path(directory)
     with whole_file.writing(path) as file:
@@ -107,11 +108,19 @@ def evaluator(run, model):
     )
 
 
-def _numbers(text):
-    parts = text.split(",")
-    if not all(part.strip().isdecimal() and int(part) for part in parts):
-        raise UsageError(f"--steps must be numbers from 1, joined by commas. Received: {text!r}.")
-    return sorted({int(part) for part in parts})
+def numbers(text):
+    """The numbers of --steps, sorted.
+
+    Raises:
+        UsageError: if it holds anything else.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch("[0-9]{1,4}", p) and 1 <= int(p) <= limits.MOST_STEPS for p in parts):
+        raise UsageError(
+            f"--steps must be numbers from 1 to {limits.MOST_STEPS}, joined by commas. "
+            f"Received: {text!r}."
+        )
+    return sorted(set(map(int, parts)))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from ut_keras import interruption
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _LINES = {
-    "SIGINT": (130, "Ctrl-C: stopped; what was not saved before is lost.\n"),
-    "SIGTERM": (143, "SIGTERM: stopped; what was not saved before is lost.\n"),
-    "SIGHUP": (129, "SIGHUP: stopped; what was not saved before is lost.\n"),
+    "SIGINT": (130, "Ctrl-C: stopped.\n"),
+    "SIGTERM": (143, "SIGTERM: stopped.\n"),
+    "SIGHUP": (129, "SIGHUP: stopped.\n"),
 }
 _PROGRAM = """
 import os, signal, sys, time
@@ -26,7 +26,7 @@ def ready(seconds=60):
 
 {body}
 
-sys.exit(command.run(function, []))
+sys.exit(command.run(function))
 """
 _CLEARS = """
 def function(argv):
@@ -66,6 +66,13 @@ def function(argv):
         ready()
     finally:
         ready()
+"""
+_LEAVES_A_THREAD = """
+import threading
+
+def function(argv):
+    threading.Thread(target=lambda: (threading.main_thread().join(), ready())).start()
+    ready()
 """
 _LOADS = """
 def function(argv):
@@ -121,6 +128,12 @@ def test_a_second_signal_does_not_wait():
     assert _run(_CLEARS_LONG, times=2) == (code, "", line)
 
 
+def test_a_second_signal_while_python_waits_for_threads():
+    """It was a stack trace of Python's, and the wait went on."""
+    line = _LINES["SIGINT"][1]
+    assert _run(_LEAVES_A_THREAD, times=2) == (-signal.SIGINT, "", line)
+
+
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_while_tensorflow_loads(name, tmp_path):
     (tmp_path / "tensorflow.py").write_text(_TENSORFLOW)
@@ -142,6 +155,7 @@ def test_a_request_is_read_only_where_there_is_something_to_save():
     with interruption.StopRequest(waits=False) as stop:
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+        assert str(interruption.StoppedAtOnce(signal.SIGINT)).endswith("not saved before is lost.")
         stop.waits = True
         os.kill(os.getpid(), signal.SIGHUP)
         assert stop.requested

@@ -17,9 +17,11 @@ def test_a_line_follows_whole_lines_only(tmp_path):
 
 def test_records_are_whole_lines_with_a_step(tmp_path):
     assert list(metrics_file.records(str(tmp_path))) == []
-    lines = ["[" * 100_000, "[1]", '{"step": "x", "loss": 1}', '{"step": 7}', "\ufffe", "{"]
+    lines = ["[" * 100_000, "[1]", '{"step": "x", "loss": 1}', '{"step": 7}', "\ufffe"]
+    lines += ['{"step": 8, "split": "dev", "loss": 1' + "0" * 400 + ', "note": "x", "a": 1}', "{"]
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
-    assert list(metrics_file.records(str(tmp_path))) == [{"step": 7}]
+    read = [{"step": 7}, {"step": 8, "split": "dev", "a": 1}]
+    assert list(metrics_file.records(str(tmp_path))) == read
 
 
 def test_keep(tmp_path):

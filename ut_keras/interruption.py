@@ -39,7 +39,8 @@ class StoppedAtOnce(KeyboardInterrupt):
     """
 
     def __init__(self, number: signal.Signals) -> None:
-        super().__init__(f"{_NAMES[number]}: stopped; what was not saved before is lost.")
+        lost = "; what was not saved before is lost" if StopRequest.num_open else ""
+        super().__init__(f"{_NAMES[number]}: stopped{lost}.")
         self.exit_code = 128 + number
 
 
@@ -75,12 +76,15 @@ class EndsAtOnce(_Handlers):
         stderr: int. File descriptor that the line goes to, if there is nobody to raise to.
         raises: bool. If not, the process exits where it is: C++ that calls Python, as it does while
             TensorFlow is imported, may abort on what is raised.
+        is_last: bool. Whether the process has nothing more to do: a signal while it ends, and
+            waits for its threads, kills it, where Python would show a stack trace and wait on.
     """
 
-    def __init__(self, stderr: int = 2, raises: bool = True) -> None:
+    def __init__(self, stderr: int = 2, raises: bool = True, is_last: bool = False) -> None:
         super().__init__()
         self._stderr = stderr
         self._raises = raises
+        self._is_last = is_last
         self._signal: signal.Signals | None = None
         self._dropped: Any = None
         self._previous_hook: Callable[..., Any] = sys.unraisablehook
@@ -90,6 +94,8 @@ class EndsAtOnce(_Handlers):
         return super().__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, *exception: Any) -> None:
+        if self._is_last:
+            self._previous = dict.fromkeys(self._previous, signal.SIG_DFL)
         super().__exit__(kind, *exception)
         sys.unraisablehook = self._previous_hook
         if self._signal is None:
@@ -137,10 +143,20 @@ class StopRequest(_Handlers):
             as there is nothing to save.
     """
 
+    num_open = 0  # contexts that are entered, and in which something may be lost
+
     def __init__(self, waits: bool = True) -> None:
         super().__init__()
         self.waits = waits
         self._signal: Any = None
+
+    def __enter__(self) -> Self:
+        StopRequest.num_open += 1
+        return super().__enter__()
+
+    def __exit__(self, *exception: Any) -> None:
+        StopRequest.num_open -= 1
+        super().__exit__(*exception)
 
     @property
     def requested(self) -> bool:

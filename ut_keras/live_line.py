@@ -58,7 +58,8 @@ class LiveLine:
     def clear(self) -> None:
         """Takes the line off a terminal."""
         if self._width:
-            self._put("\r" + " " * self._width + "\r")
+            self._put("\r" + " " * self._width)
+            self._put("\r")
         self._width = 0
 
     def _put(self, text):

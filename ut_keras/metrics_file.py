@@ -8,6 +8,7 @@ A run that is killed may leave a torn line at the end: training passes over it a
 
 import errno
 import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from ut_keras.errors import DataError
 
 FILENAME = "metrics.jsonl"
 NO_METRICS = ("step", "time", "split")
+_LARGEST = 1e300  # what nothing can be drawn beyond
 
 
 def path(output_dir: str) -> str:
@@ -25,8 +27,11 @@ def path(output_dir: str) -> str:
 
 
 def records(output_dir: str) -> Iterator[dict[str, Any]]:
-    """Yields what the whole lines of a run's file hold, those with a step."""
-    yield from filter(None, map(_record, _lines(path(output_dir))))
+    """Yields what the whole lines of a run's file hold, those with a step; of metrics, numbers."""
+    for record in filter(None, map(_record, _lines(path(output_dir)))):
+        yield {
+            key: value for key, value in record.items() if key in NO_METRICS or _is_number(value)
+        }
 
 
 def append(output_dir: str, record: dict[str, Any]) -> None:
@@ -114,10 +119,11 @@ def _numbers(name, number, line):
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         shown = text if len(text) <= 60 else text[:57] + "..."
         raise DataError(
-            f"Every line must be a JSON object with a step and numbers. Received: {name}, line "
-            f"{number}: {shown!r}; a torn line can be deleted."
+            f"Every line must be a JSON object with a step and numbers, none beyond {_LARGEST:g}. "
+            f"Received: {name}, line {number}: {shown!r}; a torn line can be deleted."
         ) from error
 
 
 def _is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_one = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_one and not _LARGEST < abs(value) < math.inf

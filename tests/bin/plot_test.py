@@ -65,7 +65,7 @@ def test_curves_of_several_runs(runs):
 )
 def test_formats(runs, tmp_path, capsys, ending, start):
     output = tmp_path / f"curves{ending}"
-    named = f"first={runs[0]},{runs[1]}/metrics.jsonl"
+    named = f"first\udcff={runs[0]},{runs[1]}/metrics.jsonl"
     assert plot.main([f"--runs={named}", "--metrics=loss,accuracy", f"--output={output}"]) == 0
     assert capsys.readouterr().out == f"Wrote {output}\n"
     assert output.read_bytes().startswith(start)
@@ -102,6 +102,9 @@ def test_flags_that_are_wrong(capsys, tmp_path):
         ('{"loss": 1.0}\n', "line 1: .* a step and numbers|a step and numbers.*line 1: "),
         ('{"step": 1, "loss": "low"}\n', "line 1: "),
         ("[1, 2]\n", "line 1: "),
+        (f'{{"step": 1, "loss": {10**400}}}', r"none beyond 1e\+300. Received: .* line 1: "),
+        (f'{{"step": {-(10**400)}, "loss": 1}}', r"none beyond 1e\+300. Received: .* line 1: "),
+        ('{"step": 1, "loss": 1.7e308}\n', r"none beyond 1e\+300. Received: .* line 1: "),
         ("\x00\x01\n", "line 1: "),
     ],
 )

@@ -1,6 +1,7 @@
 import concurrent.futures
 import contextlib
 import json
+import re
 import shutil
 import signal
 import socket
@@ -71,6 +72,9 @@ def test_no_server_and_other_servers(address, capsys):
         f"--server={address}", "--servable_name=shout", "--inputs_once=wait"
     )
     assert "port must be from 1 to 65535" in error("--server=localhost:99999", *ask)
+    assert "must be the REST API" in error("--server=localhost\r\n:1", *ask)
+    assert "must be UTF-8" in error("--server=localhost:1", "--servable_name=\udcff", ask[1])
+    assert "must be UTF-8" in error("--server=localhost:1", ask[0], "--inputs_once=\ud800")
     assert "must be the REST API" in error(f"--server={'x' * 70}:1", *ask)
     assert "--server must be given" in error("--servable_name=shout")
     assert "--servable_name must be given" in error("--server=localhost:1")
@@ -93,17 +97,19 @@ def test_the_newest_export_is_served(tmp_path):
 
 
 @contextlib.contextmanager
-def _dripping(before):
-    """Context with "host:port" of a server that says this, and then a byte now and again."""
+def _dripping(before, then=b" ", every=0.05):
+    """Context with "host:port" of a server that says this, and then more now and again."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         over = threading.Event()
 
         def drip():
             client, _ = listener.accept()
             with client, contextlib.suppress(OSError):
+                while not client.recv(65536).endswith(b"}"):
+                    pass
                 client.sendall(before)
-                while not over.wait(0.05):
-                    client.sendall(b" ")
+                while then and not over.wait(every):
+                    client.sendall(then)
 
         thread = threading.Thread(target=drip)
         thread.start()
@@ -119,6 +125,63 @@ def test_a_server_that_drips_is_not_waited_for(before):
     late = pytest.raises(UsageError, match="TimeoutError no answer within 0.2 s")
     with _dripping(before) as address, late:
         query_server.predict(address, "shout", ["x"], 0.2)
+
+
+def _answer(**changed):
+    return json.dumps({"predictions": [{"outputs": ["X"], "scores": [0.5], **changed}]})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *["", "<html>", "null", "[]", '"predictions"', "[" * 100_000, '{"other": 1}', "\xff"],
+        *[json.dumps({"predictions": rows}) for rows in ([], 3, [1], ["x"], [{}], None)],
+        '{"predictions": [{"outputs": [], "scores": []}, {"outputs": [], "scores": []}]}',
+        *[_answer(scores=scores) for scores in ([], [1, 2], ["x"], [None], [10**400], 1)],
+        *[_answer(outputs=outputs) for outputs in ("X", [], [1], [["X"]], {"X": 1}, None)],
+    ],
+)
+def test_an_answer_that_is_none(content):
+    head = f"HTTP/1.0 200 OK\r\n\r\n{content}".encode("latin-1")
+    wrong = pytest.raises(
+        UsageError, match="must be JSON with predictions.*Received: status 200, b"
+    )
+    with _dripping(head, b"") as address, wrong:
+        query_server.predict(address, "shout", ["x"], 60)
+
+
+_HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    "before, then, message",
+    [
+        (b"", b"", "RemoteDisconnected"),
+        (b"SSH-2.0-x\x1b[2J\r\n", b"", "BadStatusLine SSH-2.0-x"),
+        (_HEAD + b"Content-Length: 99\r\n\r\n{", b"", "Received: status 200, b'{'"),
+        (_HEAD + b"Transfer-Encoding: chunked\r\n\r\nx\r\n", b"", "IncompleteRead"),
+        (_HEAD, b"X: " + b"y" * 2**16, "LineTooLong"),
+        (_HEAD, b"X: y\r\n" * 100, "HTTPException got more than 100 headers"),
+        (_HEAD + b"\r\n", b"[" * 2**20, "8388608 bytes at most. Received: status 200, b'"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\n\r\n", b"", "Received: status 302, b''"),
+    ],
+)
+def test_an_answer_that_is_cut_short_or_has_no_end(before, then, message):
+    wrong = pytest.raises(UsageError, match=re.escape(message))
+    with _dripping(before, then, 0) as address, wrong:
+        query_server.predict(address, "shout", ["x"], 60)
+
+
+def test_what_a_server_says_commands_no_terminal(capsys):
+    content = _answer(outputs=["a\x1b[2Jb", "\ud800", "\u202ec"], scores=[1, 2, 3])
+    ask = ["--servable_name=shout", "--inputs_once=x"]
+    with _dripping(f"HTTP/1.0 200 OK\r\n\r\n{content}".encode(), b"") as address:
+        assert _main(f"--server={address}", *ask) == 0
+    assert capsys.readouterr().out.endswith("\na\\x1b[2Jb\n\\ud800\n\\u202ec\n")
+    content = json.dumps({"error": "no\x1b[2J \ud800"})
+    with _dripping(f"HTTP/1.0 500 No\r\n\r\n{content}".encode(), b"") as address:
+        line = small_run.error(capsys, query_server.main, [f"--server={address}", *ask])
+    assert line.endswith(r"refuses, status 500: no\x1b[2J \ud800")
 
 
 def test_an_address_that_is_not_found_in_time(monkeypatch):
@@ -273,4 +336,4 @@ def test_a_signal_ends_it_in_a_line(exported):
             process.send_signal(signal.SIGTERM)
             shown = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM
-    assert shown == ("", "SIGTERM: stopped; what was not saved before is lost.\n")
+    assert shown == ("", "SIGTERM: stopped.\n")

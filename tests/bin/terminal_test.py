@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from ut_keras import live_line
 from ut_keras.bin import command
 from ut_keras.errors import UserError
 
@@ -28,8 +29,9 @@ sys.exit(command.run(function))
 """
 
 
-def test_printing_to_a_terminal_that_is_gone_ends_nothing(tmp_path):
-    ours, theirs = os.openpty()
+@pytest.mark.parametrize("opened", [os.openpty, os.pipe])
+def test_printing_to_a_terminal_that_is_gone_ends_nothing(tmp_path, opened):
+    ours, theirs = opened()
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM, str(tmp_path / "out")],
         cwd=_ROOT,
@@ -45,24 +47,32 @@ def test_printing_to_a_terminal_that_is_gone_ends_nothing(tmp_path):
     assert (tmp_path / "out").read_text() == "done"
 
 
-class _Stream(io.StringIO):
-    def __init__(self, is_terminal):
-        super().__init__()
-        self.isatty = lambda: is_terminal
+def test_streams_that_are_closed(tmp_path):
+    words = [sys.executable, "-c", _PROGRAM, str(tmp_path / "out")]
+    subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words], cwd=_ROOT, check=True)
+    assert (tmp_path / "out").read_text() == "done"
 
 
-@pytest.mark.parametrize("is_terminal", [True, False])
-def test_a_terminal_is_shown_no_commands(is_terminal):
-    """Whatever is printed, an error's line too; what is no terminal gets what there is."""
-    hostile = "\x1b]0;mine\x07 \x9b2J \u202eevil \x7f"
-    shown = r"\x1b]0;mine\x07 \x9b2J \u202eevil \x7f" if is_terminal else hostile
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_terminal_is_shown_no_commands(encoding):
+    """Whatever is printed, an error's line too, and in a pipe or log that is shown later."""
+    hostile = "\x1b]0;mine\x07 \x9b2J \u202eevil \x7f \udcff \ud800 \u061c"
+    shown = r"\x1b]0;mine\x07 \x9b2J \u202eevil \x7f \udcff \ud800 \u061c"
 
     def function(argv):
         print("a\tb\r\n", hostile)
+        print("right\rwrong é", flush=True)
+        line = live_line.LiveLine()
+        line.write("two")
+        line.clear()
         raise UserError(hostile)
 
-    out, err = _Stream(is_terminal), _Stream(is_terminal)
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding) for _ in range(2))
+    out.isatty = lambda: True
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         assert command.run(function, []) == 2
-    assert out.getvalue() == f"a\tb\r\n {shown}\n"
-    assert err.getvalue() == f"error: {shown}\n"
+    last = "é" if encoding == "utf-8" else r"\xe9"
+    live = "\rtwo\r   \r"
+    written = out.buffer.getvalue().decode(encoding)
+    assert written == f"a\tb\r\n {shown}\nright\\rwrong {last}\n{live}"
+    assert err.buffer.getvalue().decode() == f"error: {shown}\n"

@@ -124,7 +124,7 @@ def test_story_stands_as_in_the_data():
 
 def test_language_model(runs, see):
     seen = see(runs["language_model"], target="ab é")
-    assert seen.maps["decoder"].queries == ["a", "b", "␣", "0xc3", "0xa9", "<EOS>"]
+    assert seen.maps["decoder"].queries == ["a", "b", "<space>", "0xc3", "0xa9", "<EOS>"]
     seen = see(runs["language_model"], input="ab")
     assert seen.maps["decoder"].queries[:2] == ["a", "b"]
 

@@ -66,6 +66,7 @@ def test_any_number_of_texts_in_their_order(loaded):
     together = loaded.translate(texts, beam_size=1, decode_length=3)
     assert together == [loaded.translate([text], beam_size=1, decode_length=3)[0] for text in texts]
     assert loaded.translate([]) == []
+    assert loaded.translate(iter(texts), beam_size=1, decode_length=3) == together
 
 
 def test_generate_gives_beams(loaded):
@@ -181,8 +182,14 @@ def test_mistakes(run, loaded, tmp_path, problem):
         ut_keras.load(str(tmp_path), problem=problem)
     with pytest.raises(DataError, match=r"Numbers must be in \[0, 2\)"):
         loaded.translate(["0 7"])
-    with pytest.raises(ValueError, match="texts must be a list of str"):
-        loaded.translate("0 1")
+    for texts in ("0 1", b"0", {"0": "1"}, {"0", "1"}, None, 0):
+        with pytest.raises(ValueError, match="texts must be a list of str. Received: ."):
+            loaded.translate(texts)
+    for text in (b"0", None, ["0"], "0 \ud800", 0):
+        with pytest.raises(ValueError, match="A text must be a str, of Unicode"):
+            loaded.translate(["0", text])
+        with pytest.raises(ValueError, match="A text must be a str, of Unicode"):
+            loaded.observe(text)
     with pytest.raises(ValueError, match="classify needs a model of classes"):
         loaded.classify(["0"])
     with pytest.raises(ValueError, match="beam_size must be at most"):

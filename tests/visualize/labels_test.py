@@ -19,7 +19,7 @@ def test_subwords_show_where_words_end():
 
 def test_bytes_that_are_no_characters():
     encoder = text_encoder.ByteTextEncoder()
-    assert labels.tokens(encoder, encoder.encode("é a")) == ["0xc3", "0xa9", "␣", "a"]
+    assert labels.tokens(encoder, encoder.encode("é a")) == ["0xc3", "0xa9", "<space>", "a"]
 
 
 def test_what_cannot_be_printed_is_spelt_out():

@@ -26,15 +26,21 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
     Returns:
         int, the exit code.
     """
-    argv = sys.argv[1:] if argv is None else argv
     with terminal.may_go():
-        return _exit_code(function, argv)
+        try:
+            return _exit_code(function, argv)
+        except Exception:
+            if argv is not None:
+                raise
+            traceback.print_exc()  # here, for a stack trace shows what servers and files write, too
+            return 1
 
 
 def _exit_code(function, argv):
+    is_process = argv is None
     try:
-        with interruption.EndsAtOnce():
-            return function(argv) or 0
+        with interruption.EndsAtOnce(is_last=is_process):
+            return function(sys.argv[1:] if is_process else argv) or 0
     except UserError as error:
         return _complain(str(error))
     except OSError as error:
@@ -119,10 +125,7 @@ def registry_help() -> str:
 
 def _complain(message):
     words = (_cut(word, _MOST_WORD) for word in message.split())
-    line = _cut(" ".join(words), _MOST_LINE)
-    # What a terminal cannot write, such as the bytes of a name that is not UTF-8, is escaped.
-    line = line.encode("utf-8", "backslashreplace").decode("utf-8")
-    print(f"error: {line}", file=sys.stderr, flush=True)
+    print(f"error: {_cut(' '.join(words), _MOST_LINE)}", file=sys.stderr, flush=True)
     return 2
 
 

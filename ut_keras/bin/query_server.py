@@ -17,11 +17,11 @@ import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
-from ut_keras import deadline
+from ut_keras import deadline, json_file
 from ut_keras.bin import command, command_line, serving_flags
 from ut_keras.errors import UsageError
 
-_MOST_BYTES = 2**26  # of an answer
+_MOST_BYTES = 2**23  # of an answer; parsed it may take 30 times as much
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -91,7 +91,7 @@ def predict(
     Returns:
         for every text {"outputs": list of str, "scores": list of float}.
     Raises:
-        UsageError: if there is no answer, or one that says no.
+        UsageError: if there is no answer, one that says no, or one that is none to the texts.
     """
     address = server.removeprefix("http://").removesuffix("/")
     if "/" in address:
@@ -99,29 +99,39 @@ def predict(
             "--server must be host:port of a server that speaks HTTP; the rest of the address is "
             f"added to it. Received: {server!r}."
         )
+    if any(text.encode("utf-8", "replace").decode() != text for text in (servable_name, *texts)):
+        raise UsageError("Text must be UTF-8. Received: other bytes.")
     path = f"/v1/models/{urllib.parse.quote(servable_name, safe='')}:predict"
     body = json.dumps({"instances": texts}).encode()
     try:
         status, content = deadline.call(timeout_secs, _post, address, path, body, timeout_secs)
-    except (OSError, OverflowError, UnicodeError, http.client.HTTPException) as error:
+    except (OSError, OverflowError, ValueError, http.client.HTTPException) as error:
         raise UsageError(
             f"--server must be the REST API of a server. Received: {server!r}, "
             f"{type(error).__name__} {error}."
         ) from error
     try:
-        answer = json.loads(content)
+        answer = json_file.parse(content)
         if "predictions" in answer:
-            return [
-                {"outputs": list(row["outputs"]), "scores": list(map(float, row["scores"]))}
-                for row in answer["predictions"]
-            ]
+            rows = [_prediction(row) for row in answer["predictions"]]
+            if len(rows) != len(texts):
+                raise ValueError("another number of predictions")
+            return rows
         reason = str(answer["error"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise UsageError(
-            f"The answer of {server} must be JSON with predictions. "
+            f"The answer of {server} must be JSON with predictions, {_MOST_BYTES} bytes at most. "
             f"Received: status {status}, {content[:80]!r}."
         ) from error
     raise UsageError(f"{server} refuses, status {status}: {reason[:500]}")
+
+
+def _prediction(row):
+    outputs, scores = row["outputs"], [float(score) for score in row["scores"]]
+    is_one = isinstance(outputs, list) and all(isinstance(text, str) for text in outputs)
+    if not is_one or not 0 < len(outputs) == len(scores):
+        raise TypeError("no texts with their scores")
+    return {"outputs": outputs, "scores": scores}
 
 
 def _post(address, path, body, timeout_secs):

@@ -1,8 +1,10 @@
-"""What a command prints to a terminal: it outlives the terminal, and cannot command it.
+"""What a command prints: it outlives the terminal, and cannot command one.
 
-A command whose terminal is closed goes on, unseen. What servers, files and models write may hold
-escape sequences, which would move the cursor, rename the window or worse: a terminal shows them as
-`\\x1b`. A file or a pipe gets what there is.
+A command whose terminal or pipe is closed goes on, unseen. What servers, files and models write,
+and names of files, may hold escape sequences, which would move the cursor, rename the window or
+worse, or turn a text round. They are shown as `\\x1b`, in a pipe or a log as well, which a terminal
+may show later; so is what the encoding of the stream lacks. Text as it is stands in the files that
+commands write.
 """
 
 import contextlib
@@ -12,15 +14,22 @@ import re
 import sys
 from collections.abc import Iterator
 
-# Control characters but those of lines; marks that let a text run backwards.
+# Control characters but those of lines, of which a live line begins with one; marks that let a text
+# run backwards.
 _COMMANDS = re.compile(
-    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+    r"|(?!\A)\r(?!\n)"
 )
 
 
 @contextlib.contextmanager
 def may_go() -> Iterator[None]:
     """Context in which nothing fails because the terminal that it is printed to is gone."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by who started it
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    with contextlib.suppress(AttributeError, ValueError):  # another kind; read from already
+        sys.stdin.reconfigure(errors="surrogateescape")  # That it is no text, the command says.
     with (
         contextlib.redirect_stdout(_Output(sys.stdout)),
         contextlib.redirect_stderr(_Output(sys.stderr)),
@@ -33,15 +42,14 @@ class _Output:
 
     def __init__(self, stream):
         self._stream = stream
-        self._is_terminal = stream.isatty()
 
     def __getattr__(self, name):
         return getattr(self._stream, name)
 
     def write(self, text):
-        if self._is_terminal:
-            text = _COMMANDS.sub(_escaped, text)
-        return self._attempt(self._stream.write, text)
+        encoding = self._stream.encoding or "utf-8"
+        shown = _COMMANDS.sub(_escaped, text).encode(encoding, "backslashreplace")
+        return self._attempt(self._stream.write, shown.decode(encoding))
 
     def flush(self):
         return self._attempt(self._stream.flush)
@@ -50,7 +58,7 @@ class _Output:
         try:
             return function(*arguments)
         except OSError as error:
-            if error.errno != errno.EIO:
+            if error.errno not in (errno.EIO, errno.EPIPE):
                 raise
         # What the stream still holds would fail again when Python ends.
         with open(os.devnull, "wb") as nowhere:

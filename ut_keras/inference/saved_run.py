@@ -11,7 +11,9 @@ vocabularies, and a checkpoint. No problem is needed, nor its data.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import keras
@@ -161,13 +163,13 @@ class SavedRun:
             `ut_keras.visualize` observation: `.maps` of attention, `.ponder` times by "encoder" and
             "decoder", each with `labels` and `times` in steps, `.outputs`.
         """
-        self._check([text])
+        self._checked([text])
         features = {"inputs": self._text_model.ids(tf.constant([text]))}
         return observer.observe(self.model, features, self.encoders)
 
     def _run(self, key, function, texts, *arguments):
         """What a function gives for all texts; traced once for a key."""
-        self._check(texts)
+        texts = self._checked(texts)
         if key not in self._traces:
             strings = tf.TensorSpec([None], tf.string)
             specs = tf.nest.map_structure(tf.TensorSpec.from_tensor, arguments)
@@ -184,11 +186,18 @@ class SavedRun:
                 results[i] = list(zip(written, map(float, scores), strict=True))
         return results
 
-    def _check(self, texts):
-        """What the graph would leave out is said here."""
-        if isinstance(texts, str | bytes) or not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"texts must be a list of str. Received: {texts!r}.")
+    def _checked(self, texts):
+        """The list of texts. What the graph would leave out is said here."""
+        if isinstance(texts, str | bytes | Mapping | Set) or not isinstance(texts, Iterable):
+            raise ValueError(f"texts must be a list of str. Received: {reprlib.repr(texts)}.")
+        found = list(texts)
+        for text in found:
+            if not isinstance(text, str) or re.search("[\ud800-\udfff]", text):
+                raise ValueError(
+                    f"A text must be a str, of Unicode characters. Received: {reprlib.repr(text)}."
+                )
         name = "targets" if self._text_model.predictor.is_language_model else "inputs"
         is_story = self.model.specs[name].modality == "sentences"
-        for text in texts:
+        for text in found:
             self.encoders[name].encode(text.replace("|", " ") if is_story else text)
+        return found

@@ -1,5 +1,5 @@
 """The workers of a run, as the environment variable TF_CONFIG lists them, or Slurm. Loads no
-TensorFlow but for the latter.
+TensorFlow.
 
     TF_CONFIG='{"cluster": {"worker": ["host0:2222", "host1:2222"]},
                 "task": {"type": "worker", "index": 0}}'
@@ -8,8 +8,11 @@ Every worker runs the same command with another index. The first, or the "chief"
 writes the files of the run.
 """
 
+import itertools
 import json
+import math
 import os
+import re
 from collections.abc import MutableMapping
 from typing import NamedTuple
 
@@ -17,11 +20,13 @@ from ut_keras.errors import UserError
 
 _VARIABLE = "TF_CONFIG"
 _TASKS = "SLURM_STEP_NUM_TASKS"
+_MOST_TASKS = 10_000
+_FIRST_PORT = 8888  # of the tasks of a node, as SlurmClusterResolver of TensorFlow has it
 RESOLVERS = ("", "slurm", "none")
 
 
 class ClusterError(UserError):
-    """TF_CONFIG cannot be used."""
+    """The environment lists no workers that can be used."""
 
 
 class Cluster(NamedTuple):
@@ -110,21 +115,85 @@ def from_environment(
 
 
 def _of_slurm(environment):
-    """TF_CONFIG of this task, by TensorFlow's resolver; it loads TensorFlow."""
-    if _TASKS not in environment:
-        raise ClusterError(
-            f"--cluster_resolver=slurm needs a step that srun started. Received: no {_TASKS}."
-        )
-    import tensorflow as tf
+    """TF_CONFIG of this task.
 
-    # Which GPUs a task has is Slurm's to say (--gpus-per-task). The resolver would count those that
-    # this task sees, and leave out the tasks for which there are none.
-    resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
-        gpus_per_node=int(environment[_TASKS]), gpus_per_task=1, auto_set_gpu=False
-    )
-    jobs = resolver.cluster_spec().as_dict()
-    kind, index = resolver.get_task_info()
-    return json.dumps({"cluster": jobs, "task": {"type": kind, "index": index}})
+    Not by TensorFlow's resolver: it fails on what is missing, expands 10^9 nodes, and sorts node10
+    before node9, while tasks are counted in the order of the list.
+    """
+    found: list = []
+    for name, (expected, read) in _OF_A_STEP.items():
+        given = environment.get(name)
+        value = read(given or "", *found)
+        if value is None:
+            raise ClusterError(
+                f"--cluster_resolver=slurm needs a step that srun started: {name} must be "
+                f"{expected}. Received: {'nothing' if given is None else repr(given)}."
+            )
+        found.append(value)
+    _, index, counts, hosts = found
+    workers = [
+        f"{host}:{_FIRST_PORT + i}"
+        for host, count in zip(hosts, counts, strict=True)
+        for i in range(count)
+    ]
+    return json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}})
+
+
+def _number(text, least, most):
+    is_one = re.fullmatch("[0-9]{1,9}", text) and least <= int(text) <= most
+    return int(text) if is_one else None
+
+
+def _counts(text, num_tasks, index):
+    """[2, 2, 1] of "2(x2),1"."""
+    del index
+    counts: list = []
+    for part in text.split(","):
+        digits = re.fullmatch(r"([0-9]+)(?:\(x([0-9]+)\))?", part)
+        numbers = [_number(d or "1", 1, num_tasks) for d in digits.groups()] if digits else [None]
+        if None in numbers or len(counts) > num_tasks:
+            return None
+        counts += numbers[:1] * numbers[1]
+    return counts if sum(counts) == num_tasks else None
+
+
+def _hosts(text, num_tasks, index, counts):
+    """["a7", "a8", "b"] of "a[7-8],b"; "r[1-2]n[1-2]" are four."""
+    del num_tasks, index
+    hosts: list = []
+    pieces = re.findall(r"[\w.-]+|\[[^][]*\]|.", text, re.ASCII | re.DOTALL)
+    for is_name, parts in itertools.groupby(pieces, ",".__ne__):
+        choices = [_choices(part, len(counts)) for part in parts] if is_name else [[]]
+        if None in choices or math.prod(map(len, choices)) > len(counts) - len(hosts):
+            return None
+        hosts += map("".join, itertools.product(*choices))
+    return hosts if len(hosts) == len(set(hosts)) == len(counts) else None
+
+
+def _choices(piece, most):
+    """["08", "09", "10"] of "[08-10]", ["node"] of "node"."""
+    if not piece.startswith("["):
+        return [piece] if re.fullmatch(r"[\w.-]+", piece, re.ASCII) else None
+    found: list = []
+    for part in piece[1:-1].split(","):
+        digits = re.fullmatch("([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
+        first, last = (int(d or digits[1]) for d in digits.groups()) if digits else (1, 0)
+        if not 0 <= last - first < most - len(found):
+            return None
+        found += [str(i).zfill(len(digits[1])) for i in range(first, last + 1)]
+    return found
+
+
+# What a variable must be, and a function from its text and the values before to its own, or None.
+_OF_A_STEP = {
+    _TASKS: (f"a number from 1 to {_MOST_TASKS}", lambda text: _number(text, 1, _MOST_TASKS)),
+    "SLURM_PROCID": (f"a number below {_TASKS}", lambda text, total: _number(text, 0, total - 1)),
+    "SLURM_STEP_TASKS_PER_NODE": (f'like "2(x3),1" and, together, {_TASKS}', _counts),
+    "SLURM_STEP_NODELIST": (
+        'like "node[1-3,07],other", a node for each number of SLURM_STEP_TASKS_PER_NODE',
+        _hosts,
+    ),
+}
 
 
 def host_and_port(address: str) -> tuple[str, int] | None:

@@ -55,9 +55,8 @@ class EarlyStopping:
     def read(self, output_dir: str, last_step: int) -> None:
         """Takes over what an earlier run has recorded of the steps up to `last_step`."""
         for record in metrics_file.records(output_dir):
-            value = record.get(self.metric)
-            if isinstance(value, (int, float)) and record["step"] <= last_step:
-                self._values[record["step"]] = float(value)
+            if self.metric in record and record["step"] <= last_step:
+                self._values[record["step"]] = float(record[self.metric])
 
     def add(self, step: int, results: Mapping[str, float]) -> bool:
         """Takes the results of the evaluation of a step.

@@ -55,8 +55,8 @@ def _draw_run(axes, run, curves, metric, colour):
 
 
 def _add_legend(axes, names):
-    """Names as they are: a "$" begins no formula, a "_" hides nothing."""
+    """Names as they are: a "$" begins no formula, a "_" hides nothing; bytes are escaped."""
     legend = axes.legend(axes.lines, ["name"] * len(names), fontsize=8)
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set_parse_math(False)
-        text.set_text(name)
+        text.set_text(name.encode("utf-8", "backslashreplace").decode("utf-8"))

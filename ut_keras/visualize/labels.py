@@ -50,4 +50,6 @@ def _token(encoder, number):
     label = encoder.decode([number])
     if "\N{REPLACEMENT CHARACTER}" in label:  # a byte that is no character by itself
         return f"0x{number - text_encoder.NUM_RESERVED_IDS:02x}"
-    return "\N{OPEN BOX}" if label == " " else printable(label)
+    return (
+        "<space>" if label == " " else printable(label)
+    )  # "\N{OPEN BOX}" reads as a letter, turned
