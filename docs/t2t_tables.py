@@ -64,7 +64,7 @@ OUR_VALUES = {
     "act_type": ("ponder_net", "stick_breaking", "convergence", "q_halt"),
     "ffn_layer": ("swiglu",),
     "norm_type": ("rms",),
-    "pos": ("randomized", "rotary"),
+    "pos": ("randomized", "randomized_ends", "rotary"),
     "self_attention_type": ("dot_product_relative_xl", "geometric"),
 }
 

@@ -18,8 +18,7 @@ IDS = [[2, 3, 4, 1]]
 
 NEW_PROCESS = f"""
 import json, sys
-import ut_keras
-model = ut_keras.load(sys.argv[1])
+%s(sys.argv[1])
 ids = model.generate({{"inputs": {IDS}}}, beam_size=1, decode_length=3).ids.numpy().tolist()
 print(json.dumps({{"ids": ids, "compiled": model.compiled, "modules": list(sys.modules)}}))
 """
@@ -38,11 +37,18 @@ def saved(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_loads_in_a_new_process(saved):
+@pytest.mark.parametrize(
+    "load",
+    [
+        "import ut_keras; model = ut_keras.load",
+        "import keras, ut_keras; model = keras.saving.load_model",
+    ],
+)
+def test_loads_in_a_new_process(load, saved):
     """With one import, and that makes every class known that a file may name."""
     path, model = saved
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", NEW_PROCESS, str(path)],
+        [sys.executable, "-W", "ignore", "-c", NEW_PROCESS % load, str(path)],
         capture_output=True,
         text=True,
         cwd=ROOT,

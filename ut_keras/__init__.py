@@ -1,10 +1,12 @@
 """The Transformer and the (Adaptive) Universal Transformer for TensorFlow and Keras.
 
 Importing this package loads neither TensorFlow nor Keras: its parts do when they are used, and
-then TensorFlow writes no log lines, unless TF_CPP_MIN_LOG_LEVEL asks for them.
+then TensorFlow writes no log lines, unless TF_CPP_MIN_LOG_LEVEL asks for them. After `import keras`
+it makes the classes of its models known, so that `keras.models.load_model` finds them in a file.
 """
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ut_keras import tensorflow_log
@@ -52,3 +54,7 @@ def load(
             )
         path = pretrained.folder(path)
     return saved_run.load(path, checkpoint_path, problem, data_dir)
+
+
+if "keras" in sys.modules:
+    from ut_keras import keras_file  # noqa: F401

@@ -1,9 +1,12 @@
 """A `.keras` file, as `model.save` writes it: `ut_keras.load("model.keras")`.
 
 Keras finds a class in a file only if the module that registers it has been imported. Importing this
-one imports them all, so that Keras' own `load_model` finds them too:
+one imports them all, so that Keras' own `load_model` finds them too; where Keras is there before,
+importing the package does:
 
-    from ut_keras import keras_file
+    import keras
+    import ut_keras
+
     model = keras.models.load_model("model.keras")
 """
 

@@ -1,10 +1,11 @@
+import functools
 import itertools
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_keras.decoding import beam_search
+from ut_keras.decoding import beam_search, constraints
 
 EOS = 1
 
@@ -58,7 +59,7 @@ def _padded(symbols, length):
     return [*symbols, *[0] * (length - len(symbols))]
 
 
-def _task(next_logits, batch_size, max_length, constrain=None, rooms=None):
+def _task(next_logits, batch_size, max_length, constrain=None, rooms=None, bonus=0.0):
     """A task without cache; `next_logits` gets (ids [N, L], position) and gives [N, V]."""
 
     def of_query(query, cache):
@@ -67,7 +68,7 @@ def _task(next_logits, batch_size, max_length, constrain=None, rooms=None):
         return tf.reshape(logits, [shape[0], shape[1], logits.shape[-1]]), cache
 
     rooms = tf.fill([batch_size], max_length) if rooms is None else tf.constant(rooms)
-    return beam_search.Task(of_query, (), batch_size, max_length, rooms, constrain)
+    return beam_search.Task(of_query, (), batch_size, max_length, rooms, constrain, bonus)
 
 
 def _greedy(next_logits, batch_size, max_length):
@@ -130,19 +131,33 @@ def test_a_row_stops_where_its_room_ends(beam_size):
 
 
 @pytest.mark.parametrize("graph", [False, True])
-def test_narrow_beam_matches_reference(graph):
-    """Step by step: the 2 best beginnings, the 2 best results, of 4 candidates."""
-    batch_size, vocab_size, max_length, beam_size, alpha = 2, 5, 4, 2, 0.6
+@pytest.mark.parametrize(
+    ("alpha", "bonus"), [(0.6, 0.0), (0.6, 2.5), (0.0, 2.5), (2.0, 4.0), (-1.0, 0.0), (-1.0, 2.5)]
+)
+def test_narrow_beam_matches_reference(alpha, bonus, graph):
+    """Step by step, to the end: the 2 best beginnings, the 2 best results, of 4 candidates.
+
+    A bonus for EOS, or a negative alpha, makes a later result the better one.
+    """
+    batch_size, vocab_size, max_length, beam_size = 40, 5, 4, 2
     tables = _language(batch_size, vocab_size, max_length)
-    got = _search(tables, batch_size, vocab_size, beam_size, max_length, alpha, graph)
+    next_logits = _next_logits(tables, batch_size, vocab_size)
+    constrain = constraints.eos_penalty(-bonus) if bonus else None
+    task = _task(next_logits, batch_size, max_length, constrain, bonus=bonus)
+    search = functools.partial(beam_search.beam_search, task, beam_size, alpha)
+    got = tf.function(search)() if graph else search()
     for row in range(batch_size):
+
+        def gained(symbols, row=row):
+            return _log_prob(tables, row, symbols) + bonus * (symbols[-1] == EOS)
+
         alive, finished = [()], []
         for length in range(1, max_length + 1):
             longer = [(*beginning, s) for beginning in alive for s in range(vocab_size)]
-            longer.sort(key=lambda symbols: -_log_prob(tables, row, symbols))
+            longer.sort(key=gained, reverse=True)
             candidates = longer[: 2 * beam_size]
             finished += [
-                (_log_prob(tables, row, symbols) / _penalty(length, alpha), symbols)
+                (gained(symbols) / _penalty(length, alpha), symbols)
                 for symbols in candidates
                 if symbols[-1] == EOS
             ]
@@ -181,6 +196,33 @@ def test_one_beam_is_no_worse_than_greedy(seed):
         elif EOS not in beam.ids[row, 0].numpy():
             np.testing.assert_array_equal(beam.ids[row], greedy.ids[row])
             np.testing.assert_allclose(beam.scores[row], greedy.scores[row], rtol=1e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 2.0])
+@pytest.mark.parametrize("beam_size", [0, 1, 2, 3])
+def test_a_row_of_which_nothing_is_allowed_ends(beam_size, alpha):
+    """Every symbol is written once, EOS not before the sixth; 0 beams: greedy."""
+    vocab_size, longest = 4, 6
+    tables = _language(5, vocab_size, longest)
+    constrain = constraints.all_of([constraints.min_length(5), constraints.no_repeated_ngrams(1)])
+    task = _task(_next_logits(tables, 5, vocab_size), 5, longest, constrain)
+    if beam_size:
+        got = beam_search.beam_search(task, beam_size, alpha)
+    else:
+        got = beam_search.greedy_search(task)
+    for row, (ids, score) in enumerate(zip(got.ids[:, 0].numpy(), got.scores[:, 0], strict=True)):
+        assert ids.shape == (4,) and sorted(ids[:3]) == [0, 2, 3] and ids[3] == EOS
+        wanted = _log_prob(tables, row, tuple(ids)) / (_penalty(4, alpha) if beam_size else 1)
+        np.testing.assert_allclose(score, wanted, rtol=1e-5)
+
+
+def test_there_may_be_less_beginnings_than_beams():
+    """None stands for what is not allowed."""
+    constrain = constraints.forced_prefix(tf.constant([[2]]))
+    task = _task(_constant([0.2, 0.2, 0.3, 0.3]), 1, 1, constrain)
+    got = beam_search.beam_search(task, 2, 0.6)
+    np.testing.assert_array_equal(got.ids, [[[2], [0]]])
+    np.testing.assert_allclose(got.scores, [[np.log(0.3), -np.inf]], rtol=1e-5)
 
 
 def _constant(probabilities):

@@ -49,6 +49,26 @@ def test_forced_prefix_of_each_row():
         np.testing.assert_array_equal(got[finite], log_probs.numpy()[finite])
 
 
+def test_what_is_forced_has_the_last_word():
+    """Also where it, or all symbols, would be forbidden, or cost more; elsewhere others have it."""
+    others = [
+        constraints.min_length(3),
+        constraints.eos_penalty(1.0),
+        constraints.no_repeated_ngrams(1),
+    ]
+    log_probs = _log_probs(1, 4)
+    for forced in (EOS, 2, 3):
+        prefix = tf.constant([[2, 3, forced]])
+        query = _query([[2, 3, 0, 0]], 2)
+        constrain = constraints.forced_prefix(prefix, constraints.all_of(others))
+        got = constrain(log_probs, query)[0, 0].numpy()
+        expected = np.full(4, -np.inf, np.float32)
+        expected[forced] = log_probs[0, 0, forced]
+        np.testing.assert_array_equal(got, expected)
+    free = constraints.forced_prefix(tf.constant([[2, 3]]), constraints.all_of(others))
+    np.testing.assert_array_equal(np.isfinite(free(log_probs, query)[0, 0]), [True] + [False] * 3)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_no_repeated_ngrams_matches_reference(n):
     """Whatever would write n symbols a second time is forbidden, and nothing else."""

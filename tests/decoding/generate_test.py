@@ -359,6 +359,36 @@ def test_options_shape_what_is_written():
     assert shorter.ids.shape[-1] == 1 and np.all(shorter.ids[:, 0, 0] == EOS)
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"beam_size": 3}, {"temperature": 1.0}, {"beam_size": 2, "eos_penalty": 9.0}]
+)
+def test_what_is_forced_has_the_last_word(options):
+    """Over the least length and n-grams alike; EOS in it ends a result."""
+    model = _small("universal_transformer")
+    prefix = np.array([[2, EOS, 0], [3, 3, 3], [7, 7, EOS]])
+    options = {"min_length": 5, "no_repeat_ngram_size": 1, "decode_length": 4, **options}
+    got = model.generate({"inputs": INPUTS}, forced_prefix=prefix, **options)
+    np.testing.assert_array_equal(got.ids[:, 0, :3], prefix)
+    assert np.all(np.isfinite(got.scores[:, 0]))
+    for row in (0, 2):
+        assert not np.any(got.ids[row, 0, 3:])
+    log_probs = _log_probs(model, {"inputs": INPUTS[:1], "targets": prefix[:1]})[0]
+    expected = log_probs[0, 2] + log_probs[1, EOS]
+    if "beam_size" in options:
+        expected /= (7 / 6) ** 0.6
+    np.testing.assert_allclose(got.scores[0, 0], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("options", [{}, {"beam_size": 3}, {"temperature": 1.0}])
+def test_where_nothing_is_left_a_result_ends(options):
+    """A vocabulary of 12, each symbol once, EOS not before 20."""
+    model = _small("universal_transformer")
+    options = {"min_length": 20, "no_repeat_ngram_size": 1, "decode_length": 25, **options}
+    got = model.generate({"inputs": INPUTS}, **options)
+    np.testing.assert_array_equal(np.sort(got.ids[:, 0]), [np.arange(12)] * 3)
+    assert np.all(got.ids[:, 0, -1] == EOS)
+
+
 def test_seed_decides_what_is_drawn():
     model = _small("universal_transformer")
 
@@ -384,6 +414,7 @@ def test_seed_decides_what_is_drawn():
         ({"top_k": 3}, "need a temperature above 0"),
         ({"beam_size": 13}, "beam_size must be at most the size of the vocabulary, 12"),
         ({"forced_prefix": [[3]]}, r"forced_prefix must be \[3, length\]"),
+        ({"forced_prefix": [[3], [2], [12]]}, r"forced_prefix must be ids in \[0, 12\)"),
     ],
 )
 def test_refuses_options(options, message):

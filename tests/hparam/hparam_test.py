@@ -293,6 +293,10 @@ def test_inert_notes_are_about_what_was_changed():
         (UniversalTransformerHParams(), "copy_gate=True,copy_gate_dropout=0.1", ""),
         (UniversalTransformerHParams(), "pos_randomized_range=99", "pos=None reads no such field"),
         (TransformerHParams(pos="randomized"), "pos_randomized_range=999", ""),
+        (TransformerHParams(), "pos=emb", ""),
+        (UniversalTransformerHParams(), "pos=emb", "pos='emb' has no effect here: add_position_ti"),
+        (UniversalTransformerHParams(), "pos=rotary", ""),
+        (UniversalTransformerHParams(add_position_timing_signal=False), "pos=timing", ""),
         (
             TransformerHParams(),
             "self_attention_type=dot_product_relative_xl,max_relative_position=8",

@@ -158,6 +158,8 @@ def test_observes_what_it_reads_and_writes(loaded):
     assert seen.maps["encoder"].queries == [*TEXTS[0].split(), "<EOS>"]
     assert seen.maps["memory"].keys == seen.maps["encoder"].queries
     assert seen.outputs == loaded.translate([TEXTS[0]], beam_size=1, decode_length=50)[0]
+    without = loaded.observe(TEXTS[0], attention=False)
+    assert not without.maps and without.outputs == seen.outputs
 
 
 def test_names_of_runs_that_come_along(loaded, monkeypatch, run):

@@ -95,6 +95,20 @@ def test_a_source_that_looks_back_only_is_refused():
         examples.make("transformer", f"{_TRANSFORMER},unidirectional_encoder=True")
 
 
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5])
+def test_each_end_needs_a_sine_and_a_cosine(width):
+    overrides = f"{_TRANSFORMER},hidden_size={width},num_heads=1"
+    if width >= 4:
+        assert np.all(
+            np.isfinite(examples.make("transformer", overrides)(examples.features("universal")))
+        )
+        return
+    with pytest.raises(hparam.HParamError, match=f"width of 4 at least.* Received: {width}."):
+        examples.make("transformer", overrides)
+    with pytest.raises(hparam.HParamError, match="width of 4 at least"):
+        _layer()(layer_checks.normal(2, S, width))
+
+
 def test_packed_examples_are_refused():
     model = examples.make("transformer", _TRANSFORMER)
     ids = {"inputs": np.array([[2, 1, 3, 1]]), "targets": np.array([[3, 1, 2, 1]])}

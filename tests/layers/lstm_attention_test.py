@@ -94,6 +94,19 @@ def test_behaviors(mechanism, num_heads, output_attention):
         assert np.any(gradient != 0), variable.path
 
 
+@pytest.mark.parametrize("mechanism", ["bahdanau", "luong"])
+def test_trains_under_xla(mechanism):
+    layer = layer_checks.shake(_make(mechanism))
+
+    def gradients():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(_call(layer, training=True)[0] ** 2)
+        return tape.gradient(loss, layer.trainable_variables)
+
+    for got, want in zip(tf.function(gradients, jit_compile=True)(), gradients(), strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-4)
+
+
 def test_step_equals_the_whole():
     layer = layer_checks.shake(_make())
     memory = layer.project_memory(VALUES)

@@ -178,6 +178,34 @@ def test_ponder_loss_is_trained():
     assert layer.halting.bias.numpy() > 1.0
 
 
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_width_is_checked(name):
+    """When a model is made, as when it runs: eagerly, in a graph, and before there are weights."""
+    layer, wide = LAYERS[name](), layer_checks.normal(B, S, D + 1)
+    expected = rf"state must be \[batch, length, {D}\]. Received: \(.*\)\.$"
+    for x in (wide, wide[0, :, :D], wide.tolist(), keras.Input((None, D + 1)), keras.Input((D,))):
+        with pytest.raises(ValueError, match="^" + expected):
+            layer(x)
+    with pytest.raises(ValueError, match=expected):
+        keras.Sequential([layer]).predict(wide, verbose=0)
+    layer(wide[..., :D])
+    for call in (layer, tf.function(layer, autograph=False)):
+        with pytest.raises(ValueError, match="^" + expected):
+            call(tf.constant(wide))
+
+
+def test_so_is_that_of_a_memory():
+    depth = recurrence.BasicRecurrence(layer_checks.make_block(D, decoder=True), _timing(), N)
+    state = layer_checks.normal(B, T, D)
+    for memory in (layer_checks.normal(B, S, D + 1), layer_checks.normal(B, D)):
+        with pytest.raises(
+            ValueError, match=rf"^memory must be \[batch, length, {D}\]. Received: "
+        ):
+            depth(state, memory=memory)
+        with pytest.raises(ValueError, match="^memory must be "):
+            depth(state, memory)
+
+
 def test_decoder_in_a_functional_model():
     """Attention to another sequence with a mask of its own, and a causal one to the own."""
     source, target = keras.Input((None, C)), keras.Input((None, D))

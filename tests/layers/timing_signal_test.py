@@ -21,7 +21,7 @@ def _numpy_sinusoid(positions, channels):
     return signal
 
 
-@pytest.mark.parametrize("channels", [2, 3, 8, 9])
+@pytest.mark.parametrize("channels", [1, 2, 3, 8, 9])
 def test_sinusoid_matches_reference(channels):
     got = timing_signal.sinusoid(tf.range(7), channels)
     np.testing.assert_allclose(got, _numpy_sinusoid(range(7), channels), atol=1e-5)

@@ -147,6 +147,36 @@ def test_a_schedule_that_needs_the_length_of_the_run():
     model.compile(optimizer=optimizers.get(model.hparams, train_steps=10000))
 
 
+@pytest.mark.parametrize("method", ["fit", "evaluate", "train_on_batch"])
+def test_data_of_another_form_are_refused_by_a_line(method):
+    features, targets = next(_batches())
+    model = _make("universal_transformer_tiny")
+    model.compile()
+
+    def refused(message, *arguments, **options):
+        with pytest.raises(ValueError, match=rf"^{message}\.$"):
+            getattr(model, method)(*arguments, **options)
+
+    no_targets = r"y must be the targets, as in fit\(features, .* Received: None"
+    no_dict = r"features must be a dict of ids by name: inputs, targets; .* Received: "
+    refused(no_targets, features)
+    refused(rf"{no_dict}a tensor of shape \(.*, 7\)", features["inputs"], targets)
+    if method != "train_on_batch":
+        refused(f"{no_dict}tuple", [features["inputs"], targets], targets)
+        order = {"shuffle": False} if method == "fit" else {}
+        refused(no_targets, tf.data.Dataset.from_tensors(features), **order)
+        refused(f"{no_dict}.*", tf.data.Dataset.from_tensors((targets, targets)), **order)
+    getattr(model, method)(features, targets)  # right ones are taken afterwards
+    refused(no_targets, features)
+
+
+@pytest.mark.parametrize("method", ["__call__", "inspect", "generate", "score", "predict"])
+def test_ids_without_names_are_refused_by_a_line(method):
+    model = _make("universal_transformer_tiny")
+    with pytest.raises(ValueError, match="^features must be a dict of ids by name.* shape .*7.*$"):
+        getattr(model, method)(next(_batches())[1])
+
+
 def test_evaluate_does_not_smooth_labels(dataset):
     model = _make()
     model.compile()

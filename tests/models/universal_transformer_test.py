@@ -25,6 +25,22 @@ def test_act_loss_is_the_mean_of_steps_and_remainders():
     np.testing.assert_allclose(out.losses["act_loss"], expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("pos", ["timing", "emb"])
+@pytest.mark.parametrize("kind", ["universal", "encoder", "adaptive_language_model"])
+def test_pos_gives_way_to_the_signal_of_every_step(kind, pos):
+    """T2T sets it to None; without that signal it is added, and to a Transformer always."""
+    model, plain = examples.make(kind, f"pos={pos}"), examples.make(kind)
+    paths = [[variable.path for variable in each.trainable_variables] for each in (model, plain)]
+    assert paths[0] == paths[1]
+    features = examples.features(kind)
+    np.testing.assert_array_equal(model(features), plain(features))
+    alone = examples.make(kind, f"pos={pos},add_position_timing_signal=False")
+    without = examples.make(kind, "add_position_timing_signal=False")
+    assert np.abs(alone(features) - without(features)).max() > 1e-3
+    hp = hparams.get("universal_transformer_tiny", f"{examples.SIZE},pos={pos}")
+    assert models.get("transformer", hp, vocab_sizes={"targets": 9}).target_position is not None
+
+
 def test_act_loss_leaves_out_padding_that_does_not_ponder():
     model = examples.make("adaptive", "act_loss_weight=0.1,act_mask_padding=True")
     features = examples.features("adaptive")

@@ -82,6 +82,16 @@ def test_one_halting_for_all_positions():
     assert times.shape == (4,) and len(set(times)) == 1
 
 
+def test_attention_may_be_left_out():
+    model = small_models.build("universal_transformer", small_models.ADAPTIVE)
+    whole = visualize.observe(model, FEATURES, ENCODERS)
+    seen = visualize.observe(model, FEATURES, ENCODERS, attention=False)
+    assert whole.maps and not seen.maps and seen.outputs == whole.outputs
+    for stack, (labels, times) in whole.ponder.items():
+        assert seen.ponder[stack].labels == labels
+        np.testing.assert_allclose(seen.ponder[stack].times, times, rtol=1e-6)
+
+
 def test_language_model_goes_on_from_a_prompt():
     specs = {"targets": FeatureSpec(small_models.ENCODER.vocab_size)}
     model = small_models.build("universal_transformer", specs=specs)

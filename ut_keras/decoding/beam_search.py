@@ -43,7 +43,8 @@ class Task(NamedTuple):
         max_length: int32 scalar L.
         rooms: int32 [B]. How many symbols a row may write, at most L.
         constrain: function (log probabilities [B, K, V], `Query`) -> the same where a symbol is
-            allowed, -inf where not; or None.
+            allowed, -inf where not; or None. A row of which nothing is allowed ends.
+        bonus: float scalar >= 0, how much `constrain` adds to EOS, at most.
     """
 
     next_logits: Callable
@@ -52,6 +53,7 @@ class Task(NamedTuple):
     max_length: tf.Tensor
     rooms: tf.Tensor
     constrain: Callable | None = None
+    bonus: Any = 0.0
 
 
 class GreedyState(NamedTuple):
@@ -114,7 +116,7 @@ def _likeliest(logits, query, task, choose):
         return symbol, tf.math.log(tf.gather(tf.nn.softmax(logits), symbol, batch_dims=1))
     log_probs = allowed = tf.nn.log_softmax(logits)
     if task.constrain is not None:
-        allowed = task.constrain(log_probs[:, tf.newaxis], query)[:, 0]
+        allowed = _allowed(log_probs[:, tf.newaxis], query, task)[:, 0]
     if choose is None:
         symbol = tf.argmax(allowed, axis=-1, output_type=tf.int32)
     else:
@@ -141,7 +143,8 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
 
     A result's score is its log probability divided by ((5 + length) / 6)^alpha, EOS counted. The
     search of a row ends when no beginning can beat the worst result that is kept, or its room is
-    full. A row in which nothing ended gives its beginnings, with their plain log probabilities.
+    full. A row in which nothing ended gives its beginnings, with their plain log probabilities;
+    where there are less than K, the rest is empty, at -inf.
 
     Args:
         task: `Task`.
@@ -158,7 +161,9 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
     penalty_when_full = penalty(task.rooms)  # [B]
 
     def is_done(position, alive_log_probs, finished_scores):
-        best_alive = alive_log_probs[:, 0] / penalty_when_full
+        # The next result, or one as long as may be, is the best to come: by its sign and alpha's.
+        best = alive_log_probs[:, 0] + task.bonus
+        best_alive = tf.maximum(best / penalty(position + 1), best / penalty_when_full)
         # T2T lets all rows go on until all are settled, which gives the same results.
         settled = tf.reduce_min(finished_scores, axis=1) > best_alive
         return settled | (position >= task.rooms)
@@ -176,21 +181,17 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
         done = state.done[:, tf.newaxis]
         ended = (symbols == EOS) & ~done
 
-        _, kept = tf.math.top_k(scores + tf.cast(ended, tf.float32) * -INFINITY, k=beam_size)
-        parents = tf.gather(parents, kept, batch_dims=1)
         # T2T lets what has ended go on as a beginning where less than K others are left, as happens
         # at the first symbols of a vocabulary smaller than 2 K.
-        scores_of_alive = tf.where(ended, -float("inf"), scores)
-        alive_scores = tf.gather(scores_of_alive, kept, batch_dims=1)
+        alive_scores, kept = tf.math.top_k(tf.where(ended, -float("inf"), scores), k=beam_size)
+        parents = tf.gather(parents, kept, batch_dims=1)
         alive_log_probs = alive_scores * penalty(state.position + 1)
         alive_log_probs = tf.where(done, state.alive_log_probs, alive_log_probs)
         alive_ids = tf.gather(candidates, kept, batch_dims=1)
         alive_ids = tf.where(done[:, :, tf.newaxis], state.alive_ids, alive_ids)
 
         all_ids = tf.concat([state.finished_ids, candidates], axis=1)
-        all_scores = tf.concat(
-            [state.finished_scores, scores + tf.cast(~ended, tf.float32) * -INFINITY], axis=1
-        )
+        all_scores = tf.concat([state.finished_scores, tf.where(ended, scores, -INFINITY)], axis=1)
         finished_scores, best = tf.math.top_k(all_scores, k=beam_size)
         all_ended = tf.concat([state.finished, ended], axis=1)
         ancestors = tf.gather(state.ancestors, parents, batch_dims=1)
@@ -215,7 +216,9 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
         maximum_iterations=task.max_length,
     )
     any_ended = tf.reduce_any(last.finished, axis=1, keepdims=True)
-    ids = tf.where(any_ended[:, :, tf.newaxis], last.finished_ids, last.alive_ids)
+    possible = last.alive_log_probs > -float("inf")
+    alive_ids = tf.where(possible[:, :, tf.newaxis], last.alive_ids, 0)
+    ids = tf.where(any_ended[:, :, tf.newaxis], last.finished_ids, alive_ids)
     scores = tf.where(any_ended, last.finished_scores, last.alive_log_probs)
     return Decoded(ids[:, :, : last.position], scores)
 
@@ -223,7 +226,7 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
 def _best(logits, query, task, alive_log_probs, count):
     """The best ways to go on: log probabilities [B, count], and beam · V + symbol."""
     if task.constrain is not None:
-        logits = task.constrain(tf.nn.log_softmax(logits), query)
+        logits = _allowed(tf.nn.log_softmax(logits), query, task, alive_log_probs)
     # The best of each beam, then of those.
     batch_size, beams, vocab_size = tf.unstack(tf.shape(logits))
     count_of_beam = tf.minimum(count, vocab_size)
@@ -235,6 +238,15 @@ def _best(logits, query, task, alive_log_probs, count):
     flat = [batch_size, beams * count_of_beam]
     log_probs, rank = tf.math.top_k(tf.reshape(log_probs, flat), k=count)
     return log_probs, tf.gather(tf.reshape(picked, flat), rank, batch_dims=1)
+
+
+def _allowed(log_probs, query, task, so_far=0.0):
+    """Log probabilities [B, K, V]: -inf where not allowed; where nothing of a row is, of EOS."""
+    allowed = task.constrain(log_probs, query)
+    best = tf.reduce_max(tf.reduce_max(allowed, axis=2) + so_far, axis=1)
+    ends = tf.range(tf.shape(allowed)[2]) == EOS
+    ends &= (best == -float("inf"))[:, tf.newaxis, tf.newaxis]
+    return tf.where(ends, log_probs, allowed)
 
 
 def _log_norm(logits, largest, place):

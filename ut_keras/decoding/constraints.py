@@ -48,8 +48,11 @@ def eos_penalty(penalty: Any) -> Constraint:
     return constrain
 
 
-def forced_prefix(prefix: tf.Tensor) -> Constraint:
-    """Results begin with `prefix`, int32 [B, P], where it is not 0; it is scored like the rest."""
+def forced_prefix(prefix: tf.Tensor, others: Constraint | None = None) -> Constraint:
+    """Results begin with `prefix`, int32 [B, P], where it is not 0, whatever `others` would forbid.
+
+    What is forced is scored by the log probability that it has without them.
+    """
 
     def constrain(log_probs, query):
         length = tf.shape(prefix)[1]
@@ -57,7 +60,8 @@ def forced_prefix(prefix: tf.Tensor) -> Constraint:
         here = prefix[:, tf.minimum(query.position, length - 1)]  # [B]
         is_forced = (inside & (here != 0))[:, tf.newaxis, tf.newaxis]
         is_it = tf.range(tf.shape(log_probs)[-1]) == here[:, tf.newaxis, tf.newaxis]
-        return tf.where(is_forced & ~is_it, _FORBIDDEN, log_probs)
+        free = log_probs if others is None else others(log_probs, query)
+        return tf.where(is_forced, tf.where(is_it, log_probs, _FORBIDDEN), free)
 
     return constrain
 

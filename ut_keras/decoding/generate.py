@@ -48,10 +48,11 @@ class Options:
             prompt's.
         own_room: bool. Whether a source's length is its own, up to its last id; False, as in T2T:
             that of the batch, padding included.
-        min_length: int. Symbols before the first EOS.
+        min_length: int. Symbols before the first EOS, unless that is forced, or all that is left.
         eos_penalty: float. What EOS costs more, in log probability.
         no_repeat_ngram_size: int n. No n symbols in a row are written twice; 0: they may.
-        forced_prefix: int [B, P] that results begin with, 0-padded on the right. It is scored.
+        forced_prefix: int [B, P] that results begin with, whatever else is asked, 0-padded on the
+            right. It is scored.
         temperature: float. Above 0, symbols are drawn instead of searched for.
         top_k: int. Draws from so many of the likeliest; 0: all.
         top_p: float in (0, 1]. Draws from the likeliest that have this probability together.
@@ -154,7 +155,7 @@ def generate(
         )
     given = _given(model, features)
     (source,) = given.values()
-    prefix = _forced_prefix(options.forced_prefix, source)
+    prefix = _forced_prefix(options.forced_prefix, source, vocab_size)
     seed = np.random.randint(2**31) if options.seed is None else options.seed % 2**31
     search = compiled_search(
         model,
@@ -251,7 +252,6 @@ def fixed_search(
     (source,) = given.values()
     values = {name: getattr(options, name) for name in (*_FLOATS, *_INTS)}
     values["seed"] = [options.seed or 0, 0]
-    values["forced_prefix"] = options.forced_prefix
     found = _search(model, given, _graph(options), values)
     room = [source.shape[0], options.beam_size, source.shape[1] + options.decode_length]
     ids = tf.pad(found.ids, [[0, 0], [0, 0], [0, room[2] - tf.shape(found.ids)[2]]])
@@ -271,7 +271,8 @@ def _search(model, given, graph, values):
         tf.shape(source)[0],
         max_length,
         _rooms(given, graph.own_room, values["decode_length"]),
-        constraints.all_of(_constraints(graph, values)),
+        _constraint(graph, values),
+        tf.maximum(-values["eos_penalty"], 0.0),
     )
     if graph.draws:
         names = ("temperature", "top_k", "top_p", "seed")
@@ -293,8 +294,8 @@ def _rooms(given, own_room, decode_length):
     return tf.fill([batch_size], length + decode_length)
 
 
-def _constraints(graph, values):
-    """The last word has what is forced."""
+def _constraint(graph, values):
+    """All that is asked, or None; the last word has what is forced."""
     wanted = []
     if graph.has_eos_penalty:
         wanted.append(constraints.eos_penalty(values["eos_penalty"]))
@@ -302,9 +303,10 @@ def _constraints(graph, values):
         wanted.append(constraints.min_length(values["min_length"]))
     if graph.no_repeat_ngram_size:
         wanted.append(constraints.no_repeated_ngrams(graph.no_repeat_ngram_size))
+    constrain = constraints.all_of(wanted)
     if graph.has_forced_prefix:
-        wanted.append(constraints.forced_prefix(values["forced_prefix"]))
-    return wanted
+        return constraints.forced_prefix(values["forced_prefix"], constrain)
+    return constrain
 
 
 def _given(model, features):
@@ -322,11 +324,11 @@ def _given(model, features):
     return {"prompt": prompt}
 
 
-def _forced_prefix(prefix, source):
+def _forced_prefix(prefix, source, vocab_size):
     """int32 [B, P]; of one column without one."""
     if prefix is None:
         return tf.zeros([tf.shape(source)[0], 1], tf.int32)
-    prefix, batch_size = symbol_ids.as_ids(prefix, "forced_prefix"), source.shape[0]
+    prefix, batch_size = symbol_ids.as_ids(prefix, "forced_prefix", vocab_size), source.shape[0]
     if prefix.shape.rank != 2 or prefix.shape[0] != batch_size or not prefix.shape[1]:
         raise ValueError(f"forced_prefix must be [{batch_size}, length]. Received: {prefix.shape}.")
     return prefix

@@ -24,7 +24,7 @@ from ut_keras.hparam.field import (
 )
 from ut_keras.t2t.names import hparams as t2t_names
 
-# The last two are ours.
+# The last three are ours.
 _Position = Literal[
     "timing", "emb", "none", "timing_from_features", "randomized", "randomized_ends", "rotary"
 ]
@@ -264,6 +264,11 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
     lstm_forget_bias: float = field(1.0, read_if=_LSTM)
     use_memory_as_final_state: bool = field(False, read_if=_LSTM)
     add_ffn_unit_to_the_transition_function: bool = field(False, architecture=True, read_if=_UNITS)
+
+    def why_without_effect(self, name: str) -> str:
+        if name == "pos" and self.add_position_timing_signal and self.pos in ("timing", "emb"):
+            return "add_position_timing_signal=True adds the position in every step instead"
+        return super().why_without_effect(name)
 
     def architecture(self) -> dict[str, Any]:
         fields = super().architecture()

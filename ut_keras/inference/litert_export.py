@@ -63,6 +63,8 @@ def export_litert(
     options = {"own_room": True, **options}
     search = generate_lib.Options(beam_size, decode_length=decode_length, **options)
     search.check()
+    if search.forced_prefix is not None:
+        raise ValueError("An export writes freely. Received: forced_prefix.")
     shape = _source_shape(model, source_length)
     if search.num_steps is not None:
         model = model.with_steps(search.num_steps)

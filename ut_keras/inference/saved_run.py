@@ -154,18 +154,20 @@ class SavedRun:
             raise ValueError("classify needs a model of classes. Received: one of symbols.")
         return self._run(("classify",), self._text_model.classify, texts)
 
-    def observe(self, text: str) -> Observation:
+    def observe(self, text: str, attention: bool = True) -> Observation:
         """What the model does with a text while it reads and writes.
 
         Args:
             text: str.
+            attention: bool. Whether to keep attention, whose size is that of the text squared: see
+                `visualize.observe`.
         Returns:
             `ut_keras.visualize` observation: `.maps` of attention, `.ponder` times by "encoder" and
             "decoder", each with `labels` and `times` in steps, `.outputs`.
         """
         self._checked([text])
         features = {"inputs": self._text_model.ids(tf.constant([text]))}
-        return observer.observe(self.model, features, self.encoders)
+        return observer.observe(self.model, features, self.encoders, attention=attention)
 
     def _run(self, key, function, texts, *arguments):
         """What a function gives for all texts; traced once for a key."""

@@ -8,9 +8,10 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.hparam import HParamError
 from ut_keras.layers import from_hparams, randomized_position, timing_signal
-from ut_keras.layers.signature import Config
+from ut_keras.layers.signature import Config, Shape
 
 _LEAST = 2  # places for a position, at least; so room is left for draws
+_CHANNELS = 4
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -43,7 +44,7 @@ class EndsPosition(randomized_position.RandomizedPosition):
     Returns:
         Tensor like `x`.
     Raises:
-        ValueError: if positions < 1.
+        ValueError: if positions < 1, or D < 4: a half needs a sine and a cosine.
     References: Ruoss et al. 2023, Randomized Positional Encodings Boost Length Generalization of
         Transformers; Cho et al. 2024, Position Coupling.
     """
@@ -52,6 +53,13 @@ class EndsPosition(randomized_position.RandomizedPosition):
 
     def __init__(self, positions: int, **kwargs: Any) -> None:
         super().__init__(positions, max_length=positions, **kwargs)
+
+    def build(self, x_shape: Shape) -> None:
+        if x_shape[-1] < _CHANNELS:
+            raise HParamError(
+                f"Positions from both ends need a width of {_CHANNELS} at least, for each has half "
+                f"of the channels. Received: {x_shape[-1]}."
+            )
 
     def call(
         self,
@@ -98,6 +106,9 @@ class EndsPosition(randomized_position.RandomizedPosition):
         config = super().get_config()
         del config["max_length"]
         return config
+
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
+        return x_shape
 
 
 @parts.position_signals.register("randomized_ends")

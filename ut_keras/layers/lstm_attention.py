@@ -250,7 +250,7 @@ class AttentionLSTM(keras.layers.Layer):
             scores = tf.einsum("bsd,hd->bhs", sums, tf.cast(v, sums.dtype))
         else:
             scores = tf.matmul(query[:, tf.newaxis], memory.keys, transpose_b=True)
-            scores = tf.repeat(scores, self.num_heads, axis=1)
+            scores = tf.tile(scores, [1, self.num_heads, 1])  # XLA trains no tf.repeat
         scores = tf.cast(scores, tf.float32)
         if memory.may_attend is None:
             return scores

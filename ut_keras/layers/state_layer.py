@@ -5,10 +5,11 @@ import operator
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
+from ut_keras.layers import attention, ponder_cost
 from ut_keras.layers import attention_mask as attention_mask_lib
-from ut_keras.layers import ponder_cost
 from ut_keras.layers.signature import Shape
 
 
@@ -32,11 +33,30 @@ class StateLayer(keras.layers.Layer):
     Returns:
         float tensor [B, S, D], with the mask of `state`.
     Raises:
-        ValueError: if `attention_mask` is not of rank 4, or if training is by losses of several
-            steps, of which a call has none.
+        ValueError: if `state` or `memory` is not of rank 3 or as wide as the layers inside, if
+            `attention_mask` is not of rank 4, or if training is by losses of several steps, of
+            which a call has none.
     """
 
     supports_masking = True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # Here, for Keras makes a functional model by `compute_output_shape`, without a `call`.
+        given = {**dict(zip(("state", "memory"), args, strict=False)), **kwargs}
+        for name in ("state", "memory"):
+            if given.get(name) is not None:
+                self._check_shape(name, given[name])
+        return super().__call__(*args, **kwargs)
+
+    def _check_shape(self, name, x):
+        shape = tf.TensorShape(x.shape if hasattr(x, "shape") else np.shape(x))
+        inside = self._flatten_layers()
+        widths = [at.hidden_size for at in inside if isinstance(at, attention.MultiHeadAttention)]
+        for width in widths or [None]:
+            if not shape.is_compatible_with([None, None, width]):
+                raise ValueError(
+                    f"{name} must be [batch, length, {width or 'width'}]. Received: {shape}."
+                )
 
     def call(
         self,

@@ -1,8 +1,22 @@
 """Ids as they come from a caller: ints of any size, and nothing that would have to be rounded."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
+
+
+def check_features(features: Any, names: Sequence[str] = ()) -> None:
+    """Raises `ValueError` unless `features` are a dict that has all these names."""
+    if not isinstance(features, Mapping):
+        shape = getattr(features, "shape", None)
+        received = type(features).__name__ if shape is None else f"a tensor of shape {shape}"
+        raise ValueError(
+            f"features must be a dict of ids by name{': ' if names else ''}{', '.join(names)}; "
+            f"fit takes it as x, and the targets as y. Received: {received}."
+        )
+    if not set(names) <= set(features):
+        raise ValueError(f"features must hold {names}. Received: {sorted(features)}.")
 
 
 def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:

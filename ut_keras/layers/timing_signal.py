@@ -30,11 +30,10 @@ def sinusoid(positions: tf.Tensor, channels: int) -> tf.Tensor:
     timescales = channels // 2
     increment = math.log(MAX_TIMESCALE) / max(timescales - 1, 1)
     frequencies = tf.exp(tf.range(timescales, dtype=tf.float32) * -increment)
-    angles = tf.cast(positions, tf.float32)[..., tf.newaxis] * frequencies
-    signal = tf.concat([tf.sin(angles), tf.cos(angles)], axis=-1)
-    if channels % 2:
-        signal = tf.concat([signal, tf.zeros_like(signal[..., :1])], axis=-1)
-    return signal
+    places = tf.cast(positions, tf.float32)[..., tf.newaxis]
+    angles = places * frequencies
+    halves = [tf.sin(angles), tf.cos(angles)]
+    return tf.concat([*halves, tf.zeros_like(places)] if channels % 2 else halves, axis=-1)
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

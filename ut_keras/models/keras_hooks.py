@@ -22,6 +22,10 @@ class KerasHooks:
 
     _class_weights = None  # float32 [V] while `fit` weighs by class
 
+    def __call__(self, features: Any, *args: Any, **kwargs: Any) -> Any:
+        self._check_features(features)  # Keras adds pages to what a `call` says
+        return super().__call__(features, *args, **kwargs)
+
     def compile(
         self,
         optimizer: Any = None,
@@ -41,7 +45,8 @@ class KerasHooks:
             loss: by default T2T's smoothed cross-entropy over real tokens. Weights of the data
                 (`sample_weight`, `class_weight`, a third element of a dataset; float [B], [B, 1]
                 or, for every target, [B, T]) make it sum(weights * losses) / sum(weights) over
-                the real tokens of all replicas, and weigh each row's ponder cost by its largest.
+                the real tokens of all replicas, and weigh each row's ponder cost by its largest;
+                all doubled change nothing, as they would by Keras' default.
                 A loss of Keras' own counts padding, but for one with `ignore_class=0`, and so do
                 metrics of Keras' own.
             loss_weights: float, or a list of one: what the loss is multiplied by, next to the
@@ -94,15 +99,19 @@ class KerasHooks:
             self.optimizer.learning_rate = float(self.optimizer.learning_rate)
         class_weight = given.pop("class_weight", None)
         del given["self"]
-        if class_weight is None:
-            return super().fit(**given)
-        # Keras would take a row of symbols for one class, and fails on classes it is not told of.
-        self._class_weights = self._weight_of_each_id(class_weight)
-        self.train_function = None  # the next one holds the weights
+        if class_weight is not None:
+            # Keras would take a row of symbols for one class, and fails on classes it is not told
+            # of.
+            self._class_weights = self._weight_of_each_id(class_weight)
+            self.train_function = None  # the next one holds the weights
         try:
             return super().fit(**given)
+        except Exception:
+            self.train_function = None  # half made, with which Keras refuses right data, too
+            raise
         finally:
-            self._class_weights = self.train_function = None
+            if class_weight is not None:
+                self._class_weights = self.train_function = None
 
     @functools.wraps(keras.Model.train_on_batch)
     def train_on_batch(
@@ -158,6 +167,7 @@ class KerasHooks:
         training: bool = True,
     ) -> tf.Tensor:
         """Keras' hook: the trainer's loss. T2T's EVAL mode does not smooth labels."""
+        _check_targets(y)
         pondered, added = getattr(y_pred, _PONDERING, (None, ()))
         if not self._has_own_loss:
             if model_loss.answering_steps(pondered) is not None:
@@ -180,6 +190,13 @@ class KerasHooks:
         self._loss_tracker.add([tuple(term) for parts in terms.values() for term in parts])
         # Keras sums the replicas' gradients.
         return losses.total(losses.of_all_replicas(terms))
+
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> dict[str, Any]:
+        """Keras' hook, which it takes first, on symbolic tensors."""
+        _check_targets(y)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
 
     @property
     def _has_own_loss(self):
@@ -207,6 +224,14 @@ class KerasHooks:
         table = np.ones(size, np.float32)
         table[list(class_weight)] = list(class_weight.values())
         return table
+
+
+def _check_targets(y):
+    if y is None:
+        raise ValueError(
+            "y must be the targets, as in fit(features, features['targets']); a dataset has pairs "
+            "of features and targets. Received: None."
+        )
 
 
 def _one_weight(loss_weights):

@@ -67,6 +67,7 @@ class SymbolWriter:
 
     def _check_ids(self, features, names):
         """Here, for what is compiled does not say which feature it was."""
+        symbol_ids.check_features(features)
         for name in names:
             if name in features:
                 spec = self.specs.get(name, self.specs["targets"])

@@ -17,7 +17,7 @@ from ut_keras import hparam
 from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import next_logits
 from ut_keras.hparam import BasicHParams
-from ut_keras.layers import attention_mask, embedding, from_hparams, target_shift
+from ut_keras.layers import attention_mask, embedding, from_hparams, symbol_ids, target_shift
 from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import dropout as dropout_lib
 from ut_keras.layers.stack_output import StackOutput
@@ -147,7 +147,7 @@ class Transformer(
         self.encoder = self.target_space = None
         if "inputs" in self.specs:
             self.encoder = self._stack("encoder")
-            self.source_position = assemble.position_signal(hp, "encoder", "source_position")
+            self.source_position = self._position("encoder", "source_position")
             self.source_dropout = dropout_lib.Dropout(rate, name="source_dropout", dtype=policy)
             if hp.use_target_space_embedding:
                 self.target_space = embedding.TargetSpaceEmbedding(
@@ -158,12 +158,16 @@ class Transformer(
                 )
         self.decoder = self._decoder()
         if self.decoder is not None:
-            self.target_position = assemble.position_signal(hp, "decoder", "target_position")
+            self.target_position = self._position("decoder", "target_position")
             self.target_dropout = dropout_lib.Dropout(rate, name="target_dropout", dtype=policy)
 
     def _stack(self, side):
         """An encoder or decoder; the Universal Transformer overrides it."""
         return assemble.layered_stack(self.hparams, side)
+
+    def _position(self, side, name):
+        """What is added before a stack: a layer of that name, or None."""
+        return assemble.position_signal(self.hparams, side, name)
 
     def _decoder(self):
         return self._stack("decoder" if "inputs" in self.specs else "language_model")
@@ -315,11 +319,7 @@ class Transformer(
         )
 
     def _check_features(self, features):
-        missing = [name for name in self.specs if name not in features]
-        if missing:
-            raise ValueError(
-                f"features must hold {sorted(self.specs)}. Received: {sorted(features)}."
-            )
+        symbol_ids.check_features(features, self.input_features)
 
     # Decoding.
 

@@ -45,8 +45,7 @@ class TransformerEncoder(transformer.Transformer):
         training: bool | None = None,
         record_attention: bool = False,
     ) -> transformer.ModelOutput:
-        if "inputs" not in features:
-            raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
+        self._check_features(features)
         if training:
             layer = self.source_position
             features = position_signals.with_places(features, layer, self.specs)

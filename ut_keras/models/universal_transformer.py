@@ -32,6 +32,10 @@ class _RecurrentDepth:
     def _stack(self, side):
         return assemble.recurrent_stack(self.hparams, side)
 
+    def _position(self, side, name):
+        said_in_steps = bool(self.hparams.why_without_effect("pos"))  # T2T sets pos=None then
+        return None if said_in_steps else super()._position(side, name)
+
     def with_steps(self, num_steps):
         family = vars(self).setdefault("_family", _Family(self, {}))
         if num_steps not in family.views:

@@ -76,7 +76,7 @@ def ponder(
         ImportError, ValueError: as `attention`; not every model ponders.
     """
     figures = _matplotlib_module("figures")
-    return figures.ponder(observe(model, features, encoders, example), stack)
+    return figures.ponder(observe(model, features, encoders, example, attention=False), stack)
 
 
 def observe(
@@ -84,15 +84,19 @@ def observe(
     features: Mapping[str, Any],
     encoders: Mapping[str, TextEncoder] | None = None,
     example: int = 0,
+    attention: bool = True,
 ) -> Observation:
     """What there is to see, as arrays and labels: an `observation.Observation`.
 
     Args:
-        As of `attention`.
+        model, features, encoders, example: as of `attention`.
+        attention: bool. Whether its weights are kept, float32 of every step, layer and head: 4 N H
+            S^2 bytes of a source of S positions, twice while they are gathered. Ponder times are
+            little.
     """
     from ut_keras.visualize import observer
 
-    return observer.observe(model, features, encoders, example)
+    return observer.observe(model, features, encoders, example, attention)
 
 
 def page(

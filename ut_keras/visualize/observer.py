@@ -25,16 +25,17 @@ def observe(
     features: Mapping[str, Any],
     encoders: Mapping[str, TextEncoder] | None = None,
     example: int = 0,
+    attention: bool = True,
 ) -> Observation:
     """Lets the model read an example, and looks.
 
-    Args and errors: as of `visualize.attention`.
+    Args and errors: as of `visualize.observe`.
     """
     encoders = encoders or {}
     features = _one_example(model, features, example)
     if "targets" not in features:
         features = _with_targets(model, features)
-    output = model.forward(features, training=False, record_attention=True)
+    output = model.forward(features, training=False, record_attention=attention)
     source = _source_positions(model, features, encoders)
     target, read = _target_positions(model, features, encoders)
     maps, ponder = {}, {}
@@ -142,7 +143,9 @@ def _map(kind, layer, weights, positions, keys, taken):
     """The `Map`, or None where no weights were recorded."""
     if weights is None or keys is None:
         return None
-    weights = np.asarray(weights, "float32")[:, 0][:, :, positions.kept][..., keys.kept]
+    weights = np.asarray(weights, "float32")[:, 0]
+    if not (positions.kept.all() and keys.kept.all()):  # else there is no need for a copy
+        weights = weights[:, :, *np.ix_(positions.kept, keys.kept)]
     places = tuple(_places(getattr(layer, "depth", None), len(weights)))
     return Map(kind, places, weights, positions.labels, keys.labels, taken)
 
