@@ -34,7 +34,7 @@ def _run(argv):
 
     setup = run_setup.check(args)
     with run_folder.lock(setup.output_dir) if setup.writes else contextlib.nullcontext():
-        command.load_tensorflow()
+        command.load_tensorflow("TensorFlow")
         run_trainer.configure_tensorflow(args)
         if args.generate_data:
             setup.problem.generate_data(setup.data_dir, setup.tmp_dir)

@@ -50,7 +50,7 @@ def _run(argv):
     split = run_setup.eval_split(args, run.problem)
     directory = os.path.expanduser(args.visualize_dir or os.path.join(run.run_dir, "steps"))
     whole_file.check_writable(directory)
-    command.load_tensorflow()
+    command.load_tensorflow(run.run_dir)
     model, checkpoint = run.load_model()
     print(f"Weights: {checkpoint}", flush=True)
     results = by_steps(run, model, steps, split, args.eval_steps)

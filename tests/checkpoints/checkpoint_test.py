@@ -1,3 +1,7 @@
+import gc
+import os
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -131,6 +135,26 @@ def test_torn_file_is_skipped_with_a_line(tmp_path, capsys):
     assert others.restore_newest()
     np.testing.assert_array_equal(other.table.numpy(), expected)
     assert "model.ckpt-2" in capsys.readouterr().out
+
+
+def test_nothing_but_that_line_is_said_of_a_flipped_bit(tmp_path, capsys, caplog):
+    """TensorFlow listed, line by line, what it had not come to read, or was not asked for."""
+    model, optimizer, _, checkpoints = _make(tmp_path)
+    checkpoints.save()
+    _train(model, optimizer)
+    path = checkpoints.save()
+    file = tmp_path / f"{os.path.basename(path)}.data-00000-of-00001"
+    content = bytearray(file.read_bytes())
+    content[content.index(model.table.numpy().tobytes())] ^= 1
+    file.write_bytes(content)
+    readers = [checkpoint.Checkpoints(str(tmp_path), model), checkpoints]
+    for reader in readers:
+        assert reader.restore_newest() and reader.newest.endswith("model.ckpt-0")
+        line = capsys.readouterr().out
+        assert re.fullmatch(r"Checkpoint skipped.*model\.ckpt-1: .*Checksum does not match.*\n", line)
+    del reader, readers, checkpoints
+    gc.collect()
+    assert not caplog.records
 
 
 def test_no_readable_checkpoint(tmp_path):

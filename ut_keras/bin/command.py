@@ -63,8 +63,14 @@ def _exit_code(function, argv):
         return _complain(str(said))
 
 
-def load_tensorflow() -> None:
-    """Imports TensorFlow, which takes seconds; a signal ends the process where it is."""
+def load_tensorflow(what: str = "") -> None:
+    """Imports TensorFlow, which takes seconds; a signal ends the process where it is.
+
+    Args:
+        what: str. What is loaded with it, said in a line, for it may take half a minute.
+    """
+    if what:
+        print(f"Loading {what}…", flush=True)
     with (
         os.fdopen(os.dup(2), "wb") as stderr,  # what the log lines are kept from
         interruption.EndsAtOnce(stderr.fileno(), raises=False),

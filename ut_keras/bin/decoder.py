@@ -124,7 +124,7 @@ def _decode_split(setup):
 def _load_tensorflow(setup):
     from ut_keras.bin import run_trainer
 
-    command.load_tensorflow()
+    command.load_tensorflow(setup.run_dir)
     run_trainer.configure_tensorflow(setup.args)
 
 

@@ -63,7 +63,7 @@ def _run(argv):
 
 
 def _export(args, run, search, values, directory):
-    command.load_tensorflow()
+    command.load_tensorflow(run.run_dir)
     from ut_keras import export
 
     model, path = run.load_model(values["num_steps"])

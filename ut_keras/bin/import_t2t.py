@@ -124,8 +124,7 @@ def _name(flag, args, t2t_flags):
 
 def _load(source, model_name, target_space_id, seed):
     """Model, optimizer and step of the newest checkpoint."""
-    print("Loading TensorFlow…", flush=True)
-    command.load_tensorflow()
+    command.load_tensorflow("TensorFlow")
     import keras
     import tensorflow as tf
 

@@ -67,7 +67,7 @@ def _serve(args):
         raise UsageError("--serve_dir needs uvicorn: pip install 'ut_keras[serve]'.") from error
     # Bound before anything is loaded: a port of 0 takes a free one.
     with local_server.listening(args.host, args.port) as listener:
-        command.load_tensorflow()
+        command.load_tensorflow(directory)
         export = served_export.Export(directory, args)
         app = local_server.App(args.servable_name or "model", export, args)
         host, port = listener.getsockname()[:2]

@@ -43,7 +43,7 @@ def _run(argv):
     split = run_setup.eval_split(args, run.problem) if args.example >= 0 else None
     directory = _checked_directory(args.visualize_dir)
     features: Any = None if split else visualize_input.from_text(run)
-    command.load_tensorflow()
+    command.load_tensorflow(run.run_dir)
     if split:
         features = visualize_input.from_split(run, split)
     model, checkpoint = run.load_model()
