@@ -73,11 +73,13 @@ def get(name: str) -> Problem:
 
     Raises:
         UnknownNameError: if there is none; the message lists the nearest names.
+        DataError: if what it says of itself is of a wrong type or range.
     """
     is_base = name in REGISTRY or not isinstance(name, str)
     base, reverse, copy = (name, False, False) if is_base else reversal.parse(name)
     problem = REGISTRY.get(base)()
     problem.name = base
+    problem.check()
     if not (reverse or copy):
         return problem
     derived: Any = reversal.Derived(problem, reverse, copy)  # has all that a `Problem` has

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ut_keras import registry
+from ut_keras import contract, registry
 from ut_keras.data import features, progress_line, tfrecords
 from ut_keras.data.writing import example_batch, generation, generation_plan
 from ut_keras.errors import DataError
@@ -100,8 +100,13 @@ class Problem:
     paper = ""
     licence = ""
     raw_files: tuple["download.RawFile", ...] = ()
+    _max_cases: int | None = None  # of the samples of a split, while data are generated
 
     # What a dataset says about itself.
+
+    def check(self) -> None:
+        """Raises DataError if something of it is of a wrong type or range; `problems.get` asks."""
+        contract.check(self, contract.OF_PROBLEM)
 
     @property
     def filename(self) -> str:
@@ -118,13 +123,19 @@ class Problem:
 
     def feature_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
         """Returns {"inputs": FeatureSpec, "targets": FeatureSpec}, what a model has to know."""
-        return {
+        specs = {
             name: features.FeatureSpec(
                 encoder.vocab_size,
                 "class_label" if name in self.class_label_features else "symbol",
             )
-            for name, encoder in self.feature_encoders(data_dir).items()
+            for name, encoder in self._checked_encoders(data_dir).items()
         }
+        features.check(specs)
+        return specs
+
+    def _checked_encoders(self, data_dir):
+        title = f"feature_encoders of {self.name}"
+        return contract.held(self.feature_encoders(data_dir), contract.FEATURE_ENCODERS, title)
 
     def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
         """Returns {feature: FeatureSpec} as in the files, where `preprocess` changes them."""
@@ -211,6 +222,15 @@ class Problem:
         """Returns the number of files of a split."""
         return self.num_train_shards if split == "train" else 1
 
+    def shards_to_generate(self, tmp_dir: str | None) -> dict[str, int]:
+        """Returns {split: number of files} of what is to be written."""
+        title = f"splits_to_generate of {self.name}"
+        splits = contract.held(self.splits_to_generate(tmp_dir), contract.SPLITS, title)
+        title = f"num_shards of {self.name}"
+        return {
+            split: contract.held(self.num_shards(split), contract.SHARDS, title) for split in splits
+        }
+
     def generate_data(
         self,
         data_dir: str,
@@ -218,6 +238,7 @@ class Problem:
         seed: int = DEFAULT_SEED,
         tasks: Iterable[int] | None = None,
         num_processes: int | None = None,
+        max_cases: int | None = None,
     ) -> dict[str, int]:
         """Writes the TFRecord files and side files, those that are not there yet.
 
@@ -228,6 +249,7 @@ class Problem:
             tasks: iterable of int, which files to write, counted over the splits from 0 on. The
                 others may be written by other machines. All if None.
             num_processes: int. One per processor if None. It does not change the files.
+            max_cases: int. The first so many samples of each split are taken; None takes all.
 
         Returns:
             dict from the name of each split that was written to to its number of new examples.
@@ -239,8 +261,9 @@ class Problem:
         side_files_are_there = all(
             os.path.exists(os.path.join(data_dir, name)) for name in self.side_files()
         )
-        num_shards = {split: self.num_shards(split) for split in self.splits_to_generate(tmp_dir)}
+        num_shards = self.shards_to_generate(tmp_dir)
         tasks = None if tasks is None else list(tasks)
+        self._max_cases = max_cases
         start = time.monotonic()
         left_out: collections.Counter[str] = collections.Counter()
         counts = {}
@@ -261,11 +284,15 @@ class Problem:
         where = (split.name, data_dir, tmp_dir, split.seed)
         self.left_out.clear()
         if type(self).generate_encoded_samples is Problem.generate_encoded_samples:
+            if type(self).encode_samples is Problem.encode_samples:
+                self._checked_encoders(data_dir)
             samples = self.generate_samples(*where)
             encode: Callable[..., Any] = _Encode(self, data_dir)
         else:
             samples, encode = self.generate_encoded_samples(*where), iter
-        return generation.write(split, samples, encode, shards, num_processes, self.left_out)
+        return generation.write(
+            split, samples, encode, shards, num_processes, self.left_out, self._max_cases
+        )
 
     # Reading.
 
@@ -361,8 +388,8 @@ def _encode_together(samples, encoders, class_label_features):
     samples = iter(samples)
     while group := list(itertools.islice(samples, _ENCODED_TOGETHER)):
         columns = {}
-        for name in group[0]:
-            ids = encoders[name].encode_ragged([sample[name] for sample in group])
+        for name, encoder in encoders.items():
+            ids = encoder.encode_ragged(contract.texts_of(group, name))
             is_label = name in class_label_features
             columns[name] = ids if is_label else ids.append(text_encoder.EOS)
         yield columns

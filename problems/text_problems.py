@@ -14,14 +14,15 @@ class label, a text, for "targets"; `TextConcat2ClassProblem` several texts for 
 """
 
 import collections
-import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from problems import perplexity, problem
+from ut_keras import contract
 from ut_keras.data import features
+from ut_keras.data.writing import generation
 from ut_keras.text import text_encoder
 from ut_keras.text.text_encoder import SubwordTextEncoder, TokenTextEncoder
 
@@ -73,6 +74,12 @@ class Text2TextProblem(problem.Problem):
     oov_token: str | None = None
     vocab_name: str | None = None
 
+    def check(self) -> None:
+        super().check()
+        contract.check(self, contract.OF_TEXT_PROBLEM)
+        if type(self).text_encoder is Text2TextProblem.text_encoder:
+            contract.check(self, contract.OF_VOCABULARY)
+
     @property
     def vocab_filename(self) -> str:
         name = self.vocab_name or self.filename
@@ -105,14 +112,20 @@ class Text2TextProblem(problem.Problem):
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         """Yields the texts that the vocabulary is built from."""
-        samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
-        for sample in itertools.islice(samples, self.max_samples_for_vocab):
+        for sample in self._samples_for_vocab(data_dir, tmp_dir, self.max_samples_for_vocab):
             yield from (
-                text for name, text in sample.items() if name not in self.class_label_features
+                text
+                for name, text in contract.held(sample, contract.DICT, "A sample").items()
+                if name not in self.class_label_features
             )
+
+    def _samples_for_vocab(self, data_dir, tmp_dir, most=None):
+        samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
+        return generation.for_vocab(samples, self.name, most, self._max_cases)
 
     def build_vocab(self, texts: Iterable[str]) -> SubwordTextEncoder | TokenTextEncoder:
         """Returns the encoder for an iterable of texts."""
+        texts = contract.texts(texts)
         if self.vocab_type == "subwords":
             return SubwordTextEncoder.build_from_generator(
                 texts, self.approx_vocab_size, max_subtoken_length=_MAX_SUBTOKEN_LENGTH
@@ -166,8 +179,9 @@ class Text2ClassProblem(Text2TextProblem):
         super().prepare(data_dir, tmp_dir)
         path = os.path.join(data_dir, self.labels_filename)
         if not self.class_labels and not os.path.exists(path):
-            samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
-            text_encoder.write_lines(path, sorted({sample["targets"] for sample in samples}))
+            samples = self._samples_for_vocab(data_dir, tmp_dir)
+            labels = {contract.text_of(sample, "targets") for sample in samples}
+            text_encoder.write_lines(path, sorted(labels))
 
 
 class TextConcat2ClassProblem(Text2ClassProblem):

@@ -24,7 +24,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import IO, Any
 
-from ut_keras import file_error, whole_file
+from ut_keras import contract, file_error, whole_file
 from ut_keras.errors import DataError
 
 _BLOCK = 1 << 20  # bytes
@@ -56,6 +56,7 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
     """
     if os.path.isdir(directory):
         return directory
+    contract.held(members, contract.MEMBERS, f"The members of {os.path.basename(path)}")
     if os.path.exists(directory):
         raise DataError(
             f"{directory} must be the folder that {os.path.basename(path)} is unpacked to. "
@@ -137,7 +138,7 @@ def _members(path, most_bytes):
             with zipfile.ZipFile(path) as archive:
                 _check_size(sum(info.file_size for info in archive.infolist()), most_bytes, path)
                 for info in archive.infolist():
-                    if not info.is_dir():
+                    if not info.filename.endswith("/"):  # `is_dir` fails without a name
                         kind = stat.S_IFMT(info.external_attr >> 16)
                         opened = functools.partial(archive.open, info)
                         yield info.filename, kind in (0, stat.S_IFREG), opened

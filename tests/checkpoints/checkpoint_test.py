@@ -151,7 +151,8 @@ def test_nothing_but_that_line_is_said_of_a_flipped_bit(tmp_path, capsys, caplog
     for reader in readers:
         assert reader.restore_newest() and reader.newest.endswith("model.ckpt-0")
         line = capsys.readouterr().out
-        assert re.fullmatch(r"Checkpoint skipped.*model\.ckpt-1: .*Checksum does not match.*\n", line)
+        said = r"Checkpoint skipped.*model\.ckpt-1: .*Checksum does not match.*\n"
+        assert re.fullmatch(said, line)
     del reader, readers, checkpoints
     gc.collect()
     assert not caplog.records

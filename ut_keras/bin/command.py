@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
-from ut_keras import file_error, interruption
+from ut_keras import errors, file_error, interruption
 from ut_keras.bin import terminal
 from ut_keras.errors import UsageError, UserError
 
@@ -41,26 +41,17 @@ def _exit_code(function, argv):
     try:
         with interruption.EndsAtOnce(is_last=is_process):
             return function(sys.argv[1:] if is_process else argv) or 0
-    except UserError as error:
-        return _complain(str(error))
-    except OSError as error:
-        return _complain(file_error.line(error))
-    except _errors_of_the_machine() as error:
-        line = _line_of_the_machine(error)
-        if line is None:
-            raise
-        return _complain(line)
     except interruption.Interrupted as interrupted:
         print(interrupted, flush=True)
         return interrupted.exit_code
     except interruption.StoppedAtOnce as stopped:
         print(stopped, file=sys.stderr, flush=True)
         return stopped.exit_code
-    except Exception as error:
-        said = _within_a_graph(error)
-        if said is None:
+    except BaseException as error:
+        line = _line(error)
+        if line is None:
             raise
-        return _complain(str(said))
+        return _complain(line)
 
 
 def load_tensorflow(what: str = "") -> None:
@@ -96,20 +87,11 @@ def import_user_package(directory: str) -> None:
     try:
         usr_dir.load(path)
     except (Exception, SystemExit) as error:
+        said = errors.of_package(error) or f"{type(error).__name__}: {error}"
         raise UsageError(
-            f"--t2t_usr_dir must be a package that can be imported. Received: {directory!r}, "
-            f"{type(error).__name__}: {error}{_line_in(path, error)}."
+            "--t2t_usr_dir must be a package that can be imported. "
+            f"Received: {directory!r}, {said}."
         ) from error
-
-
-def _line_in(folder, error):
-    """Where in the files of a folder an error came up; "" if the error itself says it."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename.startswith(folder + os.sep)
-    ]
-    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
 
 
 def registry_help() -> str:
@@ -143,9 +125,19 @@ def _cut(text, most):
     return f"{text[: most - end - 1]}…{text[-end:]}"
 
 
-def _errors_of_the_machine():
-    tensorflow = sys.modules.get("tensorflow")
-    return (MemoryError, tensorflow.errors.OpError) if tensorflow else MemoryError
+def _line(error):
+    """What a user is told of an error; None of what keeps its stack trace, a bug of ours."""
+    if isinstance(error, UserError):
+        return str(error)
+    said = _within_a_graph(error) or errors.of_package(error)
+    if said is not None:
+        return str(said)
+    if isinstance(error, OSError) or file_error.of_tensorflow(error) is not None:
+        return file_error.line(error)
+    if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
+        reason = str(getattr(error, "message", error)).strip() or "out of memory"
+        return f"There must be enough memory. Received: {reason.splitlines()[0]}"
+    return None
 
 
 def _within_a_graph(error):
@@ -153,13 +145,3 @@ def _within_a_graph(error):
     while error is not None and type(error).__name__ == "StagingError":
         error = error.__cause__ or error.__context__
     return error if isinstance(error, UserError) else None
-
-
-def _line_of_the_machine(error):
-    """What a user is told of files that cannot be written and of memory; None of anything else."""
-    if file_error.of_tensorflow(error) is not None:
-        return file_error.line(error)
-    if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
-        reason = str(getattr(error, "message", error)).strip() or "out of memory"
-        return f"There must be enough memory. Received: {reason.splitlines()[0]}"
-    return None

@@ -44,8 +44,9 @@ def _run(argv):
     tasks = _tasks(args)
     command.load_tensorflow()
     for problem in chosen:
+        processes = args.num_concurrent_processes
         problem.generate_data(
-            data_dir, tmp_dir, args.random_seed, tasks, args.num_concurrent_processes
+            data_dir, tmp_dir, args.random_seed, tasks, processes, args.max_cases or None
         )
         if args.inspect:
             _inspect(problem, data_dir, args.inspect)
@@ -88,8 +89,8 @@ def _tasks(args):
 def _listed(problem, tmp_dir):
     """The line of --only_list: splits, and their files as tasks."""
     parts, first = [], 0
-    for split in problem.splits_to_generate(tmp_dir):
-        last = first + problem.num_shards(split) - 1
+    for split, number in problem.shards_to_generate(tmp_dir).items():
+        last = first + number - 1
         parts.append(f"{split} ({first}-{last})" if last > first else f"{split} ({first})")
         first = last + 1
     return f"{problem.name}: {', '.join(parts)}"

@@ -83,6 +83,7 @@ DATAGEN = (
         least=1,
         most=limits.MOST_THREADS,
     ),
+    Flag("max_cases", 0, "Take the first so many samples of each split; 0 takes all.", least=0),
     Flag(
         "inspect",
         0,
@@ -90,7 +91,6 @@ DATAGEN = (
         least=0,
     ),
     Flag("num_shards", 0, refused="T2T refuses it for registered problems too"),
-    Flag("max_cases", 0, refused="T2T ignores it for registered problems too"),
     Flag("env_problem_max_env_steps", 0, refused="there are no environment problems"),
     Flag("env_problem_batch_size", 0, refused="there are no environment problems"),
     *_ABSL,

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 # Control characters but those of lines, of which a live line begins with one; marks that let a text
 # run backwards.
@@ -28,8 +29,9 @@ def may_go() -> Iterator[None]:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by who started it
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    stdin: Any = sys.stdin
     with contextlib.suppress(AttributeError, ValueError):  # another kind; read from already
-        sys.stdin.reconfigure(errors="surrogateescape")  # That it is no text, the command says.
+        stdin.reconfigure(errors="surrogateescape")  # That it is no text, the command says.
     with (
         contextlib.redirect_stdout(_Output(sys.stdout)),
         contextlib.redirect_stderr(_Output(sys.stderr)),

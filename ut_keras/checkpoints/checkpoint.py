@@ -13,7 +13,6 @@ data. `checkpoint_files` knows how one gets to the disk, and which there are.
 
 import concurrent.futures
 import contextlib
-import glob
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
@@ -335,8 +334,7 @@ def _check_ours(path, keys):
 
 
 def _reader(path):
-    for file in glob.glob(f"{glob.escape(path)}.*"):
-        file_error.check_is_file(file)
+    checkpoint_files.check_at_hand(path)
     return tf.train.load_checkpoint(path)
 
 

@@ -12,9 +12,11 @@ file `checkpoint`. Which are there can be asked without TensorFlow.
 """
 
 import contextlib
+import glob
 import json
 import os
 import re
+import stat
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +40,7 @@ class CheckpointError(UserError):
 
 def exists(directory: str) -> bool:
     """Whether a run has left a checkpoint in `directory`; loads nothing."""
-    return os.path.exists(os.path.join(directory, STATE)) or bool(_numbered(directory))
+    return os.path.lexists(os.path.join(directory, STATE)) or bool(_numbered(directory))
 
 
 def newest_first(directory: str) -> list[str]:
@@ -79,14 +81,15 @@ def state(directory: str) -> Any:
         TensorFlow's `CheckpointState`, or None if there is no such file.
 
     Raises:
-        CheckpointError: if it names none. (TensorFlow ignores it, and training would begin anew.)
+        CheckpointError: if it names none, or is a link that leads nowhere. (TensorFlow ignores it,
+            and training would begin anew.)
     """
     path = os.path.join(directory, STATE)
-    if not os.path.exists(path):
+    if not os.path.lexists(path):
         return None
+    _check_file(path)
     import tensorflow as tf
 
-    file_error.check_is_file(path)
     with open(path, "rb") as file:
         lines = file.read().decode("utf-8", "replace").splitlines()
     wrong = next((line for line in lines if line.strip() and not _LINE.fullmatch(line)), None)
@@ -189,6 +192,30 @@ def remove_torn(directory: str) -> None:
     """
     for pattern in (f"{_NAME}-*", STATE):
         whole_file.remove_leftovers(os.path.join(directory, pattern))
+
+
+def check_at_hand(path: str) -> None:
+    """Checks that the files of a checkpoint can be opened; what is damaged can be.
+
+    Raises:
+        CheckpointError: if one is a link that leads nowhere, or another user's: then an older
+            checkpoint is not what was asked for.
+    """
+    for file in glob.glob(f"{glob.escape(path)}.*"):
+        if file == f"{path}.index" or _DATA.fullmatch(file):
+            _check_file(file)
+
+
+def _check_file(path):
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise CheckpointError(f"{path} must be a file. Received: a folder, pipe or device.")
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        raise CheckpointError(
+            f"A checkpoint must be readable. Received: {file_error.line(error)}."
+        ) from error
 
 
 def _named(directory):

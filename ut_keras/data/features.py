@@ -31,8 +31,10 @@ def check(specs: Mapping[str, FeatureSpec]) -> None:
     """Checks {feature name: `FeatureSpec`}, whoever has written it.
 
     Raises:
-        DataError: if there is no such modality, or a size is none.
+        DataError: if there is no such modality, or a size is none, or there are no targets.
     """
+    if "targets" not in specs:
+        raise DataError(f"There must be a feature targets. Received: {', '.join(specs) or 'none'}.")
     for name, spec in specs.items():
         if spec.modality not in get_args(Modality):
             raise DataError(

@@ -41,6 +41,7 @@ class ProgressLine:
         self._show = show
         self._before = self._done = done
         self._clock = clock
+        self._note = ""
         self._start = clock()
         self._line = LiveLine(stream, _LOG_SECONDS, clock)
 
@@ -48,9 +49,9 @@ class ProgressLine:
         """Counts `count` more units."""
         self.set(self._done + count)
 
-    def set(self, done: int) -> None:
-        """Says that `done` units are there."""
-        self._done = done
+    def set(self, done: int, note: str = "") -> None:
+        """Says that `done` units are there, and what else the line is to say."""
+        self._done, self._note = done, note
         if self.is_due:
             self._line.write(self.text(self._clock()))
 
@@ -71,6 +72,8 @@ class ProgressLine:
             share = min(self._done / self._total, 1)
             parts[0] += f" of {self._show(self._total)} ({share:.0%})".replace("%", " %")
         parts.append(f"{self._show(int(rate))}/s")
+        if self._note:
+            parts.append(self._note)
         if self._total and rate > 0:
             parts.append(f"{duration(max(self._total - self._done, 0) / rate)} left")
         return ", ".join(parts)

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ut_keras import whole_file
+from ut_keras import contract, whole_file
 from ut_keras.data import shard_manifest
 from ut_keras.errors import DataError, UserError
 
@@ -41,6 +41,7 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
     Raises:
         DataError: if the folder, the split or a shard is missing, or a shard is no file or of
             another size than when it was generated.
+        OSError: if one may not be read.
     """
     if split not in _SPLITS:
         raise DataError(f"split must be one of {', '.join(_SPLITS)}. Received: split={split!r}.")
@@ -74,6 +75,8 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
     for path in paths:
         if not os.path.isfile(path):  # a pipe would be waited for without end
             raise DataError(f"A TFRecord file must be a file. Received: {path}, which is none.")
+        with open(path, "rb"):  # a user who may not is told of the file, and TensorFlow does not
+            pass
     different = shard_manifest.difference(data_dir, filename, split, paths)
     if different:
         raise DataError(different)
@@ -100,7 +103,7 @@ def write(examples: Iterable[Any], paths: Sequence[str]) -> int:
         The number of examples written, which may be 0.
 
     Raises:
-        DataError: if a feature of an example is empty.
+        DataError: if an example is no dict of lists of ints, or one of these is empty.
     """
     import tensorflow as tf
 
@@ -124,12 +127,16 @@ def serialize(example: Mapping[str, Any]) -> bytes:
     """Returns the bytes of the `tf.train.Example` that holds a dict of int lists."""
     message = _example_class()()
     features = message.features.feature
-    for name, values in example.items():
-        if not len(values):
+    for name, values in contract.held(example, contract.DICT, "A record").items():
+        try:
+            is_empty = not len(values)
+            features[name].int64_list.value.extend(values)
+        except (TypeError, ValueError) as error:
+            raise contract.no_ids(f"feature {name!r}", values) from error
+        if is_empty:
             raise DataError(
                 f"Feature {name!r} of an example must not be empty. Received: {example}."
             )
-        features[name].int64_list.value.extend(values)
     return message.SerializeToString(deterministic=True)
 
 

@@ -51,7 +51,9 @@ class StateLayer(keras.layers.Layer):
     def _check_shape(self, name, x):
         shape = tf.TensorShape(x.shape if hasattr(x, "shape") else np.shape(x))
         inside = self._flatten_layers()
-        widths = [at.hidden_size for at in inside if isinstance(at, attention.MultiHeadAttention)]
+        widths: list[Any] = [
+            at.hidden_size for at in inside if isinstance(at, attention.MultiHeadAttention)
+        ]
         for width in widths or [None]:
             if not shape.is_compatible_with([None, None, width]):
                 raise ValueError(

@@ -18,9 +18,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from problems import perplexity, problem
-from ut_keras import hparam
+from ut_keras import contract, hparam
 from ut_keras.data import features, tfrecords
 from ut_keras.data.reading import packing
+from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
 from ut_keras.t2t import hparam as t2t_hparam
 from ut_keras.t2t import (
@@ -51,15 +52,7 @@ _OF_CLASSES = ("accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_pe
 
 
 def adapt(t2t: t2t_problem.Problem) -> "Adapted":
-    """Makes a `problems.Problem` of a problem of T2T's kind.
-
-    Args:
-        t2t: `ut_keras.t2t.problem.Problem`.
-
-    Raises:
-        DataError: if it overrides what is not read here; names what is.
-    """
-    overridden.check(t2t)
+    """Makes a `problems.Problem` of a problem of T2T's kind, `ut_keras.t2t.problem.Problem`."""
     own_ids = not overridden.is_ours(t2t, "generate_encoded_samples")
     return (AdaptedWithIds if own_ids else Adapted)(t2t)
 
@@ -86,6 +79,9 @@ class Adapted(problem.Problem):
         return {**self.__dict__, "_pass": None, "_known": {}}  # for another process
 
     # What it says about itself.
+
+    def check(self) -> None:
+        overridden.check(self.t2t)
 
     @property
     def filename(self) -> str:
@@ -125,7 +121,8 @@ class Adapted(problem.Problem):
     def max_length(self) -> int | None:  # type: ignore[override]
         if self._hp is None or overridden.is_ours(self.t2t, "max_length"):
             return getattr(self.t2t, "packed_length", None)
-        return self.t2t.max_length(t2t_hparam.of(self._hp))
+        longest = self.t2t.max_length(t2t_hparam.of(self._hp))
+        return contract.held(longest, contract.MAX_LENGTH, f"max_length of {self.name}")
 
     def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
         return dict(self._about(data_dir)[0])
@@ -142,7 +139,8 @@ class Adapted(problem.Problem):
                     f"{' or '.join(_MODALITIES)}. Received: {name}, {kind}."
                 )
             size = hparams.vocab_size.get(name) or encoders[name].vocab_size
-            specs[name] = features.FeatureSpec(int(size), _MODALITIES[kind])
+            specs[name] = features.FeatureSpec(size, _MODALITIES[kind])
+        features.check(specs)
         return specs
 
     def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
@@ -176,10 +174,13 @@ class Adapted(problem.Problem):
             self.t2t._encoders = self.t2t._hparams = None
             model_hparams = t2t_problem.default_model_hparams()
             model_hparams.data_dir = data_dir
+            theirs = self.t2t.get_feature_encoders(data_dir)
+            contract.held(theirs, contract.FEATURE_ENCODERS, f"feature_encoders of {self.name}")
             hparams = self.t2t.get_hparams(model_hparams)
+            contract.check(hparams, contract.OF_T2T_HPARAMS)
             sizes = {name: hparams.vocab_size.get(name) for name in _modalities(hparams)}
             encoders, made = {}, {}
-            for name, encoder in self.t2t.get_feature_encoders(data_dir).items():
+            for name, encoder in theirs.items():
                 if id(encoder) not in made:  # what inputs and targets share stays one
                     made[id(encoder)] = text_encoder.plain(encoder, sizes.get(name))
                 encoders[name] = made[id(encoder)]
@@ -193,15 +194,8 @@ class Adapted(problem.Problem):
     @property
     def _shards(self):
         """{"train": number of files, …} in the order of `dataset_splits`."""
-        shards = {}
-        for split in getattr(self.t2t, "dataset_splits", ()):
-            if split["split"] not in _SPLITS:
-                raise DataError(
-                    f"dataset_splits of {self.name} must be of {', '.join(_SPLITS)}. "
-                    f"Received: {split['split']!r}."
-                )
-            shards[_SPLITS[split["split"]]] = int(split["shards"])
-        return shards
+        splits = getattr(self.t2t, "dataset_splits", ())
+        return {_SPLITS[split["split"]]: split["shards"] for split in splits}
 
     def num_shards(self, split: str) -> int:
         return self._shards.get(split, 1)
@@ -223,6 +217,7 @@ class Adapted(problem.Problem):
         seed: int = problem.DEFAULT_SEED,
         tasks: Iterable[int] | None = None,
         num_processes: int | None = None,
+        max_cases: int | None = None,
     ) -> dict[str, int]:
         tmp_dir = os.path.expanduser(tmp_dir or "")
         if tmp_dir:
@@ -231,21 +226,23 @@ class Adapted(problem.Problem):
         if overridden.is_ours(self.t2t, "generate_data") and isinstance(
             self.t2t, text_problems.Text2TextProblem
         ):
-            return self.generate_by_split(data_dir, tmp_dir, seed, tasks, num_processes)
+            how = {"tasks": tasks, "num_processes": num_processes, "max_cases": max_cases}
+            return self.generate_by_split(data_dir, tmp_dir, seed, **how)
+        if max_cases:
+            raise DataError(
+                "max_cases must be of a problem that yields samples. Received: "
+                f"{max_cases} for {self.name}, which has a generate_data of its own."
+            )
         return self._let_generate(data_dir, tmp_dir, seed, tasks)
 
     def generate_by_split(
-        self,
-        data_dir: str,
-        tmp_dir: str | None,
-        seed: int = problem.DEFAULT_SEED,
-        tasks: Iterable[int] | None = None,
-        num_processes: int | None = None,
+        self, data_dir: str, tmp_dir: str | None, seed: int = problem.DEFAULT_SEED, **how: Any
     ) -> dict[str, int]:
         """Writes the files of T2T's `dataset_splits`; arguments as of `generate_data`."""
         self._seed = seed
+        self.t2t._max_cases = how.get("max_cases")
         try:
-            return super().generate_data(data_dir, tmp_dir, seed, tasks, num_processes)
+            return super().generate_data(data_dir, tmp_dir, seed, **how)
         finally:
             self._known.clear()
             if self._pass:
@@ -254,7 +251,7 @@ class Adapted(problem.Problem):
 
     def _let_generate(self, data_dir, tmp_dir, seed, tasks):
         """Calls the `generate_data` of the package."""
-        wanted = [split for split in ("train", "dev") if split in self.splits]
+        wanted = [split for split in self.splits if split != "test"] or self.splits
         if all(tfrecords.is_complete(data_dir, self.filename, split) for split in wanted):
             print(f"{self.name}: data found in {data_dir}, nothing to generate")
             return {}
@@ -277,12 +274,17 @@ class Adapted(problem.Problem):
         t2t = self.t2t
         if not t2t.is_generate_per_split:
             _set_seeds(self._seed)
-            samples = self._samples(t2t_problem.DatasetSplit.TRAIN, data_dir, tmp_dir)
+            yielded = self._samples("train", data_dir, tmp_dir)
+            samples = generation.Samples(
+                (sample for sample in yielded if sample is not None),
+                f"{self.name}, reading",
+                self._max_cases,
+            )
             self._pass = one_pass.OnePass(samples, self._shards, data_dir)
             self._pass.check_same(data_dir, self.filename)
         elif type(self) is Adapted and t2t.vocab_type == text_problems.VocabType.TOKEN:
             # In T2T it is `generate_samples` that puts the vocabulary there.
-            _begun(t2t.samples_of(data_dir, tmp_dir, t2t_problem.DatasetSplit.TRAIN))
+            _begun(self._samples("train", data_dir, tmp_dir))
         if type(self) is Adapted:
             _set_seeds(self._seed)
             t2t.get_or_create_vocab(data_dir, tmp_dir)
@@ -299,16 +301,24 @@ class Adapted(problem.Problem):
         return _begun(self._samples(word, data_dir, tmp_dir))
 
     def _samples(self, word, data_dir, tmp_dir):
-        return self.t2t.samples_of(data_dir, tmp_dir, word)
+        return self._yielded("generate_samples", self.t2t.samples_of(data_dir, tmp_dir, word))
+
+    def _yielded(self, name, samples):
+        return contract.held(samples, contract.SAMPLES, f"What {name} of {self.name} returns")
 
     def encode_samples(self, samples: Iterable[dict[str, Any]], data_dir: str) -> Iterator[Any]:
         encoder = self.t2t.get_or_create_vocab(data_dir, None)
+        contract.held(encoder, contract.ENCODER, f"get_or_create_vocab of {self.name}")
         return self._records(self.t2t.encoded(samples, encoder))
 
     def _records(self, examples):
         stored = self._stored()
         records = (
-            {name: [int(i) for i in ids] for name, ids in example.items() if name in stored}
+            {
+                name: contract.ids(f"feature {name!r}", ids)
+                for name, ids in contract.held(example, contract.DICT, "A record").items()
+                if name in stored
+            }
             for example in examples
         )
         packed_length = getattr(self.t2t, "packed_length", None)
@@ -353,16 +363,20 @@ class Adapted(problem.Problem):
         import tensorflow as tf
 
         hp = t2t_hparam.of(self._hp)
+        code = type(self.t2t).preprocess_example.__code__
         names = tuple(_modalities(next(iter(self._known.values()))[1]))
         fixed = {name: not isinstance(rows, tf.RaggedTensor) for name, rows in records.items()}
 
         def process(example):
             example = {name: tf.cast(ids, tf.int64) for name, ids in example.items()}
-            made = self.t2t.preprocess_example(example, self._mode, hp)
-            if not isinstance(made, dict):
+            try:
+                made = self.t2t.preprocess_example(example, self._mode, hp)
+            except SystemExit as error:  # in AutoGraph's copy of the package's code
+                made = f"SystemExit: {error} ({code.co_filename}, line {code.co_firstlineno})"
+            if not isinstance(made, dict) or not made.keys() >= set(names):
                 raise DataError(
-                    f"preprocess_example of {self.name} must return an example, a dict. "
-                    f"Received: {type(made).__name__}."
+                    f"preprocess_example of {self.name} must return an example, a dict of "
+                    f"{', '.join(names)}. Received: {contract.shown(made)}."
                 )
             return {
                 name: tf.reshape(tf.cast(made[name], tf.int32), [1] if fixed.get(name) else [-1])
@@ -382,7 +396,8 @@ class AdaptedWithIds(Adapted):
     """A problem that makes the ids itself, in one process."""
 
     def _samples(self, word, data_dir, tmp_dir):
-        return self.t2t.generate_encoded_samples(data_dir, tmp_dir, word)
+        samples = self.t2t.generate_encoded_samples(data_dir, tmp_dir, word)
+        return self._yielded("generate_encoded_samples", samples)
 
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int

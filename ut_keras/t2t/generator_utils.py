@@ -10,16 +10,16 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ut_keras import unpacking, whole_file
+from ut_keras import contract, unpacking, whole_file
 from ut_keras.data import tfrecords
 from ut_keras.data.reading import packing
-from ut_keras.data.writing import download
+from ut_keras.data.writing import download, generation
 from ut_keras.errors import DataError
 from ut_keras.t2t import text_encoder
 
 UNSHUFFLED_SUFFIX = "-unshuffled"
-_MOST_BYTES = 10**11  # of an archive, unpacked
 _VOCAB_BUDGET = 1e6  # characters of each file that a vocabulary is built from
+_MOST_UNPACKED = 200 * 10**9  # bytes of an archive
 
 
 # Names of files.
@@ -71,16 +71,15 @@ def generate_files(
     """Writes examples to files, in turn; nothing if there are files.
 
     Raises:
-        DataError: if a value is no list of ints.
+        DataError: if a case is no dict of lists of ints.
     """
     if outputs_exist(output_filenames):
         print(f"found {outputs_exist(output_filenames)}, nothing to generate", flush=True)
         return
     if cycle_every_n != 1:
         raise DataError(f"cycle_every_n must be 1. Received: {cycle_every_n}.")
-    examples = (_as_ints(case) for case in generator if case is not None)
-    if max_cases:
-        examples = (example for _, example in zip(range(max_cases), examples, strict=False))
+    cases = (case for case in generator if case is not None)
+    examples = generation.Samples(cases, os.path.basename(output_filenames[0]), max_cases or None)
     tfrecords.write(examples, output_filenames)
 
 
@@ -127,15 +126,6 @@ def pack_examples(
     return packing.pack(examples, packed_length, queue_size)
 
 
-def _as_ints(case):
-    for name, values in case.items():
-        if not all(isinstance(value, int) or hasattr(value, "__index__") for value in values):
-            raise DataError(
-                f"The values of an example must be lists of ints. Received: {name}={values!r}."
-            )
-    return {name: [int(value) for value in values] for name, values in case.items()}
-
-
 # Vocabularies.
 
 
@@ -149,11 +139,13 @@ def get_or_generate_vocab_inner(
 ) -> text_encoder.SubwordTextEncoder:
     """The subword vocabulary of a file, which is written if it is not there."""
     folder = data_dir if data_dir and vocab_filename else None
+    if folder:
+        contract.held(vocab_filename, contract.INSIDE, "vocab_filename")
     path = os.path.join(folder or "", vocab_filename or "")
     if folder and os.path.exists(path):
         return text_encoder.SubwordTextEncoder(path)
     encoder = text_encoder.SubwordTextEncoder.build_from_generator(
-        generator, vocab_size, max_subtoken_length, reserved_tokens
+        contract.texts(generator), vocab_size, max_subtoken_length, reserved_tokens
     )
     if folder:
         os.makedirs(folder, exist_ok=True)
@@ -259,33 +251,29 @@ def gunzip_file(gz_path: str, new_path: str) -> None:
 
 
 def archived(tmp_dir: str, url: str, name: str) -> str:
-    """The path of a file of an archive, unpacked.
+    """The path of a file, perhaps of an archive.
 
     Args:
-        url: str. Of the archive, which is downloaded if need be; or its name in tmp_dir.
-        name: str. Of the file in it, or in tmp_dir.
+        url: str. Of the archive or file, which is downloaded if need be; or its name in tmp_dir.
+        name: str. Of the file in the archive, or in tmp_dir.
     """
     path = os.path.join(tmp_dir, name)
-    archive = os.path.join(tmp_dir, os.path.basename(url))
     if not os.path.exists(path):
-        if url.startswith("http"):
-            maybe_download(tmp_dir, os.path.basename(url), url)
-        if not os.path.exists(archive):
-            raise DataError(
-                f"{name} must be in tmp_dir={tmp_dir!r}, or the archive "
-                f"{os.path.basename(url)} that holds it. Received: neither."
-            )
-        if archive != path:
-
-            def put(member, source):
-                target = unpacking.inside(tmp_dir, member, archive)
-                if not os.path.exists(target):
-                    os.makedirs(os.path.dirname(target), exist_ok=True)
-                    with whole_file.writing(target, binary=True) as file:
-                        shutil.copyfileobj(source, file)
-
-            unpacking.read(archive, "*", _MOST_BYTES, put)
+        raw = fetched(tmp_dir, url)
+        if not os.path.exists(path):
+            path = os.path.join(unpacked(raw), name)
     if path.endswith(".gz"):
         gunzip_file(path, path.removesuffix(".gz"))
         path = path.removesuffix(".gz")
     return path
+
+
+def fetched(tmp_dir: str, url: str) -> str:
+    """The path of what a URL, or a name in tmp_dir, stands for."""
+    raw_file = download.RawFile(os.path.basename(url), url if url.startswith("http") else "")
+    return download.fetch(tmp_dir, raw_file)
+
+
+def unpacked(path: str) -> str:
+    """The folder with what an archive holds; a whole one or none, as it is not in T2T."""
+    return unpacking.unpack(path, f"{path}.unpacked", ("*",), _MOST_UNPACKED)

@@ -10,16 +10,17 @@ evaluated on.
     datagen.<problem>-splits.json     what the pass was, while some splits are written and some not
 """
 
+import itertools
 import json
 import os
 import pickle
 import tempfile
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ut_keras import json_file, whole_file
 from ut_keras.data import tfrecords
+from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
 
 
@@ -27,31 +28,23 @@ class OnePass:
     """Keeps the samples, by split.
 
     Args:
-        samples: iterable.
+        samples: `generation.Samples`.
         num_shards: dict from split to its number of files, in T2T's order.
         directory: str. Where there is room for them.
     """
 
-    def __init__(self, samples: Iterable[Any], num_shards: dict[str, int], directory: str) -> None:
+    def __init__(
+        self, samples: generation.Samples, num_shards: dict[str, int], directory: str
+    ) -> None:
         self._num_shards = dict(num_shards)
         self._files = {
             split: tempfile.TemporaryFile(dir=directory)  # noqa: SIM115, closed in `close`
             for split in num_shards
         }
         turns = [split for split, number in num_shards.items() for _ in range(number)]
-        count, checksum = 0, 0
-        for sample in samples:
-            if sample is None:
-                continue
-            record = pickle.dumps(sample, pickle.HIGHEST_PROTOCOL)
-            checksum = zlib.crc32(record, checksum)
-            self._files[turns[count % len(turns)]].write(record)
-            count += 1
-        self._identity = {
-            "shards": self._num_shards,
-            "samples": count,
-            "checksum": f"{checksum:08x}",
-        }
+        for split, record in zip(itertools.cycle(turns), samples.records(), strict=False):
+            self._files[split].write(record)
+        self._identity = {"shards": self._num_shards, **samples.identity}
 
     def read(self, split: str) -> Iterator[Any]:
         """Yields the samples of a split, from the first on."""

@@ -1,5 +1,6 @@
-"""What a package's problem overrides of T2T's methods, and whether anything here would read it."""
+"""What a package's problem overrides of T2T's methods: whether it is read here, and can be."""
 
+from ut_keras import contract
 from ut_keras.errors import DataError
 from ut_keras.t2t import problem, said_once, text_problems
 
@@ -29,7 +30,8 @@ def check(t2t: problem.Problem) -> None:
     """Says what has no effect here.
 
     Raises:
-        DataError: if the problem overrides what is not read here; names what is.
+        DataError: if the problem overrides what is not read here; names what is. Or if something
+            that it says is of a wrong type or range.
     """
     class_name = type(t2t).__name__
     for name, instead in _REFUSED.items():
@@ -41,10 +43,19 @@ def check(t2t: problem.Problem) -> None:
     for name, reason in _UNREAD.items():
         if not is_ours(t2t, name):
             said_once.say(f"note: {name} of {class_name} has no effect here: {reason}")
-    if isinstance(t2t, text_problems.Text2TextProblem) and t2t.packed_spacing:
-        raise DataError(
-            f"packed_spacing of {class_name} must be 0. Received: {t2t.packed_spacing}."
-        )
+    contract.check(t2t, contract.OF_T2T)
+    _check_vocabulary(t2t)
+
+
+def _check_vocabulary(t2t):
+    """The same of what the vocabulary is made by, where it is made here."""
+    if isinstance(t2t, text_problems.Text2TextProblem) and is_ours(t2t, "get_or_create_vocab"):
+        kinds = contract.OF_T2T_VOCABULARY
+        kind = contract.one_of(*kinds)
+        contract.check(t2t, {"vocab_type": kind})
+        contract.check(t2t, kinds[t2t.vocab_type])
+        if t2t.use_vocab_from_other_problem:
+            _check_vocabulary(t2t.use_vocab_from_other_problem)
 
 
 def is_ours(t2t: problem.Problem, name: str) -> bool:

@@ -89,6 +89,7 @@ class Problem:
 
     name = ""
     adapted: "adapted_problem.Adapted"  # that it is behind; says so itself
+    _max_cases: int | None = None  # of its samples, while data are generated; the same
 
     def __init__(self, was_reversed: bool = False, was_copy: bool = False) -> None:
         self._was_reversed = was_reversed

@@ -7,7 +7,8 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ut_keras.errors import DataError
+from ut_keras import contract
+from ut_keras.contract import text_of
 from ut_keras.t2t import text_encoder
 from ut_keras.text.text_encoder import TextEncoder
 
@@ -34,24 +35,6 @@ def text2text_generate_encoded(
         yield {**sample, **dict(zip(encoders, columns, strict=True))}
 
 
-def text_of(sample: dict[str, Any], name: str) -> str:
-    """The text of a sample under a name.
-
-    Raises:
-        DataError: if there is none.
-    """
-    text = sample.get(name) if isinstance(sample, dict) else None
-    if not isinstance(text, str):
-        raise DataError(f"A sample must be a dict with a text {name!r}. Received: {shown(sample)}.")
-    return text
-
-
-def shown(sample: Any) -> str:
-    """A sample in a message."""
-    text = repr(sample)
-    return text if len(text) <= 100 else f"{text[:97]}..."
-
-
 def encode(
     samples: Iterable[dict[str, Any]],
     encoders: dict[str, TextEncoder],
@@ -71,4 +54,4 @@ def encode(
 def _encode_batch(encoder, texts):
     if hasattr(encoder, "encode_batch"):
         return encoder.encode_batch(list(texts))
-    return [encoder.encode(text) for text in texts]
+    return [contract.ids("a text", encoder.encode(text)) for text in texts]

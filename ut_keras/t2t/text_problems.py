@@ -3,16 +3,18 @@
 References: tensor2tensor/data_generators/text_problems.py.
 """
 
-import itertools
 import numbers
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ut_keras import contract
+from ut_keras.contract import shown, text_of
+from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
 from ut_keras.t2t import generator_utils, hparam, metrics, problem, text_encoder
 from ut_keras.t2t.modalities import ModalityType
-from ut_keras.t2t.sample_ids import encode, shown, text2text_generate_encoded, text_of
+from ut_keras.t2t.sample_ids import encode, text2text_generate_encoded
 from ut_keras.t2t.text_files import (  # noqa: F401
     text2class_txt_iterator,
     text2self_txt_iterator,
@@ -131,11 +133,6 @@ class Text2TextProblem(problem.Problem):
         path = os.path.join(data_dir or "", self.vocab_filename)
         if self.vocab_type == VocabType.TOKEN:
             return text_encoder.TokenTextEncoder(path, replace_oov=self.oov_token)
-        if self.vocab_type != VocabType.SUBWORD:
-            raise DataError(
-                "vocab_type must be one of character, subwords, tokens. "
-                f"Received: {self.vocab_type!r}."
-            )
         if force_get:
             return text_encoder.SubwordTextEncoder(path)
         if self.use_vocab_from_other_problem:
@@ -151,7 +148,8 @@ class Text2TextProblem(problem.Problem):
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         samples = self.samples_of(data_dir, tmp_dir, problem.DatasetSplit.TRAIN)
-        for sample in itertools.islice(samples, self.max_samples_for_vocab or None):
+        bounds = (self.max_samples_for_vocab, self._max_cases)
+        for sample in generation.for_vocab(samples, self.name, *bounds):
             yield from self.texts_of(sample)
 
     def texts_of(self, sample: dict[str, Any]) -> list[str]:
@@ -258,9 +256,15 @@ class Text2ClassProblem(Text2TextProblem):
         return int(label)
 
     def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
+        title = f"class_labels of {type(self).__name__}"
+        labels = contract.held(self.class_labels(data_dir), contract.CLASS_LABELS, title)
+        if len(labels) != self.num_classes:
+            raise DataError(
+                f"{title} must be num_classes={self.num_classes} names. Received: {len(labels)}."
+            )
         return {
             "inputs": self.get_or_create_vocab(data_dir, None, force_get=True),
-            "targets": text_encoder.ClassLabelEncoder(self.class_labels(data_dir)),
+            "targets": text_encoder.ClassLabelEncoder(labels),
         }
 
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:

@@ -81,12 +81,15 @@ def compile_data(
     paths = (f"{base}.lang1", f"{base}.lang2")
     if all(map(os.path.exists, paths)):
         return base
+    count = 0
     with whole_file.writing(paths[0]) as sources, whole_file.writing(paths[1]) as targets:
-        for dataset in datasets:
-            for source, target in _pairs(tmp_dir, dataset):
-                if source and target:
-                    sources.write(f"{source}\n")
-                    targets.write(f"{target}\n")
+        for source, target in itertools.chain.from_iterable(_pairs(tmp_dir, d) for d in datasets):
+            if source and target:
+                sources.write(f"{source}\n")
+                targets.write(f"{target}\n")
+                count += 1
+        if not count:  # whoever mends the data begins anew
+            raise DataError(f"{filename} must be made of pairs of sentences. Received: none.")
     return base
 
 
@@ -112,10 +115,13 @@ def _segments(lines):
 
 
 def _columns(tmp_dir, url, source, target, pattern):
-    paths = sorted(glob.glob(os.path.join(tmp_dir, pattern)))
+    def found(folder):
+        return sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
+
+    paths = found(tmp_dir)
     if not paths:
-        generator_utils.archived(tmp_dir, url, os.path.basename(url) + ".unpacked")
-        paths = sorted(glob.glob(os.path.join(tmp_dir, pattern)))
+        raw = generator_utils.fetched(tmp_dir, url)
+        paths = found(tmp_dir) or found(generator_utils.unpacked(raw))
     for line in itertools.chain.from_iterable(map(text_problems.txt_line_iterator, paths)):
         parts = line.split("\t")
         if len(parts) > max(source, target):

@@ -20,6 +20,7 @@ import types
 import zlib
 from typing import Any
 
+from ut_keras import errors
 from ut_keras.data.writing import process_pool
 from ut_keras.t2t import modules, tensorflow_face
 
@@ -42,6 +43,7 @@ def load(directory: str) -> None:
     if not _folders:
         sys.meta_path.insert(0, _Finder())
     _folders[name] = folder
+    errors.add_package(folder)
     parent = os.path.dirname(folder)
     sys.path.append(parent)  # for its neighbours, as in T2T
     try:

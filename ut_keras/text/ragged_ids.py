@@ -5,11 +5,15 @@ RaggedIds([5, 6, 7], [0, 2, 2, 3])  is  [[5, 6], [], [7]]
 
 import contextlib
 import gc
+import itertools
+import operator
 import typing
 from collections.abc import Iterable, Sequence
 from typing import Self
 
 import numpy as np
+
+from ut_keras import contract
 
 # Handing out the same int objects is faster than making new ones.
 _SMALL_INTS = np.array(range(2**16), object)
@@ -28,10 +32,13 @@ class RaggedIds(typing.NamedTuple):
 
     @classmethod
     def from_lists(cls, rows: Sequence[Sequence[int]]) -> Self:
-        """Makes one of a list of lists of ints."""
+        """Makes one of a list of lists of ints; raises DataError if there is anything else."""
         row_splits = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum([len(row) for row in rows], out=row_splits[1:])
-        return cls(np.fromiter((i for row in rows for i in row), np.int32), row_splits)
+        try:
+            np.cumsum([len(row) for row in rows], out=row_splits[1:])
+            return cls(_array(itertools.chain.from_iterable(rows)), row_splits)
+        except (TypeError, OverflowError):
+            raise contract.no_ids("a text", next(filter(_is_no_row, rows)), bits=32) from None
 
     @classmethod
     def concatenate(cls, parts: Iterable["RaggedIds"]) -> Self:
@@ -64,6 +71,18 @@ class RaggedIds(typing.NamedTuple):
             values = (_SMALL_INTS.take(self.values) if is_small else self.values).tolist()
             splits = self.row_splits.tolist()
             return [values[start:end] for start, end in zip(splits[:-1], splits[1:], strict=True)]
+
+
+def _array(values):
+    return np.fromiter(map(operator.index, values), np.int32)
+
+
+def _is_no_row(row):
+    try:
+        _array(row)
+    except (TypeError, OverflowError):
+        return True
+    return False
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ vocabulary's alphabet `\<code point>;`. So every text can be encoded and decoded
 vocabulary files and the vocabularies built are T2T's, to the letter.
 """
 
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -27,6 +28,7 @@ from ut_keras.text.text_encoder_base import (
     write_lines,
 )
 
+_QUOTED = re.compile(r"""(['"])(.*)\1""", re.DOTALL)
 _CACHE_SIZE = 2**18
 _MANY_TEXTS = 1000
 _LONG_TEXT = 2**15  # characters: may be one token, whose every place is looked at many times
@@ -50,7 +52,7 @@ class SubwordTextEncoder(TextEncoder):
                 f"Received: filename={filename!r}, {len(subtokens or ())} subtokens."
             )
         if filename is not None:
-            subtokens = [_unquoted(line.rstrip()) for line in read_lines(filename)]
+            subtokens = _unquoted(filename, read_lines(filename))
             first = [subtoken.removesuffix("_") for subtoken in subtokens[:NUM_RESERVED_IDS]]
             if first != list(RESERVED_TOKENS):
                 raise DataError(
@@ -58,6 +60,7 @@ class SubwordTextEncoder(TextEncoder):
                     f"{' and '.join(RESERVED_TOKENS)}, whose ids are padding and end. "
                     f"Received: {filename} with {first}."
                 )
+        self._title = f"The vocabulary {filename or ''}".rstrip()
         self._subtokens = list(subtokens or ())
         self._alphabet = {c for subtoken in self._subtokens for c in subtoken} | ESCAPE_CHARACTERS
         self._ids = {subtoken: i for i, subtoken in enumerate(self._subtokens) if subtoken}
@@ -144,7 +147,8 @@ class SubwordTextEncoder(TextEncoder):
             escaped = token + "_"
         else:
             escaped = escape_token(token, self._alphabet)
-        ids = tuple(self._ids[s] for s in split_greedily(escaped, self._ids, self._lengths))
+        pieces = split_greedily(escaped, self._ids, self._lengths, self._title)
+        ids = tuple(self._ids[piece] for piece in pieces)
         if len(self._encoded_tokens) >= _CACHE_SIZE:
             self._encoded_tokens.clear()
         if len(token) <= _LONGEST_KEPT:
@@ -226,13 +230,19 @@ class SubwordTextEncoder(TextEncoder):
         )
 
 
-def split_greedily(escaped: str, subtokens: Container[str], lengths: Sequence[int]) -> list[str]:
+def split_greedily(
+    escaped: str,
+    subtokens: Container[str],
+    lengths: Sequence[int],
+    title: str = "The vocabulary",
+) -> list[str]:
     """Splits an escaped token into known subtokens, always taking the longest from the left.
 
     Args:
         escaped: str.
         subtokens: container of str.
         lengths: those that subtokens have, the longest first; may be many fewer than the longest.
+        title: str. What the error says of them.
     """
     pieces = []
     start, size = 0, len(escaped)
@@ -245,15 +255,22 @@ def split_greedily(escaped: str, subtokens: Container[str], lengths: Sequence[in
                 start += len(piece)
                 break
         else:
-            raise ValueError(
-                f"The vocabulary must hold every character of its alphabet. Received: {escaped!r}, "
-                f"of which {escaped[start]!r} is missing."
+            raise DataError(
+                f"{title} must hold every character of its alphabet. Received: {escaped!r}, of "
+                f"which {escaped[start]!r} is missing."
             )
     return pieces
 
 
-def _unquoted(line):
-    for quote in "'\"":
-        if line.startswith(quote) and line.endswith(quote):
-            return line[1:-1]
-    return line
+def _unquoted(filename, lines):
+    """The subtokens of a file; where the first is in quotes, one that is torn is noticed."""
+    subtokens = []
+    for number, line in enumerate(map(str.rstrip, lines), start=1):
+        quoted = _QUOTED.fullmatch(line)
+        if line[:1] == "'" and not quoted and lines[0][:1] == "'":
+            raise DataError(
+                "A vocabulary must be whole, its subtokens in quotes. "
+                f"Received: {filename}, line {number}: {line[:80]!r}."
+            )
+        subtokens.append(quoted[2] if quoted else line)
+    return subtokens

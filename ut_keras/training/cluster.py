@@ -14,7 +14,7 @@ import math
 import os
 import re
 from collections.abc import MutableMapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ut_keras.errors import UserError
 
@@ -120,7 +120,7 @@ def _of_slurm(environment):
     Not by TensorFlow's resolver: it fails on what is missing, expands 10^9 nodes, and sorts node10
     before node9, while tasks are counted in the order of the list.
     """
-    found: list = []
+    found: list[Any] = []
     for name, (expected, read) in _OF_A_STEP.items():
         given = environment.get(name)
         value = read(given or "", *found)
@@ -147,13 +147,14 @@ def _number(text, least, most):
 def _counts(text, num_tasks, index):
     """[2, 2, 1] of "2(x2),1"."""
     del index
-    counts: list = []
+    counts: list[int] = []
     for part in text.split(","):
         digits = re.fullmatch(r"([0-9]+)(?:\(x([0-9]+)\))?", part)
-        numbers = [_number(d or "1", 1, num_tasks) for d in digits.groups()] if digits else [None]
-        if None in numbers or len(counts) > num_tasks:
+        texts = digits.groups("1") if digits else ("", "")
+        number, times = (_number(text, 1, num_tasks) for text in texts)
+        if number is None or times is None or len(counts) > num_tasks:
             return None
-        counts += numbers[:1] * numbers[1]
+        counts += [number] * times
     return counts if sum(counts) == num_tasks else None
 
 
@@ -177,7 +178,9 @@ def _choices(piece, most):
     found: list = []
     for part in piece[1:-1].split(","):
         digits = re.fullmatch("([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
-        first, last = (int(d or digits[1]) for d in digits.groups()) if digits else (1, 0)
+        if digits is None:
+            return None
+        first, last = int(digits[1]), int(digits[2] or digits[1])
         if not 0 <= last - first < most - len(found):
             return None
         found += [str(i).zfill(len(digits[1])) for i in range(first, last + 1)]
@@ -185,7 +188,7 @@ def _choices(piece, most):
 
 
 # What a variable must be, and a function from its text and the values before to its own, or None.
-_OF_A_STEP = {
+_OF_A_STEP: dict[str, tuple[str, Any]] = {
     _TASKS: (f"a number from 1 to {_MOST_TASKS}", lambda text: _number(text, 1, _MOST_TASKS)),
     "SLURM_PROCID": (f"a number below {_TASKS}", lambda text, total: _number(text, 0, total - 1)),
     "SLURM_STEP_TASKS_PER_NODE": (f'like "2(x3),1" and, together, {_TASKS}', _counts),

@@ -15,14 +15,15 @@ Buckets and files that are being written lie in folders of `whole_file`.
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import pickle
 import random
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ut_keras import whole_file
+from ut_keras import contract, whole_file
 from ut_keras.data import progress_line, shard_manifest, tfrecords
 from ut_keras.data.writing import external_shuffle, generation_plan, process_pool
 from ut_keras.errors import DataError
@@ -37,6 +38,7 @@ def write(
     shards: Sequence[int],
     num_processes: int | None = None,
     left_out: Any = (),
+    max_cases: int | None = None,
 ) -> int:
     """Writes the files of some shards.
 
@@ -48,6 +50,7 @@ def write(
         shards: list of int, what `generation_plan.plan` says.
         num_processes: int. None takes one per processor; few samples are done in this one.
         left_out: dict from a reason to how many samples were left out for it; read at the end.
+        max_cases: int. The first so many samples are taken; None takes all.
 
     Returns:
         The number of records written.
@@ -61,7 +64,8 @@ def write(
     title = f"{split.filename} {split.name}"
     buckets_of = os.path.join(split.data_dir, f"{split.filename}-{split.name}")
     with whole_file.folder(buckets_of) as folder:
-        buckets, origin = _spread(split, samples, shards, f"{folder}/buckets", f"{title}, reading")
+        samples = Samples(samples, f"{title}, reading", max_cases)
+        buckets, origin = _spread(split, samples, shards, f"{folder}/buckets")
         origin["left_out"] = dict(left_out)
         generation_plan.write_origin(split, origin)
         jobs = [
@@ -95,7 +99,60 @@ def write(
     return sum(counts)
 
 
-def _spread(split, samples, shards, folder, title):
+class Samples:
+    """What a problem yields; a line says how many it were so far, and how large.
+
+    Args:
+        samples: iterable.
+        title: str. What the line begins with.
+        most: int. The first so many; None takes all.
+    Attributes:
+        count, size, checksum: int. How many, and of `records` their bytes and a CRC-32.
+
+    Raises:
+        DataError: if it is no iterable.
+    """
+
+    def __init__(self, samples: Iterable[Any], title: str, most: int | None = None) -> None:
+        contract.held(samples, contract.SAMPLES, f"{title}: the samples")
+        self._samples = itertools.islice(samples, most)
+        self._title = title
+        self.count = self.size = self.checksum = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        with progress_line.ProgressLine(self._title, show="{:,}".format) as line:
+            for sample in self._samples:
+                self.count += 1
+                if not self.count % _REPORT_EVERY:
+                    line.set(self.count, progress_line.size(self.size) if self.size else "")
+                yield sample
+
+    def records(self) -> Iterator[bytes]:
+        """Yields what can be kept of each."""
+        for sample in self:
+            try:
+                record = pickle.dumps(sample, pickle.HIGHEST_PROTOCOL)
+            except (pickle.PicklingError, AttributeError, TypeError) as error:
+                raise DataError(
+                    "A sample must be a dict of texts and numbers. Received: "
+                    f"{contract.shown(sample)}, which cannot be kept: {error}."
+                ) from error
+            self.size += len(record)
+            self.checksum = zlib.crc32(record, self.checksum)
+            yield record
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """dict. By which these samples are known again."""
+        return {"samples": self.count, "checksum": f"{self.checksum:08x}"}
+
+
+def for_vocab(samples: Iterable[Any], name: str, *bounds: int | None) -> Samples:
+    """The samples that the vocabulary of a problem is made of, within the least of some bounds."""
+    return Samples(samples, f"{name} vocabulary, reading", min(filter(None, bounds), default=None))
+
+
+def _spread(split, samples, shards, folder):
     """Puts every sample into the bucket of its shard; drops those of other shards.
 
     Of so many neighbours as there are shards, each goes to another one.
@@ -104,24 +161,16 @@ def _spread(split, samples, shards, folder, title):
     numbers = {shard: number for number, shard in enumerate(shards)}
     buckets = external_shuffle.Buckets(folder, len(shards))
     order = list(range(split.num_shards))
-    count, checksum = 0, 0
-    with progress_line.ProgressLine(title, show="{:,}".format) as line:
-        for sample in samples:
-            turn = count % split.num_shards
-            if not turn and split.is_shuffled:
-                rng.shuffle(order)
-            record = pickle.dumps(sample, pickle.HIGHEST_PROTOCOL)
-            checksum = zlib.crc32(record, checksum)
-            number = numbers.get(order[turn])
-            if number is not None:
-                buckets.add(number, record)
-            count += 1
-            if not count % _REPORT_EVERY:
-                line.set(count)
-    if not count:
+    for count, record in enumerate(samples.records()):
+        turn = count % split.num_shards
+        if not turn and split.is_shuffled:
+            rng.shuffle(order)
+        number = numbers.get(order[turn])
+        if number is not None:
+            buckets.add(number, record)
+    if not samples.count:
         raise DataError(f"Expected samples of {split.filename} {split.name}. Received: none.")
-    by_shard = dict(zip(shards, buckets.close(), strict=True))
-    return by_shard, {"samples": count, "checksum": f"{checksum:08x}"}
+    return dict(zip(shards, buckets.close(), strict=True)), samples.identity
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ut_keras.errors import DataError
+from ut_keras import errors
+from ut_keras.errors import DataError, UserError
 
 _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[2].split('\\n'); "
@@ -196,12 +197,19 @@ def _attempt(connection, function):
     """Calls a function; an error goes to the caller, and ends this process."""
     try:
         return function()
-    except (EOFError, ConnectionError):
-        raise
-    except Exception as error:
-        try:
-            pickle.loads(pickle.dumps(error))
-        except Exception:
-            error = RuntimeError(traceback.format_exc())
-        connection.send(("error", error))
+    except BaseException as error:
+        said = error if isinstance(error, UserError) else errors.of_package(error) or error
+        if isinstance(said, EOFError | ConnectionError):
+            raise
+        if not isinstance(said, Exception) or not _can_be_sent(said):
+            said = RuntimeError(traceback.format_exc())
+        connection.send(("error", said))
         raise EOFError from error
+
+
+def _can_be_sent(error):
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,294 @@
+"""What is handed in by whoever writes a problem, ours or a package's, and what it must be.
+
+    check(problem, OF_T2T)     DataError: num_classes of Reviews must be an int from 1 to …
+
+A table holds what a problem says of itself, by name; "name()" is a method. Then what it yields:
+texts, and ids. Whatever passes here needs no check where it is used.
+"""
+
+import inspect
+import numbers
+import operator
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ut_keras import limits
+from ut_keras.errors import DataError, UserError
+
+_MOST_SHARDS = 10_000  # of a split; each is a file, and open while it is written
+_MOST_CLASSES = 10**6
+_SPACES = 32  # kinds of text that T2T's models embed
+
+
+class Kind(NamedTuple):
+    """What a value must be: in words, and whether one is."""
+
+    expected: str
+    fits: Callable[[Any], bool]
+
+
+def _int(least, most=limits.LARGEST_INT):
+    def fits(value):
+        is_int = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        return is_int and least <= value <= most
+
+    return Kind(f"an int from {least} to {most}", fits)
+
+
+def one_of(*names):
+    return Kind(
+        f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names
+    )
+
+
+def _or_none(kind):
+    return Kind(f"{kind.expected}, or None", lambda value: value is None or kind.fits(value))
+
+
+def _several(kind, least=0):
+    def fits(values):
+        is_list = isinstance(values, list | tuple) and len(values) >= least
+        return is_list and all(map(kind.fits, values))
+
+    some = f", at least {least}" if least else ""
+    return Kind(f"a list{some}, each {kind.expected}", fits)
+
+
+def _without_doubles(kind):
+    return Kind(
+        f"{kind.expected}, none twice",
+        lambda values: kind.fits(values) and len({*values}) == len(values),
+    )
+
+
+def _is_text(value):
+    if not isinstance(value, str):
+        return False
+    try:
+        return value.isascii() or bool(value.encode())
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+
+
+def _is_line(value):
+    return _is_text(value) and value != "" and not {"\n", "\r", "\0"} & {*value}
+
+
+def _is_inside(value):
+    parts = value.split(os.sep) if _is_line(value) else [""]
+    return not {"", ".", ".."} & {*parts}
+
+
+def _are_splits(values):
+    return (
+        isinstance(values, list | tuple)
+        and all(isinstance(value, dict) and {*value} >= {"split", "shards"} for value in values)
+        and _T2T_SPLITS.fits([value["split"] for value in values])
+        and all(SHARDS.fits(value["shards"]) for value in values)
+    )
+
+
+def _ends(other):
+    """Whether problems that take their vocabulary from each other come to one with its own."""
+    seen = set()
+    while other is not None:
+        if type(other) in seen or not hasattr(type(other), "get_or_create_vocab"):
+            return False
+        seen.add(type(other))
+        other = other.use_vocab_from_other_problem
+    return True
+
+
+_TEXT = Kind("a text of UTF-8", _is_text)
+_LINE = Kind("a line of text", _is_line)
+_LINES = _several(_LINE)
+_FILE = Kind("the name of a file, without a folder", lambda v: _is_inside(v) and os.sep not in v)
+INSIDE = Kind("a file name that does not lead out of its folder", _is_inside)
+_TRUTH = Kind("True or False", lambda value: isinstance(value, int) and value in (0, 1))
+_METHOD = Kind("a method", callable)
+DICT = Kind("a dict", lambda value: isinstance(value, Mapping))
+SHARDS = _int(1, _MOST_SHARDS)
+SPLITS = _without_doubles(_several(one_of("train", "dev", "test"), 1))
+_T2T_SPLITS = _without_doubles(_several(one_of("train", "eval", "test"), 1))
+_SPACE = _int(0, _SPACES - 1)
+MAX_LENGTH = _or_none(_int(1))
+
+# What a problem of problems/ says.
+OF_PROBLEM = {
+    "name": _FILE,
+    "filename": _FILE,
+    "splits": SPLITS,
+    "num_train_shards": SHARDS,
+    "eval_metrics": _LINES,
+    "target_space_id": _SPACE,
+    "input_space_id": _SPACE,
+    "class_label_features": _LINES,
+    "max_length": MAX_LENGTH,
+    "packed_length": _int(1),
+    "side_files()": _several(INSIDE),
+    "generate_samples": _METHOD,
+}
+# … one of texts, and where its vocabulary is made as there.
+CLASS_LABELS = _without_doubles(_LINES)
+OF_TEXT_PROBLEM = {"class_labels": _or_none(CLASS_LABELS)}
+OF_VOCABULARY = {
+    "vocab_type": one_of("subwords", "tokens", "characters"),
+    "vocab_name": _or_none(_FILE),
+    "vocab_filename": INSIDE,
+    "approx_vocab_size": _int(1, sys.maxsize),
+    "max_samples_for_vocab": _or_none(_int(1, sys.maxsize)),
+    "oov_token": _or_none(_LINE),
+}
+# What one of T2T's kind says.
+OF_T2T = {
+    "name": _FILE,
+    "dataset_filename()": _FILE,
+    "dataset_splits": Kind(
+        f'a list of {{"split": …, "shards": {SHARDS.expected}}}, each of train, eval, test, none '
+        "twice",
+        _are_splits,
+    ),
+    "is_generate_per_split": _TRUTH,
+    "multiprocess_generate": _TRUTH,
+    "num_generate_tasks": _int(1),
+    "eval_metrics()": _LINES,
+    "example_reading_spec()": Kind(
+        "(dict of fields, dict of decoders or None)",
+        lambda pair: (
+            isinstance(pair, list | tuple)
+            and len(pair) == 2
+            and isinstance(pair[0], dict)
+            and (pair[1] is None or isinstance(pair[1], dict))
+        ),
+    ),
+    "has_inputs": _TRUTH,
+    "inputs_prefix": _TEXT,
+    "targets_prefix": _TEXT,
+    "packed_length": _or_none(_int(0)),
+    "packed_spacing": _int(0, 0)._replace(expected="0"),
+    "num_classes": _int(1, _MOST_CLASSES),
+    "generate_samples": _METHOD,
+}
+# … where the vocabulary is made as T2T does, by its kind.
+_OF_TOKENS = {"vocab_filename": INSIDE, "oov_token": _or_none(_LINE)}
+_OF_SUBWORDS = {
+    "use_vocab_from_other_problem": _or_none(
+        Kind("another problem, which has a vocabulary of its own in the end", _ends)
+    ),
+    "vocab_filename": INSIDE,
+    "approx_vocab_size": _int(1, sys.maxsize),
+    "max_samples_for_vocab": _or_none(_int(0, sys.maxsize)),
+    "max_subtoken_length": _or_none(_int(1)),
+    "additional_reserved_tokens": _LINES,
+}
+OF_T2T_VOCABULARY = {"character": {}, "tokens": _OF_TOKENS, "subwords": _OF_SUBWORDS}
+# What T2T's `hparams` of a problem says.
+OF_T2T_HPARAMS = {
+    "modality": DICT,
+    "vocab_size": DICT,
+    "input_modality": DICT,
+    "input_space_id": _SPACE,
+    "target_space_id": _SPACE,
+}
+ENCODER = Kind(
+    "a text encoder, which can encode and decode",
+    lambda encoder: all(callable(getattr(encoder, name, None)) for name in ("encode", "decode")),
+)
+FEATURE_ENCODERS = Kind(
+    f"a dict, each value {ENCODER.expected}",
+    lambda encoders: isinstance(encoders, dict) and all(map(ENCODER.fits, encoders.values())),
+)
+MEMBERS = Kind(
+    "a tuple of patterns for what is wanted of the archive, such as ('*.txt',)",
+    _several(_LINE, 1).fits,
+)
+
+
+def check(problem: Any, table: Mapping[str, Kind]) -> None:
+    """Checks what a problem says; what it has not, or leaves unsaid, is told where it is needed.
+
+    Raises:
+        DataError: of the first value that does not fit.
+    """
+    for key, kind in table.items():
+        name = key.removesuffix("()")
+        if inspect.getattr_static(problem, name, check) is check:
+            continue
+        try:
+            value = getattr(problem, name)
+            value = value() if key != name else value
+        except UserError:
+            continue
+        held(value, kind, f"{name} of {type(problem).__name__}")
+
+
+def held(value: Any, kind: Kind, title: str) -> Any:
+    """The value, if it is what it must be; else a DataError."""
+    if not kind.fits(value):
+        raise DataError(f"{title} must be {kind.expected}. Received: {shown(value)}.")
+    return value
+
+
+def shown(value: Any) -> str:
+    """A value in a message."""
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+# What problems yield.
+
+SAMPLES = Kind(
+    "an iterable of samples",
+    lambda value: isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping),
+)
+
+
+def text_of(sample: dict[str, Any], name: str) -> str:
+    """The text of a sample under a name.
+
+    Raises:
+        DataError: if there is none.
+    """
+    text: Any = sample.get(name) if isinstance(sample, dict) else None
+    if not _is_text(text):
+        kind = _TEXT.expected if isinstance(text, str) else "a text"
+        raise DataError(
+            f"A sample must be a dict with {kind} {name!r}. Received: {shown(sample)}."
+        )
+    return text
+
+
+def texts_of(samples: Sequence[dict[str, Any]], name: str) -> list[str]:
+    """The texts of samples under a name; raises as `text_of`."""
+    try:
+        texts = [sample[name] for sample in samples]
+        if all(map(str.isascii, texts)):
+            return texts
+    except (KeyError, TypeError, IndexError):
+        pass
+    return [text_of(sample, name) for sample in samples]
+
+
+def texts(values: Iterable[str]) -> Iterator[str]:
+    """Yields what a vocabulary is made of; DataError of the first that is no text."""
+    for value in values:
+        yield held(value, _TEXT, "What a vocabulary is made of")
+
+
+def ids(title: str, values: Any) -> list[int]:
+    """The ids of a feature as ints.
+
+    Raises:
+        DataError: if they are anything else, such as floats.
+    """
+    try:
+        return list(map(int, map(operator.index, values)))
+    except TypeError:
+        raise no_ids(title, values) from None
+
+
+def no_ids(title: str, values: Any, bits: int = 64) -> DataError:
+    """The error of what should be ints of so many bits."""
+    return DataError(f"The ids of {title} must be ints of {bits} bits. Received: {shown(values)}.")
