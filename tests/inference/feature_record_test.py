@@ -52,8 +52,12 @@ def test_a_shared_encoder_stays_shared(tmp_path):
 
 
 def test_sentences_keep_their_shape(tmp_path):
-    specs = {"inputs": FeatureSpec(WORDS.vocab_size, "sentences", (71, 12))}
-    feature_record.save(str(tmp_path), feature_record.FeatureRecord(specs, {"inputs": WORDS}))
+    specs = {
+        "inputs": FeatureSpec(WORDS.vocab_size, "sentences", (71, 12)),
+        "targets": FeatureSpec(WORDS.vocab_size),
+    }
+    encoders = {"inputs": WORDS, "targets": WORDS}
+    feature_record.save(str(tmp_path), feature_record.FeatureRecord(specs, encoders))
     assert feature_record.load(str(tmp_path)).specs == specs
 
 
