@@ -145,8 +145,7 @@ def generate(
     """
     if not any(tf.is_tensor(getattr(options, name)) for name in (*_FLOATS, *_INTS)):
         options.check()
-    if options.num_steps is not None:
-        model = model.with_steps(options.num_steps)
+    model.check_steps(options.num_steps)
     vocab_size = model.specs["targets"].vocab_size
     if options.beam_size > vocab_size:
         raise ValueError(
@@ -196,6 +195,7 @@ class _Graph:
     has_min_length: bool
     has_eos_penalty: bool
     has_forced_prefix: bool
+    num_steps: int | None
 
 
 def _graph(options):
@@ -208,6 +208,7 @@ def _graph(options):
         options.sets("min_length"),
         options.sets("eos_penalty"),
         options.forced_prefix is not None,
+        options.num_steps,
     )
 
 
@@ -264,7 +265,9 @@ def _search(model, given, graph, values):
     if "inputs" in given:
         is_fixed = isinstance(max_length, int)
         max_length += source.shape[1] if is_fixed else tf.shape(source)[1]
-    next_logits, cache = model.make_next_logits(given, graph.beam_size, max_length, graph.cache)
+    next_logits, cache = model.make_next_logits(
+        given, graph.beam_size, max_length, graph.cache, graph.num_steps
+    )
     task = beam_search.Task(
         next_logits,
         cache,

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.decoding import prefix as prefix_lib
+from ut_keras.layers.signature import StepInputs
 from ut_keras.layers.transformer_layer import Memory
 
 _LOG = logging.getLogger("ut_keras")
@@ -19,6 +20,7 @@ def make(
     beams: int,
     room: Any,
     use_cache: bool = True,
+    num_steps: int | None = None,
 ) -> tuple[Callable[..., Any], Any]:
     """Makes the function.
 
@@ -30,6 +32,7 @@ def make(
             too, for a cache of one size from the start.
         use_cache: bool. Whether to keep what is computed of earlier positions, where that can be
             exact; else every symbol runs over the whole prefix.
+        num_steps: int. Steps in depth; None: those of the model.
     Returns:
         (next_logits, cache), see `beam_search`.
     """
@@ -39,17 +42,17 @@ def make(
         model._said_why_not_cached = True
     memory = None
     if model.encoder is not None:
-        memory = model.project_memory(model.encode(given), given)
+        memory = model.project_memory(model.encode(given, StepInputs(num_steps=num_steps)), given)
     prompt = given.get("prompt")
     if use_cache and not reason:
-        return _cached(model, memory, prompt, _batch_size(given), beams, room)
-    return _whole_prefix(model, memory, prompt, beams), ()
+        return _cached(model, memory, prompt, _batch_size(given), beams, room, num_steps)
+    return _whole_prefix(model, memory, prompt, beams, num_steps), ()
 
 
-def _cached(model, memory, prompt, batch_size, beams, room):
+def _cached(model, memory, prompt, batch_size, beams, room, num_steps):
     prompt_length = 0 if prompt is None else tf.shape(prompt)[1]
     make = prefix_lib.FixedPrefixCache if isinstance(room, int) else prefix_lib.PrefixCache
-    prefixes: Any = make(model, batch_size, beams, prompt_length, room)
+    prefixes: Any = make(model, batch_size, beams, prompt_length, room, num_steps)
     prefix = prefixes.start()
     columns_of_symbols = model.softmax.columns()
 
@@ -70,7 +73,7 @@ def _cached(model, memory, prompt, batch_size, beams, room):
     return next_logits, prefix
 
 
-def _whole_prefix(model, memory, prompt, beams):
+def _whole_prefix(model, memory, prompt, beams, num_steps):
     if memory is not None:
         memory = tuple(_repeated(part, beams) for part in memory)
     if prompt is not None:
@@ -84,7 +87,7 @@ def _whole_prefix(model, memory, prompt, beams):
             position += tf.shape(prompt)[1]
         if not model.decoder_is_causal:  # the room left behind the prefix would be seen
             ids = ids[:, : position + 1]
-        decoded = model.decode({"targets": ids}, memory)
+        decoded = model.decode({"targets": ids}, StepInputs(memory=memory, num_steps=num_steps))
         logits = model.logits(decoded.output[:, position : position + 1])
         return tf.reshape(logits, [shape[0], beams, logits.shape[-1]]), cache
 

@@ -35,11 +35,17 @@ class FixedPrefixCache:
     """
 
     def __init__(
-        self, model: Any, batch_size: Any, beams: int, prompt_length: Any, room: Any
+        self,
+        model: Any,
+        batch_size: Any,
+        beams: int,
+        prompt_length: Any,
+        room: Any,
+        num_steps: int | None = None,
     ) -> None:
         del prompt_length
         self.model = model
-        self.size = cache_lib.CacheSize(batch_size, beams, room)
+        self.size = cache_lib.CacheSize(batch_size, beams, room, num_steps)
 
     def start(self) -> Prefix:
         """See `PrefixCache.start`."""
@@ -68,12 +74,20 @@ class PrefixCache:
         beams: int K.
         prompt_length: int32 scalar or int. Positions before the first that is written.
         room: int32 scalar. How many are written at most.
+        num_steps: int. Steps in depth; None: those of the model.
     """
 
     def __init__(
-        self, model: Any, batch_size: Any, beams: int, prompt_length: Any, room: Any
+        self,
+        model: Any,
+        batch_size: Any,
+        beams: int,
+        prompt_length: Any,
+        room: Any,
+        num_steps: int | None = None,
     ) -> None:
         self.model = model
+        self.num_steps = num_steps
         self.batch_size = batch_size
         self.beams = beams
         self.prompt_length = prompt_length
@@ -154,4 +168,4 @@ class PrefixCache:
     def _size(self, columns):
         """`CacheSize`; where columns are left out, a column has nothing to do with a beam."""
         beams = 1 if self.leaves_out else self.beams
-        return cache_lib.CacheSize(self.batch_size, beams, columns // beams)
+        return cache_lib.CacheSize(self.batch_size, beams, columns // beams, self.num_steps)

@@ -32,7 +32,7 @@ from ut_keras.text.text_encoder_base import TextEncoder
 
 QUANTIZATIONS = ("", "float16", "int8")
 _FEW = 1024  # numbers of a variable that is not worth a scale
-_TRACES = ("_searches", "_score", "_family")  # that a model keeps
+_TRACES = ("_searches", "_scores")  # that a model keeps
 
 
 @written_gradient.left_out()

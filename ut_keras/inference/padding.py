@@ -1,8 +1,8 @@
 """Which rows may share a batch: the one rule for everything that answers rows of any length.
 
-    why_equal_lengths(model)                why not those of other lengths; "" where they may
-    groups([3, 2, 3])                       [[0, 2], [1]]: what goes together then
-    in_groups(lengths, function, results)   the same in a graph
+why_equal_lengths(model)                why not those of other lengths; "" where they may
+groups([3, 2, 3])                       [[0, 2], [1]]: what goes together then
+in_groups(lengths, function, results)   the same in a graph
 """
 
 from collections.abc import Callable, Iterable, Sequence

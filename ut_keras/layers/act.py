@@ -20,37 +20,27 @@ from ut_keras.layers import (
     act_decoding,
     act_leaving,
     act_skipping,
+    act_step,
     attention_record,
     depth,
     litert,
     ponder_cost,
     recurrence,
-    same_weights,
     step_record,
     transformer_block,
 )
 from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import halting as halting_lib
-from ut_keras.layers.pooling import Pooling
-from ut_keras.layers.signature import Config, Shape
+from ut_keras.layers.signature import PLAIN, Config, Shape, StepInputs
 from ut_keras.layers.stack_output import StackOutput
 
 HALTED_STATES = ("transform", "copy")
 
 
 class ACTState(NamedTuple):
-    """What the loop carries from step to step.
+    """What the loop over all positions carries from step to step."""
 
-    U is [B, S], or [B] when all positions halt together.
-    """
-
-    step: tf.Tensor  # int32 scalar n
-    state: tf.Tensor  # [B, S, D], s^n in the paper
-    halting_probability: tf.Tensor  # U float32, the sum of p^n so far; 1 once halted
-    remainders: tf.Tensor  # U float32, R
-    n_updates: tf.Tensor  # U float32, N
-    ponder_cost: tf.Tensor  # U float32, of the steps so far
-    output: tf.Tensor  # [B, S, D], the mix of the states so far (`previous_state` in T2T)
+    rows: act_step.Pondering  # int32 scalar step; state, output [B, S, D]; `Halting` float32
     record: tuple  # `AttentionRecord`, or () when nothing is recorded
     steps: tuple  # `StepRecord`, or () where the loss is not of all steps
 
@@ -110,66 +100,59 @@ class AdaptiveComputationTime(depth.Depth):
         super().build(state_shape)
         self.hidden_size = state_shape[-1]
 
-    def answer(self, pooling: Pooling | None = None) -> None:
-        """See `Depth.answer`."""
-        self.halting.answer(pooling)
+    @property
+    def rule(self) -> halting_lib.Rule:
+        """See `Depth.rule`."""
+        return self.halting
 
-    def forward(
-        self,
-        state: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        padding_mask: tf.Tensor | None = None,
-        memory: Any = None,
-        record_attention: bool = False,
-        training: bool | None = None,
-    ) -> StackOutput:
+    @property
+    def trains_by_steps(self) -> bool:
+        """See `StateLayer`."""
+        return self.halting.expected_loss
+
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         """See `Depth.forward`.
 
         Returns:
             `StackOutput`: output [B, S, D]; ponder_times U, in steps; remainders U, in [0, 1];
             ponder_cost U; steps, if the rule wants a loss of all of them.
         """
-        signals = self.timing.prepare(tf.range(tf.shape(state)[1]))
+        layers, given = self._step_layers(), self._given(state, inputs)
+        if self._skips_halted(state, inputs):
+            halting, output = act_skipping.run(layers, state, given)
+            return _output(output, halting)
+        start = act_step.start(layers, state, inputs.padding_mask)
+        if self._lets_go_of_halted(state, inputs):
+            last = act_leaving.run(layers, start, given)
+            return _output(last.output, last.halting)
+        return self._run(layers, start, given)
 
-        if self._skips_halted(state, training, record_attention):
-            return act_skipping.run(
-                self._step_layers(), state, signals, attention_mask, padding_mask, memory
-            )
-
-        def take_step(loop, state, attention_mask, padding_mask):
-            def begin(x, step):
-                x = x if self.injection is None else self.injection(x, state)
-                return self.timing(x, step, signals)
-
-            def transform(x, running):
-                return self.block.forward(
-                    x, attention_mask, padding_mask, memory, running, training=training
-                )
-
-            return self._take_step(loop, begin, transform, padding_mask, training)
-
-        max_steps = self.halting.max_steps
-        record = attention_record.start(record_attention, memory)
-        steps = step_record.start(training and self.halting.expected_loss, state, max_steps)
-        start = self._initial_state(state, padding_mask, record, steps)
-        if self._lets_go_of_halted(state, training, record_attention, memory):
-            inputs = (state, attention_mask, padding_mask)
-            last = act_leaving.run(self.halting.may_step, take_step, start, inputs, max_steps)
-        else:
-            (last,) = tf.while_loop(
-                self.halting.may_step,
-                lambda loop: (take_step(loop, state, attention_mask, padding_mask),),
-                (start,),
-                maximum_iterations=max_steps,
-            )
-        return StackOutput(
-            last.output,
-            last.n_updates,
-            last.remainders,
-            *attention_record.stack(last.record),
-            last.ponder_cost,
-            self._with_confidence(step_record.stack(last.steps), padding_mask),
+    def _run(self, layers, start, given):
+        """The loop in which all positions take all steps."""
+        inputs, max_steps = given.inputs, given.max_steps
+        wants_steps = inputs.training and self.halting.expected_loss
+        (last,) = tf.while_loop(
+            lambda loop: self.halting.may_step(loop.rows.halting, max_steps),
+            lambda loop: (self._take_step(layers, loop, given),),
+            (
+                ACTState(
+                    start,
+                    attention_record.start(inputs.record_attention, inputs.memory),
+                    step_record.start(wants_steps, start.state, max_steps),
+                ),
+            ),
+            maximum_iterations=max_steps,
         )
+        steps = self._with_confidence(step_record.stack(last.steps), inputs.padding_mask)
+        records = attention_record.stack(last.record)
+        return _output(last.rows.output, last.rows.halting, *records, steps)
+
+    def _take_step(self, layers, loop, given):
+        taken = act_step.take(layers, loop.rows, given)
+        step, real = loop.rows.step, given.inputs.padding_mask
+        steps = loop.steps and self._add_to_record(loop.steps, step, taken, real)
+        record = attention_record.add(loop.record, step, taken.block_output)
+        return ACTState(taken.loop, record, steps)
 
     def ponder_terms(
         self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
@@ -180,17 +163,15 @@ class AdaptiveComputationTime(depth.Depth):
         counted = self.halting.counted(padding_mask)
         return [ponder_cost.term(result.ponder_cost, self.act_loss_weight, counted, rows)]
 
-    def with_steps(self, num_steps: int) -> Self:
-        """See `Depth.with_steps`."""
-        return same_weights.view(
-            self,
-            halting=self.halting.with_steps(num_steps),
-            timing=self.timing.with_steps(num_steps),
-        )
+    def check_steps(self, num_steps: int | None) -> None:
+        """See `Depth.check_steps`."""
+        self.timing.check_steps(num_steps)
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """See `Depth.start_cache`."""
-        return act_decoding.start_cache(self._step_layers(), size, self.halted_are_constant)
+        num_steps = size.num_steps or self.halting.max_steps
+        constant = self.halted_are_constant
+        return act_decoding.start_cache(self._step_layers(), size, num_steps, constant)
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
         """See `Depth.move_columns`."""
@@ -205,21 +186,31 @@ class AdaptiveComputationTime(depth.Depth):
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
         """See `Depth.extend`; with what `act_decoding` does for halted positions."""
-        layers = self._step_layers()
-        if self.halted_are_constant:
-            return act_decoding.extend_running(layers, state, cache, window, memory)
-        copies = self.halted_state == "copy"
-        return act_decoding.extend_deepening(layers, state, cache, window, memory, copies)
+        inputs = StepInputs(
+            window.attention_mask, memory=memory, num_steps=window.size.num_steps, training=False
+        )
+        given = self._given(state, inputs, window.positions)
+        constant = self.halted_are_constant
+        extend: Any = act_decoding.extend_running if constant else act_decoding.extend_deepening
+        return extend(self._step_layers(), state, cache, window, given)
 
     def _step_layers(self):
-        return act_skipping.StepLayers(
+        return act_step.StepLayers(
             self.block,
             self.timing,
             self.halting,
             self.injection,
+            self.halted_state == "copy",
             self.hidden_size,
             self.compute_dtype,
         )
+
+    def _given(self, state, inputs, positions=None):
+        self.check_steps(inputs.num_steps)
+        max_steps = inputs.num_steps or self.halting.max_steps
+        positions = tf.range(tf.shape(state)[1]) if positions is None else positions
+        signals = self.timing.prepare(positions, max_steps)
+        return act_step.Given(inputs, None if self.injection is None else state, signals, max_steps)
 
     @property
     def halted_are_constant(self) -> bool:
@@ -229,69 +220,27 @@ class AdaptiveComputationTime(depth.Depth):
         # interpreters the one in TensorFlow does not survive them.
         return self.halted_state == "copy" and only_attention and not litert.is_traced()
 
-    def _skips_halted(self, state, training, record_attention):
+    def _skips_halted(self, state, inputs):
         """Whether a call need not compute halted positions at all."""
         wanted = self.halted_are_constant and self.halting.decides_alone and _is_free(state)
-        return wanted and not training and not record_attention
+        return wanted and not inputs.training and not inputs.record_attention
 
-    def _lets_go_of_halted(self, state, training, record_attention, memory):
+    def _lets_go_of_halted(self, state, inputs):
         """Whether a call need not compute examples that have halted as a whole."""
-        wanted = self.halting.by_example and memory is None and _is_free(state)
-        return wanted and not litert.is_traced() and not training and not record_attention
+        wanted = self.halting.by_example and inputs.memory is None and _is_free(state)
+        free = wanted and not litert.is_traced()
+        return free and not inputs.training and not inputs.record_attention
 
-    def _initial_state(self, state, padding_mask, record, steps):
-        halting_probability, zeros = self.halting.start(state, padding_mask)
-        return ACTState(
-            step=tf.constant(0),
-            state=state,
-            halting_probability=halting_probability,
-            remainders=zeros,
-            n_updates=zeros,
-            ponder_cost=zeros,
-            output=tf.zeros_like(state),
-            record=record,
-            steps=steps,
-        )
-
-    def _take_step(self, loop, begin, transform, padding_mask, training):
-        """The body of the loop: signal, transform, decide who halts, mix into the output."""
-        x = begin(loop.state, loop.step)
-        left_alone = None
-        if self.halted_state == "copy":
-            running = loop.halting_probability < 1.0
-            x = tf.where(self.halting.per_position(running), x, loop.state)
-            left_alone = running if running.shape.rank == 2 else running[:, tf.newaxis]
-        transformed = transform(x, left_alone)
-        state = transformed.output
-        step = halting_lib.Step(loop.state, x, state)
-        halted = self.halting.halt(step, loop, padding_mask, training)
-        output = self.halting.mix(state, loop.output, halted.update_weights)
-        state.set_shape(loop.state.shape)
-        output.set_shape(loop.output.shape)
-        return ACTState(
-            step=loop.step + 1,
-            state=state,
-            halting_probability=halted.halting_probability,
-            remainders=halted.remainders,
-            n_updates=halted.n_updates,
-            ponder_cost=halted.ponder_cost,
-            output=output,
-            record=attention_record.add(loop.record, loop.step, transformed),
-            steps=self._add_to_record(loop, state, halted.update_weights, padding_mask),
-        )
-
-    def _add_to_record(self, loop, state, update_weights, padding_mask):
+    def _add_to_record(self, steps, step, taken, padding_mask):
         """The steps so far. A class is of all positions: those that do not ponder are 0, as they
         are in the output.
         """
-        if not loop.steps:
-            return loop.steps
-        counted = self.halting.counted(padding_mask)
+        state, counted = taken.loop.state, self.halting.counted(padding_mask)
         if counted is not None:
             state = tf.where(self.halting.per_position(counted), state, 0)
-        weights = self.halting.per_position(update_weights)[..., 0]
+        weights = self.halting.per_position(taken.update_weights)[..., 0]
         weights = tf.broadcast_to(weights, tf.shape(state)[:2])
-        return step_record.add(loop.steps, loop.step, state, weights)
+        return step_record.add(steps, step, state, weights)
 
     def _with_confidence(self, steps, padding_mask):
         if steps is None:
@@ -309,6 +258,11 @@ class AdaptiveComputationTime(depth.Depth):
     @classmethod
     def from_config(cls, config: Config) -> Self:
         return super().from_config(_with_halting(config))
+
+
+def _output(output, halting, attention=None, memory_attention=None, steps=None):
+    times, remainders, cost = halting.n_updates, halting.remainders, halting.ponder_cost
+    return StackOutput(output, times, remainders, attention, memory_attention, cost, steps)
 
 
 def _is_free(state):

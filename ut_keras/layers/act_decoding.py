@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ut_keras.layers import act_skipping
+from ut_keras.layers import act_skipping, act_step
 from ut_keras.layers import cache as cache_lib
-from ut_keras.layers import halting as halting_lib
 
 _NOT_WRITTEN = -1
 
@@ -33,30 +32,28 @@ class HaltedCache(NamedTuple):
 
 
 class DeepeningState(NamedTuple):
-    """What the loop carries; the first six as in `ACTState`, of the Q columns of the pass."""
+    """What the loop carries."""
 
-    step: tf.Tensor
-    halting_probability: tf.Tensor
-    remainders: tf.Tensor
-    n_updates: tf.Tensor
-    ponder_cost: tf.Tensor
-    output: tf.Tensor  # [B, Q, D]
+    columns: act_step.Pondering  # of the Q columns of the pass; their states lie in the cache
     cache: HaltedCache
 
 
 def start_cache(
-    layers: act_skipping.StepLayers, size: cache_lib.CacheSize, halted_are_constant: bool
+    layers: act_step.StepLayers,
+    size: cache_lib.CacheSize,
+    num_steps: int,
+    halted_are_constant: bool,
 ) -> tuple:
     """See `Depth.start_cache`.
 
     Args:
         layers: `StepLayers`.
         size: `CacheSize`.
+        num_steps: int. The most steps that a position takes.
         halted_are_constant: bool. Whether the cache is for `extend_running`.
     """
     stores = tuple(
-        cache_lib.start(widths, size, layers.halting.max_steps, layers.dtype)
-        for widths in _widths(layers)
+        cache_lib.start(widths, size, num_steps, layers.dtype) for widths in _widths(layers)
     )
     if halted_are_constant:
         return stores
@@ -68,7 +65,7 @@ def start_cache(
 
 
 def move_columns(
-    layers: act_skipping.StepLayers, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor
+    layers: act_step.StepLayers, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor
 ) -> tuple:
     """See `Depth.move_columns`."""
     stores = cache.stores if isinstance(cache, HaltedCache) else cache
@@ -88,99 +85,70 @@ def move_columns(
 
 
 def extend_running(
-    layers: act_skipping.StepLayers,
+    layers: act_step.StepLayers,
     state: tf.Tensor,
     cache: tuple,
     window: cache_lib.Window,
-    memory: Any,
+    given: act_step.Given,
 ) -> tuple[tf.Tensor, tuple]:
     """See `Depth.extend`: computes what runs, and writes what halts for all deeper steps."""
-    signals = layers.timing.prepare(window.positions)
-
-    results, stores = act_skipping.loop_over_running(
-        layers, state, signals, memory, cache[:-1], window, store_of_step=lambda step: step
+    _, output, stores = act_skipping.loop_over_running(
+        layers, state, given, cache[:-1], window, store_of_step=lambda step: step
     )
-    output = tf.reshape(results.output, tf.shape(state))
-    output.set_shape(state.shape)
     return output, (*stores, cache[-1])
 
 
 def extend_deepening(
-    layers: act_skipping.StepLayers,
+    layers: act_step.StepLayers,
     state: tf.Tensor,
     cache: HaltedCache,
     window: cache_lib.Window,
-    memory: Any,
-    copies: bool,
+    given: act_step.Given,
 ) -> tuple[tf.Tensor, HaltedCache]:
     """See `Depth.extend`: a step computes the columns of the pass and those never so deep before.
 
-    Args:
-        copies: bool. Whether halted positions are left as they are (where convolutions look on).
+    Under "copy" it leaves halted positions as they are, where convolutions look on.
     """
     cache = _begin(layers, cache, state, window)
 
     def body(loop):
-        cache = loop.cache
-        active = tf.cast(tf.where(cache.depth == loop.step)[:, 0], tf.int32)  # the pass comes last
+        cache, step = loop.cache, loop.columns.step
+        active = tf.cast(tf.where(cache.depth == step)[:, 0], tf.int32)  # the pass comes last
         here = _window(cache, active, window.size)
         caches = [
-            cache_lib.LayerCache(part, loop.step, cache_lib.Layout(widths, here))
+            cache_lib.LayerCache(part, step, cache_lib.Layout(widths, here))
             for part, widths in zip(cache.stores, _widths(layers), strict=True)
         ]
         left = _left(layers, cache, here)
-        x, *inputs = (  # [B, A, D]
+        before, *first = (  # [B, A, D]
             tf.gather(left.read(name)[:, 0], active, axis=1) for name in _left_widths(layers)
         )
-        old, signals = x, layers.timing.prepare(here.positions)
-        if layers.injection is not None:
-            x = layers.injection(x, *inputs)
-        x = layers.timing(x, loop.step, signals, cache=caches[-1])
-        running = None
-        if copies:
-            earlier = tf.shape(active)[0] - tf.shape(state)[1]
-            running = tf.pad(loop.halting_probability < 1.0, [[0, 0], [earlier, 0]])
-            x = tf.where(tf.expand_dims(running, axis=-1), x, old)
-        transformed = layers.block.forward(
-            x,
-            here.attention_mask,
-            memory=memory,
-            running=running,
-            caches=caches[:-1],
-            training=False,
-        )
-        left.write("state", transformed.output)
-        step = halting_lib.Step(*(_last(part, state) for part in (old, x, transformed.output)))
-        halted = layers.halting.halt(step, loop)
-        output = layers.halting.mix(step.after, loop.output, halted.update_weights)
-        output.set_shape(state.shape)
+        columns = act_step.take(
+            layers,
+            loop.columns._replace(state=before),
+            given._replace(
+                inputs=given.inputs._replace(attention_mask=here.attention_mask, cache=caches[:-1]),
+                first=first[0] if first else None,
+                signals=layers.timing.prepare(here.positions, given.max_steps),
+                signal_cache=caches[-1],
+                earlier=tf.shape(active)[0] - tf.shape(state)[1],
+            ),
+        ).loop
+        left.write("state", columns.state)
         depth = tf.tensor_scatter_nd_update(
-            cache.depth, active[:, tf.newaxis], tf.fill(tf.shape(active), loop.step + 1)
+            cache.depth, active[:, tf.newaxis], tf.fill(tf.shape(active), step + 1)
         )
         stores = tuple(part.stores for part in caches)
-        return (
-            DeepeningState(
-                loop.step + 1,
-                halted.halting_probability,
-                halted.remainders,
-                halted.n_updates,
-                halted.ponder_cost,
-                output,
-                HaltedCache(stores, depth, left.stores, cache.ancestors),
-            ),
-        )
+        cache = HaltedCache(stores, depth, left.stores, cache.ancestors)
+        return (DeepeningState(columns._replace(state=state), cache),)
 
-    zeros = tf.zeros(tf.shape(state)[:2])
-    zeros.set_shape(state.shape[:2])
-    output = tf.zeros_like(state)
-    start = DeepeningState(tf.constant(0), zeros, zeros, zeros, zeros, output, cache)
     (last,) = tf.while_loop(
-        layers.halting.may_step,
+        lambda loop: layers.halting.may_step(loop.columns.halting, given.max_steps),
         body,
-        (start,),
-        maximum_iterations=layers.halting.max_steps,
+        (DeepeningState(act_step.start(layers, state), cache),),
+        maximum_iterations=given.max_steps,
     )
-    return last.output, last.cache
+    return last.columns.output, last.cache
 
 
 def _widths(layers):
@@ -216,10 +184,3 @@ def _window(cache, columns, size):
     if size.beams > 1:
         ancestors = tf.transpose(tf.gather(cache.ancestors, columns), [1, 0, 2])
     return cache_lib.window(columns, size, ancestors)
-
-
-def _last(x, state):
-    """The last places of [B, A, D], as many as `state` has."""
-    y = x[:, tf.shape(x)[1] - tf.shape(state)[1] :]
-    y.set_shape(state.shape)
-    return y

@@ -5,63 +5,54 @@ examples alone that are still running. With a mean ponder time of p, the cost of
 p.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import tensorflow as tf
 
-_RESULTS = ("output", "n_updates", "remainders", "ponder_cost")
-_CARRIED = ("state", "halting_probability", *_RESULTS)
+from ut_keras.layers import act_step
 
 
 def run(
-    may_step: Callable[[Any], tf.Tensor],
-    take_step: Callable[..., Any],
-    start: Any,
-    inputs: Sequence[tf.Tensor | None],
-    max_steps: int,
-) -> Any:
+    layers: act_step.StepLayers, start: act_step.Pondering, given: act_step.Given
+) -> act_step.Pondering:
     """The loop.
 
     Args:
-        may_step: its condition, of what it carries.
-        take_step: its body, function (what it carries, *inputs) -> what it carries then.
-        start: `ACTState` of the B examples.
-        inputs: what else a step takes: tensors [B, ...] or [1, ...], or None.
-        max_steps: int. No example takes more.
+        layers: `StepLayers`.
+        start: `Pondering` of the B examples.
+        given: `Given`, of an encoder.
     Returns:
-        `ACTState`, of whose fields those that are results count.
+        `Pondering`, of which `halting` and `output` count.
     """
-
     num_examples = tf.shape(start.state)[0]
-    whole_inputs = [x if x is None else _of_all(x, num_examples) for x in inputs]
+    of_rows = (given.first, given.inputs.attention_mask, given.inputs.padding_mask)
+    whole = [x if x is None else _of_all(x, num_examples) for x in of_rows]
 
     def body(rows, loop, results):
-        taken = [None if x is None else tf.gather(x, rows) for x in whole_inputs]
-        loop = take_step(loop, *taken)
-        results = {
-            name: tf.tensor_scatter_nd_update(whole, rows[:, tf.newaxis], getattr(loop, name))
-            for name, whole in results.items()
-        }
-        running = tf.where(loop.halting_probability < 1.0)[:, 0]
-        kept = {name: tf.gather(getattr(loop, name), running) for name in _CARRIED}
-        return tf.gather(rows, running), loop._replace(**kept), results
+        first, may_attend, real = (x if x is None else tf.gather(x, rows) for x in whole)
+        inputs = given.inputs._replace(attention_mask=may_attend, padding_mask=real)
+        loop = act_step.take(layers, loop, given._replace(inputs=inputs, first=first)).loop
+        results = tf.nest.map_structure(
+            lambda all_of_them, some: tf.tensor_scatter_nd_update(
+                all_of_them, rows[:, tf.newaxis], some
+            ),
+            results,
+            (loop.halting, loop.output),
+        )
+        running = tf.where(loop.halting.running)[:, 0]
+        kept = tf.nest.map_structure(lambda x: tf.gather(x, running), loop[1:])
+        return tf.gather(rows, running), act_step.Pondering(loop.step, *kept), results
 
-    first = (
-        tf.range(num_examples),
-        start,
-        {name: getattr(start, name) for name in _RESULTS},
-    )
-    some = {name: tf.TensorShape([None, *getattr(start, name).shape[1:]]) for name in _CARRIED}
+    first = (tf.range(num_examples), start, (start.halting, start.output))
     shapes = tf.nest.map_structure(lambda x: x.shape, first)
-    _, last, results = tf.while_loop(
-        lambda rows, loop, results: may_step(loop),
+    some = tf.nest.map_structure(lambda x: tf.TensorShape([None, *x.shape[1:]]), start[1:])
+    loop_shapes = act_step.Pondering(start.step.shape, *some)
+    _, last, (halting, output) = tf.while_loop(
+        lambda rows, loop, results: layers.halting.may_step(loop.halting, given.max_steps),
         body,
         first,
-        shape_invariants=(tf.TensorShape([None]), shapes[1]._replace(**some), shapes[2]),
-        maximum_iterations=max_steps,
+        shape_invariants=(tf.TensorShape([None]), loop_shapes, shapes[2]),
+        maximum_iterations=given.max_steps,
     )
-    return last._replace(**results)
+    return last._replace(halting=halting, output=output)
 
 
 def _of_all(x, num_examples):

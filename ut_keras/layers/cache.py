@@ -27,6 +27,7 @@ class CacheSize(NamedTuple):
     batch: tf.Tensor  # int32 scalar B
     beams: int  # K
     length: tf.Tensor  # int32 scalar L
+    num_steps: int | None = None  # steps in depth; None: as many as a recurrence was made for
 
     @property
     def columns(self) -> tf.Tensor:

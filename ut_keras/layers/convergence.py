@@ -1,17 +1,15 @@
 """Halting without parameters: a position is done when its state does not change any more."""
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers import halting
+from ut_keras.layers.halting import Halting, Rule, Step
 from ut_keras.layers.signature import Config
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class ConvergenceHalting(halting.Rule, keras.layers.Layer):
+class ConvergenceHalting(Rule, keras.layers.Layer):
     """At inference a position stops when a step hardly moves its state.
 
         N = the first n with  |s^n - s^{n-1}| < epsilon |s^n|, at most max_steps
@@ -41,19 +39,13 @@ class ConvergenceHalting(halting.Rule, keras.layers.Layer):
         self.epsilon = epsilon
         self.mask_padding = mask_padding
 
-    def halt(
-        self,
-        step: halting.Step,
-        loop: Any,
-        padding_mask: tf.Tensor | None = None,
-        training: bool | None = None,
-    ) -> halting.Halting:
+    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
         """See `Rule.halt`."""
-        if training:
-            return self.stop(tf.zeros_like(loop.n_updates, tf.bool), loop)
+        if step.training:
+            return self.stop(tf.zeros_like(halting.running), step, halting)
         before, after = (tf.cast(x, tf.float32) for x in (step.before, step.after))
         change, size = (tf.norm(x, axis=-1) for x in (after - before, after))
-        return self.stop(change < self.epsilon * size, loop)
+        return self.stop(change < self.epsilon * size, step, halting)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
         """See `Rule.mix`."""

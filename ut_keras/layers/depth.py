@@ -6,9 +6,8 @@ import keras
 import tensorflow as tf
 
 from ut_keras.layers import cache as cache_lib
-from ut_keras.layers import state_layer
-from ut_keras.layers.pooling import Pooling
-from ut_keras.layers.signature import Config, Shape
+from ut_keras.layers import halting, ponder_cost, state_layer
+from ut_keras.layers.signature import PLAIN, Config, Shape, StepInputs
 from ut_keras.layers.stack_output import StackOutput
 
 
@@ -35,32 +34,24 @@ class Depth(state_layer.StateLayer):
         """See `StateLayer.project_memory`."""
         return self.block.project_memory(memory, attention_mask)
 
-    def answer(self, pooling: Pooling | None = None) -> None:
-        """Tells an encoder's that no decoder attends to the output: see `halting.Rule.answer`."""
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
+        """See `StateLayer.forward`; `StackOutput`.
 
-    def forward(
-        self,
-        state: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        padding_mask: tf.Tensor | None = None,
-        memory: Any = None,
-        record_attention: bool = False,
-        training: bool | None = None,
-    ) -> StackOutput:
-        """See `StateLayer.forward`.
-
-        Args:
-            record_attention: bool. Whether to keep the attention weights of every step and layer.
-        Returns:
-            `StackOutput`.
+        Raises:
+            ValueError: if there cannot be so many steps, as `check_steps`.
         """
         raise NotImplementedError
+
+    @property
+    def rule(self) -> halting.Rule | None:
+        """The `halting.Rule` of what ponders in it; None where nothing does."""
+        return None
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """An empty cache for `extend`.
 
         Args:
-            size: `CacheSize`.
+            size: `CacheSize`; it says how many steps there will be.
         """
         raise NotImplementedError
 
@@ -95,18 +86,19 @@ class Depth(state_layer.StateLayer):
         """
         raise NotImplementedError
 
-    def with_steps(self, num_steps: int) -> Self:
-        """This layer, its weights included, with another number of steps at inference.
+    def check_steps(self, num_steps: int | None) -> None:
+        """Checks the number of steps that a pass is to take; the most, where positions decide.
 
         Args:
-            num_steps: int. The steps taken; the most, where positions decide.
+            num_steps: int; None stands for that which it was made for.
         Raises:
-            ValueError: if its depth is fixed, or there is a weight for each step.
+            ValueError: if the depth is fixed, or there is a weight for each step.
         """
-        raise ValueError(
-            f"num_steps needs recurrence in depth. Received: num_steps={num_steps} of a "
-            f"{type(self).__name__}."
-        )
+        if num_steps is not None:
+            raise ValueError(
+                f"num_steps needs recurrence in depth. Received: num_steps={num_steps} of a "
+                f"{type(self).__name__}."
+            )
 
     def _layers_given(self):
         given = (getattr(self, name) for name in self.layer_arguments)
@@ -127,3 +119,34 @@ class Depth(state_layer.StateLayer):
             if name in config
         }
         return cls(**{**config, **made})
+
+
+class Around(Depth):
+    """Depth that has another inside, `inner`, and is like it but for what a subclass says."""
+
+    inner: Depth
+
+    def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
+        return self.inner.project_memory(memory, attention_mask)
+
+    @property
+    def rule(self) -> halting.Rule | None:
+        return self.inner.rule
+
+    def ponder_terms(
+        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
+        return self.inner.ponder_terms(result, padding_mask, rows)
+
+    def check_steps(self, num_steps: int | None) -> None:
+        self.inner.check_steps(num_steps)
+
+    def start_cache(self, size: cache_lib.CacheSize) -> Any:
+        return self.inner.start_cache(size)
+
+    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
+        return self.inner.move_columns(cache, size, order)
+
+    @property
+    def places_matter(self) -> bool:
+        return self.inner.places_matter

@@ -1,6 +1,6 @@
 """Attention over depth: a step reads the states of all earlier steps."""
 
-from typing import Any, Self
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -64,25 +64,25 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence):
         )
         self.weighting.build((None, *state_shape))
 
-    def with_steps(self, num_steps: int) -> Self:
-        """See `Depth.with_steps`."""
-        if self.uses_depth_embedding and num_steps != self.num_steps:
+    def check_steps(self, num_steps: int | None) -> None:
+        """See `Depth.check_steps`."""
+        if self.uses_depth_embedding and num_steps not in (None, self.num_steps):
             raise ValueError(
                 f"num_steps must be {self.num_steps}: each step has a learned embedding "
                 f"(depth_embedding). Received: {num_steps}."
             )
-        return super().with_steps(num_steps)
+        super().check_steps(num_steps)
 
-    def start(self, state: tf.Tensor) -> tuple:
+    def start(self, state: tf.Tensor, num_steps: int) -> tuple:
         slots = tf.zeros_like(state)[tf.newaxis]
-        return (tf.concat([state[tf.newaxis]] + [slots] * self.num_steps, axis=0),)
+        return (tf.concat([state[tf.newaxis]] + [slots] * num_steps, axis=0),)
 
     def take_step(
         self, loop: recurrence.RecurrenceState, constants: recurrence.Constants
     ) -> recurrence.StepOutput:
         (states,) = loop.carried  # [N + 1, B, S, D]; slot 0 is H_0
         result = constants.transform(self._read(states, loop.step), loop.step)
-        slot = tf.reshape(tf.range(self.num_steps + 1), [-1, 1, 1, 1])
+        slot = tf.reshape(tf.range(states.shape[0]), [-1, 1, 1, 1])
         states = tf.where(slot == loop.step + 1, result.output[tf.newaxis], states)
         return recurrence.StepOutput(result.output, (states,), result)
 
@@ -92,7 +92,7 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence):
             states += tf.cast(self.depth_embedding, states.dtype) * states.shape[-1] ** 0.5
         weights = tf.nn.softmax(tf.cast(self.weighting(states), tf.float32))
         weighted = states * tf.cast(weights, states.dtype)
-        before = tf.range(self.num_steps + 1) < step
+        before = tf.range(states.shape[0]) < step
         return tf.reduce_sum(weighted * tf.cast(before, states.dtype)[:, None, None, None], axis=0)
 
     def get_config(self) -> Config:

@@ -118,7 +118,7 @@ class LSTMRecurrence(GatedUnitRecurrence):
         super().__init__(*args, **kwargs)
         self.cell_as_output = cell_as_output
 
-    def start(self, state: tf.Tensor) -> tuple:
+    def start(self, state: tf.Tensor, num_steps: int) -> tuple:
         return (tf.zeros_like(state),)
 
     def apply_unit(

@@ -1,35 +1,50 @@
 """When a position is done: what every halting rule is, and that of Adaptive Computation Time."""
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.hparam import HParamError, UniversalTransformerHParams
-from ut_keras.layers import dense, from_hparams, same_weights
-from ut_keras.layers.pooling import Pooling
+from ut_keras.layers import dense, from_hparams
 from ut_keras.layers.signature import Config, Initializer, Shape
 
 ACT_TYPES = ("basic", "accumulated", "global", "random")
 
 
 class Halting(NamedTuple):
-    """What a step decides. U is [B, S], or [B] where all positions halt together."""
+    """How far it has come, as every loop carries it.
+
+    U is [B, S], or [B] where all positions of an example halt together; [1, R] of R rows.
+    """
 
     halting_probability: tf.Tensor  # U float32, the sum of p^n so far; 1 once halted
     remainders: tf.Tensor  # U float32, R
     n_updates: tf.Tensor  # U float32, N
     ponder_cost: tf.Tensor  # U float32, of the steps so far
-    update_weights: tf.Tensor  # U float32, w^n
+
+    @property
+    def running(self) -> tf.Tensor:
+        """U bool, who has not halted."""
+        return self.halting_probability < 1.0
 
 
 class Step(NamedTuple):
     """A step, as a rule sees it."""
 
+    number: tf.Tensor  # int32 scalar n, from 0
+    max_steps: int  # nobody takes more
+    padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
+    training: bool | None
     before: tf.Tensor  # [B, S, D], the state s^{n-1}
     x: tf.Tensor  # [B, S, D], x^n, the state with its signals
     after: tf.Tensor  # [B, S, D], s^n, what the block makes of it
+
+    @property
+    def is_last(self) -> tf.Tensor:
+        """bool scalar."""
+        return self.number == self.max_steps - 1
 
 
 class Rule:
@@ -38,7 +53,7 @@ class Rule:
     A subclass has `halt`, and these attributes:
 
     Attributes:
-        max_steps: int. No position takes more.
+        max_steps: int. No position takes more, unless a pass is given a number of its own.
         epsilon: float. A loop ends when no `halting_probability` is below 1 - epsilon.
         mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
         by_example: bool. Whether all positions of an example halt together; it then leaves the
@@ -54,13 +69,6 @@ class Rule:
     by_example = False
     decides_alone = True
     expected_loss = False
-
-    def answer(self, pooling: Pooling | None = None) -> None:
-        """Tells the rule of an encoder that no decoder attends to the output: it is the answer.
-
-        Args:
-            pooling: how the class of a row is read; None where every position has an answer.
-        """
 
     def confidence(
         self, states: tf.Tensor, padding_mask: tf.Tensor | None = None
@@ -83,98 +91,80 @@ class Rule:
         if not 0 < epsilon < 1:
             raise ValueError(f"epsilon must be between 0 and 1. Received: {epsilon}.")
 
-    def with_steps(self, num_steps: int) -> Self:
-        """This rule, its weights included, with another `max_steps`."""
-        return same_weights.view(self, max_steps=num_steps)
-
-    def start(
-        self, state: tf.Tensor, padding_mask: tf.Tensor | None = None
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """What has been decided before the first step.
+    def start(self, state: tf.Tensor, padding_mask: tf.Tensor | None = None) -> Halting:
+        """What has been decided before the first step: all is 0, and padding that is not to ponder
+        has halted.
 
         Args:
             state: float tensor [B, S, D].
-        Returns:
-            (halting_probability, zeros), U: 0, or 1 at padding that is not to ponder.
+            padding_mask: bool [B, S], True at real tokens. Optional.
         """
         zeros = tf.zeros(tf.shape(state)[: 1 if self.by_example else 2], tf.float32)
         zeros.set_shape(state.shape[: zeros.shape.rank])
         real = self.counted(padding_mask)
-        return (zeros if real is None else tf.where(real, zeros, 1.0)), zeros
+        return Halting(zeros if real is None else tf.where(real, zeros, 1.0), zeros, zeros, zeros)
 
-    def may_step(self, loop: Any) -> tf.Tensor:
+    def may_step(self, halting: Halting, max_steps: int) -> tf.Tensor:
         """bool scalar, the condition of a loop: somebody is below the threshold and may go on."""
-        running = (loop.halting_probability < 1.0 - self.epsilon) & (
-            loop.n_updates < self.max_steps
-        )
-        return tf.reduce_any(running)
+        below = halting.halting_probability < 1.0 - self.epsilon
+        return tf.reduce_any(below & (halting.n_updates < max_steps))
 
-    def halt(
-        self,
-        step: Step,
-        loop: Any,
-        padding_mask: tf.Tensor | None = None,
-        training: bool | None = None,
-    ) -> Halting:
+    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
         """Decides who halts at a step.
 
         Args:
             step: `Step`.
-            loop: what has `step` (int32 scalar, from 0), `halting_probability`, `remainders`,
-                `n_updates` and `ponder_cost`.
-            padding_mask: bool [B, S], True at real tokens. Optional.
-            training: bool.
+            halting: `Halting` before it.
         Returns:
-            `Halting`.
+            (`Halting`, U float32: w^n, what the state after this step weighs).
         """
         raise NotImplementedError
 
-    def spend(self, p: tf.Tensor, loop: Any, forced: bool) -> Halting:
+    def spend(
+        self, p: tf.Tensor, step: Step, halting: Halting, forced: bool
+    ) -> tuple[Halting, tf.Tensor]:
         """Adds p up, and halts who passes 1 - epsilon: what is missing to 1 is its last weight.
 
         Args:
             p: U float32.
-            loop: as of `halt`.
+            step, halting: as of `halt`.
             forced: bool. Whether who takes the last step halts, too.
         Returns:
-            `Halting`; its ponder cost is still that of the loop.
+            as `halt`; the ponder cost is still that before.
         """
-        running = loop.halting_probability < 1.0
-        reached = loop.halting_probability + p > 1.0 - self.epsilon
+        running, before = halting.running, halting.halting_probability
+        reached = before + p > 1.0 - self.epsilon
         if forced:
-            reached |= loop.step == self.max_steps - 1
+            reached |= step.is_last
         new_halted = tf.cast(running & reached, tf.float32)
         still_running = tf.cast(running & ~reached, tf.float32)
 
-        halting_probability = loop.halting_probability + p * still_running
-        remainders = loop.remainders + new_halted * (1.0 - halting_probability)
-        return Halting(
+        halting_probability = before + p * still_running
+        remainders = halting.remainders + new_halted * (1.0 - halting_probability)
+        halted = Halting(
             halting_probability=halting_probability + new_halted * remainders,
             remainders=remainders,
-            n_updates=loop.n_updates + still_running + new_halted,
-            ponder_cost=loop.ponder_cost,
-            update_weights=p * still_running + new_halted * remainders,
+            n_updates=halting.n_updates + still_running + new_halted,
+            ponder_cost=halting.ponder_cost,
         )
+        return halted, p * still_running + new_halted * remainders
 
-    def stop(self, done: tf.Tensor, loop: Any) -> Halting:
+    def stop(self, done: tf.Tensor, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
         """Halts who is done, and who takes the last step. Every step weighs 1: see `keep_last`.
 
         Args:
             done: U bool.
-            loop: as of `halt`.
+            step, halting: as of `halt`.
         Returns:
-            `Halting`; its ponder cost is still that of the loop.
+            as `halt`; the ponder cost is still that before.
         """
-        running = loop.halting_probability < 1.0
-        halts = running & (done | (loop.step == self.max_steps - 1))
-        moved = tf.cast(running, tf.float32)
-        return Halting(
-            halting_probability=tf.where(halts, 1.0, loop.halting_probability),
-            remainders=loop.remainders,
-            n_updates=loop.n_updates + moved,
-            ponder_cost=loop.ponder_cost,
-            update_weights=moved,
+        halts = halting.running & (done | step.is_last)
+        moved = tf.cast(halting.running, tf.float32)
+        halted = halting._replace(
+            halting_probability=tf.where(halts, 1.0, halting.halting_probability),
+            n_updates=halting.n_updates + moved,
         )
+        return halted, moved
 
     def keep_last(
         self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor
@@ -272,27 +262,21 @@ class ACTHalting(Rule, dense.Dense):
         """See `Rule`."""
         return self.act_type == "global"
 
-    def halt(
-        self,
-        step: Step,
-        loop: Any,
-        padding_mask: tf.Tensor | None = None,
-        training: bool | None = None,
-    ) -> Halting:
+    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
         """See `Rule.halt`."""
-        p = self._halting_probability(step.x, loop, padding_mask)
-        halted = self.spend(p, loop, self.force_final_remainder)
-        return halted._replace(ponder_cost=halted.n_updates + halted.remainders)
+        p = self._halting_probability(step, halting)
+        halted, weights = self.spend(p, step, halting, self.force_final_remainder)
+        return halted._replace(ponder_cost=halted.n_updates + halted.remainders), weights
 
-    def _halting_probability(self, x, loop, padding_mask):
+    def _halting_probability(self, step, halting):
         """p of this step, U float32."""
         if self.act_type == "random":
             seed = tf.cast(self.seed_generator.next(), tf.int32)
-            return tf.random.stateless_uniform(tf.shape(loop.halting_probability), seed)
-        p = tf.sigmoid(self(tf.cast(x, tf.float32)))[..., 0]
+            return tf.random.stateless_uniform(tf.shape(halting.halting_probability), seed)
+        p = tf.sigmoid(self(tf.cast(step.x, tf.float32)))[..., 0]
         if not self.by_example:
             return p
-        return _mean_of_rows(p, padding_mask if self.mask_padding else None)
+        return _mean_of_rows(p, step.padding_mask if self.mask_padding else None)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
         """See `Rule.mix`."""

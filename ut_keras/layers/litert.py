@@ -1,8 +1,8 @@
 """What LiteRT needs put otherwise: operations that TensorFlow has and it has not.
 
-    with litert.tracing():                  what is traced within it
-        ...
-    if litert.is_traced(): ...              is for LiteRT
+with litert.tracing():                  what is traced within it
+    ...
+if litert.is_traced(): ...              is for LiteRT
 """
 
 import contextlib

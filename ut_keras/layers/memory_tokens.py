@@ -1,26 +1,18 @@
 """Positions of an encoder's recurrence that belong to no symbol."""
 
-from typing import Any, Self
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ut_keras.hparam import HParamError, UniversalTransformerHParams
-from ut_keras.layers import (
-    depth,
-    from_hparams,
-    ponder_cost,
-    same_weights,
-    step_record,
-    transformer_block,
-)
-from ut_keras.layers.pooling import Pooling
-from ut_keras.layers.signature import Config, Shape
+from ut_keras.layers import depth, from_hparams, step_record, transformer_block
+from ut_keras.layers.signature import PLAIN, Config, Shape, StepInputs
 from ut_keras.layers.stack_output import StackOutput
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class MemoryTokens(depth.Depth):
+class MemoryTokens(depth.Around):
     """A recurrence with K learned positions in front (`num_memory_tokens`).
 
         [M_t; H_t] = Step([M_{t-1}; H_{t-1}]),   M_0 = E;   output H_N
@@ -63,31 +55,21 @@ class MemoryTokens(depth.Depth):
         """The recurrence's."""
         return self.recurrence.block
 
-    def answer(self, pooling: Pooling | None = None) -> None:
-        """See `Depth.answer`."""
-        self.recurrence.answer(pooling)
+    @property
+    def inner(self) -> depth.Depth:
+        """The recurrence."""
+        return self.recurrence
 
-    def forward(
-        self,
-        state: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        padding_mask: tf.Tensor | None = None,
-        memory: Any = None,
-        record_attention: bool = False,
-        training: bool | None = None,
-    ) -> StackOutput:
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         """See `Depth.forward`."""
         tokens = tf.cast(self.tokens, state.dtype)
         tokens = tf.broadcast_to(tokens, tf.concat([tf.shape(state)[:1], tf.shape(tokens)], 0))
-        result = self.recurrence.forward(
-            tf.concat([tokens, state], axis=1),
-            attention_mask=self._with_tokens(self._checked(attention_mask)),
-            padding_mask=self._with_tokens(padding_mask),
-            memory=memory,
-            record_attention=record_attention,
-            training=training,
+        may_attend = self._with_tokens(self._checked(inputs.attention_mask))
+        real = self._with_tokens(inputs.padding_mask)
+        inputs = inputs._replace(attention_mask=may_attend, padding_mask=real)
+        return self._without_tokens(
+            self.recurrence.forward(tf.concat([tokens, state], axis=1), inputs)
         )
-        return self._without_tokens(result)
 
     def _checked(self, attention_mask):
         if attention_mask is not None and attention_mask.shape[-2] != 1:
@@ -120,16 +102,6 @@ class MemoryTokens(depth.Depth):
             attention_weights=None if weights is None else weights[..., k:, k:],
             steps=steps and step_record.without_first(steps, k),
         )
-
-    def ponder_terms(
-        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
-        """See `StateLayer.ponder_terms`: those of the recurrence."""
-        return self.recurrence.ponder_terms(result, padding_mask, rows)
-
-    def with_steps(self, num_steps: int) -> Self:
-        """See `Depth.with_steps`: of the recurrence."""
-        return same_weights.view(self, recurrence=self.recurrence.with_steps(num_steps))
 
     def get_config(self) -> Config:
         return {**super().get_config(), "num_tokens": self.num_tokens}

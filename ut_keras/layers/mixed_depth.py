@@ -1,28 +1,19 @@
 """Ordinary layers before and after a recurrence."""
 
-from typing import Any, Self
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ut_keras.hparam import UniversalTransformerHParams
 from ut_keras.layers import cache as cache_lib
-from ut_keras.layers import (
-    depth,
-    from_hparams,
-    ponder_cost,
-    same_weights,
-    stack,
-    timing_signal,
-    transformer_block,
-)
-from ut_keras.layers.pooling import Pooling
-from ut_keras.layers.signature import Config
+from ut_keras.layers import depth, from_hparams, stack, timing_signal, transformer_block
+from ut_keras.layers.signature import PLAIN, Config, StepInputs
 from ut_keras.layers.stack_output import StackOutput
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class MixedDepth(depth.Depth):
+class MixedDepth(depth.Around):
     """A recurrence between layers with weights of their own (`mix_with_transformer`).
 
     Args:
@@ -61,36 +52,23 @@ class MixedDepth(depth.Depth):
             for projected in part.project_memory(memory, attention_mask)
         )
 
-    def answer(self, pooling: Pooling | None = None) -> None:
-        """See `Depth.answer`."""
-        self.recurrence.answer(pooling)
+    @property
+    def inner(self) -> depth.Depth:
+        """The recurrence."""
+        return self.recurrence
 
-    def forward(
-        self,
-        state: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        padding_mask: tf.Tensor | None = None,
-        memory: Any = None,
-        record_attention: bool = False,
-        training: bool | None = None,
-    ) -> StackOutput:
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         """See `Depth.forward`.
 
         Attention weights are those of all layers, in the order in which they attend.
         """
         results, used = [], 0
         for part in self._layers_given():
-            if part is not self.recurrence:
-                state = self._with_position(state)
             end = used + len(part.block.layers)
-            result = part.forward(
-                state,
-                attention_mask=attention_mask,
-                padding_mask=padding_mask,
-                memory=memory[used:end] if memory else None,
-                record_attention=record_attention,
-                training=training,
-            )
+            given = inputs._replace(memory=inputs.memory and inputs.memory[used:end])
+            if part is not self.recurrence:
+                state, given = self._with_position(state), given._replace(num_steps=None)
+            result = part.forward(state, given)
             results.append(result)
             state, used = result.output, end
         return results[self._layers_given().index(self.recurrence)]._replace(
@@ -98,16 +76,6 @@ class MixedDepth(depth.Depth):
             attention_weights=_joined(result.attention_weights for result in results),
             memory_attention_weights=_joined(result.memory_attention_weights for result in results),
         )
-
-    def ponder_terms(
-        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
-        """See `StateLayer.ponder_terms`: those of the recurrence."""
-        return self.recurrence.ponder_terms(result, padding_mask, rows)
-
-    def with_steps(self, num_steps: int) -> Self:
-        """See `Depth.with_steps`: of the recurrence."""
-        return same_weights.view(self, recurrence=self.recurrence.with_steps(num_steps))
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """See `Depth.start_cache`; here it is that of each part."""

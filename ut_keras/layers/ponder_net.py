@@ -1,22 +1,19 @@
 """Halting as a latent variable: the loss is an expectation over the steps (PonderNet)."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers import dense, from_hparams, halting
-from ut_keras.layers.halting import Halting, Step
-from ut_keras.layers.pooling import Pooling
+from ut_keras.layers import dense, from_hparams
+from ut_keras.layers.halting import Halting, Rule, Step, check_ends
 from ut_keras.layers.signature import Config, Initializer
 
 OUTPUTS = ("threshold", "mean")
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class PonderNetHalting(halting.Rule, dense.Dense):
+class PonderNetHalting(Rule, dense.Dense):
     """The step at which a position halts is drawn; what is trained is the mean of the losses.
 
         l^n = sigmoid(W s^n + b);   p^n = l^n (1 - l^1) ... (1 - l^{n-1})
@@ -88,30 +85,20 @@ class PonderNetHalting(halting.Rule, dense.Dense):
         self.bias_init = bias_init
         self.mask_padding = mask_padding
 
-    def answer(self, pooling: Pooling | None = None) -> None:
-        """See `Rule.answer`."""
-        self.hands_on, self.expected_loss = False, True
-
-    @property
-    def log_prior(self) -> np.ndarray:
+    def log_prior(self, max_steps: int) -> np.ndarray:
         """float32 [max_steps], log g."""
-        steps = np.arange(self.max_steps)
-        g = self.prior * (1 - self.prior) ** steps / (1 - (1 - self.prior) ** self.max_steps)
+        steps = np.arange(max_steps)
+        g = self.prior * (1 - self.prior) ** steps / (1 - (1 - self.prior) ** max_steps)
         return np.log(g).astype(np.float32)
 
-    def halt(
-        self,
-        step: Step,
-        loop: Any,
-        padding_mask: tf.Tensor | None = None,
-        training: bool | None = None,
-    ) -> Halting:
+    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
         """See `Rule.halt`."""
         share = tf.sigmoid(self(tf.cast(step.after, tf.float32)))[..., 0]
-        halted = self.spend(share * (1.0 - loop.halting_probability), loop, forced=True)
-        w = halted.update_weights
-        divergence = tf.math.xlogy(w, w) - w * tf.gather(self.log_prior, loop.step)
-        return halted._replace(ponder_cost=loop.ponder_cost + divergence)
+        p = share * (1.0 - halting.halting_probability)
+        halted, w = self.spend(p, step, halting, forced=True)
+        log_prior = tf.gather(self.log_prior(step.max_steps), step.number)
+        divergence = tf.math.xlogy(w, w) - w * log_prior
+        return halted._replace(ponder_cost=halting.ponder_cost + divergence), w
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
         """See `Rule.mix`."""
@@ -135,16 +122,15 @@ class PonderNetHalting(halting.Rule, dense.Dense):
 
 @parts.haltings.register("ponder_net")
 def _make(hp, side):
-    decoder = side != "encoder"
-    if decoder:
-        halting.check_ends(hp)
+    if side.answers:
+        check_ends(hp)
     return PonderNetHalting(
         hp.act_max_steps,
         epsilon=hp.act_epsilon,
         prior=hp.ponder_net_prior,
         output=hp.ponder_net_output,
-        expected_loss=decoder,
-        hands_on=not decoder,
+        expected_loss=side.answers,
+        hands_on=not side.answers,
         bias_init=hp.act_halting_bias_init,
         mask_padding=hp.act_mask_padding,
         kernel_initializer=from_hparams.kernel_initializer(hp),

@@ -1,19 +1,19 @@
 """Halting by a head that has learned to know whether the answer is right by now."""
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers import dense, from_hparams, halting
+from ut_keras.hparam import HParamError
+from ut_keras.layers import dense, from_hparams
 from ut_keras.layers import pooling as pooling_lib
+from ut_keras.layers.halting import Halting, Rule, Step, check_ends
 from ut_keras.layers.pooling import Pooling
 from ut_keras.layers.signature import Config, Initializer
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class QHalting(halting.Rule, dense.Dense):
+class QHalting(Rule, dense.Dense):
     """After each step a head says whether that is it, which it is taught by the answers themselves.
 
         q^n    = W s^n + b
@@ -88,10 +88,6 @@ class QHalting(halting.Rule, dense.Dense):
         """See `Rule`."""
         return self.pooling is None
 
-    def answer(self, pooling: Pooling | None = None) -> None:
-        """See `Rule.answer`."""
-        self.pooling = pooling
-
     def confidence(self, states: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
         """See `Rule.confidence`."""
         q = self(tf.cast(states, tf.float32))[..., 0]
@@ -100,19 +96,13 @@ class QHalting(halting.Rule, dense.Dense):
         of_positions = tf.transpose(q, [1, 2, 0])
         return tf.transpose(pooling_lib.pool(of_positions, self.pooling, padding_mask))
 
-    def halt(
-        self,
-        step: halting.Step,
-        loop: Any,
-        padding_mask: tf.Tensor | None = None,
-        training: bool | None = None,
-    ) -> halting.Halting:
+    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
         """See `Rule.halt`."""
-        if training:
-            halted = self.stop(tf.zeros_like(loop.n_updates, tf.bool), loop)
-            return halted._replace(update_weights=halted.update_weights / self.max_steps)
-        q = self.confidence(step.after[tf.newaxis], padding_mask)[0]
-        return self.stop(tf.sigmoid(q) > 1.0 - self.epsilon, loop)
+        if step.training:
+            halted, moved = self.stop(tf.zeros_like(halting.running), step, halting)
+            return halted, moved / step.max_steps
+        q = self.confidence(step.after[tf.newaxis], step.padding_mask)[0]
+        return self.stop(tf.sigmoid(q) > 1.0 - self.epsilon, step, halting)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
         """See `Rule.mix`."""
@@ -131,10 +121,16 @@ class QHalting(halting.Rule, dense.Dense):
 
 @parts.haltings.register("q_halt")
 def _make(hp, side):
-    del side
+    if side != "encoder" or not side.answers:
+        raise HParamError(
+            "act_type=q_halt needs an encoder alone, universal_transformer_encoder, each step "
+            "of which has an answer. Received: universal_transformer."
+        )
+    check_ends(hp)
     return QHalting(
         hp.act_max_steps,
         epsilon=hp.act_epsilon,
+        pooling=side.pooling,
         bias_init=hp.act_halting_bias_init,
         mask_padding=hp.act_mask_padding,
         kernel_initializer=from_hparams.kernel_initializer(hp),

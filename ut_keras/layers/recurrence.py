@@ -1,7 +1,7 @@
 """Recurrence in depth with a fixed number of steps: the loop, and its plainest form."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -13,7 +13,6 @@ from ut_keras.layers import (
     depth,
     from_hparams,
     input_injection,
-    same_weights,
     sru,
     step_record,
     step_sampling,
@@ -21,8 +20,7 @@ from ut_keras.layers import (
     transformer_block,
 )
 from ut_keras.layers import cache as cache_lib
-from ut_keras.layers.pooling import Pooling
-from ut_keras.layers.signature import Config, Shape
+from ut_keras.layers.signature import PLAIN, Config, Shape, StepInputs
 from ut_keras.layers.stack_output import StackOutput
 from ut_keras.layers.transformer_block import BlockOutput
 
@@ -123,50 +121,39 @@ class Recurrence(depth.Depth):
             if layer is not None and not layer.built:
                 layer.build(state_shape)
 
-    def answer(self, pooling: Pooling | None = None) -> None:
-        """See `Depth.answer`."""
-        self.answers = True
+    @property
+    def trains_by_steps(self) -> bool:
+        """See `StateLayer`."""
+        return bool(self.supervised_every)
 
-    def forward(
-        self,
-        state: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        padding_mask: tf.Tensor | None = None,
-        memory: Any = None,
-        record_attention: bool = False,
-        training: bool | None = None,
-    ) -> StackOutput:
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         """See `Depth.forward`; no ponder times and no remainders.
 
         In training there are steps if `supervised_every` wants a loss of some.
         """
+        training = inputs.training
+        self.check_steps(inputs.num_steps)
+        num_steps: Any = inputs.num_steps or self.num_steps
+        most = num_steps
         if training and self.steps_sampling is not None:
-            deepest = self.with_steps(self.steps_sampling.most)
-            num_steps = self.steps_sampling.draw()
-        else:
-            deepest, num_steps = self, self.num_steps
-        arguments = (state, attention_mask, padding_mask, memory, record_attention, training)
-        return deepest._forward(num_steps, *arguments)
-
-    def _forward(
-        self, num_steps, state, attention_mask, padding_mask, memory, record_attention, training
-    ):
-        signals = self.timing.prepare(tf.range(tf.shape(state)[1]))
+            num_steps, most = self.steps_sampling.draw(), self.steps_sampling.most
+        signals = self.timing.prepare(tf.range(tf.shape(state)[1]), most)
 
         def transform(x, step):
-            x = self.timing(self._begin(x, state), step, signals)
-            return self.block.forward(x, attention_mask, padding_mask, memory, training=training)
+            return self.block.forward(self.timing(self._begin(x, state), step, signals), inputs)
 
-        constants = Constants(transform, state, padding_mask, training)
-        record = attention_record.start(record_attention, memory)
-        steps: step_record.StepRecord | tuple[()] = ()
-        if training and self.answers and self.supervised_every:
-            most = -(-self.num_steps // self.supervised_every)
-            steps = step_record.start(True, state, most)
-        loop, most = self._first(state, record, steps=steps), self.num_steps
+        constants = Constants(transform, state, inputs.padding_mask, training)
+        loop = RecurrenceState(
+            tf.constant(0),
+            state,
+            self.start(state, most),
+            (),
+            attention_record.start(inputs.record_attention, inputs.memory),
+            self._record_of_steps(state, most, training),
+        )
         if training and self.backprop_steps:
+            loop = self._without_gradient(loop, constants, num_steps - self.backprop_steps, most)
             most = self.backprop_steps
-            loop = self._without_gradient(loop, constants, num_steps - most)
         last = self._loop(loop, (), lambda caches: constants, num_steps, most)
         return StackOutput(
             self.finish(last),
@@ -176,11 +163,15 @@ class Recurrence(depth.Depth):
             steps=_alike(step_record.stack(last.steps)),
         )
 
-    def _without_gradient(self, first, constants, num_steps):
+    def _record_of_steps(self, state, most, training):
+        wanted = bool(training and self.answers and self.supervised_every)
+        return step_record.start(wanted, state, -(-most // self.supervised_every) if wanted else 0)
+
+    def _without_gradient(self, first, constants, num_steps, most):
         """The loop after so many steps, as a constant; as it is if they are none."""
 
         def steps():
-            last = self._loop(first, (), lambda caches: constants, num_steps)
+            last = self._loop(first, (), lambda caches: constants, num_steps, most)
             fixed = tf.nest.map_structure(tf.stop_gradient, (last.state, last.carried))
             return last._replace(state=fixed[0], carried=fixed[1])
 
@@ -188,15 +179,14 @@ class Recurrence(depth.Depth):
             return steps() if num_steps > 0 else first
         return tf.cond(num_steps > 0, steps, lambda: first)
 
-    def with_steps(self, num_steps: int) -> Self:
-        """See `Depth.with_steps`."""
-        timing = self.timing.with_steps(num_steps)
-        return same_weights.view(self, num_steps=num_steps, timing=timing)
+    def check_steps(self, num_steps: int | None) -> None:
+        """See `Depth.check_steps`."""
+        self.timing.check_steps(num_steps)
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """See `Depth.start_cache`: the stores of each layer, and of the signals."""
         return tuple(
-            cache_lib.start(widths, size, self.num_steps, self.compute_dtype)
+            cache_lib.start(widths, size, size.num_steps or self.num_steps, self.compute_dtype)
             for widths in self._cache_widths()
         )
 
@@ -216,21 +206,21 @@ class Recurrence(depth.Depth):
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
         """See `Depth.extend`."""
-        signals = self.timing.prepare(window.positions)
+        num_steps = window.size.num_steps or self.num_steps
+        signals = self.timing.prepare(window.positions, num_steps)
+        inputs = StepInputs(window.attention_mask, memory=memory, training=False)
 
         def make_constants(caches):
             def transform(x, step):
-                x = self._begin(x, state)
-                x = self.timing(x, step, signals, cache=caches[-1])
-                return self.block.forward(
-                    x, window.attention_mask, memory=memory, caches=caches[:-1], training=False
-                )
+                x = self.timing(self._begin(x, state), step, signals, cache=caches[-1])
+                return self.block.forward(x, inputs._replace(cache=caches[:-1]))
 
             return Constants(transform, state, None, False)
 
         layouts = [cache_lib.Layout(widths, window) for widths in self._cache_widths()]
-        first = self._first(state, stores=cache)
-        last = self._loop(first, layouts, make_constants, self.num_steps)
+        carried = self.start(state, num_steps)
+        first = RecurrenceState(tf.constant(0), state, carried, cache, (), ())
+        last = self._loop(first, layouts, make_constants, num_steps, num_steps)
         return self.finish(last), last.stores
 
     def _begin(self, state, inputs):
@@ -240,11 +230,7 @@ class Recurrence(depth.Depth):
     def _cache_widths(self):
         return (*self.block.cache_widths(), self.timing.cache_widths())
 
-    def _first(self, state, record=(), stores=(), steps=()):
-        """What the loop carries into its first step."""
-        return RecurrenceState(tf.constant(0), state, self.start(state), stores, record, steps)
-
-    def _loop(self, first, layouts, make_constants, num_steps, most=None):
+    def _loop(self, first, layouts, make_constants, num_steps, most):
         """Until so many steps are taken, of which at most some are taken here.
 
         `make_constants` gets the caches, none where there are no stores.
@@ -279,12 +265,17 @@ class Recurrence(depth.Depth):
             lambda loop: loop.step < num_steps,
             body,
             (first,),
-            maximum_iterations=most or self.num_steps,
+            maximum_iterations=most,
         )
         return last
 
-    def start(self, state: tf.Tensor) -> tuple:
-        """What the loop carries at first, besides the state: a tuple of tensors."""
+    def start(self, state: tf.Tensor, num_steps: int) -> tuple:
+        """What the loop carries at first, besides the state: a tuple of tensors.
+
+        Args:
+            state: float tensor [B, S, D].
+            num_steps: int. The most steps that the loop takes.
+        """
         return ()
 
     def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
@@ -339,7 +330,7 @@ def _make_basic(hp, side):
     return BasicRecurrence(**arguments(hp, side), num_steps=hp.num_rec_steps)
 
 
-def arguments(hp: UniversalTransformerHParams, side: str) -> dict[str, Any]:
+def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, Any]:
     """What all recurrences take, but for the number of steps.
 
     Raises:
@@ -371,7 +362,7 @@ def arguments(hp: UniversalTransformerHParams, side: str) -> dict[str, Any]:
     if hp.recurrence_supervised_every:
         _check_supervision(hp)
         given["supervised_every"] = hp.recurrence_supervised_every
-        given["answers"] = side != "encoder"
+        given["answers"] = side.answers
     kind = hp.num_rec_steps_sampling
     if kind is None:
         return given

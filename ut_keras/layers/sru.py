@@ -8,7 +8,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.hparam import TransformerHParams
 from ut_keras.layers import cache as cache_lib
-from ut_keras.layers import dense, from_hparams, same_weights, timing_signal
+from ut_keras.layers import dense, from_hparams, timing_signal
 from ut_keras.layers import scan as scan_lib
 from ut_keras.layers.signature import Config, Initializer, Shape, Widths
 from ut_keras.layers.timing_signal import StepSignals
@@ -153,13 +153,13 @@ class TimingAndSRU(keras.layers.Layer):
             if not layer.built:
                 layer.build(state_shape)
 
-    def prepare(self, positions: tf.Tensor) -> StepSignals:
+    def prepare(self, positions: tf.Tensor, num_steps: int | None = None) -> StepSignals:
         """See `StepTimingSignal.prepare`."""
-        return self.timing.prepare(positions)
+        return self.timing.prepare(positions, num_steps)
 
-    def with_steps(self, num_steps: int) -> Self:
-        """See `Depth.with_steps`."""
-        return same_weights.view(self, timing=self.timing.with_steps(num_steps))
+    def check_steps(self, num_steps: int | None) -> None:
+        """See `StepTimingSignal.check_steps`."""
+        self.timing.check_steps(num_steps)
 
     def cache_widths(self) -> Widths:
         """See `SRU.cache_widths`."""

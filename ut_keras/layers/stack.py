@@ -1,15 +1,14 @@
 """A whole encoder or decoder: depth by layers or by recurrence, and the last norm."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ut_keras.layers import cache as cache_lib
-from ut_keras.layers import depth, ponder_cost, prepostprocess, same_weights, transformer_block
-from ut_keras.layers.pooling import Pooling
-from ut_keras.layers.signature import Config, Shape
+from ut_keras.layers import depth, prepostprocess, transformer_block
+from ut_keras.layers.signature import PLAIN, Config, Shape, StepInputs
 from ut_keras.layers.stack_output import StackOutput
 
 
@@ -27,21 +26,14 @@ class LayeredDepth(depth.Depth):
         super().__init__(**kwargs)
         self.block = block
 
-    def forward(
-        self,
-        state: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        padding_mask: tf.Tensor | None = None,
-        memory: Any = None,
-        record_attention: bool = False,
-        training: bool | None = None,
-    ) -> StackOutput:
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         """See `Depth.forward`."""
-        result = self.block.forward(state, attention_mask, padding_mask, memory, training=training)
+        self.check_steps(inputs.num_steps)
+        result = self.block.forward(state, inputs)
         weights = memory_weights = None
-        if record_attention:
+        if inputs.record_attention:
             weights = keras.ops.stack(result.attention_weights)
-            if memory:
+            if inputs.memory:
                 memory_weights = keras.ops.stack(result.memory_attention_weights)
         return StackOutput(result.output, None, None, weights, memory_weights)
 
@@ -67,14 +59,13 @@ class LayeredDepth(depth.Depth):
             cache_lib.LayerCache(part, 0, cache_lib.Layout(widths, window))
             for part, widths in zip(cache, self.block.cache_widths(), strict=True)
         ]
-        result = self.block.forward(
-            state, window.attention_mask, memory=memory, caches=caches, training=False
-        )
+        inputs = StepInputs(window.attention_mask, memory=memory, cache=caches, training=False)
+        result = self.block.forward(state, inputs)
         return result.output, tuple(part.stores for part in caches)
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Stack(depth.Depth):
+class Stack(depth.Around):
     """An encoder or a decoder.
 
     Args:
@@ -117,33 +108,15 @@ class Stack(depth.Depth):
         super().build(state_shape)
         self.postprocess.build(state_shape)
 
-    def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> tuple:
-        """See `StateLayer.project_memory`."""
-        return self.depth.project_memory(memory, attention_mask)
+    @property
+    def inner(self) -> depth.Depth:
+        """The depth."""
+        return self.depth
 
-    def answer(self, pooling: Pooling | None = None) -> None:
-        """See `Depth.answer`."""
-        self.depth.answer(pooling)
-
-    def forward(
-        self,
-        state: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        padding_mask: tf.Tensor | None = None,
-        memory: Any = None,
-        record_attention: bool = False,
-        training: bool | None = None,
-    ) -> StackOutput:
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         """See `Depth.forward`."""
-        result = self.depth.forward(
-            state,
-            attention_mask=attention_mask,
-            padding_mask=padding_mask,
-            memory=memory,
-            record_attention=record_attention,
-            training=training,
-        )
-        steps = result.steps
+        result = self.depth.forward(state, inputs)
+        steps, training = result.steps, inputs.training
         if steps is not None:
             shape = tf.shape(steps.states)
             states = tf.reshape(steps.states, tf.concat([[-1], shape[2:]], axis=0))
@@ -151,29 +124,6 @@ class Stack(depth.Depth):
             steps = steps._replace(states=tf.reshape(states, shape))
         output = self.postprocess(result.output, training=training)
         return result._replace(output=output, steps=steps)
-
-    def ponder_terms(
-        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
-        """See `StateLayer.ponder_terms`: those of the depth."""
-        return self.depth.ponder_terms(result, padding_mask, rows)
-
-    def with_steps(self, num_steps: int) -> Self:
-        """See `Depth.with_steps`."""
-        return same_weights.view(self, depth=self.depth.with_steps(num_steps))
-
-    def start_cache(self, size: cache_lib.CacheSize) -> Any:
-        """See `Depth.start_cache`."""
-        return self.depth.start_cache(size)
-
-    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
-        """See `Depth.move_columns`."""
-        return self.depth.move_columns(cache, size, order)
-
-    @property
-    def places_matter(self) -> bool:
-        """See `Depth.places_matter`."""
-        return self.depth.places_matter
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None

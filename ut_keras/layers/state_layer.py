@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ut_keras.layers import attention, ponder_cost
 from ut_keras.layers import attention_mask as attention_mask_lib
-from ut_keras.layers.signature import Shape
+from ut_keras.layers.signature import PLAIN, Shape, StepInputs
 
 
 class StateLayer(keras.layers.Layer):
@@ -39,6 +39,7 @@ class StateLayer(keras.layers.Layer):
     """
 
     supports_masking = True
+    trains_by_steps = False  # whether training is by losses of several steps, see `StackOutput`
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # Here, for Keras makes a functional model by `compute_output_shape`, without a `call`.
@@ -72,7 +73,8 @@ class StateLayer(keras.layers.Layer):
         training: bool | None = None,
     ) -> tf.Tensor:
         attention_mask_lib.check(attention_mask)
-        if training and any(map(_has_losses_of_steps, self._flatten_layers())):
+        inside = (layer for layer in self._flatten_layers() if isinstance(layer, StateLayer))
+        if training and any(layer.trains_by_steps for layer in inside):
             raise ValueError(
                 "Losses of several steps (supervised_every, QHalting, PonderNetHalting with "
                 "expected_loss=True) need somebody who takes `forward`, such as the models of "
@@ -84,31 +86,20 @@ class StateLayer(keras.layers.Layer):
             causal = attention_mask_lib.causal_attention_mask(tf.shape(state)[1])
         if memory is not None:
             memory = self.project_memory(tf.identity(memory), _keys(memory_mask))
-        result = self.forward(
-            tf.identity(state),  # without what Keras hangs on it: inside, masks are arguments
-            attention_mask=_all_of(attention_mask, _keys(padding_mask), causal),
-            padding_mask=padding_mask,
-            memory=memory,
-            training=training,
-        )
+        may_attend = _all_of(attention_mask, _keys(padding_mask), causal)
+        inputs = StepInputs(may_attend, padding_mask, memory, training=training)
+        # Without what Keras hangs on a state: inside, masks are arguments.
+        result = self.forward(tf.identity(state), inputs)
         for term in self.ponder_terms(result, padding_mask):
             self.add_loss(tf.math.divide_no_nan(term.numerator, term.denominator))
         return result.output
 
-    def forward(
-        self,
-        state: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        padding_mask: tf.Tensor | None = None,
-        memory: Any = None,
-        training: bool | None = None,
-    ) -> Any:
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> Any:
         """The pass with all that it computes.
 
         Args:
-            state, attention_mask, training: as in a call.
-            padding_mask: bool [B, S], True at real tokens. Optional; it masks no attention.
-            memory: from `project_memory`. Only in a decoder.
+            state: float tensor [B, S, D].
+            inputs: `StepInputs`.
         Returns:
             NamedTuple with `output`, [B, S, D].
         """
@@ -141,10 +132,6 @@ class StateLayer(keras.layers.Layer):
 
     def compute_output_shape(self, state_shape: Shape) -> Shape:
         return state_shape
-
-
-def _has_losses_of_steps(layer):
-    return getattr(layer, "supervised_every", 0) or getattr(layer, "expected_loss", False)
 
 
 def _keys(padding_mask):

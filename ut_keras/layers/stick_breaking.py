@@ -1,18 +1,16 @@
 """Halting by stick-breaking: at each step a piece of what is left of a probability of 1."""
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers import dense, from_hparams, halting
-from ut_keras.layers.halting import Halting
+from ut_keras.layers import dense, from_hparams
+from ut_keras.layers.halting import Halting, Rule, Step
 from ut_keras.layers.signature import Config, Initializer, Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class StickBreakingHalting(halting.Rule, keras.layers.Layer):
+class StickBreakingHalting(Rule, keras.layers.Layer):
     """Each step breaks a share off what the steps before it have left.
 
         l^n = sigmoid(W_2 gelu(W_1 s^n + b_1) + b_2)
@@ -81,18 +79,12 @@ class StickBreakingHalting(halting.Rule, keras.layers.Layer):
         hidden = tf.nn.gelu(self.hidden(tf.cast(state, tf.float32)))
         return tf.sigmoid(self.gate(hidden))[..., 0]
 
-    def halt(
-        self,
-        step: halting.Step,
-        loop: Any,
-        padding_mask: tf.Tensor | None = None,
-        training: bool | None = None,
-    ) -> Halting:
+    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
         """See `Rule.halt`."""
-        p = self(step.after) * (1.0 - loop.halting_probability)
-        halted = self.spend(p, loop, forced=True)
-        number = tf.cast(loop.step + 1, tf.float32)
-        return halted._replace(ponder_cost=loop.ponder_cost + number * halted.update_weights)
+        p = self(step.after) * (1.0 - halting.halting_probability)
+        halted, weights = self.spend(p, step, halting, forced=True)
+        number = tf.cast(step.number + 1, tf.float32)
+        return halted._replace(ponder_cost=halting.ponder_cost + number * weights), weights
 
     def get_config(self) -> Config:
         return {

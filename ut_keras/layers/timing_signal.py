@@ -1,7 +1,7 @@
 """Signals that tell a position where it is: in the sequence and, in a recurrence, in depth."""
 
 import math
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -9,7 +9,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.hparam import UniversalTransformerHParams
 from ut_keras.layers import cache as cache_lib
-from ut_keras.layers import dense, from_hparams, same_weights
+from ut_keras.layers import dense, from_hparams
 from ut_keras.layers.signature import Config, Initializer, Shape, Widths
 
 MAX_TIMESCALE = 1e4
@@ -117,6 +117,7 @@ class StepSignals(NamedTuple):
     length: tf.Tensor  # int32 scalar S
     position: tf.Tensor | None  # [S, D] float32, when positions start at 0
     step: tf.Tensor | None  # [N, D] or, concatenated behind a position signal, [N, 2 D]
+    num_steps: tf.Tensor  # int32 scalar N
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -210,14 +211,19 @@ class StepTimingSignal(keras.layers.Layer):
             )
             self.projection.build((None, None, width + (self.step_channels if self.step else 0)))
 
-    def prepare(self, positions: tf.Tensor) -> StepSignals:
+    def prepare(self, positions: tf.Tensor, num_steps: int | None = None) -> StepSignals:
         """The parts that are the same at every step.
 
         Args:
             positions: int32 [S].
+            num_steps: int. How many steps there are; None: as many as it was made for.
         Returns:
             `StepSignals`.
+        Raises:
+            ValueError: as `check_steps`.
         """
+        self.check_steps(num_steps)
+        num_steps = num_steps or self.num_steps
         position = step = None
         if self.position and self.position_start_index is None:
             position = sinusoid(positions, self.hidden_size)
@@ -225,18 +231,17 @@ class StepTimingSignal(keras.layers.Layer):
             table = tf.cast(self.layer_embedding, self.compute_dtype)[:, 0, 0]
             step = table * self.step_channels**0.5
         elif self.step == "sinusoid":
-            step = sinusoid(tf.range(self.num_steps), self.step_channels)
-        return StepSignals(tf.size(positions), position, step)
+            step = sinusoid(tf.range(num_steps), self.step_channels)
+        return StepSignals(tf.size(positions), position, step, tf.constant(num_steps))
 
-    def with_steps(self, num_steps: int) -> Self:
-        """See `Depth.with_steps`; learned signals are there of the steps that there were."""
-        if self.step == "learned" and num_steps > self.layer_embedding.shape[0]:
+    def check_steps(self, num_steps: int | None) -> None:
+        """See `Depth.check_steps`; learned signals are there of the steps that there were."""
+        if self.step == "learned" and (num_steps or 0) > self.layer_embedding.shape[0]:
             raise ValueError(
                 f"num_steps must be at most {self.layer_embedding.shape[0]}: each step has a "
                 "learned signal (step_timing_signal_type=sinusoid has one for any). "
                 f"Received: {num_steps}."
             )
-        return same_weights.view(self, num_steps=num_steps)
 
     def cache_widths(self) -> Widths:
         """What a cache keeps of each position: nothing."""
@@ -276,7 +281,7 @@ class StepTimingSignal(keras.layers.Layer):
             seed = tf.cast(self.seed_generator.next(), tf.int32)
             start = tf.random.stateless_uniform([], seed, 0, length, tf.int32)
         else:
-            start = tf.cast(length * step / self.num_steps, tf.int32)
+            start = tf.cast(length * step / signals.num_steps, tf.int32)
         return sinusoid(tf.range(length) + start, self.hidden_size)
 
     def get_config(self) -> Config:

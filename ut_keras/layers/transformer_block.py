@@ -10,7 +10,7 @@ from ut_keras import parts
 from ut_keras.hparam import TransformerHParams
 from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import from_hparams, separable_convolution, state_layer, transformer_layer
-from ut_keras.layers.signature import Config, Shape, Widths
+from ut_keras.layers.signature import PLAIN, Config, Shape, StepInputs, Widths
 
 
 class BlockOutput(NamedTuple):
@@ -73,40 +73,18 @@ class TransformerBlock(state_layer.StateLayer):
         for layer, cache in zip(self.layers, caches, strict=True):
             layer.remember(state, cache)
 
-    def forward(
-        self,
-        state: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        padding_mask: tf.Tensor | None = None,
-        memory: Sequence[transformer_layer.Memory] | None = None,
-        running: tf.Tensor | None = None,
-        caches: Sequence[cache_lib.LayerCache] | None = None,
-        training: bool | None = None,
-    ) -> BlockOutput:
-        """See `StateLayer.forward`.
-
-        Args:
-            running: as in `TransformerLayer.forward`.
-            caches: list of `LayerCache`, one per layer. Optional.
-        Returns:
-            `BlockOutput`.
-        """
-        attention_weights, memory_attention_weights = [], []
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> BlockOutput:
+        """See `StateLayer.forward`; `BlockOutput`."""
+        weights, memory_weights = [], []
         for number, layer in enumerate(self.layers):
-            result = layer.forward(
-                state,
-                attention_mask=attention_mask,
-                padding_mask=padding_mask,
-                memory=memory[number] if memory else None,
-                running=running,
-                cache=caches[number] if caches else None,
-                training=training,
-            )
+            memory = inputs.memory[number] if inputs.memory else None
+            cache = inputs.cache[number] if inputs.cache else None
+            result = layer.forward(state, inputs._replace(memory=memory, cache=cache))
             state = result.output
-            attention_weights.append(result.attention_weights)
+            weights.append(result.attention_weights)
             if memory:
-                memory_attention_weights.append(result.memory_attention_weights)
-        return BlockOutput(state, tuple(attention_weights), tuple(memory_attention_weights))
+                memory_weights.append(result.memory_attention_weights)
+        return BlockOutput(state, tuple(weights), tuple(memory_weights))
 
     def get_config(self) -> Config:
         return {

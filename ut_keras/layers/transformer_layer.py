@@ -19,7 +19,7 @@ from ut_keras.layers import (
 from ut_keras.layers import cache as cache_lib
 from ut_keras.layers import copy_gate as copy_gate_lib
 from ut_keras.layers.attention import KeyValue
-from ut_keras.layers.signature import Config, Shape, Widths
+from ut_keras.layers.signature import PLAIN, Config, Shape, StepInputs, Widths
 
 
 class LayerOutput(NamedTuple):
@@ -143,29 +143,14 @@ class TransformerLayer(state_layer.StateLayer):
         x = self.self_attention_block.preprocess(state)
         self.self_attention.remember(x, cache, deeper=True)
 
-    def forward(
-        self,
-        state: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        padding_mask: tf.Tensor | None = None,
-        memory: Memory | None = None,
-        running: tf.Tensor | None = None,
-        cache: cache_lib.LayerCache | None = None,
-        training: bool | None = None,
-    ) -> LayerOutput:
-        """See `StateLayer.forward`.
-
-        Args:
-            running: bool [B, S]. Where it is False a state passes every sublayer unchanged.
-                Optional.
-            cache: `LayerCache`. Optional, and only where the layer is causal.
-        Returns:
-            `LayerOutput`.
-        """
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> LayerOutput:
+        """See `StateLayer.forward`; `LayerOutput`."""
+        memory, cache, training = inputs.memory, inputs.cache, inputs.training
+        running = inputs.running
         self._check_memory(memory is not None)
         before = state
         attended = self.self_attention_block(
-            state, attention_mask=attention_mask, cache=cache, training=training
+            state, attention_mask=inputs.attention_mask, cache=cache, training=training
         )
         state, memory_weights = _where_running(running, attended.output, state), None
         if self.memory_attention_block is not None:
@@ -183,7 +168,7 @@ class TransformerLayer(state_layer.StateLayer):
             gate = self.copy_gate_block(state, training=training).output
         if self.transition_block is not None:
             moved = self.transition_block(
-                state, padding_mask=padding_mask, cache=cache, training=training
+                state, padding_mask=inputs.padding_mask, cache=cache, training=training
             )
             state = _where_running(running, moved.output, state)
         if gate is not None:

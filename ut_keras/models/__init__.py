@@ -29,7 +29,7 @@ _CLASSES = registry.Registry("model")
 register = _CLASSES.register
 refuse, refused = _CLASSES.refuse, _CLASSES.refused
 _CLASSES.add("transformer", "ut_keras.models.transformer:Transformer")
-_CLASSES.add("transformer_encoder", "ut_keras.models.transformer_encoder:TransformerEncoder")
+_CLASSES.add("transformer_encoder", "ut_keras.models.transformer:TransformerEncoder")
 _CLASSES.add("universal_transformer", "ut_keras.models.universal_transformer:UniversalTransformer")
 _CLASSES.add("lstm_seq2seq", "ut_keras.models.lstm_seq2seq:LSTMSeq2seq")
 _CLASSES.add("lstm_seq2seq_attention", "ut_keras.models.lstm_seq2seq:LSTMSeq2seqAttention")

@@ -46,7 +46,7 @@ def position_signal(hp: TransformerHParams, side: str, name: str) -> keras.layer
     return signal
 
 
-def layered_stack(hp: BasicHParams, side: str) -> stack.Stack:
+def layered_stack(hp: BasicHParams, side: parts.Side | str) -> stack.Stack:
     """An encoder or decoder of the Transformer.
 
     Args:
@@ -66,7 +66,7 @@ def layered_stack(hp: BasicHParams, side: str) -> stack.Stack:
     return _stack(hp, side, depth)
 
 
-def recurrent_stack(hp: BasicHParams, side: str) -> stack.Stack:
+def recurrent_stack(hp: BasicHParams, side: parts.Side | str) -> stack.Stack:
     """An encoder or decoder of the Universal Transformer; `side` as in `layered_stack`.
 
     Raises:
@@ -77,6 +77,7 @@ def recurrent_stack(hp: BasicHParams, side: str) -> stack.Stack:
             "A Universal Transformer needs a set of its own, such as universal_transformer_tiny. "
             "Received: a set without recurrence_type."
         )
+    side = side if isinstance(side, parts.Side) else parts.Side(side)
     depth = parts.recurrences.get(hp.recurrence_type)(hp, side)
     if hp.num_memory_tokens:
         depth = memory_tokens.make(hp, side, depth)

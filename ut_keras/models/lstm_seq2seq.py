@@ -18,16 +18,10 @@ from ut_keras.decoding import recurrent_next_logits
 from ut_keras.hparam import BasicHParams, HParamError
 from ut_keras.hparam.lstm import LSTMHParams
 from ut_keras.layers import from_hparams, lstm, lstm_attention, target_shift
+from ut_keras.layers.signature import PLAIN, StepInputs
 from ut_keras.layers.stack_output import StackOutput
-from ut_keras.models import transformer
-
-
-class EncodedByLSTM(NamedTuple):
-    """The source, encoded."""
-
-    stack: StackOutput  # output [B, S, D] in the order of the source
-    padding_mask: tf.Tensor  # bool [B, S], True at real tokens
-    states: tuple  # `LSTMState` of each layer, behind the source's first symbol
+from ut_keras.models import seq2seq, symbol_tables
+from ut_keras.models.output import Encoded
 
 
 class LSTMMemory(NamedTuple):
@@ -38,10 +32,10 @@ class LSTMMemory(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class LSTMSeq2seq(transformer.Transformer):
+class LSTMSeq2seq(seq2seq.Seq2Seq):
     """Encoder and decoder of T2T's `lstm_seq2seq`.
 
-    Arguments, calls and returns are those of `Transformer`, with `LSTMHParams`; packed examples
+    Arguments, calls and returns are those of `Seq2Seq`, with `LSTMHParams`; packed examples
     are refused, for a state would run on from one into the next.
 
     References: Sutskever et al. 2014; T2T `models/lstm.py`.
@@ -58,7 +52,7 @@ class LSTMSeq2seq(transformer.Transformer):
 
     # Parts.
 
-    def _make_stacks(self):
+    def _make_stacks(self) -> None:
         self.encoder = None
         if "inputs" in self.specs:
             self.encoder = lstm.LSTMStack(**self._lstm_arguments(), name="encoder")
@@ -84,41 +78,27 @@ class LSTMSeq2seq(transformer.Transformer):
 
     # The forward pass.
 
-    def _ponder_terms(self, output, rows=None):
-        return []
-
-    def encode(
-        self,
-        features: Mapping[str, Any],
-        training: bool | None = None,
-        record_attention: bool = False,
-    ) -> EncodedByLSTM:
+    def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
+        """See `Seq2Seq.encode`."""
         ids = self._ids(features, "inputs")
         real = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
         x = tf.reverse(self._embed(self.source_embedding, ids), [1])
-        encoded = self.encoder(x, padding_mask=tf.reverse(real, [1]), training=training)
+        encoded = self.encoder(x, padding_mask=tf.reverse(real, [1]), training=inputs.training)
         stack = StackOutput(tf.reverse(encoded.output, [1]), None, None, None, None)
-        return EncodedByLSTM(stack, real, encoded.states)
+        return Encoded(stack, real, encoded.states)
 
     def project_memory(self, encoded: Any, features: Mapping[str, Any]) -> LSTMMemory:
         return LSTMMemory(encoded.states, None)
 
-    def decode(
-        self,
-        features: Mapping[str, Any],
-        memory: Any,
-        training: bool | None = None,
-        record_attention: bool = False,
-        padding_mask: tf.Tensor | None = None,
-    ) -> StackOutput:
-        del padding_mask
+    def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
+        """See `Seq2Seq.decode`."""
         ids = self._ids(features, "targets")
         x = target_shift.shift_right(self._embed_targets(ids))
         # T2T goes on for one position behind the last real one.
         lengths = tf.math.count_nonzero(ids, axis=1) + 1
         real = tf.sequence_mask(lengths, tf.shape(ids)[1])
-        output, weights = self._decode_states(x, real, memory, training)
-        return StackOutput(output, None, None, None, weights if record_attention else None)
+        output, weights = self._decode_states(x, real, inputs.memory, inputs.training)
+        return StackOutput(output, None, None, None, weights if inputs.record_attention else None)
 
     def _decode_states(self, x, real, memory, training):
         """(output [B, T, D'], attention weights [1, B, H, T, S] or None) of embedded targets."""
@@ -128,8 +108,14 @@ class LSTMSeq2seq(transformer.Transformer):
     # Decoding: of N rows, one for each example and beam.
 
     def make_next_logits(
-        self, given: Mapping[str, tf.Tensor], beams: int, room: Any, use_cache: bool = True
+        self,
+        given: Mapping[str, tf.Tensor],
+        beams: int,
+        room: Any,
+        use_cache: bool = True,
+        num_steps: int | None = None,
     ) -> tuple[Callable[..., Any], Any]:
+        self.check_steps(num_steps)
         return recurrent_next_logits.make(self, given, beams, room, use_cache)
 
     def start(self, memory: Any, num_rows: Any) -> Any:
@@ -163,14 +149,6 @@ class LSTMSeq2seq(transformer.Transformer):
         x = target_shift.shift_right(self._embed(self.target_embedding, ids))
         return self._decode_states(x, None, memory, training=False)[0]
 
-    @property
-    def why_not_cached(self) -> str:
-        return ""
-
-    @property
-    def why_source_padding_matters(self) -> str:
-        return ""
-
     def _check_features(self, features):
         super()._check_features(features)
         packed = sorted(name for name in features if name.endswith("_segmentation"))
@@ -197,6 +175,13 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
                 f"lstm_seq2seq_attention needs a problem with inputs. Received: {sorted(specs)}."
             )
         super().check_arguments(hparams, specs)
+        size, hidden_size = _attention_size(hparams), hparams.hidden_size
+        if size != hidden_size and symbol_tables.shares_softmax(hparams, specs):
+            raise HParamError(
+                "attention_layer_size must be hidden_size where one table embeds and scores. "
+                f"Received: attention_layer_size={size}, hidden_size={hidden_size}, "
+                "shared_embedding_and_softmax_weights=True."
+            )
 
     @property
     def why_source_padding_matters(self) -> str:
@@ -215,21 +200,8 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
             name="decoder",
         )
 
-    def _softmax_size(self):
-        hp = self.hparams
-        if hp.output_attention and hp.num_heads == 1:
-            return hp.attention_layer_size
-        return hp.hidden_size
-
-    def _shares_softmax(self):
-        shares, hp = super()._shares_softmax(), self.hparams
-        if shares and self._softmax_size() != hp.hidden_size:
-            raise HParamError(
-                "attention_layer_size must be hidden_size where one table embeds and scores. "
-                f"Received: attention_layer_size={hp.attention_layer_size}, "
-                f"hidden_size={hp.hidden_size}, shared_embedding_and_softmax_weights=True."
-            )
-        return shares
+    def _softmax_size(self) -> int:
+        return _attention_size(self.hparams)
 
     def project_memory(self, encoded: Any, features: Mapping[str, Any]) -> LSTMMemory:
         may_attend = encoded.padding_mask if self.hparams.attention_mask_padding else None
@@ -247,3 +219,9 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
         projected = self.decoder.cells[0].project(self._embed(self.target_embedding, symbols))
         state = self.decoder.step(projected, state, memory.attention)
         return self.logits(self.decoder.output(state)[:, tf.newaxis])[:, 0], state
+
+
+def _attention_size(hp):
+    """Width of what the decoder of attention gives."""
+    is_attention = hp.output_attention and hp.num_heads == 1
+    return hp.attention_layer_size if is_attention else hp.hidden_size

@@ -1,9 +1,9 @@
-"""What makes a model one that Keras can compile and fit without being told how."""
+"""What makes a model one that Keras can compile, fit and export without being told how."""
 
 import functools
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,20 +11,29 @@ import tensorflow as tf
 
 from ut_keras import losses
 from ut_keras.metrics import weights as weights_lib
-from ut_keras.models import model_loss
-
-if TYPE_CHECKING:
-    from ut_keras.models.transformer import ModelOutput
+from ut_keras.models import losses as model_losses
+from ut_keras.models.output import ModelOutput
 
 
-class KerasHooks:
-    """For a `keras.Model` with `hparams` and `class_labels`; comes before it in the bases."""
+class KerasModel(keras.Model):
+    """A `keras.Model` of features whose loss is that of the trainer: `forward`, then `loss_terms`.
 
+    A subclass has these two, and `hparams`, `specs` and `class_labels`.
+    """
+
+    hparams: Any
+    specs: Any
+    class_labels: bool
     _class_weights = None  # float32 [V] while `fit` weighs by class
 
-    def __call__(self, features: Any, *args: Any, **kwargs: Any) -> Any:
-        self._check_features(features)  # Keras adds pages to what a `call` says
-        return super().__call__(features, *args, **kwargs)
+    def forward(self, features: Mapping[str, Any], training: bool | None = None) -> ModelOutput:
+        """The whole pass."""
+        raise NotImplementedError
+
+    @property
+    def trains_by_steps(self) -> bool:
+        """Whether training is by losses of several steps, which logits alone do not show."""
+        return False
 
     def compile(
         self,
@@ -81,7 +90,7 @@ class KerasHooks:
         )
         if self._has_own_loss:
             # Not by assignment, by which it would be listed once more as a metric of the model.
-            vars(self)["_loss_tracker"] = keras_metrics.LossOfParts()
+            self.__dict__["_loss_tracker"] = keras_metrics.LossOfParts()
             self._loss_weight = _one_weight(loss_weights)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -150,13 +159,62 @@ class KerasHooks:
             if weights is not None:
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
             data = (x, y, tf.gather(self._class_weights, tf.cast(y, tf.int32)))
+        step = self._own_train_step if self._has_own_loss else self._train_step_of_keras
         if self.jit_compile:
             # What XLA compiled waits for its data anyway, and could not make variables (of the
             # optimizer, of metrics) whose initial values seem to depend on them.
-            return super().train_step(data)
+            return step(data)
         parts = [part for part in tf.nest.flatten(data) if part is not None]
         with tf.control_dependencies(parts):
-            return super().train_step(data)
+            return step(data)
+
+    def test_step(self, data: Any) -> dict[str, Any]:
+        """Keras' hook."""
+        if not self._has_own_loss:
+            return super().test_step(data)
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+        logits, _ = self._logits_and_loss(x, y, weights, False)
+        return self.compute_metrics(x, y, logits, sample_weight=weights)
+
+    def _own_train_step(self, data):
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+        with tf.GradientTape() as tape:
+            logits, loss = self._logits_and_loss(x, y, weights, True)
+            loss = self.optimizer.scale_loss(loss)
+        variables = self.trainable_weights
+        self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        return self.compute_metrics(x, y, logits, sample_weight=weights)
+
+    def _train_step_of_keras(self, data):
+        if self.trains_by_steps:
+            raise ValueError(
+                "act_type=ponder_net or q_halt and recurrence_supervised_every train by losses "
+                f"of many steps: loss must be left to compile(). Received: {self.loss!r}."
+            )
+        return super().train_step(data)
+
+    def _logits_and_loss(self, x, y, weights, training):
+        """As the trainer's step; what layers have added to the losses of Keras counts, too."""
+        _check_targets(y)
+        output = self.forward(x, training)
+        smoothing = self.loss.label_smoothing if training else 0.0
+        terms = model_losses.terms(self, output, y, smoothing, weights)
+        return output.logits, self._total(terms, self._losses_of_layers())
+
+    def _losses_of_layers(self):
+        """What has been added in a `forward`: a call adds ponder costs to those of the model."""
+        return [loss for layer in self.layers for loss in layer.losses]
+
+    def _total(self, terms, added):
+        terms["training"] = [
+            term._replace(numerator=self._loss_weight * term.numerator)
+            for term in terms["training"]
+        ]
+        if added:
+            terms["added"] = [losses.LossTerm(tf.add_n(added), tf.constant(1.0))]
+        self._loss_tracker.add([tuple(term) for parts in terms.values() for term in parts])
+        # Keras sums the replicas' gradients.
+        return losses.total(losses.of_all_replicas(terms))
 
     def compute_loss(
         self,
@@ -166,30 +224,17 @@ class KerasHooks:
         sample_weight: Any = None,
         training: bool = True,
     ) -> tf.Tensor:
-        """Keras' hook: the trainer's loss. T2T's EVAL mode does not smooth labels."""
+        """Keras' hook, of a step of one's own: of the logits, and what a call has added.
+
+        T2T's EVAL mode does not smooth labels.
+        """
         _check_targets(y)
-        pondered, added = getattr(y_pred, _PONDERING, (None, ()))
         if not self._has_own_loss:
-            if model_loss.answering_steps(pondered) is not None:
-                raise ValueError(
-                    "act_type=ponder_net or q_halt and recurrence_supervised_every train by losses "
-                    f"of many steps: loss must be left to compile(). Received: {self.loss!r}."
-                )
             weights = self._weights_of_losses(y_pred, sample_weight)
             return super().compute_loss(x, y, y_pred, weights, training)
-        # Read first: where replicas wait for each other, the next one's take their place.
-        others = [each for each in self.losses if not any(each is value for value in added)]
         smoothing = self.loss.label_smoothing if training else 0.0
-        terms = self.smoothed_loss_terms(y_pred, pondered, y, smoothing, sample_weight)
-        terms["training"] = [
-            term._replace(numerator=self._loss_weight * term.numerator)
-            for term in terms["training"]
-        ]
-        if others:
-            terms["added"] = [losses.LossTerm(tf.add_n(others), tf.constant(1.0))]
-        self._loss_tracker.add([tuple(term) for parts in terms.values() for term in parts])
-        # Keras sums the replicas' gradients.
-        return losses.total(losses.of_all_replicas(terms))
+        term = losses.target_term(y_pred, y, smoothing, self.class_labels, sample_weight)
+        return self._total({"training": [term]}, self.losses)
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
@@ -225,6 +270,86 @@ class KerasHooks:
         table[list(class_weight)] = list(class_weight.values())
         return table
 
+    def input_signature(
+        self, batch_size: int | None = None, **lengths: int
+    ) -> list[dict[str, keras.InputSpec]]:
+        """What a call takes, for `export`.
+
+        Args:
+            batch_size: int; None for any.
+            lengths: positions by the name of a feature, such as `inputs=32`. Any where it is left
+                out.
+        Returns:
+            list of one dict from name to `keras.InputSpec`, int32.
+        Raises:
+            ValueError: if there is no such feature.
+        """
+        unknown = sorted(set(lengths) - set(self.input_features))
+        if unknown:
+            raise ValueError(
+                f"Lengths must be of {self.input_features}. Received: {', '.join(unknown)}."
+            )
+        return [
+            {
+                name: keras.InputSpec(
+                    shape=(batch_size, *self._shape_of(name, lengths.get(name))),
+                    dtype="int32",
+                    name=name,
+                )
+                for name in self.input_features
+            }
+        ]
+
+    @property
+    def input_features(self) -> list[str]:
+        """The names of the features that a call reads."""
+        return sorted(self.specs)
+
+    def _shape_of(self, name, length):
+        spec = self.specs[name]
+        if spec.modality == "class_label":
+            return (1,)
+        if spec.modality == "sentences":
+            return (length, *spec.shape[1:])
+        return (length,)
+
+    def export(
+        self,
+        filepath: Any,
+        format: str = "tf_saved_model",
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """As Keras' export; without a signature, for any batch and any lengths.
+
+        Raises:
+            ValueError: if a format that needs shapes that are fixed gets no signature.
+        """
+        if input_signature is None:
+            if format != "tf_saved_model":
+                raise ValueError(
+                    f"format={format!r} needs fixed shapes: pass, for example, input_signature="
+                    f"model.input_signature(batch_size=1, {self._example_lengths()}). "
+                    "Received: no input_signature."
+                )
+            input_signature = self.input_signature()
+        super().export(filepath, format=format, input_signature=input_signature, **kwargs)
+
+    def _example_lengths(self):
+        free = [name for name in self.input_features if self._shape_of(name, None)[0] is None]
+        return ", ".join(f"{name}=32" for name in free)
+
+    def quantize(self, mode: Any = None, **kwargs: Any) -> None:
+        """Refused: Keras would pass over every layer.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            "quantize is not implemented for ut_keras models; hparams with "
+            f"activation_dtype=bfloat16 compute in less. Received: mode={mode!r}."
+        )
+
 
 def _check_targets(y):
     if y is None:
@@ -244,25 +369,32 @@ def _one_weight(loss_weights):
 
 _FIT = inspect.signature(keras.Model.fit)
 _SETS_LEARNING_RATE = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
-_PONDERING = "_ut_keras_pondering"  # what `with_pondering` adds to logits
 _ONE_KIND_OF_WEIGHT = "class_weight and sample_weight cannot be given together. Received: both."
 
 
-def with_pondering(output: "ModelOutput", added: Sequence[tf.Tensor]) -> tf.Tensor:
-    """The logits of a `ModelOutput`, with what `compute_loss` has to know besides.
+def frozen(model: keras.Model) -> list[str]:
+    """The paths of the layers with `trainable=False`, sorted, for the config of a model.
 
-    It is handed nothing but them, and the losses that a call has added, which are not terms any
-    more. So they are kept with the logits, as Keras keeps a mask with its tensor.
+    Keras keeps `trainable` of a layer in the config of that layer; a model that makes its layers
+    out of hparams would make all of them trainable again, and lose the state of an optimizer of the
+    others.
+    """
+    return sorted(layer.path for layer in _layers(model) if not layer.trainable)
+
+
+def freeze(model: keras.Model, names: Collection[str]) -> None:
+    """Makes these, and no others, layers with `trainable=False`.
 
     Args:
-        output: `ModelOutput`.
-        added: list of the losses that the call has added for pondering.
+        model: a built model.
+        names: what `frozen` returned, of a model of the same layers.
     """
-    stacks = (
-        stack and stack._replace(output=None, attention_weights=None, memory_attention_weights=None)
-        for stack in (output.encoder, output.decoder)
-    )
-    encoder, decoder = stacks
-    kept = output._replace(logits=None, encoder=encoder, decoder=decoder)
-    setattr(output.logits, _PONDERING, (kept, added))
-    return output.logits
+    if names:
+        for layer in _layers(model):  # those inside come later: it sets theirs, too
+            layer.trainable = layer.path not in names
+
+
+def _layers(model: keras.Model) -> Iterator[keras.layers.Layer]:
+    """Those that have been built under a name; the others have no weights."""
+    layers = model._flatten_layers(include_self=False, recursive=True)
+    return (layer for layer in layers if layer.path)

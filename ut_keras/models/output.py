@@ -1,0 +1,41 @@
+"""What a model gives back of a pass."""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from ut_keras.layers.stack_output import StackOutput
+from ut_keras.layers.step_record import Steps
+
+
+class Encoded(NamedTuple):
+    """The source, encoded."""
+
+    stack: StackOutput  # output [B, S, D] in the order of the source
+    padding_mask: tf.Tensor  # bool [B, S], True at real tokens
+    states: Any = ()  # of an LSTM, `LSTMState` of each layer, behind the source's first symbol
+
+
+class ModelOutput(NamedTuple):
+    """All that a forward pass computes."""
+
+    logits: tf.Tensor  # [B, T, V] float32; [B, C] for classes
+    encoder: StackOutput | None
+    decoder: StackOutput | None
+    encoder_mask: tf.Tensor | None  # bool [B, S], True at real tokens
+    decoder_mask: tf.Tensor | None = None  # bool [B, T], the same of the targets, where it counts
+
+    @property
+    def steps(self) -> Steps | None:
+        """The `Steps` that logits are made of, each with a loss of its own, if there are any."""
+        stack = self.encoder if self.decoder is None else self.decoder
+        return stack and stack.steps
+
+
+class Inspection(NamedTuple):
+    """A forward pass with its losses, for looking at."""
+
+    logits: tf.Tensor
+    losses: dict  # {"training": scalar, "act_loss" or "extra": scalar}, as T2T names them
+    encoder: StackOutput | None
+    decoder: StackOutput | None
