@@ -40,7 +40,7 @@ def main():
     def compiled(model):
         @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
         def encode(inputs):
-            return model.encode({"inputs": inputs}, training=False).stack
+            return model.encode({"inputs": inputs}).stack
 
         return encode
 

@@ -26,6 +26,8 @@ def why_not(value: float, least: float | None = None, most: float | None = None)
     Returns:
         str that continues "NAME must be", or None if nothing is wrong.
     """
+    if not isinstance(value, numbers.Real):
+        return "a number"
     is_int = isinstance(value, numbers.Integral)
     if not is_int and not math.isfinite(value):
         return "finite"

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tests.layers import layer_checks
 from ut_keras.layers import act, halting, input_injection, q_halt, timing_signal
+from ut_keras.layers.signature import StepInputs
 
 B, S, D, N = 5, 6, 8, 5
 REAL = np.arange(S) < np.array([[6], [5], [3], [1], [6]])
@@ -80,7 +81,7 @@ def test_a_step_takes_the_examples_that_still_run(monkeypatch, kind):
 def test_causal_masks_and_none():
     layer = _layer("global")
     for mask in (None, np.tril(np.ones([1, 1, S, S], bool))):
-        together = layer.forward(X, attention_mask=mask)
+        together = layer.forward(X, StepInputs(attention_mask=mask))
         for row in range(B):
-            alone = layer.forward(X[row : row + 1], attention_mask=mask)
+            alone = layer.forward(X[row : row + 1], StepInputs(attention_mask=mask))
             np.testing.assert_allclose(alone.output[0], together.output[row], atol=1e-5)

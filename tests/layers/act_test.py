@@ -4,15 +4,14 @@ import tensorflow as tf
 
 from tests.layers import act_reference, layer_checks
 from ut_keras.layers import act, attention_mask, halting, timing_signal
+from ut_keras.layers.signature import StepInputs
 
 B, S, D, N = 4, 6, 8, 5
 REAL = np.arange(S) < np.array([[6], [5], [3], [1]])
 LEARNED = [kind for kind in halting.ACT_TYPES if kind != "random"]
 
 
-def _adaptive(
-    block, max_steps=N, signals=True, dtype="float32", halted_state="transform", **rule
-):
+def _adaptive(block, max_steps=N, signals=True, dtype="float32", halted_state="transform", **rule):
     timing = timing_signal.StepTimingSignal(
         max_steps, position=signals, step="sinusoid" if signals else None, dtype=dtype
     )
@@ -153,7 +152,7 @@ def test_matches_reference(act_type, halted_state, force, masked):
         padding_mask=REAL if masked else None,
     )
     assert len(np.unique(steps)) > 2 or act_type == "global"
-    got = layer.forward(state, padding_mask=REAL)
+    got = layer.forward(state, StepInputs(padding_mask=REAL))
     np.testing.assert_array_equal(got.ponder_times, steps)
     np.testing.assert_allclose(got.remainders, remainders, atol=1e-5)
     np.testing.assert_allclose(got.output, output, atol=1e-5)
@@ -200,14 +199,14 @@ def test_copied_states_get_no_signals():
 def test_padding_does_not_ponder_where_it_is_masked():
     p = np.where(REAL, 0.995, 0.01)
     layer, state = _with_given_p(p, mask_padding=True)
-    got = layer.forward(state, padding_mask=REAL)
+    got = layer.forward(state, StepInputs(padding_mask=REAL))
     np.testing.assert_array_equal(got.ponder_times, REAL)
     np.testing.assert_array_equal(got.remainders, REAL)
     assert not np.any(got.output.numpy()[~REAL])
     assert layer.block.calls.numpy() == 1
     # T2T's way: it does, and keeps the loop running.
     layer, state = _with_given_p(p)
-    got = layer.forward(state, padding_mask=REAL)
+    got = layer.forward(state, StepInputs(padding_mask=REAL))
     np.testing.assert_array_equal(got.ponder_times, np.where(REAL, 1, N))
     assert layer.block.calls.numpy() == N
 
@@ -256,7 +255,9 @@ def test_is_causal(act_type, halted_state):
     changed = x.copy()
     changed[:, 3:] += 2 * layer_checks.normal(B, S - 3, D, seed=1)
     mask = attention_mask.causal_attention_mask(S)
-    first, second = (layer.forward(value, attention_mask=mask) for value in (x, changed))
+    first, second = (
+        layer.forward(value, StepInputs(attention_mask=mask)) for value in (x, changed)
+    )
     same = np.allclose(first.output[:, :3], second.output[:, :3], atol=1e-5)
     assert same == (act_type != "global")
     assert np.abs(first.output[:, 3:] - second.output[:, 3:]).max() > 0.1
@@ -339,7 +340,7 @@ def test_gradient_agrees_with_finite_differences(act_type, halted_state):
 def test_records_the_attention_of_the_steps_taken():
     layer = _transformer()
     layer.build((None, None, D))
-    got = layer.forward(layer_checks.normal(B, S, D), record_attention=True)
+    got = layer.forward(layer_checks.normal(B, S, D), StepInputs(record_attention=True))
     assert got.attention_weights.shape == (int(np.max(got.ponder_times)), B, 2, S, S)
     assert got.memory_attention_weights is None
 

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from tests.layers import layer_checks
 from ut_keras.layers import attention_mask, depthwise_attention, timing_signal
+from ut_keras.layers.signature import StepInputs
 
 B, S, D, N = 3, 5, 8, 4
 REAL = np.arange(S) < np.array([[5], [4], [1]])
@@ -49,8 +50,8 @@ def test_matches_reference(depth_embedding, per_element):
         signalled = layer.timing(
             read.astype("float32"), tf.constant(step), layer.timing.prepare(tf.range(S))
         )
-        states.append(layer.block.forward(signalled, mask, REAL).output.numpy())
-    got = layer.forward(x, attention_mask=mask, padding_mask=REAL)
+        states.append(layer.block.forward(signalled, StepInputs(mask, REAL)).output.numpy())
+    got = layer.forward(x, StepInputs(attention_mask=mask, padding_mask=REAL))
     np.testing.assert_allclose(got.output, states[-1], rtol=1e-4, atol=1e-4)
 
 

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from tests.layers import layer_checks
 from ut_keras.layers import attention_mask, dense, gate, gated_recurrence, timing_signal
+from ut_keras.layers.signature import StepInputs
 
 B, S, D, N = 3, 5, 8, 3
 REAL = np.arange(S) < np.array([[5], [4], [1]])
@@ -61,7 +62,7 @@ def test_matches_reference(kind, coupled, gates_inputs):
     assert len(norms) == count * (1 if coupled else 2)
     for step in range(N):
         x = layer.timing(state, tf.constant(step), layer.timing.prepare(tf.range(S)))
-        transformed = layer.block.forward(x, mask, REAL).output
+        transformed = layer.block.forward(x, StepInputs(mask, REAL)).output
         values = {"s": state, "t": transformed, "i": inputs}
         g = [values[letter] for letter in "sti" if letter in gates_inputs]
         g = [norm(value) for norm, value in zip(norms[:count], g, strict=True)]
@@ -72,7 +73,7 @@ def test_matches_reference(kind, coupled, gates_inputs):
             carry = layer.carry_gate(g, padding_mask=REAL)
         kept = state if kind == "highway" else inputs
         state = kept * carry + transformed * transform
-    got = layer.forward(inputs, attention_mask=mask, padding_mask=REAL)
+    got = layer.forward(inputs, StepInputs(attention_mask=mask, padding_mask=REAL))
     np.testing.assert_allclose(got.output, state, rtol=1e-5, atol=1e-5)
     if coupled and kind == "highway":  # padding is carried through
         np.testing.assert_array_equal(got.output.numpy()[~REAL], inputs[~REAL])

@@ -12,6 +12,7 @@ from ut_keras.layers import (
     transformer_block,
     transformer_layer,
 )
+from ut_keras.layers.signature import StepInputs
 
 B, S, D, N = 3, 5, 8, 3
 REAL = np.arange(S) < np.array([[5], [4], [1]])
@@ -69,7 +70,7 @@ def test_matches_reference(kind, with_transition):
     mask = attention_mask.padding_attention_mask(REAL)
     for step in range(N):
         signalled = layer.timing(h, tf.constant(step), layer.timing.prepare(tf.range(S)))
-        u = layer.before_unit(layer.block.forward(signalled, mask, REAL).output)
+        u = layer.before_unit(layer.block.forward(signalled, StepInputs(mask, REAL)).output)
         if kind == "gru":
             h = layer.after_unit(layer.unit(u, h, padding_mask=REAL))
         else:
@@ -77,7 +78,7 @@ def test_matches_reference(kind, with_transition):
             h, cell = layer.unit(u, state, padding_mask=REAL)
             h = layer.after_unit(h)
     expected = cell if kind == "lstm_cell" else h
-    got = layer.forward(x, attention_mask=mask, padding_mask=REAL)
+    got = layer.forward(x, StepInputs(attention_mask=mask, padding_mask=REAL))
     np.testing.assert_allclose(got.output, expected, rtol=1e-5, atol=1e-5)
 
 

@@ -17,6 +17,7 @@ from ut_keras.layers import (
     stick_breaking,
     timing_signal,
 )
+from ut_keras.layers.signature import StepInputs
 
 B, S, D, N = 4, 6, 8, 5
 REAL = np.arange(S) < np.array([[6], [5], [3], [1]])
@@ -129,7 +130,7 @@ def test_matches_reference(kind, halted_state, masked):
             cost = (w * np.log(ratio)).sum(0)
         if kind != "ponder_net":
             output = (w[..., None] * states).sum(0)
-    got = layer.forward(state, padding_mask=REAL)
+    got = layer.forward(state, StepInputs(padding_mask=REAL))
     np.testing.assert_array_equal(got.ponder_times, steps)
     np.testing.assert_allclose(got.output, output * counted[..., None], atol=1e-5)
     np.testing.assert_allclose(got.ponder_cost, cost * counted, atol=1e-5)
@@ -154,7 +155,9 @@ def test_is_batch_invariant_and_causal(kind, halted_state):
     changed = x.copy()
     changed[:, 3:] += 2 * layer_checks.normal(B, S - 3, D, seed=1)
     mask = attention_mask.causal_attention_mask(S)
-    first, second = (layer.forward(value, attention_mask=mask) for value in (x, changed))
+    first, second = (
+        layer.forward(value, StepInputs(attention_mask=mask)) for value in (x, changed)
+    )
     np.testing.assert_allclose(first.output[:, :3], second.output[:, :3], atol=1e-5)
     np.testing.assert_array_equal(first.ponder_times[:, :3], second.ponder_times[:, :3])
     assert np.abs(first.output[:, 3:] - second.output[:, 3:]).max() > 0.1
@@ -187,7 +190,7 @@ def test_what_is_skipped_changes_nothing(kind, monkeypatch):
 def test_all_positions_take_all_steps_where_it_is_trained(kind):
     layer = _adaptive(kind)
     x = layer_checks.normal(B, S, D)
-    trained = layer.forward(x, training=True)
+    trained = layer.forward(x, StepInputs(training=True))
     assert np.all(trained.ponder_times == N)
     assert np.min(layer.forward(x).ponder_times) < N
 
@@ -200,8 +203,8 @@ def test_steps_are_kept_for_a_loss_of_all_steps(graph):
     layer_checks.shake(whole.postprocess)
     call = tf.function(whole.forward) if graph else whole.forward
     x = layer_checks.normal(B, S, D)
-    assert call(x, padding_mask=REAL).steps is None
-    got = call(x, padding_mask=REAL, training=True)
+    assert call(x, StepInputs(None, REAL)).steps is None
+    got = call(x, StepInputs(None, REAL, training=True))
     assert got.steps.states.shape == (N, B, S, D)
     weights = np.asarray(got.steps.weights)
     np.testing.assert_allclose(weights.sum(0), REAL, atol=1e-6)
@@ -219,9 +222,9 @@ def test_steps_are_kept_for_a_loss_of_all_steps(graph):
 def test_a_row_halts_by_what_its_class_is_read_from(pooling):
     layer = _adaptive("q_halt", pooling=pooling, mask_padding=True)
     x = layer_checks.normal(B, S, D)
-    steps = layer.forward(x, padding_mask=REAL, training=True).steps
+    steps = layer.forward(x, StepInputs(padding_mask=REAL, training=True)).steps
     layer.halting.bias.assign_sub([np.median(steps.confidence[0])])
-    steps = layer.forward(x, padding_mask=REAL, training=True).steps
+    steps = layer.forward(x, StepInputs(padding_mask=REAL, training=True)).steps
     kernel, bias = layer.halting.get_weights()
     q = (steps.states.numpy() @ kernel + bias)[..., 0]
     q = q.mean(2) if pooling == "mean" else q[:, np.arange(B), REAL.sum(1) - 1]
@@ -230,7 +233,7 @@ def test_a_row_halts_by_what_its_class_is_read_from(pooling):
     right = 1 / (1 + np.exp(-q)) > 1 - EPSILON["q_halt"]
     taken = np.where(right.any(0), right.argmax(0) + 1, N)
     assert len(set(taken)) > 1
-    got = layer.forward(x, padding_mask=REAL)
+    got = layer.forward(x, StepInputs(padding_mask=REAL))
     np.testing.assert_array_equal(got.ponder_times, taken)
     np.testing.assert_allclose(got.output, steps.states.numpy()[taken - 1, np.arange(B)], atol=1e-5)
 
@@ -246,7 +249,9 @@ def test_in_a_keras_model(kind, tmp_path):
     states = model(series)
     if kind != "convergence":
         (loss,) = model.losses
-        result = layer.depth.forward(series, attention_mask=REAL[:, None, None], padding_mask=REAL)
+        result = layer.depth.forward(
+            series, StepInputs(attention_mask=REAL[:, None, None], padding_mask=REAL)
+        )
         want = 0.01 * np.mean(result.ponder_cost.numpy()[REAL])
         np.testing.assert_allclose(loss, want, rtol=1e-5)
     model.save(tmp_path / "model.keras")

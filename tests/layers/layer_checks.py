@@ -13,6 +13,7 @@ from ut_keras.layers import (
     transformer_block,
     transformer_layer,
 )
+from ut_keras.layers.signature import StepInputs
 
 
 def check_layer(
@@ -181,23 +182,20 @@ def decode(layer, state, memory, memory_mask, training=False, **arguments):
     """The pass of a layer, a block or a stack of a decoder; it is causal."""
     may_attend = attention_mask.padding_attention_mask(memory_mask)
     state, memory = (tf.cast(x, layer.compute_dtype) for x in (state, memory))
-    return layer.forward(
-        state,
-        attention_mask=attention_mask.causal_attention_mask(tf.shape(state)[1]),
+    inputs = StepInputs(
+        attention_mask.causal_attention_mask(tf.shape(state)[1]),
         memory=layer.project_memory(memory, may_attend),
         training=training,
         **arguments,
     )
+    return layer.forward(state, inputs)
 
 
 def call_with_mask(layer, x, padding_mask, training=False):
     """The pass of an encoder layer; attention goes to real tokens."""
-    return layer.forward(
-        tf.cast(x, layer.compute_dtype),
-        attention_mask=attention_mask.padding_attention_mask(padding_mask),
-        padding_mask=padding_mask,
-        training=training,
-    )
+    may_attend = attention_mask.padding_attention_mask(padding_mask)
+    inputs = StepInputs(may_attend, padding_mask, training=training)
+    return layer.forward(tf.cast(x, layer.compute_dtype), inputs)
 
 
 class StubBlock(keras.layers.Layer):
@@ -213,19 +211,10 @@ class StubBlock(keras.layers.Layer):
     def build(self, state_shape):
         del state_shape
 
-    def forward(
-        self,
-        state,
-        attention_mask=None,
-        padding_mask=None,
-        memory=None,
-        running=None,
-        training=None,
-    ):
-        del attention_mask, padding_mask, memory
+    def forward(self, state, inputs):
         if self.calls is not None:
             self.calls.assign_add(1)
-        new = self.function(state, training)
-        if running is not None:
-            new = tf.where(running[..., tf.newaxis], new, state)
+        new = self.function(state, inputs.training)
+        if inputs.running is not None:
+            new = tf.where(inputs.running[..., tf.newaxis], new, state)
         return transformer_block.BlockOutput(new, (), ())

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tests.models import examples
 from ut_keras import hparam, losses
 from ut_keras.layers import memory_tokens
+from ut_keras.layers.signature import StepInputs
 from ut_keras.layers.stack_output import StackOutput
 
 _TOKENS = "num_memory_tokens=2"
@@ -31,9 +32,9 @@ class _Sums(keras.layers.Layer):
 
     block = None
 
-    def forward(self, state, attention_mask=None, padding_mask=None, **kwargs):
-        self.seen = tf.cast(attention_mask[:, 0, 0], state.dtype)[..., tf.newaxis]
-        self.real = padding_mask
+    def forward(self, state, inputs):
+        self.seen = tf.cast(inputs.attention_mask[:, 0, 0], state.dtype)[..., tf.newaxis]
+        self.real = inputs.padding_mask
         total = tf.reduce_sum(state * self.seen, axis=1, keepdims=True)
         count = tf.ones(tf.shape(state)[:2]) * tf.range(5.0)
         return StackOutput(state + total, count, None, None, None, count[:, 0])
@@ -46,7 +47,7 @@ def test_matches_reference():
     layer.build((None, None, 4))
     state = np.random.RandomState(0).normal(size=(2, 3, 4)).astype("float32")
     real = np.array([[True, True, True], [True, False, False]])
-    result = layer.forward(state, real[:, None, None], real)
+    result = layer.forward(state, StepInputs(real[:, None, None], real))
     total = layer.tokens.numpy().sum(0) + (state * real[..., None]).sum(1)
     np.testing.assert_allclose(result.output, state + total[:, None], rtol=1e-5)
     np.testing.assert_array_equal(sums.real, np.pad(real, [(0, 0), (2, 0)], constant_values=True))
@@ -106,4 +107,4 @@ def test_refuses():
     layer = memory_tokens.MemoryTokens(_Sums(), 1)
     layer.build((None, None, 4))
     with pytest.raises(ValueError, match=r"attention_mask must be the same .*\(2, 1, 3, 3\)"):
-        layer.forward(tf.zeros([2, 3, 4]), tf.ones([2, 1, 3, 3], tf.bool))
+        layer.forward(tf.zeros([2, 3, 4]), StepInputs(tf.ones([2, 1, 3, 3], tf.bool)))

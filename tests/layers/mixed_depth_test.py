@@ -11,6 +11,7 @@ from ut_keras.layers import (
     stack,
     timing_signal,
 )
+from ut_keras.layers.signature import StepInputs
 
 B, S, T, D, N = 3, 5, 4, 8, 3
 REAL = np.arange(S) < np.array([[5], [4], [1]])
@@ -60,11 +61,11 @@ def test_matches_reference(places, position):
     signal = timing_signal.sinusoid(np.arange(S), D) if position else 0.0
     y = x
     if "before" in places:
-        y = layer.before.forward(y + signal, mask, REAL).output
-    y = layer.recurrence.forward(y, mask, REAL).output
+        y = layer.before.forward(y + signal, StepInputs(mask, REAL)).output
+    y = layer.recurrence.forward(y, StepInputs(mask, REAL)).output
     if "after" in places:
-        y = layer.after.forward(y + signal, mask, REAL).output
-    got = layer.forward(x, attention_mask=mask, padding_mask=REAL)
+        y = layer.after.forward(y + signal, StepInputs(mask, REAL)).output
+    got = layer.forward(x, StepInputs(attention_mask=mask, padding_mask=REAL))
     np.testing.assert_allclose(got.output, y, rtol=1e-5, atol=1e-5)
 
 
@@ -83,7 +84,7 @@ def test_memory_of_all_parts_and_attention_in_order():
     memory = layer.before.project_memory(
         arguments["memory"], attention_mask.padding_attention_mask(REAL)
     )
-    want = first.forward(x, attention_mask=mask, memory=memory[0])
+    want = first.forward(x, StepInputs(attention_mask=mask, memory=memory[0]))
     np.testing.assert_allclose(got.attention_weights[0], want.attention_weights, atol=1e-6)
     np.testing.assert_allclose(
         got.memory_attention_weights[0], want.memory_attention_weights, atol=1e-6

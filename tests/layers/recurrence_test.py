@@ -12,6 +12,7 @@ from ut_keras.layers import (
     recurrence,
     timing_signal,
 )
+from ut_keras.layers.signature import StepInputs
 
 B, S, T, D, N = 3, 5, 4, 8, 3
 REAL = np.arange(S) < np.array([[5], [4], [1]])
@@ -61,8 +62,8 @@ def test_matches_reference(start):
     signals = layer.timing.prepare(tf.range(S))
     for step in range(N):
         signalled = layer.timing(expected, tf.constant(step), signals)
-        expected = layer.block.forward(signalled, mask, REAL).output
-    got = layer.forward(x, attention_mask=mask, padding_mask=REAL)
+        expected = layer.block.forward(signalled, StepInputs(mask, REAL)).output
+    got = layer.forward(x, StepInputs(attention_mask=mask, padding_mask=REAL))
     np.testing.assert_allclose(got.output, expected, rtol=1e-5, atol=1e-5)
     assert got.ponder_times is None and got.remainders is None
 
@@ -84,7 +85,7 @@ def test_records_attention(graph, decoder):
 
     def run(x):
         projected = layer.project_memory(memory, None) if decoder else None
-        return layer.forward(x, memory=projected, record_attention=True)
+        return layer.forward(x, StepInputs(memory=projected, record_attention=True))
 
     got = (tf.function(run) if graph else run)(x)
     assert got.attention_weights.shape == (2 * N, B, 2, T, T)
@@ -123,7 +124,7 @@ def test_dropout_differs_from_step_to_step(adaptive, mode):
     if mode != "eager":
         call = tf.function(call, jit_compile=mode == "xla")
     zeros = tf.zeros([4, 30, 30])
-    first, second = (np.asarray(call(zeros, training=True).output) for _ in range(2))
+    first, second = (np.asarray(call(zeros, StepInputs(training=True)).output) for _ in range(2))
     if adaptive:  # 0.25 m_1 + 0.25 (m_1 + m_2)
         values, of_equal_masks = [0.0, 0.5, 1.0, 1.5], [0.0, 1.5]
     else:  # m_1 + m_2
@@ -165,16 +166,15 @@ def test_gradients_go_back_through_the_last_steps(mode, drawn):
     x = tf.constant(layer_checks.normal(B, S, D))
 
     def by_hand(x):
-        state, deep = x, layer.timing.with_steps(steps)
-        signals = deep.prepare(tf.range(S))
+        state, signals = x, layer.timing.prepare(tf.range(S), steps)
         for step in range(steps):
             if 0 < step == steps - last:
                 state = tf.stop_gradient(state)
-            began = deep(layer.injection(state, x), tf.constant(step), signals)
+            began = layer.timing(layer.injection(state, x), tf.constant(step), signals)
             state = layer.block.forward(began).output
         return state
 
-    def gradients(x, run=lambda x: layer.forward(x, training=True).output):
+    def gradients(x, run=lambda x: layer.forward(x, StepInputs(training=True)).output):
         with tf.GradientTape() as tape:
             tape.watch(x)
             loss = tf.reduce_sum(tf.square(run(x)))
@@ -185,6 +185,6 @@ def test_gradients_go_back_through_the_last_steps(mode, drawn):
     np.testing.assert_allclose(loss, wanted_loss, rtol=1e-5)
     for one, other in zip(got, wanted, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-4 * np.abs(other).max())
-    record = layer.forward(x, training=True, record_attention=True).attention_weights
+    record = layer.forward(x, StepInputs(training=True, record_attention=True)).attention_weights
     assert record.shape[0] == steps
     assert layer.from_config(layer.get_config()).backprop_steps == last

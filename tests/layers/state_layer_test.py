@@ -28,6 +28,7 @@ from ut_keras.layers import (
     timing_signal,
     transformer_layer,
 )
+from ut_keras.layers.signature import StepInputs
 
 B, S, T, C, D, N = 3, 5, 4, 2, 8, 2
 REAL = np.arange(S) < np.array([[5], [3], [1]])
@@ -137,7 +138,7 @@ def test_ponder_cost_is_a_loss(mask_padding):
     *before, _ = model.layers
     state = keras.Sequential(before)(SERIES).numpy()
     mask = tf.convert_to_tensor(REAL)[:, tf.newaxis, tf.newaxis]
-    found = layer.forward(state, attention_mask=mask, padding_mask=REAL)
+    found = layer.forward(state, StepInputs(attention_mask=mask, padding_mask=REAL))
     cost = (found.ponder_times + found.remainders).numpy()
     np.testing.assert_allclose(
         loss, 0.5 * (cost[REAL].mean() if mask_padding else cost.mean()), rtol=1e-6

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from tests.layers import layer_checks
 from ut_keras.layers import recurrence, step_sampling, timing_signal
+from ut_keras.layers.signature import StepInputs
 
 
 @pytest.mark.parametrize("mode", ["graph", "xla"])
@@ -35,7 +36,7 @@ def test_steps_of_a_recurrence(kind):
     timing = timing_signal.StepTimingSignal(3, position=False, step=None)
     block = layer_checks.StubBlock(lambda x, training: x + 1.0)
     layer = recurrence.BasicRecurrence(block, timing, 3, steps_sampling=kind)
-    call = tf.function(lambda x, training: layer.forward(x, training=training).output)
+    call = tf.function(lambda x, training: layer.forward(x, StepInputs(training=training)).output)
     zeros, drawn = tf.zeros([2, 4, 8]), set()
     for _ in range(40):
         (steps,) = np.unique(call(zeros, True))

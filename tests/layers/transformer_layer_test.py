@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tests.layers import layer_checks
 from ut_keras.layers import attention, attention_mask, feed_forward, stack, transformer_layer
+from ut_keras.layers.signature import StepInputs
 
 B, S, T, D = 3, 5, 4, 8
 REAL = np.arange(S) < np.array([[5], [4], [1]])
@@ -101,7 +102,7 @@ def test_matches_reference(preprocess, postprocess, decoder):
         got = layer_checks.decode(layer, state, memory, np.ones((B, S), bool))
         assert got.memory_attention_weights.shape == (B, 2, T, S)
     else:
-        got = layer.forward(state, attention_mask=causal)
+        got = layer.forward(state, StepInputs(attention_mask=causal))
         assert got.memory_attention_weights is None
     assert got.attention_weights.shape == (B, 2, T, T)
     np.testing.assert_allclose(got.output, x, atol=1e-5)
@@ -115,7 +116,7 @@ def test_memory_is_for_layers_that_attend_to_it():
     projected = decoder.project_memory(memory, REAL[:, None, None])
     without = "A layer without memory_attention needs no memory.*Received: one"
     with pytest.raises(ValueError, match=without):
-        layer.forward(state, memory=projected)
+        layer.forward(state, StepInputs(memory=projected))
     with pytest.raises(ValueError, match=without):
         layer(state, memory=memory)
     with pytest.raises(ValueError, match="with memory_attention needs a memory.*Received: none"):
@@ -209,11 +210,11 @@ def test_stack_records_attention(decoder):
     made.build((None, None, D))
     x, memory = layer_checks.normal(B, T, D), layer_checks.normal(B, S, D, seed=1)
     projected = made.project_memory(memory, None) if decoder else None
-    result = made.forward(x, memory=projected, record_attention=True)
+    result = made.forward(x, StepInputs(memory=projected, record_attention=True))
     assert result.attention_weights.shape == (2, B, 2, T, T)
     np.testing.assert_allclose(tf.reduce_sum(result.attention_weights, -1), 1.0, atol=1e-5)
     if decoder:
         assert result.memory_attention_weights.shape == (2, B, 2, T, S)
     else:
         assert result.memory_attention_weights is None
-    assert made.forward(x, memory=projected).attention_weights is None
+    assert made.forward(x, StepInputs(memory=projected)).attention_weights is None

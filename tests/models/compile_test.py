@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests.models import examples
 from ut_keras import losses
-from ut_keras.models import keras_hooks
+from ut_keras.models import keras_model
 
 QUIET = "layer_prepostprocess_dropout=0.0,attention_dropout=0.0,relu_dropout=0.0"
 
@@ -51,7 +51,7 @@ def test_what_a_loss_of_ones_own_computes():
 def test_arguments_are_in_the_order_of_keras():
     ours = [
         name
-        for name, each in inspect.signature(keras_hooks.KerasHooks.compile).parameters.items()
+        for name, each in inspect.signature(keras_model.KerasModel.compile).parameters.items()
         if each.kind is each.POSITIONAL_OR_KEYWORD
     ]
     assert ours == list(inspect.signature(keras.Model.compile).parameters)[: len(ours)]

@@ -32,9 +32,7 @@ def _rate(step, train_steps=None, **fields):
     [(0, 1.0), (500, 1.0), (750, 0.5), (999, 0.002), (1000, 0.0), (2000, 0.0)],
 )
 def test_linear_decay(step, expected):
-    rate = _rate(
-        step, 1000, learning_rate_schedule="linear_decay", learning_rate_decay_steps=500
-    )
+    rate = _rate(step, 1000, learning_rate_schedule="linear_decay", learning_rate_decay_steps=500)
     assert rate == pytest.approx(expected, abs=1e-6)
 
 

@@ -73,6 +73,7 @@ class AdaptiveComputationTime(depth.Depth):
     """
 
     layer_arguments = ("timing", "halting", "block", "injection")
+    hidden_size = 0  # D, once it is built
 
     def __init__(
         self,

@@ -123,12 +123,6 @@ class Transformer(seq2seq.Seq2Seq):
 
     # Decoding.
 
-    def check_steps(self, num_steps: int | None) -> None:
-        """See `Seq2Seq.check_steps`."""
-        for stack in (self.encoder, self.decoder):
-            if stack is not None:
-                stack.check_steps(num_steps)
-
     def _at_depth(self, of_pass):
         """`StepInputs` or `CacheSize` with the steps that the model takes, unless it has some."""
         return of_pass._replace(num_steps=of_pass.num_steps or self.num_steps)

@@ -34,6 +34,11 @@ class UniversalTransformer(transformer.Transformer):
         real = tf.cast(self._ids(features, "targets") != 0, tf.int32)
         return tf.cumsum(real, axis=1, reverse=True) > 0
 
+    def check_steps(self, num_steps: int | None) -> None:
+        for stack in (self.encoder, self.decoder):
+            if stack is not None:
+                stack.check_steps(num_steps)
+
     @property
     def why_not_cached(self) -> str:
         hp, rule = self.hparams, self._rule
