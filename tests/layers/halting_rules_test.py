@@ -214,7 +214,7 @@ def test_steps_are_kept_for_a_loss_of_all_steps(graph):
     np.testing.assert_allclose(got.output.numpy()[REAL], last[0][REAL], atol=1e-5)
     padded = got.output.numpy()[~REAL]  # is in the mean that a class is made of
     np.testing.assert_allclose(got.steps.states.numpy()[:, ~REAL], [padded] * N)
-    nobody = call(x, padding_mask=np.zeros_like(REAL), training=True)
+    nobody = call(x, StepInputs(None, np.zeros_like(REAL), training=True))
     assert not np.any(nobody.steps.weights)
 
 

@@ -123,8 +123,8 @@ def test_a_call_adds_the_ponder_cost_to_the_losses_of_keras():
 class _Taxed(recurrence.BasicRecurrence):
     """Takes as many steps as ever, and has them cost something."""
 
-    def forward(self, state, **arguments):
-        result = super().forward(state, **arguments)
+    def forward(self, state, inputs):
+        result = super().forward(state, inputs)
         steps = tf.fill(tf.shape(state)[:2], float(self.num_steps))
         return result._replace(ponder_times=steps)
 
@@ -151,12 +151,13 @@ def test_the_ponder_cost_of_a_recurrence_of_ones_own_is_in_the_loss(monkeypatch,
 
 def test_a_rule_of_ones_own_that_looks_ahead_is_not_cached(monkeypatch):
     class Together(halting.ACTHalting):
-        by_example = True
-        decides_alone = False
+        def __init__(self, max_steps):
+            super().__init__(max_steps)
+            self.by_example, self.decides_alone = True, False
 
-        def halt(self, step, loop, padding_mask=None, training=None):
+        def halt(self, step, halting):
             p = tf.reduce_mean(tf.sigmoid(self(step.x)), axis=[1, 2])
-            return self.spend(p, loop, forced=True)
+            return self.spend(p, step, halting, forced=True)
 
     monkeypatch.setitem(parts.haltings._entries, "together", lambda hp, side: Together(3))
     for mixed in ("", ",mix_with_transformer=before_ut"):

@@ -96,6 +96,7 @@ class AdaptiveComputationTime(depth.Depth):
         self.halted_state = halted_state
         self.act_loss_weight = act_loss_weight
         self.injection = injection
+        self.trains_by_steps = halting.expected_loss
 
     def build(self, state_shape: Shape) -> None:
         super().build(state_shape)
@@ -105,11 +106,6 @@ class AdaptiveComputationTime(depth.Depth):
     def rule(self) -> halting_lib.Rule:
         """See `Depth.rule`."""
         return self.halting
-
-    @property
-    def trains_by_steps(self) -> bool:
-        """See `StateLayer`."""
-        return self.halting.expected_loss
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         """See `Depth.forward`.

@@ -61,7 +61,7 @@ class CopyGate(keras.layers.Layer):
         self.dropout_rate = dropout_rate
         self.bias_init = bias_init
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.seed_generator = keras.random.SeedGenerator() if dropout_rate else None
+        self.seed_generator: Any = keras.random.SeedGenerator() if dropout_rate else None
 
     def build(self, x_shape: Shape) -> None:
         common = {"kernel_initializer": self.kernel_initializer, "dtype": self.dtype_policy}

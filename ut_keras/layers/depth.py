@@ -124,7 +124,13 @@ class Depth(state_layer.StateLayer):
 class Around(Depth):
     """Depth that has another inside, `inner`, and is like it but for what a subclass says."""
 
-    inner: Depth
+    @property
+    def inner(self) -> Depth:
+        raise NotImplementedError
+
+    @property
+    def trains_by_steps(self) -> bool:
+        return self.inner.trains_by_steps
 
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
         return self.inner.project_memory(memory, attention_mask)

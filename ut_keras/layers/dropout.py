@@ -46,7 +46,7 @@ class Dropout(keras.layers.Layer):
         self.rate = rate
         self.broadcast_dims = tuple(broadcast_dims)
         self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed) if rate > 0 else None
+        self.seed_generator: Any = keras.random.SeedGenerator(seed) if rate > 0 else None
         self.built = True
 
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:

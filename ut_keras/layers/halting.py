@@ -245,22 +245,14 @@ class ACTHalting(Rule, dense.Dense):
         self.bias_init = bias_init
         self.force_final_remainder = force_final_remainder
         self.mask_padding = mask_padding
+        self.decides_alone = act_type in ("basic", "accumulated")
+        self.by_example = act_type == "global"
         if act_type == "random":
             self.seed_generator = keras.random.SeedGenerator()
 
     def build(self, state_shape: Shape) -> None:
         if self.act_type != "random":
             super().build(state_shape)
-
-    @property
-    def decides_alone(self) -> bool:
-        """See `Rule`."""
-        return self.act_type in ("basic", "accumulated")
-
-    @property
-    def by_example(self) -> bool:
-        """See `Rule`."""
-        return self.act_type == "global"
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
         """See `Rule.halt`."""

@@ -75,18 +75,10 @@ class QHalting(Rule, dense.Dense):
         self.max_steps = max_steps
         self.epsilon = epsilon
         self.pooling = pooling
+        self.by_example = pooling is not None
+        self.decides_alone = pooling is None
         self.bias_init = bias_init
         self.mask_padding = mask_padding
-
-    @property
-    def by_example(self) -> bool:
-        """See `Rule`."""
-        return self.pooling is not None
-
-    @property
-    def decides_alone(self) -> bool:
-        """See `Rule`."""
-        return self.pooling is None
 
     def confidence(self, states: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
         """See `Rule.confidence`."""

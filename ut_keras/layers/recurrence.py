@@ -111,6 +111,7 @@ class Recurrence(depth.Depth):
         self.injection = injection
         self.backprop_steps = backprop_steps
         self.supervised_every = supervised_every
+        self.trains_by_steps = supervised_every > 0
         self.answers = answers
         self.steps_sampling = None
         if steps_sampling is not None:
@@ -120,11 +121,6 @@ class Recurrence(depth.Depth):
         for layer in (self.timing, self.block, self.injection):
             if layer is not None and not layer.built:
                 layer.build(state_shape)
-
-    @property
-    def trains_by_steps(self) -> bool:
-        """See `StateLayer`."""
-        return bool(self.supervised_every)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         """See `Depth.forward`; no ponder times and no remainders.

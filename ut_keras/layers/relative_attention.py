@@ -115,13 +115,9 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         super().__init__(*args, **kwargs)
         self.max_relative_position = _checked(max_relative_position)
         self.mask_future = mask_future
+        self.queries_are_apart = mask_future  # else the shift puts others' numbers behind a query
         self.heads_share_relative_embedding = heads_share_relative_embedding
         self.add_relative_to_values = add_relative_to_values
-
-    @property
-    def queries_are_apart(self) -> bool:
-        """In an encoder the shift puts others' numbers behind the query."""
-        return self.mask_future
 
     def build(self, query_shape: Shape) -> None:
         super().build(query_shape)

@@ -39,7 +39,7 @@ class StateLayer(keras.layers.Layer):
     """
 
     supports_masking = True
-    trains_by_steps = False  # whether training is by losses of several steps, see `StackOutput`
+    trains_by_steps: Any = False  # whether training is by losses of several steps
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # Here, for Keras makes a functional model by `compute_output_shape`, without a `call`.

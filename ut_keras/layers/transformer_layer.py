@@ -122,6 +122,7 @@ class TransformerLayer(state_layer.StateLayer):
             ValueError: if the layer does not attend to it.
         """
         self._check_memory(True)
+        assert self.memory_attention is not None
         return Memory(self.memory_attention.project_key_value(memory), attention_mask)
 
     def cache_widths(self) -> Widths:

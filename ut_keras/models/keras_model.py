@@ -1,5 +1,6 @@
 """What makes a model one that Keras can compile, fit and export without being told how."""
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Collection, Iterator, Mapping
@@ -114,10 +115,8 @@ class KerasModel(keras.Model):
             self._class_weights = self._weight_of_each_id(class_weight)
             self.train_function = None  # the next one holds the weights
         try:
-            return super().fit(**given)
-        except Exception:
-            self.train_function = None  # half made, with which Keras refuses right data, too
-            raise
+            with self._whole_steps():
+                return super().fit(**given)
         finally:
             if class_weight is not None:
                 self._class_weights = self.train_function = None
@@ -135,7 +134,16 @@ class KerasModel(keras.Model):
             if sample_weight is not None:
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
             sample_weight = self._weight_of_each_id(class_weight)[np.asarray(y)]
-        return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
+        with self._whole_steps():
+            return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
+
+    @contextlib.contextmanager
+    def _whole_steps(self):
+        try:
+            yield
+        except Exception:
+            self.train_function = None  # half made, with which Keras refuses right data, too
+            raise
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         # Under a strategy Keras adds up the replicas' shares of the first batch, only to read off

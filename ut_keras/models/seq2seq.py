@@ -10,7 +10,6 @@ position, which sees only the source; an encoder alone answers at its own positi
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-import keras
 import tensorflow as tf
 
 from ut_keras import hparam
@@ -135,9 +134,12 @@ class Seq2Seq(keras_model.KerasModel):
         self.built = True
 
     def _take_layers(self, like):
-        for name, value in vars(like).items():
-            if isinstance(value, keras.layers.Layer) or value is None and name not in vars(self):
-                setattr(self, name, value)
+        named = vars(like).items()
+        for layer in like._flatten_layers(include_self=False, recursive=False):  # in their order
+            for name in [name for name, value in named if value is layer]:
+                setattr(self, name, layer)
+        for name in [name for name, value in named if value is None and name not in vars(self)]:
+            setattr(self, name, None)
         self.built = True
         if not like.trainable:
             self.trainable = False

@@ -33,26 +33,29 @@ class Transformer(seq2seq.Seq2Seq):
     # Parts.
 
     def _make_stacks(self) -> None:
-        hp, policy = self.hparams, self.dtype_policy
-        rate = hp.embedding_dropout
-        rate = hp.layer_prepostprocess_dropout if rate is None else rate
+        hp = self.hparams
         self.encoder = self.decoder = self.target_space = None
         if "inputs" in self.specs:
             pooling = hp.class_label_pooling if self.class_labels else None
             self.encoder = self._stack(parts.Side("encoder", not self.has_decoder, pooling))
             self.source_position = self._position("encoder", "source_position")
-            self.source_dropout = dropout_lib.Dropout(rate, name="source_dropout", dtype=policy)
+            self.source_dropout = self._embedding_dropout("source_dropout")
             if hp.use_target_space_embedding:
                 self.target_space = embedding.TargetSpaceEmbedding(
                     self.target_space_id,
                     from_hparams.kernel_initializer(hp),
                     name="target_space_embedding",
-                    dtype=policy,
+                    dtype=self.dtype_policy,
                 )
         if self.has_decoder:
             self.decoder = self._stack("decoder" if "inputs" in self.specs else "language_model")
             self.target_position = self._position("decoder", "target_position")
-            self.target_dropout = dropout_lib.Dropout(rate, name="target_dropout", dtype=policy)
+            self.target_dropout = self._embedding_dropout("target_dropout")
+
+    def _embedding_dropout(self, name):
+        rate = self.hparams.embedding_dropout
+        rate = self.hparams.layer_prepostprocess_dropout if rate is None else rate
+        return dropout_lib.Dropout(rate, name=name, dtype=self.dtype_policy)
 
     def _stack(self, side):
         """An encoder or decoder; the Universal Transformer overrides it."""
