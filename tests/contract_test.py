@@ -96,7 +96,7 @@ def _refused(run, tmp_path, capsys, source, said):
 @pytest.mark.parametrize(
     "body, said",
     [
-        ("dataset_splits = [{'split': 'train', 'shards': 0}]", "\"shards\": an int from 1"),
+        ("dataset_splits = [{'split': 'train', 'shards': 0}]", '"shards": an int from 1'),
         ("dataset_splits = [{'split': 'train', 'shards': -1}]", "'shards': -1"),
         (f"dataset_splits = [{{'split': 'train', 'shards': {10**7}}}]", "to 10000"),
         ("dataset_splits = [{'split': 'train', 'shards': '2'}]", "'shards': '2'"),
@@ -221,9 +221,7 @@ def test_ids_of_an_encoder(run, tmp_path, capsys, head, ids):
     _refused(run, tmp_path, capsys, head + _ids(ids), "ids of ")
 
 
-@pytest.mark.parametrize(
-    "ids", ["[2.5]", "['7']", "[2**70]", "[None]", "3", "'ab'", "[[3]]"]
-)
+@pytest.mark.parametrize("ids", ["[2.5]", "['7']", "[2**70]", "[None]", "3", "'ab'", "[[3]]"])
 def test_ids_that_a_package_makes(run, tmp_path, capsys, ids):
     _refused(run, tmp_path, capsys, _T2T + _made_ids(ids), "ids of ")
 
