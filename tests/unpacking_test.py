@@ -115,6 +115,25 @@ def test_what_is_no_archive_is_refused(tmp_path, make, said):
     assert os.listdir(tmp_path) == ["a.zip"]
 
 
+@pytest.mark.parametrize("members", [(), "*.txt", (3,), None])
+def test_members_that_are_no_patterns_are_told_and_not_the_archive(tmp_path, members):
+    _archive(tmp_path / "a.tar", {"x": b"x"})
+    with pytest.raises(DataError, match="The members of a.tar must be a tuple of patterns"):
+        _unpack(tmp_path / "a.tar", tmp_path / "out", members)
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.zip"])
+def test_empty_members(tmp_path, name):
+    """A member of no bytes is a file as others are; one without a name is none."""
+    path = _archive(tmp_path / name, {"empty.txt": b""})
+    assert os.listdir(_unpack(path, tmp_path / "out")) == ["empty.txt"]
+    for other, files in enumerate([{"": b"x"}, {".": b"x"}, {"a/..": b"x"}, {}]):
+        with contextlib.suppress(IndexError):  # of zipfile, which writes no empty name
+            path = _archive(tmp_path / f"{other}{name}", files)
+            with pytest.raises(DataError, match="must stay inside its folder|archive without it"):
+                _unpack(path, tmp_path / "other")
+
+
 def test_a_file_instead_of_the_unpacked_folder(tmp_path):
     _archive(tmp_path / "a.tar", {"x": b"x"})
     (tmp_path / "out").write_text("")

@@ -172,12 +172,15 @@ OF_T2T = {
     "generate_samples": _METHOD,
 }
 # … where the vocabulary is made as T2T does, by its kind.
-_OF_TOKENS = {"vocab_filename": INSIDE, "oov_token": _or_none(_LINE)}
-_OF_SUBWORDS = {
+_OF_FILE = {
     "use_vocab_from_other_problem": _or_none(
         Kind("another problem, which has a vocabulary of its own in the end", _ends)
     ),
     "vocab_filename": INSIDE,
+}
+_OF_TOKENS = {**_OF_FILE, "oov_token": _or_none(_LINE)}
+_OF_SUBWORDS = {
+    **_OF_FILE,
     "approx_vocab_size": _int(1, sys.maxsize),
     "max_samples_for_vocab": _or_none(_int(0, sys.maxsize)),
     "max_subtoken_length": _or_none(_int(1)),
@@ -270,9 +273,12 @@ def texts_of(samples: Sequence[dict[str, Any]], name: str) -> list[str]:
 
 
 def texts(values: Iterable[str]) -> Iterator[str]:
-    """Yields what a vocabulary is made of; DataError of the first that is no text."""
+    """Yields what a vocabulary is made of; DataError of the first that is no text, or of none."""
+    value = None
     for value in values:
         yield held(value, _TEXT, "What a vocabulary is made of")
+    if value is None:
+        raise DataError("A vocabulary must be made of texts. Received: none.")
 
 
 def ids(title: str, values: Any) -> list[int]:
@@ -287,6 +293,6 @@ def ids(title: str, values: Any) -> list[int]:
         raise no_ids(title, values) from None
 
 
-def no_ids(title: str, values: Any, bits: int = 64) -> DataError:
-    """The error of what should be ints of so many bits."""
-    return DataError(f"The ids of {title} must be ints of {bits} bits. Received: {shown(values)}.")
+def no_ids(title: str, values: Any, expected: str = "ints of 64 bits") -> DataError:
+    """The error of what should be ids."""
+    return DataError(f"The ids of {title} must be {expected}. Received: {shown(values)}.")

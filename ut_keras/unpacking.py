@@ -57,10 +57,10 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
     if os.path.isdir(directory):
         return directory
     contract.held(members, contract.MEMBERS, f"The members of {os.path.basename(path)}")
-    if os.path.exists(directory):
+    if os.path.lexists(directory):
         raise DataError(
             f"{directory} must be the folder that {os.path.basename(path)} is unpacked to. "
-            "Received: a file; remove it."
+            "Received: a file or link; remove it."
         )
 
     def copy(name, source):

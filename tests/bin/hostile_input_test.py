@@ -165,6 +165,7 @@ def _spoilt_vocabularies():
         "no_utf8": lambda lines: "\n".join(lines[:5]).encode() + b"\n'\xff'\n",
         "shorter": lambda lines: "\n".join(lines[:-3]).encode(),
         "empty": lambda lines: b"",
+        "torn": lambda lines: "\n".join(lines).encode()[:-1],
     }
 
 
@@ -232,6 +233,17 @@ def test_checkpoint_state(world, capsys, name, content):
 def test_checkpoint_state_does_not_make_the_trainer_begin_anew(world, capsys):
     _write(world / "run" / "checkpoint", "garbage")
     _refused(capsys, trainer.main, _argv("trainer", world), "checkpoint must name a checkpoint")
+
+
+@pytest.mark.parametrize("end", ["index", "data-00000-of-00001"])
+@pytest.mark.parametrize("name", ["decoder", "exporter", "avg", "trainer"])
+def test_a_checkpoint_that_is_a_link_to_nowhere(world, capsys, name, end):
+    """Whoever put it there wants that one: an older one is no answer."""
+    path = world / "run" / f"model.ckpt-2.{end}"
+    path.unlink()
+    path.symlink_to("/nonexistent/checkpoint")
+    _refused(capsys, MAIN[name], _argv(name, world), f"model.ckpt-2.{end}")
+    assert not (world / "target").exists()
 
 
 def test_checkpoint_state_of_t2t(world, capsys):

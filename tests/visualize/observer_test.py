@@ -3,7 +3,9 @@ import pytest
 
 from tests.visualize import small_models
 from ut_keras import visualize
+from ut_keras.data import progress_line
 from ut_keras.data.features import FeatureSpec
+from ut_keras.visualize import observer
 
 ENCODERS = small_models.ENCODERS
 WORDS = small_models.ids("a b c") + [1]
@@ -90,6 +92,27 @@ def test_attention_may_be_left_out():
     for stack, (labels, times) in whole.ponder.items():
         assert seen.ponder[stack].labels == labels
         np.testing.assert_allclose(seen.ponder[stack].times, times, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "changes, count",
+    [
+        ("num_rec_steps=2,num_inrecurrence_layers=2", 4),
+        ("num_rec_steps=2,num_mixedin_layers=2,mix_with_transformer='before_ut,after_ut'", 6),
+        ("recurrence_type=act,act_max_steps=3", 3),
+    ],
+)
+def test_attention_that_takes_much_memory_is_said_before(monkeypatch, capsys, changes, count):
+    model = small_models.build("universal_transformer", changes)
+    size = 4 * 2 * count * (4 * 4 + 3 * 3 + 3 * 4)  # of floats, heads, layers, pairs
+    monkeypatch.setattr(observer, "_MUCH", size - 1)
+    visualize.observe(model, FEATURES)
+    said = f"note: attention of 4 and 3 positions takes up to {progress_line.size(size)} of memory"
+    assert capsys.readouterr().out.startswith(said)
+    visualize.observe(model, FEATURES, attention=False)
+    monkeypatch.setattr(observer, "_MUCH", size)
+    visualize.observe(model, FEATURES)
+    assert capsys.readouterr().out == ""
 
 
 def test_language_model_goes_on_from_a_prompt():

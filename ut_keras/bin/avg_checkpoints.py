@@ -110,7 +110,7 @@ def last_checkpoints(number: int, prefix: str) -> list[str]:
         )
     command.load_tensorflow()
     oldest_first = reversed(checkpoint_files.newest_first(folder))
-    paths = [path for path in oldest_first if os.path.exists(f"{path}.index")]
+    paths = [path for path in oldest_first if os.path.lexists(f"{path}.index")]
     if len(paths) < number:
         raise UsageError(
             f"--num_last_checkpoints must be at most the number of checkpoints in {folder!r}, "

@@ -256,12 +256,19 @@ def archived(tmp_dir: str, url: str, name: str) -> str:
     Args:
         url: str. Of the archive or file, which is downloaded if need be; or its name in tmp_dir.
         name: str. Of the file in the archive, or in tmp_dir.
+
+    Raises:
+        DataError: if it is in neither.
     """
     path = os.path.join(tmp_dir, name)
     if not os.path.exists(path):
         raw = fetched(tmp_dir, url)
         if not os.path.exists(path):
             path = os.path.join(unpacked(raw), name)
+            if not os.path.exists(path):
+                raise DataError(
+                    f"{os.path.basename(url)} must hold {name}. Received: not in {unpacked(raw)}."
+                )
     if path.endswith(".gz"):
         gunzip_file(path, path.removesuffix(".gz"))
         path = path.removesuffix(".gz")

@@ -7,9 +7,9 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ut_keras import contract
 from ut_keras.contract import text_of
 from ut_keras.t2t import text_encoder
+from ut_keras.text.ragged_ids import RaggedIds
 from ut_keras.text.text_encoder import TextEncoder
 
 _ENCODED_TOGETHER = 8192  # samples; many are encoded much faster than one
@@ -45,13 +45,13 @@ def encode(
     while group := list(itertools.islice(rest, _ENCODED_TOGETHER)):
         texts = zip(*map(texts_of, group), strict=True)
         columns = [
-            [[*ids, text_encoder.EOS_ID] for ids in _encode_batch(encoder, column)]
+            _ragged(encoder, column).append(text_encoder.EOS_ID).to_lists()
             for encoder, column in zip(encoders.values(), texts, strict=True)
         ]
         yield from zip(group, zip(*columns, strict=True), strict=True)
 
 
-def _encode_batch(encoder, texts):
-    if hasattr(encoder, "encode_batch"):
-        return encoder.encode_batch(list(texts))
-    return [contract.ids("a text", encoder.encode(text)) for text in texts]
+def _ragged(encoder, texts):
+    if hasattr(encoder, "encode_ragged"):
+        return encoder.encode_ragged(texts)
+    return RaggedIds.from_lists([encoder.encode(text) for text in texts])

@@ -8,6 +8,7 @@ References: tensor2tensor/data_generators/text_encoder.py.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ut_keras import contract
 from ut_keras.text import text_encoder
 
 PAD, EOS = RESERVED_TOKENS = list(text_encoder.RESERVED_TOKENS)
@@ -166,7 +167,7 @@ class Foreign(text_encoder.TextEncoder):
         return self._vocab_size or int(self._encoder.vocab_size)
 
     def encode(self, text: str) -> list[int]:
-        return [int(i) for i in self._encoder.encode(text)]
+        return contract.ids("a text", self._encoder.encode(text))
 
     def decode(self, ids: Iterable[int]) -> str:
         return self._encoder.decode([int(i) for i in ids])

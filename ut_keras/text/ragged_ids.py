@@ -32,13 +32,14 @@ class RaggedIds(typing.NamedTuple):
 
     @classmethod
     def from_lists(cls, rows: Sequence[Sequence[int]]) -> Self:
-        """Makes one of a list of lists of ints; raises DataError if there is anything else."""
+        """Makes one of a list of lists of ints from 0 on; DataError if there is anything else."""
         row_splits = np.zeros(len(rows) + 1, np.int64)
         try:
             np.cumsum([len(row) for row in rows], out=row_splits[1:])
             return cls(_array(itertools.chain.from_iterable(rows)), row_splits)
         except (TypeError, OverflowError):
-            raise contract.no_ids("a text", next(filter(_is_no_row, rows)), bits=32) from None
+            wrong = next(filter(_is_no_row, rows))
+            raise contract.no_ids("a text", wrong, "a list of ints from 0 to 2^31 - 1") from None
 
     @classmethod
     def concatenate(cls, parts: Iterable["RaggedIds"]) -> Self:
@@ -74,7 +75,10 @@ class RaggedIds(typing.NamedTuple):
 
 
 def _array(values):
-    return np.fromiter(map(operator.index, values), np.int32)
+    ids = np.fromiter(map(operator.index, values), np.int32)
+    if ids.min(initial=0) < 0:
+        raise OverflowError
+    return ids
 
 
 def _is_no_row(row):

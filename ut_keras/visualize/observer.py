@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from ut_keras.data import progress_line
 from ut_keras.layers import mixed_depth
 from ut_keras.layers import stack as stack_lib
 from ut_keras.text import text_encoder
@@ -18,6 +19,7 @@ from ut_keras.visualize import labels as labels_lib
 from ut_keras.visualize.observation import Map, Observation, Place, PonderTimes
 
 START = "<start>"
+_MUCH = 10**9  # bytes
 
 
 def observe(
@@ -35,6 +37,8 @@ def observe(
     features = _one_example(model, features, example)
     if "targets" not in features:
         features = _with_targets(model, features)
+    if attention:
+        _say_if_large(model, features)
     output = model.forward(features, training=False, record_attention=attention)
     source = _source_positions(model, features, encoders)
     target, read = _target_positions(model, features, encoders)
@@ -60,6 +64,33 @@ def observe(
         _outputs(model, output, features, source, encoders),
         source is not None and source.is_story,
     )
+
+
+def _say_if_large(model, features):
+    """A line before attention takes much memory: it goes by the square of the length."""
+    source, target = (features[n].shape[1] if n in features else 0 for n in ("inputs", "targets"))
+    pairs = 0
+    if model.encoder is not None:
+        pairs += _attentions(model.encoder) * source**2
+    if model.decoder is not None:
+        pairs += _attentions(model.decoder) * target * (target + source)
+    size = 4 * getattr(model.hparams, "num_heads", 1) * pairs
+    if size > _MUCH:
+        print(
+            f"note: attention of {source:,} and {target:,} positions takes up to "
+            f"{progress_line.size(size)} of memory, twice while it is gathered. It goes by the "
+            "square of the length; run.observe(text, attention=False) keeps ponder times alone",
+            flush=True,
+        )
+
+
+def _attentions(part):
+    """How many a stack or a part of its depth makes at most."""
+    parts = [getattr(part, name, None) for name in ("before", "depth", "recurrence", "after")]
+    if any(parts):
+        return sum(map(_attentions, filter(None, parts)))
+    steps = getattr(getattr(part, "halting", None), "max_steps", getattr(part, "num_steps", 1))
+    return steps * len(part.block.layers) if hasattr(part, "block") else 1
 
 
 class _Positions(NamedTuple):

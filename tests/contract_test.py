@@ -1,0 +1,243 @@
+"""What a problem of a user says and yields, by ut-datagen as its writer runs it."""
+
+import pytest
+
+from tests.bin import small_run
+from tests.t2t.conftest import registries  # noqa: F401
+from ut_keras.bin import datagen
+
+_T2T = """import itertools, sys
+from tensor2tensor.data_generators import problem, text_encoder, text_problems
+from tensor2tensor.utils import registry
+
+class Base(text_problems.Text2TextProblem):
+    approx_vocab_size = 2**8
+    is_generate_per_split = True
+    dataset_splits = [{"split": "train", "shards": 2}, {"split": "eval", "shards": 1}]
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        for number in range(30):
+            yield {"inputs": f"word {number}", "targets": f"a {number}", "label": number % 2}
+
+class Classes(text_problems.Text2ClassProblem, Base):
+    num_classes = 2
+    dataset_splits = Base.dataset_splits
+    is_generate_per_split = True
+    generate_samples = Base.generate_samples
+
+@registry.register_problem
+class Mine(Base):
+    """
+_OURS = """import itertools, sys
+from problems import problem, text_problems
+from ut_keras.text import text_encoder
+
+class Base(text_problems.Text2TextProblem):
+    num_train_shards = 2
+    approx_vocab_size = 2**8
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        for number in range(30):
+            yield {"inputs": f"word {number}", "targets": f"a {number}"}
+
+Classes = Base
+
+@problem.register("mine")
+class Mine(Base):
+    """
+_CHARACTERS = "vocab_type = 'character'\n    "
+_ITSELF = "@property\n    def use_vocab_from_other_problem(self): return Mine()"
+
+
+def _samples(code):
+    return f"def generate_samples(self, *where, **how):\n        {code}"
+
+
+def _ids(ids):
+    return (
+        "class Encoder(text_encoder.TextEncoder):\n"
+        f"        def encode(self, text): return {ids}\n"
+        "    def feature_encoders(self, data_dir):\n"
+        "        return {name: self.Encoder() for name in ('inputs', 'targets')}\n"
+        "    def get_or_create_vocab(self, *where, **how): return self.Encoder()"
+    )
+
+
+def _made_ids(ids):
+    return (
+        f"{_CHARACTERS}def generate_encoded_samples(self, *where):\n"
+        f"        yield {{'inputs': {ids}, 'targets': [5, 1]}}"
+    )
+
+
+@pytest.fixture
+def run(tmp_path, registries):
+    """Function that writes a package and runs ut-datagen on its problem; returns the exit code."""
+
+    def main(source, *argv):
+        (tmp_path / "package").mkdir()
+        (tmp_path / "package" / "__init__.py").write_text(source)
+        folders = [f"--{name}_dir={tmp_path}/{name}" for name in ("data", "tmp")]
+        argv = ["--problem=mine", f"--t2t_usr_dir={tmp_path}/package", *folders, *argv]
+        return datagen.main(argv)
+
+    return main
+
+
+def _left(tmp_path):
+    return sorted(str(path.name) for path in tmp_path.rglob("*") if path.is_file())
+
+
+def _refused(run, tmp_path, capsys, source, said):
+    line = small_run.error(capsys, run, source)
+    assert said in line and "Traceback" not in line
+    assert not [name for name in _left(tmp_path) if "mine-" in name]
+    return line
+
+
+@pytest.mark.parametrize(
+    "body, said",
+    [
+        ("dataset_splits = [{'split': 'train', 'shards': 0}]", '"shards": an int from 1'),
+        ("dataset_splits = [{'split': 'train', 'shards': -1}]", "'shards': -1"),
+        (f"dataset_splits = [{{'split': 'train', 'shards': {10**7}}}]", "to 10000"),
+        ("dataset_splits = [{'split': 'train', 'shards': '2'}]", "'shards': '2'"),
+        ("dataset_splits = [{'split': 'train', 'shards': 2.0}]", "'shards': 2.0"),
+        ("dataset_splits = [{'split': 'train'}]", "dataset_splits of Mine must be"),
+        ("dataset_splits = [{'split': 'dev', 'shards': 1}]", "each of train, eval, test"),
+        ("dataset_splits = [{'split': ['train'], 'shards': 1}]", "each of train, eval, test"),
+        ("dataset_splits = Base.dataset_splits * 2", "none twice"),
+        ("dataset_splits = 3", "dataset_splits of Mine must be a list"),
+        ("dataset_splits = []", "dataset_splits of Mine must be a list"),
+        ("approx_vocab_size = 'many'", "approx_vocab_size of Mine must be an int"),
+        ("approx_vocab_size = 0", "approx_vocab_size of Mine must be an int"),
+        ("approx_vocab_size = 2.0**8", "Received: 256.0"),
+        ("max_samples_for_vocab = -1", "max_samples_for_vocab of Mine must be an int"),
+        ("max_subtoken_length = '3'", "max_subtoken_length of Mine must be an int"),
+        ("additional_reserved_tokens = [3]", "additional_reserved_tokens of Mine must be a list"),
+        ("additional_reserved_tokens = '<a>'", "additional_reserved_tokens of Mine must be a list"),
+        ("additional_reserved_tokens = ['\\n']", "each a line of text"),
+        ("additional_reserved_tokens = ['\\udc00']", "each a line of text"),
+        ("def dataset_filename(self): return '/tmp/x'", "dataset_filename of Mine must be"),
+        ("def dataset_filename(self): return None", "dataset_filename of Mine must be"),
+        ("vocab_filename = '../vocab'", "a file name that does not lead out of its folder"),
+        ("vocab_filename = '/tmp/vocab'", "vocab_filename of Mine must be"),
+        ("vocab_filename = 3", "vocab_filename of Mine must be"),
+        (_ITSELF, "use_vocab_from_other_problem of Mine must be another problem"),
+        (f"vocab_type = 'tokens'\n    {_ITSELF}", "use_vocab_from_other_problem of Mine must be"),
+        ("use_vocab_from_other_problem = 'tiny_algo'", "must be another problem"),
+        ("vocab_type = 'bytes'", "vocab_type of Mine must be one of character, tokens, subwords"),
+        ("vocab_type = ['bytes']", "vocab_type of Mine must be one of"),
+        ("is_generate_per_split = 'no'", "is_generate_per_split of Mine must be True or False"),
+        ("packed_length = 'x'", "packed_length of Mine must be an int"),
+        ("inputs_prefix = 3", "inputs_prefix of Mine must be a text"),
+        ("def eval_metrics(self): return 'accuracy'", "eval_metrics of Mine must be a list"),
+        ("def eval_metrics(self): return [3]", "eval_metrics of Mine must be a list"),
+        ("def example_reading_spec(self): return {}", "example_reading_spec of Mine must be"),
+        ("generate_samples = []", "generate_samples of Mine must be a method"),
+        ("pass\nclass Mine(Classes):\n    num_classes = 0", "num_classes of Mine must be an int"),
+        ("pass\nclass Mine(Classes):\n    num_classes = '2'", "num_classes of Mine must be"),
+    ],
+)
+def test_what_a_problem_of_t2ts_kind_says(run, tmp_path, capsys, body, said):
+    source = _T2T + body
+    if "Classes)" in body:
+        source = source.replace("@registry.register_problem\n", "", 1).replace(
+            "pass\nclass", "pass\n@registry.register_problem\nclass"
+        )
+    _refused(run, tmp_path, capsys, source, said)
+    assert _left(tmp_path) == ["__init__.py"]
+
+
+@pytest.mark.parametrize(
+    "body, said",
+    [
+        ("num_train_shards = 0", "num_train_shards of Mine must be an int from 1 to 10000"),
+        ("num_train_shards = -1", "Received: -1"),
+        (f"num_train_shards = {10**7}", "num_train_shards of Mine must be an int from 1 to 10000"),
+        ("num_train_shards = '2'", "num_train_shards of Mine must be an int"),
+        ("def num_shards(self, split): return 0", "num_shards of mine must be an int"),
+        ("def splits_to_generate(self, tmp_dir): return 'train'", "splits_to_generate of mine"),
+        ("def splits_to_generate(self, tmp_dir): return ()", "splits_to_generate of mine must be"),
+        ("splits = 'train'", "splits of Mine must be a list"),
+        ("splits = ('train', 'eval')", "each one of train, dev, test"),
+        ("splits = ('train', 'train')", "none twice"),
+        ("splits = (['train'],)", "splits of Mine must be a list"),
+        ("eval_metrics = 'accuracy'", "eval_metrics of Mine must be a list"),
+        ("target_space_id = 'x'", "target_space_id of Mine must be an int from 0 to 31"),
+        ("max_length = -1", "max_length of Mine must be an int"),
+        ("packed_length = 2.5", "packed_length of Mine must be an int"),
+        ("filename = '../x'", "filename of Mine must be the name of a file"),
+        ("def side_files(self): return ['/tmp/x']", "side_files of Mine must be a list"),
+        ("vocab_filename = '../vocab'", "each a file name that does not lead out of its folder"),
+        ("vocab_name = 'a/b'", "vocab_name of Mine must be the name of a file"),
+        ("approx_vocab_size = 'many'", "approx_vocab_size of Mine must be an int"),
+        ("vocab_type = 'character'", "vocab_type of Mine must be one of subwords"),
+        ("max_samples_for_vocab = 0", "max_samples_for_vocab of Mine must be an int"),
+        ("class_labels = (1, 2)", "class_labels of Mine must be a list, each a line of text"),
+        ("class_labels = ('a', 'a')", "none twice"),
+        ("def feature_encoders(self, data_dir): return {'targets': 3}", "a text encoder"),
+        ("def feature_encoders(self, data_dir): return None", "feature_encoders of mine must be"),
+        ("generate_samples = None", "generate_samples of Mine must be a method"),
+    ],
+)
+def test_what_a_problem_says(run, tmp_path, capsys, body, said):
+    _refused(run, tmp_path, capsys, _OURS + body, said)
+
+
+@pytest.mark.parametrize("head", [_T2T, _OURS], ids=["t2t", "ours"])
+@pytest.mark.parametrize(
+    "code, said",
+    [
+        ("sys.exit(0); yield", "SystemExit: 0 ("),
+        ("yield {'inputs': 'a', 'targets': 'a'}; sys.exit(0)", "SystemExit: 0 ("),
+        ("sys.exit(); yield", "SystemExit ("),
+        ("sys.exit('no such corpus')", "SystemExit: no such corpus ("),
+        ("raise KeyError('corpus')", "KeyError: 'corpus' ("),
+        ("open('/nowhere/corpus')", "FileNotFoundError: "),
+        ("return None", "an iterable of samples. Received: None"),
+        ("return 'text'", "an iterable of samples. Received: 'text'"),
+        ("return {}", "an iterable of samples. Received: {}"),
+        ("return iter(())", "made of texts. Received: none"),
+        ("yield 'text'", "Received: 'text'"),
+        ("yield {'inputs': 3, 'targets': 'a'}", "text"),
+        ("yield {'inputs': '\\ud800', 'targets': 'a'}", "a text of UTF-8"),
+        ("yield {'inputs': b'a', 'targets': 'a'}", "b'a'"),
+        ("yield {'inputs': 'a', 'targets': lambda: 0}", "<function "),
+    ],
+)
+def test_what_generate_samples_does(run, tmp_path, capsys, head, code, said):
+    """The file and line that are told are the package's."""
+    line = _refused(run, tmp_path, capsys, head + _samples(code), said)
+    if said.endswith("("):
+        at = len((head + _samples(code)).splitlines())
+        assert f"{tmp_path}/package/__init__.py, line {at})" in line
+    assert not list(tmp_path.glob("data/*"))
+
+
+@pytest.mark.parametrize("head", [_T2T, _OURS], ids=["t2t", "ours"])
+@pytest.mark.parametrize(
+    "ids", ["[2.5]", "['7']", "[2**70]", "[-2**70]", "[None]", "3", "'ab'", "[[3]]", "[-1]"]
+)
+def test_ids_of_an_encoder(run, tmp_path, capsys, head, ids):
+    _refused(run, tmp_path, capsys, head + _ids(ids), "ids of ")
+
+
+@pytest.mark.parametrize("ids", ["[2.5]", "['7']", "[2**70]", "[None]", "3", "'ab'", "[[3]]"])
+def test_ids_that_a_package_makes(run, tmp_path, capsys, ids):
+    _refused(run, tmp_path, capsys, _T2T + _made_ids(ids), "ids of ")
+
+
+_ENDLESS = _samples(
+    "for number in itertools.count():\n"
+    "            yield {'inputs': f'word {number}', 'targets': f'a {number}'}"
+)
+
+
+@pytest.mark.parametrize("head", [_T2T, _OURS], ids=["t2t", "ours"])
+@pytest.mark.parametrize("how", ["", "is_generate_per_split = False\n    ", _CHARACTERS])
+def test_max_cases_bounds_a_generator_without_an_end(run, capsys, head, how):
+    """That of the vocabulary, of a split, and of all splits at once."""
+    if head is _OURS:
+        how = how.replace("character", "characters").replace("is_generate_per_split = False", "")
+    assert run(head + how + _ENDLESS, "--max_cases=50") == 0
+    [line] = [line for line in capsys.readouterr().out.splitlines() if "wrote" in line]
+    assert "wrote 34 train, 16 dev" in line if "False" in how else "50 train, 50 dev" in line

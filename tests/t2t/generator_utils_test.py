@@ -1,0 +1,72 @@
+import gzip
+import os
+import tarfile
+
+import pytest
+
+from ut_keras.errors import UserError
+from ut_keras.t2t import generator_utils
+
+
+def _content(folder):
+    return {
+        str(path.relative_to(folder)): path.readlink() if path.is_symlink() else path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_symlink() or path.is_file()
+    }
+
+
+def _archive(folder):
+    (folder / "made").mkdir()
+    (folder / "made" / "a.txt").write_text("of the archive")
+    (folder / "made" / "b.txt.gz").write_bytes(gzip.compress(b"of the archive"))
+    with tarfile.open(folder / "corpus.tgz", "w:gz") as archive:
+        archive.add(folder / "made", ".")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "b.txt.gz"])
+def test_an_archive_is_unpacked_beside_it(tmp_path, name):
+    _archive(tmp_path)
+    path = generator_utils.archived(str(tmp_path), "http://nowhere/corpus.tgz", name)
+    assert path == f"{tmp_path}/corpus.tgz.unpacked/{name.removesuffix('.gz')}"
+    with open(path) as file:
+        assert file.read() == "of the archive"
+
+
+def _folder(path):
+    path.mkdir()
+    for name in ("a.txt", "b.txt", "b.txt.gz", "c.txt"):
+        (path / name).write_bytes(gzip.compress(b"mine"))
+
+
+def _link_to_a_folder(path):
+    _folder(path.parent / "mine")
+    path.symlink_to("mine")
+
+
+def _other_files(path):
+    path.mkdir()
+    (path / "notes.txt").write_text("mine")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "b.txt.gz"])
+@pytest.mark.parametrize(
+    "make, said",
+    [
+        (_folder, ""),
+        (_link_to_a_folder, ""),
+        (_other_files, "must hold "),
+        (lambda path: path.write_text("mine"), "must be the folder"),
+        (lambda path: path.symlink_to("nowhere"), "must be the folder"),
+    ],
+)
+def test_what_a_user_has_in_its_place_stays(tmp_path, make, said, name):
+    _archive(tmp_path)
+    make(tmp_path / "corpus.tgz.unpacked")
+    before = _content(tmp_path)
+    try:
+        path = generator_utils.archived(str(tmp_path), "corpus.tgz", name)
+        assert not said and os.path.isfile(path)
+    except UserError as error:
+        assert said and said in str(error)
+    assert _content(tmp_path) == before
