@@ -17,7 +17,6 @@ from hparams import (  # noqa: F401  (they register)
     lstm,
     not_here,
     paper,
-    quick,
     ranges,
     transformer,
     transformer_table3,
