@@ -29,32 +29,31 @@ _ARCHIVE = download.RawFile(
     licence=_LICENCE,
     members=("simple-examples/data/ptb.*",),
 )
-_PARTS = {"train": "train", "dev": "valid", "test": "test"}
+
+
+def _members(name):
+    parts = {"train": "train", "dev": "valid", "test": "test"}
+    return {split: (f"simple-examples/data/{name}.{part}.txt",) for split, part in parts.items()}
 
 
 @problem.register("languagemodel_ptb10k")
-class LanguagemodelPtb10k(text_problems.Text2SelfProblem):
+class LanguagemodelPtb10k(raw_text.OfArchive, text_problems.Text2SelfProblem):
     """Words."""
 
     licence = _LICENCE
-    raw_files = (_ARCHIVE,)
+    archive = _ARCHIVE
     splits = ("train", "dev", "test")
     num_train_shards = 10
     vocab_type = "tokens"
     vocab_filename = "vocab.lmptb.10000"
     approx_vocab_size = 10_000
     oov_token = "<unk>"
-    member = "simple-examples/data/ptb.{}.txt"
-
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in self.splits:
-            self._path(split, tmp_dir)
-        super().prepare(data_dir, tmp_dir)
+    members = _members("ptb")
 
     def generate_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterator[dict[str, str]]:
-        for line in raw_text.read_lines(self._path(split, tmp_dir)):
+        for line in raw_text.read_lines(self.path(split, tmp_dir)):
             yield {"targets": " ".join(line.split())}
 
     def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
@@ -68,16 +67,13 @@ class LanguagemodelPtb10k(text_problems.Text2SelfProblem):
             return {}
         return super().feature_metrics(data_dir)
 
-    def _path(self, split, tmp_dir):
-        return raw_text.find(tmp_dir, _ARCHIVE, self.member.format(_PARTS[split]))
-
 
 @problem.register("languagemodel_ptb_characters")
 class LanguagemodelPtbCharacters(LanguagemodelPtb10k):
     """Bytes."""
 
     vocab_type = "characters"
-    member = "simple-examples/data/ptb.char.{}.txt"
+    members = _members("ptb.char")
 
     def generate_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int

@@ -17,7 +17,7 @@ import os
 import re
 from typing import Any
 
-from problems import packed, parallel_text, problem, translate
+from problems import packed, parallel_text, text_problems, translate
 from ut_keras.data.writing import download
 from ut_keras.text import text_encoder
 
@@ -161,15 +161,12 @@ def _register(stem, variants, train, dev, test=(), base=translate.TranslateProbl
     attributes["files"] = {split: files for split, files in every.items() if files}
     for variant in variants.split(" "):
         size = variant.removesuffix("_packed")
-        namespace = {"licence": _LICENCE, **attributes, **_VARIANTS[size], "__module__": __name__}
+        of_size = {"licence": _LICENCE, **attributes, **_VARIANTS[size]}
         bases: tuple[type, ...] = (base,)
         if size != variant:
-            namespace["vocab_name"] = f"{stem}{size}"
+            of_size["vocab_name"] = f"{stem}{size}"
             bases = (packed.Packed, base)
-        # In this module it is found by other processes.
-        class_name = "".join(word.capitalize() for word in f"{stem}{variant}".split("_"))
-        made = type(class_name, bases, namespace)
-        globals()[class_name] = problem.register(f"{stem}{variant}")(made)
+        text_problems.declare(__name__, f"{stem}{variant}", *bases, **of_size)
 
 
 class _TwoVocabularies(translate.TranslateProblem):

@@ -16,7 +16,6 @@ from problems import problem, raw_text, text_problems
 from ut_keras.data.writing import download
 
 _LICENCE = "CC BY-SA (Wikipedia)"
-_PARTS = {"train": "train", "dev": "valid", "test": "test"}
 
 
 def _archive(folder):
@@ -30,8 +29,13 @@ def _archive(folder):
     )
 
 
+def _members(name):
+    parts = {"train": "train", "dev": "valid", "test": "test"}
+    return {split: (name.format(part),) for split, part in parts.items()}
+
+
 @problem.register("languagemodel_wikitext103")
-class LanguagemodelWikitext103(text_problems.Text2SelfProblem):
+class LanguagemodelWikitext103(raw_text.OfArchive, text_problems.Text2SelfProblem):
     """Words, of a line."""
 
     licence = _LICENCE
@@ -41,26 +45,14 @@ class LanguagemodelWikitext103(text_problems.Text2SelfProblem):
     approx_vocab_size = sys.maxsize  # all of them
     oov_token = "<unk>"
     archive = _archive("wikitext-103")
-    member = "wikitext-103/wiki.{}.tokens"
-
-    @property
-    def raw_files(self) -> tuple[download.RawFile, ...]:  # type: ignore[override]
-        return (self.archive,)
-
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in self.splits:
-            self._path(split, tmp_dir)
-        super().prepare(data_dir, tmp_dir)
+    members = _members("wikitext-103/wiki.{}.tokens")
 
     def generate_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterator[dict[str, str]]:
-        for line in raw_text.read_lines(self._path(split, tmp_dir)):
+        for line in raw_text.read_lines(self.path(split, tmp_dir)):
             if line:
                 yield {"targets": " ".join(line.split())}
-
-    def _path(self, split, tmp_dir):
-        return raw_text.find(tmp_dir, self.archive, self.member.format(_PARTS[split]))
 
 
 @problem.register("languagemodel_wikitext103_characters")
@@ -69,7 +61,7 @@ class LanguagemodelWikitext103Characters(LanguagemodelWikitext103):
 
     vocab_type = "characters"
     archive = _archive("wikitext-103-raw")
-    member = "wikitext-103-raw/wiki.{}.raw"
+    members = _members("wikitext-103-raw/wiki.{}.raw")
 
 
 @problem.register("languagemodel_wikitext103_l4k")

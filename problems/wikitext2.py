@@ -30,16 +30,19 @@ _ARCHIVE = download.RawFile(
     licence=_LICENCE,
     members=("wikitext-2/wiki.*.tokens",),
 )
-_PARTS = {"train": "train", "dev": "valid", "test": "test"}
 _WINDOW = 256  # words
 
 
 @problem.register("languagemodel_wikitext2")
-class LanguagemodelWikitext2(text_problems.Text2SelfProblem):
+class LanguagemodelWikitext2(raw_text.OfArchive, text_problems.Text2SelfProblem):
     """Words."""
 
     licence = _LICENCE
-    raw_files = (_ARCHIVE,)
+    archive = _ARCHIVE
+    members = {
+        split: (f"wikitext-2/wiki.{part}.tokens", f"{part}.txt")
+        for split, part in (("train", "train"), ("dev", "valid"), ("test", "test"))
+    }
     splits = ("train", "dev", "test")
     num_train_shards = 10
     vocab_type = "tokens"
@@ -47,16 +50,11 @@ class LanguagemodelWikitext2(text_problems.Text2SelfProblem):
     oov_token = "<unk>"
     max_length = _WINDOW
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in self.splits:
-            _path(split, tmp_dir)
-        super().prepare(data_dir, tmp_dir)
-
     def generate_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterator[dict[str, str]]:
         end = text_encoder.RESERVED_TOKENS[text_encoder.EOS]
-        lines = raw_text.read_lines(_path(split, tmp_dir))
+        lines = raw_text.read_lines(self.path(split, tmp_dir))
         words = itertools.chain.from_iterable([*line.split(), end] for line in lines)
         while window := list(itertools.islice(words, _WINDOW)):
             yield {"targets": " ".join(window)}
@@ -67,8 +65,3 @@ class LanguagemodelWikitext2(text_problems.Text2SelfProblem):
         encoder = self.text_encoder(data_dir)
         for sample in samples:
             yield {"targets": encoder.encode(sample["targets"])}  # EOS is where a line ends
-
-
-def _path(split, tmp_dir):
-    part = _PARTS[split]
-    return raw_text.find(tmp_dir, _ARCHIVE, f"wikitext-2/wiki.{part}.tokens", f"{part}.txt")
