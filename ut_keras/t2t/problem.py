@@ -76,9 +76,7 @@ class Problem:
     def generate_data(self, data_dir: str, tmp_dir: str | None, task_id: int = -1) -> None:
         raise unsaid(self, "generate_data")
 
-    @property
-    def multiprocess_generate(self) -> bool:
-        return False
+    multiprocess_generate = False
 
     @property
     def num_generate_tasks(self) -> int:
@@ -138,9 +136,7 @@ class Problem:
     def max_length(self, model_hparams: hparam.HParams) -> int:
         return model_hparams.split_to_length or model_hparams.max_length or model_hparams.batch_size
 
-    @property
-    def batch_size_means_tokens(self) -> bool:
-        return False
+    batch_size_means_tokens = False
 
     def example_reading_spec(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
         return {"inputs": None, "targets": None}, None
@@ -154,9 +150,7 @@ class Problem:
         names = metrics.Metrics
         return [names.ACC, names.ACC_TOP5, names.ACC_PER_SEQ, names.NEG_LOG_PERPLEXITY]
 
-    @property
-    def decode_hooks(self) -> list[Any]:
-        return []
+    decode_hooks: list[Any] = []
 
     def eval_hooks(
         self, features: dict[str, Any], logits: Any, hparams: hparam.HParams

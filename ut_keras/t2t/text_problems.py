@@ -59,61 +59,20 @@ class Text2TextProblem(problem.Problem):
     ) -> Iterable[dict[str, Any]]:
         raise problem.unsaid(self, "generate_samples")
 
-    @property
-    def vocab_type(self) -> str:
-        return VocabType.SUBWORD
-
-    @property
-    def approx_vocab_size(self) -> int:
-        return 2**15
-
-    @property
-    def additional_reserved_tokens(self) -> list[str]:
-        return []
-
-    @property
-    def oov_token(self) -> str | None:
-        return None
-
-    @property
-    def max_samples_for_vocab(self) -> int | None:
-        return None
-
-    @property
-    def max_subtoken_length(self) -> int | None:
-        return 200
-
-    @property
-    def packed_length(self) -> int | None:
-        return None
-
-    @property
-    def packed_spacing(self) -> int:
-        return 0
-
-    @property
-    def has_inputs(self) -> bool:
-        return True
-
-    @property
-    def inputs_prefix(self) -> str:
-        return ""
-
-    @property
-    def targets_prefix(self) -> str:
-        return ""
-
-    @property
-    def use_vocab_from_other_problem(self) -> "Text2TextProblem | None":
-        return None
-
-    @property
-    def batch_size_means_tokens(self) -> bool:
-        return True
-
-    @property
-    def already_shuffled(self) -> bool:
-        return False
+    vocab_type = VocabType.SUBWORD
+    approx_vocab_size = 2**15
+    additional_reserved_tokens: list[str] = []
+    oov_token: str | None = None
+    max_samples_for_vocab: int | None = None
+    max_subtoken_length: int | None = 200
+    packed_length: int | None = None
+    packed_spacing = 0
+    has_inputs = True
+    inputs_prefix = ""
+    targets_prefix = ""
+    use_vocab_from_other_problem: "Text2TextProblem | None" = None
+    batch_size_means_tokens = True
+    already_shuffled = False
 
     # Vocabulary.
 
@@ -219,9 +178,7 @@ class Text2TextProblem(problem.Problem):
 class Text2SelfProblem(Text2TextProblem):
     """A language model; samples have "targets" only."""
 
-    @property
-    def has_inputs(self) -> bool:
-        return False
+    has_inputs = False
 
 
 class Text2ClassProblem(Text2TextProblem):
@@ -311,7 +268,7 @@ class QuestionAndContext2TextProblem(Text2TextProblem):
     QUESTION_SEPARATOR_ID = 2
 
     @property
-    def additional_reserved_tokens(self) -> list[str]:
+    def additional_reserved_tokens(self) -> list[str]:  # type: ignore[override]
         return [self.QUESTION_SEPARATOR]
 
     def texts_of(self, sample: dict[str, Any]) -> list[str]:
@@ -353,9 +310,7 @@ class DistributedText2TextProblem(Text2TextProblem):
     def num_output_shards(self) -> dict[str, int]:
         raise problem.unsaid(self, "num_output_shards")
 
-    @property
-    def is_generate_per_split(self) -> bool:
-        return True
+    is_generate_per_split = True
 
     @property
     def dataset_splits(self) -> list[dict[str, Any]]:
@@ -375,9 +330,7 @@ class Text2textTmpdir(Text2TextProblem):
     TRAIN_FILES = ("inputs.train.txt", "targets.train.txt")
     EVAL_FILES = ("inputs.eval.txt", "targets.eval.txt")
 
-    @property
-    def is_generate_per_split(self) -> bool:
-        return True
+    is_generate_per_split = True
 
     @property
     def _tmp_dir_override(self):
@@ -395,13 +348,8 @@ class Text2textTmpdir(Text2TextProblem):
 class Text2textTmpdirTokens(Text2textTmpdir):
     """The same, with the words of vocab.txt in tmp_dir."""
 
-    @property
-    def vocab_type(self) -> str:
-        return VocabType.TOKEN
-
-    @property
-    def oov_token(self) -> str:
-        return "<UNK>"
+    vocab_type = VocabType.TOKEN
+    oov_token = "<UNK>"
 
     def generate_samples(
         self, data_dir: str, tmp_dir: str | None, dataset_split: str
