@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 
 from ut_keras import file_error, path_lock, whole_file
-from ut_keras.bin import command, command_line, decode_setup, serving_flags
+from ut_keras.bin import command, command_line, decode_setup, flags
 from ut_keras.errors import UsageError
 from ut_keras.inference import decode_hparams, feature_record
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv):
-    args = command_line.parse(serving_flags.EXPORTER, argv, "ut-exporter", __doc__)
+    args = command_line.parse(flags.EXPORTER, argv, "ut-exporter", __doc__)
     command.import_user_package(args.t2t_usr_dir)
     if args.registry_help:
         print(command.registry_help())

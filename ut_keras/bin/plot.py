@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from ut_keras import metrics_file, visualize
-from ut_keras.bin import command, command_line, picture_flags
+from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
 from ut_keras.registry import unknown_name_message
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv):
-    args = command_line.parse(picture_flags.PLOT, argv, "ut-plot", __doc__)
+    args = command_line.parse(flags.PLOT, argv, "ut-plot", __doc__)
     runs = _named_runs(args.runs)
     metrics = list(dict.fromkeys(filter(None, args.metrics.split(","))))
     if not metrics:

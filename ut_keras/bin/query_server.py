@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ut_keras import deadline, json_file
-from ut_keras.bin import command, command_line, serving_flags
+from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
 
 _MOST_BYTES = 2**23  # of an answer; parsed it may take 30 times as much
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv):
-    args = command_line.parse(serving_flags.QUERY_SERVER, argv, "ut-query-server", __doc__)
+    args = command_line.parse(flags.QUERY_SERVER, argv, "ut-query-server", __doc__)
     for name in (
         *("timeout_secs", "max_request_bytes", "max_text_bytes"),
         *("max_texts", "max_positions"),

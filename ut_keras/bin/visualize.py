@@ -20,7 +20,7 @@ from ut_keras.bin import (
     command,
     command_line,
     decode_setup,
-    picture_flags,
+    flags,
     run_setup,
     visualize_input,
 )
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv):
-    args = command_line.parse(picture_flags.VISUALIZE, argv, "ut-visualize", __doc__)
+    args = command_line.parse(flags.VISUALIZE, argv, "ut-visualize", __doc__)
     command.import_user_package(args.t2t_usr_dir)
     if args.registry_help:
         print(command.registry_help())

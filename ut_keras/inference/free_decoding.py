@@ -17,7 +17,7 @@ import tensorflow as tf
 from ut_keras.data import progress_line
 from ut_keras.data.reading import packing, readable
 from ut_keras.inference.predictor import Predictor
-from ut_keras.text.eos import cut_at_eos
+from ut_keras.text.text_encoder_base import cut_at_eos
 
 _UNPACKED_TOGETHER = 64  # examples of packed rows
 
