@@ -193,7 +193,14 @@ _COMMANDS = re.compile(
 
 @contextlib.contextmanager
 def may_go() -> Iterator[None]:
-    """Context in which nothing fails because the terminal that it is printed to is gone."""
+    """Context in which what is printed outlives the terminal, and cannot command one.
+
+    A command whose terminal or pipe is closed goes on, unseen. What servers, files and models
+    write, and names of files, may hold escape sequences, which would move the cursor, rename the
+    window or worse, or turn a text round. They are shown as `\\x1b`, in a pipe or a log as well,
+    which a terminal may show later; so is what the encoding of the stream lacks. Text as it is
+    stands in the files that commands write.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by who started it
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115

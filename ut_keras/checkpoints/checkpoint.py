@@ -366,7 +366,7 @@ def _first_line(error):
 
 
 class VariableCopy:
-    """Copies of groups of variables.
+    """Copies of groups of variables in host memory, where a train step does not change them.
 
     Args:
         groups: dict from group to dict from name to `tf.Variable`, mirrored ones included.

@@ -15,8 +15,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from ut_keras.errors import DataError
-from ut_keras.text import token_counts as token_counter
 from ut_keras.text import tokenizer
+from ut_keras.text import tokenizer_batch as token_counter
 from ut_keras.text.ragged_ids import RaggedIds
 from ut_keras.text.subword_escaping import ESCAPE_CHARACTERS, escape_token, unescape_token
 from ut_keras.text.subword_vocabulary import VocabularyBuilder

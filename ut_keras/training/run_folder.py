@@ -1,7 +1,7 @@
 """Whether a command may write a run into a folder, and that it alone does.
 
-    run_folder.check("run")              makes it, if it may be written to
-    with run_folder.lock("run"): …       nobody else does
+run_folder.check("run")              makes it, if it may be written to
+with run_folder.lock("run"): …       nobody else does
 """
 
 import contextlib

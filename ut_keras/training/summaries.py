@@ -150,7 +150,11 @@ SUFFIX = ".v2.ut_keras"  # of our event files, by which those of others are left
 
 
 def rewind(output_dir: str, step: int, step_is_evaluated: bool) -> None:
-    """Removes the records of later steps and torn ends.
+    """Takes the records of a run back to the step that it goes on from.
+
+    A run that was killed has recorded steps after its newest checkpoint, which come again, and may
+    have stopped in the middle of a line. What is left is what a run that was never stopped would
+    have recorded. Files are replaced as a whole.
 
     Args:
         output_dir: str.

@@ -1,4 +1,4 @@
-"""The loop of updates, over named parts that are told what happens (`hooks`).
+"""The loop of updates, over named parts that are told what happens (`train_step.Hook`).
 
     with TrainLoop(model, optimizer, strategy, output_dir, settings, make_epoch, …) as loop:
         loop.begin()
@@ -283,7 +283,7 @@ class TrainLoop:
 
 
 class StepProfiler(train_step.Hook):
-    """Records the updates `first` to `last`.
+    """TensorBoard's profile of the updates `first` to `last`: where the time goes.
 
     Args:
         output_dir: str. TensorBoard finds the profile in its plugins/profile.
@@ -316,7 +316,7 @@ class StepProfiler(train_step.Hook):
 
 
 def warm_start(model: keras.Model, path: str) -> str:
-    """Fills a new model's variables.
+    """Fills a new model's variables by those of another run, all of the same name and shape.
 
     Args:
         model: a built Keras model.

@@ -322,7 +322,10 @@ FOLDER = "best"
 
 
 class BestCheckpoint:
-    """Keeps the weights of one step.
+    """Keeps the weights of the best evaluation in a folder of their own, `OUTPUT_DIR/best`.
+
+    It holds one checkpoint, of the weights as they were evaluated (with a moving average, the
+    averaged ones) and nothing else: it can be evaluated and decoded from, not trained on.
 
     Args:
         output_dir: str, of the run.
