@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from problems import labelled_tables, problem, raw_text, text_problems
+from problems.problem import Texts
 from ut_keras.data.writing import download
 
 _GLUE = "GLUE: research use, each task under its own terms"
@@ -199,9 +200,7 @@ class MultiNLIText2text(text_problems.Text2TextProblem):
             _MULTI_NLI().path(split, tmp_dir)
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for sample in _MULTI_NLI().generate_samples(split, data_dir, tmp_dir, seed):
             premise, hypothesis = sample["inputs"]
             yield {

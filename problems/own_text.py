@@ -24,6 +24,7 @@ import os
 from collections.abc import Iterator
 
 from problems import problem, text_problems
+from problems.problem import Texts
 from ut_keras.errors import DataError
 
 _HELD_OUT_EVERY = 20
@@ -67,9 +68,7 @@ class OwnText(text_problems.Text2TextProblem):
                 )
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for texts in self.lines(split, tmp_dir):
             yield dict(zip(("inputs", "targets")[-len(texts) :], texts, strict=True))
 

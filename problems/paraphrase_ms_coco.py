@@ -10,9 +10,9 @@ train 82,783 pictures          dev 40,504 pictures
 
 import collections
 import itertools
-from collections.abc import Iterator
 
 from problems import problem, raw_text, text_problems
+from problems.problem import Texts
 from ut_keras import json_file
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
@@ -45,9 +45,7 @@ class ParaphraseGenerationMsCocoProblem1d(raw_text.OfArchive, text_problems.Text
     approx_vocab_size = 2**13
     both_ways = False
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         captions = collections.defaultdict(list)
         for annotation in json_file.read(self.path(split, tmp_dir), DataError)["annotations"]:
             captions[annotation["image_id"]].append(annotation["caption"])

@@ -20,7 +20,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ut_keras import contract, registry
 from ut_keras.data import features, progress_line, tfrecords
@@ -29,6 +29,7 @@ from ut_keras.errors import DataError
 from ut_keras.text import text_encoder
 
 P = TypeVar("P", bound="Problem")
+Texts: TypeAlias = Iterator[dict[str, str]]  # samples
 
 if TYPE_CHECKING:
     import tensorflow as tf

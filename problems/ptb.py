@@ -15,9 +15,8 @@ line. A data folder of T2T trains here as it does there, without `per_word_perpl
 characters are the text itself; T2T's are the file's, with a space behind each.
 """
 
-from collections.abc import Iterator
-
 from problems import problem, raw_text, text_problems
+from problems.problem import Texts
 from ut_keras.data import features
 from ut_keras.data.writing import download
 from ut_keras.text import text_encoder
@@ -50,9 +49,7 @@ class LanguagemodelPtb10k(raw_text.OfArchive, text_problems.Text2SelfProblem):
     oov_token = "<unk>"
     members = _members("ptb")
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for line in raw_text.read_lines(self.path(split, tmp_dir)):
             yield {"targets": " ".join(line.split())}
 
@@ -75,8 +72,6 @@ class LanguagemodelPtbCharacters(LanguagemodelPtb10k):
     vocab_type = "characters"
     members = _members("ptb.char")
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for sample in super().generate_samples(split, data_dir, tmp_dir, seed):
             yield {"targets": sample["targets"].replace(" ", "").replace("_", " ")}

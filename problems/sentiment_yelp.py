@@ -10,9 +10,8 @@ backslashes and doubled quotation marks.
 full: train 650,000, dev 50,000          polarity: train 560,000, dev 38,000
 """
 
-from collections.abc import Iterator
-
 from problems import problem, raw_text, text_problems
+from problems.problem import Texts
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 
@@ -37,9 +36,7 @@ class _Yelp(raw_text.OfArchive, text_problems.Text2ClassProblem):
     approx_vocab_size = 2**13
     class_labels: tuple[str, ...]
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         path = self.path(split, tmp_dir)
         for number, line in enumerate(raw_text.read_lines(path), start=1):
             label, text = line[1:2], line[5:-1].strip()

@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from problems import parallel_text, problem, raw_text, text_problems
+from problems.problem import Texts
 from ut_keras.errors import DataError
 from ut_keras.text import text_encoder
 
@@ -29,9 +30,7 @@ class Text2textTmpdir(text_problems.Text2TextProblem):
             _paths(split, tmp_dir)
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for source, target in parallel_text.read_pairs(_paths(split, tmp_dir)):
             yield {"inputs": source, "targets": target}
 

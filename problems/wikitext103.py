@@ -10,9 +10,9 @@ train 1,165,029 lines          dev 2,461          test 2,891
 """
 
 import sys
-from collections.abc import Iterator
 
 from problems import problem, raw_text, text_problems
+from problems.problem import Texts
 from ut_keras.data.writing import download
 
 _LICENCE = "CC BY-SA (Wikipedia)"
@@ -47,9 +47,7 @@ class LanguagemodelWikitext103(raw_text.OfArchive, text_problems.Text2SelfProble
     archive = _archive("wikitext-103")
     members = _members("wikitext-103/wiki.{}.tokens")
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for line in raw_text.read_lines(self.path(split, tmp_dir)):
             if line:
                 yield {"targets": " ".join(line.split())}
@@ -70,9 +68,7 @@ class LanguagemodelWikitext103L4k(LanguagemodelWikitext103):
 
     max_length = 4096
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         words: list[str] = []
         for sample in super().generate_samples(split, data_dir, tmp_dir, seed):
             of_line = sample["targets"].split()

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from problems import problem, raw_text, text_problems
+from problems.problem import Texts
 from ut_keras.data.writing import download
 from ut_keras.text import text_encoder
 
@@ -50,9 +51,7 @@ class LanguagemodelWikitext2(raw_text.OfArchive, text_problems.Text2SelfProblem)
     oov_token = "<unk>"
     max_length = _WINDOW
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         end = text_encoder.RESERVED_TOKENS[text_encoder.EOS]
         lines = raw_text.read_lines(self.path(split, tmp_dir))
         words = itertools.chain.from_iterable([*line.split(), end] for line in lines)
