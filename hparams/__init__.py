@@ -19,9 +19,7 @@ from hparams import (  # noqa: F401  (they register)
     paper,
     ranges,
     transformer,
-    transformer_table3,
     transformer_tall,
-    transformer_tpu,
     universal_transformer,
 )
 from hparams.registry import RANGES, SETS, register, register_range

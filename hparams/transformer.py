@@ -1,4 +1,4 @@
-"""T2T's sets for the Transformer, those of daily use; `transformer_table3` has the variations."""
+"""T2T's sets for the Transformer, with the variations of table 3 of Vaswani et al. 2017."""
 
 from dataclasses import replace
 from typing import TypeVar
@@ -136,5 +136,97 @@ transformer_parsing_ice = derived(
 transformer_relative = derived(transformer_base, use_relative_positions)
 transformer_relative_tiny = derived(transformer_tiny, use_relative_positions)
 transformer_relative_big = derived(transformer_big, use_relative_positions)
+
+# --- Table 3, row A: heads ------------------------------------------------------------------------
+
+transformer_h1 = derived(transformer_base, num_heads=1)
+transformer_h4 = derived(transformer_base, num_heads=4)
+transformer_h16 = derived(transformer_base, num_heads=16)
+transformer_h32 = derived(transformer_base, num_heads=32)
+
+# --- Table 3, row B: size of the keys -------------------------------------------------------------
+
+transformer_k128 = derived(transformer_base, attention_key_channels=128)
+transformer_k256 = derived(transformer_base, attention_key_channels=256)
+
+# --- Table 3, row C: layers, width, filter --------------------------------------------------------
+
+transformer_l2 = derived(transformer_base, num_hidden_layers=2)
+transformer_l4 = derived(transformer_base, num_hidden_layers=4)
+transformer_l8 = derived(transformer_base, num_hidden_layers=8)
+transformer_l10 = derived(transformer_base, num_hidden_layers=10)
+transformer_hs256 = derived(transformer_base, hidden_size=256)
+transformer_hs1024 = derived(transformer_base, hidden_size=1024)
+transformer_ff1024 = derived(transformer_base, filter_size=1024)
+transformer_ff4096 = derived(transformer_base, filter_size=4096)
+
+# --- Table 3, row D: dropout, label smoothing -----------------------------------------------------
+
+transformer_dr0 = derived(transformer_base, layer_prepostprocess_dropout=0.0)
+transformer_dr2 = derived(transformer_base, layer_prepostprocess_dropout=0.2)
+transformer_ls0 = derived(transformer_base, label_smoothing=0.0)
+transformer_ls2 = derived(transformer_base, label_smoothing=0.2)
+
+# --- On TPUs, and what those sets are made of; they run anywhere ----------------------------------
+
+transformer_tpu = derived(transformer_base, fit_for_tpu)
+# For problems whose examples are packed, which is all of them on a TPU.
+transformer_packed_tpu = derived(transformer_tpu)
+transformer_big_tpu = derived(transformer_big, fit_for_tpu)
+# A head is as wide as the TPU's units of computation.
+transformer_big_enfr_tpu = derived(transformer_big_enfr, fit_for_tpu, num_heads=8)
+transformer_small_tpu = derived(transformer_small, fit_for_tpu)
+transformer_tiny_tpu = derived(transformer_tiny, fit_for_tpu)
+transformer_tpu_bf16_activation = derived(transformer_tpu, activation_dtype="bfloat16")
+transformer_tpu_with_conv = derived(transformer_tpu, num_heads=4, ffn_layer="conv_relu_conv")
+
+# --- Without what keeps from learning by heart ----------------------------------------------------
+
+# No smoothing, no dropout, examples of any length.
+transformer_clean = derived(
+    transformer_base_v2,
+    label_smoothing=0.0,
+    layer_prepostprocess_dropout=0.0,
+    attention_dropout=0.0,
+    relu_dropout=0.0,
+    max_length=0,
+)
+transformer_clean_big = derived(transformer_clean, hidden_size=1024, filter_size=4096)
+transformer_clean_big_tpu = derived(transformer_clean_big, fit_for_tpu)
+
+# --- Language models ------------------------------------------------------------------------------
+
+transformer_lm_tpu_0 = derived(
+    transformer_clean_big_tpu,
+    num_heads=4,
+    batch_size=4096,
+    shared_embedding_and_softmax_weights=False,
+    layer_prepostprocess_dropout=0.1,
+)
+transformer_lm_tpu_1 = derived(transformer_lm_tpu_0, hidden_size=2048, filter_size=8192)
+# Long texts, 4,096 symbols.
+transformer_wikitext103_l4k_v0 = derived(
+    transformer_big,
+    fit_for_tpu,
+    batch_size=4096,
+    max_length=4096,
+    num_hidden_layers=8,
+    num_heads=4,
+    shared_embedding_and_softmax_weights=False,
+    label_smoothing=0.0,
+    layer_prepostprocess_dropout=0.2,
+)
+
+# --- Others ---------------------------------------------------------------------------------------
+
+transformer_timeseries = derived(transformer_small, batch_size=256, learning_rate_warmup_steps=2000)
+transformer_timeseries_tpu = derived(transformer_timeseries, fit_for_tpu)
+# Eight batches in one update.
+transformer_base_multistep8 = derived(
+    transformer_base, optimizer="multistep_adam", optimizer_multistep_accumulate_steps=8
+)
+transformer_test = derived(
+    transformer_base, num_hidden_layers=2, hidden_size=16, filter_size=8, num_heads=2
+)
 
 register_derived(globals())

@@ -37,11 +37,9 @@ from problems import (  # noqa: F401  isort: skip
     subject_verb_agreement,
     sudoku,
     table_lookup,
-    text2text_tmpdir,
     translate_multi30k,
     translate_wmt,
-    wikitext103,
-    wikitext2,
+    wikitext,
     wsj_parsing,
 )
 

@@ -18,16 +18,25 @@ drops lines of more than `max_length` subwords (256 in most hparams sets).
 Without `dev` every 20th line of `train` is held out for it; `test` may be missing too. Empty lines
 are left out. More than this, such as data of another form, takes ten lines of Python: see
 text_problems.py.
+
+T2T's way is parallel files, line n of one being the target of line n of the other:
+
+    text2text_tmpdir[_tokens]    inputs.train.txt, targets.train.txt, inputs.eval.txt, …
+
+`text2text_tmpdir` has about 32,768 subwords, `…_tokens` the words of `vocab.txt`, one a line, and
+`<UNK>` for all others.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from problems import problem, text_problems
+from problems import parallel_text, problem, raw_text, text_problems
 from problems.problem import Texts
 from ut_keras.errors import DataError
+from ut_keras.text import text_encoder
 
 _HELD_OUT_EVERY = 20
+_PARTS = {"train": "train", "dev": "eval"}  # of T2T's files
 
 
 class OwnText(text_problems.Text2TextProblem):
@@ -148,3 +157,44 @@ class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
                     f"The labels of the {split} split must be in {self.labels_filename}, those of "
                     f"the train split. Received: {', '.join(sorted(unknown)[:5])}."
                 )
+
+
+@problem.register("text2text_tmpdir")
+class Text2textTmpdir(text_problems.Text2TextProblem):
+    """Subwords."""
+
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
+        for split in self.splits:
+            _paths(split, tmp_dir)
+        super().prepare(data_dir, tmp_dir)
+
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
+        for source, target in parallel_text.read_pairs(_paths(split, tmp_dir)):
+            yield {"inputs": source, "targets": target}
+
+
+@problem.register("text2text_tmpdir_tokens")
+class Text2textTmpdirTokens(Text2textTmpdir):
+    """Words of a given vocabulary."""
+
+    vocab_type = "tokens"
+    oov_token = "<UNK>"
+
+    def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
+        yield from raw_text.read_lines(_path(tmp_dir, "vocab.txt"))
+
+    def build_vocab(
+        self, texts: Iterable[str]
+    ) -> text_encoder.SubwordTextEncoder | text_encoder.TokenTextEncoder:
+        return text_encoder.TokenTextEncoder(tokens=[self.oov_token, *texts])
+
+
+def _paths(split, tmp_dir):
+    return [_path(tmp_dir, f"{side}.{_PARTS[split]}.txt") for side in ("inputs", "targets")]
+
+
+def _path(tmp_dir, name):
+    path = os.path.join(tmp_dir or "", name)
+    if not os.path.isfile(path):
+        raise DataError(f"Expected {name} in tmp_dir={tmp_dir!r}. Received: no such file.")
+    return path
