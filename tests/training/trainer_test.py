@@ -12,10 +12,9 @@ import pytest
 import tensorflow as tf
 
 from tests.training import toy
-from ut_keras import interruption, optimizers
+from ut_keras import interruption, live_line, optimizers
 from ut_keras.checkpoints import checkpoint
 from ut_keras.data import features as features_lib
-from ut_keras.data import progress_line
 from ut_keras.data.reading import packing
 from ut_keras.inference import free_decoding
 from ut_keras.training import (
@@ -54,7 +53,7 @@ def _weights(model):
 
 
 def test_train_eval_and_decode_learns_and_leaves_its_records(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(progress_line, "_LOG_SECONDS", 0)
+    monkeypatch.setattr(live_line, "_LOG_SECONDS", 0)
     trainer, _ = _make(tmp_path, dropout=0.0, settings={"train_steps": 100, "eval_every_steps": 50})
     results = trainer.train_eval_and_decode(_epoch, lambda: toy.dataset(seed=99))
     assert results["accuracy_per_sequence"] == 1.0

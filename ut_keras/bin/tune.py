@@ -17,10 +17,9 @@ import time
 from typing import Any
 
 import hparams as hparams_lib
-from ut_keras import hparam, interruption
+from ut_keras import hparam, interruption, live_line
 from ut_keras.bin import command, flags, run_setup
 from ut_keras.checkpoints import checkpoint_files
-from ut_keras.data import progress_line
 from ut_keras.errors import UsageError
 from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.hparam import ranges as hparam_ranges
@@ -180,7 +179,7 @@ class _Search:
         self._program = program
         self._seed = record.random_seed
         self._running = {}  # slot -> (trial, process)
-        self._line = progress_line.ProgressLine("search")
+        self._line = live_line.ProgressLine("search")
 
     def run(self, stop):
         """Runs trials until there are enough of them."""

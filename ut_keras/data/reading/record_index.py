@@ -24,8 +24,7 @@ import google_crc32c
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import file_error, whole_file
-from ut_keras.data import progress_line
+from ut_keras import file_error, live_line, whole_file
 from ut_keras.errors import DataError
 
 _READ_TOGETHER = 128
@@ -193,7 +192,7 @@ def _get(files, lengths_of, digest):
         is_kept = _save(path, sizes, lengths)
         print(
             f"Indexed {len(lengths):,} records of {len(files)} files in "
-            f"{progress_line.duration(seconds)}{f', kept in {path}' if is_kept else ''}",
+            f"{live_line.duration(seconds)}{f', kept in {path}' if is_kept else ''}",
             flush=True,
         )
     return index
