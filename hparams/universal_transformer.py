@@ -10,9 +10,7 @@ def make_universal(hp: TransformerHParams) -> UniversalTransformerHParams:
     values = hp.to_dict()
     del values["pos"], values["daisy_chain_variables"]  # the two defaults that differ
     return UniversalTransformerHParams(
-        **values,
-        num_rec_steps=hp.num_hidden_layers,
-        act_max_steps=2 * hp.num_hidden_layers,
+        **values, num_rec_steps=hp.num_hidden_layers, act_max_steps=2 * hp.num_hidden_layers
     )
 
 

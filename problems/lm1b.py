@@ -29,8 +29,7 @@ _CORPUS = download.RawFile(
     most_bytes=20 * 10**9,
 )
 _WORDS = download.RawFile(
-    "vocab-2016-09-10.txt",
-    "http://download.tensorflow.org/models/LM_LSTM_CNN/vocab-2016-09-10.txt",
+    "vocab-2016-09-10.txt", "http://download.tensorflow.org/models/LM_LSTM_CNN/vocab-2016-09-10.txt"
 )
 _FILES = {
     "train": [

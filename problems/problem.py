@@ -126,8 +126,7 @@ class Problem:
         """Returns {"inputs": FeatureSpec, "targets": FeatureSpec}, what a model has to know."""
         specs = {
             name: features.FeatureSpec(
-                encoder.vocab_size,
-                "class_label" if name in self.class_label_features else "symbol",
+                encoder.vocab_size, "class_label" if name in self.class_label_features else "symbol"
             )
             for name, encoder in self._checked_encoders(data_dir).items()
         }

@@ -44,9 +44,7 @@ def main(args: command.Args) -> None:
     whole_file.check_writable(os.path.dirname(output_path))
     feature_record.filenames(os.path.dirname(paths[-1]))  # which are copied, if they can be read
     with path_lock.held(
-        output_path,
-        "--output_path must be written by one command at a time",
-        repr(output_path),
+        output_path, "--output_path must be written by one command at a time", repr(output_path)
     ):
         _average(paths, output_path, args.weights_dtype)
 

@@ -66,11 +66,7 @@ def _export(args, run, search, values, directory):
                 _write_litert(run, model, directory, length or None, search)
             else:
                 export.export_saved_model(
-                    model,
-                    run.encoders,
-                    directory,
-                    max_input_length=length,
-                    **search,
+                    model, run.encoders, directory, max_input_length=length, **search
                 )
     except ValueError as error:
         raise UsageError(f"The model cannot be exported: {error}") from error

@@ -183,10 +183,7 @@ TRAINER = (
     ),
     Flag("dry_run", True, "Try the largest batch before the first update: does it fit in memory?"),
     Flag(
-        "worker_gpu",
-        1,
-        "How many GPUs to use (of each worker); without any, the CPU.",
-        **_THREADS,
+        "worker_gpu", 1, "How many GPUs to use (of each worker); without any, the CPU.", **_THREADS
     ),
     Flag(
         "cluster_resolver",

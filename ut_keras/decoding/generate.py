@@ -157,11 +157,7 @@ def generate(
     (source,) = given.values()
     prefix = _forced_prefix(options.forced_prefix, source, vocab_size)
     seed = np.random.randint(2**31) if options.seed is None else options.seed % 2**31
-    search = compiled_search(
-        model,
-        source.shape,
-        _graph(options),
-    )
+    search = compiled_search(model, source.shape, _graph(options))
     values = {
         **{name: tf.cast(getattr(options, name), tf.float32) for name in _FLOATS},
         **{name: tf.cast(getattr(options, name), tf.int32) for name in _INTS},

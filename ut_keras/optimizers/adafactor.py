@@ -120,9 +120,7 @@ class Adafactor(optimizer.Optimizer):
     def _add_slot(self, variable, name, shape):
         with self._distribution_strategy.extended.colocate_vars_with(variable.value):
             return self.add_variable(
-                shape=shape,
-                dtype=variable.dtype,
-                name=f"{variable.path.replace('/', '_')}_{name}",
+                shape=shape, dtype=variable.dtype, name=f"{variable.path.replace('/', '_')}_{name}"
             )
 
     def update_step(

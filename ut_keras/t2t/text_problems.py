@@ -226,10 +226,7 @@ class Text2ClassProblem(Text2TextProblem):
 
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         del model_hparams
-        defaults.modality = {
-            "inputs": ModalityType.SYMBOL,
-            "targets": ModalityType.CLASS_LABEL,
-        }
+        defaults.modality = {"inputs": ModalityType.SYMBOL, "targets": ModalityType.CLASS_LABEL}
         defaults.vocab_size = {
             "inputs": self.get_feature_encoders()["inputs"].vocab_size,
             "targets": self.num_classes,

@@ -231,10 +231,7 @@ class SubwordTextEncoder(TextEncoder):
 
 
 def split_greedily(
-    escaped: str,
-    subtokens: Container[str],
-    lengths: Sequence[int],
-    title: str = "The vocabulary",
+    escaped: str, subtokens: Container[str], lengths: Sequence[int], title: str = "The vocabulary"
 ) -> list[str]:
     """Splits an escaped token into known subtokens, always taking the longest from the left.
 

@@ -21,12 +21,7 @@ import tensorflow as tf
 from ut_keras import file_error
 from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.checkpoints import checkpoint as checkpoint_lib
-from ut_keras.training import (
-    distribution,
-    evaluation_pictures,
-    moving_average,
-    train_loop,
-)
+from ut_keras.training import distribution, evaluation_pictures, moving_average, train_loop
 from ut_keras.training import summaries as summaries_lib
 from ut_keras.training.early_stopping import EarlyStopping
 from ut_keras.training.evaluation import Evaluator
@@ -286,10 +281,7 @@ def _number(name, value):
 
 
 def check_metric(
-    stopping: EarlyStopping,
-    evaluator: Any,
-    decoder: Any,
-    make_eval_dataset: Callable[..., Any],
+    stopping: EarlyStopping, evaluator: Any, decoder: Any, make_eval_dataset: Callable[..., Any]
 ) -> None:
     """Checks that evaluations give the metric to stop by.
 
