@@ -9,26 +9,17 @@ Running the same command again goes on where the last run stopped.
 
 import contextlib
 import sys
-from collections.abc import Sequence
 
-from ut_keras.bin import command, command_line, flags
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit code."""
-    return command.run(_run, argv)
+from ut_keras.bin import command, flags
 
 
-def _run(argv):
-    args = command_line.parse(flags.TRAINER, argv, "trainer.py", __doc__)
-    command.import_user_package(args.t2t_usr_dir)
-    if args.registry_help:
-        print(command.registry_help())
-        return
+@command.of(flags.TRAINER, "trainer.py", __doc__)
+def main(args: command.Args) -> None:
     if args.hparams_range:
         from ut_keras.bin import tune
 
-        return tune.run(args, __file__)
+        tune.run(args, __file__)
+        return
     from ut_keras.bin import run_setup, run_trainer
     from ut_keras.training import run_folder
 

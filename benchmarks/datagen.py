@@ -34,7 +34,7 @@ sys.path.append(ROOT)  # behind PYTHONPATH, which says another version
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import problems
-from ut_keras.data import progress_line
+from ut_keras import live_line
 from ut_keras.data.writing import process_pool
 
 SHARED = os.environ.get("UT_KERAS_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
@@ -67,7 +67,7 @@ def main():
         raw, data = os.path.join(work, "raw"), os.path.join(work, "data")
         pairs = make_raw_files(problem, folder, raw, args.share)
         print(f"machine: {cpu_name()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-        print(f"{problem.name}: {pairs:,} pairs, {progress_line.size(total_size(raw))} of text")
+        print(f"{problem.name}: {pairs:,} pairs, {live_line.size(total_size(raw))} of text")
         print(f"{args.processes} processes; load before: {os.getloadavg()[0]:.1f}", flush=True)
         turns = {name: [] for name in checkouts}
         for _ in range(args.rounds):
@@ -126,7 +126,7 @@ def show(name, found):
         f"{name}: {parts} of clock (processor); {found['records'] / clock['all']:,.0f} records a "
         f"second; largest process {found['largest process here'] / 1e3:,.0f} MB here, "
         f"{found['elsewhere'] / 1e3:,.0f} MB elsewhere; files: "
-        f"{progress_line.size(found['bytes'])}",
+        f"{live_line.size(found['bytes'])}",
         flush=True,
     )
 

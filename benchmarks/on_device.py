@@ -25,8 +25,8 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras import export
-from ut_keras.text.eos import cut_at_eos
 from ut_keras.text.text_encoder import EOS
+from ut_keras.text.text_encoder_base import cut_at_eos
 
 try:
     from ai_edge_litert.interpreter import Interpreter

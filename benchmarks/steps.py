@@ -22,11 +22,11 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from ut_keras import limits, metrics_file, visualize, whole_file
-from ut_keras.bin import command, command_line, decode_setup, picture_flags, run_setup, run_trainer
+from ut_keras.bin import command, command_line, decode_setup, flags, run_setup, run_trainer
 from ut_keras.errors import UsageError
 
 RUN_FLAGS = tuple(
-    flag for flag in picture_flags.VISUALIZE if flag.name not in ("input", "target", "example")
+    flag for flag in flags.VISUALIZE if flag.name not in ("input", "target", "example")
 )
 FLAGS = (
     *RUN_FLAGS,

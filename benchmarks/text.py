@@ -39,7 +39,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 from train_step import cpu_name
 
 from ut_keras.data.writing import process_pool
-from ut_keras.text import subword_batch, subword_vocabulary, text_encoder, token_counts
+from ut_keras.text import subword_batch, subword_vocabulary, text_encoder, tokenizer_batch
 from ut_keras.text.ragged_ids import RaggedIds
 
 SHARED = os.environ.get("UT_KERAS_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
@@ -108,7 +108,7 @@ def compare(vocab, texts, text_file, args):
 def compare_building(texts, t2t):
     """Times counting tokens and one vocabulary."""
     start, cpu_start = time.perf_counter(), time.process_time()
-    counts = token_counts.count(texts)
+    counts = tokenizer_batch.count(texts)
     subtokens = subword_vocabulary.VocabularyBuilder(counts).build(MIN_COUNT)
     wall, cpu = time.perf_counter() - start, time.process_time() - cpu_start
     print(f"\na vocabulary of {len(subtokens):,} from {len(counts):,} tokens: {wall:.2f} s", end="")
@@ -260,7 +260,7 @@ def _lines(file):
 
 
 def build_vocab(texts, path):
-    counts = token_counts.count(texts)
+    counts = tokenizer_batch.count(texts)
     subtokens = subword_vocabulary.VocabularyBuilder(counts).build(MIN_COUNT)
     text_encoder.SubwordTextEncoder(subtokens=subtokens).store_to_file(path)
 

@@ -13,7 +13,7 @@ import hparams.registry  # noqa: E402
 import problems.problem  # noqa: E402
 import ut_keras.models.assemble  # noqa: E402, F401  fills the registries of parts
 from ut_keras import hparam, models  # noqa: E402
-from ut_keras.bin import flags, serving_flags  # noqa: E402
+from ut_keras.bin import flags  # noqa: E402
 from ut_keras.hparam.basic import BasicHParams  # noqa: E402
 from ut_keras.hparam.field import specs  # noqa: E402
 from ut_keras.t2t.names import hparam_keys  # noqa: E402
@@ -121,8 +121,8 @@ def flags_table():
         "t2t-datagen": flags.DATAGEN,
         "t2t-decoder, besides those of t2t-trainer": flags.DECODER_OWN,
         "t2t-avg-checkpoints": flags.AVG_CHECKPOINTS,
-        "t2t-exporter, besides those of t2t-trainer": serving_flags.EXPORTER_OWN,
-        "t2t-query-server": serving_flags.QUERY_SERVER,
+        "t2t-exporter, besides those of t2t-trainer": flags.EXPORTER_OWN,
+        "t2t-query-server": flags.QUERY_SERVER,
         "t2t-bleu": flags.BLEU,
     }
     for title, table in tables.items():

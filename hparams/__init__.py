@@ -17,12 +17,9 @@ from hparams import (  # noqa: F401  (they register)
     lstm,
     not_here,
     paper,
-    quick,
     ranges,
     transformer,
-    transformer_table3,
     transformer_tall,
-    transformer_tpu,
     universal_transformer,
 )
 from hparams.registry import RANGES, SETS, register, register_range

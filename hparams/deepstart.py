@@ -6,7 +6,7 @@ T2T's bias of +1 makes every position halt after about 2 steps before anything i
 import dataclasses
 
 from hparams import universal_transformer
-from hparams.registry import register
+from hparams.registry import derived, register_derived
 from ut_keras.hparam import UniversalTransformerHParams
 
 
@@ -15,16 +15,30 @@ def start_deep(hp: UniversalTransformerHParams) -> UniversalTransformerHParams:
     return dataclasses.replace(hp, act_halting_bias_init=-3.0)
 
 
-@register("adaptive_universal_transformer_base_deepstart")
-def adaptive_universal_transformer_base_deepstart() -> UniversalTransformerHParams:
-    return start_deep(universal_transformer.adaptive_universal_transformer_base())
+adaptive_universal_transformer_base_deepstart = derived(
+    universal_transformer.adaptive_universal_transformer_base, start_deep
+)
+adaptive_universal_transformer_small_deepstart = derived(
+    universal_transformer.adaptive_universal_transformer_small, start_deep
+)
+adaptive_universal_transformer_tiny_deepstart = derived(
+    universal_transformer.adaptive_universal_transformer_tiny, start_deep
+)
+# The demo's, which learns a small task on a CPU within minutes: narrow, at most 4 steps; a short
+# warm-up and one fall of the learning rate.
+adaptive_universal_transformer_quick = derived(
+    adaptive_universal_transformer_tiny_deepstart,
+    hidden_size=128,
+    filter_size=256,
+    num_heads=4,
+    batch_size=2048,
+    layer_prepostprocess_dropout=0.0,
+    attention_dropout=0.0,
+    relu_dropout=0.0,
+    label_smoothing=0.0,
+    learning_rate_schedule="constant*linear_warmup*single_cycle_cos_decay",
+    learning_rate_constant=0.003,
+    learning_rate_warmup_steps=200,
+)
 
-
-@register("adaptive_universal_transformer_small_deepstart")
-def adaptive_universal_transformer_small_deepstart() -> UniversalTransformerHParams:
-    return start_deep(universal_transformer.adaptive_universal_transformer_small())
-
-
-@register("adaptive_universal_transformer_tiny_deepstart")
-def adaptive_universal_transformer_tiny_deepstart() -> UniversalTransformerHParams:
-    return start_deep(universal_transformer.adaptive_universal_transformer_tiny())
+register_derived(globals())

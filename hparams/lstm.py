@@ -1,8 +1,6 @@
 """T2T's sets for LSTMs: all of its lstm.py. Those with area attention are refused when used."""
 
-from dataclasses import replace
-
-from hparams.registry import register
+from hparams.registry import derived, register, register_derived
 from ut_keras.hparam.lstm import LSTMHParams
 
 
@@ -32,75 +30,38 @@ def lstm_seq2seq() -> LSTMHParams:
 
 # --- With attention -------------------------------------------------------------------------------
 
-
-@register("lstm_bahdanau_attention")
-def lstm_bahdanau_attention() -> LSTMHParams:
-    return replace(lstm_seq2seq(), attention_mechanism="bahdanau")
-
-
-@register("lstm_luong_attention")
-def lstm_luong_attention() -> LSTMHParams:
-    return replace(lstm_seq2seq(), attention_mechanism="luong")
-
-
-@register("lstm_attention")
-def lstm_attention() -> LSTMHParams:
-    return lstm_bahdanau_attention()
-
-
-@register("lstm_bahdanau_attention_multi")
-def lstm_bahdanau_attention_multi() -> LSTMHParams:
-    return replace(lstm_bahdanau_attention(), num_heads=4)
-
-
-@register("lstm_luong_attention_multi")
-def lstm_luong_attention_multi() -> LSTMHParams:
-    """All heads weigh the source alike, for they have one query: a wider attention layer."""
-    return replace(lstm_luong_attention(), num_heads=4)
-
-
-@register("lstm_asr_v1")
-def lstm_asr_v1() -> LSTMHParams:
-    return replace(
-        lstm_bahdanau_attention(),
-        hidden_size=256,
-        batch_size=36,
-        max_input_seq_length=600000,
-        max_target_seq_length=350,
-        max_length=600000,
-        min_length_bucket=300000,
-        learning_rate=0.05,
-    )
-
+lstm_bahdanau_attention = derived(lstm_seq2seq, attention_mechanism="bahdanau")
+lstm_luong_attention = derived(lstm_seq2seq, attention_mechanism="luong")
+lstm_attention = derived(lstm_bahdanau_attention)
+lstm_bahdanau_attention_multi = derived(lstm_bahdanau_attention, num_heads=4)
+# All heads weigh the source alike, for they have one query: a wider attention layer.
+lstm_luong_attention_multi = derived(lstm_luong_attention, num_heads=4)
+lstm_asr_v1 = derived(
+    lstm_bahdanau_attention,
+    hidden_size=256,
+    batch_size=36,
+    max_input_seq_length=600000,
+    max_target_seq_length=350,
+    max_length=600000,
+    min_length_bucket=300000,
+    learning_rate=0.05,
+)
 
 # --- With attention to areas ----------------------------------------------------------------------
 
+lstm_area_attention_base = derived(
+    lstm_luong_attention,
+    batch_size=16384,
+    hidden_size=1024,
+    num_heads=4,
+    dropout=0.2,
+    learning_rate=0.1,
+    max_area_width=2,
+    area_key_mode="mean",
+    area_value_mode="sum",
+)
+lstm_area_attention_enfr = derived(lstm_area_attention_base, dropout=0.1)
+lstm_area_attention_char = derived(lstm_area_attention_base, batch_size=20480)
+lstm_area_attention_char_enfr = derived(lstm_area_attention_char, dropout=0.1)
 
-@register("lstm_area_attention_base")
-def lstm_area_attention_base() -> LSTMHParams:
-    return replace(
-        lstm_luong_attention(),
-        batch_size=16384,
-        hidden_size=1024,
-        num_heads=4,
-        dropout=0.2,
-        learning_rate=0.1,
-        max_area_width=2,
-        area_key_mode="mean",
-        area_value_mode="sum",
-    )
-
-
-@register("lstm_area_attention_enfr")
-def lstm_area_attention_enfr() -> LSTMHParams:
-    return replace(lstm_area_attention_base(), dropout=0.1)
-
-
-@register("lstm_area_attention_char")
-def lstm_area_attention_char() -> LSTMHParams:
-    return replace(lstm_area_attention_base(), batch_size=20480)
-
-
-@register("lstm_area_attention_char_enfr")
-def lstm_area_attention_char_enfr() -> LSTMHParams:
-    return replace(lstm_area_attention_char(), dropout=0.1)
+register_derived(globals())

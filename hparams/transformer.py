@@ -1,9 +1,9 @@
-"""T2T's sets for the Transformer, those of daily use; `transformer_table3` has the variations."""
+"""T2T's sets for the Transformer, with the variations of table 3 of Vaswani et al. 2017."""
 
 from dataclasses import replace
 from typing import TypeVar
 
-from hparams.registry import register
+from hparams.registry import derived, register_derived
 from ut_keras.hparam import TransformerHParams
 
 T = TypeVar("T", bound=TransformerHParams)
@@ -34,200 +34,199 @@ def fit_for_tpu(hp: T) -> T:
 
 # --- Base -----------------------------------------------------------------------------------------
 
-
-@register("transformer_base")
-def transformer_base() -> TransformerHParams:
-    """The defaults of `TransformerHParams`."""
-    return TransformerHParams()
-
-
-@register("transformer_base_v3")
-def transformer_base_v3() -> TransformerHParams:
-    return transformer_base()
-
-
-@register("transformer_base_v2")
-def transformer_base_v2() -> TransformerHParams:
-    """Before the learning rate was a product of factors."""
-    return replace(
-        transformer_base_v3(),
-        optimizer_adam_beta2=0.98,
-        learning_rate_schedule="legacy",
-        learning_rate_constant=1.0,
-    )
-
-
-@register("transformer_base_v1")
-def transformer_base_v1() -> TransformerHParams:
-    """As published: the norm comes after each layer."""
-    return replace(
-        transformer_base_v2(),
-        layer_preprocess_sequence="none",
-        layer_postprocess_sequence="dan",
-        attention_dropout=0.0,
-        relu_dropout=0.0,
-        learning_rate=0.1,
-        learning_rate_warmup_steps=4000,
-    )
-
-
-@register("transformer_base_single_gpu")
-def transformer_base_single_gpu() -> TransformerHParams:
-    return replace(
-        transformer_base(),
-        batch_size=1024,
-        learning_rate_schedule="constant*linear_warmup*rsqrt_decay",
-        learning_rate_constant=0.1,
-        learning_rate_warmup_steps=16000,
-    )
-
+# The defaults of `TransformerHParams`.
+transformer_base = derived(TransformerHParams)
+transformer_base_v3 = derived(transformer_base)
+# Before the learning rate was a product of factors.
+transformer_base_v2 = derived(
+    transformer_base_v3,
+    optimizer_adam_beta2=0.98,
+    learning_rate_schedule="legacy",
+    learning_rate_constant=1.0,
+)
+# As published: the norm comes after each layer.
+transformer_base_v1 = derived(
+    transformer_base_v2,
+    layer_preprocess_sequence="none",
+    layer_postprocess_sequence="dan",
+    attention_dropout=0.0,
+    relu_dropout=0.0,
+    learning_rate=0.1,
+    learning_rate_warmup_steps=4000,
+)
+transformer_base_single_gpu = derived(
+    transformer_base,
+    batch_size=1024,
+    learning_rate_schedule="constant*linear_warmup*rsqrt_decay",
+    learning_rate_constant=0.1,
+    learning_rate_warmup_steps=16000,
+)
 
 # --- Small ----------------------------------------------------------------------------------------
 
-
-@register("transformer_teeny")
-def transformer_teeny() -> TransformerHParams:
-    return replace(transformer_base(), hidden_size=128, filter_size=128, num_heads=2)
-
-
-@register("transformer_tiny")
-def transformer_tiny() -> TransformerHParams:
-    return replace(
-        transformer_base(),
-        num_hidden_layers=2,
-        hidden_size=128,
-        filter_size=512,
-        num_heads=4,
-    )
-
-
-@register("transformer_small")
-def transformer_small() -> TransformerHParams:
-    return replace(
-        transformer_base(),
-        num_hidden_layers=2,
-        hidden_size=256,
-        filter_size=1024,
-        num_heads=4,
-    )
-
+transformer_teeny = derived(transformer_base, hidden_size=128, filter_size=128, num_heads=2)
+transformer_tiny = derived(
+    transformer_base, num_hidden_layers=2, hidden_size=128, filter_size=512, num_heads=4
+)
+transformer_small = derived(
+    transformer_base, num_hidden_layers=2, hidden_size=256, filter_size=1024, num_heads=4
+)
 
 # --- Big ------------------------------------------------------------------------------------------
 
-
-@register("transformer_big")
-def transformer_big() -> TransformerHParams:
-    return replace(
-        transformer_base(),
-        hidden_size=1024,
-        filter_size=4096,
-        num_heads=16,
-        batch_size=2048,
-        layer_prepostprocess_dropout=0.3,
-    )
-
-
-@register("transformer_big_single_gpu")
-def transformer_big_single_gpu() -> TransformerHParams:
-    return replace(
-        transformer_big(),
-        layer_prepostprocess_dropout=0.1,
-        learning_rate_warmup_steps=16000,
-    )
-
-
-@register("transformer_big_dr1")
-def transformer_big_dr1() -> TransformerHParams:
-    return replace(transformer_base(), hidden_size=1024, filter_size=4096, num_heads=16)
-
-
-@register("transformer_big_dr2")
-def transformer_big_dr2() -> TransformerHParams:
-    return replace(transformer_big_dr1(), layer_prepostprocess_dropout=0.2)
-
-
-@register("transformer_big_enfr")
-def transformer_big_enfr() -> TransformerHParams:
-    return replace(
-        transformer_big_dr1(),
-        shared_embedding_and_softmax_weights=False,
-        filter_size=8192,
-    )
-
+transformer_big = derived(
+    transformer_base,
+    hidden_size=1024,
+    filter_size=4096,
+    num_heads=16,
+    batch_size=2048,
+    layer_prepostprocess_dropout=0.3,
+)
+transformer_big_single_gpu = derived(
+    transformer_big, layer_prepostprocess_dropout=0.1, learning_rate_warmup_steps=16000
+)
+transformer_big_dr1 = derived(transformer_base, hidden_size=1024, filter_size=4096, num_heads=16)
+transformer_big_dr2 = derived(transformer_big_dr1, layer_prepostprocess_dropout=0.2)
+transformer_big_enfr = derived(
+    transformer_big_dr1, shared_embedding_and_softmax_weights=False, filter_size=8192
+)
 
 # --- Attention over parameters in place of the feed-forward layer ---------------------------------
 
-
-@register("transformer_parameter_attention_a")
-def transformer_parameter_attention_a() -> TransformerHParams:
-    return replace(transformer_base(), ffn_layer="parameter_attention", filter_size=1536)
-
-
-@register("transformer_parameter_attention_b")
-def transformer_parameter_attention_b() -> TransformerHParams:
-    return replace(
-        transformer_base(),
-        ffn_layer="parameter_attention",
-        filter_size=512,
-        parameter_attention_key_channels=1024,
-        parameter_attention_value_channels=1024,
-        num_heads=16,
-    )
-
+transformer_parameter_attention_a = derived(
+    transformer_base, ffn_layer="parameter_attention", filter_size=1536
+)
+transformer_parameter_attention_b = derived(
+    transformer_base,
+    ffn_layer="parameter_attention",
+    filter_size=512,
+    parameter_attention_key_channels=1024,
+    parameter_attention_value_channels=1024,
+    num_heads=16,
+)
 
 # --- Parsing --------------------------------------------------------------------------------------
 
-
-@register("transformer_parsing_base")
-def transformer_parsing_base() -> TransformerHParams:
-    """WSJ only."""
-    return replace(
-        transformer_base(),
-        attention_dropout=0.2,
-        layer_prepostprocess_dropout=0.2,
-        max_length=512,
-        learning_rate_warmup_steps=16000,
-        hidden_size=1024,
-        learning_rate=0.05,
-        shared_embedding_and_softmax_weights=False,
-    )
-
-
-@register("transformer_parsing_big")
-def transformer_parsing_big() -> TransformerHParams:
-    """WSJ, semi-supervised."""
-    return replace(
-        transformer_big(),
-        max_length=512,
-        learning_rate_warmup_steps=4000,
-        layer_prepostprocess_dropout=0.1,
-        learning_rate=0.05,
-    )
-
-
-@register("transformer_parsing_ice")
-def transformer_parsing_ice() -> TransformerHParams:
-    """Parsing and tagging Icelandic text."""
-    return replace(
-        transformer_base_single_gpu(),
-        batch_size=4096,
-        shared_embedding_and_softmax_weights=False,
-    )
-
+# WSJ only.
+transformer_parsing_base = derived(
+    transformer_base,
+    attention_dropout=0.2,
+    layer_prepostprocess_dropout=0.2,
+    max_length=512,
+    learning_rate_warmup_steps=16000,
+    hidden_size=1024,
+    learning_rate=0.05,
+    shared_embedding_and_softmax_weights=False,
+)
+# WSJ, semi-supervised.
+transformer_parsing_big = derived(
+    transformer_big,
+    max_length=512,
+    learning_rate_warmup_steps=4000,
+    layer_prepostprocess_dropout=0.1,
+    learning_rate=0.05,
+)
+# Parsing and tagging Icelandic text.
+transformer_parsing_ice = derived(
+    transformer_base_single_gpu, batch_size=4096, shared_embedding_and_softmax_weights=False
+)
 
 # --- Relative positions ---------------------------------------------------------------------------
 
+transformer_relative = derived(transformer_base, use_relative_positions)
+transformer_relative_tiny = derived(transformer_tiny, use_relative_positions)
+transformer_relative_big = derived(transformer_big, use_relative_positions)
 
-@register("transformer_relative")
-def transformer_relative() -> TransformerHParams:
-    return use_relative_positions(transformer_base())
+# --- Table 3, row A: heads ------------------------------------------------------------------------
 
+transformer_h1 = derived(transformer_base, num_heads=1)
+transformer_h4 = derived(transformer_base, num_heads=4)
+transformer_h16 = derived(transformer_base, num_heads=16)
+transformer_h32 = derived(transformer_base, num_heads=32)
 
-@register("transformer_relative_tiny")
-def transformer_relative_tiny() -> TransformerHParams:
-    return use_relative_positions(transformer_tiny())
+# --- Table 3, row B: size of the keys -------------------------------------------------------------
 
+transformer_k128 = derived(transformer_base, attention_key_channels=128)
+transformer_k256 = derived(transformer_base, attention_key_channels=256)
 
-@register("transformer_relative_big")
-def transformer_relative_big() -> TransformerHParams:
-    return use_relative_positions(transformer_big())
+# --- Table 3, row C: layers, width, filter --------------------------------------------------------
+
+transformer_l2 = derived(transformer_base, num_hidden_layers=2)
+transformer_l4 = derived(transformer_base, num_hidden_layers=4)
+transformer_l8 = derived(transformer_base, num_hidden_layers=8)
+transformer_l10 = derived(transformer_base, num_hidden_layers=10)
+transformer_hs256 = derived(transformer_base, hidden_size=256)
+transformer_hs1024 = derived(transformer_base, hidden_size=1024)
+transformer_ff1024 = derived(transformer_base, filter_size=1024)
+transformer_ff4096 = derived(transformer_base, filter_size=4096)
+
+# --- Table 3, row D: dropout, label smoothing -----------------------------------------------------
+
+transformer_dr0 = derived(transformer_base, layer_prepostprocess_dropout=0.0)
+transformer_dr2 = derived(transformer_base, layer_prepostprocess_dropout=0.2)
+transformer_ls0 = derived(transformer_base, label_smoothing=0.0)
+transformer_ls2 = derived(transformer_base, label_smoothing=0.2)
+
+# --- On TPUs, and what those sets are made of; they run anywhere ----------------------------------
+
+transformer_tpu = derived(transformer_base, fit_for_tpu)
+# For problems whose examples are packed, which is all of them on a TPU.
+transformer_packed_tpu = derived(transformer_tpu)
+transformer_big_tpu = derived(transformer_big, fit_for_tpu)
+# A head is as wide as the TPU's units of computation.
+transformer_big_enfr_tpu = derived(transformer_big_enfr, fit_for_tpu, num_heads=8)
+transformer_small_tpu = derived(transformer_small, fit_for_tpu)
+transformer_tiny_tpu = derived(transformer_tiny, fit_for_tpu)
+transformer_tpu_bf16_activation = derived(transformer_tpu, activation_dtype="bfloat16")
+transformer_tpu_with_conv = derived(transformer_tpu, num_heads=4, ffn_layer="conv_relu_conv")
+
+# --- Without what keeps from learning by heart ----------------------------------------------------
+
+# No smoothing, no dropout, examples of any length.
+transformer_clean = derived(
+    transformer_base_v2,
+    label_smoothing=0.0,
+    layer_prepostprocess_dropout=0.0,
+    attention_dropout=0.0,
+    relu_dropout=0.0,
+    max_length=0,
+)
+transformer_clean_big = derived(transformer_clean, hidden_size=1024, filter_size=4096)
+transformer_clean_big_tpu = derived(transformer_clean_big, fit_for_tpu)
+
+# --- Language models ------------------------------------------------------------------------------
+
+transformer_lm_tpu_0 = derived(
+    transformer_clean_big_tpu,
+    num_heads=4,
+    batch_size=4096,
+    shared_embedding_and_softmax_weights=False,
+    layer_prepostprocess_dropout=0.1,
+)
+transformer_lm_tpu_1 = derived(transformer_lm_tpu_0, hidden_size=2048, filter_size=8192)
+# Long texts, 4,096 symbols.
+transformer_wikitext103_l4k_v0 = derived(
+    transformer_big,
+    fit_for_tpu,
+    batch_size=4096,
+    max_length=4096,
+    num_hidden_layers=8,
+    num_heads=4,
+    shared_embedding_and_softmax_weights=False,
+    label_smoothing=0.0,
+    layer_prepostprocess_dropout=0.2,
+)
+
+# --- Others ---------------------------------------------------------------------------------------
+
+transformer_timeseries = derived(transformer_small, batch_size=256, learning_rate_warmup_steps=2000)
+transformer_timeseries_tpu = derived(transformer_timeseries, fit_for_tpu)
+# Eight batches in one update.
+transformer_base_multistep8 = derived(
+    transformer_base, optimizer="multistep_adam", optimizer_multistep_accumulate_steps=8
+)
+transformer_test = derived(
+    transformer_base, num_hidden_layers=2, hidden_size=16, filter_size=8, num_heads=2
+)
+
+register_derived(globals())

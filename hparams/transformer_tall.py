@@ -4,156 +4,109 @@ T2T gives them several problems at once, which `multiproblem_…` is about; on o
 it does not read those fields. `_uniencdec` is for summaries: an encoder that looks back only.
 """
 
-from dataclasses import replace
-
 from hparams import transformer
-from hparams.registry import register
+from hparams.registry import derived, register_derived
 from hparams.transformer import fit_for_tpu
-from ut_keras.hparam import TransformerHParams
 
-
-@register("transformer_tall")
-def transformer_tall() -> TransformerHParams:
-    return replace(
-        transformer.transformer_base(),
-        batch_size=2048,
-        hidden_size=768,
-        filter_size=3072,
-        num_hidden_layers=12,
-        num_heads=12,
-        label_smoothing=0.0,
-        max_length=1024,
-        eval_drop_long_sequences=True,
-        multiproblem_mixing_schedule="pretrain",
-        multiproblem_vocab_size=65536,
-        clip_grad_norm=1.0,
-    )
-
-
-@register("transformer_tall_big")
-def transformer_tall_big() -> TransformerHParams:
-    return replace(transformer_tall(), num_hidden_layers=18)
-
+transformer_tall = derived(
+    transformer.transformer_base,
+    batch_size=2048,
+    hidden_size=768,
+    filter_size=3072,
+    num_hidden_layers=12,
+    num_heads=12,
+    label_smoothing=0.0,
+    max_length=1024,
+    eval_drop_long_sequences=True,
+    multiproblem_mixing_schedule="pretrain",
+    multiproblem_vocab_size=65536,
+    clip_grad_norm=1.0,
+)
+transformer_tall_big = derived(transformer_tall, num_hidden_layers=18)
 
 # --- Language models ------------------------------------------------------------------------------
 
-
-@register("transformer_tall_pretrain_lm")
-def transformer_tall_pretrain_lm() -> TransformerHParams:
-    return replace(
-        transformer_tall(),
-        learning_rate_constant=2e-4,
-        learning_rate_schedule="linear_warmup*constant*cosdecay",
-        learning_rate_decay_steps=5_000_000,
-        optimizer="adam_w",
-        optimizer_adam_beta1=0.9,
-        optimizer_adam_beta2=0.999,
-        optimizer_adam_epsilon=1e-8,
-        multiproblem_schedule_max_examples=5e8,
-        weight_decay=0.01 * 2e-4,
-    )
-
-
-@register("transformer_tall_pretrain_lm_tpu_adafactor")
-def transformer_tall_pretrain_lm_tpu_adafactor() -> TransformerHParams:
-    """Where batch_size counts tokens, 8 of them make a batch of one example."""
-    return replace(
-        fit_for_tpu(transformer_tall_pretrain_lm()),
-        max_length=1024,
-        batch_size=8,
-        multiproblem_vocab_size=2**16,
-    )
-
-
-@register("transformer_tall_pretrain_lm_tpu_adafactor_large")
-def transformer_tall_pretrain_lm_tpu_adafactor_large() -> TransformerHParams:
-    return replace(
-        transformer_tall_pretrain_lm_tpu_adafactor(),
-        hidden_size=1024,
-        num_heads=16,
-        filter_size=32768,
-        batch_size=4,
-        multiproblem_mixing_schedule="constant",
-        multiproblem_per_task_threshold="320,80,160,1,80,160,2,20,10,5",
-    )
-
-
-@register("transformer_tall_pretrain_lm_tpu")
-def transformer_tall_pretrain_lm_tpu() -> TransformerHParams:
-    return replace(
-        transformer_tall_pretrain_lm_tpu_adafactor(),
-        learning_rate_constant=2e-4,
-        learning_rate_schedule="linear_warmup * constant * cosdecay",
-        optimizer="adam_w",
-        weight_decay=0.01 * 2e-4,
-    )
-
+transformer_tall_pretrain_lm = derived(
+    transformer_tall,
+    learning_rate_constant=2e-4,
+    learning_rate_schedule="linear_warmup*constant*cosdecay",
+    learning_rate_decay_steps=5_000_000,
+    optimizer="adam_w",
+    optimizer_adam_beta1=0.9,
+    optimizer_adam_beta2=0.999,
+    optimizer_adam_epsilon=1e-8,
+    multiproblem_schedule_max_examples=5e8,
+    weight_decay=0.01 * 2e-4,
+)
+# Where batch_size counts tokens, 8 of them make a batch of one example.
+transformer_tall_pretrain_lm_tpu_adafactor = derived(
+    transformer_tall_pretrain_lm,
+    fit_for_tpu,
+    max_length=1024,
+    batch_size=8,
+    multiproblem_vocab_size=2**16,
+)
+transformer_tall_pretrain_lm_tpu_adafactor_large = derived(
+    transformer_tall_pretrain_lm_tpu_adafactor,
+    hidden_size=1024,
+    num_heads=16,
+    filter_size=32768,
+    batch_size=4,
+    multiproblem_mixing_schedule="constant",
+    multiproblem_per_task_threshold="320,80,160,1,80,160,2,20,10,5",
+)
+transformer_tall_pretrain_lm_tpu = derived(
+    transformer_tall_pretrain_lm_tpu_adafactor,
+    learning_rate_constant=2e-4,
+    learning_rate_schedule="linear_warmup * constant * cosdecay",
+    optimizer="adam_w",
+    weight_decay=0.01 * 2e-4,
+)
 
 # --- Afterwards -----------------------------------------------------------------------------------
 
+# To classes of text.
+transformer_tall_finetune_textclass = derived(
+    transformer_tall,
+    learning_rate_constant=6.25e-5,
+    learning_rate_schedule="linear_warmup*constant*linear_decay",
+    learning_rate_warmup_steps=50,
+    learning_rate_decay_steps=25000,
+    multiproblem_schedule_max_examples=0,
+    multiproblem_target_eval_only=True,
+    multiproblem_reweight_label_loss=True,
+    multiproblem_label_weight=0.95,
+)
 
-@register("transformer_tall_finetune_textclass")
-def transformer_tall_finetune_textclass() -> TransformerHParams:
-    """To classes of text."""
-    return replace(
-        transformer_tall(),
-        learning_rate_constant=6.25e-5,
-        learning_rate_schedule="linear_warmup*constant*linear_decay",
-        learning_rate_warmup_steps=50,
-        learning_rate_decay_steps=25000,
-        multiproblem_schedule_max_examples=0,
-        multiproblem_target_eval_only=True,
-        multiproblem_reweight_label_loss=True,
-        multiproblem_label_weight=0.95,
-    )
+_TRAIN = {
+    "learning_rate_schedule": "linear_warmup*constant*cosdecay",
+    "learning_rate_constant": 2e-4,
+    "learning_rate_decay_steps": 150_000,
+    "optimizer": "true_adam",
+}
+_FINETUNE = {
+    **_TRAIN,
+    "learning_rate_constant": 5e-5,
+    "learning_rate_decay_steps": 80_000,
+    "learning_rate_warmup_steps": 100,
+}
+# Text and summary as one text.
+_TIED = {
+    "multiproblem_max_input_length": 750,
+    "multiproblem_max_target_length": 100,
+    "multiproblem_schedule_max_examples": 0,
+    "multiproblem_target_eval_only": True,
+    "multiproblem_reweight_label_loss": True,
+    "multiproblem_label_weight": 1.0,
+}
+_UNIENCDEC = {
+    "max_input_seq_length": 750,
+    "max_target_seq_length": 100,
+    "unidirectional_encoder": True,
+}
+transformer_tall_train_tied = derived(transformer_tall, **_TRAIN, **_TIED)
+transformer_tall_finetune_tied = derived(transformer_tall, **_FINETUNE, **_TIED)
+transformer_tall_train_uniencdec = derived(transformer_tall, **_TRAIN, **_UNIENCDEC)
+transformer_tall_finetune_uniencdec = derived(transformer_tall, **_FINETUNE, **_UNIENCDEC)
 
-
-def _cosine(hp, constant, decay_steps):
-    return replace(
-        hp,
-        learning_rate_schedule="linear_warmup*constant*cosdecay",
-        learning_rate_constant=constant,
-        learning_rate_decay_steps=decay_steps,
-        optimizer="true_adam",
-    )
-
-
-def _tied(hp):
-    """Text and summary as one text."""
-    return replace(
-        hp,
-        multiproblem_max_input_length=750,
-        multiproblem_max_target_length=100,
-        multiproblem_schedule_max_examples=0,
-        multiproblem_target_eval_only=True,
-        multiproblem_reweight_label_loss=True,
-        multiproblem_label_weight=1.0,
-    )
-
-
-def _uniencdec(hp):
-    return replace(
-        hp, max_input_seq_length=750, max_target_seq_length=100, unidirectional_encoder=True
-    )
-
-
-@register("transformer_tall_train_tied")
-def transformer_tall_train_tied() -> TransformerHParams:
-    return _tied(_cosine(transformer_tall(), 2e-4, 150_000))
-
-
-@register("transformer_tall_finetune_tied")
-def transformer_tall_finetune_tied() -> TransformerHParams:
-    return replace(_tied(_cosine(transformer_tall(), 5e-5, 80_000)), learning_rate_warmup_steps=100)
-
-
-@register("transformer_tall_train_uniencdec")
-def transformer_tall_train_uniencdec() -> TransformerHParams:
-    return _uniencdec(_cosine(transformer_tall(), 2e-4, 150_000))
-
-
-@register("transformer_tall_finetune_uniencdec")
-def transformer_tall_finetune_uniencdec() -> TransformerHParams:
-    return replace(
-        _uniencdec(_cosine(transformer_tall(), 5e-5, 80_000)), learning_rate_warmup_steps=100
-    )
+register_derived(globals())

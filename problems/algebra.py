@@ -13,10 +13,10 @@ EOS, nothing ends a record, and there is no vocabulary.
 
 import random
 import string
-from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from problems import problem
+from problems.problem import Texts
 from ut_keras.text import text_encoder
 
 _PRECEDENCE = {"+": 0, "-": 0, "*": 1, "/": 1}
@@ -63,9 +63,7 @@ class AlgebraInverse(problem.Problem):
         encoder = text_encoder.ByteTextEncoder()
         return {"inputs": encoder, "targets": encoder}
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         rng = random.Random(seed)
         for _ in range(self.train_size if split == "train" else self.dev_size):
             letter, *others = rng.sample(string.ascii_lowercase, 26)

@@ -39,6 +39,7 @@ class AlgorithmicProblem(problem.Problem):
     target_space_id = 11  # T2T's SpaceID.DIGIT_1
     input_space_id = 10  # DIGIT_0
     num_symbols = 2
+    num_drawn = 0  # of them, the inputs; 0: all
     has_separator = False
     train_length = 40
     dev_length = 400
@@ -56,6 +57,12 @@ class AlgorithmicProblem(problem.Problem):
             max_length: int. The largest number of symbols of the inputs.
             exact: bool. Draw so many symbols, not fewer.
         """
+        length = max_length if exact else rng.integers(1, max_length + 1)
+        symbols = rng.integers(self.num_drawn or self.num_symbols, size=length).tolist()
+        return symbols, self.answer(symbols)
+
+    def answer(self, symbols: list[int]) -> list[int]:
+        """The targets of uniform symbols, their length uniform in 1..max_length."""
         raise NotImplementedError
 
     def feature_encoders(self, data_dir: str | None = None) -> dict[str, text_encoder.TextEncoder]:
@@ -86,12 +93,6 @@ def _to_ids(*sequences):
     }
 
 
-def _random_symbols(rng, num_symbols, max_length, exact):
-    """A list of uniform symbols, its length uniform in 1..max_length, or exactly that."""
-    length = max_length if exact else rng.integers(1, max_length + 1)
-    return rng.integers(num_symbols, size=length).tolist()
-
-
 # Identity.
 
 
@@ -99,11 +100,8 @@ def _random_symbols(rng, num_symbols, max_length, exact):
 class IdentityBinary40(AlgorithmicProblem):
     """Copy the string."""
 
-    def sample(
-        self, rng: np.random.Generator, max_length: int, exact: bool = False
-    ) -> tuple[list[int], list[int]]:
-        symbols = _random_symbols(rng, self.num_symbols, max_length, exact)
-        return symbols, symbols
+    def answer(self, symbols: list[int]) -> list[int]:
+        return symbols
 
 
 @problem.register("algorithmic_identity_decimal40")
@@ -139,12 +137,10 @@ class ShiftDecimal40(AlgorithmicProblem):
 
     num_symbols = 20
     dev_length = 80
+    num_drawn = 10
 
-    def sample(
-        self, rng: np.random.Generator, max_length: int, exact: bool = False
-    ) -> tuple[list[int], list[int]]:
-        symbols = _random_symbols(rng, 10, max_length, exact)
-        return symbols, [symbol + 10 for symbol in symbols]
+    def answer(self, symbols: list[int]) -> list[int]:
+        return [symbol + 10 for symbol in symbols]
 
 
 # Reverse.
@@ -154,11 +150,8 @@ class ShiftDecimal40(AlgorithmicProblem):
 class ReverseBinary40(AlgorithmicProblem):
     """Reverse the string."""
 
-    def sample(
-        self, rng: np.random.Generator, max_length: int, exact: bool = False
-    ) -> tuple[list[int], list[int]]:
-        symbols = _random_symbols(rng, self.num_symbols, max_length, exact)
-        return symbols, symbols[::-1]
+    def answer(self, symbols: list[int]) -> list[int]:
+        return symbols[::-1]
 
 
 @problem.register("algorithmic_reverse_decimal40")
@@ -319,8 +312,5 @@ class SortProblem(AlgorithmicProblem):
     train_length = 10
     dev_length = 20
 
-    def sample(
-        self, rng: np.random.Generator, max_length: int, exact: bool = False
-    ) -> tuple[list[int], list[int]]:
-        symbols = _random_symbols(rng, self.num_symbols, max_length, exact)
-        return symbols, sorted(symbols)
+    def answer(self, symbols: list[int]) -> list[int]:
+        return sorted(symbols)

@@ -13,9 +13,9 @@ train 287,113          dev 13,368          test 11,490
 
 import hashlib
 import os
-from collections.abc import Iterator
 
 from problems import problem, raw_text, text_problems
+from problems.problem import Texts
 from ut_keras.data.writing import download
 
 _LICENCE = "the articles are CNN's and the Daily Mail's; research use"
@@ -67,9 +67,7 @@ class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
         _folders(tmp_dir)
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         paths = {
             name: os.path.join(folder, name)
             for folder in _folders(tmp_dir)

@@ -5,11 +5,11 @@ words are validation's to have (one in twenty) is never trained on, and the othe
 """
 
 import zlib
-from collections.abc import Iterator
 
 import numpy as np
 
 from problems import problem
+from problems.problem import Texts
 from ut_keras.text import text_encoder
 
 _HELD_OUT_EVERY = 20
@@ -52,9 +52,7 @@ class GeneratedClasses(problem.Problem):
             "targets": text_encoder.ClassLabelEncoder(self.labels),
         }
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         rng = np.random.default_rng(seed)
         for _ in range(self.sizes[split]):
             words, label = self._drawn(rng, split)

@@ -1,4 +1,4 @@
-"""The tasks of GLUE (Wang et al. 2019) that T2T has, T2T's names: a class of one text or of two.
+"""Classes of one text or of two, T2T's names: tasks of GLUE (Wang et al. 2019), SNLI, SciTail.
 
     cola                      "Our friends won't buy this analysis."                    acceptable
     sentiment_sst_binary      "hide new secretions from the parental units"             neg
@@ -7,11 +7,14 @@
     multi_nli                 premise, hypothesis                                       neutral
     question_nli              question, sentence                                        entailment
     rte, winograd_nli         two sentences                                             entailment
+    stanford_nli              premise, hypothesis (Bowman et al. 2015)                  neutral
+    sci_tail                  premise, hypothesis of science (Khot et al. 2018)         entails
 
 A record of two texts: `inputs` ids of the first, the first id of "$", ids of the second, EOS;
 `targets` the number of the class, from 0 on. Pairs of paraphrases and of questions come in both
 orders, as in T2T. The dev split is GLUE's, of `multi_nli` the matched one; GLUE keeps the labels of
-its test splits to itself, but for `msr_paraphrase_corpus`.
+its test splits to itself, but for `msr_paraphrase_corpus`. Of `stanford_nli` the pairs are left out
+that people did not agree on. `_shared_vocab` has the subwords of the One Billion Word benchmark.
 """
 
 import functools
@@ -20,63 +23,194 @@ from collections.abc import Iterator
 from typing import Any
 
 from problems import labelled_tables, problem, raw_text, text_problems
+from problems.problem import Texts
 from ut_keras.data.writing import download
 
-_LICENCE = "GLUE: research use, each task under its own terms"
+_GLUE = "GLUE: research use, each task under its own terms"
 _URL = "https://dl.fbaipublicfiles.com/"
 _ENTAILMENT = ("not_entailment", "entailment")
+_NLI = ("contradiction", "entailment", "neutral")
 
 
-def _archive(name, sha256, folder, most_bytes=10**9):
-    return download.RawFile(
-        name, f"{_URL}glue/data/{name}", sha256, _LICENCE, (f"{folder}/*.tsv",), most_bytes
+def _register(name, archive, class_labels, base=labelled_tables.LabelledTables, **attributes):
+    """Files a class, and one of bytes.
+
+    Args:
+        archive: (name, address, checksum, pattern of the members, most bytes unpacked).
+        base: the class that it derives from.
+        **attributes: of the class.
+    """
+    file_name, url, sha256, members, most_bytes = archive
+    licence = attributes.setdefault("licence", _GLUE)
+    attributes["archive"] = download.RawFile(
+        file_name, url, sha256, licence, (members,), most_bytes
     )
+    made = text_problems.declare(__name__, name, base, class_labels=class_labels, **attributes)
+    return text_problems.register_characters(f"{name}_characters")(made)
+
+
+def _register_shared_vocab(made, name):
+    text_problems.declare(__name__, f"{name}_shared_vocab", labelled_tables.SharedVocab, made)
+
+
+def _glue(folder, sha256, name=None, most_bytes=10**9):
+    name = name or f"{folder}.zip"
+    return name, f"{_URL}glue/data/{name}", sha256, f"{folder}/*.tsv", most_bytes
 
 
 def _tables(folder, dev="dev"):
-    return {"train": f"{folder}/train.tsv", "dev": f"{folder}/{dev}.tsv"}
+    return {"train": (f"{folder}/train.tsv",), "dev": (f"{folder}/{dev}.tsv",)}
 
 
 # --- One text -------------------------------------------------------------------------------------
 
-
-@problem.register("cola")
-@text_problems.register_characters("cola_characters")
-class Cola(labelled_tables.LabelledTables):
-    """Whether a sentence is acceptable English."""
-
-    licence = _LICENCE
-    archive = _archive(
-        "CoLA.zip", "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff", "CoLA"
-    )
-    tables = _tables("CoLA")
-    text_columns = (3,)
-    label_column = 1
-    has_header = False
-    class_labels = ("unacceptable", "acceptable")
-
-
-@problem.register("sentiment_sst_binary")
-@text_problems.register_characters("sentiment_sst_binary_characters")
-class SentimentSSTBinary(labelled_tables.LabelledTables):
-    """Whether a phrase of a review of a film is for or against it."""
-
-    licence = _LICENCE
-    archive = _archive(
-        "SST-2.zip", "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa", "SST-2"
-    )
-    tables = _tables("SST-2")
-    text_columns = (0,)
-    label_column = 1
-    approx_vocab_size = 2**14
-    class_labels = ("neg", "pos")
-
+_register(
+    "cola",
+    _glue("CoLA", "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff"),
+    ("unacceptable", "acceptable"),
+    members=_tables("CoLA"),
+    text_columns=(3,),
+    label_column=1,
+    has_header=False,
+)
+_register(
+    "sentiment_sst_binary",  # a phrase of a review of a film
+    _glue("SST-2", "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa"),
+    ("neg", "pos"),
+    members=_tables("SST-2"),
+    text_columns=(0,),
+    label_column=1,
+    approx_vocab_size=2**14,
+)
 
 # --- Two texts ------------------------------------------------------------------------------------
 
 
+class _QuoraQuestionPairs(labelled_tables.LabelledTables):
+    def samples(self, row: list[str], split: str, tmp_dir: str | None) -> Iterator[dict[str, Any]]:
+        if len(row) < 6:
+            self.left_out["with fewer columns"] += 1
+            return
+        yield from super().samples(row, split, tmp_dir)
+
+
+_register(
+    "quora_question_pairs",
+    _glue("QQP", "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),
+    ("not_duplicate", "duplicate"),
+    base=_QuoraQuestionPairs,
+    members=_tables("QQP"),
+    text_columns=(3, 4),
+    label_column=5,
+    both_orders=True,
+    num_train_shards=100,
+    approx_vocab_size=2**15,
+)
+_register(
+    "question_nli",  # of GLUE's second edition
+    _glue("QNLI", "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5", "QNLIv2.zip"),
+    _ENTAILMENT,
+    members=_tables("QNLI"),
+    num_train_shards=100,
+    approx_vocab_size=2**15,
+)
+_register(
+    "rte",
+    _glue("RTE", "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),
+    _ENTAILMENT,
+    members=_tables("RTE"),
+    num_train_shards=1,
+)
+_register(
+    "winograd_nli",  # a pronoun was replaced
+    _glue("WNLI", "ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46"),
+    _ENTAILMENT,
+    members=_tables("WNLI"),
+    num_train_shards=1,
+    vocab_filename="vocab.wnli.8192",
+)
+_MULTI_NLI = _register(
+    "multi_nli",  # in ten kinds of text
+    _glue(
+        "MNLI",
+        "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633",
+        most_bytes=5 * 10**9,
+    ),
+    _NLI,
+    members=_tables("MNLI", "dev_matched"),
+    text_columns=(8, 9),
+    label_column=-1,
+    num_train_shards=100,
+    approx_vocab_size=2**15,
+)
+_register_shared_vocab(_MULTI_NLI, "multi_nli")
+_SNLI = "snli_1.0"
+_register_shared_vocab(
+    _register(
+        "stanford_nli",
+        (
+            f"{_SNLI}.zip",
+            f"https://nlp.stanford.edu/projects/snli/{_SNLI}.zip",
+            "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
+            f"{_SNLI}/{_SNLI}_*.txt",
+            2 * 10**9,
+        ),
+        _NLI,
+        licence="CC BY-SA",
+        members={split: (f"{_SNLI}/{_SNLI}_{split}.txt",) for split in ("train", "dev")},
+        text_columns=(5, 6),
+        label_column=0,
+        not_labelled="-",
+        num_train_shards=100,
+        approx_vocab_size=2**15,
+    ),
+    "stanford_nli",
+)
+_SCI_TAIL = "SciTailV1.1/tsv_format/scitail_1.0_"
+_register_shared_vocab(
+    _register(
+        "sci_tail",
+        (
+            "SciTailV1.1.zip",
+            "http://data.allenai.org.s3.amazonaws.com/downloads/SciTailV1.1.zip",
+            "3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5",
+            f"{_SCI_TAIL}*.tsv",
+            10**9,
+        ),
+        ("neutral", "entails"),
+        licence="Apache 2.0",
+        members={split: (f"{_SCI_TAIL}{split}.tsv",) for split in ("train", "dev")},
+        text_columns=(0, 1),
+        label_column=2,
+        has_header=False,
+    ),
+    "sci_tail",
+)
+
+
+@problem.register("multi_nli_text2text")
+class MultiNLIText2text(text_problems.Text2TextProblem):
+    """The same as text: "multinli premise: … hypothesis: …" and the name of the class."""
+
+    licence = _GLUE
+    raw_files = (_MULTI_NLI.archive,)
+
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
+        for split in self.splits:
+            _MULTI_NLI().path(split, tmp_dir)
+        super().prepare(data_dir, tmp_dir)
+
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
+        for sample in _MULTI_NLI().generate_samples(split, data_dir, tmp_dir, seed):
+            premise, hypothesis = sample["inputs"]
+            yield {
+                "inputs": f"multinli premise: {premise} hypothesis: {hypothesis}",
+                "targets": sample["targets"],
+            }
+
+
 def _mrpc(name, address, sha256):
-    return download.RawFile(name, _URL + address, sha256, _LICENCE)
+    return download.RawFile(name, _URL + address, sha256, _GLUE)
 
 
 _MRPC = {
@@ -103,7 +237,7 @@ _MRPC = {
 class MSRParaphraseCorpus(labelled_tables.LabelledTables):
     """Whether two sentences of news say the same; `MRPC` in tmp_dir, as in T2T."""
 
-    licence = _LICENCE
+    licence = _GLUE
     raw_files = tuple(_MRPC.values())
     splits = ("train", "dev", "test")
     text_columns = (3, 4)
@@ -111,7 +245,7 @@ class MSRParaphraseCorpus(labelled_tables.LabelledTables):
     both_orders = True
     class_labels = ("not_paraphrase", "paraphrase")
 
-    def table(self, split: str, tmp_dir: str | None) -> str:
+    def path(self, split: str, tmp_dir: str | None) -> str:
         return _of_mrpc("test" if split == "test" else "train", tmp_dir)
 
     def samples(self, row: list[str], split: str, tmp_dir: str | None) -> Iterator[dict[str, Any]]:
@@ -131,122 +265,3 @@ def _of_mrpc(split, tmp_dir):
     folder = os.path.join(tmp_dir or "", "MRPC")
     os.makedirs(folder, exist_ok=True)
     return download.fetch(folder, _MRPC[split])
-
-
-@problem.register("quora_question_pairs")
-@text_problems.register_characters("quora_question_pairs_characters")
-class QuoraQuestionPairs(labelled_tables.LabelledTables):
-    """Whether two questions ask the same."""
-
-    licence = _LICENCE
-    archive = _archive(
-        "QQP.zip", "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0", "QQP"
-    )
-    tables = _tables("QQP")
-    text_columns = (3, 4)
-    label_column = 5
-    both_orders = True
-    num_train_shards = 100
-    approx_vocab_size = 2**15
-    class_labels = ("not_duplicate", "duplicate")
-
-    def samples(self, row: list[str], split: str, tmp_dir: str | None) -> Iterator[dict[str, Any]]:
-        if len(row) < 6:
-            self.left_out["with fewer columns"] += 1
-            return
-        yield from super().samples(row, split, tmp_dir)
-
-
-_MNLI = _archive(
-    "MNLI.zip",
-    "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633",
-    "MNLI",
-    most_bytes=5 * 10**9,
-)
-
-
-@problem.register("multi_nli")
-@text_problems.register_characters("multi_nli_characters")
-class MultiNLI(labelled_tables.LabelledTables):
-    """Whether a hypothesis follows from a premise, in ten kinds of text."""
-
-    licence = _LICENCE
-    archive = _MNLI
-    tables = _tables("MNLI", "dev_matched")
-    text_columns = (8, 9)
-    label_column = -1
-    num_train_shards = 100
-    approx_vocab_size = 2**15
-    class_labels = ("contradiction", "entailment", "neutral")
-
-
-@problem.register("multi_nli_shared_vocab")
-class MultiNLISharedVocab(labelled_tables.SharedVocab, MultiNLI):
-    """Subwords of the One Billion Word benchmark."""
-
-
-@problem.register("multi_nli_text2text")
-class MultiNLIText2text(text_problems.Text2TextProblem):
-    """The same as text: "multinli premise: … hypothesis: …" and the name of the class."""
-
-    licence = _LICENCE
-    raw_files = (_MNLI,)
-
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for table in MultiNLI.tables.values():
-            raw_text.find(tmp_dir, _MNLI, table)
-        super().prepare(data_dir, tmp_dir)
-
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
-        for sample in MultiNLI().generate_samples(split, data_dir, tmp_dir, seed):
-            premise, hypothesis = sample["inputs"]
-            yield {
-                "inputs": f"multinli premise: {premise} hypothesis: {hypothesis}",
-                "targets": sample["targets"],
-            }
-
-
-@problem.register("question_nli")
-@text_problems.register_characters("question_nli_characters")
-class QuestionNLI(labelled_tables.LabelledTables):
-    """Whether a sentence of Wikipedia answers a question. (GLUE's second edition.)"""
-
-    licence = _LICENCE
-    archive = _archive(
-        "QNLIv2.zip", "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5", "QNLI"
-    )
-    tables = _tables("QNLI")
-    num_train_shards = 100
-    approx_vocab_size = 2**15
-    class_labels = _ENTAILMENT
-
-
-@problem.register("rte")
-@text_problems.register_characters("rte_characters")
-class RTE(labelled_tables.LabelledTables):
-    """Whether a sentence follows from a text."""
-
-    licence = _LICENCE
-    archive = _archive(
-        "RTE.zip", "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee", "RTE"
-    )
-    tables = _tables("RTE")
-    num_train_shards = 1
-    class_labels = _ENTAILMENT
-
-
-@problem.register("winograd_nli")
-@text_problems.register_characters("winograd_nli_characters")
-class WinogradNLI(labelled_tables.LabelledTables):
-    """Whether a sentence follows, in which a pronoun was replaced."""
-
-    licence = _LICENCE
-    archive = _archive(
-        "WNLI.zip", "ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46", "WNLI"
-    )
-    tables = _tables("WNLI")
-    num_train_shards = 1
-    class_labels = _ENTAILMENT
-    vocab_filename = "vocab.wnli.8192"

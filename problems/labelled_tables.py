@@ -8,19 +8,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from problems import raw_text, text_problems
-from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.text import text_encoder
 
 _LM1B = "languagemodel_lm1b32k"
 
 
-class LabelledTables(text_problems.TextConcat2ClassProblem):
+class LabelledTables(raw_text.OfArchive, text_problems.TextConcat2ClassProblem):
     """Texts in columns of a row, with a class in another.
 
     Attributes:
-        archive: `RawFile` that the tables are in.
-        tables: dict from split to the name of its table in the archive.
         text_columns: tuple of int, from 0 on.
         label_column: int. It has the name of a class, or its number.
         has_header: bool. Whether the first row has the names of the columns.
@@ -28,9 +25,7 @@ class LabelledTables(text_problems.TextConcat2ClassProblem):
         not_labelled: str. In the label's place, where there is none; such rows are left out.
     """
 
-    archive: download.RawFile
     class_labels: tuple[str, ...]
-    tables: dict[str, str] = {}
     text_columns: tuple[int, ...] = (1, 2)
     label_column = 3
     has_header = True
@@ -39,23 +34,10 @@ class LabelledTables(text_problems.TextConcat2ClassProblem):
     num_train_shards = 10
     approx_vocab_size = 2**13
 
-    @property
-    def raw_files(self) -> tuple[download.RawFile, ...]:  # type: ignore[override]
-        return (self.archive,)
-
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in self.splits:
-            self.table(split, tmp_dir)
-        super().prepare(data_dir, tmp_dir)
-
-    def table(self, split: str, tmp_dir: str | None) -> str:
-        """Returns the path of the table of a split, after a download if need be."""
-        return raw_text.find(tmp_dir, self.archive, self.tables[split])
-
     def generate_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterator[dict[str, Any]]:
-        path = self.table(split, tmp_dir)
+        path = self.path(split, tmp_dir)
         for number, line in enumerate(raw_text.read_lines(path), start=1):
             if number == 1 and self.has_header:
                 continue

@@ -37,6 +37,7 @@ import os
 from collections.abc import Iterator
 
 from problems import lambada_files, last_word, perplexity, problem, text_problems
+from problems.problem import Texts
 from ut_keras.data import features
 from ut_keras.data.writing import download
 from ut_keras.text import text_encoder
@@ -103,9 +104,7 @@ class LambadaLm(_Lambada):
     def read_train(self, tmp_dir: str | None) -> Iterator[str]:
         return lambada_files.read_novels(tmp_dir)
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for line in self.read(split, tmp_dir):
             yield {"targets": line}
 
@@ -133,9 +132,7 @@ class LambadaRc(_Lambada):
     def read_train(self, tmp_dir: str | None) -> Iterator[str]:
         return lambada_files.read_comprehension(tmp_dir)
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for line in self.read(split, tmp_dir):
             passage, _, word = line.rpartition(" ")
             yield {"inputs": passage, "targets": word}

@@ -44,9 +44,9 @@ left out for it.
 import functools
 import random
 import zlib
-from collections.abc import Iterator
 
 from problems import lte_programs, problem
+from problems.problem import Texts
 from ut_keras.text import text_encoder
 
 _SIZES = {"train": 1_000_000, "dev": 2_000, "test": 10_000}
@@ -66,9 +66,7 @@ class LearningToExecute(problem.Problem):
         encoder = text_encoder.ByteTextEncoder()
         return {"inputs": encoder, "targets": encoder}
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         rng = random.Random(seed)
         draw = self.draw_at_limits if split == "test" else self.draw_mixed
         count = 0

@@ -13,9 +13,9 @@ the test set. `per_word_perplexity` is that of papers.
 
 import functools
 import os
-from collections.abc import Iterator
 
 from problems import packed, problem, raw_text, text_problems
+from problems.problem import Texts
 from ut_keras.data.writing import download
 
 _NAME = "1-billion-word-language-modeling-benchmark-r13output"
@@ -29,8 +29,7 @@ _CORPUS = download.RawFile(
     most_bytes=20 * 10**9,
 )
 _WORDS = download.RawFile(
-    "vocab-2016-09-10.txt",
-    "http://download.tensorflow.org/models/LM_LSTM_CNN/vocab-2016-09-10.txt",
+    "vocab-2016-09-10.txt", "http://download.tensorflow.org/models/LM_LSTM_CNN/vocab-2016-09-10.txt"
 )
 _FILES = {
     "train": [
@@ -55,9 +54,7 @@ class LanguagemodelLm1b32k(text_problems.Text2SelfProblem):
             raw_text.find(tmp_dir, _CORPUS, names[0])
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         words = _words(tmp_dir)
         for name in _FILES[split]:
             for line in raw_text.read_lines(raw_text.find(tmp_dir, _CORPUS, name)):

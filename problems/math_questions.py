@@ -17,9 +17,9 @@ The first two by characters (bytes + 2), the third with one vocabulary of subwor
 
 import glob
 import os
-from collections.abc import Iterator
 
 from problems import problem, text_problems
+from problems.problem import Texts
 from ut_keras import json_file, unpacking
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
@@ -60,9 +60,7 @@ class MathTwoVariables(text_problems.Text2TextProblem):
     num_train_shards = 10
     raw_files = (_MLU,)
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         path = os.path.join(tmp_dir or "", "symbolic_math_train.txt")
         if not os.path.exists(path):
             folder = _unpacked(tmp_dir, _MLU)
@@ -86,9 +84,7 @@ class MathDeepmindAll(text_problems.Text2TextProblem):
     num_train_shards = 128
     raw_files = (_DEEPMIND,)
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         levels = {
             "train": ("train-easy", "train-medium", "train-hard"),
             "dev": ("interpolate", "extrapolate"),
@@ -113,9 +109,7 @@ class ProgramSearchAlgolisp(text_problems.Text2TextProblem):
     splits = ("train", "dev", "test")
     raw_files = tuple(_ALGOLISP.values())
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         path = download.fetch(tmp_dir, _ALGOLISP[split])
         lines = text_lines.lines(path, _ALGOLISP[split].most_bytes)
         for number, line in enumerate(lines, start=1):

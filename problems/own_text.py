@@ -1,25 +1,46 @@
 """Your own text, by file name: `train`, `dev` and `test` in tmp_dir, UTF-8, one example a line.
 
-    text2text_tsv    train.tsv    source TAB target
-    text2self_txt    train.txt    text, for a language model
-    text2class_tsv   train.tsv    text TAB label
+    text2text_tsv    train.tsv    Zwei Hunde spielen im Schnee.<TAB>Two dogs play in the snow.
+    text2self_txt    train.txt    Two dogs play in the snow.
+    text2class_tsv   train.tsv    I have never seen a better film.<TAB>good
+
+Records, with the vocabulary that Multi30k gives, and the labels bad and good:
+
+    inputs    "Zwei Hunde spielen im Schnee."    [34, 265, 116, 37, 269, 2, 1]            1 = EOS
+    targets   "Two dogs play in the snow."       [36, 236, 251, 4, 10, 198, 2, 1]
+    targets   "good"                             [1]
+
+Inputs and targets share about 8,192 subwords, less if the text is small, built from the train split
+and kept in data_dir as `vocab.text2text_tsv.8192.subwords`; a file that is there already is used.
+Labels are those of the train split, sorted; they are kept in `labels.text2class_tsv.txt`. Training
+drops lines of more than `max_length` subwords (256 in most hparams sets).
 
 Without `dev` every 20th line of `train` is held out for it; `test` may be missing too. Empty lines
 are left out. More than this, such as data of another form, takes ten lines of Python: see
 text_problems.py.
+
+T2T's way is parallel files, line n of one being the target of line n of the other:
+
+    text2text_tmpdir[_tokens]    inputs.train.txt, targets.train.txt, inputs.eval.txt, …
+
+`text2text_tmpdir` has about 32,768 subwords, `…_tokens` the words of `vocab.txt`, one a line, and
+`<UNK>` for all others.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from problems import text_problems
+from problems import parallel_text, problem, raw_text, text_problems
+from problems.problem import Texts
 from ut_keras.errors import DataError
+from ut_keras.text import text_encoder
 
 _HELD_OUT_EVERY = 20
+_PARTS = {"train": "train", "dev": "eval"}  # of T2T's files
 
 
 class OwnText(text_problems.Text2TextProblem):
-    """Comes before a text problem in the list of bases; which then says its `generate_samples`.
+    """Comes before a text problem in the list of bases.
 
     Attributes:
         extension: str. Of the files, without a dot.
@@ -55,6 +76,10 @@ class OwnText(text_problems.Text2TextProblem):
                     f"{_HELD_OUT_EVERY})."
                 )
         super().prepare(data_dir, tmp_dir)
+
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
+        for texts in self.lines(split, tmp_dir):
+            yield dict(zip(("inputs", "targets")[-len(texts) :], texts, strict=True))
 
     def lines(self, split: str, tmp_dir: str | None) -> Iterator[tuple[str, ...]]:
         """Yields the lines of a split as tuples of their fields, stripped, none of them empty.
@@ -99,3 +124,77 @@ class OwnText(text_problems.Text2TextProblem):
                 f"Received: {path}, line {number}: {shown!r}."
             )
         return parts
+
+
+@problem.register("text2text_tsv")
+class Text2TextTsv(OwnText, text_problems.Text2TextProblem):
+    """Pairs of texts from tab-separated files."""
+
+    extension = "tsv"
+    fields = ("source", "target")
+
+
+@problem.register("text2self_txt")
+class Text2SelfTxt(OwnText, text_problems.Text2SelfProblem):
+    """Lines of text files."""
+
+
+@problem.register("text2class_tsv")
+class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
+    """Texts with labels from tab-separated files."""
+
+    extension = "tsv"
+    fields = ("text", "label")
+
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
+        super().prepare(data_dir, tmp_dir)
+        encoder = self.feature_encoders(data_dir)["targets"]
+        known = {encoder.decode([i]) for i in range(encoder.vocab_size)}
+        for split in self.splits_to_generate(tmp_dir):
+            unknown = {label for _, label in self.lines(split, tmp_dir)} - known
+            if unknown:
+                raise DataError(
+                    f"The labels of the {split} split must be in {self.labels_filename}, those of "
+                    f"the train split. Received: {', '.join(sorted(unknown)[:5])}."
+                )
+
+
+@problem.register("text2text_tmpdir")
+class Text2textTmpdir(text_problems.Text2TextProblem):
+    """Subwords."""
+
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
+        for split in self.splits:
+            _paths(split, tmp_dir)
+        super().prepare(data_dir, tmp_dir)
+
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
+        for source, target in parallel_text.read_pairs(_paths(split, tmp_dir)):
+            yield {"inputs": source, "targets": target}
+
+
+@problem.register("text2text_tmpdir_tokens")
+class Text2textTmpdirTokens(Text2textTmpdir):
+    """Words of a given vocabulary."""
+
+    vocab_type = "tokens"
+    oov_token = "<UNK>"
+
+    def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
+        yield from raw_text.read_lines(_path(tmp_dir, "vocab.txt"))
+
+    def build_vocab(
+        self, texts: Iterable[str]
+    ) -> text_encoder.SubwordTextEncoder | text_encoder.TokenTextEncoder:
+        return text_encoder.TokenTextEncoder(tokens=[self.oov_token, *texts])
+
+
+def _paths(split, tmp_dir):
+    return [_path(tmp_dir, f"{side}.{_PARTS[split]}.txt") for side in ("inputs", "targets")]
+
+
+def _path(tmp_dir, name):
+    path = os.path.join(tmp_dir or "", name)
+    if not os.path.isfile(path):
+        raise DataError(f"Expected {name} in tmp_dir={tmp_dir!r}. Received: no such file.")
+    return path

@@ -10,9 +10,9 @@ train 82,783 pictures          dev 40,504 pictures
 
 import collections
 import itertools
-from collections.abc import Iterator
 
 from problems import problem, raw_text, text_problems
+from problems.problem import Texts
 from ut_keras import json_file
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
@@ -26,42 +26,34 @@ _ARCHIVE = download.RawFile(
     ("annotations/captions_*.json",),
     most_bytes=5 * 10**9,
 )
-_PARTS = {"train": "train", "dev": "val"}
+_NAMES = {"train": "captions_train2014.json", "dev": "captions_val2014.json"}
 
 
 @problem.register("paraphrase_generation_ms_coco_problem1d")
 @text_problems.register_characters("paraphrase_generation_ms_coco_problem1d_characters")
-class ParaphraseGenerationMsCocoProblem1d(text_problems.Text2TextProblem):
+class ParaphraseGenerationMsCocoProblem1d(raw_text.OfArchive, text_problems.Text2TextProblem):
     """One way."""
 
     licence = _LICENCE
-    raw_files = (_ARCHIVE,)
+    archive = _ARCHIVE
+    # T2T has them unpacked in a folder that is called as its archive, which is no longer offered.
+    members = {
+        split: (f"annotations/{name}", f"captions_train-val2014/annotations/{name}")
+        for split, name in _NAMES.items()
+    }
     num_train_shards = 10
     approx_vocab_size = 2**13
     both_ways = False
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in self.splits:
-            _path(split, tmp_dir)
-        super().prepare(data_dir, tmp_dir)
-
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         captions = collections.defaultdict(list)
-        for annotation in json_file.read(_path(split, tmp_dir), DataError)["annotations"]:
+        for annotation in json_file.read(self.path(split, tmp_dir), DataError)["annotations"]:
             captions[annotation["image_id"]].append(annotation["caption"])
         for of_picture in captions.values():
             for first, second in itertools.combinations(of_picture, 2):
                 yield {"inputs": first, "targets": second}
                 if self.both_ways:
                     yield {"inputs": second, "targets": first}
-
-
-def _path(split, tmp_dir):
-    name = f"annotations/captions_{_PARTS[split]}2014.json"
-    # T2T has them unpacked in a folder that is called as its archive, which is no longer offered.
-    return raw_text.find(tmp_dir, _ARCHIVE, name, f"captions_train-val2014/{name}")
 
 
 @problem.register("paraphrase_generation_ms_coco_problem2d")

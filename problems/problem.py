@@ -20,15 +20,16 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from ut_keras import contract, registry
-from ut_keras.data import features, progress_line, tfrecords
+from ut_keras import contract, live_line, registry
+from ut_keras.data import features, tfrecords
 from ut_keras.data.writing import example_batch, generation, generation_plan
 from ut_keras.errors import DataError
 from ut_keras.text import text_encoder
 
 P = TypeVar("P", bound="Problem")
+Texts: TypeAlias = Iterator[dict[str, str]]  # samples
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -125,8 +126,7 @@ class Problem:
         """Returns {"inputs": FeatureSpec, "targets": FeatureSpec}, what a model has to know."""
         specs = {
             name: features.FeatureSpec(
-                encoder.vocab_size,
-                "class_label" if name in self.class_label_features else "symbol",
+                encoder.vocab_size, "class_label" if name in self.class_label_features else "symbol"
             )
             for name, encoder in self._checked_encoders(data_dir).items()
         }
@@ -400,7 +400,7 @@ def _summary(counts, left_out, seconds, data_dir):
     text = f"wrote {written} examples to {data_dir}"
     if seconds >= 1:
         rate = sum(counts.values()) / seconds
-        text += f" in {progress_line.duration(seconds)}, {rate:,.0f} a second"
+        text += f" in {live_line.duration(seconds)}, {rate:,.0f} a second"
     if left_out:
         reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         text += f"; left out: {reasons}"

@@ -15,9 +15,8 @@ line. A data folder of T2T trains here as it does there, without `per_word_perpl
 characters are the text itself; T2T's are the file's, with a space behind each.
 """
 
-from collections.abc import Iterator
-
 from problems import problem, raw_text, text_problems
+from problems.problem import Texts
 from ut_keras.data import features
 from ut_keras.data.writing import download
 from ut_keras.text import text_encoder
@@ -29,32 +28,29 @@ _ARCHIVE = download.RawFile(
     licence=_LICENCE,
     members=("simple-examples/data/ptb.*",),
 )
-_PARTS = {"train": "train", "dev": "valid", "test": "test"}
+
+
+def _members(name):
+    parts = {"train": "train", "dev": "valid", "test": "test"}
+    return {split: (f"simple-examples/data/{name}.{part}.txt",) for split, part in parts.items()}
 
 
 @problem.register("languagemodel_ptb10k")
-class LanguagemodelPtb10k(text_problems.Text2SelfProblem):
+class LanguagemodelPtb10k(raw_text.OfArchive, text_problems.Text2SelfProblem):
     """Words."""
 
     licence = _LICENCE
-    raw_files = (_ARCHIVE,)
+    archive = _ARCHIVE
     splits = ("train", "dev", "test")
     num_train_shards = 10
     vocab_type = "tokens"
     vocab_filename = "vocab.lmptb.10000"
     approx_vocab_size = 10_000
     oov_token = "<unk>"
-    member = "simple-examples/data/ptb.{}.txt"
+    members = _members("ptb")
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in self.splits:
-            self._path(split, tmp_dir)
-        super().prepare(data_dir, tmp_dir)
-
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
-        for line in raw_text.read_lines(self._path(split, tmp_dir)):
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
+        for line in raw_text.read_lines(self.path(split, tmp_dir)):
             yield {"targets": " ".join(line.split())}
 
     def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
@@ -68,19 +64,14 @@ class LanguagemodelPtb10k(text_problems.Text2SelfProblem):
             return {}
         return super().feature_metrics(data_dir)
 
-    def _path(self, split, tmp_dir):
-        return raw_text.find(tmp_dir, _ARCHIVE, self.member.format(_PARTS[split]))
-
 
 @problem.register("languagemodel_ptb_characters")
 class LanguagemodelPtbCharacters(LanguagemodelPtb10k):
     """Bytes."""
 
     vocab_type = "characters"
-    member = "simple-examples/data/ptb.char.{}.txt"
+    members = _members("ptb.char")
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for sample in super().generate_samples(split, data_dir, tmp_dir, seed):
             yield {"targets": sample["targets"].replace(" ", "").replace("_", " ")}

@@ -9,12 +9,38 @@ import glob
 import os
 from collections.abc import Iterator
 
+from problems import problem
 from ut_keras import unpacking
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.text import text_lines
 
 _BLOCK = 1 << 24
+
+
+class OfArchive(problem.Problem):
+    """Comes before a text problem in the list of bases: a file of an archive for each split.
+
+    Attributes:
+        archive: `RawFile`.
+        members: dict from split to the names that its file may have, that in the archive first.
+    """
+
+    archive: download.RawFile
+    members: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def raw_files(self) -> tuple[download.RawFile, ...]:  # type: ignore[override]
+        return (self.archive,)
+
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
+        for split in self.splits:
+            self.path(split, tmp_dir)
+        super().prepare(data_dir, tmp_dir)
+
+    def path(self, split: str, tmp_dir: str | None) -> str:
+        """Returns the path of the file of a split, after a download if need be."""
+        return find(tmp_dir, self.archive, *self.members[split])
 
 
 def find(tmp_dir: str | None, archive: download.RawFile, *names: str) -> str:

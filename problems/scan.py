@@ -44,9 +44,9 @@ the few random examples that the authors add to addprim_jump.
 
 import functools
 import os
-from collections.abc import Iterator
 
 from problems import problem, scan_grammar
+from problems.problem import Texts
 from ut_keras.text import text_encoder
 
 _VOCAB_FILENAME = "vocab.scan.tokens"
@@ -102,9 +102,7 @@ class ScanProblem(problem.Problem):
             tokens = [*scan_grammar.WORDS, *scan_grammar.ACTIONS]
             text_encoder.TokenTextEncoder(tokens=tokens).store_to_file(path)
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         train, test = _SPLITS[self._division](scan_grammar.commands())
         parts = {"train": train, "test": test}
         if self._valid:

@@ -8,9 +8,9 @@ train 25,000          dev 25,000 (the test set, as in T2T)
 """
 
 import os
-from collections.abc import Iterator
 
 from problems import problem, raw_text, text_problems
+from problems.problem import Texts
 from ut_keras.data.writing import download
 from ut_keras.text import text_lines
 
@@ -42,9 +42,7 @@ class SentimentIMDB(text_problems.Text2ClassProblem):
                 _folder(split, label, tmp_dir)
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for label in reversed(self.class_labels):
             folder = _folder(split, label, tmp_dir)
             for name in sorted(os.listdir(folder)):

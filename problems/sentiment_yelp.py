@@ -10,9 +10,8 @@ backslashes and doubled quotation marks.
 full: train 650,000, dev 50,000          polarity: train 560,000, dev 38,000
 """
 
-from collections.abc import Iterator
-
 from problems import problem, raw_text, text_problems
+from problems.problem import Texts
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 
@@ -31,26 +30,14 @@ def _archive(kind, sha256=None):
     )
 
 
-class _Yelp(text_problems.Text2ClassProblem):
+class _Yelp(raw_text.OfArchive, text_problems.Text2ClassProblem):
     licence = _LICENCE
     num_train_shards = 10
     approx_vocab_size = 2**13
-    archive: download.RawFile
     class_labels: tuple[str, ...]
 
-    @property
-    def raw_files(self) -> tuple[download.RawFile, ...]:  # type: ignore[override]
-        return (self.archive,)
-
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in self.splits:
-            self._path(split, tmp_dir)
-        super().prepare(data_dir, tmp_dir)
-
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
-        path = self._path(split, tmp_dir)
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
+        path = self.path(split, tmp_dir)
         for number, line in enumerate(raw_text.read_lines(path), start=1):
             label, text = line[1:2], line[5:-1].strip()
             if label not in self.class_labels[1:]:
@@ -60,10 +47,10 @@ class _Yelp(text_problems.Text2ClassProblem):
                 )
             yield {"inputs": text, "targets": label}
 
-    def _path(self, split, tmp_dir):
-        folder = self.archive.name.removesuffix(".tgz")
-        name = {"train": "train", "dev": "test"}[split]
-        return raw_text.find(tmp_dir, self.archive, f"{folder}/{name}.csv")
+
+def _members(kind):
+    folder = f"yelp_review_{kind}_csv"
+    return {"train": (f"{folder}/train.csv",), "dev": (f"{folder}/test.csv",)}
 
 
 @problem.register("sentiment_yelp_full")
@@ -72,6 +59,7 @@ class SentimentYelpFull(_Yelp):
     """Five stars."""
 
     archive = _archive("full")
+    members = _members("full")
     class_labels = ("0", "1", "2", "3", "4", "5")
 
 
@@ -83,4 +71,5 @@ class SentimentYelpPolarity(_Yelp):
     archive = _archive(
         "polarity", "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35"
     )
+    members = _members("polarity")
     class_labels = ("0", "1", "2")

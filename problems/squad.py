@@ -6,9 +6,8 @@
 train 87,599          dev 10,570, of each the first answer
 """
 
-from collections.abc import Iterator
-
 from problems import problem, text_problems
+from problems.problem import Texts
 from ut_keras import json_file
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
@@ -43,9 +42,7 @@ class SquadText2text(text_problems.Text2TextProblem):
             download.fetch(tmp_dir, file)
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         articles = json_file.read(download.fetch(tmp_dir, _FILES[split]), DataError)["data"]
         paragraphs = (paragraph for article in articles for paragraph in article["paragraphs"])
         for paragraph in paragraphs:

@@ -17,11 +17,12 @@ Data Router"), whose answer is a class, too. The tables and the number of exampl
 the problems of eleven functions.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
 from problems import generated_classes, problem
+from problems.problem import Texts
 
 _SYMBOLS = tuple("01234567")
 _FUNCTIONS = tuple("abcdefghijk")
@@ -106,9 +107,7 @@ class PublishedTableLookup(TableLookup):
         words, label = super().composed(tables, first, functions)
         return ["<s>", *words], label
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         rng, count = np.random.default_rng(seed), self.sizes[split]
         if split == "train":
             for function, first in np.ndindex(11, 8):

@@ -30,20 +30,22 @@ P = TypeVar("P", bound="Text2TextProblem")
 _MAX_SUBTOKEN_LENGTH = 200  # T2T's; bounds the time that a very long token takes.
 
 
-def register_characters(name: str) -> Callable[[type[P]], type[P]]:
-    """Decorator of a problem: files it under `name` too, as a problem of bytes.
+def declare(module: str, name: str, *bases: type, **attributes: Any) -> type:
+    """Makes a class of bases and attributes, and files it under `name`.
 
-    The class of that one is in the same module, `Cola` -> `ColaCharacters`, for other processes.
+    It is in a module, `rte_characters` as `RteCharacters`, where other processes find it.
     """
+    class_name = "".join(word.capitalize() for word in name.split("_"))
+    made = type(class_name, bases, {**attributes, "__module__": module})
+    setattr(sys.modules[module], class_name, made)
+    return problem.register(name)(made)
+
+
+def register_characters(name: str) -> Callable[[type[P]], type[P]]:
+    """Decorator of a problem: files it under `name` too, as a problem of bytes."""
 
     def decorator(problem_class):
-        class_name = f"{problem_class.__name__}Characters"
-        module = sys.modules[problem_class.__module__]
-        namespace = {"__doc__": "Bytes.", "__module__": module.__name__}
-        of_bytes = type(problem_class)(
-            class_name, (problem_class,), {**namespace, "vocab_type": "characters"}
-        )
-        setattr(module, class_name, problem.register(name)(of_bytes))
+        declare(problem_class.__module__, name, problem_class, vocab_type="characters")
         return problem_class
 
     return decorator

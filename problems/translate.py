@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Iterator
 
 from problems import parallel_text, text_problems
+from problems.problem import Texts
 from ut_keras.data.writing import download
 
 _PAIRS_FOR_VOCAB = 40_000  # About as much text as T2T takes of the files.
@@ -75,9 +76,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
         for files in self.files["train"]:
             yield from parallel_text.texts_for_vocab(tmp_dir, files)
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for source, target in self._pairs(split, tmp_dir):
             if source and target:
                 yield {"inputs": source, "targets": target}

@@ -21,9 +21,9 @@ labelled brackets, see labelled_brackets.py.
 """
 
 import os
-from collections.abc import Iterator
 
 from problems import labelled_brackets, problem, text_problems, trees
+from problems.problem import Texts
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.text import text_lines
@@ -53,9 +53,7 @@ class WsjParsing(text_problems.Text2TextProblem):
                 )
         super().prepare(data_dir, tmp_dir)
 
-    def generate_samples(
-        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         path = _find(tmp_dir, _FILES[split])
         for tree in map(trees.clean, trees.read(text_lines.lines(path), path)):
             if tree:

@@ -52,7 +52,7 @@ ALLOWED = {
         "ut_keras.registry",
         "ut_keras.text",
         "ut_keras.data.reading",
-        *(f"ut_keras.data.{name}" for name in ("features", "tfrecords", "crc32c", "progress_line")),
+        *(f"ut_keras.data.{name}" for name in ("features", "tfrecords")),
     ),
     "ut_keras.layers": ("ut_keras.layers", "ut_keras.parts", "ut_keras.hparam"),
     "ut_keras.metrics": ("ut_keras.registry", "ut_keras.metrics"),

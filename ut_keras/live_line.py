@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import Any, Self, TextIO
 
 _LIVE_SECONDS = 0.5
 
@@ -72,3 +72,103 @@ def clock_time(seconds: float) -> str:
     minutes, seconds = divmod(int(seconds + 0.5), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
+
+
+_LOG_SECONDS = 30
+
+
+class ProgressLine:
+    """Counts, and says how far a long piece of work is.
+
+        training-parallel-nc-v12.tgz: 84.2 MB of 168.4 MB (50 %), 5.1 MB/s, 16 s left
+
+    In a log a new line comes every half minute, so that short work leaves none.
+
+    Args:
+        title: str. What the line begins with.
+        total: number of units that there will be; None if that is not known.
+        show: function from a number of units to text.
+        done: number of units that were there before; they do not count for the rate.
+        clock: function that gives seconds.
+        stream: file. Standard output if None.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        total: int | None = None,
+        show: Callable[[int], str] = str,
+        done: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+        stream: TextIO | None = None,
+    ) -> None:
+        self._title = title
+        self._total = total
+        self._show = show
+        self._before = self._done = done
+        self._clock = clock
+        self._note = ""
+        self._start = clock()
+        self._line = LiveLine(stream, _LOG_SECONDS, clock)
+
+    def add(self, count: int) -> None:
+        """Counts `count` more units."""
+        self.set(self._done + count)
+
+    def set(self, done: int, note: str = "") -> None:
+        """Says that `done` units are there, and what else the line is to say."""
+        self._done, self._note = done, note
+        if self.is_due:
+            self._line.write(self.text(self._clock()))
+
+    @property
+    def is_due(self) -> bool:
+        """bool. Whether it is time to show something."""
+        return self._line.is_due
+
+    def say(self, text: str) -> None:
+        """Shows a text where there is nothing to count, such as what is waited for."""
+        self._line.write(f"{self._title}: {text}")
+
+    def text(self, now: float) -> str:
+        """The line at a time of the clock."""
+        rate = (self._done - self._before) / max(now - self._start, 1e-9)
+        parts = [f"{self._title}: {self._show(self._done)}"]
+        if self._total:
+            share = min(self._done / self._total, 1)
+            parts[0] += f" of {self._show(self._total)} ({share:.0%})".replace("%", " %")
+        parts.append(f"{self._show(int(rate))}/s")
+        if self._note:
+            parts.append(self._note)
+        if self._total and rate > 0:
+            parts.append(f"{duration(max(self._total - self._done, 0) / rate)} left")
+        return ", ".join(parts)
+
+    def close(self) -> None:
+        """Takes the line off a terminal."""
+        self._line.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+
+def duration(seconds: float) -> str:
+    """Text of a number of seconds: 42 s, 3 min 5 s, 2 h 10 min."""
+    seconds = round(seconds)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+
+
+def size(count: float) -> str:
+    """Text of a number of bytes: 512 B, 1.5 kB, 84.2 MB."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.4g} {unit}"
+        count /= 1000
+    return f"{count:.4g} GB"

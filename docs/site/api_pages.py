@@ -121,12 +121,27 @@ def _module(path):
     """The section of a module; None where nothing in it is public."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         tree = ast.parse(file.read())
-    members = [text for node in tree.body if (text := _member(path, node))]
+    members = [text for node in tree.body if (text := _member(path, node))] + _sets(path, tree)
     docstring = ast.get_docstring(tree)
     if not docstring or not (members or path.endswith("__init__.py")):
         return None
     name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     return "\n\n".join([f"## {name}", _docstring(docstring), *members])
+
+
+def _sets(path, tree):
+    """Named sets, `NAME = derived(parent, …)`, as they stand; [] without any."""
+    made = [node for node in tree.body if isinstance(node, ast.Assign)]
+    made = [node for node in made if ast.unparse(node.value).startswith("derived(")]
+    if not made:
+        return []
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        lines = file.read().splitlines()[: made[-1].end_lineno]
+    first = made[0].lineno - 1
+    while lines[first - 1].startswith("#"):
+        first -= 1
+    text = "\n".join(lines[first:])
+    return [f"```python\n{text}\n```"]
 
 
 def _member(path, node):

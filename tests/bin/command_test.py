@@ -1,8 +1,18 @@
+"""A command whose terminal is closed goes on; what it prints does not command the terminal."""
+
+import contextlib
+import io
+import os
+import pathlib
+import subprocess
+import sys
+
 import pytest
 import tensorflow as tf
 
+from ut_keras import live_line
 from ut_keras.bin import command
-from ut_keras.errors import DataError
+from ut_keras.errors import DataError, UserError
 
 
 def _in_a_graph(error):
@@ -24,3 +34,68 @@ def test_what_is_wrong_in_a_graph_is_one_line(capsys):
 def test_what_is_nobodys_fault_keeps_its_trace():
     with pytest.raises(RuntimeError, match="a bug"):
         command.run(_in_a_graph(RuntimeError("a bug")), [])
+
+
+_ROOT = pathlib.Path(__file__).parents[2]
+_PROGRAM = """
+import pathlib, sys
+from ut_keras.bin import command
+
+def function(argv):
+    print("ready", flush=True)
+    sys.stdin.read()
+    print("x" * 10_000, flush=True)
+    print("y", file=sys.stderr, flush=True)
+    pathlib.Path(argv[0]).write_text("done")
+
+sys.exit(command.run(function))
+"""
+
+
+@pytest.mark.parametrize("opened", [os.openpty, os.pipe])
+def test_printing_to_a_terminal_that_is_gone_ends_nothing(tmp_path, opened):
+    ours, theirs = opened()
+    with subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, str(tmp_path / "out")],
+        cwd=_ROOT,
+        stdin=subprocess.PIPE,
+        stdout=theirs,
+        stderr=theirs,
+    ) as process:
+        os.close(theirs)
+        assert os.read(ours, 100).strip() == b"ready"
+        os.close(ours)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert (tmp_path / "out").read_text() == "done"
+
+
+def test_streams_that_are_closed(tmp_path):
+    words = [sys.executable, "-c", _PROGRAM, str(tmp_path / "out")]
+    subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words], cwd=_ROOT, check=True)
+    assert (tmp_path / "out").read_text() == "done"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_terminal_is_shown_no_commands(encoding):
+    """Whatever is printed, an error's line too, and in a pipe or log that is shown later."""
+    hostile = "\x1b]0;mine\x07 \x9b2J \u202eevil \x7f \udcff \ud800 \u061c"
+    shown = r"\x1b]0;mine\x07 \x9b2J \u202eevil \x7f \udcff \ud800 \u061c"
+
+    def function(argv):
+        print("a\tb\r\n", hostile)
+        print("right\rwrong é", flush=True)
+        line = live_line.LiveLine()
+        line.write("two")
+        line.clear()
+        raise UserError(hostile)
+
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding) for _ in range(2))
+    out.isatty = lambda: True
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        assert command.run(function, []) == 2
+    last = "é" if encoding == "utf-8" else r"\xe9"
+    live = "\rtwo\r   \r"
+    written = out.buffer.getvalue().decode(encoding)
+    assert written == f"a\tb\r\n {shown}\nright\\rwrong {last}\n{live}"
+    assert err.buffer.getvalue().decode() == f"error: {shown}\n"

@@ -16,7 +16,7 @@ import hparams
 from tests.bin import small_run
 from tests.inference import export_models, shouting
 from ut_keras import export, models
-from ut_keras.bin import command_line, query_server, serving_flags
+from ut_keras.bin import command_line, flags, query_server
 from ut_keras.errors import UsageError
 from ut_keras.inference import local_server, served_export
 
@@ -227,9 +227,9 @@ def test_what_cannot_be_served_is_told_before(tmp_path, capsys, monkeypatch):
 
 
 def test_listens_on_loopback_unless_told_otherwise():
-    args = command_line.parse(serving_flags.QUERY_SERVER, ["--serve_dir=x"], "", "")
+    args = command_line.parse(flags.QUERY_SERVER, ["--serve_dir=x"], "", "")
     assert args.host == "127.0.0.1"
-    assert command_line.parse(serving_flags.QUERY_SERVER, [], "", "").serve_dir is None
+    assert command_line.parse(flags.QUERY_SERVER, [], "", "").serve_dir is None
 
 
 @pytest.fixture(scope="module")

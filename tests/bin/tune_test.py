@@ -13,8 +13,8 @@ import pytest
 import hparams
 import trainer
 from tests.bin import small_run
+from ut_keras import live_line
 from ut_keras.bin import command, command_line, flags, tune
-from ut_keras.data import progress_line
 from ut_keras.errors import UsageError
 from ut_keras.training.tuning import tuner
 
@@ -99,7 +99,7 @@ def test_the_folder_of_somebody_else_is_left(tmp_path, capsys):
 
 
 def test_says_how_far_the_trials_are(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(progress_line, "_LOG_SECONDS", 0)
+    monkeypatch.setattr(live_line, "_LOG_SECONDS", 0)
     assert _search(_argv(tmp_path, autotune_max_trials="1")) == 0
     lines = capsys.readouterr().out.splitlines()
     told = [line for line in lines if line.startswith("search: trial-0: ")]

@@ -321,3 +321,27 @@ def test_no_room():
         beams = call(_beam)(_constant([0.2, 0.5, 0.3]), 2, 2, 0, 0.6)
         assert beams.ids.shape == (2, 2, 0)
         assert np.all(beams.scores[:, 0] == 0)
+
+
+@pytest.mark.parametrize("shape", [(3, 50), (2, 3, 5000), (1, 8193), (2, 8000)])
+@pytest.mark.parametrize("k", [1, 4, 8])
+def test_matches_tensorflow(shape, k):
+    random = np.random.RandomState(k)
+    for x in (
+        random.normal(size=shape),
+        random.randint(0, 6, size=shape),  # many are equal
+        np.where(random.uniform(size=shape) < 2 / shape[-1], 1.0, -np.inf),  # few are allowed
+    ):
+        x = tf.constant(x, tf.float32)
+        values, indices = beam_search.top_k(x, tf.constant(k))
+        expected = tf.math.top_k(x, k)
+        np.testing.assert_array_equal(values, expected.values)
+        np.testing.assert_array_equal(indices, expected.indices)
+
+
+def test_traces_with_unknown_sizes():
+    function = tf.function(
+        lambda x: beam_search.top_k(x, 4), input_signature=[tf.TensorSpec([None, None, None])]
+    )
+    x = tf.random.stateless_normal([2, 3, 7000], [1, 2])
+    np.testing.assert_array_equal(function(x)[1], tf.math.top_k(x, 4).indices)

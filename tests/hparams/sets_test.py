@@ -54,7 +54,7 @@ LACKING_IN_T2T = {
 OURS = [
     name
     for name in hparams.names()
-    if SETS.get(name).__module__ in ("hparams.deepstart", "hparams.paper", "hparams.quick")
+    if SETS.get(name).__module__ in ("hparams.deepstart", "hparams.paper")
 ]
 
 

@@ -1,10 +1,10 @@
 import io
 
-from ut_keras.inference import decode_rows, length_batches
+from ut_keras.inference import decode_rows, padding
 from ut_keras.inference.journal import Journal
 
 WORDS = ["three", "a", "longest one", "to", "seven"]
-BATCHES = length_batches.plan([len(word) for word in WORDS], tokens=12, most_rows=2)
+BATCHES = padding.plan([len(word) for word in WORDS], tokens=12, most_rows=2)
 
 
 def _upper(number, rows):

@@ -1,5 +1,7 @@
+import collections
 import random
 
+from tests.text import subword_text_encoder_test as golden
 from tests.text.subword_tokenizer_op_test import hostile_texts
 from ut_keras.text import tokenizer, tokenizer_batch
 
@@ -41,3 +43,18 @@ def test_every_character_is_of_the_tokenizers_kind():
     texts = ["a" + "".join(characters[i : i + 64]) for i in range(0, len(characters), 64)]
     ours = _lists(tokenizer_batch.split(texts))
     assert ours == [tokenizer.encode(text) for text in texts]
+
+
+def test_matches_t2t():
+    assert tokenizer_batch.count(iter(golden.corpus())) == golden.TOKEN_COUNTS
+
+
+def test_hostile_texts():
+    texts = [*hostile_texts(5000), "\ud800", "a\0b", "\0", "", "x" * 1000]
+    expected = collections.Counter(token for text in texts for token in tokenizer.encode(text))
+    assert tokenizer_batch.count(texts) == expected
+
+
+def test_counts_of_no_texts():
+    assert tokenizer_batch.count([]) == {}
+    assert tokenizer_batch.count(["", ""]) == {}

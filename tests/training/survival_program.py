@@ -25,10 +25,10 @@ from ut_keras.data import features, tfrecords
 from ut_keras.data.reading import input_pipeline
 from ut_keras.inference import free_decoding
 from ut_keras.training import (
-    best_checkpoint,
     distribution,
     reports,
     summaries,
+    trainer,
 )
 from ut_keras.training import trainer as trainer_lib
 
@@ -252,8 +252,6 @@ MOMENTS = {
     "within a line": _within_a_line,
     "while records are taken back": _while_rewinding,
     "between evaluation and decoding": lambda: _instead_of(trainer_lib.Trainer, "_decode"),
-    "before the best weights are written": lambda: _instead_of(
-        best_checkpoint.BestCheckpoint, "save"
-    ),
+    "before the best weights are written": lambda: _instead_of(trainer.BestCheckpoint, "save"),
     "while decoding": lambda: _instead_of(free_decoding.FreeDecoder, "__call__"),
 }

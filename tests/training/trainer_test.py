@@ -1,3 +1,5 @@
+"""What an evaluation would find out after many updates is told before the first."""
+
 import json
 import os
 import re
@@ -10,19 +12,19 @@ import pytest
 import tensorflow as tf
 
 from tests.training import toy
-from ut_keras import interruption, optimizers
+from ut_keras import interruption, live_line, optimizers
 from ut_keras.checkpoints import checkpoint
 from ut_keras.data import features as features_lib
-from ut_keras.data import progress_line
 from ut_keras.data.reading import packing
 from ut_keras.inference import free_decoding
 from ut_keras.training import (
     distribution,
+    early_stopping,
     epochs,
     evaluation,
     non_finite,
     output_folder,
-    result_line,
+    trainer,
 )
 
 
@@ -51,7 +53,7 @@ def _weights(model):
 
 
 def test_train_eval_and_decode_learns_and_leaves_its_records(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(progress_line, "_LOG_SECONDS", 0)
+    monkeypatch.setattr(live_line, "_LOG_SECONDS", 0)
     trainer, _ = _make(tmp_path, dropout=0.0, settings={"train_steps": 100, "eval_every_steps": 50})
     results = trainer.train_eval_and_decode(_epoch, lambda: toy.dataset(seed=99))
     assert results["accuracy_per_sequence"] == 1.0
@@ -408,7 +410,7 @@ def test_packed_rows_are_decoded_one_by_one(tmp_path):
 
 
 def test_the_result_line_tells_free_decoding_from_the_rest():
-    line = result_line.result_line(
+    line = trainer.result_line(
         {
             "loss": 2.0,
             "accuracy": 0.5,
@@ -424,3 +426,100 @@ def test_the_result_line_tells_free_decoding_from_the_rest():
         "decode/accuracy=0.25 decode/bleu=12.35 decode/num_samples=12345 "
         "accuracy=0.5 loss=2 steps=3"
     )
+
+
+_SETTINGS = {"train_steps": 2, "eval_every_steps": 1}
+
+
+def _train(folder, metric, decode=False, **kwargs):
+    stopping = early_stopping.EarlyStopping(metric)
+    trainer, _ = _make(folder, settings={**_SETTINGS, "early_stopping": stopping}, **kwargs)
+    schedule = trainer.train_eval_and_decode if decode else trainer.continuous_train_and_eval
+    return trainer, lambda: schedule(_epoch, lambda: toy.dataset(seed=99))
+
+
+@pytest.mark.parametrize("metric, decode", [("acuracy", False), ("decode/blue", True)])
+def test_a_metric_that_there_is_not(tmp_path, metric, decode):
+    trainer, run = _train(tmp_path, metric, decode)
+    expected = f"must be one of the results of an evaluation: .*accuracy.*Received: '{metric}'"
+    with pytest.raises(early_stopping.MetricError, match=expected):
+        run()
+    assert trainer.step == 0
+    assert not list(tmp_path.glob("model.ckpt*"))
+
+
+def test_metrics_that_only_a_batch_tells(tmp_path, monkeypatch):
+    """Of `summarize` and of `score`; and one that is known costs no batch."""
+    looks, plain = [], evaluation.Evaluator.__call__
+
+    def evaluate(self, dataset, *args):
+        looks.append(sum(1 for _ in dataset))
+        return plain(self, dataset, *args)
+
+    monkeypatch.setattr(evaluation.Evaluator, "__call__", evaluate)
+    for metric in ("mean_error", "decode/bleu", "accuracy"):
+        folder = tmp_path / metric.replace("/", "_")
+        folder.mkdir()
+        trainer, run = _train(
+            folder,
+            metric,
+            decode=True,
+            summarize=lambda results: {"mean_error": 1 - results["accuracy"]},
+            score=lambda sources, references, hypotheses: {"bleu": 1.0},
+        )
+        run()
+        assert trainer.step == 2
+    whole = sum(1 for _ in toy.dataset(seed=99))
+    assert looks == [1, whole, whole, whole, whole, whole, whole]
+
+
+def _best_record(path, metric):
+    records = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return max(records, key=lambda record: (record[metric], -record["step"]))
+
+
+def test_best_holds_the_weights_of_the_best_evaluation(tmp_path):
+    # Training makes it better, then a huge learning rate makes it worse.
+    stopping = early_stopping.EarlyStopping("accuracy")
+    trainer, _ = toy.make_trainer(
+        tmp_path, dropout=0.0, train_steps=12, eval_every_steps=3, early_stopping=stopping
+    )
+    trainer.continuous_train_and_eval(_worse_after_the_sixth(trainer), toy.eval_dataset)
+    best = _best_record(tmp_path, "accuracy")
+    assert best["step"] == 6
+    names = sorted(path.name for path in (tmp_path / "best").iterdir())
+    assert names == ["checkpoint", "model.ckpt-6.data-00000-of-00001", "model.ckpt-6.index"]
+
+    other, model = toy.make_trainer(tmp_path / "best", seed=5)
+    assert other.evaluate(None, toy.eval_dataset)["accuracy"] == best["accuracy"]
+    weights = checkpoint.read_weights(str(tmp_path / "model.ckpt-6"))
+    np.testing.assert_array_equal(model.table.numpy(), weights["embedding_table"])
+
+
+def _worse_after_the_sixth(trainer):
+    """Epochs of five batches, of which the second breaks off; then the weights are negated."""
+
+    def epoch(number):
+        if number == 2:
+            head = trainer._model.head.kernel
+            head.assign(-10.0 * head)
+        return toy.dataset(seed=number).take(3)
+
+    return epoch
+
+
+def test_what_cannot_be_written_is_said(tmp_path, capsys):
+    (tmp_path / "best").write_text("a file, not a folder")
+    trainer.BestCheckpoint(str(tmp_path), toy.ToyModel()).save(3)
+    assert "The best weights are not written to" in capsys.readouterr().out
+
+
+def test_a_run_killed_before_the_best_weights_were_written(tmp_path):
+    still = {"learning_rate": 0.0}  # all evaluations are alike, and the last is the best
+    first, _ = toy.make_trainer(tmp_path, train_steps=6, **still)
+    first.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
+    for path in (tmp_path / "best").iterdir():
+        path.unlink()
+    second, model = toy.make_trainer(tmp_path, train_steps=6, **still)
+    second.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
+    assert trainer.BestCheckpoint(str(tmp_path), model).holds(6)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ut_keras import path_lock, whole_file
-from ut_keras.bin import command, command_line, flags
+from ut_keras.bin import command, flags
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.inference import feature_record
@@ -26,13 +26,8 @@ _RECORDS = ("run.json", "hparams.json")
 _DTYPES = ("", "float16")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit code."""
-    return command.run(_run, argv)
-
-
-def _run(argv):
-    args = command_line.parse(flags.AVG_CHECKPOINTS, argv, "ut-avg-checkpoints", __doc__)
+@command.of(flags.AVG_CHECKPOINTS, "ut-avg-checkpoints", __doc__)
+def main(args: command.Args) -> None:
     prefix = os.path.expanduser(args.prefix)
     output_path = os.path.abspath(os.path.expanduser(args.output_path))
     if not os.path.basename(output_path) or os.path.isdir(output_path):
@@ -49,9 +44,7 @@ def _run(argv):
     whole_file.check_writable(os.path.dirname(output_path))
     feature_record.filenames(os.path.dirname(paths[-1]))  # which are copied, if they can be read
     with path_lock.held(
-        output_path,
-        "--output_path must be written by one command at a time",
-        repr(output_path),
+        output_path, "--output_path must be written by one command at a time", repr(output_path)
     ):
         _average(paths, output_path, args.weights_dtype)
 

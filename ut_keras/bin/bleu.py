@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ut_keras.bin import command, command_line, flags
+from ut_keras.bin import command, flags
 from ut_keras.errors import UsageError
 from ut_keras.registry import unknown_name_message
 from ut_keras.text import text_lines
@@ -18,13 +18,8 @@ from ut_keras.text import text_lines
 VARIANTS = {"uncased": (False,), "cased": (True,), "both": (False, True)}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit code."""
-    return command.run(_run, argv)
-
-
-def _run(argv):
-    args = command_line.parse(flags.BLEU, argv, "ut-bleu", __doc__)
+@command.of(flags.BLEU, "ut-bleu", __doc__)
+def main(args: command.Args) -> None:
     for name in ("translation", "reference"):
         if not getattr(args, name):
             raise UsageError(f"--{name} must be given: a file with one segment a line.")

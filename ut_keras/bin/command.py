@@ -4,14 +4,25 @@ A stack trace is left to bugs. Exit codes: 0 done, 2 something is wrong with wha
 128 + N stopped by signal N with everything saved.
 """
 
+import argparse
+import argparse
+import contextlib
+import errno
 import os
+import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from ut_keras import errors, file_error, interruption
-from ut_keras.bin import terminal
+from ut_keras.bin import command_line
+from ut_keras.bin import command_line
 from ut_keras.errors import UsageError, UserError
+
+Args = argparse.Namespace
+
+Args = argparse.Namespace
 
 _MOST_WORD, _MOST_LINE = 200, 400  # characters that are shown of an error
 
@@ -26,7 +37,7 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
     Returns:
         int, the exit code.
     """
-    with terminal.may_go():
+    with may_go():
         try:
             return _exit_code(function, argv)
         except Exception:
@@ -34,6 +45,64 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
                 raise
             traceback.print_exc()  # here, for a stack trace shows what servers and files write, too
             return 1
+
+
+def of(
+    table: Sequence[command_line.Flag], program: str, about: str
+) -> Callable[[Callable[[Args], int | None]], Callable[..., int]]:
+    """Decorator that makes a command, a function of argv as of `run`, of one of parsed flags.
+
+    Args:
+        table: its flags; where --registry_help is one, a user's package is imported first.
+        program, about: str, for its help.
+    """
+
+    def decorator(function):
+        def parsed(argv):
+            args = command_line.parse(table, argv, program, about)
+            if "registry_help" in args:
+                import_user_package(args.t2t_usr_dir)
+                if args.registry_help:
+                    print(registry_help())
+                    return None
+            return function(args)
+
+        def main(argv: Sequence[str] | None = None) -> int:
+            """Runs the command; returns the exit code."""
+            return run(parsed, argv)
+
+        return main
+
+    return decorator
+
+
+def of(
+    table: Iterable[command_line.Flag], program: str, about: str | None
+) -> Callable[[Callable[[Args], int | None]], Callable[..., int]]:
+    """Decorator that makes a command, a function of argv as of `run`, of one of parsed flags.
+
+    Args:
+        table: its flags; where --registry_help is one, a user's package is imported first.
+        program, about: str, for its help.
+    """
+
+    def decorator(function):
+        def parsed(argv):
+            args = command_line.parse(table, argv, program, about)
+            if "registry_help" in args:
+                import_user_package(args.t2t_usr_dir)
+                if args.registry_help:
+                    print(registry_help())
+                    return None
+            return function(args)
+
+        def main(argv: Sequence[str] | None = None) -> int:
+            """Runs the command; returns the exit code."""
+            return run(parsed, argv)
+
+        return main
+
+    return decorator
 
 
 def _exit_code(function, argv):
@@ -145,3 +214,67 @@ def _within_a_graph(error):
     while error is not None and type(error).__name__ == "StagingError":
         error = error.__cause__ or error.__context__
     return error if isinstance(error, UserError) else None
+
+
+# Control characters but those of lines, of which a live line begins with one; marks that let a text
+# run backwards.
+_COMMANDS = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+    r"|(?!\A)\r(?!\n)"
+)
+
+
+@contextlib.contextmanager
+def may_go() -> Iterator[None]:
+    """Context in which what is printed outlives the terminal, and cannot command one.
+
+    A command whose terminal or pipe is closed goes on, unseen. What servers, files and models
+    write, and names of files, may hold escape sequences, which would move the cursor, rename the
+    window or worse, or turn a text round. They are shown as `\\x1b`, in a pipe or a log as well,
+    which a terminal may show later; so is what the encoding of the stream lacks. Text as it is
+    stands in the files that commands write.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by who started it
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    stdin: Any = sys.stdin
+    with contextlib.suppress(AttributeError, ValueError):  # another kind; read from already
+        stdin.reconfigure(errors="surrogateescape")  # That it is no text, the command says.
+    with (
+        contextlib.redirect_stdout(_Output(sys.stdout)),
+        contextlib.redirect_stderr(_Output(sys.stderr)),
+    ):
+        yield
+
+
+class _Output:
+    """A text stream; what a terminal that is gone does not take, goes nowhere."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def __getattr__(self, name):
+        return getattr(self._stream, name)
+
+    def write(self, text):
+        encoding = self._stream.encoding or "utf-8"
+        shown = _COMMANDS.sub(_escaped, text).encode(encoding, "backslashreplace")
+        return self._attempt(self._stream.write, shown.decode(encoding))
+
+    def flush(self):
+        return self._attempt(self._stream.flush)
+
+    def _attempt(self, function, *arguments):
+        try:
+            return function(*arguments)
+        except OSError as error:
+            if error.errno not in (errno.EIO, errno.EPIPE):
+                raise
+        # What the stream still holds would fail again when Python ends.
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), self._stream.fileno())
+        return function(*arguments)
+
+
+def _escaped(match):
+    return match[0].encode("unicode_escape").decode()

@@ -10,25 +10,15 @@ Running it again writes what is missing. Several machines share the work by file
 import fnmatch
 import os
 import sys
-from collections.abc import Sequence
 
-from ut_keras.bin import command, command_line, flags
+from ut_keras.bin import command, flags
 from ut_keras.errors import UsageError
 
 _MAX_LENGTH = 256  # T2T's hparam of the Transformer
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit code."""
-    return command.run(_run, argv)
-
-
-def _run(argv):
-    args = command_line.parse(flags.DATAGEN, argv, "ut-datagen", __doc__)
-    command.import_user_package(args.t2t_usr_dir)
-    if args.registry_help:
-        print(command.registry_help())
-        return
+@command.of(flags.DATAGEN, "ut-datagen", __doc__)
+def main(args: command.Args) -> None:
     if not args.problem:
         raise UsageError("--problem must be given. --registry_help lists the names.")
     import problems

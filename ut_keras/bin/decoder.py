@@ -13,26 +13,16 @@ interrupted command, given again, goes on where it stopped: what is finished lie
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
 
 from ut_keras import path_lock, whole_file
-from ut_keras.bin import command, command_line, decode_setup, flags
+from ut_keras.bin import command, decode_setup, flags
 from ut_keras.errors import UsageError
 from ut_keras.inference import decode_job, line_encoding
 from ut_keras.text import text_lines
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit code."""
-    return command.run(_run, argv)
-
-
-def _run(argv):
-    args = command_line.parse(flags.DECODER, argv, "ut-decoder", __doc__)
-    command.import_user_package(args.t2t_usr_dir)
-    if args.registry_help:
-        print(command.registry_help())
-        return
+@command.of(flags.DECODER, "ut-decoder", __doc__)
+def main(args: command.Args) -> None:
     setup = decode_setup.check(args)
     modes = {
         decode_setup.FILE: _decode_file,

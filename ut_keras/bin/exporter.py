@@ -16,10 +16,9 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
 
 from ut_keras import file_error, path_lock, whole_file
-from ut_keras.bin import command, command_line, decode_setup, serving_flags
+from ut_keras.bin import command, decode_setup, flags
 from ut_keras.errors import UsageError
 from ut_keras.inference import decode_hparams, feature_record
 
@@ -30,17 +29,8 @@ _LARGEST_NUMBER = 2**63 - 1  # that a server reads
 _NOT_HERE = ("return_beams", "write_beam_scores", "batch_size", "num_samples", "log_results")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit code."""
-    return command.run(_run, argv)
-
-
-def _run(argv):
-    args = command_line.parse(serving_flags.EXPORTER, argv, "ut-exporter", __doc__)
-    command.import_user_package(args.t2t_usr_dir)
-    if args.registry_help:
-        print(command.registry_help())
-        return
+@command.of(flags.EXPORTER, "ut-exporter", __doc__)
+def main(args: command.Args) -> None:
     if args.export_quantize not in _QUANTIZATIONS:
         raise UsageError(
             f"--export_quantize must be float16 or int8. Received: {args.export_quantize!r}."
@@ -76,11 +66,7 @@ def _export(args, run, search, values, directory):
                 _write_litert(run, model, directory, length or None, search)
             else:
                 export.export_saved_model(
-                    model,
-                    run.encoders,
-                    directory,
-                    max_input_length=length,
-                    **search,
+                    model, run.encoders, directory, max_input_length=length, **search
                 )
     except ValueError as error:
         raise UsageError(f"The model cannot be exported: {error}") from error

@@ -10,10 +10,9 @@ Then `trainer.py --output_dir=run` with the same problem and model evaluates it 
 import os
 import secrets
 import sys
-from collections.abc import Sequence
 
 from ut_keras import file_error, hparam, models
-from ut_keras.bin import command, command_line, flags, run_setup
+from ut_keras.bin import command, flags, run_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.hparam import changes as hparam_changes
@@ -21,17 +20,8 @@ from ut_keras.inference import feature_record, run_record
 from ut_keras.training import run_folder
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit code."""
-    return command.run(_run, argv)
-
-
-def _run(argv):
-    args = command_line.parse(flags.IMPORT_T2T, argv, "ut-import-t2t", __doc__)
-    command.import_user_package(args.t2t_usr_dir)
-    if args.registry_help:
-        print(command.registry_help())
-        return
+@command.of(flags.IMPORT_T2T, "ut-import-t2t", __doc__)
+def main(args: command.Args) -> None:
     import problems
 
     run_setup.check_names(args)

@@ -8,23 +8,17 @@ legend.
 
 import os
 import sys
-from collections.abc import Sequence
 
 from ut_keras import metrics_file, visualize
-from ut_keras.bin import command, command_line, picture_flags
+from ut_keras.bin import command, flags
 from ut_keras.errors import UsageError
 from ut_keras.registry import unknown_name_message
 
 FORMATS = (".png", ".svg", ".pdf")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit code."""
-    return command.run(_run, argv)
-
-
-def _run(argv):
-    args = command_line.parse(picture_flags.PLOT, argv, "ut-plot", __doc__)
+@command.of(flags.PLOT, "ut-plot", __doc__)
+def main(args: command.Args) -> None:
     runs = _named_runs(args.runs)
     metrics = list(dict.fromkeys(filter(None, args.metrics.split(","))))
     if not metrics:

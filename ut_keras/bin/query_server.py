@@ -18,19 +18,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ut_keras import deadline, json_file
-from ut_keras.bin import command, command_line, serving_flags
+from ut_keras.bin import command, flags
 from ut_keras.errors import UsageError
 
 _MOST_BYTES = 2**23  # of an answer; parsed it may take 30 times as much
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit code."""
-    return command.run(_run, argv)
-
-
-def _run(argv):
-    args = command_line.parse(serving_flags.QUERY_SERVER, argv, "ut-query-server", __doc__)
+@command.of(flags.QUERY_SERVER, "ut-query-server", __doc__)
+def main(args: command.Args) -> None:
     for name in (
         *("timeout_secs", "max_request_bytes", "max_text_bytes"),
         *("max_texts", "max_positions"),
@@ -40,7 +35,8 @@ def _run(argv):
     if args.serve_dir:
         if args.server or args.inputs_once is not None:
             raise UsageError("--serve_dir serves; --server and --inputs_once ask a server.")
-        return _serve(args)
+        _serve(args)
+        return
     for name in ("server", "servable_name"):
         if not getattr(args, name):
             raise UsageError(f"--{name} must be given, or --serve_dir.")

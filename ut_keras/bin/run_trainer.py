@@ -17,7 +17,7 @@ from ut_keras.bin.run_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.inference import feature_record, run_record, to_text
-from ut_keras.training import rendezvous, worker_agreement
+from ut_keras.training import rendezvous
 
 
 def configure_tensorflow(args: argparse.Namespace) -> None:
@@ -71,7 +71,7 @@ def _make_trainer(setup):
         statements = rendezvous.exchange(
             setup.cluster, args.worker_wait_secs, run_terms.statement(setup)
         )
-        worker_agreement.check(statements, setup.cluster.index)
+        rendezvous.check(statements, setup.cluster.index)
     strategy = distribution.get_strategy(args.worker_gpu, cluster=setup.cluster, tpu=tpu)
     # What is compiled for every shape should meet few of them.
     static_shapes = args.xla_compile or distribution.needs_static_shapes(strategy)

@@ -17,15 +17,14 @@ import time
 from typing import Any
 
 import hparams as hparams_lib
-from ut_keras import hparam, interruption
+from ut_keras import hparam, interruption, live_line
 from ut_keras.bin import command, flags, run_setup
 from ut_keras.checkpoints import checkpoint_files
-from ut_keras.data import progress_line
 from ut_keras.errors import UsageError
 from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.hparam import ranges as hparam_ranges
 from ut_keras.training import run_folder
-from ut_keras.training.tuning import search_record, search_table, trial_process, tuner
+from ut_keras.training.tuning import search_record, trial_process, tuner
 
 _WAIT_SECONDS = 0.2
 _OWN_FLAGS = {"hparams_range", "output_dir", "hparams", "random_seed", "generate_data"}
@@ -66,7 +65,7 @@ def run(args: argparse.Namespace, program: str) -> None:
         search = _Search(args, setup, hp, ranges, record, program)
         with interruption.StopRequest() as stop:
             search.run(stop)
-    print(search_table.table(record), flush=True)
+    print(search_record.table(record), flush=True)
     if not record.best():
         reasons = "; ".join(dict.fromkeys(trial.reason for trial in record.trials))
         raise UsageError(f"A trial of a search must end well. Received: {reasons or 'no trials'}.")
@@ -180,7 +179,7 @@ class _Search:
         self._program = program
         self._seed = record.random_seed
         self._running = {}  # slot -> (trial, process)
-        self._line = progress_line.ProgressLine("search")
+        self._line = live_line.ProgressLine("search")
 
     def run(self, stop):
         """Runs trials until there are enough of them."""
@@ -232,7 +231,7 @@ class _Search:
         words = [sys.executable, self._program, *arguments]
         process = trial_process.TrialProcess(words, directory, gpus, lock)
         self._running[slot] = trial, process
-        self._print(trial, search_table.assignments(trial))
+        self._print(trial, search_record.assignments(trial))
         return True
 
     def _how_far(self):

@@ -10,34 +10,17 @@ layer, and PNG files where matplotlib is installed. Without --target the model w
 
 import os
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ut_keras import visualize, whole_file
-from ut_keras.bin import (
-    command,
-    command_line,
-    decode_setup,
-    picture_flags,
-    run_setup,
-    visualize_input,
-)
+from ut_keras.bin import command, decode_setup, flags, run_setup, visualize_input
 from ut_keras.errors import UsageError
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit code."""
-    return command.run(_run, argv)
-
-
-def _run(argv):
-    args = command_line.parse(picture_flags.VISUALIZE, argv, "ut-visualize", __doc__)
-    command.import_user_package(args.t2t_usr_dir)
-    if args.registry_help:
-        print(command.registry_help())
-        return
+@command.of(flags.VISUALIZE, "ut-visualize", __doc__)
+def main(args: command.Args) -> None:
     run = decode_setup.check_run(args)
     visualize_input.check(run)
     split = run_setup.eval_split(args, run.problem) if args.example >= 0 else None

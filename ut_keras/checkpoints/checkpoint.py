@@ -23,10 +23,10 @@ import tensorflow as tf
 from ut_keras import file_error
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.checkpoints.checkpoint_files import CheckpointError
-from ut_keras.checkpoints.variable_copy import VariableCopy
 
 if TYPE_CHECKING:
     import numpy as np
+from collections.abc import Mapping
 
 _SEED_SUFFIX = "seed_generator_state"
 _AVERAGE = "moving_average"
@@ -363,3 +363,40 @@ def _unescape(name):
 
 def _first_line(error):
     return str(getattr(error, "message", error)).strip().splitlines()[0]
+
+
+class VariableCopy:
+    """Copies of groups of variables in host memory, where a train step does not change them.
+
+    Args:
+        groups: dict from group to dict from name to `tf.Variable`, mirrored ones included.
+
+    Attributes:
+        groups: the copies, under the same names.
+    """
+
+    def __init__(self, groups: Mapping[str, Mapping[str, tf.Variable]]) -> None:
+        self._originals = groups
+        with tf.device("CPU:0"):
+            self.groups = {
+                group: {
+                    name: tf.Variable(tf.zeros(v.shape, v.dtype), trainable=False)
+                    for name, v in variables.items()
+                }
+                for group, variables in groups.items()
+            }
+
+    def take(self) -> None:
+        """Copies the values."""
+        for original, copy in self._pairs():
+            copy.assign(original)
+
+    def put_back(self) -> None:
+        """Gives the variables the values that were copied last."""
+        for original, copy in self._pairs():
+            original.assign(copy.value())
+
+    def _pairs(self):
+        for group, variables in self._originals.items():
+            for name, original in variables.items():
+                yield original, self.groups[group][name]

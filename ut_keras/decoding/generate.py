@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras import limits
-from ut_keras.decoding import beam_search, constraints, sampling, side_by_side
+from ut_keras.decoding import beam_search, constraints, side_by_side
 from ut_keras.layers import symbol_ids
 from ut_keras.layers.signature import Shape
 
@@ -156,11 +156,7 @@ def generate(
     (source,) = given.values()
     prefix = _forced_prefix(options.forced_prefix, source, vocab_size)
     seed = np.random.randint(2**31) if options.seed is None else options.seed % 2**31
-    search = compiled_search(
-        model,
-        source.shape,
-        _graph(options),
-    )
+    search = compiled_search(model, source.shape, _graph(options))
     values = {
         **{name: tf.cast(getattr(options, name), tf.float32) for name in _FLOATS},
         **{name: tf.cast(getattr(options, name), tf.int32) for name in _INTS},
@@ -279,7 +275,7 @@ def _search(model, given, graph, values):
     )
     if graph.draws:
         names = ("temperature", "top_k", "top_p", "seed")
-        return beam_search.greedy_search(task, sampling.sampler(*(values[name] for name in names)))
+        return beam_search.greedy_search(task, sampler(*(values[name] for name in names)))
     if graph.beam_size == 1:
         return beam_search.greedy_search(task)
     return beam_search.beam_search(task, graph.beam_size, values["alpha"])
@@ -335,3 +331,37 @@ def _forced_prefix(prefix, source, vocab_size):
     if prefix.shape.rank != 2 or prefix.shape[0] != batch_size or not prefix.shape[1]:
         raise ValueError(f"forced_prefix must be [{batch_size}, length]. Received: {prefix.shape}.")
     return prefix
+
+
+def sampler(temperature: Any, top_k: Any, top_p: Any, seed: tf.Tensor) -> Callable[[Any, Any], Any]:
+    """A `choose` for `greedy_search`.
+
+    Args:
+        temperature: float > 0. Log probabilities are divided by it: below 1 makes the likely
+            likelier.
+        top_k: int. Only so many of the likeliest are drawn from; 0: all.
+        top_p: float in (0, 1]. Only the likeliest are drawn from, as few as have this probability
+            together (Holtzman et al. 2020).
+        seed: int32 [2]. The same seed draws the same symbols from the same batch.
+    """
+
+    def choose(log_probs, position):
+        logits = log_probs / temperature
+        ordered = tf.sort(logits, axis=-1, direction="DESCENDING")
+        vocab_size = tf.shape(logits)[-1]
+        kept = tf.where(top_k > 0, tf.minimum(top_k, vocab_size), vocab_size)
+        ordered = tf.where(tf.range(vocab_size) < kept, ordered, -float("inf"))
+        probs = tf.nn.softmax(ordered)
+        before = tf.cumsum(probs, axis=-1, exclusive=True)
+        ordered = tf.where(before < top_p, ordered, float("inf"))
+        least = tf.reduce_min(
+            tf.where(tf.math.is_finite(ordered), ordered, float("inf")), axis=-1, keepdims=True
+        )
+        logits = tf.where(logits >= least, logits, -float("inf"))
+        # The Gumbel-max trick, whose noise may be drawn without state.
+        noise = tf.random.stateless_uniform(
+            tf.shape(logits), seed + tf.stack([0, position]), minval=1e-20, maxval=1.0
+        )
+        return tf.argmax(logits - tf.math.log(-tf.math.log(noise)), -1, output_type=tf.int32)
+
+    return choose

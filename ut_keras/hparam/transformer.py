@@ -49,10 +49,7 @@ _COPY_GATE = (("copy_gate", (True,)),)
 _LOCAL = (("self_attention_type", ("local_mask_right", "local_unmasked")),)
 _FULLY_CONNECTED = (("transformer_ffn_type", ("fc",)),)
 _MIXED = (
-    (
-        "mix_with_transformer",
-        ("before_ut", "after_ut", "before_ut,after_ut", "after_ut,before_ut"),
-    ),
+    ("mix_with_transformer", ("before_ut", "after_ut", "before_ut,after_ut", "after_ut,before_ut")),
 )
 _DENSE = (*_FULLY_CONNECTED, ("ffn_layer", ("dense_relu_dense", "conv_hidden_relu", "swiglu")))
 _CONVOLUTION = (*_FULLY_CONNECTED, ("ffn_layer", ("conv_relu_conv",)))

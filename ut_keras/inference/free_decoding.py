@@ -14,10 +14,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.data import progress_line
+from ut_keras import live_line
 from ut_keras.data.reading import packing, readable
 from ut_keras.inference.predictor import Predictor
-from ut_keras.text.eos import cut_at_eos
+from ut_keras.text.text_encoder_base import cut_at_eos
 
 _UNPACKED_TOGETHER = 64  # examples of packed rows
 
@@ -108,7 +108,7 @@ class FreeDecoder:
         shown: list[Sample] = []
         texts = []
         total = self._settings.num_samples if self._settings.num_samples > 0 else None
-        with progress_line.ProgressLine("free decoding, examples", total, "{:,}".format) as line:
+        with live_line.ProgressLine("free decoding, examples", total, "{:,}".format) as line:
             for features, targets, *_ in readable.batches(self._batches(dataset)):
                 inputs = features["inputs"].numpy()
                 decoded = self._decode(inputs)

@@ -11,10 +11,7 @@ _SERVING, _MEASURING = "serving_default", "positions"
 # {signature: ({input: (type, rank)}, {output: (type, rank)})}
 _SIGNATURES = {
     _SERVING: ({"inputs": ("string", 1)}, {"outputs": ("string", 2), "scores": ("float32", 2)}),
-    _MEASURING: (
-        {"inputs": ("string", 1)},
-        {"lengths": ("int32", 1), "positions": ("int64", 1)},
-    ),
+    _MEASURING: ({"inputs": ("string", 1)}, {"lengths": ("int32", 1), "positions": ("int64", 1)}),
 }
 
 

@@ -16,8 +16,7 @@ import tensorflow as tf
 from ut_keras.inference import padding
 from ut_keras.inference.predictor import Beams, Predictor
 from ut_keras.text import text_encoder_op
-from ut_keras.text.eos import cut_at_eos_in_graph
-from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
+from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder, cut_at_eos_in_graph
 
 _BETWEEN_SENTENCES = r"[|\r\n]+"
 

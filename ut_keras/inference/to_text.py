@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ut_keras.data.features import FeatureSpec
-from ut_keras.text.eos import cut_at_eos
-from ut_keras.text.text_encoder_base import TextEncoder
+from ut_keras.text.text_encoder_base import TextEncoder, cut_at_eos
 
 
 def to_text_function(

@@ -14,16 +14,14 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.metrics import bleu, teacher_forced
-from ut_keras.metrics.teacher_forced import METRICS
+from ut_keras.metrics.teacher_forced import METRICS, Pair, Weights
 
 # T2T's guards against 0 / 0.
 _EPSILON_2, _EPSILON_L = 1e-8, 1e-12
 
 
 @METRICS.register("approx_bleu_score")
-def approx_bleu_score(
-    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
-) -> tuple[tf.Tensor, tf.Tensor]:
+def approx_bleu_score(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """BLEU up to 4-grams, with brevity penalty, of the ids with the largest logits."""
 
     def score(references, hypotheses, _):
@@ -33,17 +31,13 @@ def approx_bleu_score(
 
 
 @METRICS.register("rouge_2_fscore")
-def rouge_2_fscore(
-    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
-) -> tuple[tf.Tensor, tf.Tensor]:
+def rouge_2_fscore(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """F-score of the sets of pairs of neighbouring ids; mean over the rows."""
     return _of_rows(_sum_and_count(rouge_2), logits, targets, weights)
 
 
 @METRICS.register("rouge_L_fscore")
-def rouge_l_fscore(
-    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
-) -> tuple[tf.Tensor, tf.Tensor]:
+def rouge_l_fscore(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """F-score of the longest common subsequence; mean over the rows."""
     return _of_rows(_sum_and_count(rouge_l), logits, targets, weights)
 

@@ -9,27 +9,27 @@ Data may be weighted: sum and count then are, and what weighs 0 is as good as ab
 References: tensor2tensor/utils/metrics.py.
 """
 
+from typing import TypeAlias
+
 import tensorflow as tf
 
 from ut_keras import log_softmax, registry
 from ut_keras.metrics import weights as weights_lib
 
 METRICS = registry.Registry("metric")
+Weights: TypeAlias = tf.Tensor | None
+Pair: TypeAlias = tuple[tf.Tensor, tf.Tensor]  # sum and count
 
 
 @METRICS.register("accuracy")
-def accuracy(
-    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
-) -> tuple[tf.Tensor, tf.Tensor]:
+def accuracy(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """Share of targets whose logit is the largest."""
     correct, weights = _correct(logits, targets, weights)
     return tf.reduce_sum(correct * weights), tf.reduce_sum(weights)
 
 
 @METRICS.register("accuracy_top5")
-def accuracy_top5(
-    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
-) -> tuple[tf.Tensor, tf.Tensor]:
+def accuracy_top5(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """Share of targets whose logit is among the five largest (or among all, if fewer)."""
     logits, targets, weights = flatten(logits, targets, weights)
     classes = logits.shape[-1]
@@ -42,9 +42,7 @@ def accuracy_top5(
 
 
 @METRICS.register("accuracy_per_sequence")
-def accuracy_per_sequence(
-    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
-) -> tuple[tf.Tensor, tf.Tensor]:
+def accuracy_per_sequence(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """Share of rows in which every target of a weight is right."""
     correct, weights = _correct(logits, targets, weights)
     wrong = tf.reduce_sum((1.0 - correct) * weights, axis=1)
@@ -54,18 +52,14 @@ def accuracy_per_sequence(
 
 
 @METRICS.register("neg_log_perplexity")
-def neg_log_perplexity(
-    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
-) -> tuple[tf.Tensor, tf.Tensor]:
+def neg_log_perplexity(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """Mean log probability of the targets; without label smoothing."""
     logits, targets, weights = flatten(logits, targets, weights)
     return tf.reduce_sum(log_softmax.of(logits, targets) * weights), tf.reduce_sum(weights)
 
 
 @METRICS.register("edit_distance")
-def edit_distance(
-    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
-) -> tuple[tf.Tensor, tf.Tensor]:
+def edit_distance(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """Insertions, deletions and substitutions per target; padding ids are left out of both.
 
     As in T2T, what is predicted behind the end of the targets counts as inserted.
@@ -80,7 +74,7 @@ def edit_distance(
 
 
 def flatten(
-    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
+    logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Logits [B, T, V] in float32, targets [B, T] and weights [B, T]; a class label has T = 1."""
     class_labels = _are_classes(logits)
@@ -89,9 +83,7 @@ def flatten(
     return logits[:, tf.newaxis] if class_labels else logits, targets, weights
 
 
-def row_weights(
-    logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor | None = None
-) -> tf.Tensor:
+def row_weights(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> tf.Tensor:
     """What each row weighs, float32 [B]."""
     return weights_lib.of_rows(targets, _are_classes(logits), weights)
 

@@ -50,6 +50,10 @@ class Adafactor(optimizer.Optimizer):
     """
 
     t2t_slot_name = "Adafactor"
+    options = (
+        *("beta_1", "decay_type", "beta_2", "memory_exponent", "clipping_threshold"),
+        *("factored", "multiply_by_parameter_scale", "table_shards"),
+    )
 
     def __init__(
         self,
@@ -116,9 +120,7 @@ class Adafactor(optimizer.Optimizer):
     def _add_slot(self, variable, name, shape):
         with self._distribution_strategy.extended.colocate_vars_with(variable.value):
             return self.add_variable(
-                shape=shape,
-                dtype=variable.dtype,
-                name=f"{variable.path.replace('/', '_')}_{name}",
+                shape=shape, dtype=variable.dtype, name=f"{variable.path.replace('/', '_')}_{name}"
             )
 
     def update_step(
@@ -185,22 +187,6 @@ class Adafactor(optimizer.Optimizer):
             * tf.math.rsqrt(column)[..., tf.newaxis, :]
             for gradient, row, column in zip(gradients, rows, columns, strict=True)
         ]
-
-    def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        config.update(
-            {
-                "beta_1": self.beta_1,
-                "decay_type": self.decay_type,
-                "beta_2": self.beta_2,
-                "memory_exponent": self.memory_exponent,
-                "clipping_threshold": self.clipping_threshold,
-                "factored": self.factored,
-                "multiply_by_parameter_scale": self.multiply_by_parameter_scale,
-                "table_shards": self.table_shards,
-            }
-        )
-        return config
 
 
 class _WholePart:

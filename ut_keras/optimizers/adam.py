@@ -31,6 +31,7 @@ class Adam(optimizer.Optimizer):
     """
 
     t2t_slot_name = "Adam"
+    options: tuple[str, ...] = ("beta_1", "beta_2", "epsilon")
 
     def __init__(
         self,
@@ -80,11 +81,6 @@ class Adam(optimizer.Optimizer):
             grad=tf.cast(gradient, dtype),
         )
 
-    def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        config.update({"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon})
-        return config
-
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class AdamW(Adam):
@@ -102,6 +98,7 @@ class AdamW(Adam):
     """
 
     t2t_slot_name = "AdamW"
+    options = ("decay",)
 
     def __init__(
         self,
@@ -119,9 +116,6 @@ class AdamW(Adam):
         if self._use_weight_decay(variable):
             self.assign_sub(variable, self.decay * tf.convert_to_tensor(variable))
         super().update_step(gradient, variable, learning_rate)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "decay": self.decay}
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -142,6 +136,8 @@ class MultistepAdam(Adam):
 
     References: Saunders et al. 2018; T2T `utils/multistep_optimizer.py`.
     """
+
+    options = ("accumulate_steps",)
 
     def __init__(
         self,
@@ -185,6 +181,3 @@ class MultistepAdam(Adam):
             return True
 
         tf.cond(tf.equal(calls % self.accumulate_steps, 0), update, accumulate)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "accumulate_steps": self.accumulate_steps}

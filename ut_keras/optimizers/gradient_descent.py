@@ -63,6 +63,7 @@ class Momentum(_OneSlotOptimizer):
     """
 
     t2t_slot_name = "Momentum"
+    options = ("momentum", "nesterov")
     slot = "momentum"
 
     def __init__(
@@ -89,9 +90,6 @@ class Momentum(_OneSlotOptimizer):
             momentum=tf.cast(self.momentum, dtype),
             use_nesterov=self.nesterov,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "momentum": self.momentum, "nesterov": self.nesterov}
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

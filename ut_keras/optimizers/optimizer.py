@@ -36,6 +36,8 @@ class Optimizer(keras.optimizers.Optimizer):
 
     # How T2T's checkpoints call the slots: VARIABLE/NAME, VARIABLE/NAME_1, ...
     t2t_slot_name: str | None = None
+    # What a class adds to the arguments of those that it derives from; kept under their names.
+    options: tuple[str, ...] = ("clip_grad_norm", "l2_rate", "grad_noise_scale", "zero_grads")
 
     def __init__(
         self,
@@ -151,16 +153,8 @@ class Optimizer(keras.optimizers.Optimizer):
         )
 
     def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        config.update(
-            {
-                "clip_grad_norm": self.clip_grad_norm,
-                "l2_rate": self.l2_rate,
-                "grad_noise_scale": self.grad_noise_scale,
-                "zero_grads": self.zero_grads,
-            }
-        )
-        return config
+        own = (name for cls in type(self).__mro__ for name in vars(cls).get("options", ()))
+        return {**super().get_config(), **{name: getattr(self, name) for name in own}}
 
 
 def _dense(gradient, variable):

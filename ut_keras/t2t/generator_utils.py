@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from problems import parallel_text
 from ut_keras import contract, unpacking, whole_file
 from ut_keras.data import tfrecords
 from ut_keras.data.reading import packing
@@ -179,19 +180,7 @@ def generate_lines_for_vocab(
     for url, names, *_ in sources:
         for name in names:
             path = archived(tmp_dir, url, name)
-            apart = int(os.path.getsize(path) / file_byte_budget / 2)
-            budget, skipped = file_byte_budget, 0
-            with open(path, encoding="utf-8") as file:
-                for line in file:
-                    if skipped < apart:
-                        skipped += 1
-                        continue
-                    if budget <= 0:
-                        break
-                    line = line.strip()
-                    budget -= len(line)
-                    skipped = 0
-                    yield line
+            yield from parallel_text.lines_for_vocab(path, file_byte_budget)
 
 
 def get_or_generate_tabbed_vocab(

@@ -1,34 +1,20 @@
 """T2T's layers.modalities: the names of the kinds of features."""
 
+import types
+from typing import Any
 
-class ModalityType:
-    """The kinds by T2T's names; here work SYMBOL and CLASS_LABEL."""
-
-    AUDIO = "audio"
-    AUDIO_SPECTRAL = "audio_spectral"
-    CLASS_LABEL = "class_label"
-    CTC_SYMBOL = "ctc_symbol"
-    IDENTITY = "identity"
-    IDENTITY_SYMBOL = "identity_symbol"
-    IMAGE = "image"
-    IMAGE_CHANNEL_BOTTOM_IDENTITY = "image_channel_bottom_identity"
-    IMAGE_CHANNEL_COMPRESS = "image_channel_compress"
-    IMAGE_CHANNEL_EMBEDDINGS_BOTTOM = "image_channel_embeddings_bottom"
-    MULTI_LABEL = "multi_label"
-    ONE_HOT_CLASS_LABEL = "one_hot_class_label"
-    REAL = "real"
-    SIGMOID_CLASS_LABEL = "sigmoid_class_label"
-    SIGMOID_MAX_POOLING_CLASS_LABEL = "sigmoid_max_pooling_class_label"
-    SOFTMAX_AVERAGE_POOLING_CLASS_LABEL = "softmax_average_pooling_class_label"
-    SOFTMAX_LAST_TIMESTEP_CLASS_LABEL = "softmax_last_timestep_class_label"
-    SOFTMAX_MAX_POOLING_CLASS_LABEL = "softmax_max_pooling_class_label"
-    SPEECH_RECOGNITION = "speech_recognition"
-    SYMBOL = "symbol"
-    SYMBOL_WEIGHTS_ALL = "symbol_weights_all"
-    SYMBOL_ONE_HOT = "symbol_one_hot"
-    VIDEO = "video"
-    VIDEO_BITWISE = "video_bitwise"
-    VIDEO_IDENTITY = "video_identity"
-    GENERIC_L2_LOSS = "generic_l2"
-    REAL_L2_LOSS = "real_l2"
-    REAL_LOG_POISSON_LOSS = "real_log_poisson"
+_NAMES = """
+    audio audio_spectral class_label ctc_symbol identity identity_symbol image
+    image_channel_bottom_identity image_channel_compress image_channel_embeddings_bottom
+    multi_label one_hot_class_label real sigmoid_class_label sigmoid_max_pooling_class_label
+    softmax_average_pooling_class_label softmax_last_timestep_class_label
+    softmax_max_pooling_class_label speech_recognition symbol symbol_weights_all symbol_one_hot
+    video video_bitwise video_identity
+"""
+# Here work SYMBOL and CLASS_LABEL.
+ModalityType: Any = types.SimpleNamespace(
+    **{name.upper(): name for name in _NAMES.split()},
+    GENERIC_L2_LOSS="generic_l2",
+    REAL_L2_LOSS="real_l2",
+    REAL_LOG_POISSON_LOSS="real_log_poisson",
+)

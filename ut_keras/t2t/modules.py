@@ -61,7 +61,7 @@ _NEAREST = {
     "data_generators.lm1b": "problems.lm1b",
     "data_generators.ptb": "problems.ptb",
     "data_generators.translate": "problems.translate",
-    "data_generators.wikitext103": "problems.wikitext2",
+    "data_generators.wikitext103": "problems.wikitext",
     "data_generators.wsj_parsing": "problems.wsj_parsing",
     "data_generators": "a Text2TextProblem of your own",
     "layers": "ut_keras.layers",

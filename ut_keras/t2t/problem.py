@@ -5,6 +5,7 @@ What it says is read by `adapted_problem`; batching and reading are ours.
 References: tensor2tensor/data_generators/problem.py.
 """
 
+import types
 from typing import TYPE_CHECKING, Any
 
 from ut_keras.errors import DataError
@@ -23,40 +24,13 @@ class DatasetSplit:
     TEST = "test"
 
 
-class SpaceID:
-    """T2T's ids of kinds of text, which its models embed."""
-
-    GENERIC = 0
-    IMAGE_LABEL = 1
-    EN_CHR = 2
-    EN_TOK = 3
-    EN_BPE_TOK = 4
-    FR_CHR = 5
-    FR_TOK = 6
-    DE_CHR = 7
-    DE_TOK = 8
-    DE_BPE_TOK = 9
-    DIGIT_0 = 10
-    DIGIT_1 = 11
-    AUDIO_WAV = 12
-    AUDIO_SPECTRAL = 13
-    PARSE_CHR = 14
-    PARSE_TOK = 15
-    ZH_TOK = 16
-    ICE_CHAR = 17
-    ICE_TOK = 18
-    ICE_PARSE_TOK = 19
-    MK_TOK = 20
-    CS_TOK = 21
-    CS_CHR = 22
-    DNA = 23
-    REAL = 24
-    IMAGE = 25
-    PEPTIDE = 26
-    PY_TOK = 27
-    CPP_TOK = 28
-    STROKES = 29
-    PICKLED_PYTHON = 30
+# T2T's ids of kinds of text, which its models embed, from 0 on.
+_SPACES = """
+    GENERIC IMAGE_LABEL EN_CHR EN_TOK EN_BPE_TOK FR_CHR FR_TOK DE_CHR DE_TOK DE_BPE_TOK DIGIT_0
+    DIGIT_1 AUDIO_WAV AUDIO_SPECTRAL PARSE_CHR PARSE_TOK ZH_TOK ICE_CHAR ICE_TOK ICE_PARSE_TOK
+    MK_TOK CS_TOK CS_CHR DNA REAL IMAGE PEPTIDE PY_TOK CPP_TOK STROKES PICKLED_PYTHON
+"""
+SpaceID: Any = types.SimpleNamespace(**{name: i for i, name in enumerate(_SPACES.split())})
 
 
 def default_model_hparams() -> hparam.HParams:
@@ -102,9 +76,7 @@ class Problem:
     def generate_data(self, data_dir: str, tmp_dir: str | None, task_id: int = -1) -> None:
         raise unsaid(self, "generate_data")
 
-    @property
-    def multiprocess_generate(self) -> bool:
-        return False
+    multiprocess_generate = False
 
     @property
     def num_generate_tasks(self) -> int:
@@ -164,9 +136,7 @@ class Problem:
     def max_length(self, model_hparams: hparam.HParams) -> int:
         return model_hparams.split_to_length or model_hparams.max_length or model_hparams.batch_size
 
-    @property
-    def batch_size_means_tokens(self) -> bool:
-        return False
+    batch_size_means_tokens = False
 
     def example_reading_spec(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
         return {"inputs": None, "targets": None}, None
@@ -180,9 +150,7 @@ class Problem:
         names = metrics.Metrics
         return [names.ACC, names.ACC_TOP5, names.ACC_PER_SEQ, names.NEG_LOG_PERPLEXITY]
 
-    @property
-    def decode_hooks(self) -> list[Any]:
-        return []
+    decode_hooks: list[Any] = []
 
     def eval_hooks(
         self, features: dict[str, Any], logits: Any, hparams: hparam.HParams

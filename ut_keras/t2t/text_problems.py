@@ -3,9 +3,10 @@
 References: tensor2tensor/data_generators/text_problems.py.
 """
 
+import itertools
 import numbers
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ut_keras import contract
@@ -14,7 +15,6 @@ from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
 from ut_keras.t2t import generator_utils, hparam, metrics, problem, text_encoder
 from ut_keras.t2t.modalities import ModalityType
-from ut_keras.t2t.sample_ids import encode, text2text_generate_encoded
 from ut_keras.t2t.text_files import (  # noqa: F401
     text2class_txt_iterator,
     text2self_txt_iterator,
@@ -27,6 +27,7 @@ from ut_keras.t2t.text_files import (  # noqa: F401
     txt_line_iterator,
     txt_line_sharded_iterator,
 )
+from ut_keras.text.ragged_ids import RaggedIds
 from ut_keras.text.text_encoder import TextEncoder
 
 
@@ -59,61 +60,20 @@ class Text2TextProblem(problem.Problem):
     ) -> Iterable[dict[str, Any]]:
         raise problem.unsaid(self, "generate_samples")
 
-    @property
-    def vocab_type(self) -> str:
-        return VocabType.SUBWORD
-
-    @property
-    def approx_vocab_size(self) -> int:
-        return 2**15
-
-    @property
-    def additional_reserved_tokens(self) -> list[str]:
-        return []
-
-    @property
-    def oov_token(self) -> str | None:
-        return None
-
-    @property
-    def max_samples_for_vocab(self) -> int | None:
-        return None
-
-    @property
-    def max_subtoken_length(self) -> int | None:
-        return 200
-
-    @property
-    def packed_length(self) -> int | None:
-        return None
-
-    @property
-    def packed_spacing(self) -> int:
-        return 0
-
-    @property
-    def has_inputs(self) -> bool:
-        return True
-
-    @property
-    def inputs_prefix(self) -> str:
-        return ""
-
-    @property
-    def targets_prefix(self) -> str:
-        return ""
-
-    @property
-    def use_vocab_from_other_problem(self) -> "Text2TextProblem | None":
-        return None
-
-    @property
-    def batch_size_means_tokens(self) -> bool:
-        return True
-
-    @property
-    def already_shuffled(self) -> bool:
-        return False
+    vocab_type = VocabType.SUBWORD
+    approx_vocab_size = 2**15
+    additional_reserved_tokens: list[str] = []
+    oov_token: str | None = None
+    max_samples_for_vocab: int | None = None
+    max_subtoken_length: int | None = 200
+    packed_length: int | None = None
+    packed_spacing = 0
+    has_inputs = True
+    inputs_prefix = ""
+    targets_prefix = ""
+    use_vocab_from_other_problem: "Text2TextProblem | None" = None
+    batch_size_means_tokens = True
+    already_shuffled = False
 
     # Vocabulary.
 
@@ -219,9 +179,7 @@ class Text2TextProblem(problem.Problem):
 class Text2SelfProblem(Text2TextProblem):
     """A language model; samples have "targets" only."""
 
-    @property
-    def has_inputs(self) -> bool:
-        return False
+    has_inputs = False
 
 
 class Text2ClassProblem(Text2TextProblem):
@@ -269,10 +227,7 @@ class Text2ClassProblem(Text2TextProblem):
 
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         del model_hparams
-        defaults.modality = {
-            "inputs": ModalityType.SYMBOL,
-            "targets": ModalityType.CLASS_LABEL,
-        }
+        defaults.modality = {"inputs": ModalityType.SYMBOL, "targets": ModalityType.CLASS_LABEL}
         defaults.vocab_size = {
             "inputs": self.get_feature_encoders()["inputs"].vocab_size,
             "targets": self.num_classes,
@@ -311,7 +266,7 @@ class QuestionAndContext2TextProblem(Text2TextProblem):
     QUESTION_SEPARATOR_ID = 2
 
     @property
-    def additional_reserved_tokens(self) -> list[str]:
+    def additional_reserved_tokens(self) -> list[str]:  # type: ignore[override]
         return [self.QUESTION_SEPARATOR]
 
     def texts_of(self, sample: dict[str, Any]) -> list[str]:
@@ -353,9 +308,7 @@ class DistributedText2TextProblem(Text2TextProblem):
     def num_output_shards(self) -> dict[str, int]:
         raise problem.unsaid(self, "num_output_shards")
 
-    @property
-    def is_generate_per_split(self) -> bool:
-        return True
+    is_generate_per_split = True
 
     @property
     def dataset_splits(self) -> list[dict[str, Any]]:
@@ -375,9 +328,7 @@ class Text2textTmpdir(Text2TextProblem):
     TRAIN_FILES = ("inputs.train.txt", "targets.train.txt")
     EVAL_FILES = ("inputs.eval.txt", "targets.eval.txt")
 
-    @property
-    def is_generate_per_split(self) -> bool:
-        return True
+    is_generate_per_split = True
 
     @property
     def _tmp_dir_override(self):
@@ -395,13 +346,8 @@ class Text2textTmpdir(Text2TextProblem):
 class Text2textTmpdirTokens(Text2textTmpdir):
     """The same, with the words of vocab.txt in tmp_dir."""
 
-    @property
-    def vocab_type(self) -> str:
-        return VocabType.TOKEN
-
-    @property
-    def oov_token(self) -> str:
-        return "<UNK>"
+    vocab_type = VocabType.TOKEN
+    oov_token = "<UNK>"
 
     def generate_samples(
         self, data_dir: str, tmp_dir: str | None, dataset_split: str
@@ -411,3 +357,48 @@ class Text2textTmpdirTokens(Text2textTmpdir):
             words = [self.oov_token, *txt_line_iterator(os.path.join(tmp_dir or "", "vocab.txt"))]
             text_encoder.TokenTextEncoder(None, vocab_list=words).store_to_file(path)
         return super().generate_samples(data_dir, tmp_dir, dataset_split)
+
+
+_ENCODED_TOGETHER = 8192  # samples; many are encoded much faster than one
+
+
+def text2text_generate_encoded(
+    sample_generator: Iterable[dict[str, Any]],
+    vocab: TextEncoder,
+    targets_vocab: TextEncoder | None = None,
+    has_inputs: bool = True,
+    inputs_prefix: str = "",
+    targets_prefix: str = "",
+) -> Iterator[dict[str, Any]]:
+    """Yields samples with the ids of "inputs" and "targets", EOS included."""
+    encoders = {"inputs": vocab} if has_inputs else {}
+    encoders["targets"] = targets_vocab or vocab
+    prefixes = {"inputs": inputs_prefix, "targets": targets_prefix}
+
+    def texts_of(sample):
+        return [prefixes[name] + text_of(sample, name) for name in encoders]
+
+    for sample, columns in encode(sample_generator, encoders, texts_of):
+        yield {**sample, **dict(zip(encoders, columns, strict=True))}
+
+
+def encode(
+    samples: Iterable[dict[str, Any]],
+    encoders: dict[str, TextEncoder],
+    texts_of: Callable[[dict[str, Any]], list[str]],
+) -> Iterator[tuple[dict[str, Any], tuple[list[int], ...]]]:
+    """Yields (sample, the ids of its texts), many samples at a time."""
+    rest = iter(samples)
+    while group := list(itertools.islice(rest, _ENCODED_TOGETHER)):
+        texts = zip(*map(texts_of, group), strict=True)
+        columns = [
+            _ragged(encoder, column).append(text_encoder.EOS_ID).to_lists()
+            for encoder, column in zip(encoders.values(), texts, strict=True)
+        ]
+        yield from zip(group, zip(*columns, strict=True), strict=True)
+
+
+def _ragged(encoder, texts):
+    if hasattr(encoder, "encode_ragged"):
+        return encoder.encode_ragged(texts)
+    return RaggedIds.from_lists([encoder.encode(text) for text in texts])

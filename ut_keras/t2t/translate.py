@@ -20,13 +20,8 @@ _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>")
 class TranslateProblem(text_problems.Text2TextProblem):
     """From one language to another; a subclass says its `source_data_files`."""
 
-    @property
-    def is_generate_per_split(self) -> bool:
-        return True
-
-    @property
-    def datatypes_to_clean(self) -> list[str] | None:
-        return None
+    is_generate_per_split = True
+    datatypes_to_clean: list[str] | None = None
 
     def source_data_files(self, dataset_split: str) -> list[Any]:
         """Returns a list of [URL or archive, [source file, target file]]."""

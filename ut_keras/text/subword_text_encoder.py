@@ -15,8 +15,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from ut_keras.errors import DataError
-from ut_keras.text import token_counts as token_counter
 from ut_keras.text import tokenizer
+from ut_keras.text import tokenizer_batch as token_counter
 from ut_keras.text.ragged_ids import RaggedIds
 from ut_keras.text.subword_escaping import ESCAPE_CHARACTERS, escape_token, unescape_token
 from ut_keras.text.subword_vocabulary import VocabularyBuilder
@@ -231,10 +231,7 @@ class SubwordTextEncoder(TextEncoder):
 
 
 def split_greedily(
-    escaped: str,
-    subtokens: Container[str],
-    lengths: Sequence[int],
-    title: str = "The vocabulary",
+    escaped: str, subtokens: Container[str], lengths: Sequence[int], title: str = "The vocabulary"
 ) -> list[str]:
     """Splits an escaped token into known subtokens, always taking the longest from the left.
 

@@ -10,7 +10,6 @@ Ids 0 and 1 are `<pad>` and `<EOS>` everywhere, as in T2T.
 from collections.abc import Iterable
 
 from ut_keras.errors import DataError
-from ut_keras.text.eos import cut_at_eos
 from ut_keras.text.subword_text_encoder import SubwordTextEncoder
 from ut_keras.text.text_encoder_base import (
     EOS,
@@ -18,6 +17,7 @@ from ut_keras.text.text_encoder_base import (
     PAD,
     RESERVED_TOKENS,
     TextEncoder,
+    cut_at_eos,
     read_lines,
     write_lines,
 )

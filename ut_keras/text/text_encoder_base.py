@@ -2,11 +2,15 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ut_keras import whole_file
 from ut_keras.errors import DataError
 from ut_keras.text import text_lines
 from ut_keras.text.ragged_ids import RaggedIds
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 PAD = 0
 EOS = 1
@@ -62,3 +66,25 @@ def write_lines(filename: str, lines: Iterable[str]) -> None:
     """Writes a file, whole or not at all."""
     with whole_file.writing(filename) as file:
         file.writelines(line + "\n" for line in lines)
+
+
+def cut_at_eos(ids: Iterable[int]) -> list[int]:
+    """Returns the list of ids before the first EOS, without padding."""
+    ids = [int(i) for i in ids]
+    if EOS in ids:
+        ids = ids[: ids.index(EOS)]
+    return [i for i in ids if i != PAD]
+
+
+def cut_at_eos_in_graph(ids: "tf.Tensor") -> "tf.RaggedTensor":
+    """The same of every row.
+
+    Args:
+        ids: integer tensor [B, T].
+    Returns:
+        `RaggedTensor` [B, (ids)].
+    """
+    import tensorflow as tf
+
+    is_over = tf.cumsum(tf.cast(ids == EOS, tf.int32), axis=1) > 0
+    return tf.ragged.boolean_mask(ids, ~is_over & (ids != PAD))

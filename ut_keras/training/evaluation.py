@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.data import progress_line
+from ut_keras import live_line
 from ut_keras.data.reading import readable
 from ut_keras.errors import UserError
 from ut_keras.training import distribution, ponder
@@ -82,7 +82,7 @@ class Evaluator:
         batches = distribution.distribute(self._strategy, dataset)
         self._compile(batches.element_spec)
         total = steps if steps > 0 else None
-        with progress_line.ProgressLine("evaluation, batches", total, "{:,}".format) as line:
+        with live_line.ProgressLine("evaluation, batches", total, "{:,}".format) as line:
             for batch in readable.batches(batches):
                 # Summed in float64 on the host: there may be more tokens than float32 can count.
                 pairs = tf.nest.map_structure(lambda x: np.float64(x.numpy()), self._step(batch))

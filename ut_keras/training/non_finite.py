@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.errors import UserError
-from ut_keras.training import hooks
+from ut_keras.training import train_step
 
 
 class NonFinite(ArithmeticError):
@@ -17,7 +17,7 @@ class NonFiniteError(UserError, ArithmeticError):
     """The loss or a weight is not finite any more."""
 
 
-class WeightCheck(hooks.Hook):
+class WeightCheck(train_step.Hook):
     """Keeps weights that are not finite from being saved.
 
     Args:

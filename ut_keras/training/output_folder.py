@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from ut_keras.checkpoints.checkpoint import CheckpointError
-from ut_keras.training import hooks
+from ut_keras.training import train_step
 
 _CHECKPOINT = ("checkpoint", "model.ckpt-", ".checkpoint.", ".model.ckpt-")
 
@@ -13,7 +13,7 @@ class FolderLost(CheckpointError):
     """The folder of a run was removed while it trained."""
 
 
-class OutputFolder(hooks.Hook):
+class OutputFolder(train_step.Hook):
     """Knows a folder again, which a path alone does not: another run may have made one there.
 
     Args:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ut_keras.checkpoints import checkpoint
-from ut_keras.training import hooks
+from ut_keras.training import train_step
 from ut_keras.training.train_step import StepResult
 
 
-class Saver(hooks.Hook):
+class Saver(train_step.Hook):
     """Saves when it is time; knows which step is saved, and which could not be.
 
     Args:

@@ -8,6 +8,7 @@ What cannot be written, as on a full disk, is said and left out: training does n
 """
 
 import contextlib
+import glob
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -16,12 +17,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import file_error, metrics_file
-from ut_keras.training import hooks, rewind
+from ut_keras import file_error, metrics_file, whole_file
+from ut_keras.training import train_step
 from ut_keras.training.evaluation_pictures import Pictures
 
 
-class Summaries(hooks.Hook):
+class Summaries(train_step.Hook):
     """Writes the numbers of a run.
 
     Args:
@@ -42,11 +43,11 @@ class Summaries(hooks.Hook):
         """Removes what an earlier run recorded of later steps; see `rewind`."""
         if self._enabled:
             with self._told_failures():
-                rewind.rewind(self._output_dir, step, step_is_evaluated)
+                rewind(self._output_dir, step, step_is_evaluated)
 
     def is_evaluated(self, step: int, split: str, decoded: bool) -> bool:
         """Whether an earlier run has recorded the evaluation of a step."""
-        return rewind.is_evaluated(self._output_dir, step, split, decoded)
+        return is_evaluated(self._output_dir, step, split, decoded)
 
     def write_training(
         self, step: int, scalars: Mapping[str, float], ponder: Mapping[str, Any] | None = None
@@ -129,7 +130,7 @@ class Summaries(hooks.Hook):
     def _writer(self, folder):
         if folder not in self._writers:
             path = os.path.join(self._output_dir, folder)
-            writer = tf.summary.create_file_writer(path, filename_suffix=rewind.SUFFIX)
+            writer = tf.summary.create_file_writer(path, filename_suffix=SUFFIX)
             self._writers[folder] = writer
         return self._writers[folder]
 
@@ -143,3 +144,56 @@ def _write_histograms(ponder):
     for stack, (times, mask) in ponder.items():
         real = np.asarray(times)[np.asarray(mask) > 0]
         tf.summary.histogram(f"ponder_times/{stack}", real)
+
+
+SUFFIX = ".v2.ut_keras"  # of our event files, by which those of others are left alone
+
+
+def rewind(output_dir: str, step: int, step_is_evaluated: bool) -> None:
+    """Takes the records of a run back to the step that it goes on from.
+
+    A run that was killed has recorded steps after its newest checkpoint, which come again, and may
+    have stopped in the middle of a line. What is left is what a run that was never stopped would
+    have recorded. Files are replaced as a whole.
+
+    Args:
+        output_dir: str.
+        step: int, the last step to keep.
+        step_is_evaluated: bool. Whether to keep the evaluations of `step` itself.
+    """
+    evaluated = step if step_is_evaluated else step - 1
+    metrics_file.keep(output_dir, lambda recorded: recorded <= evaluated)
+    for folder, last in (("", step), ("eval", evaluated), ("decode", evaluated)):
+        for path in sorted(glob.glob(os.path.join(glob.escape(output_dir), folder, f"*{SUFFIX}"))):
+            _rewind_events(path, last)
+
+
+def is_evaluated(output_dir: str, step: int, split: str, decoded: bool) -> bool:
+    """Whether the evaluation of a step is recorded, and if `decoded` the free decoding too."""
+    records = [
+        record
+        for record in metrics_file.records(output_dir)
+        if record["step"] == step and record.get("split") == split
+    ]
+    kinds = {any(name.startswith("decode/") for name in record) for record in records}
+    return kinds >= ({False, True} if decoded else {False})
+
+
+def _rewind_events(path, last):
+    kept, is_changed = [], False
+    try:
+        for serialized in tf.data.TFRecordDataset(path).as_numpy_iterator():
+            if tf.compat.v1.Event.FromString(serialized).step <= last:
+                kept.append(serialized)
+            else:
+                is_changed = True
+    except tf.errors.OpError:
+        is_changed = True
+    if is_changed:
+        with whole_file.folder(path) as temporary:
+            # TensorBoard would take names with "tfevents" in them for its own.
+            whole = os.path.join(temporary, "whole")
+            with tf.io.TFRecordWriter(whole) as writer:
+                for serialized in kept:
+                    writer.write(serialized)
+            whole_file.put([(whole, path)])

@@ -1,4 +1,4 @@
-"""The loop of updates, over named parts that are told what happens (`hooks`).
+"""The loop of updates, over named parts that are told what happens (`train_step.Hook`).
 
     with TrainLoop(model, optimizer, strategy, output_dir, settings, make_epoch, …) as loop:
         loop.begin()
@@ -11,6 +11,7 @@ earlier run stopped. Ctrl-C is read between two updates: see `interruption`.
 """
 
 import functools
+import os
 import time
 from collections.abc import Callable
 from typing import Any, Self
@@ -19,23 +20,21 @@ import keras
 import tensorflow as tf
 
 from ut_keras import device_memory, interruption
+from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.checkpoints import checkpoint as checkpoint_lib
-from ut_keras.checkpoints import checkpoint_files
 from ut_keras.training import (
-    agreed_stop,
     distribution,
     dry_run,
     non_finite,
     output_folder,
-    profiling,
     progress,
     reports,
     saving,
     train_step,
-    warm_start,
 )
 from ut_keras.training import epochs as epochs_lib
 from ut_keras.training.train_settings import TrainSettings
+from ut_keras.training.train_step import StepResult
 
 
 class TrainLoop:
@@ -77,7 +76,7 @@ class TrainLoop:
         self._is_chief = distribution.is_chief(strategy)
         self.step = 0
         self.seconds = 0.0
-        self.stop = agreed_stop.AgreedStop(strategy, waits=False)
+        self.stop = distribution.AgreedStop(strategy, waits=False)
 
         self._epochs = epochs_lib.Epochs(make_epoch, strategy)
         with strategy.scope():
@@ -101,7 +100,7 @@ class TrainLoop:
             settings.save_every_seconds,
         )
         self._parts = [
-            profiling.StepProfiler(output_dir, settings.profile_steps),
+            StepProfiler(output_dir, settings.profile_steps),
             reports.Reports(self._progress, summaries, optimizer, settings.log_every_steps),
             non_finite.WeightCheck(model),
             self._folder,
@@ -177,7 +176,7 @@ class TrainLoop:
             for change in filter(None, changes):
                 print(change, flush=True)
         elif self._settings.warm_start_from:
-            print(warm_start.warm_start(self._model, self._settings.warm_start_from), flush=True)
+            print(warm_start(self._model, self._settings.warm_start_from), flush=True)
         if self._average and not self._checkpoints.has_moving_average:
             self._average.reset()
         if not distribution.is_agreed(self._strategy, self.step):
@@ -281,3 +280,74 @@ class TrainLoop:
             any_shape=not self._settings.static_shapes,
             agree=functools.partial(distribution.any_worker, self._strategy),
         )
+
+
+class StepProfiler(train_step.Hook):
+    """TensorBoard's profile of the updates `first` to `last`: where the time goes.
+
+    Args:
+        output_dir: str. TensorBoard finds the profile in its plugins/profile.
+        steps: (first, last), ints, or None for nothing.
+    """
+
+    def __init__(self, output_dir: str, steps: Any) -> None:
+        self._output_dir = output_dir
+        self._first: int
+        self._last: int
+        self._first, self._last = steps or (0, -1)
+        self._is_on = False
+
+    def before_update(self, step: int) -> None:
+        if self._first <= step <= self._last and not self._is_on:
+            tf.profiler.experimental.start(self._output_dir)
+            self._is_on = True
+
+    def after_update(self, step: int, result: StepResult) -> None:
+        if self._is_on and step >= self._last:
+            result.loss.numpy()  # what a device is still at belongs to the profile
+            self.ends()
+
+    def ends(self) -> None:
+        if not self._is_on:
+            return
+        self._is_on = False
+        tf.profiler.experimental.stop()
+        print(f"Profile written: tensorboard --logdir={self._output_dir}", flush=True)
+
+
+def warm_start(model: keras.Model, path: str) -> str:
+    """Fills a new model's variables by those of another run, all of the same name and shape.
+
+    Args:
+        model: a built Keras model.
+        path: str. Folder of a run (its newest checkpoint is taken), or one checkpoint.
+
+    Returns:
+        str, a line that says what was taken over and what was not.
+
+    Raises:
+        CheckpointError: if there is no checkpoint of ours, or nothing in it fits.
+    """
+    path = os.path.expanduser(path)
+    found = checkpoint_files.newest(path) if os.path.isdir(path) else path
+    if found is None:
+        raise checkpoint.CheckpointError(
+            f"warm_start_from must be a checkpoint or a folder with one. Received: {path!r}."
+        )
+    weights = checkpoint.read_weights(found)
+    left, count = [], 0
+    for name, variable in checkpoint.model_variables(model).items():
+        value = weights.get(name)
+        if value is None or value.shape != tuple(variable.shape):
+            there = "absent" if value is None else f"{value.shape} there"
+            left.append(f"{name} {tuple(variable.shape)} ({there})")
+            continue
+        variable.assign(value)
+        count += 1
+    if not count:
+        raise checkpoint.CheckpointError(
+            f"warm_start_from must hold variables of this model's names and shapes. Received: "
+            f"{found}, where none fits, such as {left[0]}."
+        )
+    kept = f"; begun anew: {', '.join(left)}" if left else ""
+    return f"Warm start: {count} of {count + len(left)} variables from {found}{kept}"

@@ -10,27 +10,21 @@ come between them.
 
 import contextlib
 import math
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from ut_keras import file_error
+from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.checkpoints import checkpoint as checkpoint_lib
-from ut_keras.checkpoints import checkpoint_files
-from ut_keras.training import (
-    agreed_stop,
-    best_checkpoint,
-    distribution,
-    evaluation_pictures,
-    first_look,
-    moving_average,
-    train_loop,
-)
+from ut_keras.training import distribution, evaluation_pictures, moving_average, train_loop
 from ut_keras.training import summaries as summaries_lib
+from ut_keras.training.early_stopping import EarlyStopping
 from ut_keras.training.evaluation import Evaluator
-from ut_keras.training.result_line import result_line
 from ut_keras.training.train_settings import TrainSettings
 
 
@@ -75,7 +69,7 @@ class Trainer:
         self._summaries = summaries_lib.Summaries(output_dir, problem_name, self._is_chief)
         self._pictures = evaluation_pictures.EvaluationPictures(model)
         self._early_stopping = settings.early_stopping
-        self._best = best_checkpoint.BestCheckpoint(output_dir, model)
+        self._best = BestCheckpoint(output_dir, model)
         decay = settings.moving_average_decay
         self._average: Any = moving_average.MovingAverage(model, strategy, decay) if decay else None
         self._loop: Any = None
@@ -125,7 +119,7 @@ class Trainer:
         step = checkpoint_files.step_of(newest)
         if change := checkpoints.change_of_average():
             print(change, flush=True)
-        with agreed_stop.AgreedStop(self._strategy) as stop, self._averages_in_place():
+        with distribution.AgreedStop(self._strategy) as stop, self._averages_in_place():
             results = self._evaluate(step, make_eval_dataset, decode, stop)
         print(result_line({**results, "steps": step}), flush=True)
         self._summaries.close()
@@ -161,9 +155,7 @@ class Trainer:
         with self._begun(make_epoch) as loop:
             self._early_stopping.read(self._output_dir, loop.step)
             decoder = self._free_decoder if decode and self._is_chief else None
-            first_look.check_metric(
-                self._early_stopping, self._evaluator, decoder, make_eval_dataset
-            )
+            check_metric(self._early_stopping, self._evaluator, decoder, make_eval_dataset)
             stops = self._stops_early()
             loop.begin(trains=not stops)
             # An earlier run may have stopped between saving a step and evaluating it.
@@ -260,3 +252,101 @@ def _left(stop, loop):
     if loop:
         return loop.interrupted()
     return stop.stopped("stopped while evaluating. Run the same command again.")
+
+
+_FIRST = ("accuracy_per_sequence", "accuracy")
+
+
+def result_line(results: Mapping[str, float]) -> str:
+    """Results as `decode/accuracy=0.97 accuracy=0.99 loss=0.05 …`, named as in metrics.jsonl.
+
+    Args:
+        results: dict from name to number. What stands behind `decode/` comes first: it is of free
+            decoding, the rest of reading the true symbols. Of other names with a slash, and of
+            parts of `decode/…`, none are shown.
+    """
+    decoded = [name for name in results if name.startswith("decode/") and name.count("/") == 1]
+    rest = [name for name in results if "/" not in name]
+    first = [f"decode/{name}" for name in _FIRST] + [*decoded, *_FIRST]
+    names = dict.fromkeys(name for name in (*first, *rest) if name in results)
+    return " ".join(f"{name}={_number(name, results[name])}" for name in names)
+
+
+def _number(name, value):
+    if name == "train_time":
+        return f"{value:.0f}s"
+    if name == "decode/num_samples":
+        return f"{value:.0f}"
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+def check_metric(
+    stopping: EarlyStopping, evaluator: Any, decoder: Any, make_eval_dataset: Callable[..., Any]
+) -> None:
+    """Checks that evaluations give the metric to stop by.
+
+    Most names are known beforehand; where this one is not, a batch is evaluated, and decoded, which
+    compiles what is needed later anyway. All workers must call it.
+
+    Args:
+        stopping: `EarlyStopping`.
+        evaluator: `Evaluator`.
+        decoder: `FreeDecoder`; None where nothing is decoded, or another worker does it.
+        make_eval_dataset: as for a schedule.
+
+    Raises:
+        MetricError: with the names that there are.
+    """
+    names = set(evaluator.names)
+    if stopping.metric in names:
+        return
+    dataset = make_eval_dataset().take(1)
+    if not stopping.metric.startswith("decode/"):
+        names |= evaluator(dataset).keys()
+    elif decoder is None:
+        return
+    if decoder is not None and stopping.metric not in names and decoder.can_decode(dataset):
+        names |= decoder(dataset)[0].keys()
+    stopping.check(names)
+
+
+FOLDER = "best"
+
+
+class BestCheckpoint:
+    """Keeps the weights of the best evaluation in a folder of their own, `OUTPUT_DIR/best`.
+
+    It holds one checkpoint, of the weights as they were evaluated (with a moving average, the
+    averaged ones) and nothing else: it can be evaluated and decoded from, not trained on.
+
+    Args:
+        output_dir: str, of the run.
+        model: a built Keras model.
+    """
+
+    def __init__(self, output_dir: str, model: keras.Model) -> None:
+        self._directory = os.path.join(output_dir, FOLDER)
+        self._model = model
+
+    def holds(self, step: int) -> bool:
+        """Whether the weights of `step` are there."""
+        try:
+            newest = checkpoint_files.newest(self._directory)
+        except checkpoint.CheckpointError:
+            return False
+        return newest is not None and checkpoint_files.step_of(newest) == step
+
+    def save(self, step: int) -> None:
+        """Writes the weights and removes those of the step before.
+
+        The older ones go when the new ones are whole. What cannot be written, as on a full disk, is
+        said: training does not end for it.
+        """
+        weights = tf.train.Checkpoint(model=checkpoint.model_variables(self._model))
+        try:
+            checkpoint_files.save(weights, self._directory, step, keep=1)
+        except (tf.errors.OpError, OSError) as error:
+            print(
+                f"The best weights are not written to {self._directory}: {file_error.line(error)}",
+                flush=True,
+            )

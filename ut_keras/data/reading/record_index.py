@@ -20,17 +20,19 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import google_crc32c
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import file_error, whole_file
-from ut_keras.data import crc32c, progress_line
+from ut_keras import file_error, live_line, whole_file
 from ut_keras.errors import DataError
 
 _READ_TOGETHER = 128
 _READ_BUFFER = 1 << 20
 # Before a record stand its size (8 bytes) and that one's checksum (4), behind it its own.
 _FRAME = (12, 4)
+_SIZE_BYTES = 8
+_MASK_DELTA = np.uint32(0xA282EAD8)  # TensorFlow's lib/hash/crc32c.h
 _SECONDS_WORTH_KEEPING = 5.0
 _DIGEST_BYTES = 32
 _FORMAT = 2  # of the file that keeps an index
@@ -143,13 +145,16 @@ def _are_whole(frames, records, sizes):
         return found == sizes
     expected = np.empty(len(frames), [("size", "<u8"), ("size_crc", "<u4"), ("crc", "<u4")])
     expected["size"] = sizes - (before + after)
-    crcs = crc32c.of(
-        b"".join([expected["size"].tobytes(), *records]),
-        np.concatenate([np.full(len(frames), 8), expected["size"].astype(np.int64)]),
-    )
-    expected["size_crc"], expected["crc"] = np.split(crc32c.masked(crcs), 2)
+    expected["size_crc"] = _masked_crcs(frame[:_SIZE_BYTES] for frame in frames)
+    expected["crc"] = _masked_crcs(records)
     around = b"".join(frame[:before] + frame[-after:] for frame in frames)
     return np.frombuffer(around, expected.dtype) == expected
+
+
+def _masked_crcs(strings):
+    """uint32 [k], as in files: a CRC of bytes that hold their own CRC would be no good."""
+    crcs = np.array([google_crc32c.value(string) for string in strings], np.uint32)
+    return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA
 
 
 def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> RecordIndex:
@@ -187,7 +192,7 @@ def _get(files, lengths_of, digest):
         is_kept = _save(path, sizes, lengths)
         print(
             f"Indexed {len(lengths):,} records of {len(files)} files in "
-            f"{progress_line.duration(seconds)}{f', kept in {path}' if is_kept else ''}",
+            f"{live_line.duration(seconds)}{f', kept in {path}' if is_kept else ''}",
             flush=True,
         )
     return index

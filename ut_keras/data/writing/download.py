@@ -21,8 +21,7 @@ import urllib.error
 import urllib.request
 from typing import NamedTuple
 
-from ut_keras import deadline, file_error, whole_file
-from ut_keras.data import progress_line
+from ut_keras import deadline, file_error, live_line, whole_file
 from ut_keras.errors import DataError
 
 _BLOCK = 1 << 20  # bytes
@@ -92,7 +91,7 @@ class _Download:
         self._raw_file = raw_file
         self._file = file
         self._tag_path = os.path.join(os.path.dirname(file.name), "tag")
-        self._waiting = progress_line.ProgressLine(raw_file.name)
+        self._waiting = live_line.ProgressLine(raw_file.name)
 
     def run(self):
         waits = list(_WAITS)
@@ -120,9 +119,7 @@ class _Download:
             raise
         whole_file.put([(self._file.name, self._path)])
         self._remove_tag()
-        print(
-            f"{self._raw_file.name}: {progress_line.size(os.path.getsize(self._path))} downloaded"
-        )
+        print(f"{self._raw_file.name}: {live_line.size(os.path.getsize(self._path))} downloaded")
 
     def _request(self):
         """Loads what is missing.
@@ -169,7 +166,7 @@ class _Download:
             self._keep_tag(response.headers.get("ETag"))
         done = self._file.tell()
         title = self._raw_file.name
-        line = progress_line.ProgressLine(title, total, progress_line.size, done=done)
+        line = live_line.ProgressLine(title, total, live_line.size, done=done)
         before, due = done, time.monotonic() + _TIMEOUT
         with line:
             while block := response.read1(_BLOCK):  # what has come, and not all of so many

@@ -23,8 +23,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ut_keras import contract, whole_file
-from ut_keras.data import progress_line, shard_manifest, tfrecords
+from ut_keras import contract, live_line, whole_file
+from ut_keras.data import shard_manifest, tfrecords
 from ut_keras.data.writing import external_shuffle, generation_plan, process_pool
 from ut_keras.errors import DataError
 
@@ -81,7 +81,7 @@ def write(
             num_processes = 1
         elif num_processes is None:
             num_processes = process_pool.default_num_processes()
-        with progress_line.ProgressLine(f"{title}, writing", total, "{:,}".format) as line:
+        with live_line.ProgressLine(f"{title}, writing", total, "{:,}".format) as line:
             try:
                 counts = process_pool.run(_WriteShard(encode), jobs, num_processes, line.add)
                 if not sum(counts):
@@ -120,11 +120,11 @@ class Samples:
         self.count = self.size = self.checksum = 0
 
     def __iter__(self) -> Iterator[Any]:
-        with progress_line.ProgressLine(self._title, show="{:,}".format) as line:
+        with live_line.ProgressLine(self._title, show="{:,}".format) as line:
             for sample in self._samples:
                 self.count += 1
                 if not self.count % _REPORT_EVERY:
-                    line.set(self.count, progress_line.size(self.size) if self.size else "")
+                    line.set(self.count, live_line.size(self.size) if self.size else "")
                 yield sample
 
     def records(self) -> Iterator[bytes]:

@@ -3,7 +3,23 @@ import pytest
 
 from tests.training import toy
 from ut_keras.checkpoints import checkpoint
-from ut_keras.training import warm_start
+from ut_keras.training import train_loop
+
+
+def test_some_updates_are_profiled(tmp_path, capsys):
+    toy.make_trainer(tmp_path, profile_steps=(3, 4))[0].train(toy.epoch)
+    assert list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))
+    assert f"Profile written: tensorboard --logdir={tmp_path}" in capsys.readouterr().out
+
+
+def test_a_run_that_ends_within_the_profile_writes_it(tmp_path):
+    toy.make_trainer(tmp_path, profile_steps=(11, 100))[0].train(toy.epoch)
+    assert list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))
+
+
+def test_nothing_is_profiled_without_being_asked(tmp_path):
+    toy.make_trainer(tmp_path)[0].train(toy.epoch)
+    assert not (tmp_path / "plugins").exists()
 
 
 @pytest.fixture
@@ -17,7 +33,7 @@ def run_dir(tmp_path):
 @pytest.mark.parametrize("name", ["", "model.ckpt-6"])
 def test_takes_the_weights_of_another_run(run_dir, name):
     model = toy.ToyModel()
-    line = warm_start.warm_start(model, str(run_dir / name))
+    line = train_loop.warm_start(model, str(run_dir / name))
     weights = checkpoint.read_weights(str(run_dir / "model.ckpt-6"))
     assert line == f"Warm start: 3 of 3 variables from {run_dir / 'model.ckpt-6'}"
     for path, variable in checkpoint.model_variables(model).items():
@@ -28,7 +44,7 @@ def test_what_does_not_fit_is_said(run_dir):
     model = toy.ToyModel(vocab_size=9)
     before = model.head.bias.numpy()
     with pytest.raises(checkpoint.CheckpointError, match="none fits, such as embedding_table"):
-        warm_start.warm_start(model, str(run_dir))
+        train_loop.warm_start(model, str(run_dir))
     np.testing.assert_array_equal(model.head.bias.numpy(), before)
 
     class Wider(toy.ToyModel):
@@ -36,16 +52,16 @@ def test_what_does_not_fit_is_said(run_dir):
             super().__init__()
             self.extra = self.add_weight(shape=(2,), name="extra")
 
-    line = warm_start.warm_start(Wider(), str(run_dir))
+    line = train_loop.warm_start(Wider(), str(run_dir))
     assert line.startswith("Warm start: 3 of 4 variables")
     assert line.endswith("begun anew: extra (2,) (absent)")
 
 
 def test_no_checkpoint(tmp_path):
     with pytest.raises(checkpoint.CheckpointError, match="warm_start_from must be"):
-        warm_start.warm_start(toy.ToyModel(), str(tmp_path))
+        train_loop.warm_start(toy.ToyModel(), str(tmp_path))
     with pytest.raises(checkpoint.CheckpointError, match="must be readable"):
-        warm_start.warm_start(toy.ToyModel(), str(tmp_path / "model.ckpt-3"))
+        train_loop.warm_start(toy.ToyModel(), str(tmp_path / "model.ckpt-3"))
 
 
 def test_a_new_run_begins_with_them_and_one_that_goes_on_does_not(run_dir, tmp_path, capsys):

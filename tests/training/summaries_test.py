@@ -3,7 +3,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from ut_keras.training import rewind, summaries
+from ut_keras.training import summaries
 
 
 def _run(folder, steps):
@@ -42,7 +42,7 @@ def _steps(folder):
 )
 def test_later_records_go(tmp_path, step_is_evaluated, expected):
     _run(tmp_path, [1, 2, 3, 4, 5, 6, 7])
-    rewind.rewind(str(tmp_path), 4, step_is_evaluated)
+    summaries.rewind(str(tmp_path), 4, step_is_evaluated)
     assert _steps(tmp_path) == expected
     assert not list(tmp_path.rglob("*ut_keras-*"))
 
@@ -51,7 +51,7 @@ def test_what_is_whole_is_left_alone(tmp_path):
     _run(tmp_path, [1, 2])
     (tmp_path / "note.txt").write_text("x")
     before = {path: path.stat().st_ino for path in tmp_path.rglob("*")}
-    rewind.rewind(str(tmp_path), 2, True)
+    summaries.rewind(str(tmp_path), 2, True)
     assert {path: path.stat().st_ino for path in tmp_path.rglob("*")} == before
 
 
@@ -59,22 +59,22 @@ def test_torn_ends_go(tmp_path):
     _run(tmp_path, [1, 2, 3])
     for path in (*tmp_path.glob("events.out.*"), tmp_path / "metrics.jsonl"):
         path.write_bytes(path.read_bytes()[:-5])
-    rewind.rewind(str(tmp_path), 3, True)
+    summaries.rewind(str(tmp_path), 3, True)
     assert _steps(tmp_path) == [[1, 2], [2], [2], [2]]
 
 
 def test_nothing_to_rewind(tmp_path):
-    rewind.rewind(str(tmp_path), 0, False)
+    summaries.rewind(str(tmp_path), 0, False)
     assert not list(tmp_path.iterdir())
 
 
 def test_is_evaluated(tmp_path):
-    assert not rewind.is_evaluated(str(tmp_path), 2, "dev", False)
+    assert not summaries.is_evaluated(str(tmp_path), 2, "dev", False)
     written = summaries.Summaries(str(tmp_path))
     written.write_evaluation(2, "dev", {"accuracy": 0.5})
-    assert rewind.is_evaluated(str(tmp_path), 2, "dev", decoded=False)
-    assert not rewind.is_evaluated(str(tmp_path), 2, "dev", decoded=True)
-    assert not rewind.is_evaluated(str(tmp_path), 2, "test", decoded=False)
+    assert summaries.is_evaluated(str(tmp_path), 2, "dev", decoded=False)
+    assert not summaries.is_evaluated(str(tmp_path), 2, "dev", decoded=True)
+    assert not summaries.is_evaluated(str(tmp_path), 2, "test", decoded=False)
     written.write_evaluation(2, "dev", {"decode/accuracy": 0.5}, kind="decode")
-    assert rewind.is_evaluated(str(tmp_path), 2, "dev", decoded=True)
+    assert summaries.is_evaluated(str(tmp_path), 2, "dev", decoded=True)
     written.close()

@@ -1,6 +1,6 @@
 import tensorflow as tf
 
-from ut_keras.text import eos, text_encoder
+from ut_keras.text import text_encoder, text_encoder_base
 
 
 def test_cut_at_eos():
@@ -11,5 +11,5 @@ def test_cut_at_eos():
 
 def test_a_graph_cuts_at_the_same_place():
     ids = [[5, 0, 6, 1, 7, 1], [5, 6, 0, 0, 0, 0], [1, 3, 3, 3, 3, 3]]
-    cut = eos.cut_at_eos_in_graph(tf.constant(ids)).to_list()
-    assert cut == [eos.cut_at_eos(row) for row in ids]
+    cut = text_encoder_base.cut_at_eos_in_graph(tf.constant(ids)).to_list()
+    assert cut == [text_encoder_base.cut_at_eos(row) for row in ids]

@@ -1,0 +1,132 @@
+"""WikiText (Merity et al. 2016): good articles of Wikipedia, 2 M and 103 M words.
+
+     = Robert <unk> =
+    (an empty line)
+     Robert <unk> is an English film , television and theatre actor . He had a guest @-@ …
+
+    languagemodel_wikitext2     targets  "<EOS> = Robert <unk> = <EOS> <EOS> Robert …"    256 words
+    languagemodel_wikitext103   targets  "= Robert <unk> ="                               words, EOS
+
+`wikitext2`, not in T2T, is one stream of words. Every line, an empty one too, ends in EOS, and the
+stream is cut into windows of 256 words, so that `per_word_perplexity` is over the same 217,646
+(dev) and 245,569 (test) words as published numbers; but a window does not see the one before it.
+Its files: `wikitext-2-v1.zip`, or `train.txt`, `valid.txt`, `test.txt` in tmp_dir.
+
+Of `wikitext103`, T2T's names, a line is an example, empty ones are left out; `_l4k` and `_l16k` put
+lines together, up to 4,096 or 16,384 words; `_characters` has bytes, of the text before rare words
+became `<unk>`. train 1,165,029 lines, dev 2,461, test 2,891.
+
+The vocabulary, `vocab.languagemodel_wikitext2.tokens` (33,277) and so on, is that of the train
+split, the most frequent word first.
+"""
+
+import itertools
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from problems import problem, raw_text, text_problems
+from problems.problem import Texts
+from ut_keras.data.writing import download
+from ut_keras.text import text_encoder
+
+_LICENCE = "CC BY-SA (Wikipedia)"
+_WINDOW = 256  # words
+
+
+def _archive(folder):
+    name = f"{folder}-v1.zip"
+    return download.RawFile(
+        name,
+        f"https://wikitext.smerity.com/{name}",
+        licence=_LICENCE,
+        members=(f"{folder}/wiki.*",),
+        most_bytes=2 * 10**9,
+    )
+
+
+def _members(*names):
+    parts = {"train": "train", "dev": "valid", "test": "test"}
+    return {split: tuple(name.format(part) for name in names) for split, part in parts.items()}
+
+
+@problem.register("languagemodel_wikitext2")
+class LanguagemodelWikitext2(raw_text.OfArchive, text_problems.Text2SelfProblem):
+    """Words."""
+
+    licence = _LICENCE
+    archive = _archive("wikitext-2")
+    members = _members("wikitext-2/wiki.{}.tokens", "{}.txt")
+    splits = ("train", "dev", "test")
+    num_train_shards = 10
+    vocab_type = "tokens"
+    approx_vocab_size = sys.maxsize  # all of them
+    oov_token = "<unk>"
+    max_length = _WINDOW
+
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
+        end = text_encoder.RESERVED_TOKENS[text_encoder.EOS]
+        lines = raw_text.read_lines(self.path(split, tmp_dir))
+        words = itertools.chain.from_iterable([*line.split(), end] for line in lines)
+        while window := list(itertools.islice(words, _WINDOW)):
+            yield {"targets": " ".join(window)}
+
+    def encode_samples(
+        self, samples: Iterable[dict[str, Any]], data_dir: str
+    ) -> Iterator[dict[str, list[int]]]:
+        encoder = self.text_encoder(data_dir)
+        for sample in samples:
+            yield {"targets": encoder.encode(sample["targets"])}  # EOS is where a line ends
+
+
+@problem.register("languagemodel_wikitext103")
+class LanguagemodelWikitext103(raw_text.OfArchive, text_problems.Text2SelfProblem):
+    """Words, of a line."""
+
+    licence = _LICENCE
+    splits = ("train", "dev", "test")
+    num_train_shards = 10
+    vocab_type = "tokens"
+    approx_vocab_size = sys.maxsize  # all of them
+    oov_token = "<unk>"
+    archive = _archive("wikitext-103")
+    members = _members("wikitext-103/wiki.{}.tokens")
+
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
+        for line in raw_text.read_lines(self.path(split, tmp_dir)):
+            if line:
+                yield {"targets": " ".join(line.split())}
+
+
+@problem.register("languagemodel_wikitext103_characters")
+class LanguagemodelWikitext103Characters(LanguagemodelWikitext103):
+    """Bytes, of a line."""
+
+    vocab_type = "characters"
+    archive = _archive("wikitext-103-raw")
+    members = _members("wikitext-103-raw/wiki.{}.raw")
+
+
+@problem.register("languagemodel_wikitext103_l4k")
+class LanguagemodelWikitext103L4k(LanguagemodelWikitext103):
+    """Up to 4,096 words."""
+
+    max_length = 4096
+
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
+        words: list[str] = []
+        for sample in super().generate_samples(split, data_dir, tmp_dir, seed):
+            of_line = sample["targets"].split()
+            if words and len(words) + len(of_line) >= self.max_length:
+                yield {"targets": " ".join(words)}
+                words = []
+            words += of_line
+        if words:  # T2T loses these
+            yield {"targets": " ".join(words)}
+
+
+@problem.register("languagemodel_wikitext103_l16k")
+class LanguagemodelWikitext103L16k(LanguagemodelWikitext103L4k):
+    """Up to 16,384 words."""
+
+    max_length = 16384
