@@ -80,8 +80,9 @@ def take(layers: StepLayers, loop: Pondering, given: Given) -> Taken:
         running = loop.halting.running
         if given.earlier is not None:
             running = tf.pad(running, [[0, 0], [given.earlier, 0]])
-        x = tf.where(rule.per_position(running), x, before)
-        inputs = inputs._replace(running=rule.per_position(running)[..., 0])
+        running = tf.expand_dims(running, 1) if rule.by_example else running
+        x = tf.where(tf.expand_dims(running, -1), x, before)
+        inputs = inputs._replace(running=running)
     transformed = layers.block.forward(x, inputs)
     state = transformed.output
     state.set_shape(before.shape)

@@ -180,7 +180,7 @@ class Rule:
         """U -> broadcastable to [B, S, D]."""
         if self.by_example:
             return unit_values[:, tf.newaxis, tf.newaxis]
-        return unit_values[:, :, tf.newaxis]
+        return tf.expand_dims(unit_values, -1)
 
     def counted(self, padding_mask: tf.Tensor | None) -> tf.Tensor | None:
         """bool U: who ponders; None: all."""

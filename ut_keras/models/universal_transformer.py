@@ -1,5 +1,8 @@
 """The Universal Transformer: recurrence in depth, with or without adaptive halting."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -24,7 +27,7 @@ class UniversalTransformer(transformer.Transformer):
         said_in_steps = bool(self.hparams.why_without_effect("pos"))  # T2T sets pos=None then
         return None if said_in_steps else super()._position(side, name)
 
-    def target_padding_mask(self, features):
+    def target_padding_mask(self, features: Mapping[str, Any]) -> tf.Tensor | None:
         mask = super().target_padding_mask(features)
         hp = self.hparams
         ponders = hp.recurrence_type == "act" and hp.act_mask_padding
