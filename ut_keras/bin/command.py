@@ -5,7 +5,6 @@ A stack trace is left to bugs. Exit codes: 0 done, 2 something is wrong with wha
 """
 
 import argparse
-import argparse
 import contextlib
 import errno
 import os
@@ -17,10 +16,7 @@ from typing import Any
 
 from ut_keras import errors, file_error, interruption
 from ut_keras.bin import command_line
-from ut_keras.bin import command_line
 from ut_keras.errors import UsageError, UserError
-
-Args = argparse.Namespace
 
 Args = argparse.Namespace
 
@@ -49,35 +45,6 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
 
 def of(
     table: Sequence[command_line.Flag], program: str, about: str
-) -> Callable[[Callable[[Args], int | None]], Callable[..., int]]:
-    """Decorator that makes a command, a function of argv as of `run`, of one of parsed flags.
-
-    Args:
-        table: its flags; where --registry_help is one, a user's package is imported first.
-        program, about: str, for its help.
-    """
-
-    def decorator(function):
-        def parsed(argv):
-            args = command_line.parse(table, argv, program, about)
-            if "registry_help" in args:
-                import_user_package(args.t2t_usr_dir)
-                if args.registry_help:
-                    print(registry_help())
-                    return None
-            return function(args)
-
-        def main(argv: Sequence[str] | None = None) -> int:
-            """Runs the command; returns the exit code."""
-            return run(parsed, argv)
-
-        return main
-
-    return decorator
-
-
-def of(
-    table: Iterable[command_line.Flag], program: str, about: str | None
 ) -> Callable[[Callable[[Args], int | None]], Callable[..., int]]:
     """Decorator that makes a command, a function of argv as of `run`, of one of parsed flags.
 
