@@ -29,7 +29,7 @@ def test_a_terminal_has_one_line(monkeypatch):
     line = LiveLine(stream)
     for text in ("too long", "a"):
         line.write(text)
-    assert stream.getvalue() == "\rtoo l\ra    "
+    assert stream.getvalue() == "\rto…ng\ra    "
     line.clear()
     assert stream.getvalue().endswith("\r     \r")
     line.clear()

@@ -70,7 +70,7 @@ def test_says_what_is_waited_for(clock, monkeypatch):
         assert line.is_due
         line.say("asking a far place")
         assert not line.is_due
-        assert stream.getvalue() == (written or "\rx: asking a far pla")  # on one line
+        assert stream.getvalue() == (written or "\rx: asking…far place")  # on one line
 
 
 @pytest.mark.parametrize(
