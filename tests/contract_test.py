@@ -69,7 +69,7 @@ def _made_ids(ids):
 
 
 @pytest.fixture
-def run(tmp_path, registries):
+def run(tmp_path, registries):  # noqa: F811
     """Function that writes a package and runs ut-datagen on its problem; returns the exit code."""
 
     def main(source, *argv):

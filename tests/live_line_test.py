@@ -32,7 +32,7 @@ def test_a_terminal_has_one_line(monkeypatch):
     line = LiveLine(stream)
     for text in ("too long", "a"):
         line.write(text)
-    assert stream.getvalue() == "\rtoo l\ra    "
+    assert stream.getvalue() == "\rto…ng\ra    "
     line.clear()
     assert stream.getvalue().endswith("\r     \r")
     line.clear()
@@ -112,7 +112,7 @@ def test_says_what_is_waited_for(clock, monkeypatch):
         assert line.is_due
         line.say("asking a far place")
         assert not line.is_due
-        assert stream.getvalue() == (written or "\rx: asking a far pla")  # on one line
+        assert stream.getvalue() == (written or "\rx: asking…far place")  # on one line
 
 
 @pytest.mark.parametrize(

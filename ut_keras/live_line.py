@@ -43,7 +43,10 @@ class LiveLine:
         """Writes the line, over the last one on a terminal."""
         self._shown_at = self._clock()
         if self.is_live:
-            text = text[: shutil.get_terminal_size().columns - 1]  # of two lines one would stay
+            room = shutil.get_terminal_size().columns - 1  # of two lines one would stay
+            if len(text) > room:  # what matters most is at both ends
+                start = room // 2
+                text = f"{text[:start]}…{text[len(text) - room + start + 1 :]}"
             self._put("\r" + text.ljust(self._width))
             self._width = max(self._width, len(text))
         else:

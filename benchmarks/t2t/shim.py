@@ -1,79 +1,118 @@
 """Makes tensor2tensor 1.15.7 importable on a recent TensorFlow (import this first)."""
+
 import os, sys, types
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import importlib.util as _iu
+
 if _iu.find_spec("tf_keras") is not None:
-  os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", os.environ.get("T2T_ONEDNN", "0"))
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 import numpy as np
+
 for _n, _t in (("int", int), ("float", float), ("bool", bool), ("object", object), ("str", str)):
-  if _n not in np.__dict__:
-    setattr(np, _n, _t)
+    if _n not in np.__dict__:
+        setattr(np, _n, _t)
 import importlib.util
 
+
 class _Any(types.ModuleType):
-  """A module whose every attribute exists."""
-  __path__ = []
-  def __getattr__(self, n):
-    if n.startswith("__") and n.endswith("__"):
-      raise AttributeError(n)
-    if n[:1].isupper():
-      return type(n, (object,), {})
-    m = _Any(self.__name__ + "." + n)
-    return m
-  def __call__(self, *a, **k):
-    return None
+    """A module whose every attribute exists."""
+
+    __path__ = []
+
+    def __getattr__(self, n):
+        if n.startswith("__") and n.endswith("__"):
+            raise AttributeError(n)
+        if n[:1].isupper():
+            return type(n, (object,), {})
+        m = _Any(self.__name__ + "." + n)
+        return m
+
+    def __call__(self, *a, **k):
+        return None
+
 
 def fake(*names):
-  for n in names:
-    try:
-      if importlib.util.find_spec(n.split(".")[0]) is not None and "." not in n:
-        continue
-    except Exception:
-      pass
-    parts = n.split(".")
-    for i in range(1, len(parts) + 1):
-      p = ".".join(parts[:i])
-      if p not in sys.modules:
-        sys.modules[p] = _Any(p)
+    for n in names:
+        try:
+            if importlib.util.find_spec(n.split(".")[0]) is not None and "." not in n:
+                continue
+        except Exception:
+            pass
+        parts = n.split(".")
+        for i in range(1, len(parts) + 1):
+            p = ".".join(parts[:i])
+            if p not in sys.modules:
+                sys.modules[p] = _Any(p)
 
-fake("gym", "gym.spaces", "gym.wrappers", "gym.core", "gym.envs", "gym.envs.registration", "gym.utils",
-     "dopamine", "oauth2client", "oauth2client.client", "googleapiclient", "googleapiclient.discovery",
-     "kfac", "bz2file", "cv2", "pypng", "png", "tensorflow_gan", "tensorflow_addons", "tf_slim", "atari_py",
-     "moviepy", "gevent", "gunicorn", "nltk", "flask")
+
+fake(
+    "gym",
+    "gym.spaces",
+    "gym.wrappers",
+    "gym.core",
+    "gym.envs",
+    "gym.envs.registration",
+    "gym.utils",
+    "dopamine",
+    "oauth2client",
+    "oauth2client.client",
+    "googleapiclient",
+    "googleapiclient.discovery",
+    "kfac",
+    "bz2file",
+    "cv2",
+    "pypng",
+    "png",
+    "tensorflow_gan",
+    "tensorflow_addons",
+    "tf_slim",
+    "atari_py",
+    "moviepy",
+    "gevent",
+    "gunicorn",
+    "nltk",
+    "flask",
+)
 
 # `import tensor2tensor.models` pulls in every model (RL, GAN, video...); give it only the needed ones.
 import tensorflow.compat.v1 as _tf
+
 _tf.disable_v2_behavior()
 try:
-  _est = _tf.estimator
-  _est.ModeKeys
-  HAVE_ESTIMATOR = True
+    _est = _tf.estimator
+    _est.ModeKeys
+    HAVE_ESTIMATOR = True
 except Exception:
-  # TF >= 2.16 has no Estimator: only its names are needed to build T2T's models.
-  HAVE_ESTIMATOR = False
-  _est = _Any("tensorflow.compat.v1.estimator")
-  class _ModeKeys(object):
-    TRAIN, EVAL, PREDICT = "train", "eval", "infer"
-  _est.ModeKeys = _ModeKeys
-  _est.SessionRunHook = _tf.train.SessionRunHook
-  sys.modules["tensorflow.compat.v1.estimator"] = _est
-  try:
-    _tf.__dict__["estimator"] = _est
-    setattr(_tf, "estimator", _est)
-  except Exception:
-    pass
+    # TF >= 2.16 has no Estimator: only its names are needed to build T2T's models.
+    HAVE_ESTIMATOR = False
+    _est = _Any("tensorflow.compat.v1.estimator")
+
+    class _ModeKeys(object):
+        TRAIN, EVAL, PREDICT = "train", "eval", "infer"
+
+    _est.ModeKeys = _ModeKeys
+    _est.SessionRunHook = _tf.train.SessionRunHook
+    sys.modules["tensorflow.compat.v1.estimator"] = _est
+    try:
+        _tf.__dict__["estimator"] = _est
+        setattr(_tf, "estimator", _est)
+    except Exception:
+        pass
 _ = _tf.keras.layers  # load Keras before the fakes below exist, the standalone one too:
 import keras as _keras  # tf_keras leaves it to tensorflow_addons, for which it is too late then
+
 fake("PIL", "PIL.Image", "matplotlib", "matplotlib.pyplot", "pandas")
 _spec = importlib.util.find_spec("tensor2tensor")
 _models = types.ModuleType("tensor2tensor.models")
 _models.__path__ = [os.path.join(os.path.dirname(_spec.origin), "models")]
 sys.modules["tensor2tensor.models"] = _models
 from tensorflow.python.framework import ops as _ops
+
 if not hasattr(_ops, "Tensor"):
-  _ops.Tensor = _tf.Tensor   # tf_slim uses it
+    _ops.Tensor = _tf.Tensor  # tf_slim uses it
 for _n in ("IndexedSlices", "Operation", "Graph", "GraphKeys"):
-  if not hasattr(_ops, _n):
-    setattr(_ops, _n, getattr(_tf, _n))
+    if not hasattr(_ops, _n):
+        setattr(_ops, _n, getattr(_tf, _n))

@@ -50,8 +50,8 @@ def test_line_says_what_recent_batches_say():
     line.fetch()
     line.show(3)
     assert stream.getvalue() == (
-        "step 3/100  loss 5.000  seq accuracy 0.83  2,000 ms/step  25 tokens/s  ponder 2.50  "
-        "input wait 25%  03:14 left\n"
+        "step 3/100  loss 5.000  seq accuracy 0.83  ponder 2.50  input wait 25%  25 tokens/s  "
+        "2,000 ms/step  03:14 left\n"
     )
 
 
@@ -90,6 +90,20 @@ def test_terminal_line_is_written_over():
     _, first, second = stream.getvalue().split("\r")
     assert second.endswith("\n")
     assert len(second.rstrip("\n")) >= len(first), "the rest of a longer line must be wiped out"
+
+
+def test_a_narrow_terminal_shows_step_rate_and_time_left(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    stream = _Terminal()
+    line, clock = _progress(stream)
+    for step in (1, 2):
+        line.add(step, _result())
+        line.fetch()
+        clock.now += 2
+    line.show(2)
+    [shown] = stream.getvalue().split("\r")[1:]
+    assert len(shown) == 79 and "] step 2/100 " in shown
+    assert shown.endswith(" 25 tokens/s  2,000 ms/step  03:16 left")
 
 
 def test_pause_does_not_count_as_slow():

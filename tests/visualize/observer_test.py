@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from tests.visualize import small_models
-from ut_keras import visualize
-from ut_keras.data import progress_line
+from ut_keras import live_line, visualize
 from ut_keras.data.features import FeatureSpec
 from ut_keras.visualize import observer
 
@@ -107,7 +106,7 @@ def test_attention_that_takes_much_memory_is_said_before(monkeypatch, capsys, ch
     size = 4 * 2 * count * (4 * 4 + 3 * 3 + 3 * 4)  # of floats, heads, layers, pairs
     monkeypatch.setattr(observer, "_MUCH", size - 1)
     visualize.observe(model, FEATURES)
-    said = f"note: attention of 4 and 3 positions takes up to {progress_line.size(size)} of memory"
+    said = f"note: attention of 4 and 3 positions takes up to {live_line.size(size)} of memory"
     assert capsys.readouterr().out.startswith(said)
     visualize.observe(model, FEATURES, attention=False)
     monkeypatch.setattr(observer, "_MUCH", size)

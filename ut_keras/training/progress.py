@@ -1,10 +1,10 @@
 """The progress line: what the last batches say, and how long it will take.
 
-    [####......] step 1200/5000  loss 0.412  seq accuracy 0.87  51 ms/step  15,300 tokens/s
-    ponder 2.61  input wait 2%  03:12 left
+    [####......] step 1200/5000  loss 0.412  seq accuracy 0.87  ponder 2.61  input wait 2%
+    15,300 tokens/s  51 ms/step  03:12 left
 
-On a terminal the line is written over; elsewhere a new one, without the bar, appears every few
-seconds. Results stay on the device until a line is due: reading them every step would make the
+On a terminal the line is written over, and loses its middle where that is narrow; elsewhere a new
+one, without the bar, appears every few seconds. Results stay on the device until a line is due: reading them every step would make the
 device wait.
 """
 
@@ -160,10 +160,10 @@ class Progress:
         for name, text in (
             ("loss", "loss {:.3f}"),
             ("accuracy_per_sequence", "seq accuracy {:.2f}"),
-            ("milliseconds", "{:,.0f} ms/step"),
-            ("tokens_per_second", "{:,.0f} tokens/s"),
             ("ponder_time", "ponder {:.2f}"),
             ("input_wait", "input wait {:.0%}"),
+            ("tokens_per_second", "{:,.0f} tokens/s"),
+            ("milliseconds", "{:,.0f} ms/step"),
         ):
             if name in averages:
                 parts.append(text.format(averages[name]))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from ut_keras.data import progress_line
+from ut_keras import live_line
 from ut_keras.layers import mixed_depth
 from ut_keras.layers import stack as stack_lib
 from ut_keras.text import text_encoder
@@ -78,7 +78,7 @@ def _say_if_large(model, features):
     if size > _MUCH:
         print(
             f"note: attention of {source:,} and {target:,} positions takes up to "
-            f"{progress_line.size(size)} of memory, twice while it is gathered. It goes by the "
+            f"{live_line.size(size)} of memory, twice while it is gathered. It goes by the "
             "square of the length; run.observe(text, attention=False) keeps ponder times alone",
             flush=True,
         )

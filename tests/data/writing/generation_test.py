@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from ut_keras import path_lock
-from ut_keras.data import progress_line, tfrecords
+from ut_keras import live_line, path_lock
+from ut_keras.data import tfrecords
 from ut_keras.data.writing import external_shuffle, generation, generation_plan
 from ut_keras.errors import DataError
 
@@ -161,7 +161,7 @@ def test_files_of_unknown_origin_are_no_beginning(tmp_path):
 
 
 def test_the_line_of_samples_without_an_end_says_their_size(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(progress_line, "_LOG_SECONDS", 0)
+    monkeypatch.setattr(live_line, "_LOG_SECONDS", 0)
     _write(_split(tmp_path), samples=itertools.cycle(SAMPLES), max_cases=3000)
     [second] = re.findall("p train, reading: 2,000, .*", capsys.readouterr().out)
     assert re.fullmatch(r".*/s, [6-9]\d(\.\d+)? kB", second)

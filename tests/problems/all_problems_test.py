@@ -1,0 +1,77 @@
+"""What every problem keeps that makes its data itself, or of the user's own files."""
+
+import pytest
+
+import hparams
+import problems
+from ut_keras.data import tfrecords
+from ut_keras.text import text_encoder
+
+_OWN = {
+    **{f"{split}.tsv": "a text\tgood\nanother\tbad\n" * 20 for split in ("train", "dev", "test")},
+    **{f"{split}.txt": "a text\nanother one\n" * 20 for split in ("train", "dev", "test")},
+    **{
+        f"{side}.{split}.txt": "a text\nanother\n" * 20
+        for side in ("inputs", "targets")
+        for split in ("train", "eval", "test")
+    },
+    "vocab.txt": "a\ntext\nanother\nUNK\n",
+}
+_WITHOUT = [name for name in problems.names() if not problems.get(name).raw_files]
+
+
+def _of_each_kind():
+    """One problem of each way to make samples and ids."""
+    kinds = {}
+    for name in _WITHOUT:
+        cls = type(problems.get(name))
+        kinds.setdefault((cls.generate_samples, cls.encode_samples, cls.feature_encoders), name)
+    return list(kinds.values())
+
+
+@pytest.fixture
+def generated(tmp_path):
+    """Function from a name to the problem and the numbers of its examples in tmp_path."""
+    for name, content in _OWN.items():
+        (tmp_path / name).write_text(content)
+
+    def generate(name):
+        problem = problems.get(name)
+        problem.num_train_shards = 1
+        counts = problem.generate_data(str(tmp_path), str(tmp_path), num_processes=1, max_cases=20)
+        assert set(counts) == set(problem.splits_to_generate(str(tmp_path)))
+        assert all(0 < count <= 20 for count in counts.values())
+        return problem, counts
+
+    return generate
+
+
+@pytest.mark.parametrize("name", _WITHOUT)
+def test_ids_fit_the_vocabulary_and_come_from_their_text(generated, tmp_path, name):
+    problem, counts = generated(name)
+    encoders = problem.feature_encoders(str(tmp_path))
+    specs = problem.record_specs(str(tmp_path))
+    for split, count in counts.items():
+        [path] = tfrecords.find(str(tmp_path), problem.filename, split)
+        records = list(tfrecords.read(path))
+        assert len(records) == count
+        for record in records:
+            assert record.keys() == specs.keys()
+            for feature, ids in record.items():
+                assert min(ids) >= 0 and max(ids) < specs[feature].vocab_size
+                if feature not in problem.class_label_features:
+                    assert ids.pop() == text_encoder.EOS and text_encoder.EOS not in ids
+                assert encoders[feature].encode(encoders[feature].decode(ids)) == ids
+
+
+@pytest.mark.parametrize("name", _of_each_kind())
+def test_a_batch(generated, tmp_path, name):
+    problem, counts = generated(name)
+    hp = hparams.get("transformer_tiny", "batch_size=4096")
+    for split, count in counts.items():
+        batches = list(problem.dataset(split, str(tmp_path), hp))
+        read = sum(len(targets) for _, targets, *_ in batches)
+        assert read == count or split == "train" and read > 0  # which leaves out what is long
+        for features, targets, *_ in batches:
+            assert set(features) == set(problem.feature_specs(str(tmp_path)))
+            assert targets.dtype == "int32" and len(features["targets"]) == len(targets)
