@@ -34,8 +34,8 @@ sys.path.append(ROOT)  # behind PYTHONPATH, which says another version
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import problems
-from ut_keras import live_line
 from ut_keras.data.writing import process_pool
+from ut_keras.process import live_line
 
 SHARED = os.environ.get("UT_KERAS_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
 PAIRS = (280_000, 2_400_000, 1_820_000)  # News Commentary, Common Crawl, Europarl: 4.5 million

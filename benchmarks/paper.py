@@ -27,9 +27,10 @@ import steps as steps_command
 import tables
 from tables import lines, page, raw, runs, steps
 
-from ut_keras import interruption, whole_file
 from ut_keras.bin import command
 from ut_keras.errors import UsageError, UserError
+from ut_keras.files import whole_file
+from ut_keras.process import interruption
 from ut_keras.registry import unknown_name_message
 
 _MARGIN_SECONDS = 30  # before --hours are over, to save

@@ -26,7 +26,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import scale_sides
 import train_step
 
-from ut_keras import whole_file
+from ut_keras.files import whole_file
 
 STEPS_PER_TURN = 2
 BATCH, LENGTH = 16, 32  # of each side, unless a part says otherwise

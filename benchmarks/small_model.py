@@ -123,7 +123,8 @@ def work(args):
     from ut_keras.training import distribution, dry_run, epochs, train_step
 
     try:
-        from ut_keras import device_memory, optimizers
+        from ut_keras import optimizers
+        from ut_keras.process import device_memory
     except ImportError:  # 0.1.0
         from ut_keras.training import memory as device_memory
         from ut_keras.training import optimize as optimizers

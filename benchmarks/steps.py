@@ -21,9 +21,10 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from ut_keras import limits, metrics_file, visualize, whole_file
+from ut_keras import limits, visualize
 from ut_keras.bin import command, command_line, decode_setup, flags, run_setup, run_trainer
 from ut_keras.errors import UsageError
+from ut_keras.files import metrics_file, whole_file
 
 RUN_FLAGS = tuple(
     flag for flag in flags.VISUALIZE if flag.name not in ("input", "target", "example")

@@ -16,7 +16,7 @@ sys.path[:0] = [os.path.dirname(HERE), HERE]
 import blocks  # noqa: E402
 
 import hparams  # noqa: E402
-from ut_keras import whole_file  # noqa: E402
+from ut_keras.files import whole_file  # noqa: E402
 
 PAGE = os.path.join(HERE, "scale.md")
 MEASURED = os.path.join(HERE, "scale_measured.json")

@@ -15,9 +15,9 @@ import glob
 import os
 from collections.abc import Iterable, Iterator
 
-from ut_keras import unpacking
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
+from ut_keras.files import unpacking
 from ut_keras.text import text_lines
 
 DATASET = download.RawFile(

@@ -13,9 +13,9 @@ import itertools
 
 from problems import problem, raw_text, text_problems
 from problems.problem import Texts
-from ut_keras import json_file
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
+from ut_keras.files import json_file
 
 _LICENCE = "CC BY"
 _ARCHIVE = download.RawFile(

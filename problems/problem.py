@@ -22,10 +22,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from ut_keras import contract, live_line, registry
+from ut_keras import contract, registry
 from ut_keras.data import features, tfrecords
 from ut_keras.data.writing import example_batch, generation, generation_plan
 from ut_keras.errors import DataError
+from ut_keras.process import live_line
 from ut_keras.text import text_encoder
 
 P = TypeVar("P", bound="Problem")

@@ -13,26 +13,16 @@ OURS = ("ut_keras", "problems", "hparams", "pretrained", "trainer")
 # What every part may import: they know nothing of ours but each other.
 LEAVES = (
     "ut_keras.contract",
-    "ut_keras.deadline",
     "ut_keras.errors",
-    "ut_keras.file_error",
-    "ut_keras.interruption",
-    "ut_keras.json_file",
+    "ut_keras.files",
     "ut_keras.limits",
-    "ut_keras.live_line",
-    "ut_keras.log_softmax",
-    "ut_keras.path_lock",
-    "ut_keras.written_gradient",
-    "ut_keras.device_memory",
-    "ut_keras.unpacking",
-    "ut_keras.whole_file",
+    "ut_keras.ops",
+    "ut_keras.process",
 )
 # What a part may import besides, by the longest prefix that fits. The loss, the optimizer and the
 # search are functions of tensors, not of models: a model may use them for `compile` and `generate`.
 ALLOWED = {
-    "ut_keras.metrics_file": (),
     "ut_keras": (
-        "ut_keras.tensorflow_log",
         # by the function `load`
         "pretrained",
         "ut_keras.keras_file",
@@ -72,7 +62,6 @@ ALLOWED = {
         "ut_keras.metrics",
     ),
     "ut_keras.training": (
-        "ut_keras.metrics_file",
         "ut_keras.registry",
         "ut_keras.hparam",
         "ut_keras.text",
@@ -99,8 +88,7 @@ ALLOWED = {
         "ut_keras.visualize",
         "ut_keras.inference",
         # a step of a decoder, for LiteRT, which goes on from a cache
-        "ut_keras.layers.cache",
-        "ut_keras.layers.litert",
+        "ut_keras.layers.attention.cache",
     ),
     "ut_keras.export": ("ut_keras.inference.export", "ut_keras.inference.litert_export"),
     "ut_keras.keras_file": (

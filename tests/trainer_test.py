@@ -223,7 +223,7 @@ def test_batch_size_auto_fills_the_memory_and_is_kept(data_dir, tmp_path, capsys
 def test_what_does_not_fit_in_memory_is_told_before_the_first_update(
     data_dir, tmp_path, capsys, monkeypatch
 ):
-    from ut_keras import device_memory
+    from ut_keras.process import device_memory
 
     monkeypatch.setattr(device_memory._Cpu, "limit", lambda self: 10_000)  # enough for the weights
     message = _error(capsys, _argv(data_dir, tmp_path))

@@ -40,7 +40,7 @@ FILES = sorted(os.path.relpath(path, ROOT) for path in _checked_files())
 
 
 def test_files_are_found():
-    layer, problem = "ut_keras/layers/attention.py", "problems/scan.py"
+    layer, problem = "ut_keras/layers/attention/attention.py", "problems/scan.py"
     assert {"ut_keras/__init__.py", "trainer.py", layer, problem} <= set(FILES)
 
 

@@ -9,7 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ut_keras import tensorflow_log
+from ut_keras.process import tensorflow_log
 
 if TYPE_CHECKING:
     import keras

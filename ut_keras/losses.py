@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras import log_softmax, written_gradient
 from ut_keras.metrics import weights as weights_lib
+from ut_keras.ops import log_softmax, written_gradient
 
 
 class LossTerm(NamedTuple):

@@ -13,8 +13,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import hparam, json_file, models
+from ut_keras import hparam, models
 from ut_keras.data.features import FeatureSpec
+from ut_keras.files import json_file
 
 # From the path of a weight to T2T's name within the model's scope; applied in this order.
 _RULES = (

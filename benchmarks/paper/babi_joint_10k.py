@@ -19,7 +19,7 @@ from tables import Table, babi
 from tables import raw as raw_files
 
 from problems import babi_files
-from ut_keras import whole_file
+from ut_keras.files import whole_file
 
 
 def prepare(raw, tmp_dir):

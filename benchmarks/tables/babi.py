@@ -36,8 +36,7 @@ PUBLIC = "0 .2 2.4 0 .1 0 0 .1 0 0 0 0 0 0 0 50.6 14.1 6.9 65.2 0"
 
 def _of_the_paper(size_and_form, task):
     best, mean, deviation = (
-        _as_printed(numbers[size_and_form].split()[task - 1])
-        for numbers in (BEST, MEAN, DEVIATION)
+        _as_printed(numbers[size_and_form].split()[task - 1]) for numbers in (BEST, MEAN, DEVIATION)
     )
     return f"{best}; {mean} ± {deviation}"
 

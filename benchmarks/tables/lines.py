@@ -10,8 +10,8 @@ import json
 import os
 from typing import NamedTuple
 
-from ut_keras import json_file
 from ut_keras.errors import DataError
+from ut_keras.files import json_file
 
 TRIED, STEPS = "tried.jsonl", "steps.jsonl"
 _RUN = {"table": str, "cell": str, "seed": int}

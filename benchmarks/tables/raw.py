@@ -4,7 +4,7 @@ import glob
 import gzip
 import os
 
-from ut_keras import whole_file
+from ut_keras.files import whole_file
 
 
 def place(table, raw, tmp_dir):

@@ -11,8 +11,8 @@ import sys
 
 import tables
 from tables import lines, runs
-from ut_keras import metrics_file
 from ut_keras.errors import UserError
+from ut_keras.files import metrics_file
 
 _STEPS = os.path.join(tables.HERE, "steps.py")
 _VALID = "valid"

@@ -22,8 +22,9 @@ PAGES = {
             "ut_keras/__init__.py",
             "ut_keras/inference/saved_run.py",
             "ut_keras/models/__init__.py",
+            "ut_keras/models/seq2seq.py",
+            "ut_keras/models/keras_model.py",
             "ut_keras/models/transformer.py",
-            "ut_keras/models/keras_hooks.py",
             "ut_keras/models/universal_transformer.py",
             "ut_keras/models/lstm_seq2seq.py",
             "ut_keras/text/text_encoder.py",
@@ -43,7 +44,12 @@ PAGES = {
     "layers": (
         "Layers",
         "Keras layers with explicit arguments. [How it works](../how_it_works.md) comes first.",
-        ("ut_keras/layers/act.py", "ut_keras/layers/recurrence.py", "ut_keras/layers/*.py"),
+        (
+            "ut_keras/layers/depth/act.py",
+            "ut_keras/layers/depth/recurrence.py",
+            "ut_keras/layers/*.py",
+            "ut_keras/layers/*/*.py",
+        ),
     ),
     "decoding": (
         "Decoding",
@@ -85,7 +91,10 @@ PAGES = {
     "rest": (
         "The rest",
         "What the library is made of, besides.",
-        ("ut_keras/*.py", "ut_keras/models/*.py", "ut_keras/visualize/*.py"),
+        (
+            "ut_keras/*.py",
+            *(f"ut_keras/{room}/*.py" for room in ("models", "visualize", "files", "ops", "process")),
+        ),
     ),
 }
 # What is on no page: commands, which `--help` explains.

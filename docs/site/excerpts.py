@@ -3,7 +3,7 @@
 A page says which piece in a block of the language `source`,
 
     ```source
-    ut_keras/layers/halting.py: ACTHalting.halt
+    ut_keras/layers/halting/halting.py: ACTHalting.halt
     ```
 
 and gets it without its docstring, under a line that says where it stands.

@@ -10,9 +10,9 @@ import sys
 import pytest
 import tensorflow as tf
 
-from ut_keras import live_line
 from ut_keras.bin import command
 from ut_keras.errors import DataError, UserError
+from ut_keras.process import live_line
 
 
 def _in_a_graph(error):

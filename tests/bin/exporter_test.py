@@ -11,8 +11,8 @@ import tensorflow as tf
 import trainer
 import ut_keras
 from tests.bin import full_disk, small_run
-from ut_keras import path_lock
 from ut_keras.bin import avg_checkpoints, datagen, exporter
+from ut_keras.files import path_lock
 from ut_keras.inference import served_export
 from ut_keras.text import text_encoder
 

@@ -4,8 +4,9 @@ import re
 import pytest
 
 from tests.bin import small_run
-from ut_keras import metrics_file, visualize
+from ut_keras import visualize
 from ut_keras.bin import plot
+from ut_keras.files import metrics_file
 
 matplotlib = pytest.importorskip("matplotlib", reason="no matplotlib: pip install 'ut_keras[plot]'")
 

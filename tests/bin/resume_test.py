@@ -9,8 +9,8 @@ import tensorflow as tf
 
 import trainer
 from tests.bin import small_run
-from ut_keras import device_memory
 from ut_keras.bin import datagen
+from ut_keras.process import device_memory
 
 PROBLEM = "text2text_tsv"
 VOCABULARY = f"vocab.{PROBLEM}.8192.subwords"

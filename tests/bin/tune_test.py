@@ -13,9 +13,9 @@ import pytest
 import hparams
 import trainer
 from tests.bin import small_run
-from ut_keras import live_line
 from ut_keras.bin import command, command_line, flags, tune
 from ut_keras.errors import UsageError
+from ut_keras.process import live_line
 from ut_keras.training.tuning import tuner
 
 pytest.importorskip("optuna")

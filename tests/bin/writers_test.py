@@ -10,8 +10,8 @@ import pytest
 
 import trainer
 from tests.bin import small_run
-from ut_keras import path_lock
 from ut_keras.bin import avg_checkpoints, datagen, decoder, exporter, import_t2t, visualize
+from ut_keras.files import path_lock
 
 PROBLEM = "algorithmic_reverse_binary40"
 T2T = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t")

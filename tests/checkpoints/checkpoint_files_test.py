@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 
 from tests.bin import full_disk
-from ut_keras import path_lock
 from ut_keras.checkpoints import checkpoint_files
+from ut_keras.files import path_lock
 
 
 def _save(directory, *steps, keep=0, value=None):

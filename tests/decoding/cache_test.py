@@ -10,7 +10,7 @@ import hparams
 from ut_keras import models
 from ut_keras.decoding import beam_search
 from ut_keras.decoding import prefix as prefix_lib
-from ut_keras.layers import cache as cache_lib
+from ut_keras.layers.attention import cache as cache_lib
 
 VOCAB = 9
 TINY = "hidden_size=16,filter_size=20,num_heads=2,num_hidden_layers=2,label_smoothing=0.0"

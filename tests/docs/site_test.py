@@ -145,13 +145,13 @@ def test_api_shows_fields_signatures_and_methods(pages):
 
 
 def test_excerpt_leaves_out_docstrings(site):
-    text = site["excerpts"].excerpt("ut_keras/layers/cache.py", "CacheSize")
+    text = site["excerpts"].excerpt("ut_keras/layers/attention/cache.py", "CacheSize")
     assert text.startswith("class CacheSize(NamedTuple):\n    batch: tf.Tensor")
     assert '"""' not in text and "return self.beams * self.length" in text
 
 
 @pytest.mark.parametrize(
-    "block", ["ut_keras/layers/act.py: NoSuchName", "ut_keras/layers/act.py", "nothing"]
+    "block", ["ut_keras/layers/depth/act.py: NoSuchName", "ut_keras/layers/depth/act.py", "nothing"]
 )
 def test_wrong_excerpt_is_an_error(site, block):
     with pytest.raises(ValueError):

@@ -6,18 +6,11 @@ import pytest
 import tensorflow as tf
 
 from tests.layers import halting_reference, layer_checks
-from ut_keras.layers import (
-    act,
-    attention_mask,
-    convergence,
-    halting,
-    ponder_net,
-    q_halt,
-    stack,
-    stick_breaking,
-    timing_signal,
-)
-from ut_keras.layers.signature import StepInputs
+from ut_keras.layers.attention import attention_mask
+from ut_keras.layers.basic.signature import StepInputs
+from ut_keras.layers.depth import act, stack
+from ut_keras.layers.halting import convergence, halting, ponder_net, q_halt, stick_breaking
+from ut_keras.layers.position import timing_signal
 
 B, S, D, N = 4, 6, 8, 5
 REAL = np.arange(S) < np.array([[6], [5], [3], [1]])

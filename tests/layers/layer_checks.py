@@ -6,14 +6,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.layers import (
-    attention,
-    attention_mask,
-    feed_forward,
-    transformer_block,
-    transformer_layer,
-)
-from ut_keras.layers.signature import StepInputs
+from ut_keras.layers.attention import attention, attention_mask
+from ut_keras.layers.basic.signature import StepInputs
+from ut_keras.layers.depth import transformer_block, transformer_layer
+from ut_keras.layers.transition import feed_forward
 
 
 def check_layer(

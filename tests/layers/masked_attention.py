@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.layers import layer_checks
-from ut_keras.layers import attention_mask
+from ut_keras.layers.attention import attention_mask
 
 B, S, D, H, K = 3, 5, 6, 2, 8  # batch, length, channels, heads, channels of all keys
 X = layer_checks.normal(B, S, D)

@@ -5,7 +5,8 @@ import tensorflow as tf
 import hparams
 from tests.models import examples
 from ut_keras import hparam, losses, models, parts
-from ut_keras.layers import halting, ponder_cost, recurrence
+from ut_keras.layers.depth import recurrence
+from ut_keras.layers.halting import halting, ponder_cost
 
 
 def _ponder_times(out):

@@ -128,7 +128,7 @@ def test_tensorflow_has_the_names_of_both_its_versions(load):
         ),
         (
             "from tensor2tensor.layers import common_attention as c\nclass A(c.Layer):\n    pass",
-            "ut_keras.layers.attention",
+            "ut_keras.layers.attention.attention",
         ),
     ],
 )

@@ -1,7 +1,7 @@
 import pytest
 
 from ut_keras.errors import UsageError
-from ut_keras.path_lock import LockedError
+from ut_keras.files.path_lock import LockedError
 from ut_keras.training import run_folder
 
 

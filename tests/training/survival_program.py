@@ -19,11 +19,13 @@ import numpy as np
 import tensorflow as tf
 
 from tests.training import toy
-from ut_keras import interruption, metrics_file, optimizers, whole_file
+from ut_keras import optimizers
 from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.data import features, tfrecords
 from ut_keras.data.reading import input_pipeline
+from ut_keras.files import metrics_file, whole_file
 from ut_keras.inference import free_decoding
+from ut_keras.process import interruption
 from ut_keras.training import (
     distribution,
     reports,

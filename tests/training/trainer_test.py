@@ -12,11 +12,12 @@ import pytest
 import tensorflow as tf
 
 from tests.training import toy
-from ut_keras import interruption, live_line, optimizers
+from ut_keras import optimizers
 from ut_keras.checkpoints import checkpoint
 from ut_keras.data import features as features_lib
 from ut_keras.data.reading import packing
 from ut_keras.inference import free_decoding
+from ut_keras.process import interruption, live_line
 from ut_keras.training import (
     distribution,
     early_stopping,

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from tests.visualize import small_models
-from ut_keras import live_line, visualize
+from ut_keras import visualize
 from ut_keras.data.features import FeatureSpec
+from ut_keras.process import live_line
 from ut_keras.visualize import observer
 
 ENCODERS = small_models.ENCODERS

@@ -15,10 +15,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ut_keras import path_lock, whole_file
 from ut_keras.bin import command, flags
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
+from ut_keras.files import path_lock, whole_file
 from ut_keras.inference import feature_record
 from ut_keras.training import run_folder
 

@@ -14,9 +14,11 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ut_keras import errors, file_error, interruption
+from ut_keras import errors
 from ut_keras.bin import command_line
 from ut_keras.errors import UsageError, UserError
+from ut_keras.files import file_error
+from ut_keras.process import interruption
 
 Args = argparse.Namespace
 

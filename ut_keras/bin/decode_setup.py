@@ -16,10 +16,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import problems
-from ut_keras import file_error, hparam, models, whole_file
+from ut_keras import hparam, models
 from ut_keras.bin import run_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
+from ut_keras.files import file_error, whole_file
 from ut_keras.inference import decode_hparams, decode_job, feature_record, journal, run_record
 from ut_keras.inference import run as run_lib
 

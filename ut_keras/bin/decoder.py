@@ -14,9 +14,9 @@ import contextlib
 import os
 import sys
 
-from ut_keras import path_lock, whole_file
 from ut_keras.bin import command, decode_setup, flags
 from ut_keras.errors import UsageError
+from ut_keras.files import path_lock, whole_file
 from ut_keras.inference import decode_job, line_encoding
 from ut_keras.text import text_lines
 

@@ -17,9 +17,9 @@ import re
 import sys
 import time
 
-from ut_keras import file_error, path_lock, whole_file
 from ut_keras.bin import command, decode_setup, flags
 from ut_keras.errors import UsageError
+from ut_keras.files import file_error, path_lock, whole_file
 from ut_keras.inference import decode_hparams, feature_record
 
 _FORMATS = ("saved_model", "litert")

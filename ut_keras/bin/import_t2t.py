@@ -11,10 +11,11 @@ import os
 import secrets
 import sys
 
-from ut_keras import file_error, hparam, models
+from ut_keras import hparam, models
 from ut_keras.bin import command, flags, run_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
+from ut_keras.files import file_error
 from ut_keras.hparam import changes as hparam_changes
 from ut_keras.inference import feature_record, run_record
 from ut_keras.training import run_folder

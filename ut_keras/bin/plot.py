@@ -9,9 +9,10 @@ legend.
 import os
 import sys
 
-from ut_keras import metrics_file, visualize
+from ut_keras import visualize
 from ut_keras.bin import command, flags
 from ut_keras.errors import UsageError
+from ut_keras.files import metrics_file
 from ut_keras.registry import unknown_name_message
 
 FORMATS = (".png", ".svg", ".pdf")

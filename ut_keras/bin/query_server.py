@@ -17,9 +17,10 @@ import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
-from ut_keras import deadline, json_file
 from ut_keras.bin import command, flags
 from ut_keras.errors import UsageError
+from ut_keras.files import json_file
+from ut_keras.process import deadline
 
 _MOST_BYTES = 2**23  # of an answer; parsed it may take 30 times as much
 

@@ -17,12 +17,13 @@ import time
 from typing import Any
 
 import hparams as hparams_lib
-from ut_keras import hparam, interruption, live_line
+from ut_keras import hparam
 from ut_keras.bin import command, flags, run_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.hparam import ranges as hparam_ranges
+from ut_keras.process import interruption, live_line
 from ut_keras.training import run_folder
 from ut_keras.training.tuning import search_record, trial_process, tuner
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ut_keras import visualize, whole_file
+from ut_keras import visualize
 from ut_keras.bin import command, decode_setup, flags, run_setup, visualize_input
 from ut_keras.errors import UsageError
+from ut_keras.files import whole_file
 
 
 @command.of(flags.VISUALIZE, "ut-visualize", __doc__)

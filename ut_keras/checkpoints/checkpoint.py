@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, cast
 import keras
 import tensorflow as tf
 
-from ut_keras import file_error
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.checkpoints.checkpoint_files import CheckpointError
+from ut_keras.files import file_error
 
 if TYPE_CHECKING:
     import numpy as np

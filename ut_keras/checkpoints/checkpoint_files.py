@@ -20,8 +20,8 @@ import stat
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ut_keras import file_error, whole_file
 from ut_keras.errors import UserError
+from ut_keras.files import file_error, whole_file
 
 if TYPE_CHECKING:
     import tensorflow as tf

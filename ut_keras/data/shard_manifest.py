@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ut_keras import json_file, whole_file
+from ut_keras.files import json_file, whole_file
 
 
 def path(data_dir: str, filename: str, split: str) -> str:

@@ -14,9 +14,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ut_keras import contract, whole_file
+from ut_keras import contract
 from ut_keras.data import shard_manifest
 from ut_keras.errors import DataError, UserError
+from ut_keras.files import whole_file
 
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
 _SPLITS = ("train", "dev", "test")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ut_keras import log_softmax
+from ut_keras.ops import log_softmax
 
 EOS = 1
 INFINITY = 1e7  # T2T's; a score below every real one

@@ -15,8 +15,8 @@ import tensorflow as tf
 
 from ut_keras import limits
 from ut_keras.decoding import beam_search, constraints, side_by_side
-from ut_keras.layers import symbol_ids
-from ut_keras.layers.signature import Shape
+from ut_keras.layers.basic import symbol_ids
+from ut_keras.layers.basic.signature import Shape
 
 # The options that are numbers in a graph, changed without a new trace.
 _FLOATS = ("alpha", "eos_penalty", "temperature", "top_p")

@@ -8,8 +8,8 @@ import keras
 import tensorflow as tf
 
 from ut_keras.decoding import prefix as prefix_lib
-from ut_keras.layers.signature import StepInputs
-from ut_keras.layers.transformer_layer import Memory
+from ut_keras.layers.basic.signature import StepInputs
+from ut_keras.layers.depth.transformer_layer import Memory
 
 _LOG = logging.getLogger("ut_keras")
 

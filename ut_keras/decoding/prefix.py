@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_keras.decoding import beam_search
-from ut_keras.layers import cache as cache_lib
+from ut_keras.layers.attention import cache as cache_lib
 
 COLUMNS, POSITIONS = 32, 8  # a block is of so many at least
 

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras import log_softmax
 from ut_keras.decoding import side_by_side
+from ut_keras.ops import log_softmax
 
 
 def score(

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from ut_keras import json_file, whole_file
+from ut_keras.files import json_file, whole_file
 from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.field import HParamError, specs
 from ut_keras.hparam.lstm import LSTMHParams

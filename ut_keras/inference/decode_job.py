@@ -13,9 +13,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ut_keras import interruption, path_lock
 from ut_keras.errors import UsageError
+from ut_keras.files import path_lock
 from ut_keras.inference import decode_hparams, decode_rows, feature_record, journal, padding
+from ut_keras.process import interruption
 from ut_keras.text import text_lines
 
 if TYPE_CHECKING:

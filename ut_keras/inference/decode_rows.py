@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 from ut_keras.inference.journal import Journal
-from ut_keras.live_line import LiveLine, clock_time
+from ut_keras.process.live_line import LiveLine, clock_time
 
 
 def decode_rows(

@@ -26,8 +26,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras import whole_file, written_gradient
+from ut_keras.files import whole_file
 from ut_keras.inference import text_model
+from ut_keras.ops import written_gradient
 from ut_keras.text.text_encoder_base import TextEncoder
 
 QUANTIZATIONS = ("", "float16", "int8")

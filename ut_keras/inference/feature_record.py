@@ -21,10 +21,10 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ut_keras import json_file
 from ut_keras.data import features as features_lib
 from ut_keras.data.features import FeatureSpec
 from ut_keras.errors import DataError
+from ut_keras.files import json_file
 from ut_keras.text import text_encoder, text_encoder_base
 
 FILENAME = "features.json"

@@ -14,9 +14,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import live_line
 from ut_keras.data.reading import packing, readable
 from ut_keras.inference.predictor import Predictor
+from ut_keras.process import live_line
 from ut_keras.text.text_encoder_base import cut_at_eos
 
 _UNPACKED_TOGETHER = 64  # examples of packed rows

@@ -14,7 +14,7 @@ import os
 from collections.abc import Sequence
 from typing import IO, Any
 
-from ut_keras import file_error, json_file, path_lock, whole_file
+from ut_keras.files import file_error, json_file, path_lock, whole_file
 
 _BEGINS = b'{"ut_keras": "journal", '  # which says whose it is
 

@@ -25,12 +25,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras import limits, whole_file, written_gradient
+from ut_keras import limits
 from ut_keras.decoding import generate as generate_lib
+from ut_keras.files import whole_file
 from ut_keras.inference import export, padding
 from ut_keras.inference.predictor import Predictor
-from ut_keras.layers import cache as cache_lib
-from ut_keras.layers import litert
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.ops import litert, written_gradient
 
 QUANTIZATIONS = ("", "float16", "int8")
 

@@ -4,8 +4,8 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from ut_keras import file_error
 from ut_keras.errors import UsageError
+from ut_keras.files import file_error
 
 _SERVING, _MEASURING = "serving_default", "positions"
 # {signature: ({input: (type, rank)}, {output: (type, rank)})}

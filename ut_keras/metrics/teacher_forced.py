@@ -13,8 +13,9 @@ from typing import TypeAlias
 
 import tensorflow as tf
 
-from ut_keras import log_softmax, registry
+from ut_keras import registry
 from ut_keras.metrics import weights as weights_lib
+from ut_keras.ops import log_softmax
 
 METRICS = registry.Registry("metric")
 Weights: TypeAlias = tf.Tensor | None

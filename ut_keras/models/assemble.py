@@ -13,10 +13,12 @@ from ut_keras.hparam import (
     TransformerHParams,
     UniversalTransformerHParams,
 )
-from ut_keras.layers import from_hparams, memory_tokens, mixed_depth, stack, transformer_block
+from ut_keras.layers.basic import from_hparams
+from ut_keras.layers.depth import memory_tokens, mixed_depth, stack, transformer_block
 
-for _module in pkgutil.iter_modules(layers_package.__path__):  # which fills the registries
-    importlib.import_module(f"{layers_package.__name__}.{_module.name}")
+_IN_LAYERS = f"{layers_package.__name__}."
+for _module in pkgutil.walk_packages(layers_package.__path__, _IN_LAYERS):
+    importlib.import_module(_module.name)  # which fills the registries
 
 
 def with_global_policy(hp: BasicHParams) -> BasicHParams:

@@ -17,9 +17,10 @@ from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import recurrent_next_logits
 from ut_keras.hparam import BasicHParams, HParamError
 from ut_keras.hparam.lstm import LSTMHParams
-from ut_keras.layers import from_hparams, lstm, lstm_attention, target_shift
-from ut_keras.layers.signature import PLAIN, StepInputs
-from ut_keras.layers.stack_output import StackOutput
+from ut_keras.layers.basic import from_hparams, target_shift
+from ut_keras.layers.basic.signature import PLAIN, StepInputs
+from ut_keras.layers.depth.stack_output import StackOutput
+from ut_keras.layers.lstm import lstm, lstm_attention
 from ut_keras.models import seq2seq, symbol_tables
 from ut_keras.models.output import Encoded
 

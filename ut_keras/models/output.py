@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ut_keras.layers.stack_output import StackOutput
-from ut_keras.layers.step_record import Steps
+from ut_keras.layers.depth.stack_output import StackOutput
+from ut_keras.layers.depth.step_record import Steps
 
 
 class Encoded(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import ends_position
+from ut_keras.layers.position import ends_position
 
 
 def with_places(

@@ -19,10 +19,10 @@ from ut_keras.decoding import next_logits
 from ut_keras.decoding import score as score_lib
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.hparam import BasicHParams
-from ut_keras.layers import cache as cache_lib
-from ut_keras.layers import embedding, from_hparams, symbol_ids
-from ut_keras.layers.signature import PLAIN, StepInputs
-from ut_keras.layers.stack_output import StackOutput
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.basic import embedding, from_hparams, symbol_ids
+from ut_keras.layers.basic.signature import PLAIN, StepInputs
+from ut_keras.layers.depth.stack_output import StackOutput
 from ut_keras.losses import LossTerm
 from ut_keras.models import assemble, keras_model, losses, symbol_tables
 from ut_keras.models.output import Encoded, Inspection, ModelOutput

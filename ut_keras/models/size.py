@@ -5,9 +5,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_keras import device_memory
 from ut_keras.data.features import FeatureSpec
 from ut_keras.hparam.field import HParamError
+from ut_keras.process import device_memory
 
 _BYTES = 4  # of a weight
 

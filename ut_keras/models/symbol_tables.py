@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ut_keras.data.features import FeatureSpec
-from ut_keras.layers import class_label_head as class_label_head_lib
-from ut_keras.layers import embedding, from_hparams
+from ut_keras.layers.basic import class_label_head as class_label_head_lib
+from ut_keras.layers.basic import embedding, from_hparams
 
 
 class SymbolTables(NamedTuple):

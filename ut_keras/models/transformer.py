@@ -9,11 +9,12 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.data.features import FeatureSpec
 from ut_keras.hparam import BasicHParams
-from ut_keras.layers import attention_mask, embedding, from_hparams, target_shift
-from ut_keras.layers import cache as cache_lib
-from ut_keras.layers import dropout as dropout_lib
-from ut_keras.layers.signature import PLAIN, StepInputs
-from ut_keras.layers.stack_output import StackOutput
+from ut_keras.layers.attention import attention_mask
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.basic import dropout as dropout_lib
+from ut_keras.layers.basic import embedding, from_hparams, target_shift
+from ut_keras.layers.basic.signature import PLAIN, StepInputs
+from ut_keras.layers.depth.stack_output import StackOutput
 from ut_keras.models import assemble, position_signals, seq2seq
 from ut_keras.models.output import Encoded
 

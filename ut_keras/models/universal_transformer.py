@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.layers import halting
+from ut_keras.layers.halting import halting
 from ut_keras.models import assemble, transformer
 
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ut_keras import whole_file
 from ut_keras.errors import DataError
+from ut_keras.files import whole_file
 from ut_keras.t2t import generator_utils, problem, text_problems
 
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>")

@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ut_keras import whole_file
 from ut_keras.errors import DataError
+from ut_keras.files import whole_file
 from ut_keras.text import text_lines
 from ut_keras.text.ragged_ids import RaggedIds
 

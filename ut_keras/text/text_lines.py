@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from ut_keras import file_error, unpacking
 from ut_keras.errors import DataError
+from ut_keras.files import file_error, unpacking
 
 _LONGEST = 1 << 26  # bytes of a line
 _MOST_BYTES = 20 * 10**9  # of a text that is compressed

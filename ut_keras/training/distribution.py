@@ -16,10 +16,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_keras import interruption
 from ut_keras.data.reading.indexed_batches import Part
 from ut_keras.errors import UserError
-from ut_keras.interruption import Interrupted
+from ut_keras.process import interruption
+from ut_keras.process.interruption import Interrupted
 from ut_keras.training.cluster import Cluster
 
 # What TensorFlow raises in a worker once another has gone.

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ut_keras import metrics_file
 from ut_keras.errors import UserError
+from ut_keras.files import metrics_file
 
 # Of these less is better; of accuracies, BLEU and the like, more.
 _LESS_IS_BETTER = re.compile(r"(^|[/_])(loss|losses|error|perplexity|rmse|edit_distance)($|[/_])")

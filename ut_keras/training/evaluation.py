@@ -11,9 +11,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import live_line
 from ut_keras.data.reading import readable
 from ut_keras.errors import UserError
+from ut_keras.process import live_line
 from ut_keras.training import distribution, ponder
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
-from ut_keras.live_line import LiveLine, clock_time
+from ut_keras.process.live_line import LiveLine, clock_time
 from ut_keras.training.train_step import StepResult
 
 _WINDOW = 100  # steps that the line speaks about

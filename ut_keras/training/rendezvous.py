@@ -19,8 +19,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ut_keras import json_file
-from ut_keras.interruption import Interrupted
+from ut_keras.files import json_file
+from ut_keras.process.interruption import Interrupted
 from ut_keras.training.cluster import Cluster, ClusterError, host_and_port
 
 _NAME_SECONDS = 30  # A machine's name may be known a little later than another starts.

@@ -8,9 +8,9 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from ut_keras import metrics_file, path_lock, whole_file
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError, UserError
+from ut_keras.files import metrics_file, path_lock, whole_file
 from ut_keras.inference import feature_record, run_record
 
 _RECORDS = ("hparams.json", run_record.FILENAME, feature_record.FILENAME)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import file_error, metrics_file, whole_file
+from ut_keras.files import file_error, metrics_file, whole_file
 from ut_keras.training import train_step
 from ut_keras.training.evaluation_pictures import Pictures
 

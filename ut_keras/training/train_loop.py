@@ -19,9 +19,9 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-from ut_keras import device_memory, interruption
 from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.checkpoints import checkpoint as checkpoint_lib
+from ut_keras.process import device_memory, interruption
 from ut_keras.training import (
     distribution,
     dry_run,

@@ -18,9 +18,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras import file_error
 from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.checkpoints import checkpoint as checkpoint_lib
+from ut_keras.files import file_error
 from ut_keras.training import distribution, evaluation_pictures, moving_average, train_loop
 from ut_keras.training import summaries as summaries_lib
 from ut_keras.training.early_stopping import EarlyStopping

@@ -19,8 +19,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ut_keras import file_error, whole_file
 from ut_keras.errors import UsageError
+from ut_keras.files import file_error, whole_file
 from ut_keras.text.text_encoder_base import TextEncoder
 from ut_keras.visualize.observation import Observation
 

@@ -11,7 +11,7 @@ import warnings
 import matplotlib.figure
 import numpy as np
 
-from ut_keras import whole_file
+from ut_keras.files import whole_file
 from ut_keras.visualize import observation
 from ut_keras.visualize.observation import Observation
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from ut_keras import live_line
-from ut_keras.layers import mixed_depth
-from ut_keras.layers import stack as stack_lib
+from ut_keras.layers.depth import mixed_depth
+from ut_keras.layers.depth import stack as stack_lib
+from ut_keras.process import live_line
 from ut_keras.text import text_encoder
 from ut_keras.text.text_encoder_base import TextEncoder
 from ut_keras.visualize import labels as labels_lib

@@ -8,8 +8,9 @@ import pytest
 from tables import lines, runs
 
 from tests.benchmarks.tables.made_up import CELL, TABLE
-from ut_keras import interruption, path_lock
 from ut_keras.errors import UserError
+from ut_keras.files import path_lock
+from ut_keras.process import interruption
 
 
 @pytest.fixture

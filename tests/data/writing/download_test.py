@@ -11,9 +11,9 @@ import threading
 
 import pytest
 
-from ut_keras import whole_file
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError, UserError
+from ut_keras.files import whole_file
 
 BODY = bytes(range(256)) * 400
 

@@ -7,10 +7,11 @@ import re
 
 import pytest
 
-from ut_keras import live_line, path_lock
 from ut_keras.data import tfrecords
 from ut_keras.data.writing import external_shuffle, generation, generation_plan
 from ut_keras.errors import DataError
+from ut_keras.files import path_lock
+from ut_keras.process import live_line
 
 SAMPLES = [{"inputs": str(i), "targets": str(i % 10)} for i in range(200)]
 

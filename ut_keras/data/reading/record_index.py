@@ -24,8 +24,9 @@ import google_crc32c
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import file_error, live_line, whole_file
 from ut_keras.errors import DataError
+from ut_keras.files import file_error, whole_file
+from ut_keras.process import live_line
 
 _READ_TOGETHER = 128
 _READ_BUFFER = 1 << 20

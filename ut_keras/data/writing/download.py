@@ -21,8 +21,9 @@ import urllib.error
 import urllib.request
 from typing import NamedTuple
 
-from ut_keras import deadline, file_error, live_line, whole_file
 from ut_keras.errors import DataError
+from ut_keras.files import file_error, whole_file
+from ut_keras.process import deadline, live_line
 
 _BLOCK = 1 << 20  # bytes
 _TIMEOUT = 60  # seconds until an answer begins

@@ -18,7 +18,7 @@ import shutil
 import struct
 from typing import Any
 
-from ut_keras import file_error
+from ut_keras.files import file_error
 
 # Bytes of records that one process holds, without what Python adds.
 MEMORY = 128 << 20

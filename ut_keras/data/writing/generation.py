@@ -23,10 +23,12 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ut_keras import contract, live_line, whole_file
+from ut_keras import contract
 from ut_keras.data import shard_manifest, tfrecords
 from ut_keras.data.writing import external_shuffle, generation_plan, process_pool
 from ut_keras.errors import DataError
+from ut_keras.files import whole_file
+from ut_keras.process import live_line
 
 _REPORT_EVERY = 1000  # samples
 

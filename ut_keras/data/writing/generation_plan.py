@@ -19,9 +19,9 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ut_keras import json_file, path_lock, whole_file
 from ut_keras.data import shard_manifest, tfrecords
 from ut_keras.errors import DataError
+from ut_keras.files import json_file, path_lock, whole_file
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,8 +13,8 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from ut_keras import json_file, metrics_file, whole_file
 from ut_keras.errors import UsageError
+from ut_keras.files import json_file, metrics_file, whole_file
 
 RUNNING, COMPLETE, FAILED = "running", "complete", "failed"
 

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from ut_keras import path_lock
+from ut_keras.files import path_lock
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)

@@ -1,0 +1,56 @@
+import errno
+import os
+
+import pytest
+
+from ut_keras.files import file_error
+
+_FULL = os.strerror(errno.ENOSPC)
+
+
+class _OpError(Exception):
+    def __init__(self, message):
+        super().__init__(f"{message} [more]")
+        self.message = message
+
+
+@pytest.mark.parametrize(
+    "message, path",
+    [
+        (f"data/x-train-0; {_FULL}", "data/x-train-0"),
+        (
+            "{{function_node __wrapped__SaveV2_device_/job:localhost}} run/model.ckpt-5_temp/"
+            f"part-00000-of-00001.data-00000-of-00001.tempstate123; {_FULL} [Op:SaveV2]",
+            "run/model.ckpt-5",
+        ),
+        (f"{{{{node x}}}} a b; c/model.ckpt-5.index.tempstate9; {_FULL}\nmore", None),
+        (f"run/model.ckpt-5_temp; {_FULL} [Op:SaveV2]", "run/model.ckpt-5"),
+    ],
+)
+def test_of_tensorflow(message, path):
+    found = file_error.of_tensorflow(_OpError(message))
+    assert found.errno == errno.ENOSPC
+    assert found.filename == (path or "a b; c/model.ckpt-5.index")
+    assert file_error.line(_OpError(message)) == f"{_FULL}: {found.filename}"
+
+
+@pytest.mark.parametrize("message", ["", "Shapes must be equal; but are not", "x; y; z [Op:Add]"])
+def test_of_something_else(message):
+    assert file_error.of_tensorflow(_OpError(message)) is None
+    assert file_error.line(_OpError(message))
+
+
+def test_the_line_says_something():
+    assert file_error.line(_OpError("Graph execution error:\n\nRead less\n [[x]]")) == "Read less"
+    assert file_error.line(OSError("Cannot parse x")) == "Cannot parse x"
+    assert file_error.line(FileNotFoundError(2, "No such file")) == "No such file: no file name"
+    assert file_error.line(ValueError()) == "ValueError()"
+
+
+def test_python_names_what_it_opens_only(tmp_path):
+    with pytest.raises(OSError) as caught, file_error.named(tmp_path / "x"):
+        os.write(-1, b"")
+    assert file_error.line(caught.value) == f"{os.strerror(errno.EBADF)}: {tmp_path / 'x'}"
+    with pytest.raises(FileNotFoundError) as caught, file_error.named(tmp_path / "x"):
+        open(tmp_path / "y")  # noqa: SIM115
+    assert caught.value.filename == str(tmp_path / "y")

@@ -1,0 +1,34 @@
+import os
+
+from ut_keras.files import metrics_file
+
+
+def test_a_line_follows_whole_lines_only(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    metrics_file.append(str(tmp_path), {"step": 1})
+    with open(path, "a") as file:
+        file.write('{"st')
+    metrics_file.append(str(tmp_path), {"step": 2})
+    assert path.read_text() == '{"step": 1}\n{"step": 2}\n'
+    path.write_text("torn")
+    metrics_file.append(str(tmp_path), {"step": 3})
+    assert path.read_text() == '{"step": 3}\n'
+
+
+def test_records_are_whole_lines_with_a_step(tmp_path):
+    assert list(metrics_file.records(str(tmp_path))) == []
+    lines = ["[" * 100_000, "[1]", '{"step": "x", "loss": 1}', '{"step": 7}', "\ufffe"]
+    lines += ['{"step": 8, "split": "dev", "loss": 1' + "0" * 400 + ', "note": "x", "a": 1}', "{"]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
+    read = [{"step": 7}, {"step": 8, "split": "dev", "a": 1}]
+    assert list(metrics_file.records(str(tmp_path))) == read
+
+
+def test_keep(tmp_path):
+    for step in (1, 2, 3):
+        metrics_file.append(str(tmp_path), {"step": step})
+    inode = os.stat(metrics_file.path(str(tmp_path))).st_ino
+    metrics_file.keep(str(tmp_path), lambda step: True)
+    assert os.stat(metrics_file.path(str(tmp_path))).st_ino == inode
+    metrics_file.keep(str(tmp_path), lambda step: step != 2)
+    assert [record["step"] for record in metrics_file.records(str(tmp_path))] == [1, 3]

@@ -1,0 +1,104 @@
+import errno
+import multiprocessing
+import os
+import shutil
+
+import pytest
+
+from ut_keras.errors import UserError
+from ut_keras.files import path_lock
+from ut_keras.files.path_lock import LockedError
+
+
+def _held(path):
+    return path_lock.held(str(path), "--x must be written once", "'x'")
+
+
+def test_one_at_a_time_and_nothing_is_left(tmp_path):
+    path, lock = tmp_path / "x", tmp_path / ".x.ut_keras-lock"
+    expected = rf"^--x must be written once\. Received: 'x', process {os.getpid()} does so already"
+    for _ in range(2):
+        with _held(path), pytest.raises(LockedError, match=expected), _held(path):
+            pass
+        assert not lock.exists()
+
+
+def _hold(path, connection):
+    with _held(path):
+        connection.send("held")
+        connection.recv()
+
+
+def test_a_killed_process_holds_nothing(tmp_path):
+    path, lock = tmp_path / "x", tmp_path / ".x.ut_keras-lock"
+    processes = multiprocessing.get_context("spawn")
+    ours, theirs = processes.Pipe()
+    process = processes.Process(target=_hold, args=(path, theirs))
+    process.start()
+    assert ours.recv() == "held"
+    with pytest.raises(LockedError, match=f"process {process.pid} "), _held(path):
+        pass
+    process.kill()
+    process.join()
+    assert lock.exists()
+    with _held(path):
+        assert lock.read_text().splitlines()[1:] == [str(os.getpid())]
+    assert not lock.exists()
+
+
+def test_the_lock_of_a_folder_that_was_made_anew_is_left_to_its_holder(tmp_path):
+    path, lock = tmp_path / "folder" / "x", tmp_path / "folder" / ".x.ut_keras-lock"
+    path.parent.mkdir()
+    with _held(path):
+        shutil.rmtree(path.parent)
+        path.parent.mkdir()
+        other = path_lock.try_lock(str(lock))
+    assert lock.exists()
+    with other, pytest.raises(LockedError, match="another process"), _held(path):
+        pass
+
+
+def test_a_lock_that_was_removed_while_it_was_opened_is_none(tmp_path, monkeypatch):
+    path, lock = tmp_path / "x", tmp_path / ".x.ut_keras-lock"
+    flock = path_lock.fcntl.flock
+    calls = []
+
+    def slow(file, operation):
+        if not calls:
+            lock.unlink()  # by the process that held it
+        calls.append(operation)
+        return flock(file, operation)
+
+    monkeypatch.setattr(path_lock.fcntl, "flock", slow)
+    with _held(path):
+        assert len(calls) == 2 and lock.exists()
+
+
+@pytest.mark.parametrize("kind", ["mine", "", "link", "pipe", "folder"])
+def test_what_is_somebody_elses_is_left(tmp_path, kind):
+    lock, target = tmp_path / ".x.ut_keras-lock", tmp_path / "target"
+    target.write_text("mine")
+    if kind == "link":
+        lock.symlink_to(target)
+    elif kind == "pipe":
+        os.mkfifo(lock)
+    elif kind == "folder":
+        lock.mkdir()
+    else:
+        lock.write_text(kind)
+    before = lock.lstat()
+    with pytest.raises(UserError, match=f"^{lock} must be free"), _held(tmp_path / "x"):
+        pass
+    with path_lock.left_behind(str(lock)) as is_dead:
+        assert not is_dead
+    assert lock.lstat() == before and target.read_text() == "mine"
+
+
+def test_a_file_system_without_second_names(tmp_path, monkeypatch):
+    def link(*_):
+        raise OSError(errno.EPERM, "no links")
+
+    monkeypatch.setattr(os, "link", link)
+    with _held(tmp_path / "x"), pytest.raises(LockedError), _held(tmp_path / "x"):
+        pass
+    assert not list(tmp_path.iterdir())

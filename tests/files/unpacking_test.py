@@ -1,0 +1,228 @@
+"""Archives: what is wanted of them, and nothing else."""
+
+import contextlib
+import gzip
+import io
+import os
+import tarfile
+import zipfile
+
+import pytest
+
+from ut_keras.errors import DataError
+from ut_keras.files import unpacking
+from ut_keras.text import text_lines
+
+MOST = 100_000  # bytes
+
+
+def _unpack(path, directory, members=("*",), most_bytes=MOST):
+    return unpacking.unpack(str(path), str(directory), members, most_bytes)
+
+
+def _read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _archive(path, files):
+    if str(path).endswith(".zip"):
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, data in files.items():
+                archive.writestr(name, data)
+        return str(path)
+    with tarfile.open(path, "w:gz" if str(path).endswith("gz") else "w") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tgz", "a.tar.gz", "a.zip"])
+def test_unpack(tmp_path, name):
+    path = _archive(tmp_path / name, {"data/en.txt": b"hello", "./de.txt": b"hallo"})
+    folder = _unpack(path, tmp_path / "out")
+    assert _read(f"{folder}/data/en.txt") == b"hello" and _read(f"{folder}/de.txt") == b"hallo"
+    os.remove(path)
+    assert _unpack(path, folder) == folder
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_unpack_one_compressed_file(tmp_path):
+    (tmp_path / "corpus.en.gz").write_bytes(gzip.compress(b"hello"))
+    folder = _unpack(tmp_path / "corpus.en.gz", tmp_path / "out")
+    assert _read(f"{folder}/corpus.en") == b"hello"
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.zip"])
+@pytest.mark.parametrize("member", ["../evil", "/tmp/evil", "data/../../evil", "."])
+def test_names_outside_are_refused(tmp_path, name, member):
+    path = _archive(tmp_path / name, {member: b"x"})
+    with pytest.raises(DataError, match="must stay inside"):
+        _unpack(path, tmp_path / "out")
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_links_are_refused(tmp_path, kind):
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        member = tarfile.TarInfo("link")
+        member.type, member.linkname = kind, "/etc/passwd"
+        archive.addfile(member)
+    with pytest.raises(DataError, match="a link or device"):
+        _unpack(tmp_path / "a.tar", tmp_path / "out")
+    assert os.listdir(tmp_path) == ["a.tar"]
+
+
+def test_a_link_in_a_zip_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        member = zipfile.ZipInfo("link")
+        member.external_attr = 0o120777 << 16
+        archive.writestr(member, "/etc/passwd")
+    with pytest.raises(DataError, match="a link or device"):
+        _unpack(tmp_path / "a.zip", tmp_path / "out")
+
+
+def _zip(path, flags=0, compression=0):
+    """A zip with numbers in its header that do not fit it."""
+    _archive(path, {"x": b"hello" * 100})
+    content = bytearray(_read(path))
+    central = content.rfind(b"PK\1\2")
+    for place in (6, central + 8):
+        content[place] |= flags
+    for place in (8, central + 10):
+        content[place] = compression
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "make, said",
+    [
+        (lambda path: _zip(path, flags=1), "encrypted"),
+        (lambda path: _zip(path, compression=99), "compression"),
+        (lambda path: _zip(path, compression=12), "must be a whole"),
+        (lambda path: path.write_bytes(b""), "nothing in it"),
+        (lambda path: path.write_bytes(b"x" * 1000), "must be a whole"),
+        (os.mkfifo, "must be a file"),
+        (os.mkdir, "must be a file"),
+    ],
+)
+def test_what_is_no_archive_is_refused(tmp_path, make, said):
+    make(tmp_path / "a.zip")
+    with pytest.raises(DataError, match=said):
+        _unpack(tmp_path / "a.zip", tmp_path / "out")
+    assert os.listdir(tmp_path) == ["a.zip"]
+
+
+@pytest.mark.parametrize("members", [(), "*.txt", (3,), None])
+def test_members_that_are_no_patterns_are_told_and_not_the_archive(tmp_path, members):
+    _archive(tmp_path / "a.tar", {"x": b"x"})
+    with pytest.raises(DataError, match="The members of a.tar must be a tuple of patterns"):
+        _unpack(tmp_path / "a.tar", tmp_path / "out", members)
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.zip"])
+def test_empty_members(tmp_path, name):
+    """A member of no bytes is a file as others are; one without a name is none."""
+    path = _archive(tmp_path / name, {"empty.txt": b""})
+    assert os.listdir(_unpack(path, tmp_path / "out")) == ["empty.txt"]
+    for other, files in enumerate([{"": b"x"}, {".": b"x"}, {"a/..": b"x"}, {}]):
+        with contextlib.suppress(IndexError):  # of zipfile, which writes no empty name
+            path = _archive(tmp_path / f"{other}{name}", files)
+            with pytest.raises(DataError, match="must stay inside its folder|archive without it"):
+                _unpack(path, tmp_path / "other")
+
+
+def test_a_file_instead_of_the_unpacked_folder(tmp_path):
+    _archive(tmp_path / "a.tar", {"x": b"x"})
+    (tmp_path / "out").write_text("")
+    with pytest.raises(DataError, match="must be the folder"):
+        _unpack(tmp_path / "a.tar", tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["a.tgz", "a.zip", "a.gz"])
+def test_a_cut_off_archive_leaves_nothing(tmp_path, name):
+    if name == "a.gz":
+        (tmp_path / name).write_bytes(gzip.compress(os.urandom(10_000)))
+    else:
+        _archive(tmp_path / name, {"en.txt": os.urandom(10_000)})
+    (tmp_path / name).write_bytes(_read(tmp_path / name)[:5000])
+    with pytest.raises(DataError, match="must be a whole"):
+        _unpack(tmp_path / name, tmp_path / "out")
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tgz", "a.zip"])
+def test_only_what_is_wanted_is_unpacked(tmp_path, name):
+    """What is not wanted may be anything: it is passed over."""
+    files = {"./data/de.txt": b"hallo", "data/fr.txt": b"salut", "../evil": b"x", "en.txt": b"hi"}
+    path = _archive(tmp_path / name, files)
+    folder = _unpack(path, tmp_path / "out", ("data/*.txt", "en.*"))
+    found = [os.path.join(place, file) for place, _, files in os.walk(folder) for file in files]
+    names = sorted(os.path.relpath(path, folder) for path in found)
+    assert names == ["data/de.txt", "data/fr.txt", "en.txt"]
+    with pytest.raises(DataError, match=r"must hold \*.es or x. Received: an archive without it"):
+        _unpack(path, tmp_path / "other", ("*.es", "x"))
+    assert sorted(os.listdir(tmp_path)) == [name, "out"]
+
+
+def _sparse(path):
+    """A tar file that says that its member is large."""
+    with tarfile.open(path, "w") as archive:
+        member = tarfile.TarInfo("en.txt")
+        member.size = 2**40
+        archive.fileobj.write(member.tobuf())
+        archive.fileobj.write(bytes(1024))
+
+
+def _long_name(path):
+    """A name of 100 MB, which a reader would hold in memory."""
+    with contextlib.closing(gzip.open(path, "wb", 1)) as file:
+        member = tarfile.TarInfo("long")
+        member.type, member.size = tarfile.GNUTYPE_LONGNAME, 10**8
+        file.write(member.tobuf())
+        file.write(bytes(10**8))
+
+
+def _many(path):
+    with tarfile.open(path, "w:gz") as archive:
+        for number in range(1000):
+            archive.addfile(tarfile.TarInfo(f"{number}/skipped"))
+
+
+@pytest.mark.parametrize(
+    "name, make",
+    [
+        ("a.tar", _sparse),
+        ("a.tgz", lambda path: _archive(path, {"en.txt": bytes(MOST + 1)})),
+        ("b.tgz", lambda path: _archive(path, {"en.txt": b"x", "skipped": bytes(MOST + 1)})),
+        ("c.tgz", _many),
+        ("a.zip", lambda path: _archive(path, {"en.txt": b"x", "b": bytes(MOST)})),
+        ("a.gz", lambda path: path.write_bytes(gzip.compress(b"x" * (MOST + 1)))),
+    ],
+)
+def test_what_grows_beyond_its_limit_is_refused(tmp_path, name, make):
+    make(tmp_path / name)
+    with pytest.raises(DataError, match=f"{name} must have at most {MOST} bytes, unpacked"):
+        _unpack(tmp_path / name, tmp_path / "out", ("en.txt", "a"))
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_name_that_fills_the_memory_is_refused(tmp_path):
+    _long_name(tmp_path / "a.tgz")
+    with pytest.raises(DataError, match="must be a whole tar.*a header of 100000"):
+        _unpack(tmp_path / "a.tgz", tmp_path / "out", most_bytes=10**9)
+    assert os.listdir(tmp_path) == ["a.tgz"]
+
+
+def test_text_that_is_compressed_has_an_end(tmp_path, monkeypatch):
+    path = tmp_path / "en.gz"
+    path.write_bytes(gzip.compress(b"so\n" * 1000 + b"cool"))
+    assert list(text_lines.lines(str(path))) == ["so"] * 1000 + ["cool"]
+    with pytest.raises(DataError, match="en.gz must have at most 3000 bytes, unpacked"):
+        list(text_lines.lines(str(path), 3000))
+    monkeypatch.setattr(text_lines, "_LONGEST", 1000)
+    (tmp_path / "en").write_bytes(b"so\n" + b"x" * 999 + b"\n" + b"x" * 1001)
+    with pytest.raises(DataError, match="at most 1000 bytes. Received: .*en, line 3: more"):
+        list(text_lines.lines(str(tmp_path / "en")))

@@ -1,0 +1,154 @@
+import multiprocessing
+import os
+import pathlib
+import resource
+import threading
+
+import pytest
+
+from ut_keras.errors import DataError
+from ut_keras.files import path_lock, whole_file
+
+
+def test_is_there_at_the_end(tmp_path):
+    path = tmp_path / "x"
+    path.write_text("old")
+    with whole_file.writing(path) as file:
+        file.write("new\n")
+        file.flush()
+        assert path.read_text() == "old"
+    assert path.read_bytes() == b"new\n"
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_what_fails_changes_nothing(tmp_path):
+    path = tmp_path / "x"
+    path.write_text("old")
+    with pytest.raises(UnicodeEncodeError), whole_file.writing(path) as file:
+        file.write("\udc80")
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["x"]
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path):
+    path = tmp_path / "x"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError) as caught, whole_file.writing(path) as file:
+            file.write("x" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.filename == str(path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_two_at_a_time(tmp_path):
+    path = tmp_path / "x"
+    both = threading.Barrier(2)
+
+    def write(text):
+        with whole_file.writing(path) as file:
+            file.write(text)
+            both.wait(10)
+
+    other = threading.Thread(target=write, args=("a",))
+    other.start()
+    write("b")
+    other.join()
+    assert path.read_text() in ("a", "b") and os.listdir(tmp_path) == ["x"]
+
+
+def test_a_folder_gets_its_name_when_it_is_whole(tmp_path, monkeypatch):
+    synced = []
+    fsync = os.fsync
+
+    def told(descriptor):
+        synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", told)
+    path = tmp_path / "served"
+    with whole_file.folder(str(path)) as temporary:
+        os.makedirs(f"{temporary}/x/inner")
+        for name in ("x/a", "x/inner/b"):
+            with open(f"{temporary}/{name}", "w") as file:
+                file.write(name)
+        assert not path.exists()
+        whole_file.put([(f"{temporary}/x", str(path))])
+    assert sorted(synced) == sorted(["a", "b", "x", "inner", tmp_path.name])
+    assert synced[-1] == tmp_path.name
+    assert os.listdir(tmp_path) == ["served"] and sorted(os.listdir(path)) == ["a", "inner"]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    done = []
+    fsync, replace = os.fsync, os.replace
+
+    def told_fsync(descriptor):
+        path = pathlib.Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        done.append("folder" if path.is_dir() else path.read_text())
+        fsync(descriptor)
+
+    def told_replace(source, target):
+        done.append("named")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", told_fsync)
+    monkeypatch.setattr(os, "replace", told_replace)
+    with whole_file.writing(tmp_path / "x") as file:
+        file.write("new")
+    assert done == ["new", "named", "folder"]
+
+
+def _die_while_writing(path, connection):
+    with whole_file.writing(path) as file, whole_file.folder(f"{os.path.dirname(path)}/7"):
+        file.write("half")
+        connection.send("begun")
+        connection.recv()
+
+
+def test_only_what_the_dead_left_is_removed(tmp_path):
+    path = tmp_path / "x"
+    processes = multiprocessing.get_context("spawn")
+    ours, theirs = processes.Pipe()
+    process = processes.Process(target=_die_while_writing, args=(str(path), theirs))
+    process.start()
+    theirs.close()
+    assert ours.recv() == "begun"
+    begun = sorted(os.listdir(tmp_path))
+    assert len(begun) == 2
+    for _ in range(2):
+        whole_file.remove_leftovers(str(tmp_path / "*"))
+        assert sorted(os.listdir(tmp_path)) == begun
+    process.kill()
+    process.join()
+    with whole_file.writing(path) as file:
+        file.write("whole")
+    assert sorted(os.listdir(tmp_path)) == sorted(["x", *(n for n in begun if n[1] == "7")])
+    (tmp_path / ".7.ut_keras-00000000").mkdir()  # killed before it was locked
+    whole_file.remove_leftovers(str(tmp_path / "*"))
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_what_is_somebody_elses_is_left(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    path_lock.try_lock(str(tmp_path / "elsewhere" / "lock")).close()
+    (tmp_path / ".x.ut_keras-00000000").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / ".x.ut_keras-00000001").mkdir()
+    (tmp_path / ".x.ut_keras-00000001" / "lock").write_text("mine")
+    (tmp_path / ".x.ut_keras-mine").mkdir()
+    path_lock.try_lock(str(tmp_path / ".x.ut_keras-mine" / "lock")).close()
+    for name in ("x.incomplete.8f3a0c1d", "x.lock", ".x.ut_keras-00000002"):
+        (tmp_path / name).write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    with whole_file.writing(tmp_path / "x") as file:
+        file.write("new")
+    assert sorted(tmp_path.rglob("*")) == sorted([*before, tmp_path / "x"])
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_not_replaced(tmp_path, make):
+    make(tmp_path / "x")
+    with pytest.raises(DataError, match="x must be a file"), whole_file.writing(tmp_path / "x"):
+        pass
+    assert not (tmp_path / "x").is_file()

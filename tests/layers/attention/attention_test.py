@@ -1,0 +1,145 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.layers import layer_checks
+from ut_keras.layers.attention import attention, attention_mask
+
+B, T, S, D, H = 3, 5, 7, 8, 2
+
+
+def _numpy_attention(layer, query, memory, mask):
+    """softmax(Q K^T / sqrt(d)) V per head, head by head."""
+    wq, wk, wv, wo = (weight.astype("float64") for weight in layer.get_weights())
+    q, k, v = query @ wq, memory @ wk, memory @ wv
+    dk, dv = q.shape[-1] // layer.num_heads, v.shape[-1] // layer.num_heads
+    heads, all_weights = [], []
+    for head in range(layer.num_heads):
+        keys, values = slice(head * dk, (head + 1) * dk), slice(head * dv, (head + 1) * dv)
+        logits = np.einsum("btc,bsc->bts", q[..., keys], k[..., keys]) / np.sqrt(dk)
+        logits = np.where(mask, logits, -np.inf)
+        weights = np.exp(logits - logits.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        heads.append(weights @ v[..., values])
+        all_weights.append(weights)
+    return np.concatenate(heads, axis=-1) @ wo, np.stack(all_weights, axis=1)
+
+
+def _masked(layer, query, padding_mask, training=False):
+    mask = attention_mask.padding_attention_mask(padding_mask)
+    return layer(query, attention_mask=mask, training=training)
+
+
+def test_layer_behaviors():
+    layer_checks.check_layer(
+        lambda dtype: attention.MultiHeadAttention(H, D, 4, 6, dtype=dtype),
+        {"query": layer_checks.normal(B, S, D), "padding_mask": np.arange(S) < [[7], [4], [1]]},
+        num_weights=4,
+        call=_masked,
+        mixed_dtypes=("bfloat16", "float32"),
+    )
+
+
+@pytest.mark.parametrize("channels", [(None, None), (4, 12)], ids=["hidden", "key4_value12"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_matches_reference(channels, causal):
+    layer = attention.MultiHeadAttention(H, D, *channels)
+    layer.build((None, None, D))
+    layer_checks.shake(layer)
+    x = layer_checks.normal(B, S, D)
+    mask = np.arange(S)[None, None] < np.array([7, 4, 1])[:, None, None]  # [B, 1, S]
+    if causal:
+        mask = mask & np.tril(np.ones((S, S), bool))
+    got = layer(x, attention_mask=tf.constant(mask[:, None]))
+    output, weights = _numpy_attention(layer, x, x, mask)
+    np.testing.assert_allclose(got.output, output, atol=1e-5)
+    np.testing.assert_allclose(got.weights, weights, atol=1e-6)
+
+
+def test_attends_to_memory():
+    layer = attention.MultiHeadAttention(H, D, 4, 6)
+    layer.build((None, None, D))
+    query, memory = layer_checks.normal(B, T, D), layer_checks.normal(B, S, D, seed=1)
+    key_value = layer.project_key_value(memory)
+    assert key_value.key.shape == (B, H, S, 2)
+    assert key_value.value.shape == (B, H, S, 3)
+    got = layer(query, key_value=key_value)
+    output, weights = _numpy_attention(layer, query, memory, np.ones((B, 1, S), bool))
+    assert got.weights.shape == (B, H, T, S)
+    np.testing.assert_allclose(got.output, output, atol=1e-5)
+    np.testing.assert_allclose(got.weights, weights, atol=1e-6)
+
+
+def test_no_mask_is_a_mask_of_ones():
+    layer = attention.MultiHeadAttention(H, D)
+    x = layer_checks.normal(B, S, D)
+    masked = layer(x, attention_mask=tf.ones([1, 1, S, S], tf.bool))
+    np.testing.assert_allclose(layer(x).output, masked.output, atol=1e-6)
+
+
+def test_row_without_anything_to_attend_to_is_even():
+    layer = attention.MultiHeadAttention(H, D)
+    got = layer(layer_checks.normal(1, S, D), attention_mask=tf.zeros([1, 1, 1, S], tf.bool))
+    np.testing.assert_allclose(got.weights, np.full((1, H, S, S), 1 / S), atol=1e-6)
+    assert np.isfinite(got.output).all()
+
+
+def test_padding_has_no_effect():
+    layer = attention.MultiHeadAttention(H, D)
+    x = layer_checks.normal(B, S, D)
+    changed = x.copy()
+    changed[:, 4:] = 100.0
+    real = np.tile(np.arange(S) < 4, (B, 1))
+    first, second = _masked(layer, x, real).output, _masked(layer, changed, real).output
+    np.testing.assert_array_equal(first[:, :4], second[:, :4])
+    assert np.abs(first[:, 4:] - second[:, 4:]).max() > 1  # as queries they do differ
+
+
+def test_is_causal():
+    layer = attention.MultiHeadAttention(H, D)
+    x = layer_checks.normal(B, S, D)
+    changed = x.copy()
+    changed[:, 3:] += 5.0
+    mask = attention_mask.causal_attention_mask(S)
+    first = layer(x, attention_mask=mask).output
+    second = layer(changed, attention_mask=mask).output
+    np.testing.assert_array_equal(first[:, :3], second[:, :3])
+    assert np.all(np.abs(first[:, 3:] - second[:, 3:]).max(axis=-1) > 1e-3)
+
+
+def test_dropout_drops_weights_after_they_are_reported():
+    layer = attention.MultiHeadAttention(H, D, dropout_rate=0.5)
+    x = layer_checks.normal(B, S, D)
+    plain = layer(x, training=False)
+    dropped = layer(x, training=True)
+    np.testing.assert_allclose(plain.weights, dropped.weights, atol=1e-6)
+    assert np.abs(plain.output - dropped.output).max() > 1e-2
+
+
+def test_dropout_may_be_shared_by_all_queries():
+    # Values are one-hot by key: the output of a query says which keys it kept.
+    layer = attention.MultiHeadAttention(1, S, dropout_rate=0.5, dropout_broadcast_dims=(2,))
+    layer.build((None, None, S))
+    layer.set_weights([np.zeros((S, S))] * 2 + [np.eye(S)] * 2)
+    kept = layer(np.eye(S, dtype="float32")[None], training=True).output.numpy()[0] > 0
+    assert kept.any() and not kept.all()
+    np.testing.assert_array_equal(kept, np.tile(kept[:1], (S, 1)))
+
+
+@pytest.mark.parametrize("queries", [0, 3])
+@pytest.mark.parametrize("keys", [0, 5])
+def test_there_may_be_no_positions(queries, keys):
+    layer = attention.MultiHeadAttention(2, D)
+    layer.build((None, None, D))
+    key_value = layer.project_key_value(tf.zeros([B, keys, D]))
+    result = layer(tf.ones([B, queries, D]), key_value)
+    assert result.output.shape == (B, queries, D)
+    assert result.weights.shape == (B, 2, queries, keys)
+    assert np.all(result.output == 0)
+
+
+def test_channels_must_divide():
+    with pytest.raises(ValueError, match="value_channels must be divisible by num_heads.*6.*4"):
+        attention.MultiHeadAttention(4, 8, value_channels=6)
+    with pytest.raises(ValueError, match="key_channels must be divisible by num_heads"):
+        attention.MultiHeadAttention(4, 6)

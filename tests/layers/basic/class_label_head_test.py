@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+
+from tests.layers import layer_checks
+from ut_keras.layers.basic import class_label_head
+
+
+def _without_training(layer, x, training=None):
+    del training
+    return layer(x)
+
+
+def test_layer_behaviors():
+    layer_checks.check_layer(
+        lambda dtype: class_label_head.ClassLabelHead(3, dtype=dtype),
+        {"x": layer_checks.normal(2, 5, 4)},
+        num_weights=2,
+        call=_without_training,
+        mixed_dtypes=("float32",),
+    )
+
+
+def test_matches_reference():
+    head = class_label_head.ClassLabelHead(3)
+    head.build((None, None, 4))
+    layer_checks.shake(head)
+    x = layer_checks.normal(2, 5, 4)
+    kernel, bias = head.get_weights()
+    np.testing.assert_allclose(head(x), x.sum(axis=1) / 5 @ kernel + bias, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "read"),
+    [("masked_mean", lambda rows: rows.mean(axis=0)), ("last", lambda rows: rows[-1])],
+)
+def test_poolings_without_padding(pooling, read):
+    head = class_label_head.ClassLabelHead(3, pooling=pooling)
+    x = layer_checks.normal(3, 5, 4)
+    mask = np.array([[1, 1, 1, 1, 1], [1, 0, 1, 0, 0], [0, 0, 0, 0, 0]], bool)
+    expected = [read(x[0]), read(x[1][mask[1]]), np.zeros(4)]
+    np.testing.assert_allclose(head.pool(x, mask), expected, atol=1e-6)
+    np.testing.assert_allclose(head.pool(x), [read(rows) for rows in x], atol=1e-6)
+    clone = class_label_head.ClassLabelHead.from_config(head.get_config())
+    np.testing.assert_allclose(clone.pool(x, mask), expected, atol=1e-6)
+
+
+def test_refuses():
+    with pytest.raises(ValueError, match="pooling must be one of .*Received: 'first'"):
+        class_label_head.ClassLabelHead(3, pooling="first")

@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.layers import layer_checks
+from ut_keras.layers.basic import dropout
+
+
+def test_layer_behaviors():
+    layer_checks.check_layer(
+        lambda dtype: dropout.Dropout(0.25, (1,), seed=3, dtype=dtype),
+        {"x": layer_checks.normal(2, 3, 4)},
+        num_weights=0,
+    )
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
+def test_drops_the_rate(rate, mode):
+    layer = dropout.Dropout(rate, seed=1)
+    call = layer
+    if mode != "eager":
+        call = tf.function(layer, jit_compile=mode == "xla")
+    size = 40000
+    values = np.asarray(call(tf.ones([200, 200]), training=True))
+    share = np.mean(values == 0)
+    assert abs(share - rate) < 5 * np.sqrt(rate * (1 - rate) / size)
+    (scaled,) = np.unique(values[values != 0])
+    np.testing.assert_allclose(scaled, 1 / (1 - rate), rtol=1e-3)
+
+
+def test_neither_rows_nor_columns_repeat():
+    kept = dropout.Dropout(0.5, seed=1)(tf.ones([200, 200]), training=True).numpy() > 0
+    for axis in (0, 1):
+        assert len(np.unique(kept, axis=axis)) == 200
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+def test_is_identity_unless_training(rate):
+    layer, x = dropout.Dropout(rate), layer_checks.normal(10, 10)
+    for training in (False, None):
+        np.testing.assert_array_equal(layer(x, training=training), x)
+    same = np.array_equal(layer(x, training=True), x)
+    assert same == (rate == 0)
+
+
+def test_two_calls_differ():
+    layer, x = dropout.Dropout(0.5, seed=1), tf.ones([10, 10])
+    graph = tf.function(lambda x: layer(x, training=True))
+    masks = [layer(x, training=True), layer(x, training=True), graph(x), graph(x)]
+    assert len({np.asarray(mask).tobytes() for mask in masks}) == 4
+
+
+def test_seed_fixes_the_masks():
+    x = tf.ones([10, 10])
+    first, second = dropout.Dropout(0.5, seed=1), dropout.Dropout(0.5, seed=1)
+    for _ in range(2):
+        np.testing.assert_array_equal(first(x, training=True), second(x, training=True))
+    assert np.any(dropout.Dropout(0.5, seed=2)(x, training=True) != first(x, training=True))
+
+
+@pytest.mark.parametrize("dims", [(1,), (0, 2), (-1,)])
+def test_broadcast_dims_share_their_decisions(dims):
+    kept = dropout.Dropout(0.5, dims, seed=1)(tf.ones([6, 7, 8]), training=True).numpy() > 0
+    shared = {axis % 3 for axis in dims}
+    for axis in range(3):
+        constant = np.all(kept == np.take(kept, [0], axis=axis))
+        assert constant == (axis in shared)
+
+
+def test_state_is_the_seed_generators():
+    (state,) = dropout.Dropout(0.5).non_trainable_variables
+    assert state.path.endswith("seed_generator_state")
+
+
+def test_gradient_passes_where_kept():
+    x = tf.ones([50])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = dropout.Dropout(0.5)(x, training=True)
+    np.testing.assert_array_equal(tape.gradient(y, x), y)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0])
+def test_rate_out_of_range(rate):
+    with pytest.raises(ValueError, match=rf"rate must be in \[0, 1\). Received: {rate}"):
+        dropout.Dropout(rate)
+
+
+def test_rate_next_to_one_is_finite():
+    """The nearest multiple of the resolution would be 1, and nothing would be kept."""
+    layer = dropout.Dropout(1 - 1e-7, seed=0)
+    assert np.isfinite(layer(np.ones((64, 64), "float32"), training=True)).all()

@@ -1,0 +1,182 @@
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.layers import layer_checks
+from ut_keras.layers.attention import attention
+from ut_keras.layers.basic import embedding
+from ut_keras.layers.depth import stack, transformer_block, transformer_layer
+from ut_keras.layers.transition import feed_forward
+
+V, D, W = 11, 6, 3  # vocabulary, width, words in a sentence
+IDS = np.array([[3, 10, 1, 0], [5, 0, 1, 0], [1, 1, 0, 0]], "int32")
+STORIES = np.array(
+    [
+        [[3, 4, 1], [5, 1, 0], [0, 0, 0], [6, 1, 0]],
+        [[7, 1, 0], [0, 0, 0], [0, 0, 0], [8, 9, 1]],
+    ],
+    "int32",
+)
+
+
+def _without_training(layer, ids, training=None):
+    del training
+    return layer(ids)
+
+
+def test_layer_behaviors():
+    layer_checks.check_layer(
+        lambda dtype: embedding.SymbolEmbedding(V, D, dtype=dtype),
+        {"ids": IDS},
+        num_weights=1,
+        call=_without_training,
+    )
+
+
+def test_matches_reference():
+    layer = embedding.SymbolEmbedding(V, D)
+    got = layer(IDS)
+    (table,) = layer.get_weights()
+    for row in range(3):
+        for position in range(4):
+            symbol = IDS[row, position]
+            expected = table[symbol] * math.sqrt(D) if symbol else np.zeros(D)
+            np.testing.assert_allclose(got[row, position], expected, rtol=1e-6)
+
+
+def test_padding_gets_no_gradient():
+    layer = embedding.SymbolEmbedding(V, D)
+    layer.build()
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(IDS))
+    gradient = tf.convert_to_tensor(tape.gradient(loss, layer.embedding)).numpy()
+    counts = np.bincount(IDS.ravel(), minlength=V)
+    counts[0] = 0
+    np.testing.assert_allclose(gradient, np.outer(counts, [math.sqrt(D)] * D), rtol=1e-6)
+
+
+def test_starts_with_t2ts_spread():
+    layer = embedding.SymbolEmbedding(400, 100)
+    layer.build()
+    assert abs(np.std(layer.get_weights()[0]) - 0.1) < 0.002
+
+
+def test_logits_are_products_with_the_unscaled_table():
+    layer = embedding.SymbolEmbedding(V, D)
+    layer.build()
+    x = layer_checks.normal(2, 3, D)
+    np.testing.assert_allclose(layer.logits(x), x @ layer.get_weights()[0].T, atol=1e-5)
+    mixed = embedding.SymbolEmbedding(V, D, dtype="mixed_bfloat16")
+    mixed.build()
+    assert mixed.logits(tf.cast(x, tf.bfloat16)).dtype == "float32"
+
+
+def test_sentence_layer_behaviors():
+    layer_checks.check_layer(
+        lambda dtype: embedding.SentenceEmbedding(V, D, W, dtype=dtype),
+        {"ids": STORIES},
+        num_weights=3,
+        call=_without_training,
+    )
+
+
+def test_sentence_matches_reference():
+    layer = embedding.SentenceEmbedding(V, D, W)
+    layer.build()
+    layer_checks.shake(layer)
+    got = layer(STORIES)
+    table = layer.words.get_weights()[0]
+    story_mask, question_mask = layer.story_mask.numpy(), layer.question_mask.numpy()
+    for row in range(2):
+        for sentence in range(4):
+            mask = question_mask if sentence == 3 else story_mask
+            expected = np.zeros(D)
+            for word, symbol in enumerate(STORIES[row, sentence]):
+                if symbol:
+                    expected += table[symbol] * math.sqrt(D) * mask[word]
+            np.testing.assert_allclose(got[row, sentence], expected, atol=1e-5)
+    empty = ~STORIES.any(axis=-1)
+    assert empty.sum() == 3
+    assert not np.any(got.numpy()[empty])
+
+
+def test_the_last_sentence_with_words_is_the_question():
+    layer = embedding.SentenceEmbedding(V, D, W)
+    layer.build()
+    layer_checks.shake(layer)
+    behind = np.concatenate([STORIES[0, [0, 1, 3, 2]], np.zeros([2, W], "int32")])
+    expected = tf.gather(layer(STORIES)[0], [0, 1, 3, 2])
+    np.testing.assert_allclose(layer(behind[np.newaxis])[0, :4], expected, atol=1e-6)
+
+
+def test_word_masks_start_at_one_or_around_it():
+    tf.keras.utils.set_random_seed(1)
+    ones = embedding.SentenceEmbedding(V, 500, W)
+    spread = embedding.SentenceEmbedding(V, 500, W, mask_stddev=0.5)
+    for layer in (ones, spread):
+        layer.build()
+    assert np.all(ones.story_mask.numpy() == 1) and np.all(ones.question_mask.numpy() == 1)
+    swapped = STORIES[:, :, [1, 0, 2]]
+    np.testing.assert_allclose(ones(STORIES), ones(swapped), atol=1e-4)
+    assert np.max(np.abs(spread(STORIES) - spread(swapped))) > 1
+    masks = np.stack([spread.story_mask.numpy(), spread.question_mask.numpy()])
+    assert abs(masks.mean() - 1) < 0.1 and abs(masks.std() - 0.5) < 0.05
+    assert not np.array_equal(masks[0], masks[1])
+
+
+def test_the_gradient_of_sentences_fills_in_no_zeros():
+    layer = embedding.SentenceEmbedding(V, D, W)
+    layer.build()
+
+    @tf.function
+    def gradients(ids):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(layer(ids)))
+        return tape.gradient(loss, layer.trainable_variables)
+
+    operations = gradients.get_concrete_function(STORIES).graph.get_operations()
+    filled = [op.outputs[0].shape for op in operations if op.type == "StridedSliceGrad"]
+    assert all(shape.rank < 4 for shape in filled)  # the vectors are [B, sentences, words, D]
+
+
+def test_sentences_have_a_fixed_shape():
+    layer = embedding.SentenceEmbedding(V, D, W)
+    for ids in (IDS, STORIES[..., :2]):
+        with pytest.raises(ValueError, match=r"inputs must be \[batch, sentences, 3\]"):
+            layer(ids)
+
+
+def test_target_space():
+    layer = layer_checks.check_layer(
+        lambda dtype: embedding.TargetSpaceEmbedding(5, dtype=dtype),
+        {"ids": layer_checks.normal(2, 3, D)},
+        num_weights=1,
+        call=_without_training,
+    )
+    x = layer_checks.normal(2, 3, D)
+    (kernel,) = layer.get_weights()
+    assert kernel.shape == (32, D)
+    np.testing.assert_allclose(layer(x), x + kernel[5], atol=1e-6)
+    for wrong in (-1, 32):
+        with pytest.raises(ValueError, match=rf"in \[0, 32\). Received: {wrong}"):
+            embedding.TargetSpaceEmbedding(wrong)
+
+
+@pytest.mark.parametrize(
+    ("layer", "ids"),
+    [(embedding.SymbolEmbedding(V, 8), IDS), (embedding.SentenceEmbedding(V, 8, W), STORIES)],
+)
+def test_padding_is_not_attended_to_in_a_model_of_ones_own(layer, ids):
+    """By Keras' mask; what is behind it changes nothing."""
+    transformer = transformer_layer.TransformerLayer(
+        attention.MultiHeadAttention(2, 8), feed_forward.FeedForward(12, 8)
+    )
+    block = transformer_block.TransformerBlock([transformer])
+    inputs = keras.Input((None, *ids.shape[2:]), dtype="int32")
+    states = stack.Stack(stack.LayeredDepth(block))(layer(inputs))
+    pooled = keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(states))
+    wider = np.insert(ids, [3] * 4, 0, axis=1)  # of stories, the last sentence is the question
+    np.testing.assert_allclose(pooled(wider), pooled(ids), atol=1e-6)

@@ -1,0 +1,31 @@
+import numpy as np
+
+from tests.layers import layer_checks
+from ut_keras.layers.basic import rms_normalization
+
+
+def test_layer_behaviors():
+    layer_checks.check_layer(
+        lambda dtype: rms_normalization.RMSNormalization(1e-3, dtype=dtype),
+        {"x": layer_checks.normal(2, 3, 4)},
+        num_weights=1,
+        call=lambda layer, x, training=None: layer(x),
+    )
+
+
+def test_matches_reference():
+    layer = rms_normalization.RMSNormalization(epsilon=0.1)
+    layer.build((None, None, 5))
+    layer_checks.shake(layer)
+    x = 3 + 2 * layer_checks.normal(2, 3, 5)
+    (scale,) = layer.get_weights()
+    expected = scale * x / np.sqrt((x**2).mean(-1, keepdims=True) + 0.1)
+    np.testing.assert_allclose(layer(x), expected, atol=1e-5)
+
+
+def test_the_mean_square_is_float32():
+    x = np.float32([[256, 1] * 512])  # in bfloat16, adding 1 to 256² changes nothing
+    layer = rms_normalization.RMSNormalization(dtype="mixed_bfloat16")
+    expected = x / np.sqrt((x**2).mean())
+    np.testing.assert_allclose(np.float32(layer(x)), expected, rtol=0.01)
+    assert layer(x).dtype == "bfloat16"

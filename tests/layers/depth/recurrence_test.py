@@ -1,0 +1,186 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.layers import layer_checks
+from ut_keras.layers.attention import attention_mask
+from ut_keras.layers.basic import dropout
+from ut_keras.layers.basic.signature import StepInputs
+from ut_keras.layers.depth import act, input_injection, recurrence
+from ut_keras.layers.halting import halting
+from ut_keras.layers.position import timing_signal
+
+B, S, T, D, N = 3, 5, 4, 8, 3
+REAL = np.arange(S) < np.array([[5], [4], [1]])
+SILENT = {"position": False, "step": None}
+
+
+def _recurrence(dtype="float32", num_layers=1, decoder=False, **timing):
+    return recurrence.BasicRecurrence(
+        layer_checks.make_block(D, dtype, num_layers=num_layers, decoder=decoder),
+        timing_signal.StepTimingSignal(N, dtype=dtype, **timing),
+        N,
+        dtype=dtype,
+    )
+
+
+def test_layer_behaviors():
+    layer_checks.check_layer(
+        lambda dtype: _recurrence(dtype, num_layers=2),
+        {"x": layer_checks.normal(B, S, D), "padding_mask": REAL},
+        num_weights=2 * 12 + 1,
+        call=layer_checks.call_with_mask,
+    )
+
+
+def test_decoder_behaviors():
+    layer_checks.check_layer(
+        lambda dtype: _recurrence(dtype, decoder=True, combine="concat"),
+        {
+            "state": layer_checks.normal(B, T, D),
+            "memory": layer_checks.normal(B, S, D, seed=1),
+            "memory_mask": REAL,
+        },
+        num_weights=18 + 2,
+        call=layer_checks.decode,
+    )
+
+
+@pytest.mark.parametrize("start", [None, "step"])
+def test_matches_reference(start):
+    """The block applied N times by hand, the signals of each step before it."""
+    layer = _recurrence(position_start_index=start)
+    layer.build((None, None, D))
+    layer_checks.shake(layer)
+    x = layer_checks.normal(B, S, D)
+    mask = attention_mask.padding_attention_mask(REAL)
+    expected = x
+    signals = layer.timing.prepare(tf.range(S))
+    for step in range(N):
+        signalled = layer.timing(expected, tf.constant(step), signals)
+        expected = layer.block.forward(signalled, StepInputs(mask, REAL)).output
+    got = layer.forward(x, StepInputs(attention_mask=mask, padding_mask=REAL))
+    np.testing.assert_allclose(got.output, expected, rtol=1e-5, atol=1e-5)
+    assert got.ponder_times is None and got.remainders is None
+
+
+def test_block_is_called_once_a_step():
+    block = layer_checks.StubBlock(lambda state, training: state + 1)
+    layer = recurrence.BasicRecurrence(block, timing_signal.StepTimingSignal(N, **SILENT), N)
+    got = tf.function(layer)(tf.zeros([B, S, D]))
+    np.testing.assert_array_equal(got, np.full((B, S, D), N))
+    assert block.calls.numpy() == N
+
+
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize("decoder", [False, True])
+def test_records_attention(graph, decoder):
+    layer = _recurrence(num_layers=2, decoder=decoder)
+    layer.build((None, None, D))
+    x, memory = layer_checks.normal(B, T, D), layer_checks.normal(B, S, D, seed=1)
+
+    def run(x):
+        projected = layer.project_memory(memory, None) if decoder else None
+        return layer.forward(x, StepInputs(memory=projected, record_attention=True))
+
+    got = (tf.function(run) if graph else run)(x)
+    assert got.attention_weights.shape == (2 * N, B, 2, T, T)
+    np.testing.assert_allclose(tf.reduce_sum(got.attention_weights, -1), 1.0, atol=1e-5)
+    if decoder:
+        assert got.memory_attention_weights.shape == (2 * N, B, 2, T, S)
+    else:
+        assert got.memory_attention_weights is None
+
+
+def test_records_nothing_unasked():
+    layer, x = _recurrence(), layer_checks.normal(B, T, D)
+    layer.build(x.shape)
+    got = layer.forward(x)
+    assert got.attention_weights is None and got.memory_attention_weights is None
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
+def test_dropout_differs_from_step_to_step(adaptive, mode):
+    """An identity with dropout: each step adds a mask of its own, 0 or 2 everywhere."""
+    drop = dropout.Dropout(0.5, seed=1)
+    block = layer_checks.StubBlock(
+        lambda x, training: x + drop(tf.ones_like(x), training=training), count=False
+    )
+    timing = timing_signal.StepTimingSignal(2, **SILENT)
+    if adaptive:
+        rule = halting.ACTHalting(2, act_type="accumulated")
+        layer = act.AdaptiveComputationTime(block, timing, rule)
+        layer.build((None, None, 30))
+        # p is 1/4 at each step.
+        layer.halting.set_weights([np.zeros((30, 1)), np.array([-np.log(3)])])
+    else:
+        layer = recurrence.BasicRecurrence(block, timing, 2)
+    call = layer.forward
+    if mode != "eager":
+        call = tf.function(call, jit_compile=mode == "xla")
+    zeros = tf.zeros([4, 30, 30])
+    first, second = (np.asarray(call(zeros, StepInputs(training=True)).output) for _ in range(2))
+    if adaptive:  # 0.25 m_1 + 0.25 (m_1 + m_2)
+        values, of_equal_masks = [0.0, 0.5, 1.0, 1.5], [0.0, 1.5]
+    else:  # m_1 + m_2
+        values, of_equal_masks = [0.0, 2.0, 4.0], [0.0, 4.0]
+    np.testing.assert_allclose(np.unique(first.round(4)), values)
+    differing = ~np.isin(first.round(4), of_equal_masks)
+    assert 0.4 < differing.mean() < 0.6
+    assert np.any(first != second)
+    again = np.asarray(call(zeros, StepInputs(training=False)).output)
+    assert len(np.unique(again)) == 1
+
+
+def test_needs_a_step():
+    with pytest.raises(ValueError, match="num_steps must be at least 1. Received: 0"):
+        recurrence.BasicRecurrence(None, None, 0)
+    with pytest.raises(ValueError, match="backprop_steps must be at least 0. Received: -1"):
+        recurrence.BasicRecurrence(None, None, 1, backprop_steps=-1)
+    with pytest.raises(ValueError, match="supervised_every must be at least 0. Received: -1"):
+        recurrence.BasicRecurrence(None, None, 1, supervised_every=-1)
+
+
+@pytest.mark.parametrize("drawn", [None, 2, 5])
+@pytest.mark.parametrize("mode", ["eager", "graph", pytest.param("xla", marks=pytest.mark.slow)])
+def test_gradients_go_back_through_the_last_steps(mode, drawn):
+    """Those of the steps by hand, a constant before the last two; all, if there are but two."""
+    steps, last = drawn or 4, 2
+    layer = recurrence.BasicRecurrence(
+        layer_checks.make_block(D),
+        timing_signal.StepTimingSignal(4, step="sinusoid"),
+        4,
+        input_injection.InputInjection("add"),
+        steps_sampling="lognormal_poisson" if drawn else None,
+        backprop_steps=last,
+    )
+    layer.build((None, None, D))
+    layer_checks.shake(layer)
+    if drawn:
+        layer.steps_sampling.draw = lambda: tf.constant(drawn)
+    x = tf.constant(layer_checks.normal(B, S, D))
+
+    def by_hand(x):
+        state, signals = x, layer.timing.prepare(tf.range(S), steps)
+        for step in range(steps):
+            if 0 < step == steps - last:
+                state = tf.stop_gradient(state)
+            began = layer.timing(layer.injection(state, x), tf.constant(step), signals)
+            state = layer.block.forward(began).output
+        return state
+
+    def gradients(x, run=lambda x: layer.forward(x, StepInputs(training=True)).output):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(tf.square(run(x)))
+        return loss, tape.gradient(loss, [x, *layer.trainable_variables])
+
+    call = gradients if mode == "eager" else tf.function(gradients, jit_compile=mode == "xla")
+    (loss, got), (wanted_loss, wanted) = call(x), gradients(x, by_hand)
+    np.testing.assert_allclose(loss, wanted_loss, rtol=1e-5)
+    for one, other in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4 * np.abs(other).max())
+    record = layer.forward(x, StepInputs(training=True, record_attention=True)).attention_weights
+    assert record.shape[0] == steps
+    assert layer.from_config(layer.get_config()).backprop_steps == last

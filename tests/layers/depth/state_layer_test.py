@@ -1,0 +1,233 @@
+"""The layers as a Keras user takes them: Sequential and functional models, masks, ponder loss."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.layers import layer_checks
+from ut_keras.layers.attention import attention
+from ut_keras.layers.basic import class_label_head, dense
+from ut_keras.layers.basic.signature import StepInputs
+from ut_keras.layers.depth import (
+    act,
+    depthwise_attention,
+    gate,
+    gated_recurrence,
+    gated_unit_recurrence,
+    gated_units,
+    mixed_depth,
+    recurrence,
+    stack,
+    state_layer,
+    transformer_layer,
+)
+from ut_keras.layers.halting import halting, q_halt
+from ut_keras.layers.position import timing_signal
+from ut_keras.layers.transition import conv_feed_forward, feed_forward, separable_convolution
+
+B, S, T, C, D, N = 3, 5, 4, 2, 8, 2
+REAL = np.arange(S) < np.array([[5], [3], [1]])
+SERIES = np.where(REAL[..., None], layer_checks.normal(B, S, C), 0.0)
+
+
+def _timing(step="learned"):
+    return timing_signal.StepTimingSignal(N, step=step)
+
+
+def _adaptive(halted_state="transform", act_loss_weight=0.5, **rule):
+    return act.AdaptiveComputationTime(
+        layer_checks.make_block(D),
+        _timing(),
+        halting.ACTHalting(N, **{"bias_init": -0.5, **rule}),
+        halted_state,
+        act_loss_weight,
+    )
+
+
+LAYERS = {
+    "layer": lambda: transformer_layer.TransformerLayer(
+        attention.MultiHeadAttention(2, D), feed_forward.FeedForward(2 * D, D)
+    ),
+    "block": lambda: layer_checks.make_block(D, num_layers=2),
+    "layers": lambda: stack.LayeredDepth(layer_checks.make_block(D)),
+    "basic": lambda: recurrence.BasicRecurrence(layer_checks.make_block(D), _timing(), N),
+    "act": _adaptive,
+    "act, copy": lambda: _adaptive(halted_state="copy"),
+    "act, global": lambda: _adaptive(act_type="global", mask_padding=True),
+    "highway": lambda: gated_recurrence.HighwayRecurrence(
+        layer_checks.make_block(D), _timing(), N, gate.Gate(dense.Dense(D))
+    ),
+    "dwa": lambda: depthwise_attention.DepthwiseAttentionRecurrence(
+        layer_checks.make_block(D), _timing(), N
+    ),
+    "gru": lambda: gated_unit_recurrence.GRURecurrence(
+        layer_checks.make_block(D), _timing(None), N, gated_units.GRUUnit()
+    ),
+    "mixed": lambda: mixed_depth.MixedDepth(
+        _adaptive(), before=stack.LayeredDepth(layer_checks.make_block(D))
+    ),
+    "stack": lambda: stack.Stack(_adaptive()),
+}
+
+
+def _model(layer):
+    """From a time series, of which zeros are padding, to states."""
+    return keras.Sequential(
+        [
+            keras.Input((None, C)),
+            keras.layers.Masking(),
+            dense.Dense(D),
+            timing_signal.SinusoidPosition(),
+            layer,
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_padding_has_no_effect_in_a_keras_model(name, tmp_path):
+    layer = LAYERS[name]()
+    assert isinstance(layer, state_layer.StateLayer)
+    model = layer_checks.shake(_model(layer))
+    assert model.output_shape == (None, None, D)
+    states = model(SERIES)
+    np.testing.assert_array_equal(states._keras_mask, REAL)
+    for row, length in enumerate(REAL.sum(axis=1)):
+        alone = model(SERIES[row : row + 1, :length])
+        np.testing.assert_allclose(states[row, :length], alone[0], atol=1e-5)
+
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(SERIES), states)
+    lines = []
+    again.summary(print_fn=lines.append)
+    assert f"(None, None, {D})" in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: feed_forward.FeedForward(2 * D, D),
+        lambda: conv_feed_forward.ConvFeedForward(2 * D, D),
+        lambda: separable_convolution.SeparableConvFeedForward(2 * D, D),
+        lambda: class_label_head.ClassLabelHead(3, pooling="last"),
+        lambda: class_label_head.ClassLabelHead(3, pooling="masked_mean"),
+    ],
+)
+def test_other_layers_find_the_mask_of_keras(make):
+    layer = make()
+    model = layer_checks.shake(_model(layer))
+    before = keras.Sequential(model.layers[:-1])(SERIES)
+    got = model(SERIES)
+    np.testing.assert_array_equal(got, layer(tf.identity(before), padding_mask=REAL))
+    assert np.abs(got - layer(tf.identity(before))).max() > 1e-3
+    mask = getattr(got, "_keras_mask", None)
+    assert mask is None if got.ndim == 2 else np.array_equal(mask, REAL)
+
+
+@pytest.mark.parametrize("mask_padding", [False, True])
+def test_ponder_cost_is_a_loss(mask_padding):
+    layer = _adaptive(mask_padding=mask_padding)
+    model = layer_checks.shake(_model(stack.Stack(layer)))
+    model(SERIES)
+    (loss,) = model.losses
+    *before, _ = model.layers
+    state = keras.Sequential(before)(SERIES).numpy()
+    mask = tf.convert_to_tensor(REAL)[:, tf.newaxis, tf.newaxis]
+    found = layer.forward(state, StepInputs(attention_mask=mask, padding_mask=REAL))
+    cost = (found.ponder_times + found.remainders).numpy()
+    np.testing.assert_allclose(
+        loss, 0.5 * (cost[REAL].mean() if mask_padding else cost.mean()), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: recurrence.BasicRecurrence(
+            layer_checks.make_block(D), _timing(), N, supervised_every=1
+        ),
+        lambda: act.AdaptiveComputationTime(
+            layer_checks.make_block(D), _timing(), q_halt.QHalting(N)
+        ),
+    ],
+)
+def test_losses_of_steps_that_a_call_has_not(make):
+    """They would be left out in silence, and what they teach would not be taught."""
+    model = _model(stack.Stack(make()))
+    model(SERIES)
+    with pytest.raises(ValueError, match="Losses of several steps.*Received: a call of stack"):
+        model(SERIES, training=True)
+
+
+def test_no_ponder_loss_without_a_weight():
+    model = _model(_adaptive(act_loss_weight=0.0))
+    model(SERIES)
+    assert not model.losses
+
+
+def test_ponder_loss_is_trained():
+    """With nothing else to win, a position halts sooner."""
+    layer = _adaptive(bias_init=1.0)
+    model = _model(layer)
+    model.compile(keras.optimizers.SGD(0.1), loss=lambda y_true, y_pred: 0.0 * y_pred[..., 0])
+    model.fit(SERIES, np.zeros((B, S, D)), verbose=0)
+    assert layer.halting.bias.numpy() > 1.0
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_width_is_checked(name):
+    """When a model is made, as when it runs: eagerly, in a graph, and before there are weights."""
+    layer, wide = LAYERS[name](), layer_checks.normal(B, S, D + 1)
+    expected = rf"state must be \[batch, length, {D}\]. Received: \(.*\)\.$"
+    for x in (wide, wide[0, :, :D], wide.tolist(), keras.Input((None, D + 1)), keras.Input((D,))):
+        with pytest.raises(ValueError, match="^" + expected):
+            layer(x)
+    with pytest.raises(ValueError, match=expected):
+        keras.Sequential([layer]).predict(wide, verbose=0)
+    layer(wide[..., :D])
+    for call in (layer, tf.function(layer, autograph=False)):
+        with pytest.raises(ValueError, match="^" + expected):
+            call(tf.constant(wide))
+
+
+def test_so_is_that_of_a_memory():
+    depth = recurrence.BasicRecurrence(layer_checks.make_block(D, decoder=True), _timing(), N)
+    state = layer_checks.normal(B, T, D)
+    for memory in (layer_checks.normal(B, S, D + 1), layer_checks.normal(B, D)):
+        with pytest.raises(
+            ValueError, match=rf"^memory must be \[batch, length, {D}\]. Received: "
+        ):
+            depth(state, memory=memory)
+        with pytest.raises(ValueError, match="^memory must be "):
+            depth(state, memory)
+
+
+def test_decoder_in_a_functional_model():
+    """Attention to another sequence with a mask of its own, and a causal one to the own."""
+    source, target = keras.Input((None, C)), keras.Input((None, D))
+    memory = dense.Dense(D)(keras.layers.Masking()(source))
+    depth = recurrence.BasicRecurrence(layer_checks.make_block(D, decoder=True), _timing(), N)
+    states = depth(target, memory=memory, use_causal_mask=True)
+    model = layer_checks.shake(keras.Model([source, target], states))
+
+    x, changed = layer_checks.normal(B, T, D), layer_checks.normal(B, T, D)
+    changed[:, 2:] += 1.0
+    got = model([SERIES, x]).numpy()
+    np.testing.assert_allclose(model([SERIES, changed])[:, :2], got[:, :2], atol=1e-6)
+    assert np.abs(model([SERIES, changed])[:, 2:] - got[:, 2:]).max() > 1e-3
+    for row, length in enumerate(REAL.sum(axis=1)):
+        alone = model([SERIES[row : row + 1, :length], x[row : row + 1]])
+        np.testing.assert_allclose(alone[0], got[row], atol=1e-5)
+
+
+def test_masks_of_both_sequences():
+    """Keras names a mask after its tensor where there are several."""
+    depth = recurrence.BasicRecurrence(layer_checks.make_block(D, decoder=True), _timing(), N)
+    masked = keras.layers.Masking()
+    wide = np.tile(SERIES, (1, 1, D // C))
+    memory = layer_checks.normal(B, T, D)
+    got = depth(masked(wide), memory=memory)
+    for row, length in enumerate(REAL.sum(axis=1)):
+        alone = depth(wide[row : row + 1, :length], memory=memory[row : row + 1])
+        np.testing.assert_allclose(got[row, :length], alone[0], atol=1e-5)

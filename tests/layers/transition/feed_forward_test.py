@@ -1,0 +1,39 @@
+import numpy as np
+import pytest
+
+from tests.layers import layer_checks
+from ut_keras.layers.transition import feed_forward
+
+REAL = np.array([[True, True, True], [True, True, False]])
+
+
+def test_layer_behaviors():
+    layer_checks.check_layer(
+        lambda dtype: feed_forward.FeedForward(16, 4, 0.1, (1,), dtype=dtype),
+        {"x": layer_checks.normal(2, 3, 4), "padding_mask": REAL},
+        num_weights=4,
+    )
+
+
+@pytest.mark.parametrize("zero_at_padding", [True, False])
+def test_matches_reference(zero_at_padding):
+    layer = feed_forward.FeedForward(16, 4, zero_at_padding=zero_at_padding)
+    layer.build((None, None, 4))
+    layer_checks.shake(layer)
+    x = layer_checks.normal(2, 3, 4)
+    w1, b1, w2, b2 = layer.get_weights()
+    expected = np.maximum(x @ w1 + b1, 0) @ w2 + b2
+    np.testing.assert_allclose(layer(x), expected, atol=1e-5)
+    if zero_at_padding:
+        expected[~REAL] = 0
+    np.testing.assert_allclose(layer(x, padding_mask=REAL), expected, atol=1e-5)
+
+
+def test_dropout_is_behind_the_relu():
+    # Each hidden unit carries 1 to an output of its own.
+    layer = feed_forward.FeedForward(50, 50, dropout_rate=0.5)
+    layer.build((None, None, 50))
+    layer.set_weights([np.eye(50), np.zeros(50), np.eye(50), np.full(50, 3.0)])
+    x = np.ones((1, 20, 50), "float32")
+    assert set(np.unique(layer(x, training=True))) == {3.0, 5.0}
+    assert set(np.unique(layer(x, training=False))) == {4.0}

@@ -1,0 +1,67 @@
+import ast
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import ut_keras
+from tests.layers import layer_checks
+from ut_keras.ops import product
+
+# Whose products have no batch, or the same one on both sides.
+_OF_MATRICES = {"dense.py", "embedding.py", "lstm.py", "lstm_attention.py", "product.py"}
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 1, 4), (3, 2, 5, 4), (3, 1, 6, 1, 4), (3, 1, 6, 2, 4)])
+def test_product(shape):
+    a = tf.constant(layer_checks.normal(*shape))
+    b = tf.constant(layer_checks.normal(*shape[:-2], 7, 4, seed=1))
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch([a, b])
+        both = [
+            product.product(a, b, transpose=True),
+            product.product(a, tf.linalg.matrix_transpose(b)),
+            tf.reduce_sum(a[..., tf.newaxis, :] * b[..., tf.newaxis, :, :], axis=-1),
+        ]
+        squares = [tf.reduce_sum(values**2) for values in both]
+    want = tape.gradient(squares[2], [a, b])
+    for values, square in zip(both[:2], squares[:2], strict=True):
+        np.testing.assert_allclose(values, both[2], atol=1e-5)
+        for gradient, wanted in zip(tape.gradient(square, [a, b]), want, strict=True):
+            np.testing.assert_allclose(gradient, wanted, atol=1e-3)
+
+
+def test_product_does_not_broadcast():
+    x = tf.zeros([3, 1, 5, 4])
+    for other in (x[:1], x[0], tf.zeros([3, 2, 5, 4])):
+        with pytest.raises(ValueError, match="same axes before the last two.*3, 1, 5, 4"):
+            product.product(x, other, transpose=True)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 8])
+@pytest.mark.parametrize(("heads", "tables"), [(1, 1), (3, 1), (3, 3)])
+def test_with_tables(batch, heads, tables):
+    x = layer_checks.normal(batch, heads, 5, 4)
+    rows = layer_checks.normal(tables, 6, 4, seed=1)
+    want = np.matmul(x, np.swapaxes(rows, 1, 2))
+    np.testing.assert_allclose(
+        product.with_tables(tf.constant(x), tf.constant(rows), transpose=True), want, atol=1e-5
+    )
+    columns = tf.constant(np.swapaxes(rows, 1, 2))
+    np.testing.assert_allclose(product.with_tables(tf.constant(x), columns), want, atol=1e-5)
+
+
+def test_layers_multiply_here():
+    """A product elsewhere could broadcast, which TensorFlow does not survive."""
+    folder = os.path.join(os.path.dirname(ut_keras.__file__), "layers")
+    elsewhere = []
+    for path in sorted(pathlib.Path(folder).rglob("*.py")):
+        if path.name not in _OF_MATRICES:
+            elsewhere += [
+                f"{path}:{node.lineno}"
+                for node in ast.walk(ast.parse(path.read_text("utf-8")))
+                if isinstance(node, ast.Attribute) and "matmul" in node.attr.lower()
+            ]
+    assert not elsewhere

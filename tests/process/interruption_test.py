@@ -1,0 +1,163 @@
+"""Signals end a command, with one line and their exit code, whatever it is doing."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ut_keras.process import interruption
+
+_ROOT = pathlib.Path(__file__).parents[2]
+_LINES = {
+    "SIGINT": (130, "Ctrl-C: stopped.\n"),
+    "SIGTERM": (143, "SIGTERM: stopped.\n"),
+    "SIGHUP": (129, "SIGHUP: stopped.\n"),
+}
+_PROGRAM = """
+import os, signal, sys, time
+from ut_keras.bin import command
+
+def ready(seconds=60):
+    print("ready", flush=True)
+    time.sleep(seconds)
+
+{body}
+
+sys.exit(command.run(function))
+"""
+_CLEARS = """
+def function(argv):
+    try:
+        ready()
+    finally:
+        print("cleared", flush=True)
+"""
+_DROPS = """
+class Thing:
+    def __del__(self):
+        ready()
+
+def function(argv):
+    thing = Thing()
+    del thing
+    time.sleep(60)
+"""
+_CATCHES = """
+def function(argv):
+    try:
+        ready()
+    except:
+        pass
+    time.sleep(60)
+"""
+_WRAPS = """
+def function(argv):
+    try:
+        ready()
+    except BaseException as error:
+        raise ValueError("something else") from error
+"""
+_CLEARS_LONG = """
+def function(argv):
+    try:
+        ready()
+    finally:
+        ready()
+"""
+_LEAVES_A_THREAD = """
+import threading
+
+def function(argv):
+    threading.Thread(target=lambda: (threading.main_thread().join(), ready())).start()
+    ready()
+"""
+_LOADS = """
+def function(argv):
+    command.load_tensorflow()
+"""
+# Nothing that is raised ends this import, and what it writes is not shown.
+_TENSORFLOW = """
+import os, time
+os.write(2, b"note")
+print("ready", flush=True)
+while True:
+    try:
+        time.sleep(60)
+    except:
+        pass
+"""
+
+
+def _run(body, name="SIGINT", times=1, **environment):
+    """(exit code, stdout, stderr) of a command that gets signals when it is ready."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM.format(body=body)],
+        cwd=_ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            for _ in range(times):
+                assert process.stdout.readline() == "ready\n", process.stderr.read()
+                process.send_signal(getattr(signal, name))
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize("name", _LINES)
+def test_what_was_begun_is_cleared_away(name):
+    code, line = _LINES[name]
+    assert _run(_CLEARS, name) == (code, "cleared\n", line)
+
+
+@pytest.mark.parametrize("body", [_DROPS, _CATCHES, _WRAPS])
+def test_what_is_raised_is_not_lost(body):
+    code, line = _LINES["SIGTERM"]
+    assert _run(body, "SIGTERM") == (code, "", line)
+
+
+def test_a_second_signal_does_not_wait():
+    code, line = _LINES["SIGINT"]
+    assert _run(_CLEARS_LONG, times=2) == (code, "", line)
+
+
+def test_a_second_signal_while_python_waits_for_threads():
+    """It was a stack trace of Python's, and the wait went on."""
+    line = _LINES["SIGINT"][1]
+    assert _run(_LEAVES_A_THREAD, times=2) == (-signal.SIGINT, "", line)
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_while_tensorflow_loads(name, tmp_path):
+    (tmp_path / "tensorflow.py").write_text(_TENSORFLOW)
+    code, line = _LINES[name]
+    assert _run(_LOADS, name, PYTHONPATH=str(tmp_path)) == (code, "", line)
+
+
+def test_what_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruption.EndsAtOnce(), interruption.StopRequest() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.requested
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_request_is_read_only_where_there_is_something_to_save():
+    with interruption.StopRequest(waits=False) as stop:
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert str(interruption.StoppedAtOnce(signal.SIGINT)).endswith("not saved before is lost.")
+        stop.waits = True
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert stop.requested
+    assert stop.interrupted(7).exit_code == 129
+    assert str(stop.interrupted(7)).startswith("SIGHUP: stopped at step 7, ")

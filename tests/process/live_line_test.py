@@ -1,0 +1,127 @@
+import io
+import os
+import shutil
+
+import pytest
+
+from ut_keras.process import live_line
+from ut_keras.process.live_line import LiveLine, clock_time
+
+
+class _Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_line_elsewhere_every_few_seconds():
+    now, stream = [0.0], io.StringIO()
+    line = LiveLine(stream, log_seconds=10, clock=lambda: now[0])
+    assert not line.is_due
+    now[0] = 10.0
+    assert line.is_due
+    line.write("one")
+    assert not line.is_due
+    line.end()
+    line.clear()
+    assert stream.getvalue() == "one\n"
+
+
+def test_a_terminal_has_one_line(monkeypatch):
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((6, 20)))
+    stream = _Terminal()
+    line = LiveLine(stream)
+    for text in ("too long", "a"):
+        line.write(text)
+    assert stream.getvalue() == "\rto…ng\ra    "
+    line.clear()
+    assert stream.getvalue().endswith("\r     \r")
+    line.clear()
+    line.end()
+    assert stream.getvalue().endswith("\r     \r")
+    line.write("b")
+    line.end()
+    assert stream.getvalue().endswith("\rb\n")
+
+
+def test_clock_time():
+    assert [clock_time(s) for s in (20.5, 194, 11645)] == ["00:21", "03:14", "3:14:05"]
+
+
+class _TerminalStream(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def clock():
+    class Clock:
+        now = 100.0
+
+        def __call__(self):
+            return self.now
+
+    return Clock()
+
+
+def test_line_says_rate_and_time_left(clock):
+    stream = io.StringIO()
+    with live_line.ProgressLine("x", 4000, clock=clock, stream=stream, done=1000) as line:
+        clock.now += 50
+        line.add(500)
+    assert stream.getvalue() == "x: 1500 of 4000 (38 %), 10/s, 4 min 10 s left\n"
+
+
+def test_line_without_a_total(clock):
+    stream = io.StringIO()
+    line = live_line.ProgressLine("x", clock=clock, stream=stream, show=live_line.size)
+    clock.now += 40
+    line.add(60_000_000)
+    assert stream.getvalue() == "x: 60 MB, 1.5 MB/s\n"
+
+
+def test_short_work_is_silent_and_logs_do_not_fill_up(clock):
+    stream = io.StringIO()
+    line = live_line.ProgressLine("x", clock=clock, stream=stream)
+    for _ in range(29):
+        clock.now += 1
+        line.add(1)
+    assert stream.getvalue() == ""
+    for _ in range(100):
+        clock.now += 1
+        line.add(1)
+    assert stream.getvalue().count("\n") == 4
+
+
+def test_on_a_terminal_the_line_is_written_over_and_taken_off(clock):
+    stream = _TerminalStream()
+    with live_line.ProgressLine("x", clock=clock, stream=stream) as line:
+        for _ in range(3):
+            clock.now += 1
+            line.add(1)
+    lines = stream.getvalue().split("\r")
+    assert "\n" not in stream.getvalue() and lines[1] == "x: 1, 1/s"
+    assert lines[-2].isspace() and lines[-1] == ""
+
+
+def test_says_what_is_waited_for(clock, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    for stream, written in ((io.StringIO(), "x: asking a far place\n"), (_TerminalStream(), None)):
+        line = live_line.ProgressLine("x", clock=clock, stream=stream)
+        assert not line.is_due
+        clock.now += 60
+        assert line.is_due
+        line.say("asking a far place")
+        assert not line.is_due
+        assert stream.getvalue() == (written or "\rx: asking…far place")  # on one line
+
+
+@pytest.mark.parametrize(
+    "seconds, text", [(42.4, "42 s"), (185, "3 min 5 s"), (7800, "2 h 10 min")]
+)
+def test_duration(seconds, text):
+    assert live_line.duration(seconds) == text
+
+
+@pytest.mark.parametrize("count, text", [(512, "512 B"), (84_213_000, "84.21 MB"), (2e9, "2 GB")])
+def test_size(count, text):
+    assert live_line.size(count) == text

@@ -1,0 +1,81 @@
+"""JSON files as they are found: torn, of another shape, of other bytes, nested without end.
+
+values = json_file.read("run/hparams.json")          a dict, or `UserError` in one line
+json_file.parse_line(line)                           a dict, or None of a torn one
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Collection
+from typing import Any
+
+from ut_keras.errors import DataError, UserError
+from ut_keras.files import file_error
+
+
+def read(path: str, error_class: type[UserError] = UserError) -> dict[str, Any]:
+    """Reads a file that holds one JSON object.
+
+    Args:
+        path: str.
+        error_class: what is raised if it does not, a `UserError`.
+    Returns:
+        dict.
+    Raises:
+        OSError: if the file cannot be read.
+    """
+    file_error.check_is_file(path)
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        return parse(content)
+    except ValueError as error:
+        raise error_class(f"{path} must hold a JSON object. Received: {error}.") from error
+
+
+def read_own(path: str, keys: Collection[str]) -> dict[str, Any] | None:
+    """Reads a record that a command of ours has written, to replace or remove it.
+
+    Args:
+        path: str.
+        keys: of str, what it must have.
+    Returns:
+        dict; None if there is no such file.
+    Raises:
+        DataError: if somebody else's file has its name.
+    """
+    if not os.path.lexists(path):
+        return None
+    with contextlib.suppress(UserError, OSError):
+        if (values := read(path)).keys() >= set(keys):
+            return values
+    raise DataError(
+        f"{path} must be a record of ut_keras, with {' and '.join(keys)}. Received: somebody "
+        "else's file, which is left as it is; give it another name."
+    )
+
+
+def parse_line(line: str | bytes) -> dict[str, Any] | None:
+    """The dict that a line (bytes or str) holds, or None if it is no JSON object."""
+    try:
+        return parse(line)
+    except ValueError:
+        return None
+
+
+def parse(content: str | bytes) -> dict[str, Any]:
+    """The dict that bytes or str hold.
+
+    Raises:
+        ValueError: says what they hold instead.
+    """
+    try:
+        value = json.loads(content)
+    except UnicodeDecodeError:
+        raise ValueError("bytes that are not UTF-8") from None
+    except RecursionError:
+        raise ValueError("values nested too deep") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"a {type(value).__name__}")
+    return value

@@ -1,0 +1,129 @@
+"""`metrics.jsonl` of a run: a line for every evaluation, written and read. No TensorFlow.
+
+{"step": 50, "time": 1.7e9, "split": "dev", "loss": 0.31, "accuracy": 0.9}
+{"step": 100, …}        ->  {("dev", "loss"): {50: 0.31, 100: 0.2}, …}
+
+A run that is killed may leave a torn line at the end: training passes over it and then cuts it off.
+"""
+
+import errno
+import json
+import math
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ut_keras.errors import DataError
+from ut_keras.files import file_error, json_file, whole_file
+
+FILENAME = "metrics.jsonl"
+NO_METRICS = ("step", "time", "split")
+_LARGEST = 1e300  # what nothing can be drawn beyond
+
+
+def path(output_dir: str) -> str:
+    """The path of the file of a run."""
+    return os.path.join(output_dir, FILENAME)
+
+
+def records(output_dir: str) -> Iterator[dict[str, Any]]:
+    """Yields what the whole lines of a run's file hold, those with a step; of metrics, numbers."""
+    for record in filter(None, map(_record, _lines(path(output_dir)))):
+        yield {
+            key: value for key, value in record.items() if key in NO_METRICS or _is_number(value)
+        }
+
+
+def append(output_dir: str, record: dict[str, Any]) -> None:
+    """Adds a line, after cutting off one that was not written to its end.
+
+    Raises:
+        OSError: if the disk is full; the file is then as it was.
+    """
+    file_error.check_is_file(path(output_dir))
+    # Without a buffer, which would keep what a full disk refused and write it later.
+    with open(path(output_dir), "a+b", buffering=0) as file:
+        file.seek(0)
+        content = file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole != len(content):
+            file.truncate(whole)
+        data = json.dumps(record).encode() + b"\n"
+        if file.write(data) != len(data):
+            file.truncate(whole)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path(output_dir))
+        os.fsync(file.fileno())
+
+
+def keep(output_dir: str, is_kept: Callable[[int], bool]) -> None:
+    """Removes the lines of the steps that are not kept, and what is none."""
+    lines = _lines(path(output_dir))
+    kept = [line for line in lines if (record := _record(line)) and is_kept(record["step"])]
+    if kept != lines:
+        with whole_file.writing(path(output_dir), binary=True) as file:
+            file.writelines(kept)
+
+
+def read_curves(run: str) -> dict[tuple[str, str], dict[int, float]]:
+    """The curves of a run.
+
+    A step that was evaluated twice counts as it was the last time.
+
+    Args:
+        run: str, the folder of the run or the file itself.
+    Returns:
+        dict from (split, metric) to a dict from step to value, steps ascending.
+    Raises:
+        DataError: if there is no such file, or it is empty, or a line is torn.
+    """
+    name = path(run) if os.path.isdir(run) else run
+    if not os.path.isfile(name):
+        raise DataError(
+            f"A run must hold {FILENAME}, which its first evaluation writes. Received: {name!r}, "
+            "which does not exist."
+        )
+    curves: dict[tuple[str, str], dict[int, float]] = {}
+    for number, line in enumerate(_lines(name), start=1):
+        step, split, values = _numbers(name, number, line)
+        for metric, value in values.items():
+            curves.setdefault((split, metric), {})[step] = value
+    if not curves:
+        raise DataError(f"{name} must hold an evaluation. Received: an empty file.")
+    return {key: dict(sorted(curve.items())) for key, curve in curves.items()}
+
+
+def _lines(name):
+    """The lines of a file as bytes, a torn one at the end included."""
+    if not os.path.exists(name):
+        return []
+    file_error.check_is_file(name)
+    with open(name, "rb") as file:
+        return file.read().splitlines(keepends=True)
+
+
+def _record(line):
+    """What a whole line holds, else None."""
+    record = json_file.parse_line(line) if line.endswith(b"\n") else None
+    return record if record and isinstance(record.get("step"), int) else None
+
+
+def _numbers(name, number, line):
+    """(step, split, {metric: value}) of a line."""
+    try:
+        record = json_file.parse(line)
+        values = {key: value for key, value in record.items() if key not in NO_METRICS}
+        if not all(_is_number(value) for value in [record["step"], *values.values()]):
+            raise ValueError("a value is no number")
+        return int(record["step"]), str(record.get("split", "")), values
+    except (ValueError, OverflowError, KeyError) as error:
+        text = line.decode("utf-8", "replace").rstrip("\r\n")
+        shown = text if len(text) <= 60 else text[:57] + "..."
+        raise DataError(
+            f"Every line must be a JSON object with a step and numbers, none beyond {_LARGEST:g}. "
+            f"Received: {name}, line {number}: {shown!r}; a torn line can be deleted."
+        ) from error
+
+
+def _is_number(value):
+    is_one = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_one and not _LARGEST < abs(value) < math.inf

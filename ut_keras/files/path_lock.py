@@ -1,0 +1,175 @@
+"""A lock on what a command writes, so that no two write it at once. It ends with its process.
+
+    with held("run/run", "--output_dir must be written by one command at a time", "run"): ...
+
+The file of the lock, run/.run.ut_keras-lock, is there as long as the lock is; what a killed process
+leaves locks nothing. Its first line says whose it is: a file, pipe or link of that name that does
+not begin with it is somebody's, is left as it is, and the lock is refused.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from typing import IO
+
+from ut_keras.errors import UserError
+from ut_keras.files import file_error
+
+_SIGNATURE = b"a lock of ut_keras, held as long as this process lives:\n"
+
+
+class LockedError(UserError):
+    """Another process writes what was to be written."""
+
+
+def beside(path: str | os.PathLike[str], kind: str) -> str:
+    """The path of what a command keeps beside what it writes: run/.x.ut_keras-lock."""
+    folder, name = os.path.split(os.fspath(path).rstrip(os.sep))
+    return os.path.join(folder, f".{name}.ut_keras-{kind}")
+
+
+@contextlib.contextmanager
+def held(path: str, expected: str, received: str) -> Iterator[None]:
+    """Context in which no other process holds the lock.
+
+    Args:
+        path: str, what is written; the lock is beside it, and removed at the end.
+        expected, received: str, of the error.
+
+    Raises:
+        LockedError: if another process holds it.
+        UserError: if there is something else of its name.
+    """
+    lock = beside(path, "lock")
+    file = try_lock(lock)
+    if file is None:
+        raise LockedError(f"{expected}. Received: {received}, {_holder(lock)} does so already.")
+    with file:
+        with contextlib.suppress(OSError):  # a full disk
+            os.write(file.fileno(), f"{os.getpid()}\n".encode())
+        try:
+            yield
+        finally:
+            if _is_at(file, lock):
+                os.remove(lock)
+
+
+def try_lock(path: str) -> IO[bytes] | None:
+    """Returns an open file that holds the lock, or None if another process does.
+
+    Args:
+        path: str, of the lock itself.
+
+    Raises:
+        UserError: if there is something else of its name.
+    """
+    while True:
+        try:
+            file = open_own(path)
+        except FileNotFoundError:
+            _make(path)
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return None
+        except OSError:  # a file system that has no locks
+            return file
+        if _is_at(file, path):
+            file.truncate(len(_SIGNATURE))
+            return file
+        file.close()  # Whoever held it has removed it meanwhile.
+
+
+@contextlib.contextmanager
+def left_behind(path: str) -> Iterator[bool]:
+    """Context that holds the lock of a process that has ended, if it has.
+
+    Args:
+        path: str, of the lock itself.
+
+    Yields:
+        bool. False if the process lives, if there is no such lock, or if nobody can tell.
+    """
+    try:
+        file = open_own(path)
+    except (OSError, UserError):
+        yield False
+        return
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield _is_at(file, path)
+
+
+def open_own(path: str, signature: bytes = _SIGNATURE) -> IO[bytes]:
+    """Opens a file of ours to be read and written, without a buffer, behind what it begins with.
+
+    No link is followed, no pipe waited for.
+
+    Raises:
+        FileNotFoundError: if there is nothing of its name.
+        UserError: if there is something else, that is somebody's.
+    """
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EMLINK):
+            raise foreign(path) from error
+        raise
+    file = os.fdopen(descriptor, "r+b", buffering=0)
+    is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    if not is_file or file.read(len(signature)) != signature:
+        file.close()
+        raise foreign(path)
+    return file
+
+
+def _make(path):
+    """Makes a lock file, its first line in it, if there is nothing of its name."""
+    folder = os.path.dirname(path) or "."
+    with (
+        file_error.named(path),
+        tempfile.NamedTemporaryFile("wb", 0, prefix=".ut_keras-", dir=folder) as new,
+    ):
+        rest = _SIGNATURE
+        while rest:
+            rest = rest[new.write(rest) :]
+        try:
+            os.link(new.name, path)
+        except FileExistsError:  # another process was faster
+            pass
+        except OSError:  # a file system that has no second names
+            with contextlib.suppress(FileExistsError), open(path, "xb") as file:
+                file.write(_SIGNATURE)
+
+
+def foreign(path: str) -> UserError:
+    """The error about something of a name of ours that is not ours."""
+    return UserError(
+        f"{path} must be free, for ut_keras keeps a file of its own there. Received: somebody "
+        "else's, which is left as it is; give it another name."
+    )
+
+
+def _is_at(file, path):
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
+    return False
+
+
+def _holder(path):
+    """The process that has written its number to the lock, as text."""
+    with contextlib.suppress(OSError, UserError), open_own(path) as file:
+        if (number := file.read(20).strip()).isdigit():
+            return f"process {number.decode()}"
+    return "another process"

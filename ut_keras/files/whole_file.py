@@ -1,0 +1,173 @@
+"""Files and folders that are there whole or not at all, whatever ends the process or the machine.
+
+    with writing("run/hparams.json") as file: …          a file
+    with folder("served/7") as temporary: …              more than one, named by `put`
+
+What is not whole yet lies in a folder of its own, .NAME.ut_keras-8f3a0c1d beside it, in which its
+writer holds a lock. What a killed one has left is known by that, and removed when PATH is written
+again. Nothing gets its name before the disk has it.
+"""
+
+import contextlib
+import errno
+import glob
+import os
+import re
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
+
+from ut_keras.files import file_error, path_lock
+
+_WAIT = 0.1  # seconds
+_LOCK = "lock"  # in each folder
+_LEFTOVER = re.compile(r"\..*\.ut_keras-[0-9a-f]{8}", re.DOTALL)
+# Of file systems that have no such thing as a folder to sync.
+_NO_FOLDERS = (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACCES, errno.EISDIR)
+
+
+@contextlib.contextmanager
+def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
+    """Opens a file under another name, which becomes `path` at the end.
+
+    Several processes may write the same file. What is raised leaves the file as it was, and nothing
+    beside it.
+
+    Args:
+        path: str.
+        binary: bool. Whether it is of bytes, not of UTF-8 text.
+    """
+    text = {"encoding": "utf-8", "newline": "\n"}
+    how: Any = {"mode": "wb"} if binary else {"mode": "w", **text}
+    file_error.check_is_file(path)
+    with folder(path) as temporary:
+        whole = os.path.join(temporary, "whole")
+        with file_error.named(path), open(whole, **how) as file:
+            yield file
+        put([(whole, path)])
+
+
+def check_writable(directory: str) -> None:
+    """Makes a folder, if it is not there; raises `OSError` if nothing can be written to it."""
+    os.makedirs(directory, exist_ok=True)
+    tempfile.TemporaryFile(dir=directory).close()
+
+
+@contextlib.contextmanager
+def folder(path: str) -> Iterator[str]:
+    """Makes a folder for what is to become `path`, or files beside it; removes it at the end.
+
+    Args:
+        path: str.
+
+    Yields:
+        str, the folder. It holds a file, lock, that must stay there.
+    """
+    remove_leftovers(path)
+    lock = made = None
+    try:
+        while lock is None:
+            temporary = path_lock.beside(path, secrets.token_hex(4))
+            with file_error.told_as(path):
+                os.mkdir(temporary)
+                made = temporary
+                with contextlib.suppress(FileNotFoundError):  # somebody took it for a leftover
+                    lock = path_lock.try_lock(os.path.join(made, _LOCK))
+        with lock:
+            yield temporary
+    finally:
+        if made:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def growing(path: str) -> Iterator[str]:
+    """A folder for what grows over several runs until it is `path`; waits for others at it.
+
+    Args:
+        path: str.
+
+    Yields:
+        str, the folder, .NAME.ut_keras-growing. It stays, unless it is empty but for the lock.
+
+    Raises:
+        UserError: if there is something else of its name.
+    """
+    name = path_lock.beside(path, "growing")
+    lock = None
+    while lock is None:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name)
+        with contextlib.suppress(FileNotFoundError):  # its last process has just removed it
+            if os.path.islink(name) or _LOCK not in (os.listdir(name) or [_LOCK]):
+                raise path_lock.foreign(name)
+            lock = path_lock.try_lock(os.path.join(name, _LOCK))
+        if lock is None:
+            time.sleep(_WAIT)
+    with lock:
+        try:
+            yield name
+        finally:
+            if os.listdir(name) == [_LOCK]:
+                shutil.rmtree(name, ignore_errors=True)
+
+
+def put(pairs: Iterable[tuple[str, str]]) -> None:
+    """Gives what is written its names, in the order given, when the disk has all of it.
+
+    Args:
+        pairs: list of (source, target), paths of files or folders on one disk.
+    """
+    for source, _ in pairs:
+        _sync(source)
+    for source, target in pairs:
+        os.replace(source, target)
+    for name in dict.fromkeys(os.path.dirname(target) for _, target in pairs):
+        _sync_folder(name)
+
+
+def remove_leftovers(path: str) -> None:
+    """Removes what killed processes have left of a file or folder that they wrote here.
+
+    Args:
+        path: str; a * in it stands for any name.
+    """
+    pattern = glob.escape(path_lock.beside(path, "")).replace("[*]", "*")
+    for name in glob.glob(f"{pattern}*"):
+        if not _LEFTOVER.fullmatch(os.path.basename(name)) or os.path.islink(name):
+            continue
+        with path_lock.left_behind(os.path.join(name, _LOCK)) as is_dead:
+            if is_dead:
+                shutil.rmtree(name, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.rmdir(name)  # Its process ended before it could lock it.
+
+
+def _sync(path):
+    """Waits until the disk has a file, or a folder with all that is in it."""
+    if not os.path.isdir(path):
+        _sync_file(path)
+    for name, _, files in os.walk(path):
+        for file in files:
+            _sync_file(os.path.join(name, file))
+        _sync_folder(name)
+
+
+def _sync_file(path):
+    with file_error.named(path), open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path):
+    try:
+        descriptor = os.open(path or ".", os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FOLDERS:
+            raise

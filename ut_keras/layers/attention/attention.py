@@ -1,0 +1,331 @@
+"""Multi-head scaled dot-product attention."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.hparam import TransformerHParams
+from ut_keras.layers.attention import attention_mask as attention_mask_lib
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.attention import hard_attention
+from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic import dropout as dropout_lib
+from ut_keras.layers.basic.signature import Config, Initializer, Shape, Widths
+from ut_keras.ops import product as product_lib
+
+
+class KeyValue(NamedTuple):
+    """Projected keys and values, split into heads."""
+
+    key: tf.Tensor  # [B, H, S, K / H]
+    value: tf.Tensor  # [B, H, S, V / H]
+
+
+class Positions(NamedTuple):
+    """Where queries and keys stand, when they are not the same positions in a row."""
+
+    query: tf.Tensor  # int32 [T]
+    key: tf.Tensor  # int32 [S]
+
+
+class Attended(NamedTuple):
+    """What the heads read, before it is projected."""
+
+    mixed: tf.Tensor  # [B, H, T, V / H]
+    weights: tf.Tensor  # [B, H, T, S] float32, before dropout
+
+
+class AttentionOutput(NamedTuple):
+    """What attention computes."""
+
+    output: tf.Tensor  # [B, T, D]
+    weights: tf.Tensor  # [B, H, T, S] float32, before dropout
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class MultiHeadAttention(keras.layers.Layer):
+    """Each head mixes the values, weighted by how well its query fits their keys.
+
+    Keys and values are projected by a method of their own: a recurrence in depth projects the
+    encoder's output once and attends to it at every step, for the weights are the same.
+
+        Attention(Q, K, V) = softmax(Q K^T / sqrt(d)) V      (Vaswani et al. 2017, eq. 1)
+
+    Args:
+        num_heads: int H.
+        hidden_size: int D, width of the output.
+        key_channels: int. Width of queries and keys over all heads; D if None.
+        value_channels: int. Width of the values over all heads; D if None.
+        dropout_rate: float. Share of attention weights that training drops.
+        dropout_broadcast_dims: ints. Axes of [B, H, T, S] that share their dropout decisions.
+        hard_attention_k: int. Only the largest weights are kept, see `harden`; 0: all.
+        kernel_initializer: Keras initializer.
+    Call arguments:
+        query: float tensor [B, T, D].
+        key_value: `KeyValue` from `project_key_value`. Without it the query attends to itself.
+        attention_mask: bool tensor [B, H, T, S], of which B and H may be 1; True = may attend.
+            Optional.
+        cache: `LayerCache`. With it, self-attention keeps the keys and values of its queries and
+            attends to all that are kept. Optional.
+        training: bool.
+    Returns:
+        `AttentionOutput`: output [B, T, D]; weights [B, H, T, S], float32.
+    Raises:
+        ValueError: if the channels cannot be split over the heads, or a mask is not of rank 4.
+    References: T2T `common_attention.multihead_attention`, `dot_product_attention`.
+    """
+
+    places_matter = False  # whether what a query reads depends on where it or a key stands
+    queries_are_apart = True  # whether a query reads the same whatever the others are
+
+    def __init__(
+        self,
+        num_heads: int,
+        hidden_size: int,
+        key_channels: int | None = None,
+        value_channels: int | None = None,
+        dropout_rate: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        hard_attention_k: int = 0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.hidden_size = hidden_size
+        self.key_channels = key_channels or hidden_size
+        self.value_channels = value_channels or hidden_size
+        for name in ("key_channels", "value_channels"):
+            if getattr(self, name) % num_heads:
+                raise ValueError(
+                    f"{name} must be divisible by num_heads. "
+                    f"Received: {name}={getattr(self, name)}, num_heads={num_heads}."
+                )
+        self.dropout_rate = dropout_rate
+        self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
+        self.hard_attention_k = hard_attention_k
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, query_shape: Shape) -> None:
+        self.query_projection = self._projection(self.key_channels, "q")
+        self.key_projection = self._projection(self.key_channels, "k")
+        self.value_projection = self._projection(self.value_channels, "v")
+        self.output_projection = self._projection(self.hidden_size, "output_transform")
+        for projection in (self.query_projection, self.key_projection, self.value_projection):
+            projection.build(query_shape)
+        self.output_projection.build((*query_shape[:-1], self.value_channels))
+        self.weights_dropout = dropout_lib.Dropout(
+            self.dropout_rate,
+            self._shared_axes(),
+            name="dropout",
+            dtype=self.dtype_policy,
+        )
+
+    def _shared_axes(self):
+        """The axes of the weights that share their dropout decisions."""
+        return self.dropout_broadcast_dims
+
+    def place(self, projected: tf.Tensor, cache: cache_lib.LayerCache | None = None) -> tf.Tensor:
+        """Queries or keys [B, T, K], told where they stand; here they are not.
+
+        Args:
+            cache: as in a call.
+        """
+        return projected
+
+    def project_key_value(self, x: tf.Tensor) -> KeyValue:
+        """Keys and values of `x` [B, S, D]."""
+        return KeyValue(
+            self._split_heads(self.place(self.key_projection(x))),
+            self._split_heads(self.value_projection(x)),
+        )
+
+    def cache_widths(self) -> Widths:
+        """What a cache keeps of each position, see `cache.start`."""
+        return {
+            "key": (self.num_heads, self.key_channels // self.num_heads),
+            "value": (self.num_heads, self.value_channels // self.num_heads),
+        }
+
+    def remember(self, x: tf.Tensor, cache: cache_lib.LayerCache, deeper: bool = False) -> None:
+        """Keeps keys and values of `x`, see `LayerCache.write`."""
+        cache.write("key", self.place(self.key_projection(x), cache), deeper)
+        cache.write("value", self.value_projection(x), deeper)
+
+    def call(
+        self,
+        query: tf.Tensor,
+        key_value: KeyValue | None = None,
+        attention_mask: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+        training: bool | None = None,
+    ) -> AttentionOutput:
+        attention_mask_lib.check(attention_mask)
+        q = self.query_projection(query) * (self.key_channels // self.num_heads) ** -0.5
+        if key_value is None:
+            q = self.place(q, cache)
+        positions = None
+        rows = self._rows(cache, attention_mask)
+        if rows is not None:
+            q = rows.spread(q)
+        if key_value is None and cache is not None:
+            self.remember(query, cache)
+            key_value = KeyValue(cache.read("key"), cache.read("value"))
+            positions = _cached_positions(cache, key_value.key)
+        elif key_value is None:
+            key_value = self.project_key_value(query)
+        attended = self.attend(self._split_heads(q), key_value, attention_mask, positions, training)
+        mixed = self._join_heads(attended.mixed)
+        if rows is not None:
+            mixed = rows.collect(mixed)
+        return AttentionOutput(self.output_projection(mixed), attended.weights)
+
+    def _rows(self, cache, attention_mask):
+        """`Rows` of the grid on which queries attend; None where all of them do."""
+        rows = cache and cache.layout.rows
+        alike = attention_mask is None or attention_mask.shape[2] == 1
+        return rows.narrow() if rows is not None and alike and not self.places_matter else rows
+
+    def attend(
+        self,
+        q: tf.Tensor,
+        key_value: KeyValue,
+        attention_mask: tf.Tensor | None,
+        positions: Positions | None,
+        training: bool | None,
+    ) -> Attended:
+        """Attention of projected queries [B, H, T, K / H]; what subclasses change.
+
+        Args:
+            positions: `Positions`; None where queries and keys are the same positions in a row,
+                or unless `places_matter`.
+        Returns:
+            `Attended`.
+        """
+        logits = tf.cast(self.logits(q, key_value.key, positions), tf.float32)  # [B, H, T, S]
+        weights = self.weights_of(logits, attention_mask)
+        dropped = self.weights_dropout(tf.cast(weights, self.compute_dtype), training=training)
+        return Attended(self.mix(dropped, key_value.value, positions), weights)
+
+    def logits(self, q: tf.Tensor, key: tf.Tensor, positions: Positions | None) -> tf.Tensor:
+        """How well queries fit keys, [B, H, T, S]."""
+        return product_lib.product(q, key, transpose=True)
+
+    def weights_of(self, logits: tf.Tensor, attention_mask: tf.Tensor | None) -> tf.Tensor:
+        """Logits to weights: mask, softmax and, if asked for, the largest only."""
+        if attention_mask is not None:
+            # Not an added bias: TensorFlow would fuse the sum into the product, 60 times slower.
+            logits = tf.where(attention_mask, logits, attention_mask_lib.MASKED_LOGIT)
+        weights = _softmax(logits)
+        if self.hard_attention_k:
+            weights = hard_attention.harden(weights, self.hard_attention_k)
+        return weights
+
+    def mix(self, weights: tf.Tensor, value: tf.Tensor, positions: Positions | None) -> tf.Tensor:
+        """The values, weighted, [B, H, T, V / H]."""
+        return product_lib.product(weights, value)
+
+    def _split_heads(self, x):
+        """[B, S, C] -> [B, H, S, C / H]."""
+        length, size = x.shape[1], x.shape[-1] // self.num_heads
+        if not length:  # not known, or 0
+            shape = tf.shape(x)
+            heads = tf.reshape(x, [shape[0], shape[1], self.num_heads, size])
+            return tf.transpose(heads, [0, 2, 1, 3])
+        if length == 1:
+            return tf.reshape(x, [-1, self.num_heads, 1, size])
+        heads = tf.reshape(x, [-1, length, self.num_heads, size])
+        return _transposed(heads)
+
+    def _join_heads(self, x):
+        """[B, H, T, C / H] -> [B, T, C]."""
+        length = x.shape[2]
+        if not length:
+            joined = tf.transpose(x, [0, 2, 1, 3])
+            shape = tf.shape(joined)
+            return tf.reshape(joined, [shape[0], shape[1], self.value_channels])
+        joined = x if length == 1 else _transposed(x)
+        return tf.reshape(joined, [-1, length, self.value_channels])
+
+    def _projection(self, units, name):
+        return dense.Dense(
+            units,
+            use_bias=False,
+            kernel_initializer=self.kernel_initializer,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "hidden_size": self.hidden_size,
+            "key_channels": self.key_channels,
+            "value_channels": self.value_channels,
+            "dropout_rate": self.dropout_rate,
+            "dropout_broadcast_dims": list(self.dropout_broadcast_dims),
+            "hard_attention_k": self.hard_attention_k,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def compute_output_shape(self, query_shape: Shape) -> AttentionOutput:
+        batch, length = query_shape[:2]
+        return AttentionOutput(
+            (batch, length, self.hidden_size), (batch, self.num_heads, length, length)
+        )
+
+
+def _cached_positions(cache, key):
+    """`Positions` of the queries of a window and of all keys of a cache."""
+    if cache.window.whole or not cache.window.in_order:
+        return None
+    key_positions = tf.range(tf.shape(key)[2]) // cache.window.size.beams
+    return Positions(cache.window.positions, key_positions)
+
+
+# Decoding takes many small steps, of one query or, with beams, a few. What oneDNN does for large
+# tensors costs more there than the arithmetic.
+
+
+_FEW = 16
+
+
+def _softmax(logits):
+    if logits.shape[2] != 1:  # of one query four small operations are faster
+        return tf.nn.softmax(logits)
+    exp = tf.exp(logits - tf.reduce_max(logits, axis=-1, keepdims=True))
+    return exp / tf.reduce_sum(exp, axis=-1, keepdims=True)
+
+
+def _transposed(x):
+    """Axes 1 and 2 change places; one of them is known to be short."""
+    axis = 1 if x.shape[1] <= x.shape[2] else 2
+    if x.shape[axis] > _FEW:
+        return tf.transpose(x, [0, 2, 1, 3])
+    return tf.stack(tf.unstack(x, axis=axis), axis=3 - axis)
+
+
+@parts.self_attentions.register("dot_product")
+def make(
+    hp: TransformerHParams,
+    side: str,
+    layer_class: type[MultiHeadAttention] = MultiHeadAttention,
+    **arguments: Any,
+) -> MultiHeadAttention:
+    """The attention of a layer; a decoder attends to its encoder by this one, too."""
+    del side
+    return layer_class(
+        hp.num_heads,
+        hp.hidden_size,
+        hp.attention_key_channels or None,
+        hp.attention_value_channels or None,
+        dropout_rate=hp.attention_dropout,
+        dropout_broadcast_dims=from_hparams.axes(hp.attention_dropout_broadcast_dims),
+        name="multihead_attention",
+        **{"hard_attention_k": hp.hard_attention_k, **arguments},
+        **from_hparams.common(hp),
+    )

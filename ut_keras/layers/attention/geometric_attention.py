@@ -1,0 +1,160 @@
+"""Self-attention to the nearest position that fits."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.hparam import HParamError
+from ut_keras.layers.attention import attention
+from ut_keras.layers.attention.attention import Attended, KeyValue, Positions
+from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.ops import product as product_lib
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class GeometricAttention(attention.MultiHeadAttention):
+    """Each key is taken with a probability, if none that is nearer was (`geometric`).
+
+        p_ij = sigmoid((q_i + u) k_j / sqrt(d) + r_ij),   p_ii = 0
+        w_ij = p_ij times the product of (1 - p_ik) over the k nearer to i than j;   sum_j w_ij = 1
+        r_ij = a_i for j < i, b_i for j > i;   [a_i; b_i] = V x_i + c
+
+    Of two keys as near, that behind the query (j > i) counts as the nearer. u and c are those of
+    the head, and begin at 0; V x is projected with the queries. Where nothing may be attended to,
+    as at the first position of a decoder, all w are 0. Factors of the authors' code that V and the
+    projections can take over are left out.
+
+    Args:
+        normalize_score: bool. Whether the w sum to 1; else to how probable it is that one is taken.
+        drop_keys: bool. Whether training drops channels of the keys that queries are held against,
+            instead of weights.
+    The rest: as `MultiHeadAttention`, without hard attention; for self-attention only.
+    References: Csordás et al. 2022, The Neural Data Router; its code, github.com/RobertCsordas/ndr,
+        layers/transformer/direction_sensitive_geometric.py, which drops keys, and by whose runs on
+        tables (sweeps/transformer_control_flow/ctl_ndr_geometric.yaml, `norm_att: 0`) weights are
+        not normalized.
+    """
+
+    places_matter = True
+
+    def __init__(
+        self, *args: Any, normalize_score: bool = True, drop_keys: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.normalize_score = normalize_score
+        self.drop_keys = drop_keys
+
+    def build(self, query_shape: Shape) -> None:
+        super().build(query_shape)
+        self.content_bias = self.add_weight(
+            name="content_bias", shape=(self.key_channels,), initializer="zeros"
+        )
+        self.direction_bias = self.add_weight(
+            name="direction_bias", shape=(self.num_heads, 1, 2), initializer="zeros"
+        )
+
+    def _projection(self, units, name):
+        """Queries have two channels more in each head: V x."""
+        return super()._projection(units + (2 * self.num_heads if name == "q" else 0), name)
+
+    def attend(
+        self,
+        q: tf.Tensor,
+        key_value: KeyValue,
+        attention_mask: tf.Tensor | None,
+        positions: Positions | None,
+        training: bool | None,
+    ) -> Attended:
+        """See `MultiHeadAttention.attend`."""
+        size = self.key_channels // self.num_heads
+        bias = tf.reshape(tf.cast(self.content_bias, q.dtype), [self.num_heads, 1, size])
+        # Split, not sliced: the gradient of a slice fills zeros in, and two of them are added.
+        q, direction = tf.split(q, [size, 2], axis=-1)
+        keys = key_value.key
+        if self.drop_keys:
+            keys = self.weights_dropout(keys, training=training)
+        content = self.logits(q + bias * size**-0.5, keys, positions)
+        direction = tf.cast(direction, tf.float32) * size**0.5
+        before, behind = tf.split(direction + tf.cast(self.direction_bias, tf.float32), 2, axis=-1)
+        if positions is None:
+            query = key = tf.range(tf.shape(content)[3])
+        else:
+            query, key = positions
+        distances = key[tf.newaxis] - query[:, tf.newaxis]  # [T, S]
+        logits = tf.cast(content, tf.float32)
+        logits += tf.where(distances < 0, before, behind)
+        may_attend = distances != 0
+        if attention_mask is not None:
+            may_attend = attention_mask & may_attend
+        taken = tf.where(may_attend, tf.math.log_sigmoid(logits), float("-inf"))
+        passed = tf.where(may_attend, tf.math.log_sigmoid(-logits), 0.0)
+        weights = tf.exp(taken + self._nearer(passed, positions, distances))
+        if self.normalize_score:
+            weights = tf.math.divide_no_nan(weights, tf.reduce_sum(weights, axis=-1, keepdims=True))
+        dropped = tf.cast(weights, self.compute_dtype)
+        if not self.drop_keys:
+            dropped = self.weights_dropout(dropped, training=training)
+        return attention.Attended(self.mix(dropped, key_value.value, positions), weights)
+
+    def _nearer(self, passed, positions, distances):
+        """The sum of `passed` [B, H, T, S] over the keys that are nearer."""
+        if positions is not None:
+            # Over a cache a query sees no key behind itself, and of those of several beams at a
+            # position one. The others are 0 here: the keys in between are all that come later.
+            return tf.cumsum(passed, axis=-1, exclusive=True, reverse=True)
+        length = passed.shape[3]
+        if length:  # known
+            return (_by_product if length <= _SHORT else _by_sums)(passed, distances)
+        return tf.cond(
+            tf.shape(passed)[3] <= _SHORT,
+            lambda: _by_product(passed, distances),
+            lambda: _by_sums(passed, distances),
+        )
+
+    def get_config(self) -> Config:
+        own = {"normalize_score": self.normalize_score, "drop_keys": self.drop_keys}
+        return {**super().get_config(), **own}
+
+
+# The sum over nearer keys, where queries and keys are the same positions. A product is faster than
+# sums and gathers, but its matrix has as many numbers as the third power of the length.
+
+
+_SHORT = 128
+
+
+def _by_product(passed, distances):
+    rank = 2 * tf.abs(distances) - tf.cast(distances > 0, tf.int32)
+    nearer = tf.cast(rank[:, :, tf.newaxis] < rank[:, tf.newaxis], passed.dtype)  # [T, k, j]
+    shape = tf.shape(passed)
+    by_query = tf.transpose(tf.reshape(passed, [-1, shape[2], shape[3]]), [1, 0, 2])  # [T, B·H, S]
+    return tf.reshape(tf.transpose(product_lib.product(by_query, nearer), [1, 0, 2]), shape)
+
+
+def _by_sums(passed, distances):
+    length = tf.shape(passed)[3]
+    place, away = tf.range(length)[:, tf.newaxis], tf.abs(distances)
+    last = tf.minimum(place + away - tf.cast(distances > 0, tf.int32), length - 1)
+    before = tf.maximum(place - away + 1, 0)  # of a sum that has a 0 in front
+    sums = tf.pad(tf.cumsum(passed, axis=-1), [[0, 0], [0, 0], [0, 0], [1, 0]])
+    by_query = tf.transpose(sums, [2, 3, 0, 1])  # [T, S + 1, B, H]
+    found = tf.gather(by_query, last + 1, batch_dims=1) - tf.gather(by_query, before, batch_dims=1)
+    return tf.transpose(found, [2, 3, 0, 1])
+
+
+@parts.self_attentions.register("geometric")
+def _make(hp, side):
+    if hp.hard_attention_k:
+        raise HParamError(
+            "self_attention_type='geometric' needs hard_attention_k=0. "
+            f"Received: hard_attention_k={hp.hard_attention_k}."
+        )
+    return attention.make(
+        hp,
+        side,
+        GeometricAttention,
+        normalize_score=hp.geometric_normalize_score,
+        drop_keys=hp.geometric_drop_keys,
+    )

@@ -1,0 +1,180 @@
+"""Restricted attention: each query sees a neighborhood only, so that cost is linear in length."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.layers.attention import attention
+from ut_keras.layers.attention.attention import Attended, KeyValue, Positions
+from ut_keras.layers.basic.signature import Config
+from ut_keras.ops import product
+
+# Where the axes of weights [B, H, T, S] are in [B, H, n, b, w].
+_WINDOW_AXES = {0: (0,), 1: (1,), 2: (2, 3), 3: (4,)}
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class LocalAttention(attention.MultiHeadAttention):
+    """Attention from each block of positions to a window around it.
+
+    Positions are cut into blocks of `block_length`; the queries of a block see the `left`
+    positions before it, the block, and the `right` positions behind it, as far as `attention_mask`
+    allows. T2T's `local_mask_right` sees one block back (with a causal mask, which is implied
+    there), its `local_unmasked` as far on both sides. What a position sees does not depend on the
+    length of the sequence.
+
+    Where T2T differs: it leaves `attention_mask` out, so that encoders attend to padding, packed
+    examples to each other, and a decoder with `local_unmasked` to what it should predict; and it
+    drops no weights in training.
+
+    Args:
+        block_length: int.
+        left, right: int. Positions seen before and behind the block.
+        causal: bool. Whether a query sees nothing behind itself, whatever the mask.
+    The rest: as `MultiHeadAttention`; for self-attention only.
+    Raises:
+        ValueError: if block_length < 1, or left or right < 0.
+    References: Vaswani et al. 2017, section 4; T2T `common_attention.masked_local_attention_1d`,
+        `local_attention_1d`.
+    """
+
+    places_matter = True
+
+    def __init__(
+        self,
+        *args: Any,
+        block_length: int,
+        left: int,
+        right: int = 0,
+        causal: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        if block_length < 1 or left < 0 or right < 0:
+            raise ValueError(
+                "block_length must be at least 1, left and right at least 0. "
+                f"Received: block_length={block_length}, left={left}, right={right}."
+            )
+        self.block_length = block_length
+        self.left = left
+        self.right = right
+        self.causal = causal
+
+    def _shared_axes(self):
+        axes = [_WINDOW_AXES[axis % 4] for axis in self.dropout_broadcast_dims]
+        return tuple(axis for group in axes for axis in group)
+
+    def attend(
+        self,
+        q: tf.Tensor,
+        key_value: KeyValue,
+        attention_mask: tf.Tensor | None,
+        positions: Positions | None,
+        training: bool | None,
+    ) -> Attended:
+        if positions is not None:
+            near = self._near(positions)
+            mask = near if attention_mask is None else near & attention_mask
+            return super().attend(q, key_value, mask, positions, training)
+        # n blocks of b positions, each with a window of w = left + b + right keys.
+        length = tf.shape(q)[2]
+        positions = self._window_positions(length)  # [n, w]
+        key, value = (self._windows(x, positions) for x in key_value)  # [B, H, n, w, ...]
+        logits = product.product(self._blocks(q), key, transpose=True)  # [B, H, n, b, w]
+        may_attend = self._may_attend(positions, length, attention_mask)
+        weights = self.weights_of(tf.cast(logits, tf.float32), may_attend)
+        dropped = self.weights_dropout(tf.cast(weights, self.compute_dtype), training=training)
+        mixed = product.product(dropped, value)  # [B, H, n, b, V / H]
+        shape = tf.shape(mixed)
+        mixed = tf.reshape(mixed, [shape[0], self.num_heads, -1, mixed.shape[-1]])[:, :, :length]
+        return Attended(mixed, self._spread(weights, length))
+
+    def _near(self, positions):
+        """Which keys are in the window of which queries, bool [T, S]."""
+        key, query = positions.key[tf.newaxis, :], positions.query[:, tf.newaxis]
+        start = query // self.block_length * self.block_length
+        near = (key >= start - self.left) & (key < start + self.block_length + self.right)
+        return near & (key <= query) if self.causal else near
+
+    def _window_positions(self, length):
+        """The position of each key of each window, beyond the ends too: [n, w]."""
+        starts = tf.range(0, length, self.block_length)
+        return starts[:, tf.newaxis] + tf.range(-self.left, self.block_length + self.right)
+
+    def _blocks(self, x):
+        """[B, H, T, C] -> [B, H, n, b, C]."""
+        shape = tf.shape(x)
+        padded = tf.pad(x, [[0, 0], [0, 0], [0, -shape[2] % self.block_length], [0, 0]])
+        return tf.reshape(padded, [shape[0], shape[1], -1, self.block_length, shape[3]])
+
+    def _windows(self, x, positions):
+        """[B, H, S, C] -> [B, H, n, w, C]; anything where a window goes beyond the ends."""
+        return tf.gather(x, tf.clip_by_value(positions, 0, tf.shape(x)[2] - 1), axis=2)
+
+    def _may_attend(self, positions, length, mask):
+        """bool, broadcastable to [B, H, n, b, w]."""
+        inside = (positions >= 0) & (positions < length)
+        seen = inside[tf.newaxis, tf.newaxis, :, tf.newaxis, :]
+        if self.causal:
+            queries = self._window_positions(length)[:, self.left : self.left + self.block_length]
+            seen &= queries[:, :, tf.newaxis] >= positions[:, tf.newaxis, :]
+        if mask is None:
+            return seen
+        return seen & self._blocks_of_mask(mask, positions)
+
+    def _blocks_of_mask(self, mask, positions):
+        """[B, 1, T, S] -> [B, 1, n, b, w]; [B, 1, 1, S], the same for all -> [B, 1, n, 1, w]."""
+        shape = tf.shape(mask)
+        keys = tf.clip_by_value(positions, 0, shape[3] - 1)
+        if mask.shape[2] == 1:
+            return tf.gather(mask[:, :, 0], keys, axis=2)[:, :, :, tf.newaxis]
+        # In one gather: booleans that change places are an operation of oneDNN's, on some CPUs.
+        blocks = tf.pad(mask, [[0, 0], [0, 0], [0, -shape[2] % self.block_length], [0, 0]])
+        queries = self._window_positions(shape[2])[:, self.left : self.left + self.block_length]
+        places = queries[..., tf.newaxis] * shape[3] + keys[:, tf.newaxis]  # [n, b, w]
+        return tf.gather(tf.reshape(blocks, [shape[0], shape[1], -1]), places, axis=2)
+
+    def _spread(self, weights, length):
+        """[B, H, n, b, w] -> [B, H, T, S], 0 outside of the windows."""
+        shape = tf.shape(weights)
+        num_blocks, window = shape[2], shape[4]
+        total = num_blocks * self.block_length + self.left + self.right
+        rows = tf.transpose(weights, [0, 1, 3, 2, 4])  # [B, H, b, n, w]
+        # Each row is b longer than what it is read as below, so that the next one slides by b.
+        rows = tf.pad(rows, [[0, 0]] * 4 + [[0, total + self.block_length - window]])
+        flat = tf.reshape(rows, [shape[0], shape[1], self.block_length, -1])
+        slid = tf.reshape(
+            flat[..., : num_blocks * total],
+            [shape[0], shape[1], self.block_length, num_blocks, total],
+        )
+        keys = tf.transpose(slid, [0, 1, 3, 2, 4])[..., self.left : self.left + length]
+        dense = tf.reshape(keys, [shape[0], shape[1], -1, length])[:, :, :length]
+        dense.set_shape([weights.shape[0], weights.shape[1], None, None])
+        return dense
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "block_length": self.block_length,
+            "left": self.left,
+            "right": self.right,
+            "causal": self.causal,
+        }
+
+
+@parts.self_attentions.register("local_mask_right")
+def _make_masked(hp, side):
+    return _make(hp, side, left=hp.block_length, causal=True)
+
+
+@parts.self_attentions.register("local_unmasked")
+def _make_unmasked(hp, side):
+    return _make(hp, side, left=hp.block_length, right=hp.block_length)
+
+
+def _make(hp, side, **window):
+    hard_attention_k = 0  # as in T2T
+    arguments = {"block_length": hp.block_length, "hard_attention_k": hard_attention_k}
+    return attention.make(hp, side, LocalAttention, **arguments, **window)

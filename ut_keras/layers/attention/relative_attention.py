@@ -1,0 +1,245 @@
+"""Self-attention that knows how far a key is from the query."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.layers.attention import attention
+from ut_keras.layers.attention.attention import Positions
+from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.ops import product
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class RelativeAttention(attention.MultiHeadAttention):
+    """A learned vector per distance joins each key and each value (`dot_product_relative`).
+
+        e_ij = q_i (k_j + a_ij) / sqrt(d);   z_i = sum_j softmax(e)_ij (v_j + b_ij)
+        a_ij = A[clip(j - i, -m, m)],   b_ij = B[clip(j - i, -m, m)]   (Shaw et al. 2018, eq. 3-5)
+
+    Distances beyond m share the vector of m. A and B serve all heads.
+
+    Args:
+        max_relative_position: int m.
+    The rest: as `MultiHeadAttention`; keys and values must be of the same channels, and, without
+    `Positions`, the last query belongs to the last key.
+    Raises:
+        ValueError: if max_relative_position < 1, or key and value channels differ.
+    References: T2T `common_attention.dot_product_attention_relative`.
+    """
+
+    places_matter = True
+
+    def __init__(self, *args: Any, max_relative_position: int, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.max_relative_position = _checked(max_relative_position)
+        if self.key_channels != self.value_channels:
+            raise ValueError(
+                "Relative attention needs key_channels equal to value_channels. "
+                f"Received: {self.key_channels} and {self.value_channels}."
+            )
+
+    def build(self, query_shape: Shape) -> None:
+        super().build(query_shape)
+        tables = [
+            self.add_weight(
+                name=f"relative_positions_{kind}",
+                shape=(2 * self.max_relative_position + 1, self.key_channels // self.num_heads),
+                initializer=self.kernel_initializer.clone(),  # not the same numbers twice
+            )
+            for kind in ("keys", "values")
+        ]
+        self.key_table, self.value_table = tables
+
+    def logits(self, q: tf.Tensor, key: tf.Tensor, positions: Positions | None) -> tf.Tensor:
+        relations = self._relations(self.key_table, positions, tf.shape(q)[2], tf.shape(key)[2])
+        return super().logits(q, key, positions) + tf.einsum("bhid,ijd->bhij", q, relations)
+
+    def mix(self, weights: tf.Tensor, value: tf.Tensor, positions: Positions | None) -> tf.Tensor:
+        shape = tf.shape(weights)
+        relations = self._relations(self.value_table, positions, shape[2], shape[3])
+        return super().mix(weights, value, positions) + tf.einsum(
+            "bhij,ijd->bhid", weights, relations
+        )
+
+    def _relations(self, table, positions, num_queries, num_keys):
+        """The vector of each pair, [T, S, d]."""
+        key = tf.range(num_keys)
+        query = key[num_keys - num_queries :]
+        if positions is not None:
+            query, key = positions
+        distance = key[tf.newaxis, :] - query[:, tf.newaxis]
+        limit = self.max_relative_position
+        return tf.gather(
+            tf.convert_to_tensor(table), tf.clip_by_value(distance, -limit, limit) + limit
+        )
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), "max_relative_position": self.max_relative_position}
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class CausalRelativeAttention(attention.MultiHeadAttention):
+    """A learned vector per distance back, in memory linear in it (`dot_product_relative_v2`).
+
+        e_ij = q_i (k_j + a_{i-j}) / sqrt(d),   j <= i;   a_n = 0 for n >= m
+                                                          (Huang et al. 2018, section 3.4)
+
+    For decoders: keys behind the query need a mask. In an encoder, which T2T does not refuse, they
+    get what the shift of the paper's figure 1 leaves there, numbers of the next query at distances
+    that depend on the length, padding included; or, under `mask_future`, no vector.
+
+    Args:
+        max_relative_position: int m.
+        heads_share_relative_embedding: bool. Whether one table serves all heads.
+        add_relative_to_values: bool. Whether values get such a vector too.
+        mask_future: bool. Whether a_n = 0 for n < 0 also where no mask hides such keys.
+    The rest: as `MultiHeadAttention`; for self-attention only.
+    Raises:
+        ValueError: if max_relative_position < 1.
+    References: T2T `common_attention.dot_product_self_attention_relative_v2`.
+    """
+
+    places_matter = True
+
+    def __init__(
+        self,
+        *args: Any,
+        max_relative_position: int,
+        heads_share_relative_embedding: bool = False,
+        add_relative_to_values: bool = False,
+        mask_future: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.max_relative_position = _checked(max_relative_position)
+        self.mask_future = mask_future
+        self.queries_are_apart = mask_future  # else the shift puts others' numbers behind a query
+        self.heads_share_relative_embedding = heads_share_relative_embedding
+        self.add_relative_to_values = add_relative_to_values
+
+    def build(self, query_shape: Shape) -> None:
+        super().build(query_shape)
+        self.key_table = self._table("key", self.key_channels // self.num_heads)
+        self.value_table = None
+        if self.add_relative_to_values:
+            self.value_table = self._table("value", self.value_channels // self.num_heads)
+
+    def logits(self, q: tf.Tensor, key: tf.Tensor, positions: Positions | None) -> tf.Tensor:
+        logits = super().logits(q, key, positions)
+        if positions is not None:
+            relations = self._relations_of_pairs(self.key_table, positions)
+            return logits + tf.einsum("bhid,hijd->bhij", q, relations)
+        relations = self._relations(self.key_table, tf.shape(q)[2])
+        by_distance = product.with_tables(q, relations, transpose=True)  # last column: distance 0
+        return logits + self._without_future(_distance_to_position(by_distance))
+
+    def mix(self, weights: tf.Tensor, value: tf.Tensor, positions: Positions | None) -> tf.Tensor:
+        mixed = super().mix(weights, value, positions)
+        if not self.add_relative_to_values:
+            return mixed
+        if positions is not None:
+            relations = self._relations_of_pairs(self.value_table, positions)
+            mixed += tf.einsum("bhij,hijd->bhid", weights, relations)
+        else:
+            relations = self._relations(self.value_table, tf.shape(value)[2])
+            mixed += product.with_tables(
+                _position_to_distance(self._without_future(weights)), relations
+            )
+        return mixed
+
+    def _without_future(self, x):
+        """[B, H, T, T], 0 where the key is behind the query."""
+        return tf.linalg.band_part(x, -1, 0) if self.mask_future else x
+
+    def _table(self, kind, channels):
+        heads = () if self.heads_share_relative_embedding else (self.num_heads,)
+        return self.add_weight(
+            name=f"{kind}_relative_embeddings",
+            shape=(*heads, self.max_relative_position, channels),
+            initializer=keras.initializers.RandomNormal(stddev=channels**-0.5),
+        )
+
+    def _relations(self, table, length):
+        """The vectors of the distances length - 1 ... 0, [H or 1, T, d]."""
+        table = tf.convert_to_tensor(table)
+        if self.heads_share_relative_embedding:
+            table = table[tf.newaxis]
+        unknown = tf.maximum(length - self.max_relative_position, 0)
+        padded = tf.pad(table, [[0, 0], [unknown, 0], [0, 0]])
+        return padded[:, tf.shape(padded)[1] - length :]
+
+    def _relations_of_pairs(self, table, positions):
+        """The vector of each pair, [H, T, S, d]; 0 where the key is behind the query."""
+        table = tf.convert_to_tensor(table)
+        if self.heads_share_relative_embedding:
+            table = tf.repeat(table[tf.newaxis], self.num_heads, axis=0)
+        distance = positions.query[:, tf.newaxis] - positions.key[tf.newaxis, :]
+        row = self.max_relative_position - 1 - distance  # the last row is distance 0
+        found = tf.gather(table, tf.clip_by_value(row, 0, tf.shape(table)[1] - 1), axis=1)
+        known = (row >= 0) & (distance >= 0)
+        return tf.where(known[tf.newaxis, :, :, tf.newaxis], found, 0)
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "max_relative_position": self.max_relative_position,
+            "heads_share_relative_embedding": self.heads_share_relative_embedding,
+            "add_relative_to_values": self.add_relative_to_values,
+            "mask_future": self.mask_future,
+        }
+
+
+def _checked(max_relative_position):
+    if max_relative_position < 1:
+        raise ValueError(
+            "Relative attention needs max_relative_position of at least 1. "
+            f"Received: {max_relative_position}."
+        )
+    return max_relative_position
+
+
+def _distance_to_position(x):
+    """[B, H, T, T - 1 - (query - key)] -> [B, H, T, key], for keys up to the query.
+
+    A column in front of a square makes its rows slide by one each when it is read as T columns.
+    """
+    shape = tf.shape(x)
+    length = shape[2]
+    slid = tf.reshape(
+        tf.pad(x, [[0, 0], [0, 0], [0, 0], [1, 0]]), [shape[0], shape[1], length + 1, length]
+    )
+    return slid[:, :, 1:]
+
+
+def _position_to_distance(x):
+    """The inverse: [B, H, T, key] -> [B, H, T, T - 1 - (query - key)]."""
+    shape = tf.shape(x)
+    length = shape[2]
+    slid = tf.reshape(
+        tf.pad(x, [[0, 0], [0, 0], [1, 0], [0, 0]]), [shape[0], shape[1], length, length + 1]
+    )
+    return slid[:, :, :, 1:]
+
+
+@parts.self_attentions.register("dot_product_relative")
+def _make_relative(hp, side):
+    return attention.make(
+        hp, side, RelativeAttention, max_relative_position=hp.max_relative_position
+    )
+
+
+@parts.self_attentions.register("dot_product_relative_v2")
+def _make_causal(hp, side):
+    return attention.make(
+        hp,
+        side,
+        CausalRelativeAttention,
+        max_relative_position=hp.max_relative_position,
+        heads_share_relative_embedding=hp.heads_share_relative_embedding,
+        add_relative_to_values=hp.add_relative_to_values,
+        mask_future=hp.relative_mask_future,
+        hard_attention_k=0,  # as in T2T: hard is the attention to the encoder only
+    )

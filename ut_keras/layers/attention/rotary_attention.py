@@ -1,0 +1,83 @@
+"""Self-attention whose queries and keys are turned by where they stand."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.hparam import HParamError, TransformerHParams
+from ut_keras.layers.attention import attention
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.position import timing_signal
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class RotaryAttention(attention.MultiHeadAttention):
+    """What a head reads depends on distances alone (`pos="rotary"`).
+
+        e_ij = (R_i q_i) (R_j k_j) / sqrt(d) = q_i R_{j-i} k_j / sqrt(d)    (Su et al. 2021)
+
+    R_p turns the plane of channels c and c + d/2 by the angle p / 10000^(2c / d). (The paper pairs
+    channels 2c and 2c + 1, which are the same channels in another order.) A key is kept as it was
+    turned: a cache does not ask where its columns lie.
+
+    The rest: as `MultiHeadAttention`; for self-attention only.
+    Raises:
+        ValueError: if the key channels of a head are odd.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.key_channels // self.num_heads % 2:
+            raise ValueError(
+                "Rotary attention needs an even number of key channels for each head. "
+                f"Received: key_channels={self.key_channels}, num_heads={self.num_heads}."
+            )
+
+    def place(self, projected: tf.Tensor, cache: cache_lib.LayerCache | None = None) -> tf.Tensor:
+        """See `MultiHeadAttention.place`."""
+        shape = tf.shape(projected)
+        half = self.key_channels // self.num_heads // 2
+        positions = tf.range(shape[1])
+        if cache is not None:
+            positions, rows = cache.window.positions, cache.layout.rows
+            if rows is not None:
+                positions = tf.gather(positions, rows.index[:, 1])
+        exponents = tf.range(half, dtype=tf.float32) / half
+        angles = tf.cast(positions, tf.float32)[:, tf.newaxis] * _BASE**-exponents
+        cos, sin = (
+            tf.cast(turn(angles), projected.dtype)[:, tf.newaxis] for turn in (tf.cos, tf.sin)
+        )
+        heads = tf.reshape(projected, [shape[0], shape[1], self.num_heads, 2 * half])
+        first, second = tf.split(heads, 2, axis=-1)  # a slice has a slow gradient
+        turned = tf.concat([first * cos - second * sin, second * cos + first * sin], axis=-1)
+        turned = tf.reshape(turned, shape)
+        turned.set_shape(projected.shape)
+        return turned
+
+
+_BASE = timing_signal.MAX_TIMESCALE
+
+
+@parts.position_signals.register("rotary")
+def _make_signal(hp, side):
+    """None: nothing is added. The attention is from `make`."""
+    del side
+    if hp.self_attention_type != "dot_product":
+        raise HParamError(
+            "pos='rotary' needs self_attention_type='dot_product'. "
+            f"Received: {hp.self_attention_type!r}."
+        )
+
+
+def make(hp: TransformerHParams, side: str) -> attention.MultiHeadAttention:
+    """The self-attention of a layer under `pos="rotary"`.
+
+    Raises:
+        HParamError: if a head has an odd number of channels.
+    """
+    try:
+        return attention.make(hp, side, RotaryAttention)
+    except ValueError as error:
+        raise HParamError(str(error)) from error

@@ -1,0 +1,97 @@
+"""A linear map over the last axis."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers.basic.signature import Config, Initializer, Shape
+
+FEW_ROWS = 8  # of an example, as while decoding
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class Dense(keras.layers.Layer):
+    """Linear map over the last axis, `y = activation(x W + b)`.
+
+    The batch axes are folded into one, so that it is a single matrix product in every pass.
+    `keras.layers.Dense` computes the same; its contraction of a rank-3 tensor costs more on a CPU.
+
+    Args:
+        units: int. Size of the last axis of the output.
+        use_bias: bool. T2T's attention projections have none.
+        activation: None or "relu".
+        kernel_initializer: Keras initializer. T2T's `uniform_unit_scaling` is "glorot_uniform".
+        bias_initializer: Keras initializer.
+    Call arguments:
+        x: float tensor [..., C], rank >= 2.
+    Returns:
+        float tensor [..., units].
+    References: T2T `common_layers.dense`.
+    """
+
+    supports_masking = True  # positions are apart: Keras hands the mask on
+
+    def __init__(
+        self,
+        units: int,
+        use_bias: bool = True,
+        activation: str | None = None,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if activation not in (None, "relu"):
+            raise ValueError(f"activation must be None or 'relu'. Received: {activation!r}.")
+        self.units = units
+        self.use_bias = use_bias
+        self.activation = activation
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+
+    def build(self, input_shape: Shape) -> None:
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(input_shape[-1], self.units),
+            # A Keras initializer draws the same numbers at each call: the q, k and v of an
+            # attention, which are given one initializer, would begin alike.
+            initializer=self.kernel_initializer.clone(),
+        )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias", shape=(self.units,), initializer=self.bias_initializer
+            )
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return self.apply_kernel(x, self.kernel)
+
+    def apply_kernel(self, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+        """The map with another kernel in place of the layer's."""
+        y = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
+        rows = x.shape[1:-1].num_elements() or 0  # of an example; None if unknown
+        few_rows = 0 < rows <= FEW_ROWS
+        if few_rows:  # product and bias are faster one by one
+            y = tf.reshape(y, [-1, *x.shape[1:-1], self.units])
+        if self.use_bias:
+            y = y + self.bias if few_rows else tf.nn.bias_add(y, self.bias)
+        if self.activation == "relu":
+            y = tf.nn.relu(y)
+        if not few_rows:
+            y = tf.reshape(y, tf.concat([tf.shape(x)[:-1], [self.units]], axis=0))
+        y.set_shape(x.shape[:-1] + [self.units])
+        return y
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "use_bias": self.use_bias,
+            "activation": self.activation,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+        }
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        return (*input_shape[:-1], self.units)

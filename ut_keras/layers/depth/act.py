@@ -1,0 +1,297 @@
+"""Adaptive Computation Time: every position decides at which step it is done.
+
+At each step a position gets a probability of halting. It halts as soon as the sum of these passes
+1 - epsilon; what is missing to 1 at that moment is its remainder, and counts as the probability of
+its last step. The output mixes the states of all steps by these weights. A ponder cost, the mean
+of steps + remainder, teaches it not to think longer than it helps (Graves 2016; Dehghani et al.
+2019, section 2.2).
+
+T2T departs from both papers, and its way is the default here: the options `halted_state` and, of
+`halting.ACTHalting`, `act_type`, `force_final_remainder` and `mask_padding` name the others.
+"""
+
+from typing import Any, NamedTuple, Self
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs
+from ut_keras.layers.depth import (
+    act_decoding,
+    act_leaving,
+    act_skipping,
+    act_step,
+    attention_record,
+    depth,
+    recurrence,
+    step_record,
+    transformer_block,
+)
+from ut_keras.layers.depth.stack_output import StackOutput
+from ut_keras.layers.halting import halting as halting_lib
+from ut_keras.layers.halting import ponder_cost
+from ut_keras.ops import litert
+
+HALTED_STATES = ("transform", "copy")
+
+
+class ACTState(NamedTuple):
+    """What the loop over all positions carries from step to step."""
+
+    rows: act_step.Pondering  # int32 scalar step; state, output [B, S, D]; `Halting` float32
+    record: tuple  # `AttentionRecord`, or () when nothing is recorded
+    steps: tuple  # `StepRecord`, or () where the loss is not of all steps
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class AdaptiveComputationTime(depth.Depth):
+    """Applies one block until every position has halted.
+
+    A position's output depends on states at no deeper step than its own last one: it is the same
+    whatever shares the batch with it, and, under a causal mask, whatever follows it.
+    (`act_type="global"` is neither.)
+
+        x^n = s^{n-1} + P_n;   s^n = Block(x^n);   output = the s^n mixed by the weights w^n
+
+    Who halts, and so w^n, is the `halting.Rule`'s to say.
+
+    Args:
+        block: a `TransformerBlock`, the same at every step.
+        timing: a `StepTimingSignal`, P.
+        halting: an `ACTHalting`, or another layer that is a `halting.Rule`.
+        halted_state: "transform": a halted position goes on being transformed and attended to,
+            only its output is frozen; "copy": it is left as it is, as in the paper, and inference
+            computes no more of it (`act_skipping`; that pass has no gradient).
+        injection: an `InputInjection`, by which every step sees the input; None: only the first.
+        act_loss_weight: float. What the mean ponder cost weighs in the loss.
+    Call arguments and returns: as `StateLayer`.
+    Raises:
+        ValueError: if `halted_state` is unknown.
+    References: T2T `universal_transformer_util.universal_transformer_act`.
+    """
+
+    layer_arguments = ("timing", "halting", "block", "injection")
+    hidden_size = 0  # D, once it is built
+
+    def __init__(
+        self,
+        block: transformer_block.TransformerBlock,
+        timing: keras.layers.Layer,
+        halting: halting_lib.Rule,
+        halted_state: str = "transform",
+        act_loss_weight: float = 0.01,
+        injection: keras.layers.Layer | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if halted_state not in HALTED_STATES:
+            raise ValueError(
+                f"halted_state must be one of {HALTED_STATES}. Received: {halted_state!r}."
+            )
+        self.block = block
+        self.timing = timing
+        self.halting = halting
+        self.halted_state = halted_state
+        self.act_loss_weight = act_loss_weight
+        self.injection = injection
+        self.trains_by_steps = halting.expected_loss
+
+    def build(self, state_shape: Shape) -> None:
+        super().build(state_shape)
+        self.hidden_size = state_shape[-1]
+
+    @property
+    def rule(self) -> halting_lib.Rule:
+        """See `Depth.rule`."""
+        return self.halting
+
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
+        """See `Depth.forward`.
+
+        Returns:
+            `StackOutput`: output [B, S, D]; ponder_times U, in steps; remainders U, in [0, 1];
+            ponder_cost U; steps, if the rule wants a loss of all of them.
+        """
+        layers, given = self._step_layers(), self._given(state, inputs)
+        if self._skips_halted(state, inputs):
+            halting, output = act_skipping.run(layers, state, given)
+            return _output(output, halting)
+        start = act_step.start(layers, state, inputs.padding_mask)
+        if self._lets_go_of_halted(state, inputs):
+            last = act_leaving.run(layers, start, given)
+            return _output(last.output, last.halting)
+        return self._run(layers, start, given)
+
+    def _run(self, layers, start, given):
+        """The loop in which all positions take all steps."""
+        inputs, max_steps = given.inputs, given.max_steps
+        wants_steps = inputs.training and self.halting.expected_loss
+        (last,) = tf.while_loop(
+            lambda loop: self.halting.may_step(loop.rows.halting, max_steps),
+            lambda loop: (self._take_step(layers, loop, given),),
+            (
+                ACTState(
+                    start,
+                    attention_record.start(inputs.record_attention, inputs.memory),
+                    step_record.start(wants_steps, start.state, max_steps),
+                ),
+            ),
+            maximum_iterations=max_steps,
+        )
+        steps = self._with_confidence(step_record.stack(last.steps), inputs.padding_mask)
+        records = attention_record.stack(last.record)
+        return _output(last.rows.output, last.rows.halting, *records, steps)
+
+    def _take_step(self, layers, loop, given):
+        taken = act_step.take(layers, loop.rows, given)
+        step, real = loop.rows.step, given.inputs.padding_mask
+        steps = loop.steps and self._add_to_record(loop.steps, step, taken, real)
+        record = attention_record.add(loop.record, step, taken.block_output)
+        return ACTState(taken.loop, record, steps)
+
+    def ponder_terms(
+        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
+        """See `StateLayer.ponder_terms`: the mean of the ponder cost of all that ponder."""
+        if not self.act_loss_weight:
+            return []
+        counted = self.halting.counted(padding_mask)
+        return [ponder_cost.term(result.ponder_cost, self.act_loss_weight, counted, rows)]
+
+    def check_steps(self, num_steps: int | None) -> None:
+        """See `Depth.check_steps`."""
+        self.timing.check_steps(num_steps)
+
+    def start_cache(self, size: cache_lib.CacheSize) -> Any:
+        """See `Depth.start_cache`."""
+        num_steps = size.num_steps or self.halting.max_steps
+        constant = self.halted_are_constant
+        return act_decoding.start_cache(self._step_layers(), size, num_steps, constant)
+
+    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
+        """See `Depth.move_columns`."""
+        return act_decoding.move_columns(self._step_layers(), cache, size, order)
+
+    @property
+    def places_matter(self) -> bool:
+        """See `Depth.places_matter`."""
+        return self.block.places_matter or not self.halted_are_constant
+
+    def extend(
+        self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
+    ) -> tuple[tf.Tensor, Any]:
+        """See `Depth.extend`; with what `act_decoding` does for halted positions."""
+        inputs = StepInputs(
+            window.attention_mask, memory=memory, num_steps=window.size.num_steps, training=False
+        )
+        given = self._given(state, inputs, window.positions)
+        constant = self.halted_are_constant
+        extend: Any = act_decoding.extend_running if constant else act_decoding.extend_deepening
+        return extend(self._step_layers(), state, cache, window, given)
+
+    def _step_layers(self):
+        return act_step.StepLayers(
+            self.block,
+            self.timing,
+            self.halting,
+            self.injection,
+            self.halted_state == "copy",
+            self.hidden_size,
+            self.compute_dtype,
+        )
+
+    def _given(self, state, inputs, positions=None):
+        self.check_steps(inputs.num_steps)
+        max_steps = inputs.num_steps or self.halting.max_steps
+        positions = tf.range(tf.shape(state)[1]) if positions is None else positions
+        signals = self.timing.prepare(positions, max_steps)
+        return act_step.Given(inputs, None if self.injection is None else state, signals, max_steps)
+
+    @property
+    def halted_are_constant(self) -> bool:
+        """Whether what others see of a halted position never changes any more."""
+        only_attention = self.block.mixes_by_attention_alone and not self.timing.cache_widths()
+        # Computing what still runs alone takes shapes that change from step to step: of LiteRT's
+        # interpreters the one in TensorFlow does not survive them.
+        return self.halted_state == "copy" and only_attention and not litert.is_traced()
+
+    def _skips_halted(self, state, inputs):
+        """Whether a call need not compute halted positions at all."""
+        wanted = self.halted_are_constant and self.halting.decides_alone and _is_free(state)
+        return wanted and not inputs.training and not inputs.record_attention
+
+    def _lets_go_of_halted(self, state, inputs):
+        """Whether a call need not compute examples that have halted as a whole."""
+        wanted = self.halting.by_example and inputs.memory is None and _is_free(state)
+        free = wanted and not litert.is_traced()
+        return free and not inputs.training and not inputs.record_attention
+
+    def _add_to_record(self, steps, step, taken, padding_mask):
+        """The steps so far. A class is of all positions: those that do not ponder are 0, as they
+        are in the output.
+        """
+        state, counted = taken.loop.state, self.halting.counted(padding_mask)
+        if counted is not None:
+            state = tf.where(self.halting.per_position(counted), state, 0)
+        weights = self.halting.per_position(taken.update_weights)[..., 0]
+        weights = tf.broadcast_to(weights, tf.shape(state)[:2])
+        return step_record.add(steps, step, state, weights)
+
+    def _with_confidence(self, steps, padding_mask):
+        if steps is None:
+            return None
+        confidence = self.halting.confidence(steps.states, padding_mask)
+        return steps._replace(confidence=confidence)
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "halted_state": self.halted_state,
+            "act_loss_weight": self.act_loss_weight,
+        }
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        return super().from_config(_with_halting(config))
+
+
+def _output(output, halting, attention=None, memory_attention=None, steps=None):
+    times, remainders, cost = halting.n_updates, halting.remainders, halting.ponder_cost
+    return StackOutput(output, times, remainders, attention, memory_attention, cost, steps)
+
+
+def _is_free(state):
+    """Whether shapes may change from step to step; XLA and TPUs want fixed ones."""
+    return tf.executing_eagerly() or not state.shape[:2].is_fully_defined()
+
+
+def _with_halting(config):
+    """The config; the rule is a layer of its own, where 0.1.0 saved it among the arguments."""
+    if "halting" in config:
+        return config
+    rule = halting_lib.ACTHalting(**{new: config[old] for old, new in _RULE_OF_0_1_0.items()})
+    kept = {name: value for name, value in config.items() if name not in _RULE_OF_0_1_0}
+    return {**kept, "halting": keras.saving.serialize_keras_object(rule)}
+
+
+_RULE_OF_0_1_0 = {
+    "max_steps": "max_steps",
+    "epsilon": "epsilon",
+    "act_type": "act_type",
+    "halting_bias_init": "bias_init",
+    "force_final_remainder": "force_final_remainder",
+    "mask_padding": "mask_padding",
+    "kernel_initializer": "kernel_initializer",
+}
+
+
+@parts.recurrences.register("act")
+def _make(hp, side):
+    return AdaptiveComputationTime(
+        **recurrence.arguments(hp, side),
+        halting=parts.haltings.get(hp.act_type)(hp, side),
+        halted_state=hp.act_halted_state,
+        act_loss_weight=hp.act_loss_weight,
+    )

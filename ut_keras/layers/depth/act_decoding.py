@@ -1,0 +1,186 @@
+"""Adaptive Computation Time while decoding: what is kept of positions that have halted.
+
+A position attends, at each of its steps, to the states that earlier positions had at that step.
+
+Under `halted_state="transform"` earlier positions have such states at every step, though they
+halted sooner: they count as transformed on and on. A state is computed when it is first wanted,
+which is when a later position goes deeper than all before it. So the cache also keeps the state in
+which each column was left, and at how many steps it has been computed.
+
+Under "copy" a halted state is what all deeper steps see, so its keys and values are written once,
+for all of them. (Where convolutions look at neighbors besides, halted positions are computed in the
+first way, for what a convolution makes of them does change.)
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.depth import act_skipping, act_step
+
+_NOT_WRITTEN = -1
+
+
+class HaltedCache(NamedTuple):
+    """The cache where halted positions are computed on."""
+
+    stores: tuple  # as in `Recurrence.start_cache`
+    depth: tf.Tensor  # int32 [C]: steps computed so far; -1 where nothing is written
+    left: dict  # "state": [B · C, D], the state after them; "inputs", before them, if injected
+    ancestors: tf.Tensor  # int32 [C, B, L], of every column; () for one beam
+
+
+class DeepeningState(NamedTuple):
+    """What the loop carries."""
+
+    columns: act_step.Pondering  # of the Q columns of the pass; their states lie in the cache
+    cache: HaltedCache
+
+
+def start_cache(
+    layers: act_step.StepLayers,
+    size: cache_lib.CacheSize,
+    num_steps: int,
+    halted_are_constant: bool,
+) -> tuple:
+    """See `Depth.start_cache`.
+
+    Args:
+        layers: `StepLayers`.
+        size: `CacheSize`.
+        num_steps: int. The most steps that a position takes.
+        halted_are_constant: bool. Whether the cache is for `extend_running`.
+    """
+    stores = tuple(
+        cache_lib.start(widths, size, num_steps, layers.dtype) for widths in _widths(layers)
+    )
+    if halted_are_constant:
+        return stores
+    ancestors = ()
+    if size.beams > 1:
+        ancestors = cache_lib.empty([size.columns, size.batch, size.length], tf.int32)
+    left = cache_lib.start(_left_widths(layers), size, dtype=layers.dtype)
+    return HaltedCache(stores, tf.fill([size.columns], _NOT_WRITTEN), left, ancestors)
+
+
+def move_columns(
+    layers: act_step.StepLayers, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor
+) -> tuple:
+    """See `Depth.move_columns`."""
+    stores = cache.stores if isinstance(cache, HaltedCache) else cache
+    stores = tuple(
+        cache_lib.moved(part, widths, size, order)
+        for part, widths in zip(stores, _widths(layers), strict=True)
+    )
+    if not isinstance(cache, HaltedCache):
+        return stores
+    more = tf.maximum(tf.shape(order)[1] - size.columns, 0)
+    left = cache_lib.moved(cache.left, _left_widths(layers), size, order)
+    depth = tf.pad(cache.depth, [[0, more]], constant_values=_NOT_WRITTEN)
+    ancestors = cache.ancestors
+    if size.beams > 1:
+        ancestors = tf.pad(ancestors, [[0, more], [0, 0], [0, more // size.beams]])
+    return HaltedCache(stores, depth, left, ancestors)
+
+
+def extend_running(
+    layers: act_step.StepLayers,
+    state: tf.Tensor,
+    cache: tuple,
+    window: cache_lib.Window,
+    given: act_step.Given,
+) -> tuple[tf.Tensor, tuple]:
+    """See `Depth.extend`: computes what runs, and writes what halts for all deeper steps."""
+    _, output, stores = act_skipping.loop_over_running(
+        layers, state, given, cache[:-1], window, store_of_step=lambda step: step
+    )
+    return output, (*stores, cache[-1])
+
+
+def extend_deepening(
+    layers: act_step.StepLayers,
+    state: tf.Tensor,
+    cache: HaltedCache,
+    window: cache_lib.Window,
+    given: act_step.Given,
+) -> tuple[tf.Tensor, HaltedCache]:
+    """See `Depth.extend`: a step computes the columns of the pass and those never so deep before.
+
+    Under "copy" it leaves halted positions as they are, where convolutions look on.
+    """
+    cache = _begin(layers, cache, state, window)
+
+    def body(loop):
+        cache, step = loop.cache, loop.columns.step
+        active = tf.cast(tf.where(cache.depth == step)[:, 0], tf.int32)  # the pass comes last
+        here = _window(cache, active, window.size)
+        caches = [
+            cache_lib.LayerCache(part, step, cache_lib.Layout(widths, here))
+            for part, widths in zip(cache.stores, _widths(layers), strict=True)
+        ]
+        left = _left(layers, cache, here)
+        before, *first = (  # [B, A, D]
+            tf.gather(left.read(name)[:, 0], active, axis=1) for name in _left_widths(layers)
+        )
+        columns = act_step.take(
+            layers,
+            loop.columns._replace(state=before),
+            given._replace(
+                inputs=given.inputs._replace(attention_mask=here.attention_mask, cache=caches[:-1]),
+                first=first[0] if first else None,
+                signals=layers.timing.prepare(here.positions, given.max_steps),
+                signal_cache=caches[-1],
+                earlier=tf.shape(active)[0] - tf.shape(state)[1],
+            ),
+        ).loop
+        left.write("state", columns.state)
+        depth = tf.tensor_scatter_nd_update(
+            cache.depth, active[:, tf.newaxis], tf.fill(tf.shape(active), step + 1)
+        )
+        stores = tuple(part.stores for part in caches)
+        cache = HaltedCache(stores, depth, left.stores, cache.ancestors)
+        return (DeepeningState(columns._replace(state=state), cache),)
+
+    (last,) = tf.while_loop(
+        lambda loop: layers.halting.may_step(loop.columns.halting, given.max_steps),
+        body,
+        (DeepeningState(act_step.start(layers, state), cache),),
+        maximum_iterations=given.max_steps,
+    )
+    return last.columns.output, last.cache
+
+
+def _widths(layers):
+    return (*layers.block.cache_widths(), layers.timing.cache_widths())
+
+
+def _left_widths(layers):
+    names = ("state", "inputs") if layers.injection is not None else ("state",)
+    return dict.fromkeys(names, (1, layers.hidden_size))
+
+
+def _left(layers, cache, window):
+    return cache_lib.LayerCache(cache.left, 0, cache_lib.Layout(_left_widths(layers), window))
+
+
+def _begin(layers, cache, state, window):
+    """The cache with the columns of a pass, at no step yet."""
+    left = _left(layers, cache, window)
+    for name in _left_widths(layers):
+        left.write(name, state)
+    depth = tf.tensor_scatter_nd_update(
+        cache.depth, window.columns[:, tf.newaxis], tf.zeros_like(window.columns)
+    )
+    ancestors = cache.ancestors
+    if window.size.beams > 1:
+        of_columns = tf.transpose(window.ancestors, [1, 0, 2])
+        ancestors = cache_lib.write_rows(ancestors, window.columns, of_columns)
+    return cache._replace(depth=depth, left=left.stores, ancestors=ancestors)
+
+
+def _window(cache, columns, size):
+    ancestors = None
+    if size.beams > 1:
+        ancestors = tf.transpose(tf.gather(cache.ancestors, columns), [1, 0, 2])
+    return cache_lib.window(columns, size, ancestors)

@@ -1,0 +1,168 @@
+"""Adaptive Computation Time at inference: a step computes only the positions still running.
+
+Under `halted_state="copy"` a halted position does not change any more, and others see it as it is.
+So the loop carries the running positions alone, in a row: each step gathers them, computes, writes
+their keys and values among the others, and lets go of those that halt. With a mean ponder time of
+p, the cost of N steps is that of p.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.depth import act_step
+from ut_keras.layers.halting.halting import Halting
+
+
+class RunningState(NamedTuple):
+    """What the loop carries. R positions are still running, out of a grid [B, Q]."""
+
+    index: tf.Tensor  # int32 [R, 2]: example, place
+    rows: act_step.Pondering  # of [1, R]
+    results: tuple  # (`Halting` float32 [P], output [P, D]) of the whole grid, P = B · Q places
+    stores: tuple  # of a cache, one dict per layer
+
+
+def run(
+    layers: act_step.StepLayers, state: tf.Tensor, given: act_step.Given
+) -> tuple[Halting, tf.Tensor]:
+    """A pass over whole sequences.
+
+    Args:
+        layers: `StepLayers`.
+        state: float tensor [B, S, D].
+        given: `Given`.
+    Returns:
+        (`Halting` [B, S], output [B, S, D]).
+    """
+    shape = tf.shape(state)
+    size = cache_lib.CacheSize(shape[0], 1, shape[1])
+    stores = tuple(
+        cache_lib.start(widths, size, dtype=layers.dtype) for widths in layers.block.cache_widths()
+    )
+    window = cache_lib.whole_window(size, given.inputs.attention_mask)
+    starting = given.inputs.padding_mask if layers.halting.mask_padding else None
+    return loop_over_running(layers, state, given, stores, window, lambda step: 0, starting)[:2]
+
+
+def loop_over_running(
+    layers: act_step.StepLayers,
+    state: tf.Tensor,
+    given: act_step.Given,
+    stores: tuple,
+    window: cache_lib.Window,
+    store_of_step: Callable[[Any], Any],
+    starting: tf.Tensor | None = None,
+) -> tuple[Halting, tf.Tensor, tuple]:
+    """The loop.
+
+    Args:
+        layers, given: as in `run`; the signals are of the Q places.
+        state: float tensor [B, Q, D].
+        stores: of a cache, one dict per layer.
+        window: `Window` of the Q places.
+        store_of_step: function from a step to the entry of the stores that is its own.
+        starting: bool [B, Q]. Who takes a first step; None: all.
+    Returns:
+        (`Halting` [B, Q], output [B, Q, D], stores).
+    """
+    shape, layers = tf.shape(state), layers._replace(copies=False)  # who has halted is not there
+    grid, all_widths = shape[:2], layers.block.cache_widths()
+    if starting is None:
+        starting = tf.ones(grid, tf.bool)
+
+    def caches_at(step, index, stores):
+        rows, entry = cache_lib.Rows(index, grid), store_of_step(step)
+        return [
+            cache_lib.LayerCache(part, entry, cache_lib.Layout(widths, window, rows))
+            for part, widths in zip(stores, all_widths, strict=True)
+        ]
+
+    def given_to(index, caches):
+        rows, padding_mask = caches[0].layout.rows, given.inputs.padding_mask
+        real = None if padding_mask is None else rows.collect(padding_mask)
+        first = None if given.first is None else tf.gather_nd(given.first, index)[tf.newaxis]
+        inputs = given.inputs._replace(padding_mask=real, cache=caches)
+        return given._replace(inputs=inputs, first=first, places=index[:, 1])
+
+    def body(loop):
+        caches = caches_at(loop.rows.step, loop.index, loop.stores)
+        new = act_step.take(layers, loop.rows, given_to(loop.index, caches)).loop
+        goes_on = new.halting.running[0]
+        done_at, done = _select(~goes_on, loop.index, new)
+        seen_at, seen = done_at, done
+        if window.whole:  # by those alone that run on in the same example; else by later symbols
+            company = _with_company(done_at, loop.index, goes_on, grid)
+            seen_at, seen = _select(company, done_at, done)
+        caches = caches_at(new.step, seen_at, [cache.stores for cache in caches])
+        layers.block.remember(seen.state, caches)
+        stores = tuple(cache.stores for cache in caches)
+        results = _write(loop.results, done_at, done, grid)
+        index, rows = _select(goes_on, loop.index, new)
+        return (RunningState(index, rows, results, stores),)
+
+    index = tf.cast(tf.where(starting), tf.int32)
+    num_places = shape[0] * shape[1]
+    start = RunningState(
+        index,
+        act_step.start(layers, tf.gather_nd(state, index)[tf.newaxis]),
+        (
+            cache_lib.empty([num_places, len(Halting._fields)], tf.float32),
+            cache_lib.empty([num_places, state.shape[-1]], state.dtype),
+        ),
+        stores,
+    )
+    (last,) = tf.while_loop(
+        lambda loop: layers.halting.may_step(loop.rows.halting, given.max_steps),
+        body,
+        (start,),
+        shape_invariants=(_shapes(start),),
+        maximum_iterations=given.max_steps,
+    )
+    halting, output = _write(last.results, last.index, last.rows, grid)
+    output = tf.reshape(output, shape)
+    output.set_shape(state.shape)
+    halting = tf.reshape(halting, [*tf.unstack(grid), len(Halting._fields)])
+    halting.set_shape([*state.shape[:2], len(Halting._fields)])
+    return Halting(*tf.unstack(halting, axis=-1)), output, last.stores
+
+
+def _select(mask, index, rows):
+    """(index, `Pondering`) of the rows where `mask` [R] is True."""
+    everything = (index, rows[1:])
+
+    def some():
+        kept = tf.where(mask)[:, 0]
+        of_rows = tf.nest.map_structure(lambda x: tf.gather(x, kept, axis=1), rows[1:])
+        return tf.gather(index, kept), of_rows
+
+    index, of_rows = tf.cond(tf.reduce_all(mask), lambda: everything, some)
+    return index, act_step.Pondering(rows.step, *of_rows)
+
+
+def _with_company(done_at, index, goes_on, grid):
+    """bool, for each place that is done: whether a position of its example goes on."""
+    running = tf.math.unsorted_segment_sum(tf.cast(goes_on, tf.int32), index[:, 0], grid[0])
+    return tf.gather(running, done_at[:, 0]) > 0
+
+
+def _write(results, index, rows, grid):
+    """The results with those of some rows, in their places."""
+    places = index[:, 0] * grid[1] + index[:, 1]
+    halting, output = results
+    return (
+        cache_lib.write_rows(halting, places, tf.stack([x[0] for x in rows.halting], axis=-1)),
+        cache_lib.write_rows(output, places, rows.output[0]),
+    )
+
+
+def _shapes(start):
+    """What of the shapes stays as it is: not the number of rows."""
+    shapes = tf.nest.map_structure(lambda x: x.shape, start)
+    of_rows = tf.nest.map_structure(
+        lambda x: tf.TensorShape([1, None, *x.shape[2:]]), start.rows[1:]
+    )
+    rows = act_step.Pondering(start.rows.step.shape, *of_rows)
+    return shapes._replace(index=tf.TensorShape([None, 2]), rows=rows)

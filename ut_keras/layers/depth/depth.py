@@ -1,0 +1,159 @@
+"""What depth is, whatever makes it: the contract that encoders and decoders rely on."""
+
+from typing import Any, Self
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs
+from ut_keras.layers.depth import state_layer
+from ut_keras.layers.depth.stack_output import StackOutput
+from ut_keras.layers.halting import halting, ponder_cost
+
+
+class Depth(state_layer.StateLayer):
+    """Takes a state through all steps or layers, in one pass or piece by piece.
+
+    `forward` sees all positions. Decoding sees some at a time: `start_cache` makes an empty cache,
+    `extend` takes the next positions through all depth, which read what the cache has of those
+    before them. Both give a position the same output. `move_columns` makes room in a cache.
+
+    A subclass has `forward`, `start_cache`, `extend` and `move_columns`; and `project_memory` and
+    `places_matter`, unless it has one `block`.
+    """
+
+    # Arguments that are layers or None, in the order of building.
+    layer_arguments: tuple[str, ...] = ("block",)
+
+    def build(self, state_shape: Shape) -> None:
+        for layer in self._layers_given():
+            if not layer.built:
+                layer.build(state_shape)
+
+    def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
+        """See `StateLayer.project_memory`."""
+        return self.block.project_memory(memory, attention_mask)
+
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
+        """See `StateLayer.forward`; `StackOutput`.
+
+        Raises:
+            ValueError: if there cannot be so many steps, as `check_steps`.
+        """
+        raise NotImplementedError
+
+    @property
+    def rule(self) -> halting.Rule | None:
+        """The `halting.Rule` of what ponders in it; None where nothing does."""
+        return None
+
+    def start_cache(self, size: cache_lib.CacheSize) -> Any:
+        """An empty cache for `extend`.
+
+        Args:
+            size: `CacheSize`; it says how many steps there will be.
+        """
+        raise NotImplementedError
+
+    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
+        """A cache of other columns.
+
+        Args:
+            cache: what `start_cache` or `extend` returned.
+            size: its `CacheSize`.
+            order: int32 [B, C'], which column each of the new ones is. Where `places_matter`, those
+                that are there stay where they are.
+        """
+        raise NotImplementedError
+
+    @property
+    def places_matter(self) -> bool:
+        """Whether it depends on where columns lie in a cache what is read of them."""
+        return self.block.places_matter
+
+    def extend(
+        self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
+    ) -> tuple[tf.Tensor, Any]:
+        """The pass over some columns of what a decoder writes, after those that they see.
+
+        Args:
+            state: float tensor [B, Q, D], of the columns of the window.
+            cache: what `start_cache` or `extend` returned.
+            window: `Window`.
+            memory: as in `forward`.
+        Returns:
+            (output [B, Q, D], cache).
+        """
+        raise NotImplementedError
+
+    def check_steps(self, num_steps: int | None) -> None:
+        """Checks the number of steps that a pass is to take; the most, where positions decide.
+
+        Args:
+            num_steps: int; None stands for that which it was made for.
+        Raises:
+            ValueError: if the depth is fixed, or there is a weight for each step.
+        """
+        if num_steps is not None:
+            raise ValueError(
+                f"num_steps needs recurrence in depth. Received: num_steps={num_steps} of a "
+                f"{type(self).__name__}."
+            )
+
+    def _layers_given(self):
+        given = (getattr(self, name) for name in self.layer_arguments)
+        return [layer for layer in given if layer is not None]
+
+    def get_config(self) -> Config:
+        layers = {
+            name: keras.saving.serialize_keras_object(getattr(self, name))
+            for name in self.layer_arguments
+        }
+        return {**super().get_config(), **layers}
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        made = {
+            name: keras.saving.deserialize_keras_object(config[name])
+            for name in cls.layer_arguments
+            if name in config
+        }
+        return cls(**{**config, **made})
+
+
+class Around(Depth):
+    """Depth that has another inside, `inner`, and is like it but for what a subclass says."""
+
+    @property
+    def inner(self) -> Depth:
+        raise NotImplementedError
+
+    @property
+    def trains_by_steps(self) -> bool:
+        return self.inner.trains_by_steps
+
+    def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
+        return self.inner.project_memory(memory, attention_mask)
+
+    @property
+    def rule(self) -> halting.Rule | None:
+        return self.inner.rule
+
+    def ponder_terms(
+        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
+        return self.inner.ponder_terms(result, padding_mask, rows)
+
+    def check_steps(self, num_steps: int | None) -> None:
+        self.inner.check_steps(num_steps)
+
+    def start_cache(self, size: cache_lib.CacheSize) -> Any:
+        return self.inner.start_cache(size)
+
+    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
+        return self.inner.move_columns(cache, size, order)
+
+    @property
+    def places_matter(self) -> bool:
+        return self.inner.places_matter

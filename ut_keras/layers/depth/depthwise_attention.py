@@ -1,0 +1,116 @@
+"""Attention over depth: a step reads the states of all earlier steps."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic.signature import Config, Initializer, Shape
+from ut_keras.layers.depth import recurrence, transformer_block
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class DepthwiseAttentionRecurrence(recurrence.Recurrence):
+    """A step transforms a weighted sum of earlier states (`recurrence_type="dwa"`).
+
+        M_0 = H_0, M_t = H_t;   x_t = sum over j < t - 1 of softmax(W (M_j + E_j) + b) · (M_j + E_j)
+        H_t = Block(x_t + P_t),   t = 1 .. N
+
+    As T2T has it: the softmax runs over the channels, not over depth; with one weight per position
+    (`per_element=False`) it is 1. Each step reads one state less than it could: the first starts
+    from zeros, the inputs come in with the second, and the states of the last two steps are read by
+    none.
+
+    Args:
+        block, timing, num_steps: as in `Recurrence`.
+        depth_embedding: bool. Whether E, a learned vector per step, is added.
+        per_element: bool. A weight per channel, or one for all (T2T's `dwa_elements`).
+        kernel_initializer: Keras initializer, of W.
+    Call arguments and returns: as in `Recurrence`.
+    References: T2T `universal_transformer_util.universal_transformer_depthwise_attention`.
+    """
+
+    def __init__(
+        self,
+        block: transformer_block.TransformerBlock,
+        timing: keras.layers.Layer,
+        num_steps: int,
+        depth_embedding: bool = True,
+        per_element: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(block, timing, num_steps, **kwargs)
+        self.uses_depth_embedding = depth_embedding
+        self.per_element = per_element
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, state_shape: Shape) -> None:
+        super().build(state_shape)
+        size = state_shape[-1]
+        self.depth_embedding = None
+        if self.uses_depth_embedding:
+            self.depth_embedding = self.add_weight(
+                name="depth_embedding",
+                shape=(self.num_steps + 1, 1, 1, size),
+                initializer=keras.initializers.RandomNormal(stddev=size**-0.5),
+            )
+        self.weighting = dense.Dense(
+            size if self.per_element else 1,
+            kernel_initializer=self.kernel_initializer,
+            name="dense",
+            dtype=self.dtype_policy,
+        )
+        self.weighting.build((None, *state_shape))
+
+    def check_steps(self, num_steps: int | None) -> None:
+        """See `Depth.check_steps`."""
+        if self.uses_depth_embedding and num_steps not in (None, self.num_steps):
+            raise ValueError(
+                f"num_steps must be {self.num_steps}: each step has a learned embedding "
+                f"(depth_embedding). Received: {num_steps}."
+            )
+        super().check_steps(num_steps)
+
+    def start(self, state: tf.Tensor, num_steps: int) -> tuple:
+        slots = tf.zeros_like(state)[tf.newaxis]
+        return (tf.concat([state[tf.newaxis]] + [slots] * num_steps, axis=0),)
+
+    def take_step(
+        self, loop: recurrence.RecurrenceState, constants: recurrence.Constants
+    ) -> recurrence.StepOutput:
+        (states,) = loop.carried  # [N + 1, B, S, D]; slot 0 is H_0
+        result = constants.transform(self._read(states, loop.step), loop.step)
+        slot = tf.reshape(tf.range(states.shape[0]), [-1, 1, 1, 1])
+        states = tf.where(slot == loop.step + 1, result.output[tf.newaxis], states)
+        return recurrence.StepOutput(result.output, (states,), result)
+
+    def _read(self, states, step):
+        """The weighted sum of the slots before `step`, [B, S, D]."""
+        if self.uses_depth_embedding:
+            states += tf.cast(self.depth_embedding, states.dtype) * states.shape[-1] ** 0.5
+        weights = tf.nn.softmax(tf.cast(self.weighting(states), tf.float32))
+        weighted = states * tf.cast(weights, states.dtype)
+        before = tf.range(states.shape[0]) < step
+        return tf.reduce_sum(weighted * tf.cast(before, states.dtype)[:, None, None, None], axis=0)
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "depth_embedding": self.uses_depth_embedding,
+            "per_element": self.per_element,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+
+@parts.recurrences.register("dwa")
+def _make(hp, side):
+    return DepthwiseAttentionRecurrence(
+        **recurrence.arguments(hp, side),
+        num_steps=hp.num_rec_steps,
+        depth_embedding=hp.depth_embedding,
+        per_element=hp.dwa_elements,
+        kernel_initializer=from_hparams.kernel_initializer(hp),
+    )

@@ -1,0 +1,149 @@
+"""Gates: how much of one thing, how much of another."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import keras
+import tensorflow as tf
+
+from ut_keras.hparam import UniversalTransformerHParams
+from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic import dropout as dropout_lib
+from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.transition import feed_forward
+
+ACTIVATIONS = {"sigmoid": tf.sigmoid, "tanh": tf.tanh, None: tf.identity}
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class Gate(keras.layers.Layer):
+    """A number per position and channel, read off several inputs.
+
+        g = activation(map([x_1; x_2; ...]))
+
+    Args:
+        map: layer over the last axis, to D: `Dense`, `DropConnectDense` or `FeedForward`.
+        activation: "sigmoid", "tanh" or None.
+        zero_at_padding: bool. Whether it is exactly 0 at padding, as T2T's PadRemover
+            (`use_pad_remover`) leaves it.
+    Call arguments:
+        inputs: list of float tensors [B, S, D].
+        padding_mask: bool tensor [B, S], True at real tokens. Optional.
+        training: bool.
+    Returns:
+        float tensor [B, S, D].
+    Raises:
+        ValueError: if the activation is unknown.
+    References: T2T `universal_transformer_util._ffn_layer_multi_inputs`.
+    """
+
+    def __init__(
+        self,
+        map: keras.layers.Layer,
+        activation: str | None = "sigmoid",
+        zero_at_padding: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if activation not in ACTIVATIONS:
+            raise ValueError(
+                f"activation must be one of {tuple(ACTIVATIONS)}. Received: {activation!r}."
+            )
+        self.map = map
+        self.activation = activation
+        self.zero_at_padding = zero_at_padding
+
+    def build(self, inputs_shape: Sequence[Shape]) -> None:
+        if not self.map.built:
+            width = sum(shape[-1] for shape in inputs_shape)
+            self.map.build((*inputs_shape[0][:-1], width))
+
+    def call(
+        self,
+        inputs: Sequence[tf.Tensor],
+        padding_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
+        # Keras hands `training` on to the map, which need not take it.
+        gate = ACTIVATIONS[self.activation](self.map(tf.concat(inputs, axis=-1)))
+        if self.zero_at_padding and padding_mask is not None:
+            gate *= tf.cast(padding_mask, gate.dtype)[..., tf.newaxis]
+        return gate
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "map": keras.saving.serialize_keras_object(self.map),
+            "activation": self.activation,
+            "zero_at_padding": self.zero_at_padding,
+        }
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        return cls(**{**config, "map": keras.saving.deserialize_keras_object(config["map"])})
+
+    def compute_output_shape(self, inputs_shape: Sequence[Shape]) -> Shape:
+        return inputs_shape[0]
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class DropConnectDense(dense.Dense):
+    """A dense layer that drops weights instead of activations in training (Wan et al. 2013).
+
+    T2T's `gate_ffn_layer="dense_dropconnect"` fails as shipped; this is what its name says.
+
+    Args:
+        units: int.
+        dropconnect_rate: float. Share of the kernel's entries that training drops.
+    The rest: as `Dense`.
+    """
+
+    def __init__(self, units: int, dropconnect_rate: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(units, **kwargs)
+        self.dropconnect = dropout_lib.Dropout(
+            dropconnect_rate, name="dropconnect", dtype=self.dtype_policy
+        )
+
+    def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        return self.apply_kernel(
+            x, self.dropconnect(tf.convert_to_tensor(self.kernel), training=training)
+        )
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), "dropconnect_rate": self.dropconnect.rate}
+
+
+def make(hp: UniversalTransformerHParams, side: str, name: str, bias: float) -> Gate:
+    """A gate of highway and skip, by `gate_ffn_layer`."""
+    common = {"name": "map", **from_hparams.common(hp)}
+    bias_initializer = keras.initializers.Constant(bias)
+
+    def make_dense():
+        return dense.Dense(hp.hidden_size, bias_initializer=bias_initializer, **common)
+
+    def make_dropconnect():
+        return DropConnectDense(
+            hp.hidden_size,
+            hp.dropconnect_dropout,
+            bias_initializer=bias_initializer,
+            **common,
+        )
+
+    def make_feed_forward():  # T2T starts its biases at 0
+        return feed_forward.FeedForward(
+            hp.filter_size, hp.hidden_size, hp.relu_dropout, zero_at_padding=False, **common
+        )
+
+    makers = {
+        "dense": make_dense,
+        "dense_dropconnect": make_dropconnect,
+        "dense_relu_dense": make_feed_forward,
+    }
+    # A carry gate of its own must not be 0 at padding: nothing would be left of the state.
+    zero_at_padding = from_hparams.removes_padding(hp, side) and hp.couple_carry_transform_gates
+    return Gate(
+        makers[hp.gate_ffn_layer](),
+        zero_at_padding=zero_at_padding,
+        name=name,
+        dtype=from_hparams.dtype_policy(hp),
+    )

@@ -1,0 +1,170 @@
+"""Recurrences in depth whose transition is a recurrent unit: a GRU or an LSTM on its side."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.hparam.field import HParamError
+from ut_keras.layers.basic import from_hparams, prepostprocess
+from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.depth import gated_units, recurrence, transformer_block, transformer_layer
+
+
+class GatedUnitRecurrence(recurrence.Recurrence):
+    """Attention makes the unit's input, the state of the step before is the unit's state.
+
+        x = Norm(Block(H_{t-1} + P_t));   H_t = Norm(Unit(x, H_{t-1}))
+
+    A step signal is not needed: the unit counts by itself, and T2T refuses one.
+
+    Args:
+        block: a `TransformerBlock` of one layer; without transition, unless the unit is to get it
+            too (T2T's `add_ffn_unit_to_the_transition_function`).
+        timing, num_steps: as in `Recurrence`.
+        unit: a `GRUUnit` or `LSTMUnit`.
+        preprocess_sequence, dropout_rate, dropout_broadcast_dims, epsilon, norm_type:
+            see `PrePostProcess`; of both norms.
+    Call arguments and returns: as in `Recurrence`.
+    """
+
+    layer_arguments = ("block", "timing", "unit")
+
+    def __init__(
+        self,
+        block: transformer_block.TransformerBlock,
+        timing: keras.layers.Layer,
+        num_steps: int,
+        unit: keras.layers.Layer,
+        preprocess_sequence: str = "n",
+        dropout_rate: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        epsilon: float = 1e-6,
+        norm_type: str = "layer",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(block, timing, num_steps, **kwargs)
+        self.unit = unit
+        self.settings: dict[str, Any] = {
+            "preprocess_sequence": preprocess_sequence,
+            "dropout_rate": dropout_rate,
+            "dropout_broadcast_dims": tuple(dropout_broadcast_dims),
+            "epsilon": epsilon,
+            "norm_type": norm_type,
+        }
+        self.before_unit, self.after_unit = prepostprocess.numbered(
+            2, **self.settings, dtype=self.dtype_policy
+        )
+
+    def build(self, state_shape: Shape) -> None:
+        super().build(state_shape)
+        for layer in (self.unit, self.before_unit, self.after_unit):
+            if not layer.built:
+                layer.build(state_shape)
+
+    def take_step(
+        self, loop: recurrence.RecurrenceState, constants: recurrence.Constants
+    ) -> recurrence.StepOutput:
+        result = constants.transform(loop.state, loop.step)
+        x = self.before_unit(result.output, training=constants.training)
+        y, carried = self.apply_unit(x, loop, constants.padding_mask)
+        y = self.after_unit(y, training=constants.training)
+        return recurrence.StepOutput(y, carried, result)
+
+    def apply_unit(
+        self, x: tf.Tensor, loop: recurrence.RecurrenceState, padding_mask: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tuple]:
+        """The unit's output [B, S, D], and what the loop carries on besides."""
+        raise NotImplementedError
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), **self.settings}
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class GRURecurrence(GatedUnitRecurrence):
+    """With a `GRUUnit` (`recurrence_type="gru"`).
+
+    Arguments, call arguments and returns: as `GatedUnitRecurrence`.
+    References: T2T `universal_transformer_with_gru_as_transition_function`.
+    """
+
+    def apply_unit(
+        self, x: tf.Tensor, loop: recurrence.RecurrenceState, padding_mask: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tuple]:
+        return self.unit(x, loop.state, padding_mask=padding_mask), ()
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class LSTMRecurrence(GatedUnitRecurrence):
+    """With an `LSTMUnit` (`recurrence_type="lstm"`); the cell starts at 0.
+
+    Args:
+        cell_as_output: bool. Whether the result is the cell after the last step
+            (`use_memory_as_final_state`).
+    The rest: as `GatedUnitRecurrence`.
+    References: T2T `universal_transformer_with_lstm_as_transition_function`.
+    """
+
+    def __init__(self, *args: Any, cell_as_output: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.cell_as_output = cell_as_output
+
+    def start(self, state: tf.Tensor, num_steps: int) -> tuple:
+        return (tf.zeros_like(state),)
+
+    def apply_unit(
+        self, x: tf.Tensor, loop: recurrence.RecurrenceState, padding_mask: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tuple]:
+        (cell,) = loop.carried
+        result = self.unit(x, gated_units.LSTMState(loop.state, cell), padding_mask=padding_mask)
+        return result.output, (result.cell,)
+
+    def finish(self, last: recurrence.RecurrenceState) -> tf.Tensor:
+        return last.carried[0] if self.cell_as_output else last.state
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), "cell_as_output": self.cell_as_output}
+
+
+@parts.recurrences.register("gru")
+def _make_gru(hp, side):
+    unit = gated_units.GRUUnit(**_unit_arguments(hp, side), name="gru")
+    return GRURecurrence(**_arguments(hp, side), unit=unit)
+
+
+@parts.recurrences.register("lstm")
+def _make_lstm(hp, side):
+    unit = gated_units.LSTMUnit(hp.lstm_forget_bias, **_unit_arguments(hp, side), name="lstm")
+    return LSTMRecurrence(
+        **_arguments(hp, side), unit=unit, cell_as_output=hp.use_memory_as_final_state
+    )
+
+
+def _arguments(hp, side):
+    """The recurrences with a unit attend once a step, and count by themselves."""
+    if hp.add_step_timing_signal:
+        raise HParamError(
+            f"recurrence_type={hp.recurrence_type!r} needs add_step_timing_signal=False "
+            "(the unit counts the steps, T2T refuses it too). "
+            "Received: add_step_timing_signal=True."
+        )
+    with_transition = hp.add_ffn_unit_to_the_transition_function
+    transition = transformer_block.make_transition(hp, side) if with_transition else None
+    layer = transformer_layer.make(hp, side, transition)
+    return {
+        **recurrence.arguments(hp, side),
+        "num_steps": hp.num_rec_steps,
+        "block": transformer_block.TransformerBlock(
+            [layer], "unit_layer", name="block", dtype=from_hparams.dtype_policy(hp)
+        ),
+        "preprocess_sequence": hp.layer_preprocess_sequence,
+        **from_hparams.processing(hp),
+    }
+
+
+def _unit_arguments(hp, side):
+    zero_at_padding = from_hparams.removes_padding(hp, side)
+    return {"zero_at_padding": zero_at_padding, **from_hparams.common(hp)}

@@ -1,0 +1,141 @@
+"""Ordinary layers before and after a recurrence."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras.hparam import UniversalTransformerHParams
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.basic import from_hparams
+from ut_keras.layers.basic.signature import PLAIN, Config, StepInputs
+from ut_keras.layers.depth import depth, stack, transformer_block
+from ut_keras.layers.depth.stack_output import StackOutput
+from ut_keras.layers.position import timing_signal
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class MixedDepth(depth.Around):
+    """A recurrence between layers with weights of their own (`mix_with_transformer`).
+
+    Args:
+        recurrence: a `Recurrence` or `AdaptiveComputationTime`.
+        before, after: `LayeredDepth`s or None.
+        position: bool. Whether the sinusoidal position signal is added again before each of
+            them.
+    Call arguments and returns: as `StateLayer`.
+    References: T2T `universal_transformer_util.universal_transformer_layer`.
+    """
+
+    layer_arguments = ("before", "recurrence", "after")
+
+    def __init__(
+        self,
+        recurrence: depth.Depth,
+        before: depth.Depth | None = None,
+        after: depth.Depth | None = None,
+        position: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.recurrence = recurrence
+        self.before = before
+        self.after = after
+        self.position = position
+        self.position_signal = timing_signal.SinusoidPosition(
+            name="position", dtype=self.dtype_policy
+        )
+
+    def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> tuple:
+        """See `StateLayer.project_memory`: that of all parts, one behind the other."""
+        return tuple(
+            projected
+            for part in self._layers_given()
+            for projected in part.project_memory(memory, attention_mask)
+        )
+
+    @property
+    def inner(self) -> depth.Depth:
+        """The recurrence."""
+        return self.recurrence
+
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
+        """See `Depth.forward`.
+
+        Attention weights are those of all layers, in the order in which they attend.
+        """
+        results, used = [], 0
+        for part in self._layers_given():
+            end = used + len(part.block.layers)
+            given = inputs._replace(memory=inputs.memory and inputs.memory[used:end])
+            if part is not self.recurrence:
+                state, given = self._with_position(state), given._replace(num_steps=None)
+            result = part.forward(state, given)
+            results.append(result)
+            state, used = result.output, end
+        return results[self._layers_given().index(self.recurrence)]._replace(
+            output=state,
+            attention_weights=_joined(result.attention_weights for result in results),
+            memory_attention_weights=_joined(result.memory_attention_weights for result in results),
+        )
+
+    def start_cache(self, size: cache_lib.CacheSize) -> Any:
+        """See `Depth.start_cache`; here it is that of each part."""
+        return tuple(part.start_cache(size) for part in self._layers_given())
+
+    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
+        """See `Depth.move_columns`."""
+        parts = zip(self._layers_given(), cache, strict=True)
+        return tuple(part.move_columns(stores, size, order) for part, stores in parts)
+
+    @property
+    def places_matter(self) -> bool:
+        """See `Depth.places_matter`."""
+        return any(part.places_matter for part in self._layers_given())
+
+    def extend(
+        self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
+    ) -> tuple[tf.Tensor, Any]:
+        """See `Depth.extend`."""
+        extended, used = [], 0
+        for part, stores in zip(self._layers_given(), cache, strict=True):
+            if part is not self.recurrence:
+                state = self._with_position(state, window.positions)
+            end = used + len(part.block.layers)
+            state, stores = part.extend(state, stores, window, memory[used:end] if memory else None)
+            extended.append(stores)
+            used = end
+        return state, tuple(extended)
+
+    def _with_position(self, x, positions=None):
+        return self.position_signal(x, positions) if self.position else x
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), "position": self.position}
+
+
+def _joined(weights):
+    """[N_1, ...], [N_2, ...], ... -> [N, ...]; None where nothing was recorded."""
+    weights = list(weights)
+    return None if weights[0] is None else tf.concat(weights, axis=0)
+
+
+def make(hp: UniversalTransformerHParams, side: str, recurrence: depth.Depth) -> MixedDepth:
+    """The recurrence between ordinary layers, by `mix_with_transformer`."""
+    recurrence.name = "recurrence"
+    dtype = from_hparams.dtype_policy(hp)
+
+    def layers_at(place):
+        if f"{place}_ut" not in (hp.mix_with_transformer or ""):
+            return None
+        block = transformer_block.make(hp, side, hp.num_mixedin_layers, f"{place}_ut_layer")
+        return stack.LayeredDepth(block, name=place, dtype=dtype)
+
+    return MixedDepth(
+        recurrence,
+        layers_at("before"),
+        layers_at("after"),
+        position=hp.add_position_timing_signal,
+        name="depth",
+        dtype=dtype,
+    )

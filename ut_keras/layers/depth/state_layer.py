@@ -1,0 +1,146 @@
+"""What takes a state and gives a state: how Keras calls it, and how the models here do."""
+
+import functools
+import operator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ut_keras.layers.attention import attention
+from ut_keras.layers.attention import attention_mask as attention_mask_lib
+from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
+from ut_keras.layers.halting import ponder_cost
+
+
+class StateLayer(keras.layers.Layer):
+    """A layer, a block of them, a recurrence or a whole stack.
+
+    Called, it is a Keras layer like any: for Sequential and functional models, with the masks that
+    Keras carries along, and with what it costs to ponder as a loss. The models here want all that
+    it computes, and use `forward`, which a subclass has.
+
+    Call arguments:
+        state: float tensor [B, S, D].
+        memory: float tensor [B, M, D], what a decoder attends to besides. Only in a decoder.
+        mask: bool [B, S], True at real positions; nothing attends to the others. By default that
+            of `Masking` or `Embedding(mask_zero=True)`, which Keras finds on `state`.
+        state_mask: the same; what Keras calls it where there is a second tensor.
+        memory_mask: bool [B, M], as `mask`, of `memory`.
+        attention_mask: bool [B, H, S, S], of which B and H may be 1; True = may attend. Optional.
+        use_causal_mask: bool. Whether a position sees only itself and those before it.
+        training: bool.
+    Returns:
+        float tensor [B, S, D], with the mask of `state`.
+    Raises:
+        ValueError: if `state` or `memory` is not of rank 3 or as wide as the layers inside, if
+            `attention_mask` is not of rank 4, or if training is by losses of several steps, of
+            which a call has none.
+    """
+
+    supports_masking = True
+    trains_by_steps: Any = False  # whether training is by losses of several steps
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # Here, for Keras makes a functional model by `compute_output_shape`, without a `call`.
+        given = {**dict(zip(("state", "memory"), args, strict=False)), **kwargs}
+        for name in ("state", "memory"):
+            if given.get(name) is not None:
+                self._check_shape(name, given[name])
+        return super().__call__(*args, **kwargs)
+
+    def _check_shape(self, name, x):
+        shape = tf.TensorShape(x.shape if hasattr(x, "shape") else np.shape(x))
+        inside = self._flatten_layers()
+        widths: list[Any] = [
+            at.hidden_size for at in inside if isinstance(at, attention.MultiHeadAttention)
+        ]
+        for width in widths or [None]:
+            if not shape.is_compatible_with([None, None, width]):
+                raise ValueError(
+                    f"{name} must be [batch, length, {width or 'width'}]. Received: {shape}."
+                )
+
+    def call(
+        self,
+        state: tf.Tensor,
+        memory: tf.Tensor | None = None,
+        mask: tf.Tensor | None = None,
+        state_mask: tf.Tensor | None = None,
+        memory_mask: tf.Tensor | None = None,
+        attention_mask: tf.Tensor | None = None,
+        use_causal_mask: bool = False,
+        training: bool | None = None,
+    ) -> tf.Tensor:
+        attention_mask_lib.check(attention_mask)
+        inside = (layer for layer in self._flatten_layers() if isinstance(layer, StateLayer))
+        if training and any(layer.trains_by_steps for layer in inside):
+            raise ValueError(
+                "Losses of several steps (supervised_every, QHalting, PonderNetHalting with "
+                "expected_loss=True) need somebody who takes `forward`, such as the models of "
+                f"ut_keras.models; a call gives the output alone. Received: a call of {self.name}."
+            )
+        padding_mask = state_mask if mask is None else mask
+        causal = None
+        if use_causal_mask:
+            causal = attention_mask_lib.causal_attention_mask(tf.shape(state)[1])
+        if memory is not None:
+            memory = self.project_memory(tf.identity(memory), _keys(memory_mask))
+        may_attend = _all_of(attention_mask, _keys(padding_mask), causal)
+        inputs = StepInputs(may_attend, padding_mask, memory, training=training)
+        # Without what Keras hangs on a state: inside, masks are arguments.
+        result = self.forward(tf.identity(state), inputs)
+        for term in self.ponder_terms(result, padding_mask):
+            self.add_loss(tf.math.divide_no_nan(term.numerator, term.denominator))
+        return result.output
+
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> Any:
+        """The pass with all that it computes.
+
+        Args:
+            state: float tensor [B, S, D].
+            inputs: `StepInputs`.
+        Returns:
+            NamedTuple with `output`, [B, S, D].
+        """
+        raise NotImplementedError
+
+    def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
+        """What a decoder attends to, projected once for all steps.
+
+        Args:
+            memory: float tensor [B, M, D].
+            attention_mask: bool, broadcastable to [B, H, S, M]; None: all may be attended to.
+        Returns:
+            what `forward` takes as `memory`.
+        """
+        raise NotImplementedError
+
+    def ponder_terms(
+        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
+        """What it costs to ponder: of a call and of the models here a part of the loss.
+
+        Args:
+            result: what `forward` returned; `output` and attention weights may be missing.
+            padding_mask: as in `forward`.
+            rows: float32 [B], what each row weighs. Optional.
+        Returns:
+            list of `PonderTerm`, such as `ponder_cost.term` makes.
+        """
+        return []
+
+    def compute_output_shape(self, state_shape: Shape) -> Shape:
+        return state_shape
+
+
+def _keys(padding_mask):
+    """bool [B, 1, 1, S]: keys that may be attended to."""
+    return None if padding_mask is None else attention_mask_lib.padding_attention_mask(padding_mask)
+
+
+def _all_of(*masks):
+    """True where all masks are; None is no mask."""
+    given = [mask for mask in masks if mask is not None]
+    return functools.reduce(operator.and_, given) if given else None

@@ -1,0 +1,123 @@
+"""Several layers in a row: the stack of the baseline, or what a recurrence repeats."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.hparam import TransformerHParams
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.basic import from_hparams
+from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs, Widths
+from ut_keras.layers.depth import state_layer, transformer_layer
+from ut_keras.layers.transition import separable_convolution
+
+
+class BlockOutput(NamedTuple):
+    """What a block computes."""
+
+    output: tf.Tensor  # [B, S, D]
+    attention_weights: tuple  # per layer [B, H, S, S] float32
+    memory_attention_weights: tuple  # per layer [B, H, T, S] float32; empty in an encoder
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class TransformerBlock(state_layer.StateLayer):
+    """Applies its layers one after the other.
+
+    Args:
+        layers: list of `TransformerLayer`.
+        prefix: str. Layer i is called `<prefix>_<i>`, as in T2T's checkpoints.
+    Call arguments and returns: as `StateLayer`.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[transformer_layer.TransformerLayer],
+        prefix: str = "layer",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.layers = tuple(layers)  # not a list: TensorFlow's checkpoints would leave it out
+        self.prefix = prefix
+        for number, layer in enumerate(self.layers):
+            layer.name = f"{prefix}_{number}"
+
+    def build(self, state_shape: Shape) -> None:
+        for layer in self.layers:
+            if not layer.built:
+                layer.build(state_shape)
+
+    def project_memory(
+        self, memory: tf.Tensor, attention_mask: tf.Tensor | None
+    ) -> tuple[transformer_layer.Memory, ...]:
+        """See `StateLayer.project_memory`: tuple of `Memory`, one per layer."""
+        return tuple(layer.project_memory(memory, attention_mask) for layer in self.layers)
+
+    def cache_widths(self) -> list[Widths]:
+        """What a cache keeps of each position for each layer, see `cache.start`: a list."""
+        return [layer.cache_widths() for layer in self.layers]
+
+    @property
+    def mixes_by_attention_alone(self) -> bool:
+        """Whether nothing but attention brings positions together."""
+        return all(layer.mixes_by_attention_alone for layer in self.layers)
+
+    @property
+    def places_matter(self) -> bool:
+        """Whether it depends on where columns lie in a cache what is read of them."""
+        return any(layer.places_matter for layer in self.layers)
+
+    def remember(self, state: tf.Tensor, caches: Sequence[cache_lib.LayerCache]) -> None:
+        """See `TransformerLayer.remember`: in all layers."""
+        for layer, cache in zip(self.layers, caches, strict=True):
+            layer.remember(state, cache)
+
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> BlockOutput:
+        """See `StateLayer.forward`; `BlockOutput`."""
+        weights, memory_weights = [], []
+        for number, layer in enumerate(self.layers):
+            memory = inputs.memory[number] if inputs.memory else None
+            cache = inputs.cache[number] if inputs.cache else None
+            result = layer.forward(state, inputs._replace(memory=memory, cache=cache))
+            state = result.output
+            weights.append(result.attention_weights)
+            if memory:
+                memory_weights.append(result.memory_attention_weights)
+        return BlockOutput(state, tuple(weights), tuple(memory_weights))
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "layers": [keras.saving.serialize_keras_object(layer) for layer in self.layers],
+            "prefix": self.prefix,
+        }
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        layers = [keras.saving.deserialize_keras_object(layer) for layer in config["layers"]]
+        return cls(**{**config, "layers": layers})
+
+
+def make(hp: TransformerHParams, side: str, num_layers: int, prefix: str) -> TransformerBlock:
+    """Layers in a row.
+
+    Args:
+        hp: `TransformerHParams`.
+        side: "encoder", "decoder" or "language_model", which is a decoder without an encoder.
+        num_layers: int.
+        prefix: str. Layer i is called `<prefix>_<i>`.
+    """
+    layers = [
+        transformer_layer.make(hp, side, make_transition(hp, side)) for _ in range(num_layers)
+    ]
+    return TransformerBlock(layers, prefix, name="block", dtype=from_hparams.dtype_policy(hp))
+
+
+def make_transition(hp: TransformerHParams, side: str) -> keras.layers.Layer:
+    """The transition function of a layer, by `transformer_ffn_type` and `ffn_layer`."""
+    if getattr(hp, "transformer_ffn_type", "fc") == "sepconv":
+        return separable_convolution.make(hp, side)
+    return parts.transitions.get(hp.ffn_layer)(hp, side)

@@ -1,0 +1,331 @@
+"""One block: self-attention, attention to the encoder, transition; each wrapped alike."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.hparam import TransformerHParams
+from ut_keras.layers.attention import attention, rotary_attention
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.attention.attention import KeyValue
+from ut_keras.layers.basic import from_hparams, prepostprocess
+from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs, Widths
+from ut_keras.layers.depth import state_layer
+from ut_keras.layers.transition import copy_gate
+from ut_keras.layers.transition import copy_gate as copy_gate_lib
+
+
+class LayerOutput(NamedTuple):
+    """What a block computes."""
+
+    output: tf.Tensor  # [B, S, D]
+    attention_weights: tf.Tensor  # [B, H, S, S] float32
+    memory_attention_weights: tf.Tensor | None  # [B, H, S, S of the encoder]; None in an encoder
+
+
+class Memory(NamedTuple):
+    """What a decoder attends to."""
+
+    key_value: KeyValue  # of the encoder's output
+    attention_mask: tf.Tensor | None  # bool, broadcastable to [B, H, T, S]
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class TransformerLayer(state_layer.StateLayer):
+    """Self-attention and transition, with attention to an encoder's output between them.
+
+        A = LayerNorm(H + MultiHeadSelfAttention(H));  H' = LayerNorm(A + Transition(A))
+                                                        (Dehghani et al. 2019, eq. 4 and 5)
+
+    as said by the pre- and postprocess sequences; with T2T's ("n", "da") the norm comes first.
+    In the baseline each layer of a stack is one of these; the Universal Transformer applies the
+    same one at every step.
+
+    Args:
+        self_attention: a `MultiHeadAttention`.
+        transition: a `FeedForward` or another layer with its call arguments; None for attention
+            alone.
+        memory_attention: a `MultiHeadAttention` over the encoder's output. Only in a decoder.
+        preprocess_sequence, postprocess_sequence: str, see `PrePostProcess`.
+        dropout_rate: float. Dropout of "d".
+        dropout_broadcast_dims: ints.
+        epsilon: float. Of the norms.
+        norm_type: "layer" or "rms".
+        copy_gate: a `CopyGate`, by which states are kept. Optional.
+        transition_postprocess_sequence: str, of the transition alone; None for that of all. "n" is
+            what the Neural Data Router has, LayerNorm(Transition(A)) behind a gate.
+    Call arguments and returns: as `StateLayer`.
+    Raises:
+        ValueError: if there is a memory without an attention to it, or the other way round.
+    References: T2T `universal_transformer_util.transformer_{encoder,decoder}_{attention,ffn}_unit`.
+    """
+
+    def __init__(
+        self,
+        self_attention: attention.MultiHeadAttention,
+        transition: keras.layers.Layer,
+        memory_attention: attention.MultiHeadAttention | None = None,
+        preprocess_sequence: str = "n",
+        postprocess_sequence: str = "da",
+        dropout_rate: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        epsilon: float = 1e-6,
+        norm_type: str = "layer",
+        copy_gate: copy_gate_lib.CopyGate | None = None,
+        transition_postprocess_sequence: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.self_attention = self_attention
+        self.copy_gate = copy_gate
+        self.transition = transition
+        self.memory_attention = memory_attention
+        self.preprocess_sequence = preprocess_sequence
+        self.postprocess_sequence = postprocess_sequence
+        self.transition_postprocess_sequence = transition_postprocess_sequence
+        self.dropout_rate = dropout_rate
+        self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
+        self.epsilon = epsilon
+        self.norm_type = norm_type
+        self.self_attention_block = self._wrap(self_attention, "self_attention")
+        self.memory_attention_block = None
+        if memory_attention is not None:
+            self.memory_attention_block = self._wrap(memory_attention, "encdec_attention")
+        self.transition_block = None
+        if transition is not None:
+            self.transition_block = self._wrap(transition, "ffn", transition_postprocess_sequence)
+        self.copy_gate_block = None
+        if copy_gate is not None:
+            self.copy_gate_block = self._wrap(copy_gate, "copy_gate", postprocess_sequence="none")
+
+    def build(self, state_shape: Shape) -> None:
+        for block in (
+            self.self_attention_block,
+            self.memory_attention_block,
+            self.transition_block,
+            self.copy_gate_block,
+        ):
+            if block is not None:
+                block.build(state_shape)
+
+    def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Memory:
+        """See `StateLayer.project_memory`: `Memory`.
+
+        Raises:
+            ValueError: if the layer does not attend to it.
+        """
+        self._check_memory(True)
+        assert self.memory_attention is not None
+        return Memory(self.memory_attention.project_key_value(memory), attention_mask)
+
+    def cache_widths(self) -> Widths:
+        """What a cache keeps of each position, see `cache.start`."""
+        return {**self.self_attention.cache_widths(), **self._widths_of_transition()}
+
+    @property
+    def mixes_by_attention_alone(self) -> bool:
+        """Whether nothing but attention brings positions together, and each query reads alone."""
+        return not self._widths_of_transition() and self.self_attention.queries_are_apart
+
+    @property
+    def places_matter(self) -> bool:
+        """Whether it depends on where columns lie in a cache what is read of them."""
+        return self.self_attention.places_matter or bool(self._widths_of_transition())
+
+    def remember(self, state: tf.Tensor, cache: cache_lib.LayerCache) -> None:
+        """Keeps keys and values of a state that is not transformed any more, for all steps left."""
+        x = self.self_attention_block.preprocess(state)
+        self.self_attention.remember(x, cache, deeper=True)
+
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> LayerOutput:
+        """See `StateLayer.forward`; `LayerOutput`."""
+        memory, cache, training = inputs.memory, inputs.cache, inputs.training
+        running = inputs.running
+        self._check_memory(memory is not None)
+        before = state
+        attended = self.self_attention_block(
+            state, attention_mask=inputs.attention_mask, cache=cache, training=training
+        )
+        state, memory_weights = _where_running(running, attended.output, state), None
+        if self.memory_attention_block is not None:
+            recalled = self.memory_attention_block(
+                state,
+                key_value=memory.key_value,
+                attention_mask=memory.attention_mask,
+                cache=cache,
+                training=training,
+            )
+            state = _where_running(running, recalled.output, state)
+            memory_weights = recalled.inner.weights
+        gate = None
+        if self.copy_gate_block is not None:
+            gate = self.copy_gate_block(state, training=training).output
+        if self.transition_block is not None:
+            moved = self.transition_block(
+                state, padding_mask=inputs.padding_mask, cache=cache, training=training
+            )
+            state = _where_running(running, moved.output, state)
+        if gate is not None:
+            state = before + gate * (state - before)
+        return LayerOutput(state, attended.inner.weights, memory_weights)
+
+    def _check_memory(self, is_given):
+        attends = self.memory_attention is not None
+        if is_given != attends:
+            raise ValueError(
+                f"A layer {'with' if attends else 'without'} memory_attention needs "
+                f"{'a' if attends else 'no'} memory, the encoder's output. "
+                f"Received: {'one' if is_given else 'none'}."
+            )
+
+    def _widths_of_transition(self):
+        return getattr(self.transition, "cache_widths", dict)()
+
+    def _wrap(self, sublayer, name, postprocess_sequence=None):
+        return Sublayer(
+            sublayer,
+            self.preprocess_sequence,
+            postprocess_sequence or self.postprocess_sequence,
+            self.dropout_rate,
+            self.dropout_broadcast_dims,
+            self.epsilon,
+            self.norm_type,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "self_attention": keras.saving.serialize_keras_object(self.self_attention),
+            "transition": keras.saving.serialize_keras_object(self.transition),
+            "memory_attention": keras.saving.serialize_keras_object(self.memory_attention),
+            "copy_gate": keras.saving.serialize_keras_object(self.copy_gate),
+            "preprocess_sequence": self.preprocess_sequence,
+            "postprocess_sequence": self.postprocess_sequence,
+            "transition_postprocess_sequence": self.transition_postprocess_sequence,
+            "dropout_rate": self.dropout_rate,
+            "dropout_broadcast_dims": list(self.dropout_broadcast_dims),
+            "epsilon": self.epsilon,
+            "norm_type": self.norm_type,
+        }
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        sublayers = ("self_attention", "transition", "memory_attention", "copy_gate")
+        given = {name: config.get(name) for name in sublayers}  # 0.1.0 saved no gate
+        made = {name: keras.saving.deserialize_keras_object(given[name]) for name in given}
+        return cls(**{**config, **made})
+
+
+class SublayerOutput(NamedTuple):
+    """What a wrapped sublayer computes."""
+
+    output: tf.Tensor  # [B, S, D]
+    inner: object  # what the sublayer itself returned
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class Sublayer(keras.layers.Layer):
+    """A sublayer between its pre- and its postprocessing: post(x, sublayer(pre(x))).
+
+    Args:
+        sublayer: a layer that returns a tensor [B, S, D] or has it as its field `output`.
+        preprocess_sequence, postprocess_sequence: str, see `PrePostProcess`.
+        dropout_rate, dropout_broadcast_dims, epsilon, norm_type: for them.
+    Call arguments:
+        x: float tensor [B, S, D].
+        cache, training, and whatever else the sublayer takes.
+    Returns:
+        `SublayerOutput`.
+    """
+
+    def __init__(
+        self,
+        sublayer: keras.layers.Layer,
+        preprocess_sequence: str = "n",
+        postprocess_sequence: str = "da",
+        dropout_rate: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        epsilon: float = 1e-6,
+        norm_type: str = "layer",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.sublayer = sublayer
+        common: dict[str, Any] = {
+            "dropout_rate": dropout_rate,
+            "dropout_broadcast_dims": tuple(dropout_broadcast_dims),
+            "epsilon": epsilon,
+            "norm_type": norm_type,
+        }
+        self.settings = {
+            "preprocess_sequence": preprocess_sequence,
+            "postprocess_sequence": postprocess_sequence,
+            **common,
+        }
+        self.preprocess = prepostprocess.PrePostProcess(
+            preprocess_sequence, **common, name="layer_prepostprocess", dtype=self.dtype_policy
+        )
+        self.postprocess = prepostprocess.PrePostProcess(
+            postprocess_sequence, **common, name="layer_postprocess", dtype=self.dtype_policy
+        )
+
+    def build(self, x_shape: Shape) -> None:
+        self.preprocess.build(x_shape)
+        if not self.sublayer.built:  # Keras builds a sublayer of its own accord when it loads one
+            self.sublayer.build(x_shape)
+        self.postprocess.build(x_shape)
+
+    def call(
+        self,
+        x: tf.Tensor,
+        cache: cache_lib.LayerCache | None = None,
+        training: bool | None = None,
+        **arguments: Any,
+    ) -> SublayerOutput:
+        inner = self.sublayer(
+            self.preprocess(x, training=training), cache=cache, training=training, **arguments
+        )
+        result = inner.output if isinstance(inner, tuple) else inner  # type: ignore[attr-defined]
+        return SublayerOutput(self.postprocess(result, residual=x, training=training), inner)
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "sublayer": keras.saving.serialize_keras_object(self.sublayer),
+            **self.settings,
+        }
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        sublayer = keras.saving.deserialize_keras_object(config["sublayer"])
+        return cls(**{**config, "sublayer": sublayer})
+
+
+def _where_running(running, new, old):
+    return new if running is None else tf.where(tf.expand_dims(running, axis=-1), new, old)
+
+
+def _self_attention(hp, side):
+    if hp.pos == "rotary":
+        return rotary_attention.make(hp, side)
+    return parts.self_attentions.get(hp.self_attention_type)(hp, side)
+
+
+def make(hp: TransformerHParams, side: str, transition: keras.layers.Layer) -> TransformerLayer:
+    """One layer; `transition` may be None, which leaves attention alone."""
+    return TransformerLayer(
+        _self_attention(hp, side),
+        transition,
+        attention.make(hp, side) if side == "decoder" else None,
+        hp.layer_preprocess_sequence,
+        hp.layer_postprocess_sequence,
+        **from_hparams.processing(hp),
+        copy_gate=copy_gate.make(hp),
+        transition_postprocess_sequence=hp.ffn_postprocess_sequence,
+        dtype=from_hparams.dtype_policy(hp),
+    )

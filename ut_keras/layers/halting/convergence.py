@@ -1,0 +1,67 @@
+"""Halting without parameters: a position is done when its state does not change any more."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.layers.basic.signature import Config
+from ut_keras.layers.halting.halting import Halting, Rule, Step
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class ConvergenceHalting(Rule, keras.layers.Layer):
+    """At inference a position stops when a step hardly moves its state.
+
+        N = the first n with  |s^n - s^{n-1}| < epsilon |s^n|, at most max_steps
+        output = s^N;   ponder cost = 0
+
+    Nothing of it is trained: in training all positions take `max_steps` steps, as in
+    `BasicRecurrence`. It saves only where the recurrence has learned to come to rest.
+
+    As `latent-diff` in the authors' code, which has epsilon = 0.03. What they use by default is the
+    divergence between the distributions over symbols that two steps give; that would need the
+    softmax inside of the loop, and is not here. (Their paper could not be checked against.)
+
+    Args:
+        max_steps: int. No position takes more.
+        epsilon: float in (0, 1).
+        mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
+    Raises:
+        ValueError: if max_steps < 1 or epsilon is not in (0, 1).
+    References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning; its code,
+        `generate_with_adaptive_compute`.
+    """
+
+    def __init__(self, max_steps: int, epsilon: float = 0.03, mask_padding: bool = False) -> None:
+        super().__init__(name="convergence", dtype="float32")
+        self.check(max_steps, epsilon)
+        self.max_steps = max_steps
+        self.epsilon = epsilon
+        self.mask_padding = mask_padding
+
+    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+        """See `Rule.halt`."""
+        if step.training:
+            return self.stop(tf.zeros_like(halting.running), step, halting)
+        before, after = (tf.cast(x, tf.float32) for x in (step.before, step.after))
+        change, size = (tf.norm(x, axis=-1) for x in (after - before, after))
+        return self.stop(change < self.epsilon * size, step, halting)
+
+    def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
+        """See `Rule.mix`."""
+        return self.keep_last(state, output, update_weights)
+
+    def get_config(self) -> Config:
+        return {
+            "max_steps": self.max_steps,
+            "epsilon": self.epsilon,
+            "mask_padding": self.mask_padding,
+        }
+
+
+@parts.haltings.register("convergence")
+def _make(hp, side):
+    del side
+    return ConvergenceHalting(
+        hp.act_max_steps, epsilon=hp.act_epsilon, mask_padding=hp.act_mask_padding
+    )

@@ -1,0 +1,325 @@
+"""When a position is done: what every halting rule is, and that of Adaptive Computation Time."""
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.hparam import HParamError, UniversalTransformerHParams
+from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic.signature import Config, Initializer, Shape
+
+ACT_TYPES = ("basic", "accumulated", "global", "random")
+
+
+class Halting(NamedTuple):
+    """How far it has come, as every loop carries it.
+
+    U is [B, S], or [B] where all positions of an example halt together; [1, R] of R rows.
+    """
+
+    halting_probability: tf.Tensor  # U float32, the sum of p^n so far; 1 once halted
+    remainders: tf.Tensor  # U float32, R
+    n_updates: tf.Tensor  # U float32, N
+    ponder_cost: tf.Tensor  # U float32, of the steps so far
+
+    @property
+    def running(self) -> tf.Tensor:
+        """U bool, who has not halted."""
+        return self.halting_probability < 1.0
+
+
+class Step(NamedTuple):
+    """A step, as a rule sees it."""
+
+    number: tf.Tensor  # int32 scalar n, from 0
+    max_steps: int  # nobody takes more
+    padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
+    training: bool | None
+    before: tf.Tensor  # [B, S, D], the state s^{n-1}
+    x: tf.Tensor  # [B, S, D], x^n, the state with its signals
+    after: tf.Tensor  # [B, S, D], s^n, what the block makes of it
+
+    @property
+    def is_last(self) -> tf.Tensor:
+        """bool scalar."""
+        return self.number == self.max_steps - 1
+
+
+class Rule:
+    """What a recurrence asks of a halting rule; a rule is a Keras layer besides.
+
+    A subclass has `halt`, and these attributes:
+
+    Attributes:
+        max_steps: int. No position takes more, unless a pass is given a number of its own.
+        epsilon: float. A loop ends when no `halting_probability` is below 1 - epsilon.
+        mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
+        by_example: bool. Whether all positions of an example halt together; it then leaves the
+            loop at inference (`act_leaving`).
+        decides_alone: bool. Whether a position halts by its own states, and always by the same.
+        expected_loss: bool. Whether what is trained is not the loss of the output, but the mean of
+            the losses of all steps, weighted by w^n.
+    """
+
+    max_steps: int
+    epsilon: float
+    mask_padding: bool
+    by_example = False
+    decides_alone = True
+    expected_loss = False
+
+    def confidence(
+        self, states: tf.Tensor, padding_mask: tf.Tensor | None = None
+    ) -> tf.Tensor | None:
+        """What the rule expects of the answers of all steps, if that is to be trained.
+
+        Args:
+            states: float tensor [N, B, S, D], after each step.
+            padding_mask: bool [B, S], True at real tokens. Optional.
+        Returns:
+            float32 [N, *U], a logit for each answer to be right; None: it expects nothing.
+        """
+        return None
+
+    @staticmethod
+    def check(max_steps: int, epsilon: float) -> None:
+        """Raises ValueError: if max_steps < 1 or epsilon is not in (0, 1)."""
+        if max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1. Received: {max_steps}.")
+        if not 0 < epsilon < 1:
+            raise ValueError(f"epsilon must be between 0 and 1. Received: {epsilon}.")
+
+    def start(self, state: tf.Tensor, padding_mask: tf.Tensor | None = None) -> Halting:
+        """What has been decided before the first step: all is 0, and padding that is not to ponder
+        has halted.
+
+        Args:
+            state: float tensor [B, S, D].
+            padding_mask: bool [B, S], True at real tokens. Optional.
+        """
+        zeros = tf.zeros(tf.shape(state)[: 1 if self.by_example else 2], tf.float32)
+        zeros.set_shape(state.shape[: zeros.shape.rank])
+        real = self.counted(padding_mask)
+        return Halting(zeros if real is None else tf.where(real, zeros, 1.0), zeros, zeros, zeros)
+
+    def may_step(self, halting: Halting, max_steps: int) -> tf.Tensor:
+        """bool scalar, the condition of a loop: somebody is below the threshold and may go on."""
+        below = halting.halting_probability < 1.0 - self.epsilon
+        return tf.reduce_any(below & (halting.n_updates < max_steps))
+
+    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+        """Decides who halts at a step.
+
+        Args:
+            step: `Step`.
+            halting: `Halting` before it.
+        Returns:
+            (`Halting`, U float32: w^n, what the state after this step weighs).
+        """
+        raise NotImplementedError
+
+    def spend(
+        self, p: tf.Tensor, step: Step, halting: Halting, forced: bool
+    ) -> tuple[Halting, tf.Tensor]:
+        """Adds p up, and halts who passes 1 - epsilon: what is missing to 1 is its last weight.
+
+        Args:
+            p: U float32.
+            step, halting: as of `halt`.
+            forced: bool. Whether who takes the last step halts, too.
+        Returns:
+            as `halt`; the ponder cost is still that before.
+        """
+        running, before = halting.running, halting.halting_probability
+        reached = before + p > 1.0 - self.epsilon
+        if forced:
+            reached |= step.is_last
+        new_halted = tf.cast(running & reached, tf.float32)
+        still_running = tf.cast(running & ~reached, tf.float32)
+
+        halting_probability = before + p * still_running
+        remainders = halting.remainders + new_halted * (1.0 - halting_probability)
+        halted = Halting(
+            halting_probability=halting_probability + new_halted * remainders,
+            remainders=remainders,
+            n_updates=halting.n_updates + still_running + new_halted,
+            ponder_cost=halting.ponder_cost,
+        )
+        return halted, p * still_running + new_halted * remainders
+
+    def stop(self, done: tf.Tensor, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+        """Halts who is done, and who takes the last step. Every step weighs 1: see `keep_last`.
+
+        Args:
+            done: U bool.
+            step, halting: as of `halt`.
+        Returns:
+            as `halt`; the ponder cost is still that before.
+        """
+        halts = halting.running & (done | step.is_last)
+        moved = tf.cast(halting.running, tf.float32)
+        halted = halting._replace(
+            halting_probability=tf.where(halts, 1.0, halting.halting_probability),
+            n_updates=halting.n_updates + moved,
+        )
+        return halted, moved
+
+    def keep_last(
+        self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor
+    ) -> tf.Tensor:
+        """A `mix` by which the output is the last state."""
+        return tf.where(self.per_position(update_weights) > 0, state, output)
+
+    def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
+        """The output after a step, [B, S, D]; here the sum of the states by their weights U."""
+        return state * tf.cast(self.per_position(update_weights), state.dtype) + output
+
+    def per_position(self, unit_values: tf.Tensor) -> tf.Tensor:
+        """U -> broadcastable to [B, S, D]."""
+        if self.by_example:
+            return unit_values[:, tf.newaxis, tf.newaxis]
+        return tf.expand_dims(unit_values, -1)
+
+    def counted(self, padding_mask: tf.Tensor | None) -> tf.Tensor | None:
+        """bool U: who ponders; None: all."""
+        if not self.mask_padding or padding_mask is None:
+            return None
+        return tf.reduce_any(padding_mask, axis=1) if self.by_example else padding_mask
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class ACTHalting(Rule, dense.Dense):
+    """Adds up probabilities of halting, step by step, until 1 - epsilon.
+
+        p^n = sigmoid(W x^n + b)
+        N   = the first n with  p^1 + ... + p^n > 1 - epsilon;   R = 1 - (p^1 + ... + p^{N-1})
+        w^n = p^n for n < N, R at n = N, 0 after;   ponder cost = N + R
+
+    Without epsilon passed within `max_steps`, N = max_steps and R = 0.
+
+    Args:
+        max_steps: int. No position takes more.
+        epsilon: float in (0, 1). A position halts at 1 - epsilon.
+        act_type: "basic": output = s·w + previous output·(1 - w), as in T2T; "accumulated": the
+            weighted sum of Graves 2016; "global": all positions of an example halt together, by
+            the mean of their p; "random": p is drawn, not learned.
+        bias_init: float, of b. 1.0 halts after about two steps at first; -3 goes deep.
+        force_final_remainder: bool. Whether a position cut off by `max_steps` gets its remainder.
+            Without it, as in T2T, its weights sum to less than 1.
+        mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
+        kernel_initializer: Keras initializer, of W.
+    Call arguments:
+        x: float tensor [B, S, D].
+    Returns:
+        float32 tensor [B, S, 1], W x + b. The rest is methods.
+    Raises:
+        ValueError: if max_steps < 1, epsilon is not in (0, 1) or act_type is unknown.
+    References: T2T `universal_transformer_util.universal_transformer_act`.
+    """
+
+    def __init__(
+        self,
+        max_steps: int,
+        epsilon: float = 0.01,
+        act_type: str = "basic",
+        bias_init: float = 1.0,
+        force_final_remainder: bool = False,
+        mask_padding: bool = False,
+        kernel_initializer: Initializer = "glorot_uniform",
+    ) -> None:
+        super().__init__(
+            1,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=keras.initializers.Constant(bias_init),
+            name="sigmoid_activation_for_pondering",
+            dtype="float32",  # whatever the policy: sums of p decide who halts
+        )
+        self.check(max_steps, epsilon)
+        if act_type not in ACT_TYPES:
+            raise ValueError(f"act_type must be one of {ACT_TYPES}. Received: {act_type!r}.")
+        self.max_steps = max_steps
+        self.epsilon = epsilon
+        self.act_type = act_type
+        self.bias_init = bias_init
+        self.force_final_remainder = force_final_remainder
+        self.mask_padding = mask_padding
+        self.decides_alone = act_type in ("basic", "accumulated")
+        self.by_example = act_type == "global"
+        if act_type == "random":
+            self.seed_generator = keras.random.SeedGenerator()
+
+    def build(self, state_shape: Shape) -> None:
+        if self.act_type != "random":
+            super().build(state_shape)
+
+    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+        """See `Rule.halt`."""
+        p = self._halting_probability(step, halting)
+        halted, weights = self.spend(p, step, halting, self.force_final_remainder)
+        return halted._replace(ponder_cost=halted.n_updates + halted.remainders), weights
+
+    def _halting_probability(self, step, halting):
+        """p of this step, U float32."""
+        if self.act_type == "random":
+            seed = tf.cast(self.seed_generator.next(), tf.int32)
+            return tf.random.stateless_uniform(tf.shape(halting.halting_probability), seed)
+        p = tf.sigmoid(self(tf.cast(step.x, tf.float32)))[..., 0]
+        if not self.by_example:
+            return p
+        return _mean_of_rows(p, step.padding_mask if self.mask_padding else None)
+
+    def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
+        """See `Rule.mix`."""
+        if self.act_type == "accumulated":
+            return super().mix(state, output, update_weights)
+        weights = tf.cast(self.per_position(update_weights), state.dtype)
+        return output + (state - output) * weights
+
+    def get_config(self) -> Config:
+        return {
+            "max_steps": self.max_steps,
+            "epsilon": self.epsilon,
+            "act_type": self.act_type,
+            "bias_init": self.bias_init,
+            "force_final_remainder": self.force_final_remainder,
+            "mask_padding": self.mask_padding,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+
+def _mean_of_rows(values, mask):
+    """[B], the mean of `values` [B, S] where `mask` is True; None: of all."""
+    if mask is None:
+        return tf.reduce_mean(values, axis=1)
+    counted = tf.cast(mask, tf.float32)
+    total = tf.reduce_sum(values * counted, axis=1)
+    return tf.math.divide_no_nan(total, tf.reduce_sum(counted, axis=1))
+
+
+def check_ends(hp: UniversalTransformerHParams) -> None:
+    """Raises HParamError: if the steps cannot have losses, for layers follow on the recurrence."""
+    mixed = hp.mix_with_transformer or ""
+    if "after_ut" in mixed:
+        raise HParamError(
+            f"act_type={hp.act_type} needs a stack that ends with the recurrence. "
+            f"Received: mix_with_transformer={mixed!r}."
+        )
+
+
+@parts.haltings.register("basic")
+@parts.haltings.register("accumulated")
+@parts.haltings.register("global")
+@parts.haltings.register("random")
+def _make(hp, side):
+    del side
+    return ACTHalting(
+        hp.act_max_steps,
+        epsilon=hp.act_epsilon,
+        act_type=hp.act_type,
+        bias_init=hp.act_halting_bias_init,
+        force_final_remainder=hp.act_force_final_remainder,
+        mask_padding=hp.act_mask_padding,
+        kernel_initializer=from_hparams.kernel_initializer(hp),
+    )

@@ -1,0 +1,137 @@
+"""Halting as a latent variable: the loss is an expectation over the steps (PonderNet)."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic.signature import Config, Initializer
+from ut_keras.layers.halting.halting import Halting, Rule, Step, check_ends
+
+OUTPUTS = ("threshold", "mean")
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class PonderNetHalting(Rule, dense.Dense):
+    """The step at which a position halts is drawn; what is trained is the mean of the losses.
+
+        l^n = sigmoid(W s^n + b);   p^n = l^n (1 - l^1) ... (1 - l^{n-1})
+        N   = the first n with  p^1 + ... + p^n > 1 - epsilon, at most max_steps
+        w^n = p^n for n < N,  1 - (p^1 + ... + p^{N-1}) at n = N,  0 after
+        loss = w^1 L(s^1) + ... + w^N L(s^N) + act_loss_weight KL(w || g)
+        g^n = P (1 - P)^{n-1} / (1 - (1 - P)^max_steps)
+
+    The output, which is all that there is at inference, is s^N ("threshold": epsilon = 0.5 halts at
+    the median of the steps) or w^1 s^1 + ... + w^N s^N ("mean").
+
+    A loss of every step there is only where nothing but the loss looks at the output: in decoders,
+    and in an encoder alone. In an encoder which a decoder attends to, the output is the mean, and
+    the divergence is all that is PonderNet's. To halt at a step that is drawn at inference too, as
+    the paper does, is not here: its answers would differ from call to call. (Equations as they are
+    told of the paper, and in public code after it, which divides g by nothing; the paper itself
+    could not be read.)
+
+    Args:
+        max_steps: int. No position takes more.
+        epsilon: float in (0, 1).
+        prior: float P in (0, 1). 1/P steps are cheapest.
+        output: "threshold" or "mean".
+        expected_loss: bool. Whether training is by the losses of all steps, which is for whoever
+            takes the output to see to; else it is by that of the output.
+        hands_on: bool. Whether a decoder attends to the output, which then is the mean.
+        bias_init: float, of b.
+        mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
+        kernel_initializer: Keras initializer, of W.
+    Call arguments:
+        state: float tensor [B, S, D].
+    Returns:
+        float32 tensor [B, S, 1], W s + b. The rest is methods.
+    Raises:
+        ValueError: if max_steps < 1, epsilon or prior is not in (0, 1) or output is unknown.
+    References: Banino et al. 2021, PonderNet: Learning to Ponder.
+    """
+
+    def __init__(
+        self,
+        max_steps: int,
+        epsilon: float = 0.01,
+        prior: float = 0.2,
+        output: str = "mean",
+        expected_loss: bool = False,
+        hands_on: bool = False,
+        bias_init: float = 0.0,
+        mask_padding: bool = False,
+        kernel_initializer: Initializer = "glorot_uniform",
+    ) -> None:
+        super().__init__(
+            1,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=keras.initializers.Constant(bias_init),
+            name="ponder_net_for_pondering",
+            dtype="float32",
+        )
+        self.check(max_steps, epsilon)
+        if not 0 < prior < 1:
+            raise ValueError(f"prior must be between 0 and 1. Received: {prior}.")
+        if output not in OUTPUTS:
+            raise ValueError(f"output must be one of {OUTPUTS}. Received: {output!r}.")
+        self.max_steps = max_steps
+        self.epsilon = epsilon
+        self.prior = prior
+        self.output_kind = output
+        self.expected_loss = expected_loss
+        self.hands_on = hands_on
+        self.bias_init = bias_init
+        self.mask_padding = mask_padding
+
+    def log_prior(self, max_steps: int) -> np.ndarray:
+        """float32 [max_steps], log g."""
+        steps = np.arange(max_steps)
+        g = self.prior * (1 - self.prior) ** steps / (1 - (1 - self.prior) ** max_steps)
+        return np.log(g).astype(np.float32)
+
+    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+        """See `Rule.halt`."""
+        share = tf.sigmoid(self(tf.cast(step.after, tf.float32)))[..., 0]
+        p = share * (1.0 - halting.halting_probability)
+        halted, w = self.spend(p, step, halting, forced=True)
+        log_prior = tf.gather(self.log_prior(step.max_steps), step.number)
+        divergence = tf.math.xlogy(w, w) - w * log_prior
+        return halted._replace(ponder_cost=halting.ponder_cost + divergence), w
+
+    def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
+        """See `Rule.mix`."""
+        if self.hands_on or self.output_kind == "mean":
+            return super().mix(state, output, update_weights)
+        return self.keep_last(state, output, update_weights)
+
+    def get_config(self) -> Config:
+        return {
+            "max_steps": self.max_steps,
+            "epsilon": self.epsilon,
+            "prior": self.prior,
+            "output": self.output_kind,
+            "expected_loss": self.expected_loss,
+            "hands_on": self.hands_on,
+            "bias_init": self.bias_init,
+            "mask_padding": self.mask_padding,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+
+@parts.haltings.register("ponder_net")
+def _make(hp, side):
+    if side.answers:
+        check_ends(hp)
+    return PonderNetHalting(
+        hp.act_max_steps,
+        epsilon=hp.act_epsilon,
+        prior=hp.ponder_net_prior,
+        output=hp.ponder_net_output,
+        expected_loss=side.answers,
+        hands_on=not side.answers,
+        bias_init=hp.act_halting_bias_init,
+        mask_padding=hp.act_mask_padding,
+        kernel_initializer=from_hparams.kernel_initializer(hp),
+    )

@@ -1,0 +1,129 @@
+"""Halting by a head that has learned to know whether the answer is right by now."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.hparam import HParamError
+from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic import pooling as pooling_lib
+from ut_keras.layers.basic.pooling import Pooling
+from ut_keras.layers.basic.signature import Config, Initializer
+from ut_keras.layers.halting.halting import Halting, Rule, Step, check_ends
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class QHalting(Rule, dense.Dense):
+    """After each step a head says whether that is it, which it is taught by the answers themselves.
+
+        q^n    = W s^n + b
+        N      = the first n with  sigmoid(q^n) > 1 - epsilon, at most M = max_steps
+        output = s^N;   loss = 1/M sum_n ( L(s^n) + act_loss_weight H(q^n) )
+        H(q^n) = -log sigmoid(q^n) if the answer that s^n gives is right, else -log sigmoid(-q^n)
+
+    In training all take M steps, each of which has a loss; that nobody halts there makes the
+    answers of inference those that the head was taught by. (Under `act_halted_state="copy"` they
+    part, for others then see the state in which a position halted.) What halts is what has an
+    answer: a position, whose answer is a symbol; or, with `pooling`, a whole row, whose class is
+    read from its positions as q is then; rows that are done leave a loop at inference.
+
+    Of the hierarchical and the tiny reasoning model: the target, the head on the state after a
+    step, the threshold (epsilon = 0.5), b = -5 and act_loss_weight = 0.5, and of the latter, which
+    has no Q-learning, that there is no other term. The rest is ours: they halt whole rows, by q of
+    a position in front, if all symbols are right; in training, too, where a row that has halted
+    makes room for the next, except for steps that are explored at random; each step is an update
+    of its own, with no gradient into the ones before; and their evaluation takes all steps. (As in
+    the authors' code, of which the losses of the tiny model could not be read.)
+
+    Args:
+        max_steps: int M. Nobody takes more.
+        epsilon: float in (0, 1).
+        pooling: how a row's class is read from its positions, see `pooling.pool`; None where every
+            position has an answer.
+        bias_init: float, of b.
+        mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
+        kernel_initializer: Keras initializer, of W.
+    Call arguments:
+        state: float tensor [..., D].
+    Returns:
+        float32 tensor [..., 1], W s + b. The rest is methods.
+    Raises:
+        ValueError: if max_steps < 1 or epsilon is not in (0, 1).
+    References: Wang et al. 2025, Hierarchical Reasoning Model; Jolicoeur-Martineau 2025, Less is
+        More: Recursive Reasoning with Tiny Networks.
+    """
+
+    expected_loss = True
+
+    def __init__(
+        self,
+        max_steps: int,
+        epsilon: float = 0.5,
+        pooling: Pooling | None = None,
+        bias_init: float = -5.0,
+        mask_padding: bool = False,
+        kernel_initializer: Initializer = "glorot_uniform",
+    ) -> None:
+        super().__init__(
+            1,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=keras.initializers.Constant(bias_init),
+            name="q_halt_for_pondering",
+            dtype="float32",
+        )
+        self.check(max_steps, epsilon)
+        self.max_steps = max_steps
+        self.epsilon = epsilon
+        self.pooling = pooling
+        self.by_example = pooling is not None
+        self.decides_alone = pooling is None
+        self.bias_init = bias_init
+        self.mask_padding = mask_padding
+
+    def confidence(self, states: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
+        """See `Rule.confidence`."""
+        q = self(tf.cast(states, tf.float32))[..., 0]
+        if self.pooling is None:
+            return q
+        of_positions = tf.transpose(q, [1, 2, 0])
+        return tf.transpose(pooling_lib.pool(of_positions, self.pooling, padding_mask))
+
+    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+        """See `Rule.halt`."""
+        if step.training:
+            halted, moved = self.stop(tf.zeros_like(halting.running), step, halting)
+            return halted, moved / step.max_steps
+        q = self.confidence(step.after[tf.newaxis], step.padding_mask)[0]
+        return self.stop(tf.sigmoid(q) > 1.0 - self.epsilon, step, halting)
+
+    def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
+        """See `Rule.mix`."""
+        return self.keep_last(state, output, update_weights)
+
+    def get_config(self) -> Config:
+        return {
+            "max_steps": self.max_steps,
+            "epsilon": self.epsilon,
+            "pooling": self.pooling,
+            "bias_init": self.bias_init,
+            "mask_padding": self.mask_padding,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+
+@parts.haltings.register("q_halt")
+def _make(hp, side):
+    if side != "encoder" or not side.answers:
+        raise HParamError(
+            "act_type=q_halt needs an encoder alone, universal_transformer_encoder, each step "
+            "of which has an answer. Received: universal_transformer."
+        )
+    check_ends(hp)
+    return QHalting(
+        hp.act_max_steps,
+        epsilon=hp.act_epsilon,
+        pooling=side.pooling,
+        bias_init=hp.act_halting_bias_init,
+        mask_padding=hp.act_mask_padding,
+        kernel_initializer=from_hparams.kernel_initializer(hp),
+    )

@@ -1,0 +1,108 @@
+"""Halting by stick-breaking: at each step a piece of what is left of a probability of 1."""
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic.signature import Config, Initializer, Shape
+from ut_keras.layers.halting.halting import Halting, Rule, Step
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class StickBreakingHalting(Rule, keras.layers.Layer):
+    """Each step breaks a share off what the steps before it have left.
+
+        l^n = sigmoid(W_2 gelu(W_1 s^n + b_1) + b_2)
+        p^n = l^n (1 - l^1) ... (1 - l^{n-1})
+        N   = the first n with  p^1 + ... + p^n > 1 - epsilon, at most max_steps
+        w^n = p^n for n < N,  R = 1 - (p^1 + ... + p^{N-1}) at n = N,  0 after
+        output = w^1 s^1 + ... + w^N s^N;   ponder cost = w^1 + 2 w^2 + ... + N w^N
+
+    The p are a distribution over the steps, and the cost is its mean, which has a gradient. With a
+    larger epsilon at inference positions halt sooner.
+
+    As in the authors' code, which has epsilon = 0.001 and b_2 = 0; W_2 starts at 0. It differs in
+    that a position attends to the mixes of the others, here as under every rule to their states,
+    and in two logits of the gate, of which only the difference counts. (Their paper could not be
+    checked against.)
+
+    Args:
+        max_steps: int. No position takes more.
+        epsilon: float in (0, 1).
+        bias_init: float, of b_2.
+        mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
+        kernel_initializer: Keras initializer, of W_1.
+    Call arguments:
+        state: float tensor [B, S, D].
+    Returns:
+        float32 tensor [B, S], l. The rest is methods.
+    Raises:
+        ValueError: if max_steps < 1 or epsilon is not in (0, 1).
+    References: Tan et al. 2023, Sparse Universal Transformer; its code, `ACTWrapper`.
+    """
+
+    def __init__(
+        self,
+        max_steps: int,
+        epsilon: float = 0.001,
+        bias_init: float = 0.0,
+        mask_padding: bool = False,
+        kernel_initializer: Initializer = "glorot_uniform",
+    ) -> None:
+        super().__init__(name="stick_breaking_for_pondering", dtype="float32")
+        self.check(max_steps, epsilon)
+        self.max_steps = max_steps
+        self.epsilon = epsilon
+        self.bias_init = bias_init
+        self.mask_padding = mask_padding
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, state_shape: Shape) -> None:
+        self.hidden = dense.Dense(
+            state_shape[-1],
+            kernel_initializer=self.kernel_initializer,
+            name="hidden",
+            dtype="float32",
+        )
+        self.gate = dense.Dense(
+            1,
+            kernel_initializer="zeros",
+            bias_initializer=keras.initializers.Constant(self.bias_init),
+            name="gate",
+            dtype="float32",
+        )
+        self.hidden.build(state_shape)
+        self.gate.build(state_shape)
+
+    def call(self, state: tf.Tensor) -> tf.Tensor:
+        hidden = tf.nn.gelu(self.hidden(tf.cast(state, tf.float32)))
+        return tf.sigmoid(self.gate(hidden))[..., 0]
+
+    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+        """See `Rule.halt`."""
+        p = self(step.after) * (1.0 - halting.halting_probability)
+        halted, weights = self.spend(p, step, halting, forced=True)
+        number = tf.cast(step.number + 1, tf.float32)
+        return halted._replace(ponder_cost=halting.ponder_cost + number * weights), weights
+
+    def get_config(self) -> Config:
+        return {
+            "max_steps": self.max_steps,
+            "epsilon": self.epsilon,
+            "bias_init": self.bias_init,
+            "mask_padding": self.mask_padding,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+
+@parts.haltings.register("stick_breaking")
+def _make(hp, side):
+    del side
+    return StickBreakingHalting(
+        hp.act_max_steps,
+        epsilon=hp.act_epsilon,
+        bias_init=hp.act_halting_bias_init,
+        mask_padding=hp.act_mask_padding,
+        kernel_initializer=from_hparams.kernel_initializer(hp),
+    )

@@ -1,0 +1,5 @@
+"""The LSTM baselines."""
+
+from ut_keras.layers import members_before
+
+__getattr__ = members_before(__name__)

@@ -1,0 +1,209 @@
+"""LSTMs over a sequence, one above the other."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers.basic import dropout
+from ut_keras.layers.basic import scan as scan_lib
+from ut_keras.layers.basic.signature import Config, Initializer, Shape
+from ut_keras.layers.depth.gated_units import LSTMState
+
+
+class LSTMOutput(NamedTuple):
+    """What LSTMs make of a sequence."""
+
+    output: tf.Tensor  # [B, S, D] of the last layer; 0 at padding
+    states: tuple  # `LSTMState` [B, D] of each layer, behind the last real position
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class LSTMCell(keras.layers.Layer):
+    """One LSTM.
+
+        i, j, f, o = [x; h] W + b
+        c' = sigmoid(f + forget_bias) · c + sigmoid(i) · tanh(j);   h' = sigmoid(o) · tanh(c')
+
+    The product with x needs no state: `project` makes it for all positions at once, `step` does
+    the rest of one position.
+
+    Args:
+        hidden_size: int D.
+        forget_bias: float.
+        kernel_initializer: Keras initializer.
+    Call arguments:
+        x: float tensor [B, C].
+        state: `LSTMState` [B, D], h and c.
+    Returns:
+        `LSTMState`.
+    References: Hochreiter & Schmidhuber 1997; TensorFlow 1's `LSTMCell`, whose weights these are.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        forget_bias: float = 1.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.hidden_size = hidden_size
+        self.forget_bias = forget_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, x_shape: Shape) -> None:
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(x_shape[-1] + self.hidden_size, 4 * self.hidden_size),
+            initializer=self.kernel_initializer.clone(),
+        )
+        self.bias = self.add_weight(name="bias", shape=(4 * self.hidden_size,), initializer="zeros")
+
+    def call(self, x: tf.Tensor, state: LSTMState) -> LSTMState:
+        return self.step(self.project(x), state)
+
+    def project(self, x: tf.Tensor) -> tf.Tensor:
+        """[..., C'] -> [..., 4 D]; of a C' less than C the first C' rows of the kernel are taken.
+
+        Args:
+            x: float tensor, the first (or all) features of the input.
+        """
+        rows = x.shape[-1]
+        kernel = tf.cast(tf.convert_to_tensor(self.kernel)[:rows], x.dtype)
+        bias = tf.cast(tf.convert_to_tensor(self.bias), x.dtype)
+        flat = tf.nn.bias_add(tf.matmul(tf.reshape(x, [-1, rows]), kernel), bias)
+        return tf.reshape(flat, tf.concat([tf.shape(x)[:-1], [4 * self.hidden_size]], axis=0))
+
+    def step(
+        self, projected: tf.Tensor, state: LSTMState, rest: tf.Tensor | None = None
+    ) -> LSTMState:
+        """One position.
+
+        Args:
+            projected: [B, 4 D], from `project`.
+            state: `LSTMState`.
+            rest: [B, C - C'], the features that `project` was not given. Optional.
+        """
+        recurrent = state.output if rest is None else tf.concat([rest, state.output], axis=-1)
+        kernel = tf.convert_to_tensor(self.kernel)[-recurrent.shape[-1] :]
+        gates = projected + tf.matmul(recurrent, tf.cast(kernel, projected.dtype))
+        admit, news, keep, show = tf.split(gates, 4, axis=-1)
+        kept = tf.sigmoid(keep + tf.cast(self.forget_bias, keep.dtype)) * state.cell
+        cell = kept + tf.sigmoid(admit) * tf.tanh(news)
+        return LSTMState(tf.sigmoid(show) * tf.tanh(cell), cell)
+
+    def zero_state(self, batch_size: tf.Tensor) -> LSTMState:
+        """`LSTMState` of zeros."""
+        zeros = tf.zeros([batch_size, self.hidden_size], self.compute_dtype)
+        return LSTMState(zeros, zeros)
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "hidden_size": self.hidden_size,
+            "forget_bias": self.forget_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def compute_output_shape(self, x_shape: Shape, *_: Any) -> LSTMState:
+        shape = (x_shape[0], self.hidden_size)
+        return LSTMState(shape, shape)
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class LSTMStack(keras.layers.Layer):
+    """Several LSTMs over a sequence.
+
+    Dropout is on what enters each layer, not on the state.
+
+    Args:
+        num_layers: int.
+        hidden_size: int D.
+        dropout_rate: float in [0, 1).
+        kernel_initializer: Keras initializer.
+    Call arguments:
+        x: float tensor [B, S, C].
+        padding_mask: bool tensor [B, S], True at real tokens. Optional. The states do not change
+            at padding.
+        initial_states: tuple of `LSTMState`, one per layer. Default: zeros.
+        training: bool.
+    Returns:
+        `LSTMOutput`.
+    References: T2T `models/lstm.py`, `lstm`.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        hidden_size: int,
+        dropout_rate: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_layers = num_layers
+        self.hidden_size = hidden_size
+        self.dropout_rate = dropout_rate
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, x_shape: Shape) -> None:
+        cells, dropouts = [], []
+        for number in range(self.num_layers):
+            cell = LSTMCell(
+                self.hidden_size,
+                kernel_initializer=self.kernel_initializer,
+                name=f"cell_{number}",
+                dtype=self.dtype_policy,
+            )
+            cell.build((x_shape[0], self.hidden_size if number else x_shape[-1]))
+            cells.append(cell)
+            dropouts.append(dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy))
+        self.cells, self.dropouts = tuple(cells), tuple(dropouts)
+
+    def call(
+        self,
+        x: tf.Tensor,
+        padding_mask: tf.Tensor | None = None,
+        initial_states: Sequence[LSTMState] | None = None,
+        training: bool | None = None,
+    ) -> LSTMOutput:
+        x = tf.transpose(tf.cast(x, self.compute_dtype), [1, 0, 2])
+        real = tf.ones(tf.shape(x)[:2], tf.bool)
+        if padding_mask is not None:
+            real = tf.transpose(tf.convert_to_tensor(padding_mask))
+        states = []
+        for number, cell in enumerate(self.cells):
+            initial = cell.zero_state(tf.shape(x)[1])
+            if initial_states is not None:
+                initial = initial_states[number]
+            projected = cell.project(self.dropouts[number](x, training=training))
+            after = self._over_time(cell, projected, real, initial)
+            x = tf.where(real[..., tf.newaxis], after.output, 0)
+            states.append(scan_lib.last(after, initial))
+        return LSTMOutput(tf.transpose(x, [1, 0, 2]), tuple(states))
+
+    @staticmethod
+    def _over_time(cell, projected, real, initial):
+        """The states [S, B, D] behind each position."""
+
+        def take_step(state, now):
+            projected, real = now
+            new = cell.step(projected, state)
+            return LSTMState(*(tf.where(real, n, o) for n, o in zip(new, state, strict=True)))
+
+        return scan_lib.scan(take_step, (projected, real[..., tf.newaxis]), initial)
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "hidden_size": self.hidden_size,
+            "dropout_rate": self.dropout_rate,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def compute_output_shape(self, x_shape: Shape, *_: Any) -> LSTMOutput:
+        state = LSTMState(*2 * ((x_shape[0], self.hidden_size),))
+        return LSTMOutput((*x_shape[:-1], self.hidden_size), (state,) * self.num_layers)

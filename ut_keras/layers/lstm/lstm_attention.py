@@ -1,0 +1,290 @@
+"""LSTMs that look back at another sequence before every step."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers.basic import dense, dropout
+from ut_keras.layers.basic import scan as scan_lib
+from ut_keras.layers.basic.signature import Config, Initializer, Shape
+from ut_keras.layers.depth.gated_units import LSTMState
+from ut_keras.layers.lstm import lstm
+
+
+class AttentionMemory(NamedTuple):
+    """What is attended to, prepared once."""
+
+    keys: tf.Tensor  # [B, S, D]
+    values: tf.Tensor  # [B, S, D]
+    may_attend: tf.Tensor | None  # bool [B, S]; None: to all
+
+
+class AttentionState(NamedTuple):
+    """What the decoder hands on from one position to the next."""
+
+    cells: tuple  # `LSTMState` [B, D] of each layer
+    attention: tf.Tensor  # [B, H · A], what was found last
+    weights: tf.Tensor  # float32 [B, H, S], by which
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class AttentionLSTM(keras.layers.Layer):
+    """LSTMs one above the other, with attention around them.
+
+    The LSTMs read [x_t; a_{t-1}]; what the last one says, h_t, asks for a mean of the values v_s:
+
+        e_ts = v · tanh(k_s + W_q h_t)  ("bahdanau", one v per head)     or     k_s · h_t  ("luong")
+        a_t = W_a [h_t; sum_s softmax_s(e_ts) v_s],  per head;       k_s = W_k v_s
+
+    All heads share keys and query, as in T2T: with "luong" they weigh the values alike. The output
+    is a_t, brought to width D where there are several heads, or h_t.
+
+    Args:
+        num_layers: int.
+        hidden_size: int D.
+        mechanism: "bahdanau" or "luong".
+        attention_layer_size: int A.
+        num_heads: int H.
+        output_attention: bool. Whether a_t is the output, or h_t.
+        dropout_rate: float in [0, 1). Of what enters each layer.
+        kernel_initializer: Keras initializer.
+    Call arguments:
+        x: float tensor [B, T, C].
+        memory: `AttentionMemory`.
+        initial_states: tuple of `LSTMState`, one per layer.
+        padding_mask: bool tensor [B, T], True where a_t or h_t is not made 0. Optional.
+        training: bool.
+    Returns:
+        tuple of output [B, T, `output_size`] and attention weights, float32 [B, H, T, S].
+    References: Bahdanau et al. 2015; Luong et al. 2015; T2T `lstm_attention_decoder`, TensorFlow
+        1's `AttentionWrapper`.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        hidden_size: int,
+        mechanism: str = "bahdanau",
+        attention_layer_size: int = 128,
+        num_heads: int = 1,
+        output_attention: bool = True,
+        dropout_rate: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if mechanism not in ("bahdanau", "luong"):
+            raise ValueError(f"mechanism must be 'bahdanau' or 'luong'. Received: {mechanism!r}.")
+        self.num_layers = num_layers
+        self.hidden_size = hidden_size
+        self.mechanism = mechanism
+        self.attention_layer_size = attention_layer_size
+        self.num_heads = num_heads
+        self.output_attention = output_attention
+        self.dropout_rate = dropout_rate
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    @property
+    def attention_size(self) -> int:
+        """int H · A."""
+        return self.num_heads * self.attention_layer_size
+
+    @property
+    def output_size(self) -> int:
+        """int: A for one head whose findings are the output, else D."""
+        if self.output_attention and self.num_heads == 1:
+            return self.attention_layer_size
+        return self.hidden_size
+
+    def build(self, x_shape: Shape) -> None:
+        self.memory_layer = self._dense("memory_layer", self.hidden_size, self.hidden_size)
+        self.query_layer: Any = None
+        self.attention_v: tuple = ()
+        if self.mechanism == "bahdanau":
+            self.query_layer = self._dense("query_layer", self.hidden_size, self.hidden_size)
+            self.attention_v = tuple(
+                self.add_weight(
+                    name=_numbered("attention_v", head),
+                    shape=(self.hidden_size,),
+                    initializer=self.kernel_initializer.clone(),
+                )
+                for head in range(self.num_heads)
+            )
+        cells, dropouts = [], []
+        for number in range(self.num_layers):
+            cell = lstm.LSTMCell(
+                self.hidden_size,
+                kernel_initializer=self.kernel_initializer,
+                name=f"cell_{number}",
+                dtype=self.dtype_policy,
+            )
+            width = self.hidden_size if number else x_shape[-1] + self.attention_size
+            cell.build((x_shape[0], width))
+            cells.append(cell)
+            dropouts.append(dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy))
+        self.cells, self.dropouts = tuple(cells), tuple(dropouts)
+        self.input_dropout = dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy)
+        self.attention_layers = tuple(
+            self._dense(
+                _numbered("attention_layer", head), 2 * self.hidden_size, self.attention_layer_size
+            )
+            for head in range(self.num_heads)
+        )
+        self.output_layer: Any = None
+        if self.output_attention and self.num_heads > 1:
+            self.output_layer = self._dense(
+                "dense", self.attention_size, self.hidden_size, use_bias=True
+            )
+
+    def _dense(self, name, input_size, units, use_bias=False):
+        made = dense.Dense(
+            units,
+            use_bias=use_bias,
+            kernel_initializer=self.kernel_initializer,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+        made.build((None, input_size))
+        return made
+
+    def call(
+        self,
+        x: tf.Tensor,
+        memory: AttentionMemory,
+        initial_states: Sequence[LSTMState],
+        padding_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        x = tf.transpose(tf.cast(x, self.compute_dtype), [1, 0, 2])
+        projected = self.cells[0].project(self.input_dropout(x, training=training))
+        masks = self._dropout_masks(tf.shape(x)[0], tf.shape(x)[1], training)
+
+        def take_step(state, now):
+            return self.step(now[0], state, memory, now[1])
+
+        start = self.start(memory, initial_states)
+        after = scan_lib.scan(take_step, (projected, masks), start)
+        shown = tf.transpose(self._shown(after), [1, 0, 2])
+        if padding_mask is not None:
+            shown = tf.where(padding_mask[..., tf.newaxis], shown, 0)
+        return self._to_output(shown), tf.transpose(after.weights, [1, 2, 0, 3])
+
+    # Of one position: what decoding takes.
+
+    def project_memory(
+        self, values: tf.Tensor, may_attend: tf.Tensor | None = None
+    ) -> AttentionMemory:
+        """Prepares what is attended to.
+
+        Args:
+            values: [B, S, D].
+            may_attend: bool [B, S]. Optional.
+        """
+        return AttentionMemory(self.memory_layer(values), values, may_attend)
+
+    def start(self, memory: AttentionMemory, initial_states: Sequence[LSTMState]) -> AttentionState:
+        """The `AttentionState` before the first position."""
+        shape = tf.shape(memory.keys)
+        return AttentionState(
+            tuple(initial_states),
+            tf.zeros([shape[0], self.attention_size], memory.keys.dtype),
+            tf.zeros([shape[0], self.num_heads, shape[1]]),
+        )
+
+    def step(
+        self,
+        projected: tf.Tensor,
+        state: AttentionState,
+        memory: AttentionMemory,
+        masks: Sequence[tf.Tensor] | None = None,
+    ) -> AttentionState:
+        """One position.
+
+        Args:
+            projected: [B, 4 D], the first cell's of x.
+            state: `AttentionState`.
+            memory: `AttentionMemory`.
+            masks: list of dropout masks: of the attention, and of what enters each layer but the
+                first. Optional.
+        Returns:
+            `AttentionState`.
+        """
+        entering = [state.attention] + [None] * (self.num_layers - 1)
+        cells: list[LSTMState] = []
+        for number, cell in enumerate(self.cells):
+            if number:
+                entering[number] = cells[-1].output
+            x = entering[number] * masks[number] if masks else entering[number]
+            if number == 0:
+                cells.append(cell.step(projected, state.cells[0], rest=x))
+            else:
+                cells.append(cell.step(cell.project(x), state.cells[number]))
+        query = cells[-1].output
+        weights = tf.nn.softmax(self._scores(query, memory))  # [B, H, S]
+        found = tf.matmul(tf.cast(weights, query.dtype), memory.values)  # [B, H, D]
+        attention = tf.concat(
+            [
+                layer(tf.concat([query, found[:, head]], axis=-1))
+                for head, layer in enumerate(self.attention_layers)
+            ],
+            axis=-1,
+        )
+        return AttentionState(tuple(cells), attention, weights)
+
+    def output(self, state: AttentionState) -> tf.Tensor:
+        """What is shown of a state, [B, `output_size`]."""
+        return self._to_output(self._shown(state))
+
+    def _shown(self, state):
+        return state.attention if self.output_attention else state.cells[-1].output
+
+    def _to_output(self, shown):
+        return shown if self.output_layer is None else self.output_layer(shown)
+
+    def _scores(self, query, memory):
+        """float32 [B, H, S]."""
+        if self.mechanism == "bahdanau":
+            sums = tf.tanh(memory.keys + self.query_layer(query)[:, tf.newaxis])
+            v = tf.stack([tf.convert_to_tensor(v) for v in self.attention_v])
+            scores = tf.einsum("bsd,hd->bhs", sums, tf.cast(v, sums.dtype))
+        else:
+            scores = tf.matmul(query[:, tf.newaxis], memory.keys, transpose_b=True)
+            scores = tf.tile(scores, [1, self.num_heads, 1])  # XLA trains no tf.repeat
+        scores = tf.cast(scores, tf.float32)
+        if memory.may_attend is None:
+            return scores
+        return tf.where(memory.may_attend[:, tf.newaxis], scores, scores.dtype.min)
+
+    def _dropout_masks(self, length, batch_size, training):
+        """Factors [T, B, width] for `step`, drawn before the loop; [] where nothing is dropped."""
+        if not training or self.dropout_rate == 0:
+            return []
+        widths = [self.attention_size] + [self.hidden_size] * (self.num_layers - 1)
+        return [
+            drop(tf.ones([length, batch_size, width], self.compute_dtype), training=True)
+            for drop, width in zip(self.dropouts, widths, strict=True)
+        ]
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "hidden_size": self.hidden_size,
+            "mechanism": self.mechanism,
+            "attention_layer_size": self.attention_layer_size,
+            "num_heads": self.num_heads,
+            "output_attention": self.output_attention,
+            "dropout_rate": self.dropout_rate,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def compute_output_shape(self, x_shape: Shape, *_: Any) -> tuple[Shape, Shape]:
+        weights = (x_shape[0], self.num_heads, x_shape[1], None)
+        return (*x_shape[:-1], self.output_size), weights
+
+
+def _numbered(name, head):
+    """T2T's names of what each head has: `name`, `name_1`, …"""
+    return f"{name}_{head}" if head else name

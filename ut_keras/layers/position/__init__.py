@@ -1,0 +1,1 @@
+"""What says where a position is."""

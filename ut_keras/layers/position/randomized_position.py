@@ -1,0 +1,119 @@
+"""Positions that training draws from a larger range, so that longer sequences hold no new ones."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.hparam import HParamError, TransformerHParams
+from ut_keras.layers.basic import from_hparams
+from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.position import timing_signal
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class RandomizedPosition(keras.layers.Layer):
+    """Adds the sinusoids of positions that are far apart (`pos="randomized"`).
+
+        training:   p_0 < ... < p_{S-1}, drawn out of 0 .. L-1 without replacement, for a batch
+        inference:  p_i = i (L // M), at least i
+
+    The authors draw at inference, too: then an answer differs from call to call, and a position
+    that is written would have to move when the next one comes. Here positions are as far apart as M
+    of them are in the range, which training has seen for lengths about M, and now and then for
+    shorter ones.
+
+    Args:
+        positions: int L.
+        max_length: int M, the longest sequence that the model is for; longer ones pass beyond L.
+    Call arguments:
+        x: float tensor [B, S, D].
+        positions: int tensor, which positions they are; 0 .. S-1 by default. Optional.
+        training: bool.
+    Returns:
+        Tensor like `x`.
+    Raises:
+        ValueError: if max_length < 1 or positions < max_length.
+    References: Ruoss et al. 2023, Randomized Positional Encodings Boost Length Generalization of
+        Transformers; its code, `noisy_fixed_positional_encodings`, L = 2048.
+    """
+
+    supports_masking = True  # positions are apart: Keras hands the mask on
+
+    def __init__(self, positions: int, max_length: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if not 1 <= max_length <= positions:
+            raise ValueError(
+                "max_length must be from 1 to the number of positions. "
+                f"Received: max_length={max_length}, positions={positions}."
+            )
+        self.positions = positions
+        self.max_length = max_length
+        self.seed_generator = keras.random.SeedGenerator()
+
+    def call(
+        self, x: tf.Tensor, positions: tf.Tensor | None = None, training: bool | None = None
+    ) -> tf.Tensor:
+        length = tf.shape(x)[1]
+        if positions is None:
+            positions = tf.range(length)[tf.newaxis]
+        if training:
+            positions = tf.gather(self.draw(length), positions)
+        else:
+            positions *= self.apart
+        return x + tf.cast(timing_signal.sinusoid(positions, x.shape[-1]), x.dtype)
+
+    @property
+    def apart(self) -> int:
+        """How far positions are from one another at inference."""
+        return self.positions // self.max_length
+
+    def draw(self, length: tf.Tensor) -> tf.Tensor:
+        """int32 [length], ascending; out of 0 .. length - 1 where that is more than L."""
+        most = tf.maximum(self.positions, length)
+        return self.draw_out_of(most, most, length)
+
+    def draw_out_of(self, among: tf.Tensor, most: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+        """int32 [length], ascending, out of 0 .. among - 1, each subset as often.
+
+        Of `most` keys those behind `among` come last: XLA wants to know how many are drawn.
+        """
+        seed = tf.cast(self.seed_generator.next(), tf.int32)
+        keys = tf.random.stateless_uniform([most], seed)  # below 1
+        order = tf.argsort(tf.where(tf.range(most) < among, keys, 2.0))
+        return tf.sort(order[:length])
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "positions": self.positions,
+            "max_length": self.max_length,
+        }
+
+    def compute_output_shape(
+        self, input_shape: Shape
+    ) -> Shape:  # as Keras names it where there is no `build`
+        return input_shape
+
+
+def check_no_true_positions(hp: TransformerHParams) -> None:
+    """Raises `HParamError` where every step of a recurrence says the true position besides."""
+    if getattr(hp, "add_position_timing_signal", False):
+        raise HParamError(
+            f"pos={hp.pos!r} needs add_position_timing_signal=False, for the signal of every step "
+            "says the true position. Received: add_position_timing_signal=True."
+        )
+
+
+@parts.position_signals.register("randomized")
+def _make(hp, side):
+    del side
+    check_no_true_positions(hp)
+    if not 1 <= hp.max_length <= hp.pos_randomized_range:
+        raise HParamError(
+            "pos='randomized' needs max_length in 1 .. pos_randomized_range. "
+            f"Received: pos_randomized_range={hp.pos_randomized_range}, max_length={hp.max_length}."
+        )
+    dtype = from_hparams.dtype_policy(hp)
+    return RandomizedPosition(hp.pos_randomized_range, hp.max_length, dtype=dtype)

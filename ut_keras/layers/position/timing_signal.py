@@ -1,0 +1,337 @@
+"""Signals that tell a position where it is: in the sequence and, in a recurrence, in depth."""
+
+import math
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.hparam import UniversalTransformerHParams
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic.signature import Config, Initializer, Shape, Widths
+
+MAX_TIMESCALE = 1e4
+
+
+def sinusoid(positions: tf.Tensor, channels: int) -> tf.Tensor:
+    """Sines and cosines of geometrically spaced wavelengths.
+
+    Halves are concatenated, [sin | cos], as in T2T; the paper interleaves them.
+
+    Args:
+        positions: tensor [...], the positions (or steps) to encode.
+        channels: int. Width; an odd one is padded with a zero.
+    Returns:
+        float32 tensor [..., channels].
+    References: Vaswani et al. 2017, section 3.5; T2T `common_attention.get_timing_signal_1d`.
+    """
+    timescales = channels // 2
+    increment = math.log(MAX_TIMESCALE) / max(timescales - 1, 1)
+    frequencies = tf.exp(tf.range(timescales, dtype=tf.float32) * -increment)
+    places = tf.cast(positions, tf.float32)[..., tf.newaxis]
+    angles = places * frequencies
+    halves = [tf.sin(angles), tf.cos(angles)]
+    return tf.concat([*halves, tf.zeros_like(places)] if channels % 2 else halves, axis=-1)
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class SinusoidPosition(keras.layers.Layer):
+    """Adds the sinusoidal position signal (`pos="timing"`).
+
+    Call arguments:
+        x: float tensor [B, S, D].
+    Returns:
+        Tensor like `x`.
+    References: T2T `common_attention.add_timing_signal_1d`.
+    """
+
+    supports_masking = True  # positions are apart: Keras hands the mask on
+
+    def call(self, x: tf.Tensor, positions: tf.Tensor | None = None) -> tf.Tensor:
+        if positions is None:
+            positions = tf.range(tf.shape(x)[1])[tf.newaxis]
+        return x + tf.cast(sinusoid(positions, x.shape[-1]), x.dtype)
+
+    def compute_output_shape(
+        self, input_shape: Shape
+    ) -> Shape:  # as Keras names it where there is no `build`
+        return input_shape
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class LearnedPosition(keras.layers.Layer):
+    """Adds a learned vector per position (`pos="emb"`); positions past the table get none.
+
+    Args:
+        max_length: int. Rows of the table.
+    Call arguments:
+        x: float tensor [B, S, D].
+    Returns:
+        Tensor like `x`.
+    References: T2T `common_attention.add_positional_embedding`.
+    """
+
+    supports_masking = True  # positions are apart: Keras hands the mask on
+
+    def __init__(
+        self, max_length: int, embedding_initializer: Initializer = "glorot_uniform", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.max_length = max_length
+        self.embedding_initializer = keras.initializers.get(embedding_initializer)
+
+    def build(self, x_shape: Shape) -> None:
+        self.embedding = self.add_weight(
+            name="embedding",
+            shape=(self.max_length, x_shape[-1]),
+            initializer=self.embedding_initializer,
+        )
+
+    def call(self, x: tf.Tensor, positions: tf.Tensor | None = None) -> tf.Tensor:
+        if positions is not None:
+            known = (positions < self.max_length)[..., tf.newaxis]
+            row = tf.minimum(positions, self.max_length - 1)
+            found = tf.gather(tf.convert_to_tensor(self.embedding), row)
+            return x + tf.where(known, found, 0)
+        length = tf.shape(x)[1]
+        known = tf.convert_to_tensor(self.embedding)[:length]
+        missing = tf.maximum(0, length - self.max_length)
+        return x + tf.pad(known, [[0, missing], [0, 0]])[tf.newaxis]
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "max_length": self.max_length,
+            "embedding_initializer": keras.initializers.serialize(self.embedding_initializer),
+        }
+
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
+        return x_shape
+
+
+class StepSignals(NamedTuple):
+    """What `StepTimingSignal.prepare` computes once for all steps."""
+
+    length: tf.Tensor  # int32 scalar S
+    position: tf.Tensor | None  # [S, D] float32, when positions start at 0
+    step: tf.Tensor | None  # [N, D] or, concatenated behind a position signal, [N, 2 D]
+    num_steps: tf.Tensor  # int32 scalar N
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class StepTimingSignal(keras.layers.Layer):
+    """Tells every position, at the start of each recurrence step, its place and the step.
+
+    Added (T2T's default):
+
+        x = H_{t-1} + P_t,   P_t[i] = sinusoid(i) + step embedding(t)
+                                                            (Dehghani et al. 2019, eq. 6)
+
+    or concatenated to the state and projected back to D by one matrix for all steps. The learned
+    step embedding is T2T's; the paper's P_t uses a second sinusoid ("sinusoid").
+
+    Args:
+        num_steps: int N. Rows of the step table.
+        position: bool. Whether to signal the position.
+        position_start_index: None, "random" (positions start at a random offset below the length,
+            drawn anew each step and in every mode, as in T2T) or "step" (the offset grows with
+            the step: length · t / N).
+        step: None, "learned" or "sinusoid".
+        combine: "add" or "concat".
+        kernel_initializer: Keras initializer, for the projection of "concat".
+    Call arguments:
+        state: float tensor [B, S, D].
+        step: int32 scalar t in [0, N).
+        signals: `StepSignals` from `prepare`.
+        places: int32 [S]. Which of the positions of `signals` the state is of; None if of all.
+        cache: not used; there for `TimingAndSRU`.
+    Returns:
+        float tensor [B, S, D].
+    Raises:
+        ValueError: for an unknown choice.
+    References: T2T `universal_transformer_util.step_preprocess`.
+    """
+
+    def __init__(
+        self,
+        num_steps: int,
+        position: bool = True,
+        position_start_index: str | None = None,
+        step: str | None = "learned",
+        combine: str = "add",
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        for name, value, choices in (
+            ("position_start_index", position_start_index, (None, "random", "step")),
+            ("step", step, (None, "learned", "sinusoid")),
+            ("combine", combine, ("add", "concat")),
+        ):
+            if value not in choices:
+                raise ValueError(f"{name} must be one of {choices}. Received: {value!r}.")
+        self.num_steps = num_steps
+        self.position = position
+        self.position_start_index = position_start_index
+        self.step = step
+        self.combine = combine
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        if position_start_index == "random":
+            self.seed_generator = keras.random.SeedGenerator()
+
+    def build(self, state_shape: Shape) -> None:
+        self.hidden_size = state_shape[-1]
+        concat = self.combine == "concat"
+        width = self.hidden_size * (2 if concat and self.position else 1)
+        self.step_channels = width
+        self.layer_embedding: Any = None
+        if self.step == "learned":
+            self.layer_embedding = self.add_weight(
+                name="layer_embedding",
+                shape=(self.num_steps, 1, 1, self.step_channels),
+                initializer=keras.initializers.RandomNormal(stddev=self.step_channels**-0.5),
+            )
+        self.projection = None
+        # As in T2T, a step signal concatenated without a position signal is not projected back,
+        # and its first residual fails on the width: such a layer cannot be built.
+        if concat and self.step and not self.position:
+            raise ValueError(
+                "combine='concat' with a step signal needs position=True (T2T fails there too). "
+                "Received: position=False."
+            )
+        if concat and self.position:
+            self.projection = dense.Dense(
+                self.hidden_size,
+                use_bias=False,
+                kernel_initializer=self.kernel_initializer,
+                name="dense",
+                dtype=self.dtype_policy,
+            )
+            self.projection.build((None, None, width + (self.step_channels if self.step else 0)))
+
+    def prepare(self, positions: tf.Tensor, num_steps: int | None = None) -> StepSignals:
+        """The parts that are the same at every step.
+
+        Args:
+            positions: int32 [S].
+            num_steps: int. How many steps there are; None: as many as it was made for.
+        Returns:
+            `StepSignals`.
+        Raises:
+            ValueError: as `check_steps`.
+        """
+        self.check_steps(num_steps)
+        num_steps = num_steps or self.num_steps
+        position = step = None
+        if self.position and self.position_start_index is None:
+            position = sinusoid(positions, self.hidden_size)
+        if self.step == "learned":
+            table = tf.cast(self.layer_embedding, self.compute_dtype)[:, 0, 0]
+            step = table * self.step_channels**0.5
+        elif self.step == "sinusoid":
+            step = sinusoid(tf.range(num_steps), self.step_channels)
+        return StepSignals(tf.size(positions), position, step, tf.constant(num_steps))
+
+    def check_steps(self, num_steps: int | None) -> None:
+        """See `Depth.check_steps`; learned signals are there of the steps that there were."""
+        if self.step == "learned" and (num_steps or 0) > self.layer_embedding.shape[0]:
+            raise ValueError(
+                f"num_steps must be at most {self.layer_embedding.shape[0]}: each step has a "
+                "learned signal (step_timing_signal_type=sinusoid has one for any). "
+                f"Received: {num_steps}."
+            )
+
+    def cache_widths(self) -> Widths:
+        """What a cache keeps of each position: nothing."""
+        return {}
+
+    def call(
+        self,
+        state: tf.Tensor,
+        step: tf.Tensor,
+        signals: StepSignals,
+        places: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+    ) -> tf.Tensor:
+        del cache
+        position_signal = self._position_signal(step, signals)
+        if places is not None and position_signal is not None:
+            position_signal = tf.gather(position_signal, places)
+        step_signal = None if signals.step is None else tf.gather(signals.step, step)
+        if self.combine == "add":
+            for signal in (position_signal, step_signal):
+                if signal is not None:
+                    state += tf.cast(signal, state.dtype)
+            return state
+        if self.projection is None:
+            return state
+        parts = [state, _spread(position_signal, state)]
+        if step_signal is not None:
+            parts.append(_spread(step_signal, state))
+        return self.projection(tf.concat(parts, axis=-1))
+
+    def _position_signal(self, step, signals):
+        """[S, D], or None."""
+        length = signals.length
+        if not self.position or signals.position is not None:
+            return signals.position
+        if self.position_start_index == "random":
+            seed = tf.cast(self.seed_generator.next(), tf.int32)
+            start = tf.random.stateless_uniform([], seed, 0, length, tf.int32)
+        else:
+            start = tf.cast(length * step / signals.num_steps, tf.int32)
+        return sinusoid(tf.range(length) + start, self.hidden_size)
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "num_steps": self.num_steps,
+            "position": self.position,
+            "position_start_index": self.position_start_index,
+            "step": self.step,
+            "combine": self.combine,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def compute_output_shape(self, state_shape: Shape, *_: Any) -> Shape:
+        return state_shape
+
+
+def _spread(signal, state):
+    """Repeats a signal [C] or [S, C] over the batch and the positions of `state`: [B, S, C]."""
+    shape = tf.shape(state)
+    wide = tf.broadcast_to(signal, tf.stack([shape[0], shape[1], signal.shape[-1]]))
+    return tf.cast(wide, state.dtype)
+
+
+def make(hp: UniversalTransformerHParams, num_steps: int) -> StepTimingSignal:
+    """What is added in every step of a recurrence."""
+    return StepTimingSignal(
+        num_steps,
+        position=hp.add_position_timing_signal,
+        position_start_index=hp.position_start_index,
+        step=hp.step_timing_signal_type if hp.add_step_timing_signal else None,
+        combine=hp.add_or_concat_timing_signal,
+        name="timing",
+        **from_hparams.common(hp),
+    )
+
+
+@parts.position_signals.register("timing")
+def _make_sinusoid(hp, side):
+    del side
+    return SinusoidPosition(dtype=from_hparams.dtype_policy(hp))
+
+
+@parts.position_signals.register("emb")
+def _make_learned(hp, side):
+    del side
+    initializer = from_hparams.kernel_initializer(hp)
+    return LearnedPosition(hp.max_length, initializer, dtype=from_hparams.dtype_policy(hp))
+
+
+@parts.position_signals.register("none")
+def _make_none(hp, side):
+    del hp, side

@@ -1,0 +1,1 @@
+"""What a position makes of itself between two attentions."""

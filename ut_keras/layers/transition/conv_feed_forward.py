@@ -1,0 +1,157 @@
+"""A transition function that sees a few neighbors."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic import dropout as dropout_lib
+from ut_keras.layers.basic.signature import Config, Initializer, Shape, Widths
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class ConvFeedForward(keras.layers.Layer):
+    """A convolution over positions, ReLU, a dense layer (`ffn_layer="conv_relu_conv"`).
+
+        h_i = max(0, (W_0 x_i + b + sum over n = 1 .. k-1 of W_n x_{i+n-o}) / sqrt(k))
+        y_i = W h_i + b';   o = k - 1 if causal, else (k - 1) / 2
+
+    The first tap of T2T's convolution sees the position itself instead of the farthest one before
+    it, so that two taps see the same (n = o is the position too).
+
+    Args:
+        filter_size: int F, channels between the two.
+        hidden_size: int D, channels of the output.
+        kernel_size: int k; odd, unless causal.
+        causal: bool. True in a decoder.
+        dropout_rate: float. Dropout behind the ReLU.
+        kernel_initializer: Keras initializer.
+    Call arguments:
+        x: float tensor [B, S, D].
+        padding_mask: bool tensor [B, S], True at real tokens: padding counts as 0. Optional.
+        mask: the same; Keras finds that of `Masking` or `Embedding(mask_zero=True)` on `x`.
+        cache: `LayerCache`. Optional.
+        training: bool.
+    Returns:
+        float tensor [B, S, D].
+    Raises:
+        ValueError: if kernel_size is < 1, or even and not causal.
+    References: T2T `common_layers.conv_relu_conv`, `tpu_conv1d`.
+    """
+
+    supports_masking = True
+
+    def __init__(
+        self,
+        filter_size: int,
+        hidden_size: int,
+        kernel_size: int = 3,
+        causal: bool = False,
+        dropout_rate: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if kernel_size < 1 or (kernel_size % 2 == 0 and not causal):
+            raise ValueError(
+                "kernel_size must be at least 1, and odd where both sides are seen. "
+                f"Received: kernel_size={kernel_size}, causal={causal}."
+            )
+        self.filter_size = filter_size
+        self.hidden_size = hidden_size
+        self.kernel_size = kernel_size
+        self.causal = causal
+        self.dropout_rate = dropout_rate
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, x_shape: Shape) -> None:
+        names = ["conv1"]
+        if self.kernel_size > 1:
+            names = [f"conv1_{tap}" for tap in range(self.kernel_size)]
+        self.taps = tuple(
+            self._dense(self.filter_size, name, use_bias=tap == 0) for tap, name in enumerate(names)
+        )
+        for tap in self.taps:
+            tap.build(x_shape)
+        self.relu_dropout = dropout_lib.Dropout(
+            self.dropout_rate, name="dropout", dtype=self.dtype_policy
+        )
+        self.contract = self._dense(self.hidden_size, "conv2")
+        self.contract.build((*x_shape[:-1], self.filter_size))
+
+    def cache_widths(self) -> Widths:
+        """What a cache keeps of each position, see `cache.start`."""
+        return {} if self.kernel_size == 1 else {"conv1": (1, self.hidden_size)}
+
+    def call(
+        self,
+        x: tf.Tensor,
+        padding_mask: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+        training: bool | None = None,
+        mask: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        padding_mask = mask if padding_mask is None else padding_mask
+        if padding_mask is not None and self.kernel_size > 1:
+            x *= tf.cast(padding_mask, x.dtype)[..., tf.newaxis]
+        h = self.taps[0](x)
+        if self.kernel_size > 1:
+            shifted = self._shifted(x) if cache is None else self._shifted_in_cache(x, cache)
+            for tap, neighbor in zip(self.taps[1:], shifted[1:], strict=True):
+                h += tap(neighbor)
+        h = tf.nn.relu(h * self.kernel_size**-0.5)
+        return self.contract(self.relu_dropout(h, training=training))
+
+    def _shifted(self, x):
+        """The input of each tap, [B, S, D]."""
+        length, reach = tf.shape(x)[1], self.kernel_size - 1
+        before = reach if self.causal else reach // 2
+        padded = tf.pad(x, [[0, 0], [before, reach - before], [0, 0]])
+        shifted = [padded[:, number : number + length] for number in range(self.kernel_size)]
+        for neighbor in shifted:
+            neighbor.set_shape(x.shape)
+        return shifted
+
+    def _shifted_in_cache(self, x, cache):
+        cache.write("conv1", x)
+        before = cache.before("conv1", self.kernel_size - 1)
+        return [*tf.unstack(before, axis=2), x]
+
+    def _dense(self, units, name, use_bias=True):
+        return dense.Dense(
+            units,
+            use_bias=use_bias,
+            kernel_initializer=self.kernel_initializer,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "filter_size": self.filter_size,
+            "hidden_size": self.hidden_size,
+            "kernel_size": self.kernel_size,
+            "causal": self.causal,
+            "dropout_rate": self.dropout_rate,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
+        return (*x_shape[:-1], self.hidden_size)
+
+
+@parts.transitions.register("conv_relu_conv")
+def _make(hp, side):
+    return ConvFeedForward(
+        hp.filter_size,
+        hp.hidden_size,
+        hp.conv_first_kernel,
+        causal=side != "encoder",
+        dropout_rate=hp.relu_dropout,
+        name="conv_relu_conv",
+        **from_hparams.common(hp),
+    )

@@ -1,0 +1,111 @@
+"""A gate by which a position keeps its state until it has something to do with it."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic import dropout as dropout_lib
+from ut_keras.layers.basic.signature import Config, Initializer, Shape
+
+_ACTIVATIONS = {"gelu": tf.nn.gelu, "relu": tf.nn.relu}
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class CopyGate(keras.layers.Layer):
+    """How much of a step a position takes over, channel by channel (`copy_gate`).
+
+        g = sigmoid(W_2 f(W_1 a + b_1) + b_2);   H_t = g U + (1 - g) H_{t-1}
+
+    a is what attention made of the state, U what the transition makes of a. b_2 begins at -3, so
+    that positions first keep their states.
+
+    Args:
+        dropout_rate: float. Share of positions that training has keep their states.
+        bias_init: float, of b_2.
+        kernel_initializer: Keras initializer, of W.
+        activation: "gelu" or "relu", f.
+        hidden_dropout_rate: float. Dropout behind f.
+    Call arguments:
+        x: float tensor [B, S, D], a.
+        training: bool.
+        cache: not used; there for `Sublayer`.
+    Returns:
+        float tensor [B, S, D], g.
+    Raises:
+        ValueError: if the activation is another.
+    References: Csordás et al. 2022, The Neural Data Router; its code, github.com/RobertCsordas/ndr,
+        layers/transformer/ndr_geometric.py, has "relu", with a dropout of .5 behind it.
+    """
+
+    def __init__(
+        self,
+        dropout_rate: float = 0.0,
+        bias_init: float = -3.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        activation: str = "gelu",
+        hidden_dropout_rate: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if activation not in _ACTIVATIONS:
+            raise ValueError(
+                f"activation must be one of {tuple(_ACTIVATIONS)}. Received: {activation!r}."
+            )
+        self.activation = activation
+        self.hidden_dropout = dropout_lib.Dropout(
+            hidden_dropout_rate, name="hidden_dropout", dtype=self.dtype_policy
+        )
+        self.dropout_rate = dropout_rate
+        self.bias_init = bias_init
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.seed_generator: Any = keras.random.SeedGenerator() if dropout_rate else None
+
+    def build(self, x_shape: Shape) -> None:
+        common = {"kernel_initializer": self.kernel_initializer, "dtype": self.dtype_policy}
+        bias = keras.initializers.Constant(self.bias_init)
+        self.hidden = dense.Dense(x_shape[-1], name="hidden", **common)
+        self.gate = dense.Dense(x_shape[-1], bias_initializer=bias, name="gate", **common)
+        for layer in (self.hidden, self.gate):
+            layer.build(x_shape)
+
+    def call(
+        self, x: tf.Tensor, training: bool | None = None, cache: cache_lib.LayerCache | None = None
+    ) -> tf.Tensor:
+        del cache
+        hidden = _ACTIVATIONS[self.activation](self.hidden(x))
+        gate = tf.sigmoid(self.gate(self.hidden_dropout(hidden, training=training)))
+        if not training or not self.dropout_rate:
+            return gate
+        seed = tf.cast(self.seed_generator.next(), tf.int32)
+        drawn = tf.random.stateless_uniform(tf.shape(x)[:2], seed)
+        return gate * tf.cast(drawn >= self.dropout_rate, gate.dtype)[..., tf.newaxis]
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "dropout_rate": self.dropout_rate,
+            "bias_init": self.bias_init,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "activation": self.activation,
+            "hidden_dropout_rate": self.hidden_dropout.rate,
+        }
+
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
+        return x_shape
+
+
+def make(hp: Any) -> CopyGate | None:
+    """The gate of a layer; None without `copy_gate`."""
+    if not getattr(hp, "copy_gate", False):  # a Transformer has none
+        return None
+    activation = hp.copy_gate_activation
+    return CopyGate(
+        hp.copy_gate_dropout,
+        activation=activation,
+        hidden_dropout_rate=hp.relu_dropout if activation == "relu" else 0.0,
+        name="copy_gate",
+        **from_hparams.common(hp),
+    )

@@ -1,0 +1,142 @@
+"""A transition function that attends to learned keys and values."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic import dropout as dropout_lib
+from ut_keras.layers.basic.signature import Config, Initializer, Shape
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class ParameterAttention(keras.layers.Layer):
+    """Attention over parameters, in place of the two dense layers (`ffn_layer`).
+
+        y = Concat_h(softmax(q_h K_h^T) V_h) W_O,   q = x W_Q
+
+    K and V are weights, `memory_rows` of each per head. Unlike other attention the product is not
+    divided by sqrt(d).
+
+    Args:
+        num_heads: int H.
+        memory_rows: int M; T2T takes `filter_size`.
+        hidden_size: int D, width of the output.
+        key_channels, value_channels: int. Over all heads; D if None.
+        dropout_rate: float. Share of the rows of V that training drops, for all positions alike.
+        kernel_initializer: Keras initializer, of W_Q and W_O.
+    Call arguments:
+        x: float tensor [B, S, D].
+        padding_mask: not used; padding is transformed too, as in T2T.
+        training: bool.
+    Returns:
+        float tensor [B, S, D].
+    Raises:
+        ValueError: if the channels cannot be split over the heads.
+    References: T2T `common_attention.parameter_attention`.
+    """
+
+    supports_masking = True  # positions are apart: Keras hands the mask on
+
+    def __init__(
+        self,
+        num_heads: int,
+        memory_rows: int,
+        hidden_size: int,
+        key_channels: int | None = None,
+        value_channels: int | None = None,
+        dropout_rate: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.memory_rows = memory_rows
+        self.hidden_size = hidden_size
+        self.key_channels = key_channels or hidden_size
+        self.value_channels = value_channels or hidden_size
+        for name in ("key_channels", "value_channels"):
+            if getattr(self, name) % num_heads:
+                raise ValueError(
+                    f"{name} must be divisible by num_heads. "
+                    f"Received: {name}={getattr(self, name)}, num_heads={num_heads}."
+                )
+        self.dropout_rate = dropout_rate
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, x_shape: Shape) -> None:
+        self.query_projection = self._projection(self.key_channels, "q_transform")
+        self.query_projection.build(x_shape)
+        self.output_projection = self._projection(self.hidden_size, "output_transform")
+        self.output_projection.build((*x_shape[:-1], self.value_channels))
+        self.key = self._memory("k", self.key_channels, (self.num_heads / self.hidden_size) ** 0.5)
+        self.value = self._memory("v", self.value_channels, 1.0)
+        self.row_dropout = dropout_lib.Dropout(
+            self.dropout_rate, broadcast_dims=(2,), name="dropout", dtype=self.dtype_policy
+        )
+
+    def call(
+        self,
+        x: tf.Tensor,
+        padding_mask: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
+        del padding_mask, cache
+        key, value = tf.convert_to_tensor(self.key), tf.convert_to_tensor(self.value)
+        shape = tf.shape(x)
+        q = tf.reshape(self.query_projection(x), [shape[0], shape[1], self.num_heads, -1])
+        logits = tf.einsum("bshd,hmd->bhsm", q, key)
+        weights = tf.cast(tf.nn.softmax(tf.cast(logits, tf.float32)), q.dtype)
+        kept = self.row_dropout(value, training=training)
+        mixed = tf.einsum("bhsm,hmd->bshd", weights, kept)
+        return self.output_projection(tf.reshape(mixed, [shape[0], shape[1], self.value_channels]))
+
+    def _memory(self, name, channels, stddev):
+        return self.add_weight(
+            name=name,
+            shape=(self.num_heads, self.memory_rows, channels // self.num_heads),
+            initializer=keras.initializers.RandomNormal(stddev=stddev),
+        )
+
+    def _projection(self, units, name):
+        return dense.Dense(
+            units,
+            use_bias=False,
+            kernel_initializer=self.kernel_initializer,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "memory_rows": self.memory_rows,
+            "hidden_size": self.hidden_size,
+            "key_channels": self.key_channels,
+            "value_channels": self.value_channels,
+            "dropout_rate": self.dropout_rate,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
+        return (*x_shape[:-1], self.hidden_size)
+
+
+@parts.transitions.register("parameter_attention")
+def _make(hp, side):
+    del side
+    return ParameterAttention(
+        hp.num_heads,
+        hp.filter_size,
+        hp.hidden_size,
+        hp.parameter_attention_key_channels or None,
+        hp.parameter_attention_value_channels or None,
+        dropout_rate=hp.attention_dropout,
+        name="parameter_attention",
+        **from_hparams.common(hp),
+    )

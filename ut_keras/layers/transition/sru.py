@@ -1,0 +1,201 @@
+"""The Simple Recurrent Unit: a recurrence over positions that is cheap but for one sum."""
+
+from typing import Any, Self
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.hparam import TransformerHParams
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic import scan as scan_lib
+from ut_keras.layers.basic.signature import Config, Initializer, Shape, Widths
+from ut_keras.layers.position import timing_signal
+from ut_keras.layers.position.timing_signal import StepSignals
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class SRU(keras.layers.Layer):
+    """Layers of simple recurrent units, from the first position to the last.
+
+        [u, f, r] = W x + b;   c_i = σ(f_i) · c_{i-1} + (1 - σ(f_i)) · u_i,   c_0 = 0
+        h_i = σ(r_i) · c_i + (1 - σ(r_i)) · x_i               (Lei et al. 2018, eq. 1-4)
+
+    Here the gates do not see c, and the output is c itself, without tanh (as in the paper's first
+    version).
+
+    Args:
+        num_layers: int.
+        kernel_initializer: Keras initializer.
+    Call arguments:
+        x: float tensor [B, S, D].
+        cache: `LayerCache`. Optional.
+        padding_mask, training: not used; there for `Sublayer`.
+    Returns:
+        float tensor [B, S, D]. A position sees those before it.
+    Raises:
+        ValueError: if num_layers < 1.
+    References: T2T `common_layers.sru`.
+    """
+
+    def __init__(
+        self, num_layers: int = 2, kernel_initializer: Initializer = "glorot_uniform", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        if num_layers < 1:
+            raise ValueError(f"num_layers must be at least 1. Received: {num_layers}.")
+        self.num_layers = num_layers
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, x_shape: Shape) -> None:
+        self.maps = tuple(
+            dense.Dense(
+                3 * x_shape[-1],
+                kernel_initializer=self.kernel_initializer,
+                name=f"kernel_{number}",
+                dtype=self.dtype_policy,
+            )
+            for number in range(self.num_layers)
+        )
+        for layer in self.maps:
+            layer.build(x_shape)
+
+    def cache_widths(self) -> Widths:
+        """What a cache keeps of each position, see `cache.start`."""
+        return {layer.name: (1, layer.units // 3) for layer in self.maps}
+
+    def call(
+        self,
+        x: tf.Tensor,
+        padding_mask: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
+        del padding_mask, training
+        for layer in self.maps:
+            u, f, r = tf.split(layer(x), 3, axis=-1)
+            f, r = tf.sigmoid(f), tf.sigmoid(r)
+            if cache is None:
+                c = _running_mix((1 - f) * u, f)
+            else:
+                c = _running_mix_in_cache((1 - f) * u, f, cache, layer.name)
+            x = r * c + (1 - r) * x
+        return x
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
+        return x_shape
+
+
+def _running_mix(news, kept):
+    """c_i = kept_i · c_{i-1} + news_i along axis 1, [B, S, D]; float32 inside."""
+
+    def step(c, inputs):
+        news, kept = inputs
+        return kept * c + news
+
+    by_position = [tf.transpose(tf.cast(x, tf.float32), [1, 0, 2]) for x in (news, kept)]
+    start = tf.zeros([tf.shape(news)[0], news.shape[2]])
+    states = scan_lib.scan(step, tuple(by_position), start)
+    return tf.cast(tf.transpose(states, [1, 0, 2]), news.dtype)
+
+
+def _running_mix_in_cache(news, kept, cache, name):
+    """The same along the columns of a pass, one by one: a column may follow on another of them."""
+    news, kept = tf.cast(news, tf.float32), tf.cast(kept, tf.float32)
+
+    widths = {name: (1, news.shape[-1])}
+
+    def step(column, store, states):
+        layout = cache_lib.Layout(widths, cache.window.one(column))
+        here = cache_lib.LayerCache({name: store}, cache.step, layout)
+        before = tf.cast(here.before(name, 1)[:, :, 0], tf.float32)
+        c = kept[:, column : column + 1] * before + news[:, column : column + 1]
+        here.write(name, c)
+        return column + 1, here.stores[name], states.write(column, c[:, 0])
+
+    shape = tf.shape(news)
+    count = shape[1]
+    states = tf.TensorArray(tf.float32, count + 1)  # an empty one could not be stacked
+    states = states.write(count, tf.zeros([shape[0], shape[2]]))
+    _, store, states = tf.while_loop(
+        lambda column, *_: column < count, step, (tf.constant(0), cache.stores[name], states)
+    )
+    cache.stores[name] = store
+    mixed = tf.transpose(states.stack()[:count], [1, 0, 2])
+    mixed.set_shape(news.shape)
+    return mixed
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class TimingAndSRU(keras.layers.Layer):
+    """An `SRU` behind the signals of each step (`add_sru`).
+
+    Args:
+        timing: a `StepTimingSignal`.
+        sru: an `SRU`, the same at every step.
+    Call arguments and returns: as `StepTimingSignal`.
+    """
+
+    def __init__(self, timing: timing_signal.StepTimingSignal, sru: SRU, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.timing = timing
+        self.sru = sru
+
+    def build(self, state_shape: Shape) -> None:
+        for layer in (self.timing, self.sru):
+            if not layer.built:
+                layer.build(state_shape)
+
+    def prepare(self, positions: tf.Tensor, num_steps: int | None = None) -> StepSignals:
+        """See `StepTimingSignal.prepare`."""
+        return self.timing.prepare(positions, num_steps)
+
+    def check_steps(self, num_steps: int | None) -> None:
+        """See `StepTimingSignal.check_steps`."""
+        self.timing.check_steps(num_steps)
+
+    def cache_widths(self) -> Widths:
+        """See `SRU.cache_widths`."""
+        return self.sru.cache_widths()
+
+    def call(
+        self,
+        state: tf.Tensor,
+        step: tf.Tensor,
+        signals: StepSignals,
+        places: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+    ) -> tf.Tensor:
+        return self.sru(self.timing(state, step, signals, places), cache=cache)
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "timing": keras.saving.serialize_keras_object(self.timing),
+            "sru": keras.saving.serialize_keras_object(self.sru),
+        }
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        made = {
+            name: keras.saving.deserialize_keras_object(config[name]) for name in ("timing", "sru")
+        }
+        return cls(**{**config, **made})
+
+    def compute_output_shape(self, state_shape: Shape, *_: Any) -> Shape:
+        return state_shape
+
+
+@parts.transitions.register("sru")
+def make(hp: TransformerHParams, side: str) -> SRU:
+    """The SRU, as a transition and behind the signals of each step."""
+    del side
+    return SRU(name="sru", **from_hparams.common(hp))

@@ -1,0 +1,1 @@
+"""TensorFlow operations put otherwise."""
