@@ -37,7 +37,8 @@ def _int(least, most=limits.LARGEST_INT):
     return Kind(f"an int from {least} to {most}", fits)
 
 
-def one_of(*names):
+def one_of(*names: str) -> Kind:
+    """One of some names."""
     return Kind(
         f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names
     )

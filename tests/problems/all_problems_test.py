@@ -58,7 +58,7 @@ def test_ids_fit_the_vocabulary_and_come_from_their_text(generated, tmp_path, na
         for record in records:
             assert record.keys() == specs.keys()
             for feature, ids in record.items():
-                assert 0 <= min(ids) and max(ids) < specs[feature].vocab_size
+                assert min(ids) >= 0 and max(ids) < specs[feature].vocab_size
                 if feature not in problem.class_label_features:
                     assert ids.pop() == text_encoder.EOS and text_encoder.EOS not in ids
                 assert encoders[feature].encode(encoders[feature].decode(ids)) == ids
@@ -71,7 +71,7 @@ def test_a_batch(generated, tmp_path, name):
     for split, count in counts.items():
         batches = list(problem.dataset(split, str(tmp_path), hp))
         read = sum(len(targets) for _, targets, *_ in batches)
-        assert read == count or split == "train" and 0 < read  # which leaves out what is long
+        assert read == count or split == "train" and read > 0  # which leaves out what is long
         for features, targets, *_ in batches:
             assert set(features) == set(problem.feature_specs(str(tmp_path)))
             assert targets.dtype == "int32" and len(features["targets"]) == len(targets)

@@ -3,9 +3,9 @@
     [####......] step 1200/5000  loss 0.412  seq accuracy 0.87  ponder 2.61  input wait 2%
     15,300 tokens/s  51 ms/step  03:12 left
 
-On a terminal the line is written over, and loses its middle where that is narrow; elsewhere a new one, without the bar, appears every few
-seconds. Results stay on the device until a line is due: reading them every step would make the
-device wait.
+On a terminal the line is written over, and loses its middle where that is narrow; elsewhere a new
+one, without the bar, appears every few seconds. Results stay on the device until a line is due:
+reading them every step would make the device wait.
 """
 
 import collections
