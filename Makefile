@@ -5,7 +5,7 @@ VENV ?= .venv
 PY = $(VENV)/bin/python
 DEMO_DIR ?= runs/demo
 
-.PHONY: demo test test-slow lint docs clean
+.PHONY: demo quick test test-slow lint docs clean
 
 $(VENV)/.installed: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -19,6 +19,12 @@ demo: $(VENV)/.installed
 	  --train_steps=2000 --local_eval_frequency=2000 --random_seed=1 \
 	  --schedule=train_eval_and_decode --eval_steps=0 \
 	  --decode_hparams="beam_size=1,extra_length=2"
+
+# What tells within a minute: names, flags, hparams, files, and ACT against what was computed by hand.
+quick: $(VENV)/.installed
+	$(PY) -m pytest -m "not slow" tests/hparam tests/hparams tests/bin/flags_test.py \
+	  tests/layers/depth/act_test.py tests/files tests/registry_test.py tests/parts_test.py \
+	  tests/limits_test.py tests/process/live_line_test.py
 
 test: $(VENV)/.installed
 	$(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow"

@@ -38,6 +38,7 @@ def _int(least, most=limits.LARGEST_INT):
 
 
 def one_of(*names: str) -> Kind:
+    """One of some names."""
     return Kind(
         f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names
     )
@@ -257,7 +258,9 @@ def text_of(sample: dict[str, Any], name: str) -> str:
     text: Any = sample.get(name) if isinstance(sample, dict) else None
     if not _is_text(text):
         kind = _TEXT.expected if isinstance(text, str) else "a text"
-        raise DataError(f"A sample must be a dict with {kind} {name!r}. Received: {shown(sample)}.")
+        raise DataError(
+            f"A sample must be a dict with {kind} {name!r}. Received: {shown(sample)}."
+        )
     return text
 
 

@@ -22,9 +22,11 @@ def test_bytes_are_those_of_one_after_the_other():
         "Z" * 130: [[0, 127, 128, 16_383, 16_384, 2**21, 2**28 - 1, 2**28, 2**31 - 1, -1]] * 12,
         "ä": [[i] for i in range(12)],
     }
-    found = example_batch.serialize(
-        {name: RaggedIds.from_lists(rows) for name, rows in columns.items()}
-    )
+    ragged = {  # which may hold more than ids: numbers below 0
+        name: RaggedIds(np.concatenate(rows).astype("int32"), np.cumsum([0, *map(len, rows)]))
+        for name, rows in columns.items()
+    }
+    found = example_batch.serialize(ragged)
     assert found == [tfrecords.serialize(example) for example in _by_rows(columns)]
 
 
