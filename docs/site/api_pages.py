@@ -93,7 +93,8 @@ PAGES = {
         "What the library is made of, besides.",
         (
             "ut_keras/*.py",
-            *(f"ut_keras/{room}/*.py" for room in ("models", "visualize", "files", "ops", "process")),
+            *(f"ut_keras/{room}/*.py" for room in ("models", "visualize")),
+            *(f"ut_keras/{room}/*.py" for room in ("files", "ops", "process")),
         ),
     ),
 }

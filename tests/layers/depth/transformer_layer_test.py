@@ -61,11 +61,11 @@ def test_decoder_layer_behaviors():
 
 
 @pytest.mark.parametrize(
-    ("preprocess", "postprocess"), [("n", "da"), ("none", "dan"), ("none", "a")]
+    ("preprocess", "postprocess"), [("n", "da"), ("none", "dan"), ("none", "a"), ("n", "nda")]
 )
 @pytest.mark.parametrize("decoder", [False, True])
 def test_matches_reference(preprocess, postprocess, decoder):
-    """Pre-norm x + f(norm(x)), post-norm norm(x + f(x)), for each part in turn."""
+    """Pre-norm x + f(norm(x)), post-norm norm(x + f(x)), peri-norm x + norm(f(norm(x)))."""
     layer = _layer(decoder=decoder, preprocess=preprocess, postprocess=postprocess)
     layer.build((None, None, D))
     layer_checks.shake(layer)
@@ -74,17 +74,14 @@ def test_matches_reference(preprocess, postprocess, decoder):
     causal = attention_mask.causal_attention_mask(T)
 
     def wrapped(block, x, sublayer):
-        norms = {"n": block.preprocess, "dan": block.postprocess}
-        weights = [norm.get_weights() for norm in norms.values() if norm.weights]
-
-        def norm(x):
-            ((scale, bias),) = weights
+        def norm(part, x):
+            scale, bias = part.get_weights()
             x = x - x.mean(-1, keepdims=True)
             return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6) * scale + bias
 
-        if preprocess == "n":
-            return x + sublayer(norm(x))
-        return norm(x + sublayer(x)) if postprocess == "dan" else x + sublayer(x)
+        y = sublayer(norm(block.preprocess, x) if preprocess == "n" else x)
+        y = x + (norm(block.postprocess, y) if postprocess == "nda" else y)
+        return norm(block.postprocess, y) if postprocess == "dan" else y
 
     x = wrapped(
         layer.self_attention_block,
