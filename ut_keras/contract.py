@@ -258,9 +258,7 @@ def text_of(sample: dict[str, Any], name: str) -> str:
     text: Any = sample.get(name) if isinstance(sample, dict) else None
     if not _is_text(text):
         kind = _TEXT.expected if isinstance(text, str) else "a text"
-        raise DataError(
-            f"A sample must be a dict with {kind} {name!r}. Received: {shown(sample)}."
-        )
+        raise DataError(f"A sample must be a dict with {kind} {name!r}. Received: {shown(sample)}.")
     return text
 
 

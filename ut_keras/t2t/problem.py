@@ -6,14 +6,11 @@ References: tensor2tensor/data_generators/problem.py.
 """
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ut_keras.errors import DataError
 from ut_keras.t2t import generator_utils, hparam, metrics, problem_hparams, text_encoder
 from ut_keras.text.text_encoder import TextEncoder
-
-if TYPE_CHECKING:
-    from ut_keras.t2t import adapted_problem
 
 
 class DatasetSplit:
@@ -62,7 +59,7 @@ class Problem:
     """A problem, by T2T's methods."""
 
     name = ""
-    adapted: "adapted_problem.Adapted"  # that it is behind; says so itself
+    adapted: Any  # the `adapted_problem.Adapted` that it is behind; says so itself
     _max_cases: int | None = None  # of its samples, while data are generated; the same
 
     def __init__(self, was_reversed: bool = False, was_copy: bool = False) -> None:

@@ -10,16 +10,13 @@ import functools
 import sys
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from ut_keras.text import subword_matcher, tokenizer_batch
 from ut_keras.text.ragged_ids import RaggedIds
 from ut_keras.text.token_table import TokenTable
-
-if TYPE_CHECKING:
-    from ut_keras.text.subword_text_encoder import SubwordTextEncoder
 
 _CHUNK = 2048  # texts; the arrays of so many sentences stay near the processor
 _MOST_TOKENS = 2**20  # then it starts anew, for bounded memory
@@ -30,7 +27,7 @@ _MANY = 32
 
 
 @functools.lru_cache(maxsize=4)
-def of(encoder: "SubwordTextEncoder") -> "BatchEncoder":
+def of(encoder: Any) -> "BatchEncoder":
     """Returns the `BatchEncoder` of a `SubwordTextEncoder`; equal ones have the same.
 
     So a process that writes file after file, each with an encoder of its own, learns words once.
@@ -48,7 +45,7 @@ class BatchEncoder:
         ValueError: if the vocabulary has not every character of its alphabet.
     """
 
-    def __init__(self, encoder: "SubwordTextEncoder") -> None:
+    def __init__(self, encoder: Any) -> None:
         self._matcher = subword_matcher.make(encoder)
         self._is_plain = np.zeros(sys.maxunicode + 1, bool)
         self._is_plain[[ord(character) for character in encoder.alphabet - {"\n"}]] = True

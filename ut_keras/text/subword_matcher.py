@@ -8,19 +8,16 @@ no match can reach over the end of one.
 The only part that needs tensorflow-text: bytes, words and numbers work on platforms without it.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from ut_keras.errors import UsageError
 
-if TYPE_CHECKING:
-    from ut_keras.text.subword_text_encoder import SubwordTextEncoder
-
 _LONGEST = 256  # bytes
 
 
-def make(encoder: "SubwordTextEncoder") -> Any:
+def make(encoder: Any) -> Any:
     """Makes the splitter of a `SubwordTextEncoder`.
 
     Returns:

@@ -7,12 +7,9 @@ addressing: `slots` holds numbers, and the keys lie by number, where those of fr
 come early, stay in the processor's cache.
 """
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from ut_keras.text import tokenizer_batch
 
 _LONGEST = 15  # bytes
 _VERY_LONG = 1024
@@ -37,7 +34,7 @@ class TokenTable:
         """The number that the next new token gets."""
         return self._keys.count
 
-    def numbers(self, tokens: "tokenizer_batch.Tokens") -> np.ndarray:
+    def numbers(self, tokens: Any) -> np.ndarray:
         """Returns the number of every one of `tokenizer_batch.Tokens`; int32 [tokens]."""
         return self._keys.numbers(*self._make_keys(tokens))
 
