@@ -60,61 +60,92 @@ def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
 def _make_trainer(setup):
     import keras
 
-    from ut_keras import optimizers
-    from ut_keras.inference import free_decoding
-    from ut_keras.training import distribution, evaluation, train_settings
-    from ut_keras.training import trainer as trainer_lib
+    from ut_keras.training import distribution
 
-    args, problem, hp = setup.args, setup.problem, setup.hp
-    tpu = args.cloud_tpu_name if args.use_tpu else None
-    if setup.cluster is not None:
-        statements = rendezvous.exchange(
-            setup.cluster, args.worker_wait_secs, run_terms.statement(setup)
-        )
-        rendezvous.check(statements, setup.cluster.index)
-    strategy = distribution.get_strategy(args.worker_gpu, cluster=setup.cluster, tpu=tpu)
-    # What is compiled for every shape should meet few of them.
-    static_shapes = args.xla_compile or distribution.needs_static_shapes(strategy)
+    strategy = _strategy(setup)
     # Workers that were given no seed have drawn one each.
     setup = dataclasses.replace(setup, seed=distribution.from_chief(strategy, setup.seed))
     keras.utils.set_random_seed(setup.seed % 2**32)
+    data = _Data(setup, strategy)
+    _check_data(setup, data)
+    trainer = _trainer(setup, strategy, data.static_shapes)
+    if setup.finds_batch_size:
+        hp = _fill_memory(setup.hp, trainer, data.epoch, strategy)
+        setup = dataclasses.replace(setup, hp=hp)
+        data = _Data(setup, strategy)
+    num_replicas = strategy.num_replicas_in_sync
+    trainer.write_records = functools.partial(_write_records, setup, num_replicas)
+    return trainer, data.epoch, data.evaluation
 
-    is_global = args.global_batch_size is not None
 
-    def dataset(split, seed=None):
-        return problem.dataset(
+def _strategy(setup):
+    """The `tf.distribute.Strategy`, of workers that were told the same."""
+    from ut_keras.training import distribution
+
+    args = setup.args
+    tpu = args.cloud_tpu_name if args.use_tpu else None
+    if setup.cluster is not None:
+        statement = run_terms.statement(setup)
+        statements = rendezvous.exchange(setup.cluster, args.worker_wait_secs, statement)
+        rendezvous.check(statements, setup.cluster.index)
+    return distribution.get_strategy(args.worker_gpu, cluster=setup.cluster, tpu=tpu)
+
+
+class _Data:
+    """The datasets of a run; to trace one takes longer than to read a small one."""
+
+    def __init__(self, setup, strategy):
+        from ut_keras.training import distribution
+
+        self._setup = setup
+        is_global = setup.args.global_batch_size is not None
+        self._num_replicas = 1 if is_global else strategy.num_replicas_in_sync
+        # What is compiled for every shape should meet few of them.
+        self.static_shapes = setup.args.xla_compile or distribution.needs_static_shapes(strategy)
+        self.epoch = functools.lru_cache(maxsize=1)(self._epoch)
+        self.evaluation = functools.lru_cache(maxsize=1)(self._evaluation)
+
+    def _epoch(self, number):
+        start = self._setup.seed * 1000003 + number
+        return self._of("train", seed=lambda passed: (start + passed) % 2**31)
+
+    def _evaluation(self):
+        return self._of(self._setup.eval_split)
+
+    def _of(self, split, seed=None):
+        return self._setup.problem.dataset(
             split,
-            setup.data_dir,
-            setup.hp,
-            num_replicas=1 if is_global else strategy.num_replicas_in_sync,
+            self._setup.data_dir,
+            self._setup.hp,
+            num_replicas=self._num_replicas,
             seed=seed,
-            static_shapes=static_shapes,
+            static_shapes=self.static_shapes,
         )
 
-    # To trace a dataset takes longer than to read a small one; both are asked for again.
-    @functools.lru_cache(maxsize=1)
-    def make_epoch(number):
-        return dataset(
-            "train", seed=lambda passed: (setup.seed * 1000003 + number + passed) % 2**31
-        )
 
-    @functools.lru_cache(maxsize=1)
-    def make_eval_dataset():
-        return dataset(setup.eval_split)
-
-    # Data that cannot be read, or have another vocabulary, should be told before a model is built.
+def _check_data(setup, data):
+    """Tells of data that cannot be read, or have another vocabulary, before a model is built."""
     if setup.trains:
-        make_epoch(0)
+        data.epoch(0)
     if setup.schedule != "train":
-        make_eval_dataset()
+        data.evaluation()
     if checkpoint_files.exists(setup.output_dir):
-        features = feature_record.of_problem(problem, setup.data_dir)
+        features = feature_record.of_problem(setup.problem, setup.data_dir)
         feature_record.check_same_encoders(setup.output_dir, features)
+
+
+def _trainer(setup, strategy, static_shapes):
+    from ut_keras import optimizers
+    from ut_keras.inference import free_decoding
+    from ut_keras.training import evaluation, train_settings
+    from ut_keras.training import trainer as trainer_lib
+
+    args, problem, data_dir = setup.args, setup.problem, setup.data_dir
     with strategy.scope():
-        model = models.get(args.model, hp, problem, setup.data_dir)
-        optimizer = optimizers.get(hp, args.train_steps) if setup.trains else None
-    specs = problem.feature_specs(setup.data_dir)
-    trainer = trainer_lib.Trainer(
+        model = models.get(args.model, setup.hp, problem, data_dir)
+        optimizer = optimizers.get(setup.hp, args.train_steps) if setup.trains else None
+    encoders, specs = problem.feature_encoders(data_dir), problem.feature_specs(data_dir)
+    return trainer_lib.Trainer(
         model,
         optimizer,
         strategy,
@@ -140,24 +171,17 @@ def _make_trainer(setup):
             model,
             strategy,
             metric_functions(problem),
-            problem.feature_metrics(setup.data_dir),
+            problem.feature_metrics(data_dir),
             problem.summarize,
         ),
         free_decoding.FreeDecoder(
             model,
             free_decoding.DecodeSettings(**setup.decode),
-            to_text=to_text.to_text_function(problem.feature_encoders(setup.data_dir), specs),
+            to_text=to_text.to_text_function(encoders, specs),
             score=problem.score_decoded,
         ),
         problem_name=problem.name,
-        write_records=lambda: _write_records(setup, strategy.num_replicas_in_sync),
     )
-    if setup.finds_batch_size:
-        # The dataset's functions above read it from the setup.
-        setup = dataclasses.replace(setup, hp=_fill_memory(hp, trainer, make_epoch, strategy))
-        make_epoch.cache_clear()
-        make_eval_dataset.cache_clear()
-    return trainer, make_epoch, make_eval_dataset
 
 
 def _fill_memory(hp, trainer, make_epoch, strategy):

@@ -64,7 +64,7 @@ class Trainer:
         self._settings = settings
         self._evaluator = evaluator
         self._free_decoder = free_decoder
-        self._write_records = write_records or (lambda: None)
+        self.write_records = write_records or (lambda: None)
         self._is_chief = distribution.is_chief(strategy)
         self._summaries = summaries_lib.Summaries(output_dir, problem_name, self._is_chief)
         self._pictures = evaluation_pictures.EvaluationPictures(model)
@@ -145,7 +145,7 @@ class Trainer:
             make_epoch,
             self._average,
             self._summaries,
-            self._write_records,
+            self.write_records,
         )
         return self._loop
 
