@@ -193,7 +193,7 @@ def test_workers_that_do_not_come(data_dir, tmp_path, capsys, monkeypatch):
     config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
     assert trainer.main(_argv(data_dir, tmp_path, "--worker_wait_secs=1")) == 75
-    lines = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.removeprefix("Loading TensorFlow…\n").splitlines()
     assert lines[0] == f"Waiting 1 s at most for {addresses[1]}"
     assert re.match("All workers must come within --worker_wait_secs=1. .*refused", lines[1])
     line = _error(capsys, _argv(data_dir, tmp_path, "--worker_wait_secs=0"))

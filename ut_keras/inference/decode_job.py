@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ut_keras.errors import UsageError
 from ut_keras.files import path_lock
-from ut_keras.inference import decode_hparams, decode_rows, feature_record, journal, padding
+from ut_keras.inference import decode_hparams, decode_rows, feature_record, journal
 from ut_keras.process import interruption
 from ut_keras.text import text_lines
 
@@ -145,7 +145,7 @@ def _plan(setup, predictor, lengths, num_beams):
     tokens = 0 if most else max(1, _TOKENS // max(1, num_beams))
     filled = [number for number, length in enumerate(lengths) if length]
     filled_lengths = [lengths[number] for number in filled]
-    batches = padding.plan(filled_lengths, tokens, most or MOST_ROWS, same_length)
+    batches = decode_rows.plan(filled_lengths, tokens, most or MOST_ROWS, same_length)
     return [[filled[place] for place in batch] for batch in batches]
 
 

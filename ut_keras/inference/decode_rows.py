@@ -1,6 +1,6 @@
 """Decodes many rows, batch by batch, and gives the results in the rows' order.
 
-    batches = length_batches.plan([len(row) for row in rows], tokens=8192, most_rows=128)
+    batches = plan([len(row) for row in rows], tokens=8192, most_rows=128)
     results = decode_rows(batches, decode_batch, journal, progress)     one for each row
 
 What a row or a result is, only `decode_batch` knows.
@@ -12,6 +12,38 @@ from typing import Any, TextIO
 
 from ut_keras.inference.journal import Journal
 from ut_keras.process.live_line import LiveLine, clock_time
+
+
+def plan(
+    lengths: Sequence[int], tokens: int, most_rows: int, same_length: bool = False
+) -> list[list[int]]:
+    """Groups rows into batches, those of like length together, the longest first.
+
+        plan([3, 9, 2, 8], tokens=20, most_rows=64)  ->  [[1, 3], [0, 2]]
+
+    So no work is wasted on padding, and if memory is too small, the first batch tells.
+
+    Args:
+        lengths: list of int, of the rows.
+        tokens: int. A batch, padded to its longest row, has at most so many positions, unless it
+            is a single row. 0 for any number.
+        most_rows: int. Rows of a batch.
+        same_length: bool. Only rows of equal length go together, so that none is padded.
+    Returns:
+        list of lists of indices into `lengths`: every row once.
+    """
+    batches: list[list[int]] = []
+    # Rows of one length stay in their order: the same rows give the same batches.
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        batch = batches[-1] if batches else []
+        longest = lengths[batch[0]] if batch else 0
+        fits = batch and len(batch) < most_rows
+        fits = fits and (not tokens or (len(batch) + 1) * longest <= tokens)
+        if fits and (not same_length or lengths[row] == longest):
+            batch.append(row)
+        else:
+            batches.append([row])
+    return batches
 
 
 def decode_rows(
