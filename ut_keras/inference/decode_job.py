@@ -3,8 +3,8 @@
     results = decode(setup, rows)                 the beams of each row, as texts
     results = score(setup, targets, sources)      [log probability] of each
 
-Knows what was asked for (`decode_setup.Setup`) and hands it to what does not: `length_batches`,
-`Predictor`, `decode_rows`, `journal`.
+Knows what was asked for (`decode_setup.Setup`) and hands it to what does not: `decode_rows`,
+`Predictor`, `journal`.
 """
 
 import contextlib
