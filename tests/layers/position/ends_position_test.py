@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.layers import layer_checks, randomized_position_test
+from tests.layers import layer_checks
+from tests.layers.position import randomized_position_test
 from tests.models import examples
 from ut_keras import hparam
 from ut_keras.layers.position import ends_position, timing_signal
