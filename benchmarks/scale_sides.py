@@ -111,9 +111,10 @@ class Step:
         from ut_keras.training import non_finite
 
         checkpoints = checkpoint.Checkpoints(directory, self.model, self.optimizer, keep=2)
+        check = non_finite.WeightCheck(self.model)
 
         def start():
-            assert non_finite.first_weight(self.model) is None
+            check.before_save(0)
             checkpoints.start_saving()
 
         return start, checkpoints.finish_saving

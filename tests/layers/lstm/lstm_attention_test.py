@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.layers import layer_checks
-from tests.layers.lstm_test import reference_step
+from tests.layers.lstm.lstm_test import reference_step
 from ut_keras.layers.depth.gated_units import LSTMState
 from ut_keras.layers.lstm import lstm_attention
 
