@@ -322,7 +322,8 @@ def _command(directory, *argv):
         text=True,
     ) as process:
         try:
-            where = process.stdout.readline().strip().partition("http://")[2]
+            line = next(line for line in process.stdout if "http://" in line)  # it loads, too
+            where = line.strip().partition("http://")[2]
             yield process, where.partition("/")[0]
         finally:
             process.kill()

@@ -30,6 +30,7 @@ from collections.abc import Mapping
 
 _SEED_SUFFIX = "seed_generator_state"
 _AVERAGE = "moving_average"
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # TensorFlow's
 _KEY_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 # What TensorFlow raises on damaged files; its checkpoint reader turns some codes into Python's own.
@@ -214,6 +215,8 @@ class Checkpoints:
             for group, variables in groups.items()
             for name, variable in variables.items()
         ]
+        if _OBJECT_GRAPH in shapes:  # nobody needs it, but it tells of damage
+            reader.get_tensor(_OBJECT_GRAPH)
         for variable, value in read:
             variable.assign(tf.cast(value, variable.dtype))
 
