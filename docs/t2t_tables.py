@@ -62,7 +62,7 @@ OURS = (
 )
 OUR_VALUES = {
     "act_type": ("ponder_net", "stick_breaking", "convergence", "q_halt"),
-    "ffn_layer": ("swiglu",),
+    "ffn_layer": ("sigma_moe(num_experts=16, k=4)", "swiglu"),
     "norm_type": ("rms",),
     "pos": ("randomized", "randomized_ends", "rotary"),
     "self_attention_type": ("dot_product_relative_xl", "geometric"),

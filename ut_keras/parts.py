@@ -5,24 +5,83 @@
         return GatedLinear(hp.filter_size, hp.hidden_size, name="gated_linear")
 
 and `--hparams=ffn_layer=gated_linear` takes it. What registers is a maker: a function of the
-hparams and of a `Side` that returns a new layer. The parts that come with ut_keras register in the
-same way, each beside its layer.
+hparams and of a `Side` that returns a new layer. What it takes besides is said behind the name,
+`--hparams="ffn_layer='sigma_moe(num_experts=16, k=4)'"`. The parts that come with ut_keras register
+in the same way, each beside its layer.
 """
 
-from typing import Self
+import ast
+import functools
+import importlib
+import inspect
+import pkgutil
+from typing import Any, Self
 
-from ut_keras import registry
+from ut_keras import errors, registry
+
+
+class Makers(registry.Registry):
+    """Makers by name, or by "name(argument=value, ...)".
+
+    A name that is not here is looked for in all of `ut_keras.layers`, which loads TensorFlow.
+    """
+
+    def get(self, name: str) -> Any:
+        """See `Registry.get`.
+
+        Raises:
+            UserError: if the maker does not take such arguments.
+        """
+        word, given = _read(name)
+        maker = super().get(word)
+        if not given:
+            return maker
+        takes = list(inspect.signature(maker).parameters.values())[2:]
+        kinds = {argument.name: type(argument.default) for argument in takes}
+        if any(type(given[argument]) is not kinds.get(argument) for argument in given):
+            raise errors.UserError(
+                f"{self.kind}={word} takes ({', '.join(map(str, takes))}). Received: {name}."
+            )
+        return functools.partial(maker, **given)
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        word, _ = _read(name)
+        if not super().__contains__(word):
+            load_all()
+        return super().__contains__(word)
+
+
+def _read(name):
+    """The name and what is given to its maker: ("sigma_moe", {"k": 4})."""
+    try:
+        call: Any = ast.parse(str(name), mode="eval").body
+        given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+        return (name, {}) if call.args or None in given else (call.func.id, given)
+    except (SyntaxError, ValueError, AttributeError):
+        return name, {}  # as it was typed
+
+
+@functools.cache
+def load_all() -> None:
+    """Has every part of ut_keras register itself."""
+    layers = importlib.import_module("ut_keras.layers")
+    for module in pkgutil.walk_packages(layers.__path__, f"{layers.__name__}."):
+        importlib.import_module(module.name)
+
 
 # A `layers.depth.Depth`, by `recurrence_type`.
-recurrences = registry.Registry("recurrence_type")
+recurrences = Makers("recurrence_type")
 # When a position is done in a recurrence of the type "act": a `layers.halting.Rule`, by `act_type`.
-haltings = registry.Registry("act_type")
+haltings = Makers("act_type")
 # What `layers.attention.MultiHeadAttention` is, by `self_attention_type`.
-self_attentions = registry.Registry("self_attention_type")
-# [B, S, D] -> [B, S, D], called with `padding_mask`, `cache` and `training`, by `ffn_layer`.
-transitions = registry.Registry("ffn_layer")
+self_attentions = Makers("self_attention_type")
+# [B, S, D] -> [B, S, D], called with `padding_mask`, `cache` and `training`, by `ffn_layer` or
+# `transformer_ffn_type`.
+transitions = Makers("ffn_layer")
 # Added to the embeddings, [B, S, D] -> [B, S, D]; or None. By `pos`.
-position_signals = registry.Registry("pos")
+position_signals = Makers("pos")
 
 
 class Side(str):

@@ -149,6 +149,8 @@ class FieldSpec:
             raise HParamError(
                 f"{self.name} must be {self.expected}. Received: {self.name}={value!r}."
             )
+        if self.facts.parts and "(" in str(converted):
+            self.facts.parts.get(converted)  # which says what its arguments may be
         is_number = self.kind in (int, float) and converted is not None
         expected = limits.why_not(converted) if is_number else None
         if expected:
@@ -163,9 +165,11 @@ class FieldSpec:
 
     def is_supported(self, value: Any) -> bool:
         """Whether `value` is implemented."""
-        if self.facts.parts and value in self.facts.parts:
-            return True
-        return self.facts.supported is None or value in self.supported_values
+        supported = self.facts.supported is None or value in self.supported_values
+        return supported or self._is_part(value)
+
+    def _is_part(self, value):
+        return self.facts.parts is not None and value in self.facts.parts
 
     @property
     def supported_values(self) -> tuple:
@@ -194,7 +198,7 @@ class FieldSpec:
         if type(value) is not self.kind:  # `isinstance` would let True pass for 1
             return False
         if self.choices:
-            return value in self.all_choices
+            return value in self.all_choices or self._is_part(value)
         if self.kind in (int, float) and not _lies_in(value, self.facts.interval or "(-inf, inf)"):
             return False
         return self.facts.check is None or self.facts.check.accepts(value)

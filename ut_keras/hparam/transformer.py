@@ -200,7 +200,9 @@ class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, Transform
         "gelu", architecture=True, read_if=_COPY_GATE
     )
     num_inrecurrence_layers: int = field(1, STEPS, architecture=True, read_if=_LAYERS)  # of a step
-    transformer_ffn_type: Literal["fc", "sepconv"] = field("fc", architecture=True)
+    transformer_ffn_type: Literal["fc", "sepconv"] = field(
+        "fc", architecture=True, parts=parts.transitions
+    )
     mix_with_transformer: (
         Literal["before_ut", "after_ut", "before_ut,after_ut", "after_ut,before_ut"] | None
     ) = field(None, architecture=True, comma_separated=True)

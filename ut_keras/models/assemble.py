@@ -1,11 +1,7 @@
 """Hparams to encoders and decoders. The parts make themselves: each registers beside its layer."""
 
-import importlib
-import pkgutil
-
 import keras
 
-from ut_keras import layers as layers_package
 from ut_keras import parts
 from ut_keras.hparam import (
     BasicHParams,
@@ -16,9 +12,7 @@ from ut_keras.hparam import (
 from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.depth import memory_tokens, mixed_depth, stack, transformer_block
 
-_IN_LAYERS = f"{layers_package.__name__}."
-for _module in pkgutil.walk_packages(layers_package.__path__, _IN_LAYERS):
-    importlib.import_module(_module.name)  # which fills the registries
+parts.load_all()
 
 
 def with_global_policy(hp: BasicHParams) -> BasicHParams:

@@ -4,13 +4,14 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import losses
+from ut_keras import hparam, losses
+from ut_keras.data.features import FeatureSpec
 from ut_keras.metrics import weights as weights_lib
 from ut_keras.models import losses as model_losses
 from ut_keras.models.output import ModelOutput
@@ -19,12 +20,15 @@ from ut_keras.models.output import ModelOutput
 class KerasModel(keras.Model):
     """A `keras.Model` of features whose loss is that of the trainer: `forward`, then `loss_terms`.
 
-    A subclass has these two, and `hparams`, `specs` and `class_labels`.
+    A subclass has these two, and what `__init__` of `Seq2Seq` takes, with `check_arguments`.
     """
 
     hparams: Any
     specs: Any
+    target_space_id: int
+    num_steps: int | None
     class_labels: bool
+    check_arguments: Any
     _class_weights = None  # float32 [V] while `fit` weighs by class
 
     def forward(self, features: Mapping[str, Any], training: bool | None = None) -> ModelOutput:
@@ -357,6 +361,32 @@ class KerasModel(keras.Model):
             "quantize is not implemented for ut_keras models; hparams with "
             f"activation_dtype=bfloat16 compute in less. Received: mode={mode!r}."
         )
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "hparams": self.hparams.to_dict(),
+            "specs": {name: list(spec) for name, spec in self.specs.items()},
+            "target_space_id": self.target_space_id,
+            "trainable": self.trainable,
+            "frozen": frozen(self),
+            **({} if self.num_steps is None else {"num_steps": self.num_steps}),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
+        del custom_objects
+        specs = {
+            name: FeatureSpec(size, modality, tuple(shape), *rest)
+            for name, (size, modality, shape, *rest) in config["specs"].items()
+        }
+        hp = hparam.from_dict(config["hparams"])
+        cls.check_arguments(hp, specs)
+        steps = config.get("num_steps")
+        model = cls(hp, specs, config["target_space_id"], num_steps=steps, name=config["name"])
+        model.trainable = config.get("trainable", True)
+        freeze(model, config.get("frozen", ()))
+        return model
 
 
 def _check_targets(y):

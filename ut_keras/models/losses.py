@@ -33,7 +33,7 @@ def terms(
     classes, rows = model.class_labels, None
     if weights is not None:
         rows = weights_lib.of_rows(targets, classes, weights)
-    pondered, steps = ponder_terms(model, output, rows), output.steps
+    costs, steps = cost_terms(model, output, rows), output.steps
     if steps is None:
         term = losses.target_term(output.logits, targets, smoothing, classes, weights)
     else:
@@ -47,24 +47,22 @@ def terms(
                 steps.confidence, logits, shares, targets, classes, weights
             )
             price = model.hparams.act_loss_weight * missed.numerator
-            pondered.append(missed._replace(numerator=price))
-    return {"training": [term], **({"act_loss": pondered} if pondered else {})}
+            costs.setdefault("act_loss", []).append(missed._replace(numerator=price))
+    return {"training": [term], **costs}
 
 
-def ponder_terms(
-    model: Any, output: ModelOutput, rows: tf.Tensor | None = None
-) -> list[losses.LossTerm]:
-    """What it costs to ponder, each row weighed."""
+def cost_terms(model: Any, output: ModelOutput, rows: tf.Tensor | None = None) -> Terms:
+    """What encoder and decoder cost, each row weighed: see `StateLayer.cost_terms`."""
     stacks = (
         (model.encoder, output.encoder, output.encoder_mask),
         (model.decoder, output.decoder, output.decoder_mask),
     )
-    return [
-        losses.LossTerm(*term)
-        for stack, result, padding_mask in stacks
-        if isinstance(stack, state_layer.StateLayer)  # an LSTM does not ponder
-        for term in stack.ponder_terms(result, padding_mask, rows)
-    ]
+    costs: Terms = {}
+    for stack, result, padding_mask in stacks:
+        if isinstance(stack, state_layer.StateLayer):  # an LSTM costs nothing
+            for name, terms in stack.cost_terms(result, padding_mask, rows).items():
+                costs.setdefault(name, []).extend(losses.LossTerm(*term) for term in terms)
+    return costs
 
 
 def _as_rows(of_steps):

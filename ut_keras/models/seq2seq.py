@@ -159,8 +159,8 @@ class Seq2Seq(keras_model.KerasModel):
         num_steps: int | None = None,
     ) -> tf.Tensor:
         output = self.forward(features, training, num_steps=num_steps)
-        for term in losses.ponder_terms(self, output):
-            self.add_loss(term.value())
+        for terms in losses.cost_terms(self, output).values():
+            self.add_loss([term.value() for term in terms])
         return output.logits
 
     def forward(
@@ -213,7 +213,6 @@ class Seq2Seq(keras_model.KerasModel):
         """What the decoder attends to, computed once for all its steps and all its tokens.
 
         Args:
-            encoded: `Encoded`.
             features: dict; of packed examples the segments are read.
         """
         raise NotImplementedError
@@ -282,11 +281,7 @@ class Seq2Seq(keras_model.KerasModel):
         training: bool,
         weights: tf.Tensor | None = None,
     ) -> dict[str, list[LossTerm]]:
-        """The parts of the loss of a forward pass; see `losses.terms`.
-
-        Args:
-            training: bool. Labels are smoothed in training only, as in T2T.
-        """
+        """See `losses.terms`; labels are smoothed in training only, as in T2T."""
         smoothing = self.hparams.label_smoothing if training else 0.0
         return losses.terms(self, output, targets, smoothing, weights)
 
@@ -451,31 +446,3 @@ class Seq2Seq(keras_model.KerasModel):
     def decoder_is_causal(self) -> bool:
         """Whether what is decoded so far does not depend on the room left behind it."""
         return True
-
-    # Saving.
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "hparams": self.hparams.to_dict(),
-            "specs": {name: list(spec) for name, spec in self.specs.items()},
-            "target_space_id": self.target_space_id,
-            "trainable": self.trainable,
-            "frozen": keras_model.frozen(self),
-            **({} if self.num_steps is None else {"num_steps": self.num_steps}),
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
-        del custom_objects
-        specs = {
-            name: FeatureSpec(size, modality, tuple(shape), *rest)
-            for name, (size, modality, shape, *rest) in config["specs"].items()
-        }
-        hp = hparam.from_dict(config["hparams"])
-        cls.check_arguments(hp, specs)
-        steps = config.get("num_steps")
-        model = cls(hp, specs, config["target_space_id"], num_steps=steps, name=config["name"])
-        model.trainable = config.get("trainable", True)
-        keras_model.freeze(model, config.get("frozen", ()))
-        return model

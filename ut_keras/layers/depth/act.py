@@ -43,6 +43,7 @@ class ACTState(NamedTuple):
     rows: act_step.Pondering  # int32 scalar step; state, output [B, S, D]; `Halting` float32
     record: tuple  # `AttentionRecord`, or () when nothing is recorded
     steps: tuple  # `StepRecord`, or () where the loss is not of all steps
+    tally: tuple  # of each layer that of `StateLayer.start_tally`; () but in training
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -136,20 +137,24 @@ class AdaptiveComputationTime(depth.Depth):
                     start,
                     attention_record.start(inputs.record_attention, inputs.memory),
                     step_record.start(wants_steps, start.state, max_steps),
+                    self.block.start_tally(start.state) if inputs.training else (),
                 ),
             ),
             maximum_iterations=max_steps,
         )
         steps = self._with_confidence(step_record.stack(last.steps), inputs.padding_mask)
-        records = attention_record.stack(last.record)
-        return _output(last.rows.output, last.rows.halting, *records, steps)
+        output = _output(
+            last.rows.output, last.rows.halting, *attention_record.stack(last.record), steps
+        )
+        return output._replace(tally=last.tally)
 
     def _take_step(self, layers, loop, given):
         taken = act_step.take(layers, loop.rows, given)
         step, real = loop.rows.step, given.inputs.padding_mask
         steps = loop.steps and self._add_to_record(loop.steps, step, taken, real)
         record = attention_record.add(loop.record, step, taken.block_output)
-        return ACTState(taken.loop, record, steps)
+        tally = transformer_block.add_tally(loop.tally, taken.block_output)
+        return ACTState(taken.loop, record, steps, tally)
 
     def ponder_terms(
         self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
@@ -259,7 +264,7 @@ class AdaptiveComputationTime(depth.Depth):
 
 def _output(output, halting, attention=None, memory_attention=None, steps=None):
     times, remainders, cost = halting.n_updates, halting.remainders, halting.ponder_cost
-    return StackOutput(output, times, remainders, attention, memory_attention, cost, steps)
+    return StackOutput(output, times, remainders, attention, memory_attention, cost, steps=steps)
 
 
 def _is_free(state):

@@ -20,7 +20,7 @@ class Depth(state_layer.StateLayer):
     before them. Both give a position the same output. `move_columns` makes room in a cache.
 
     A subclass has `forward`, `start_cache`, `extend` and `move_columns`; and `project_memory` and
-    `places_matter`, unless it has one `block`.
+    `places_matter` and `extra_terms`, unless it has one `block`.
     """
 
     # Arguments that are layers or None, in the order of building.
@@ -34,6 +34,12 @@ class Depth(state_layer.StateLayer):
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
         """See `StateLayer.project_memory`."""
         return self.block.project_memory(memory, attention_mask)
+
+    def extra_terms(
+        self, tally: Any, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
+        """See `StateLayer.extra_terms`."""
+        return self.block.extra_terms(tally, rows)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         """See `StateLayer.forward`; `StackOutput`.
@@ -144,6 +150,11 @@ class Around(Depth):
         self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
     ) -> list[ponder_cost.PonderTerm]:
         return self.inner.ponder_terms(result, padding_mask, rows)
+
+    def extra_terms(
+        self, tally: Any, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
+        return self.inner.extra_terms(tally, rows)
 
     def check_steps(self, num_steps: int | None) -> None:
         self.inner.check_steps(num_steps)

@@ -11,6 +11,7 @@ from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import PLAIN, Config, StepInputs
 from ut_keras.layers.depth import depth, stack, transformer_block
 from ut_keras.layers.depth.stack_output import StackOutput
+from ut_keras.layers.halting import ponder_cost
 from ut_keras.layers.position import timing_signal
 
 
@@ -77,7 +78,19 @@ class MixedDepth(depth.Around):
             output=state,
             attention_weights=_joined(result.attention_weights for result in results),
             memory_attention_weights=_joined(result.memory_attention_weights for result in results),
+            tally=tuple(part for result in results for part in result.tally),
         )
+
+    def extra_terms(
+        self, tally: Any, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
+        """See `StateLayer.extra_terms`: of all parts."""
+        terms, used = [], 0
+        for part in self._layers_given():
+            end = used + len(part.block.layers)
+            terms += part.extra_terms(tally[used:end], rows)
+            used = end
+        return terms
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """See `Depth.start_cache`; here it is that of each part."""

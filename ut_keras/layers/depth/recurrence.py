@@ -34,6 +34,7 @@ class RecurrenceState(NamedTuple):
     stores: tuple  # of a cache, one dict per layer and one for the signals; () without a cache
     record: tuple  # `AttentionRecord`, or () when nothing is recorded
     steps: tuple  # `StepRecord`, or () when not every step is trained
+    tally: tuple = ()  # of each layer that of `StateLayer.start_tally`; () but in training
 
 
 class Constants(NamedTuple):
@@ -146,6 +147,7 @@ class Recurrence(depth.Depth):
             (),
             attention_record.start(inputs.record_attention, inputs.memory),
             self._record_of_steps(state, most, training),
+            self.block.start_tally(state) if training else (),
         )
         if training and self.backprop_steps:
             loop = self._without_gradient(loop, constants, num_steps - self.backprop_steps, most)
@@ -156,6 +158,7 @@ class Recurrence(depth.Depth):
             None,
             None,
             *attention_record.stack(last.record),
+            tally=last.tally,
             steps=_alike(step_record.stack(last.steps)),
         )
 
@@ -168,8 +171,9 @@ class Recurrence(depth.Depth):
 
         def steps():
             last = self._loop(first, (), lambda caches: constants, num_steps, most)
-            fixed = tf.nest.map_structure(tf.stop_gradient, (last.state, last.carried))
-            return last._replace(state=fixed[0], carried=fixed[1])
+            fixed = (last.state, last.carried, last.tally)
+            state, carried, tally = tf.nest.map_structure(tf.stop_gradient, fixed)
+            return last._replace(state=state, carried=carried, tally=tally)
 
         if isinstance(num_steps, int):
             return steps() if num_steps > 0 else first
@@ -254,6 +258,7 @@ class Recurrence(depth.Depth):
                     tuple(cache.stores for cache in caches),
                     attention_record.add(loop.record, loop.step, result.block_output),
                     steps,
+                    transformer_block.add_tally(loop.tally, result.block_output),
                 ),
             )
 

@@ -36,7 +36,8 @@ class LayeredDepth(depth.Depth):
             weights = keras.ops.stack(result.attention_weights)
             if inputs.memory:
                 memory_weights = keras.ops.stack(result.memory_attention_weights)
-        return StackOutput(result.output, None, None, weights, memory_weights)
+        tally = result.tally
+        return StackOutput(result.output, None, None, weights, memory_weights, tally=tally)
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """See `Depth.start_cache`; here it is the stores of each layer."""

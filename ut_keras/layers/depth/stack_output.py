@@ -16,4 +16,5 @@ class StackOutput(NamedTuple):
     attention_weights: tf.Tensor | None  # [N, B, H, S, S] float32, if recorded
     memory_attention_weights: tf.Tensor | None  # [N, B, H, T, S] float32, if recorded
     ponder_cost: tf.Tensor | None = None  # like ponder_times, what pondering costs
+    tally: tuple = ()  # of each layer float32 [B, W], or () where it costs nothing; in training
     steps: Steps | None = None  # in training, where the loss is a mean of those of several

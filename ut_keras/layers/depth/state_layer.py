@@ -91,8 +91,9 @@ class StateLayer(keras.layers.Layer):
         inputs = StepInputs(may_attend, padding_mask, memory, training=training)
         # Without what Keras hangs on a state: inside, masks are arguments.
         result = self.forward(tf.identity(state), inputs)
-        for term in self.ponder_terms(result, padding_mask):
-            self.add_loss(tf.math.divide_no_nan(term.numerator, term.denominator))
+        for terms in self.cost_terms(result, padding_mask).values():
+            for term in terms:
+                self.add_loss(tf.math.divide_no_nan(term.numerator, term.denominator))
         return result.output
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> Any:
@@ -117,19 +118,48 @@ class StateLayer(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def ponder_terms(
+    def cost_terms(
         self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
-        """What it costs to ponder: of a call and of the models here a part of the loss.
+    ) -> dict[str, list[ponder_cost.PonderTerm]]:
+        """What the pass costs: of a call and of the models here a part of the loss.
 
         Args:
-            result: what `forward` returned; `output` and attention weights may be missing.
+            result: what `forward` returned.
             padding_mask: as in `forward`.
             rows: float32 [B], what each row weighs. Optional.
         Returns:
-            list of `PonderTerm`, such as `ponder_cost.term` makes.
+            dict of lists of `PonderTerm`, none of them empty: "act_loss" where positions ponder,
+            "extra" of what parts of a block cost in training.
         """
+        pondered = self.ponder_terms(result, padding_mask, rows)
+        extra = self.extra_terms(result.tally, rows) if result.tally else []
+        terms = {"act_loss": pondered, "extra": extra}
+        return {name: terms[name] for name in terms if terms[name]}
+
+    def ponder_terms(
+        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
+        """What it costs to ponder, as `ponder_cost.term` makes it; arguments as of `cost_terms`."""
         return []
+
+    def start_tally(self, state: tf.Tensor) -> Any:
+        """What the tallies of all steps are added to: a nest of float32 zeros [B, W].
+
+        Args:
+            state: float tensor [B, S, D].
+        """
+        raise NotImplementedError
+
+    def extra_terms(
+        self, tally: Any, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
+        """What parts of a block cost.
+
+        Args:
+            tally: the nest of `start_tally`, summed over all steps.
+            rows: float32 [B], what each row weighs. Optional.
+        """
+        raise NotImplementedError
 
     def compute_output_shape(self, state_shape: Shape) -> Shape:
         return state_shape

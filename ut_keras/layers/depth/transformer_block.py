@@ -12,7 +12,7 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs, Widths
 from ut_keras.layers.depth import state_layer, transformer_layer
-from ut_keras.layers.transition import separable_convolution
+from ut_keras.layers.halting import ponder_cost
 
 
 class BlockOutput(NamedTuple):
@@ -21,6 +21,17 @@ class BlockOutput(NamedTuple):
     output: tf.Tensor  # [B, S, D]
     attention_weights: tuple  # per layer [B, H, S, S] float32
     memory_attention_weights: tuple  # per layer [B, H, T, S] float32; empty in an encoder
+    tally: tuple = ()  # per layer that of `LayerOutput`
+
+
+def add_tally(tally: tuple, step: BlockOutput) -> tuple:
+    """The tallies so far with those of a step; () stays."""
+    if not tally:
+        return tally
+    added = tf.nest.map_structure(tf.add, tally, step.tally)
+    for new, old in zip(tf.nest.flatten(added), tf.nest.flatten(tally), strict=True):
+        new.set_shape(old.shape)
+    return added
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -77,16 +88,28 @@ class TransformerBlock(state_layer.StateLayer):
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> BlockOutput:
         """See `StateLayer.forward`; `BlockOutput`."""
-        weights, memory_weights = [], []
+        weights, memory_weights, tally = [], [], []
         for number, layer in enumerate(self.layers):
             memory = inputs.memory[number] if inputs.memory else None
             cache = inputs.cache[number] if inputs.cache else None
             result = layer.forward(state, inputs._replace(memory=memory, cache=cache))
             state = result.output
             weights.append(result.attention_weights)
+            tally.append(result.tally)
             if memory:
                 memory_weights.append(result.memory_attention_weights)
-        return BlockOutput(state, tuple(weights), tuple(memory_weights))
+        return BlockOutput(state, tuple(weights), tuple(memory_weights), tuple(tally))
+
+    def start_tally(self, state: tf.Tensor) -> tuple:
+        """See `StateLayer.start_tally`: of each layer."""
+        return tuple(layer.start_tally(state) for layer in self.layers)
+
+    def extra_terms(
+        self, tally: Any, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
+        """See `StateLayer.extra_terms`."""
+        of_layers = zip(self.layers, tally, strict=True)
+        return [term for layer, part in of_layers for term in layer.extra_terms(part, rows)]
 
     def get_config(self) -> Config:
         return {
@@ -118,6 +141,5 @@ def make(hp: TransformerHParams, side: str, num_layers: int, prefix: str) -> Tra
 
 def make_transition(hp: TransformerHParams, side: str) -> keras.layers.Layer:
     """The transition function of a layer, by `transformer_ffn_type` and `ffn_layer`."""
-    if getattr(hp, "transformer_ffn_type", "fc") == "sepconv":
-        return separable_convolution.make(hp, side)
-    return parts.transitions.get(hp.ffn_layer)(hp, side)
+    kind = getattr(hp, "transformer_ffn_type", "fc")
+    return parts.transitions.get(hp.ffn_layer if kind == "fc" else kind)(hp, side)

@@ -14,6 +14,7 @@ from ut_keras.layers.attention.attention import KeyValue
 from ut_keras.layers.basic import from_hparams, prepostprocess
 from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs, Widths
 from ut_keras.layers.depth import state_layer
+from ut_keras.layers.halting import ponder_cost
 from ut_keras.layers.transition import copy_gate
 from ut_keras.layers.transition import copy_gate as copy_gate_lib
 
@@ -24,6 +25,7 @@ class LayerOutput(NamedTuple):
     output: tf.Tensor  # [B, S, D]
     attention_weights: tf.Tensor  # [B, H, S, S] float32
     memory_attention_weights: tf.Tensor | None  # [B, H, S, S of the encoder]; None in an encoder
+    tally: Any = ()  # float32 [B, W] of a transition that costs something; only in training
 
 
 class Memory(NamedTuple):
@@ -47,7 +49,9 @@ class TransformerLayer(state_layer.StateLayer):
     Args:
         self_attention: a `MultiHeadAttention`.
         transition: a `FeedForward` or another layer with its call arguments; None for attention
-            alone.
+            alone. One that costs something (`SigmaMoE`) returns a NamedTuple with `output` and, in
+            training, `tally`, float32 [B, tally_width], which is summed over all steps, and has
+            `cost(tally)`, float32 [B].
         memory_attention: a `MultiHeadAttention` over the encoder's output. Only in a decoder.
         preprocess_sequence, postprocess_sequence: str, see `PrePostProcess`.
         dropout_rate: float. Dropout of "d".
@@ -160,7 +164,7 @@ class TransformerLayer(state_layer.StateLayer):
             )
             state = _where_running(running, recalled.output, state)
             memory_weights = recalled.inner.weights
-        gate = None
+        gate, tally = None, ()
         if self.copy_gate_block is not None:
             gate = self.copy_gate_block(state, training=training).output
         if self.transition_block is not None:
@@ -168,9 +172,29 @@ class TransformerLayer(state_layer.StateLayer):
                 state, padding_mask=inputs.padding_mask, cache=cache, training=training
             )
             state = _where_running(running, moved.output, state)
+            if training and self._transition_costs:
+                tally = moved.inner.tally
         if gate is not None:
             state = before + gate * (state - before)
-        return LayerOutput(state, attended.inner.weights, memory_weights)
+        return LayerOutput(state, attended.inner.weights, memory_weights, tally)
+
+    def start_tally(self, state: tf.Tensor) -> Any:
+        """See `StateLayer.start_tally`: [B, W], or () where the transition costs nothing."""
+        if not self._transition_costs:
+            return ()
+        return tf.zeros([tf.shape(state)[0], self.transition.tally_width])
+
+    def extra_terms(
+        self, tally: Any, rows: tf.Tensor | None = None
+    ) -> list[ponder_cost.PonderTerm]:
+        """See `StateLayer.extra_terms`."""
+        if not self._transition_costs:
+            return []
+        return [ponder_cost.term(self.transition.cost(tally), 1.0, rows=rows)]
+
+    @property
+    def _transition_costs(self):
+        return hasattr(self.transition, "cost")
 
     def _check_memory(self, is_given):
         attends = self.memory_attention is not None

@@ -74,7 +74,11 @@ class FeedForward(keras.layers.Layer):
     ) -> tf.Tensor:
         padding_mask = mask if padding_mask is None else padding_mask
         del cache  # there for transitions that see other positions
-        y = self.contract(self.relu_dropout(self._expanded(x), training=training))
+        return self._contracted(self._expanded(x), padding_mask, training)
+
+    def _contracted(self, expanded, padding_mask, training):
+        """The second layer's part, [B, S, F] -> [B, S, D]."""
+        y = self.contract(self.relu_dropout(expanded, training=training))
         if self.zero_at_padding and padding_mask is not None:
             y *= tf.cast(padding_mask, y.dtype)[..., tf.newaxis]
         return y

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.hparam import TransformerHParams
+from ut_keras import parts
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
@@ -199,8 +199,8 @@ def _zero_padding(x, padding_mask):
     return x * tf.cast(padding_mask, x.dtype)[..., tf.newaxis]
 
 
-def make(hp: TransformerHParams, side: str) -> SeparableConvFeedForward:
-    """The transition of `transformer_ffn_type="sepconv"`."""
+@parts.transitions.register("sepconv")
+def _make(hp, side):
     return SeparableConvFeedForward(
         hp.filter_size,
         hp.hidden_size,

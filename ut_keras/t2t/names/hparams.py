@@ -11,7 +11,7 @@ from typing import Literal
 from ut_keras.hparam.field import NON_NEGATIVE, POSITIVE, RATE, field, inert, later, training
 
 OTHER_MODELS = "only other models of T2T read it"
-NO_EXPERTS = "no layer has experts; ffn_layer would ask for them"
+NO_EXPERTS = "experts are those of ffn_layer=sigma_moe, which has arguments of its own"
 _ONE_PROBLEM = "a run has one problem, where T2T does not read it either"
 _LAYERS = "the depth is num_rec_steps, or act_max_steps where recurrence_type is 'act'"
 

@@ -1,0 +1,147 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import hparams
+from tests.layers import layer_checks
+from ut_keras import models, parts
+from ut_keras.errors import UserError
+from ut_keras.layers.transition import sigma_moe
+
+REAL = np.array([[True, True, True], [True, True, False]])
+EXPERTS = "'sigma_moe(num_experts=4, k=2, entropy_weight=0.5)'"
+FEATURES = {
+    "inputs": np.array([[3, 4, 5, 1], [6, 1, 0, 0]]),
+    "targets": np.array([[5, 4, 1], [6, 1, 0]]),
+}
+
+
+def make_layer(**arguments):
+    return sigma_moe.SigmaMoE(12, 4, num_experts=6, k=2, **arguments)
+
+
+def make_model(overrides="", name="universal_transformer"):
+    tiny = f"{name}_tiny" if name == "universal_transformer" else "transformer_tiny"
+    given = f"hidden_size=16,num_heads=2,filter_size=32,{overrides}"
+    sizes = {"inputs": 9, "targets": 9}
+    return models.get(name, hparams.get(tiny, given), vocab_sizes=sizes)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def test_layer_behaviors():
+    layer_checks.check_layer(
+        lambda dtype: make_layer(dtype=dtype),
+        {"x": layer_checks.normal(2, 3, 4), "padding_mask": REAL},
+        num_weights=3,
+        call=lambda layer, **arguments: layer(**arguments).output,
+        mixed_tolerance=None,  # a small difference decides which experts are taken
+    )
+
+
+def test_matches_reference():
+    layer = make_layer(entropy_weight=0.1)
+    layer.build((None, None, 4))
+    layer_checks.shake(layer)
+    x = layer_checks.normal(2, 3, 4)
+    router, w1, w2 = (part.kernel.numpy() for part in (layer.router, layer.expand, layer.contract))
+    scores, expected = x @ router, np.zeros_like(x)
+    for place in np.argwhere(REAL):
+        at = tuple(place)
+        for expert in np.argsort(scores[at])[-2:]:
+            own = slice(2 * expert, 2 * expert + 2)
+            hidden = np.maximum(x[at] @ w1[:, own], 0)
+            expected[at] += hidden @ w2[own] / (1 + np.exp(-scores[at][expert]))
+    result = layer(x, padding_mask=REAL, training=True)
+    np.testing.assert_allclose(result.output, expected, atol=1e-5)
+    asked = softmax(scores) * REAL[..., np.newaxis]
+    p = asked.sum(1) / REAL.sum(1)[:, np.newaxis]
+    np.testing.assert_allclose(layer.cost(result.tally), 0.1 * (p * np.log(p)).sum(-1), rtol=1e-5)
+    assert layer(x, padding_mask=REAL).tally is None
+
+
+@pytest.mark.parametrize(
+    "depth",
+    [
+        "",
+        "recurrence_type=act,act_type=accumulated",
+        "recurrence_type=highway",
+    ],
+)
+def test_cost_is_of_all_steps_and_of_both_sides(depth):
+    model = make_model(f"transformer_ffn_type={EXPERTS},{depth}")
+    layers = [side.depth.block.layers[0] for side in (model.encoder, model.decoder)]
+    tallies = [[], []]
+
+    def keep(layer, kept):
+        inner = layer.transition.call
+
+        def call(*args, **kwargs):
+            result = inner(*args, **kwargs)
+            kept.append(result.tally)
+            return result
+
+        layer.transition.call = call
+
+    for layer, kept in zip(layers, tallies, strict=True):
+        keep(layer, kept)
+    tf.config.run_functions_eagerly(True)
+    try:
+        terms = model.loss_terms(model.forward(FEATURES, True), FEATURES["targets"], True)
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert all(len(kept) > 1 for kept in tallies)
+    expected = 0
+    for kept in tallies:
+        p = np.sum(kept, axis=0)
+        p /= p.sum(-1, keepdims=True)
+        expected += 0.5 * np.mean((p * np.log(p)).sum(-1))
+    assert sum(float(term.value()) for term in terms["extra"]) == pytest.approx(expected, rel=1e-5)
+    assert "extra" not in model.loss_terms(model.forward(FEATURES), FEATURES["targets"], False)
+
+
+@pytest.mark.parametrize(
+    "name, overrides",
+    [
+        ("transformer", f"ffn_layer={EXPERTS},num_hidden_layers=2"),
+        ("universal_transformer", f"ffn_layer={EXPERTS},mix_with_transformer='before_ut,after_ut'"),
+    ],
+)
+def test_trains_the_router_of_every_layer(name, overrides):
+    model = make_model(overrides, name)
+    with tf.GradientTape() as tape:
+        terms = model.loss_terms(model.forward(FEATURES, True), FEATURES["targets"], True)
+        cost = tf.add_n([term.value() for term in terms["extra"]])
+    routers = [v for v in model.trainable_variables if "router" in v.path]
+    assert len(routers) == len(terms["extra"]) > 2
+    assert all(np.any(g) for g in tape.gradient(cost, [v.value for v in routers]))
+
+
+def test_decodes_by_a_cache_as_without():
+    model = make_model(f"recurrence_type=act,act_halted_state=copy,ffn_layer={EXPERTS}")
+    inputs = {"inputs": FEATURES["inputs"]}
+    cached = model.generate(inputs, beam_size=2, decode_length=5)
+    plain = model.generate(inputs, beam_size=2, decode_length=5, cache=False)
+    np.testing.assert_array_equal(cached.ids, plain.ids)
+    np.testing.assert_allclose(cached.scores, plain.scores, rtol=1e-5)
+
+
+@pytest.mark.parametrize("given", ["experts=4", "k=2.5", "k=True", "hp=1"])
+def test_refuses_arguments_that_it_does_not_take(given):
+    with pytest.raises(UserError, match=r"takes \(num_experts=16, k=4, entropy_weight=0.01\)"):
+        hparams.get("transformer_tiny", f"ffn_layer=sigma_moe({given})")
+
+
+@pytest.mark.parametrize("given", ["sigma_moe(k=", "sigma_moe(4)", "sigma_moe(**{})", "moe(k=1)"])
+def test_refuses_what_is_not_a_part(given):
+    assert given not in parts.transitions
+    with pytest.raises(UserError, match="ffn_layer must be one of"):
+        hparams.get("transformer_tiny", f"ffn_layer='{given}'")
+
+
+def test_refuses_experts_that_do_not_share_the_filters():
+    with pytest.raises(ValueError, match="must divide filter_size"):
+        sigma_moe.SigmaMoE(10, 4, num_experts=4, k=2)

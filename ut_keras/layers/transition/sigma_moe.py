@@ -1,0 +1,136 @@
+"""A transition function of experts, of which every position takes a few."""
+
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.basic import from_hparams
+from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.transition import feed_forward
+
+
+class Mixture(NamedTuple):
+    """What the experts make of a state."""
+
+    output: tf.Tensor  # [B, S, D]
+    tally: tf.Tensor | None  # float32 [B, E], how often a row asks for each expert; in training
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class SigmaMoE(feed_forward.FeedForward):
+    """Many narrow `FeedForward`s without biases, of which each position takes the k best.
+
+        s = W_s x;   FFN(x) = sum of sigmoid(s_e) W_2^e max(0, W_1^e x) over the k largest s_e
+
+    Experts do not compete for a sum of 1. Those of a row are kept apart by a cost, which is the
+    negative entropy of how often they are asked for at all real positions and all steps:
+
+        cost = entropy_weight sum_e p_e log p_e,   p = mean of softmax(s)
+
+    All experts are computed, and those that were not chosen weigh 0: that is right everywhere and
+    pays where operations are few and wide, as on a CPU.
+
+    Args:
+        filter_size: int F, of all experts together.
+        hidden_size: int D.
+        num_experts: int E, a divisor of F.
+        k: int. Experts that a position takes.
+        entropy_weight: float.
+        others: as of `FeedForward`.
+    Call arguments: as of `FeedForward`.
+    Returns:
+        `Mixture`.
+    Raises:
+        ValueError: if the experts do not divide the filters, or k is not in [1, num_experts].
+    References: Csordás et al. 2024, MoEUT: Mixture-of-Experts Universal Transformers, section 2.1;
+        its code, github.com/RobertCsordas/moeut, class SigmaMoE. T2T has none.
+    """
+
+    def __init__(
+        self,
+        filter_size: int,
+        hidden_size: int,
+        *args: Any,
+        num_experts: int = 16,
+        k: int = 4,
+        entropy_weight: float = 0.01,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(filter_size, hidden_size, *args, **kwargs)
+        if not 1 <= k <= num_experts or filter_size % num_experts:
+            raise ValueError(
+                "num_experts must divide filter_size, and k be in [1, num_experts]. "
+                f"Received: num_experts={num_experts}, filter_size={filter_size}, k={k}."
+            )
+        self.num_experts = self.tally_width = num_experts
+        self.k = k
+        self.entropy_weight = entropy_weight
+
+    def build(self, x_shape: Shape) -> None:
+        self.router = self._dense(self.num_experts, "router", use_bias=False)
+        self.expand = self._dense(self.filter_size, "expand", use_bias=False, activation="relu")
+        self.contract = self._dense(self.hidden_size, "contract", use_bias=False)
+        self.relu_dropout = self._dropout()
+        self.router.build(x_shape)
+        self.expand.build(x_shape)
+        self.contract.build((*x_shape[:-1], self.filter_size))
+
+    def call(
+        self,
+        x: tf.Tensor,
+        padding_mask: tf.Tensor | None = None,
+        cache: cache_lib.LayerCache | None = None,
+        training: bool | None = None,
+        mask: tf.Tensor | None = None,
+    ) -> Mixture:
+        del cache
+        padding_mask = mask if padding_mask is None else padding_mask
+        scores = tf.cast(self.router(x), tf.float32)
+        best, chosen = tf.math.top_k(scores, self.k)  # [B, S, k]
+        gates = tf.one_hot(chosen, self.num_experts) * tf.sigmoid(best)[..., tf.newaxis]
+        gates = tf.cast(tf.reduce_sum(gates, axis=-2), self.compute_dtype)  # [B, S, E]
+        gates = tf.repeat(gates, self.filter_size // self.num_experts, axis=-1)
+        output = self._contracted(self.expand(x) * gates, padding_mask, training)
+        return Mixture(output, self._tally(scores, padding_mask) if training else None)
+
+    def _tally(self, scores, padding_mask):
+        asked = tf.nn.softmax(scores)
+        if padding_mask is not None:
+            asked *= tf.cast(padding_mask, tf.float32)[..., tf.newaxis]
+        return tf.reduce_sum(asked, axis=1)
+
+    def cost(self, tally: tf.Tensor) -> tf.Tensor:
+        """What a row costs: float32 [B].
+
+        Args:
+            tally: float32 [B, E], the sum of those of all steps.
+        """
+        p = tf.math.divide_no_nan(tally, tf.reduce_sum(tally, axis=-1, keepdims=True))
+        return self.entropy_weight * tf.reduce_sum(tf.math.xlogy(p, p), axis=-1)
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "num_experts": self.num_experts,
+            "k": self.k,
+            "entropy_weight": self.entropy_weight,
+        }
+
+
+@parts.transitions.register("sigma_moe")
+def _make(hp, side, num_experts=16, k=4, entropy_weight=0.01):
+    return SigmaMoE(
+        hp.filter_size,
+        hp.hidden_size,
+        hp.relu_dropout,
+        from_hparams.axes(hp.relu_dropout_broadcast_dims),
+        zero_at_padding=from_hparams.removes_padding(hp, side),
+        num_experts=num_experts,
+        k=k,
+        entropy_weight=entropy_weight,
+        name="sigma_moe",
+        **from_hparams.common(hp),
+    )
