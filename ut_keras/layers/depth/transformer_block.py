@@ -21,7 +21,7 @@ class BlockOutput(NamedTuple):
     output: tf.Tensor  # [B, S, D]
     attention_weights: tuple  # per layer [B, H, S, S] float32
     memory_attention_weights: tuple  # per layer [B, H, T, S] float32; empty in an encoder
-    tally: tuple = ()  # per layer that of `LayerOutput`
+    tally: tuple = ()  # per layer that of `LayerOutput`; () but in training
 
 
 def add_tally(tally: tuple, step: BlockOutput) -> tuple:
@@ -98,7 +98,8 @@ class TransformerBlock(state_layer.StateLayer):
             tally.append(result.tally)
             if memory:
                 memory_weights.append(result.memory_attention_weights)
-        return BlockOutput(state, tuple(weights), tuple(memory_weights), tuple(tally))
+        tallies = tuple(tally) if inputs.training else ()
+        return BlockOutput(state, tuple(weights), tuple(memory_weights), tallies)
 
     def start_tally(self, state: tf.Tensor) -> tuple:
         """See `StateLayer.start_tally`: of each layer."""
