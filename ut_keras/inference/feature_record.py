@@ -69,6 +69,12 @@ def save(directory: str, record: FeatureRecord) -> None:
         directory: str, the folder of a run.
         record: `FeatureRecord`.
     """
+    content = json.dumps(store(directory, record), indent=2, ensure_ascii=False)
+    text_encoder_base.write_lines(os.path.join(directory, FILENAME), [content])
+
+
+def store(directory: str, record: FeatureRecord) -> dict[str, Any]:
+    """Writes the vocabularies alone, and returns what `features.json` says."""
     stored, features = {}, {}
     for name, spec in record.specs.items():
         encoder = record.encoders[name]
@@ -80,10 +86,7 @@ def save(directory: str, record: FeatureRecord) -> None:
             "shape": list(spec.shape),
             "encoder": stored[id(encoder)],
         }
-    content = {"target_space_id": record.target_space_id, "features": features}
-    text_encoder_base.write_lines(
-        os.path.join(directory, FILENAME), [json.dumps(content, indent=2, ensure_ascii=False)]
-    )
+    return {"target_space_id": record.target_space_id, "features": features}
 
 
 def load(directory: str) -> FeatureRecord | None:
@@ -94,15 +97,27 @@ def load(directory: str) -> FeatureRecord | None:
     Raises:
         DataError: if it is not as `save` writes it, or a vocabulary is missing or another one.
     """
-    content = _read(directory)
-    if content is None:
-        return None
-    encoders, made = {}, {}
+    path = os.path.join(directory, FILENAME)
+    return made(json_file.read(path, DataError), path) if os.path.exists(path) else None
+
+
+def made(values: Mapping[str, Any], path: str) -> FeatureRecord:
+    """The `FeatureRecord` of what `store` returned, with the vocabularies beside it.
+
+    Args:
+        values: dict.
+        path: str, of the file that it is from.
+    Raises:
+        DataError: as `load`.
+    """
+    content, directory = _content(values, path), os.path.dirname(path)
+    encoders: dict[str, Any] = {}
+    restored: dict[str, Any] = {}
     for name, values in content.encoders.items():
         key = json.dumps(values)
-        if key not in made:
-            made[key] = _restore(directory, values)
-        encoders[name] = made[key]
+        if key not in restored:
+            restored[key] = _restore(directory, values)
+        encoders[name] = restored[key]
     return FeatureRecord(content.specs, encoders, content.target_space_id)
 
 
@@ -170,9 +185,10 @@ class _Content(NamedTuple):
 
 def _read(directory):
     path = os.path.join(directory, FILENAME)
-    if not os.path.exists(path):
-        return None
-    content = json_file.read(path, DataError)
+    return _content(json_file.read(path, DataError), path) if os.path.exists(path) else None
+
+
+def _content(content, path):
     try:
         features = dict(content["features"])
         specs = {

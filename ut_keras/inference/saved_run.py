@@ -20,7 +20,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.decoding import generate as generate_lib
-from ut_keras.inference import decode_rows, text_model
+from ut_keras.inference import decode_rows, hub, portable, text_model
 from ut_keras.inference import run as run_lib
 from ut_keras.text.text_encoder_base import TextEncoder
 from ut_keras.visualize import observer
@@ -39,7 +39,7 @@ def load(
 
     Args:
         output_dir: str, the folder of a run, as ut-trainer, ut-import-t2t and ut-avg-checkpoints
-            write it.
+            write it; or one that `SavedRun.save` wrote.
         checkpoint_path: str, such as "run/model.ckpt-1000". Default: the newest of the folder.
         problem: a `Problem`, for a run without features.json. Optional.
         data_dir: str, the folder with the problem's vocabulary; goes with `problem`.
@@ -49,7 +49,10 @@ def load(
         DataError: if a file is missing, or is none of ours.
         HParamError, CheckpointError: if hparams or weights cannot be used.
     """
-    run = run_lib.read(output_dir, checkpoint_path, problem, data_dir)
+    directory = os.path.expanduser(output_dir)
+    if portable.is_there(directory):
+        return SavedRun(*portable.load(directory))
+    run = run_lib.read(directory, checkpoint_path, problem, data_dir)
     model, _ = run.load_model()
     return SavedRun(model, run.encoders)
 
@@ -71,6 +74,20 @@ class SavedRun:
     def __reduce__(self) -> tuple:
         """Pickled with its weights, without traces."""
         return SavedRun, (self.model, self.encoders)
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Writes config.json, model.safetensors and vocabularies, which `ut_keras.load` reads.
+
+        Args:
+            directory: str. There must be none, or an empty one.
+        Raises:
+            DataError: if there is something, or an encoder is not of this library.
+        """
+        portable.save(directory, self.model, self.encoders)
+
+    def push(self, address: str, private: bool = False, card: str = "") -> str:
+        """Uploads what `save` writes to the Hugging Face hub: see `hub.push`."""
+        return hub.push(address, self, private, card)
 
     def translate(
         self,

@@ -1,0 +1,119 @@
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import ut_keras
+from ut_keras.errors import UserError
+from ut_keras.inference import portable
+
+TEXTS = ["Two dogs are playing.", "A man sleeps."]
+
+
+@pytest.fixture(scope="module")
+def run():
+    return ut_keras.load("multi30k_ende")
+
+
+@pytest.fixture(scope="module")
+def folder(run, tmp_path_factory):
+    directory = str(tmp_path_factory.mktemp("portable") / "of" / "ende")
+    run.save(directory)
+    return directory
+
+
+@pytest.fixture
+def copy(folder, tmp_path):
+    return shutil.copytree(folder, tmp_path / "copy")
+
+
+def test_answers_as_the_run_does(run, folder):
+    assert sorted(os.listdir(folder)) == [
+        "config.json",
+        "model.safetensors",
+        "vocab.inputs.subwords",
+    ]
+    again = ut_keras.load(folder)
+    assert again.translate(TEXTS) == run.translate(TEXTS)
+    weights = safetensors.numpy.load_file(os.path.join(folder, "model.safetensors"))
+    named = {v.path.removeprefix(f"{run.model.name}/"): v for v in run.model.trainable_variables}
+    assert weights.keys() >= named.keys()
+    for name, variable in named.items():
+        np.testing.assert_array_equal(weights[name], variable)
+
+
+def test_a_number_of_steps_is_kept(run, tmp_path):
+    portable.save(tmp_path / "two", run.model.with_steps(2), run.encoders)
+    assert ut_keras.load(tmp_path / "two").model.num_steps == 2
+
+
+def test_leaves_alone_what_is_there(run, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    for there in (tmp_path, tmp_path / "notes.txt"):
+        with pytest.raises(UserError, match="must be new or empty"):
+            run.save(there)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def _weights(change):
+    def made(copy):
+        path = copy / "model.safetensors"
+        weights = safetensors.numpy.load_file(path)
+        change(weights)
+        safetensors.numpy.save_file(weights, path)
+        _config(lambda config: config.update(sha256=portable._digest(path)))(copy)
+
+    return made
+
+
+def _config(change):
+    def made(copy):
+        config = json.loads((copy / "config.json").read_text())
+        change(config)
+        (copy / "config.json").write_text(json.dumps(config))
+
+    return made
+
+
+def _bytes(content):
+    def made(copy):
+        (copy / "model.safetensors").write_bytes(content)
+        digest = portable._digest(copy / "model.safetensors")
+        _config(lambda config: config.update(sha256=digest))(copy)
+
+    return made
+
+
+def _cut(copy):
+    os.truncate(copy / "model.safetensors", 1000)
+
+
+MISTAKES = {
+    "cut short": (_cut, r"or a part of it \(1,000 bytes\)"),
+    "no weights": (lambda copy: os.remove(copy / "model.safetensors"), "must hold model.safe"),
+    "no vocabulary": (lambda copy: os.remove(copy / "vocab.inputs.subwords"), "vocab.inputs"),
+    "another's": (_config(lambda config: config.update(library="other")), "another's config"),
+    "no hparams": (_config(lambda config: config.pop("hparams")), "another's config"),
+    "no model": (_config(lambda config: config.update(model="bert")), "Unknown model"),
+    "no features": (_config(lambda config: config.pop("features")), "KeyError 'features'"),
+    "torn": (lambda copy: (copy / "config.json").write_text("{"), "must hold a JSON object"),
+    "other name": (_weights(lambda weights: weights.update(x=np.zeros(2))), r"x None.*\(2,\)"),
+    "other shape": (
+        _weights(lambda weights: weights.update({min(weights): np.zeros(3)})),
+        r"Received: \(3,\) \(1 differ\)",
+    ),
+    "lying header": (_bytes(b"\xff\xff\xff\xff\xff\xff\x00\x00{}"), "must be a safetensors file"),
+    "no header": (_bytes(b""), "must be a safetensors file"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_end_in_one_line(copy, mistake):
+    change, line = MISTAKES[mistake]
+    change(copy)
+    with pytest.raises(UserError, match=line) as raised:
+        ut_keras.load(copy)
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,126 @@
+"""A trained model as other tools read it: config.json, model.safetensors and the vocabularies.
+
+    ut_keras.load("runs/ende").save("ende")      writes the folder
+    ut_keras.load("ende")                        reads it
+
+    {"library": "ut_keras", "model": "transformer", "hparams": {…}, "num_steps": null,
+     "target_space_id": 0, "features": {…, as in features.json}, "sha256": "9f86d0… of the weights"}
+
+Weights have the names of the model's variables. Reading runs no code of the folder.
+"""
+
+import hashlib
+import json
+import os
+from typing import Any
+
+import keras
+
+from ut_keras import hparam, models
+from ut_keras.checkpoints import checkpoint
+from ut_keras.errors import DataError
+from ut_keras.files import file_error, json_file, whole_file
+from ut_keras.inference import feature_record
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+def is_there(directory: str) -> bool:
+    """Whether a folder is one that `save` wrote, and not that of a run."""
+    return os.path.isfile(os.path.join(directory, CONFIG))
+
+
+def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -> None:
+    """Writes a folder, whole or not at all.
+
+    Args:
+        directory: str. There must be none, or an empty one.
+        model: such as a `Transformer`.
+        encoders: dict from feature name to `TextEncoder`.
+    Raises:
+        DataError: if there is something, or an encoder is not of this library.
+    """
+    from safetensors import numpy as safetensors
+
+    directory = os.path.expanduser(os.fspath(directory))
+    if os.path.lexists(directory) and (not os.path.isdir(directory) or os.listdir(directory)):
+        raise DataError(f"directory must be new or empty. Received: {directory!r}.")
+    os.makedirs(os.path.dirname(os.path.abspath(directory)), exist_ok=True)
+    record = feature_record.FeatureRecord(model.specs, encoders, model.target_space_id)
+    with whole_file.folder(directory) as temporary, file_error.told_as(directory):
+        written = os.path.join(temporary, "whole")
+        os.mkdir(written)
+        features = feature_record.store(written, record)
+        if None in (feature["encoder"] for feature in features["features"].values()):
+            raise DataError(
+                "Text encoders must be those of ut_keras to be saved; features.json of the run "
+                "says which is not."
+            )
+        variables = checkpoint.model_variables(model)
+        weights = {name: variable.numpy() for name, variable in variables.items()}
+        safetensors.save_file(weights, os.path.join(written, WEIGHTS), {"format": "ut_keras"})
+        config = {
+            "library": "ut_keras",
+            "model": model.name,
+            "hparams": model.hparams.to_dict(),
+            "num_steps": model.num_steps,
+            **features,
+            "sha256": _digest(os.path.join(written, WEIGHTS)),
+        }
+        with open(os.path.join(written, CONFIG), "w", encoding="utf-8") as file:
+            json.dump(config, file, indent=2, ensure_ascii=False)
+        whole_file.put([(written, directory)])
+
+
+def load(directory: str) -> tuple[keras.Model, dict[str, Any]]:
+    """Reads what `save` wrote.
+
+    Returns:
+        (model, dict from feature name to `TextEncoder`).
+    Raises:
+        DataError: if a file is missing, cut short or none of ours.
+        HParamError, UnknownNameError: if there is no such model.
+    """
+    path, weights = (os.path.join(directory, name) for name in (CONFIG, WEIGHTS))
+    config = json_file.read(path, DataError)
+    name, values = config.get("model"), config.get("hparams")
+    if config.get("library") != "ut_keras" or not isinstance(values, dict):
+        raise DataError(f"{path} must be as ut_keras writes it. Received: another's config.")
+    features = feature_record.made(config, path)
+    if not os.path.isfile(weights):
+        raise DataError(f"{directory} must hold {WEIGHTS}. Received: none.")
+    if config.get("sha256") != _digest(weights):
+        raise DataError(
+            f"{weights} must be the file that {CONFIG} was written with. Received: another, or "
+            f"a part of it ({os.path.getsize(weights):,} bytes)."
+        )
+    hp = hparam.from_dict(values)
+    model = models.from_specs(str(name), hp, features.specs, features.target_space_id)
+    _assign(checkpoint.model_variables(model), weights)
+    steps = config.get("num_steps")
+    return (model.with_steps(steps) if steps else model), features.encoders
+
+
+def _assign(variables, path):
+    import safetensors
+
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            there = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+            here = {name: tuple(variable.shape) for name, variable in variables.items()}
+            differing = sorted(name for name in there | here if there.get(name) != here.get(name))
+            if differing:
+                first = differing[0]
+                raise DataError(
+                    f"{path} must hold the variables of its model, {first} {here.get(first)}. "
+                    f"Received: {there.get(first)} ({len(differing)} differ)."
+                )
+            for name, variable in variables.items():
+                variable.assign(file.get_tensor(name))
+    except safetensors.SafetensorError as error:
+        raise DataError(f"{path} must be a safetensors file. Received: {error}.") from error
+
+
+def _digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
