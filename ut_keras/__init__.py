@@ -45,11 +45,10 @@ def load(
         return keras_file.load(path)
     import pretrained
     from ut_keras.errors import DataError
-    from ut_keras.inference import hub, saved_run
+    from ut_keras.inference import saved_run
 
-    if os.fspath(path).startswith(hub.PREFIX):
-        path = hub.fetch(os.fspath(path))
-    if not os.path.exists(os.path.expanduser(path)):
+    is_address = os.fspath(path).startswith("hf://")
+    if not is_address and not os.path.exists(os.path.expanduser(path)):
         if path not in pretrained.names():
             raise DataError(
                 "path must be the folder of a run, a .keras file, hf://user/name, or the name of a "

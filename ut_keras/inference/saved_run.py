@@ -39,7 +39,7 @@ def load(
 
     Args:
         output_dir: str, the folder of a run, as ut-trainer, ut-import-t2t and ut-avg-checkpoints
-            write it; or one that `SavedRun.save` wrote.
+            write it; one that `SavedRun.save` wrote; or hf://user/name.
         checkpoint_path: str, such as "run/model.ckpt-1000". Default: the newest of the folder.
         problem: a `Problem`, for a run without features.json. Optional.
         data_dir: str, the folder with the problem's vocabulary; goes with `problem`.
@@ -49,7 +49,9 @@ def load(
         DataError: if a file is missing, or is none of ours.
         HParamError, CheckpointError: if hparams or weights cannot be used.
     """
-    directory = os.path.expanduser(output_dir)
+    directory = os.path.expanduser(os.fspath(output_dir))
+    if directory.startswith(hub.PREFIX):
+        directory = hub.fetch(directory)
     if portable.is_there(directory):
         return SavedRun(*portable.load(directory))
     run = run_lib.read(directory, checkpoint_path, problem, data_dir)
