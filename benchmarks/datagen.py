@@ -33,7 +33,7 @@ ROOT = os.path.dirname(HERE)
 sys.path.append(ROOT)  # behind PYTHONPATH, which says another version
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import problems
+from ut_keras import problems
 from ut_keras.data.writing import process_pool
 from ut_keras.process import live_line
 

@@ -120,8 +120,7 @@ class Ours:
     def __init__(self, cache=True, operation_threads=1):
         import tensorflow as tf
 
-        import hparams
-        from ut_keras import models
+        from ut_keras import hparams, models
 
         if not hasattr(Ours, "model"):  # one model and one pool of threads for all sides of ours
             tf.config.threading.set_intra_op_parallelism_threads(operation_threads)

@@ -103,9 +103,7 @@ def trained(steps):
     """(model, sources, quality of what is written for them, its name)"""
     import keras
 
-    import hparams
-    import problems
-    from ut_keras import models, optimizers
+    from ut_keras import hparams, models, optimizers, problems
 
     keras.utils.set_random_seed(1)
     problem = problems.get("algorithmic_reverse_decimal40_held_out")

@@ -83,8 +83,7 @@ def _parse():
 
 
 def _model(args, halted_state):
-    import hparams
-    from ut_keras import models
+    from ut_keras import hparams, models
 
     overrides = (
         f"hidden_size={args.hidden_size},filter_size={4 * args.hidden_size},num_heads=8,"

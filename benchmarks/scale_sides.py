@@ -36,8 +36,7 @@ class Step:
     def __init__(self, steps=6, replicas=1, strategy=None, hparams_set=None):
         import tensorflow as tf
 
-        import hparams
-        from ut_keras import models, optimizers
+        from ut_keras import hparams, models, optimizers
         from ut_keras.training import distribution
 
         tf.keras.utils.set_random_seed(1)
@@ -198,8 +197,7 @@ class Pipeline:
     """A problem's batches for training, without a model."""
 
     def __init__(self, problem, data_dir):
-        import hparams
-        import problems
+        from ut_keras import hparams, problems
 
         self._problem = problems.get(problem)
         self._problem.generate_data(data_dir, data_dir)

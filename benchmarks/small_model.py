@@ -117,9 +117,7 @@ def work(args):
     import keras
     import tensorflow as tf
 
-    import hparams
-    import problems
-    from ut_keras import models
+    from ut_keras import hparams, models, problems
     from ut_keras.training import distribution, dry_run, epochs, train_step
 
     try:

@@ -111,8 +111,7 @@ class OurStep:
         import numpy as np
         import tensorflow as tf
 
-        import hparams
-        from ut_keras import models, optimizers
+        from ut_keras import hparams, models, optimizers
         from ut_keras.training import train_step
 
         tf.keras.utils.set_random_seed(1)

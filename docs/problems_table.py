@@ -12,9 +12,9 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-import problems  # noqa: E402
-from problems.problem import Problem  # noqa: E402
+from ut_keras import problems  # noqa: E402
 from ut_keras.data.tfrecords import DataError  # noqa: E402
+from ut_keras.problems.problem import Problem  # noqa: E402
 
 # Examples of train, dev, test, where the raw data decide; the first pattern that fits. None: there
 # is no such split, or it is not known.

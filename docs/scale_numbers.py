@@ -15,7 +15,7 @@ sys.path[:0] = [os.path.dirname(HERE), HERE]
 
 import blocks  # noqa: E402
 
-import hparams  # noqa: E402
+from ut_keras import hparams  # noqa: E402
 from ut_keras.files import whole_file  # noqa: E402
 
 PAGE = os.path.join(HERE, "scale.md")

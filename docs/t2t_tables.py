@@ -9,13 +9,12 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-import hparams.registry  # noqa: E402
-import problems.problem  # noqa: E402
-import ut_keras.models.assemble  # noqa: E402, F401  fills the registries of parts
 from ut_keras import hparam, models  # noqa: E402
 from ut_keras.bin import flags  # noqa: E402
 from ut_keras.hparam.basic import BasicHParams  # noqa: E402
 from ut_keras.hparam.field import specs  # noqa: E402
+from ut_keras.hparams import registry as set_registry  # noqa: E402
+from ut_keras.problems import problem as problem_registry  # noqa: E402
 from ut_keras.t2t.names import hparam_keys  # noqa: E402
 
 # Why fields are refused, by the beginnings of their names; the first that fits.
@@ -147,9 +146,9 @@ COMMANDS = {
 def names_table():
     """The text of t2t_names.md."""
     sections = {
-        "HParams sets": hparams.registry.SETS.refused(),
+        "HParams sets": set_registry.SETS.refused(),
         "Models": models.refused(),
-        "Problems": problems.problem.REGISTRY.refused(),
+        "Problems": problem_registry.REGISTRY.refused(),
         "Schedules": flags.OTHER_SCHEDULES,
         "Commands": COMMANDS,
     }

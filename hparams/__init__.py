@@ -12,7 +12,10 @@ A set is a function that calls its parent and replaces a few fields:
 from collections.abc import Mapping
 from typing import Any
 
-from hparams import (  # noqa: F401  (they register)
+from ut_keras.hparam.basic import BasicHParams
+from ut_keras.hparam.field import HParamError
+from ut_keras.hparam.ranges import Range, RangedHParams
+from ut_keras.hparams import (  # noqa: F401  (they register)
     deepstart,
     lstm,
     not_here,
@@ -22,10 +25,8 @@ from hparams import (  # noqa: F401  (they register)
     transformer_tall,
     universal_transformer,
 )
-from hparams.registry import RANGES, SETS, register, register_range
-from ut_keras.hparam.basic import BasicHParams
-from ut_keras.hparam.field import HParamError
-from ut_keras.hparam.ranges import Range, RangedHParams
+from ut_keras.hparams.registry import RANGES, SETS, register, register_range
+from ut_keras.process import old_names
 
 __all__ = ["get", "get_range", "names", "range_names", "register", "register_range"]
 
@@ -72,3 +73,6 @@ def get_range(name: str) -> tuple[Range, ...]:
     ranged = RangedHParams()
     RANGES.get(name)(ranged)
     return ranged.ranges
+
+
+old_names.same(__name__)

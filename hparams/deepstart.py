@@ -5,9 +5,9 @@ T2T's bias of +1 makes every position halt after about 2 steps before anything i
 
 import dataclasses
 
-from hparams import universal_transformer
-from hparams.registry import derived, register_derived
 from ut_keras.hparam import UniversalTransformerHParams
+from ut_keras.hparams import universal_transformer
+from ut_keras.hparams.registry import derived, register_derived
 
 
 def start_deep(hp: UniversalTransformerHParams) -> UniversalTransformerHParams:

@@ -1,7 +1,7 @@
 """T2T's sets for LSTMs: all of its lstm.py. Those with area attention are refused when used."""
 
-from hparams.registry import derived, register, register_derived
 from ut_keras.hparam.lstm import LSTMHParams
+from ut_keras.hparams.registry import derived, register, register_derived
 
 
 @register("lstm_seq2seq")

@@ -1,6 +1,6 @@
 """T2T's sets that are not here, each with the reason and the nearest."""
 
-from hparams.registry import SETS
+from ut_keras.hparams.registry import SETS
 
 _EXPERTS = "it is of a model with mixtures of experts; the nearest: transformer_base"
 _SPEECH = "there are no problems of speech; the nearest: transformer_base"

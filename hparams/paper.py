@@ -11,9 +11,9 @@ size, it is ours.
 
 from dataclasses import replace
 
-from hparams import deepstart, lstm, transformer
-from hparams.registry import derived, register_derived
-from hparams.universal_transformer import make_universal
+from ut_keras.hparams import deepstart, lstm, transformer
+from ut_keras.hparams.registry import derived, register_derived
+from ut_keras.hparams.universal_transformer import make_universal
 
 _STEPS = 4
 

@@ -3,8 +3,8 @@
 A range is a function that fills in a `RangedHParams`; see docs/tuning.md.
 """
 
-from hparams.registry import register_range
 from ut_keras.hparam.ranges import RangedHParams
+from ut_keras.hparams.registry import register_range
 
 # --- T2T's, Transformer ---------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import TypeVar
 
-from hparams.registry import derived, register_derived
 from ut_keras.hparam import TransformerHParams
+from ut_keras.hparams.registry import derived, register_derived
 
 T = TypeVar("T", bound=TransformerHParams)
 

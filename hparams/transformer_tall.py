@@ -4,9 +4,9 @@ T2T gives them several problems at once, which `multiproblem_…` is about; on o
 it does not read those fields. `_uniencdec` is for summaries: an encoder that looks back only.
 """
 
-from hparams import transformer
-from hparams.registry import derived, register_derived
-from hparams.transformer import fit_for_tpu
+from ut_keras.hparams import transformer
+from ut_keras.hparams.registry import derived, register_derived
+from ut_keras.hparams.transformer import fit_for_tpu
 
 transformer_tall = derived(
     transformer.transformer_base,

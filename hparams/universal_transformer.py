@@ -1,8 +1,8 @@
 """T2T's sets for the (Adaptive) Universal Transformer: all of its universal_transformer.py."""
 
-from hparams import transformer
-from hparams.registry import derived, register_derived
 from ut_keras.hparam import TransformerHParams, UniversalTransformerHParams
+from ut_keras.hparams import transformer
+from ut_keras.hparams.registry import derived, register_derived
 
 
 def make_universal(hp: TransformerHParams) -> UniversalTransformerHParams:

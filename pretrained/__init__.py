@@ -10,6 +10,8 @@ was trained on, by which command, how good it is, and what it cannot do.
 
 import os
 
+from ut_keras.process import old_names
+
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -33,3 +35,6 @@ def folder(name: str) -> str:
 
 def _is_run(path):
     return os.path.exists(os.path.join(path, "run.json"))
+
+
+old_names.same(__name__)

@@ -9,11 +9,12 @@ A new dataset registers itself: see problems/problem.py.
 
 from typing import Any
 
-from problems import reversal
-from problems.problem import REGISTRY, Problem, register
+from ut_keras.problems import reversal
+from ut_keras.problems.problem import REGISTRY, Problem, register
+from ut_keras.process import old_names
 
 # Each of these registers its problems.
-from problems import (  # noqa: F401  isort: skip
+from ut_keras.problems import (  # noqa: F401  isort: skip
     algebra,
     algorithmic,
     babi_qa,
@@ -67,3 +68,6 @@ def get(name: str) -> Problem:
         return problem
     derived: Any = reversal.Derived(problem, reverse, copy)  # has all that a `Problem` has
     return derived
+
+
+old_names.same(__name__)

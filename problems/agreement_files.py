@@ -22,9 +22,9 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from problems import verb_forms
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
+from ut_keras.problems import verb_forms
 from ut_keras.text import text_lines
 
 TABLE = download.RawFile(

@@ -15,8 +15,8 @@ import random
 import string
 from typing import NamedTuple, TypeAlias
 
-from problems import problem
-from problems.problem import Texts
+from ut_keras.problems import problem
+from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder
 
 _PRECEDENCE = {"+": 0, "-": 0, "*": 1, "/": 1}

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from problems import problem
+from ut_keras.problems import problem
 from ut_keras.text import text_encoder
 
 

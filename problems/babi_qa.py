@@ -60,10 +60,10 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from problems import babi_files, problem
 from ut_keras.data import features
 from ut_keras.errors import DataError
 from ut_keras.files import json_file
+from ut_keras.problems import babi_files, problem
 from ut_keras.text import text_encoder
 
 _SEPARATOR = "<EOQ>"

@@ -14,9 +14,9 @@ train 287,113          dev 13,368          test 11,490
 import hashlib
 import os
 
-from problems import problem, raw_text, text_problems
-from problems.problem import Texts
 from ut_keras.data.writing import download
+from ut_keras.problems import problem, raw_text, text_problems
+from ut_keras.problems.problem import Texts
 
 _LICENCE = "the articles are CNN's and the Daily Mail's; research use"
 _STORIES = (

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from problems import generated_classes, problem
+from ut_keras.problems import generated_classes, problem
 from ut_keras.text import text_encoder
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from problems import generated_classes, problem
+from ut_keras.problems import generated_classes, problem
 
 _LONGEST = 40
 _OPENS, _CLOSES = "(", ")"

@@ -8,8 +8,8 @@ import zlib
 
 import numpy as np
 
-from problems import problem
-from problems.problem import Texts
+from ut_keras.problems import problem
+from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder
 
 _HELD_OUT_EVERY = 20

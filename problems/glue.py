@@ -22,9 +22,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from problems import labelled_tables, problem, raw_text, text_problems
-from problems.problem import Texts
 from ut_keras.data.writing import download
+from ut_keras.problems import labelled_tables, problem, raw_text, text_problems
+from ut_keras.problems.problem import Texts
 
 _GLUE = "GLUE: research use, each task under its own terms"
 _URL = "https://dl.fbaipublicfiles.com/"

@@ -20,7 +20,7 @@ brackets once and leaves punctuation in.)
 import collections
 import re
 
-from problems import trees
+from ut_keras.problems import trees
 
 _PUNCTUATION = frozenset([",", ":", "``", "''", "."])
 _SAME = {"PRT": "ADVP"}

@@ -7,8 +7,8 @@ index  question                        sentence                              lab
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from problems import raw_text, text_problems
 from ut_keras.errors import DataError
+from ut_keras.problems import raw_text, text_problems
 from ut_keras.text import text_encoder
 
 _LM1B = "languagemodel_lm1b32k"

@@ -36,10 +36,10 @@ import itertools
 import os
 from collections.abc import Iterator
 
-from problems import lambada_files, last_word, perplexity, problem, text_problems
-from problems.problem import Texts
 from ut_keras.data import features
 from ut_keras.data.writing import download
+from ut_keras.problems import lambada_files, last_word, perplexity, problem, text_problems
+from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder
 
 _UNKNOWN = "<UNK>"

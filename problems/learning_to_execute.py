@@ -45,8 +45,8 @@ import functools
 import random
 import zlib
 
-from problems import lte_programs, problem
-from problems.problem import Texts
+from ut_keras.problems import lte_programs, problem
+from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder
 
 _SIZES = {"train": 1_000_000, "dev": 2_000, "test": 10_000}

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from problems import generated_classes, problem
+from ut_keras.problems import generated_classes, problem
 
 _DIGITS = tuple("0123456789")
 _OPERATIONS: dict[str, Callable[[list[int]], int]] = {

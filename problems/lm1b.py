@@ -14,9 +14,9 @@ the test set. `per_word_perplexity` is that of papers.
 import functools
 import os
 
-from problems import packed, problem, raw_text, text_problems
-from problems.problem import Texts
 from ut_keras.data.writing import download
+from ut_keras.problems import packed, problem, raw_text, text_problems
+from ut_keras.problems.problem import Texts
 
 _NAME = "1-billion-word-language-modeling-benchmark-r13output"
 _LICENCE = "text of WMT 2011 News Crawl; research use"

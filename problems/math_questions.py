@@ -18,11 +18,11 @@ The first two by characters (bytes + 2), the third with one vocabulary of subwor
 import glob
 import os
 
-from problems import problem, text_problems
-from problems.problem import Texts
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.files import json_file, unpacking
+from ut_keras.problems import problem, text_problems
+from ut_keras.problems.problem import Texts
 from ut_keras.text import text_lines
 
 _HELD_OUT_EVERY = 11

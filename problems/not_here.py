@@ -1,6 +1,6 @@
 """T2T's problems that are not here, each with the reason and the nearest."""
 
-from problems.problem import REGISTRY
+from ut_keras.problems.problem import REGISTRY
 
 _TEXT = "make one of your own from files, text2text_tsv"
 _IMAGES = f"there are no problems of images; the nearest for other data: {_TEXT}"

@@ -30,9 +30,9 @@ T2T's way is parallel files, line n of one being the target of line n of the oth
 import os
 from collections.abc import Iterable, Iterator
 
-from problems import parallel_text, problem, raw_text, text_problems
-from problems.problem import Texts
 from ut_keras.errors import DataError
+from ut_keras.problems import parallel_text, problem, raw_text, text_problems
+from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder
 
 _HELD_OUT_EVERY = 20

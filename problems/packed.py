@@ -11,9 +11,9 @@ decoding takes the rows apart again.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from problems import problem
 from ut_keras.data import features
 from ut_keras.data.reading import packing
+from ut_keras.problems import problem
 
 # Segments and positions are counted, not looked up: any number will do.
 _COUNTED = features.FeatureSpec(2**31 - 1)

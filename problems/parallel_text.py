@@ -17,9 +17,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from problems import raw_text
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
+from ut_keras.problems import raw_text
 
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>$")
 

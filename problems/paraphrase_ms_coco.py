@@ -11,11 +11,11 @@ train 82,783 pictures          dev 40,504 pictures
 import collections
 import itertools
 
-from problems import problem, raw_text, text_problems
-from problems.problem import Texts
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.files import json_file
+from ut_keras.problems import problem, raw_text, text_problems
+from ut_keras.problems.problem import Texts
 
 _LICENCE = "CC BY"
 _ARCHIVE = download.RawFile(

@@ -15,10 +15,10 @@ line. A data folder of T2T trains here as it does there, without `per_word_perpl
 characters are the text itself; T2T's are the file's, with a space behind each.
 """
 
-from problems import problem, raw_text, text_problems
-from problems.problem import Texts
 from ut_keras.data import features
 from ut_keras.data.writing import download
+from ut_keras.problems import problem, raw_text, text_problems
+from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder
 
 _LICENCE = "the Penn Treebank's (LDC); the raw file is offered for research"

@@ -9,10 +9,10 @@ import glob
 import os
 from collections.abc import Iterator
 
-from problems import problem
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.files import unpacking
+from ut_keras.problems import problem
 from ut_keras.text import text_lines
 
 _BLOCK = 1 << 24

@@ -6,9 +6,9 @@ translate_ende_wmt32k_copy    English to English: the targets are the inputs
 
 from typing import Any
 
-from problems.problem import Problem
 from ut_keras.data import features
 from ut_keras.errors import DataError
+from ut_keras.problems.problem import Problem
 from ut_keras.text import text_encoder
 
 _PARTS = ("", "_segmentation", "_position")  # The last two are those of packed problems.

@@ -45,8 +45,8 @@ the few random examples that the authors add to addprim_jump.
 import functools
 import os
 
-from problems import problem, scan_grammar
-from problems.problem import Texts
+from ut_keras.problems import problem, scan_grammar
+from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder
 
 _VOCAB_FILENAME = "vocab.scan.tokens"

@@ -9,9 +9,9 @@ train 25,000          dev 25,000 (the test set, as in T2T)
 
 import os
 
-from problems import problem, raw_text, text_problems
-from problems.problem import Texts
 from ut_keras.data.writing import download
+from ut_keras.problems import problem, raw_text, text_problems
+from ut_keras.problems.problem import Texts
 from ut_keras.text import text_lines
 
 _LICENCE = "none stated; cite Maas et al. 2011"

@@ -10,10 +10,10 @@ backslashes and doubled quotation marks.
 full: train 650,000, dev 50,000          polarity: train 560,000, dev 38,000
 """
 
-from problems import problem, raw_text, text_problems
-from problems.problem import Texts
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
+from ut_keras.problems import problem, raw_text, text_problems
+from ut_keras.problems.problem import Texts
 
 _LICENCE = "Yelp's dataset licence: academic use"
 

@@ -6,11 +6,11 @@
 train 87,599          dev 10,570, of each the first answer
 """
 
-from problems import problem, text_problems
-from problems.problem import Texts
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.files import json_file
+from ut_keras.problems import problem, text_problems
+from ut_keras.problems.problem import Texts
 
 _LICENCE = "CC BY-SA"
 

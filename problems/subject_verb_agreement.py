@@ -42,10 +42,10 @@ import os
 import re
 from collections.abc import Callable, Iterator
 
-from problems import agreement_files, last_word, problem, verb_forms
 from ut_keras.data import features
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
+from ut_keras.problems import agreement_files, last_word, problem, verb_forms
 from ut_keras.text import text_encoder
 
 _MANY_ATTRACTORS, _ATTRACTORS_NOT_SAID = 6, 7

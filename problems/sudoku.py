@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from problems import generated_classes, problem
+from ut_keras.problems import generated_classes, problem
 from ut_keras.text import text_encoder
 
 SIZE, BOX_HEIGHT, BOX_WIDTH = 6, 2, 3

@@ -21,8 +21,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from problems import generated_classes, problem
-from problems.problem import Texts
+from ut_keras.problems import generated_classes, problem
+from ut_keras.problems.problem import Texts
 
 _SYMBOLS = tuple("01234567")
 _FUNCTIONS = tuple("abcdefghijk")

@@ -19,10 +19,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from problems import perplexity, problem
 from ut_keras import contract
 from ut_keras.data import features
 from ut_keras.data.writing import generation
+from ut_keras.problems import perplexity, problem
 from ut_keras.text import text_encoder
 from ut_keras.text.text_encoder import SubwordTextEncoder, TokenTextEncoder
 

@@ -12,9 +12,9 @@ A sample of `translate_ende_wmt32k`, encoded with subwords that both languages s
 import itertools
 from collections.abc import Iterator
 
-from problems import parallel_text, text_problems
-from problems.problem import Texts
 from ut_keras.data.writing import download
+from ut_keras.problems import parallel_text, text_problems
+from ut_keras.problems.problem import Texts
 
 _PAIRS_FOR_VOCAB = 40_000  # About as much text as T2T takes of the files.
 

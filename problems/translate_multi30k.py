@@ -13,8 +13,8 @@ subwords for both languages. Not in T2T.
 
 from collections.abc import Iterator
 
-from problems import parallel_text, problem, translate
 from ut_keras.data.writing import download
+from ut_keras.problems import parallel_text, problem, translate
 
 _URL = (
     "https://raw.githubusercontent.com/multi30k/dataset/"

@@ -17,8 +17,8 @@ import os
 import re
 from typing import Any
 
-from problems import packed, parallel_text, text_problems, translate
 from ut_keras.data.writing import download
+from ut_keras.problems import packed, parallel_text, text_problems, translate
 from ut_keras.text import text_encoder
 
 _LICENCE = "research use (WMT; Europarl, UN and Common Crawl text under their own terms)"

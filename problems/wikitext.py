@@ -25,9 +25,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from problems import problem, raw_text, text_problems
-from problems.problem import Texts
 from ut_keras.data.writing import download
+from ut_keras.problems import problem, raw_text, text_problems
+from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder
 
 _LICENCE = "CC BY-SA (Wikipedia)"

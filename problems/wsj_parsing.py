@@ -22,10 +22,10 @@ labelled brackets, see labelled_brackets.py.
 
 import os
 
-from problems import labelled_brackets, problem, text_problems, trees
-from problems.problem import Texts
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
+from ut_keras.problems import labelled_brackets, problem, text_problems, trees
+from ut_keras.problems.problem import Texts
 from ut_keras.text import text_lines
 
 _FILES = {"train": "wsjTrain.trees", "dev": "wsjEval.trees", "test": "wsjTest.trees"}

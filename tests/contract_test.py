@@ -28,7 +28,7 @@ class Classes(text_problems.Text2ClassProblem, Base):
 class Mine(Base):
     """
 _OURS = """import itertools, sys
-from problems import problem, text_problems
+from ut_keras.problems import problem, text_problems
 from ut_keras.text import text_encoder
 
 class Base(text_problems.Text2TextProblem):

@@ -64,5 +64,7 @@ def test_the_package_of_the_page_trains_goes_on_and_decodes(tmp_path):
 
 
 def test_a_part_is_known_before_a_layer_is_loaded():
-    code = "import hparams; hparams.get('transformer_tiny', 'ffn_layer=sigma_moe(k=2)')"
+    code = (
+        "from ut_keras import hparams\nhparams.get('transformer_tiny', 'ffn_layer=sigma_moe(k=2)')"
+    )
     subprocess.run([sys.executable, "-c", code], cwd=_ROOT, check=True)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-import pretrained
+from ut_keras import pretrained
 
 LARGEST = 15_000_000  # bytes, of all together
 

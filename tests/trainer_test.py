@@ -266,8 +266,8 @@ def test_user_package_registers_its_names(tmp_path):
     package = tmp_path / "my_package"
     package.mkdir()
     (package / "__init__.py").write_text(
-        "import hparams\n"
-        "from hparams import transformer\n"
+        "from ut_keras import hparams\n"
+        "from ut_keras.hparams import transformer\n"
         "hparams.register('my_tiny')(transformer.transformer_tiny)\n"
     )
     # In a process of its own: what it registers stays.

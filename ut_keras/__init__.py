@@ -43,7 +43,7 @@ def load(
         from ut_keras import keras_file
 
         return keras_file.load(path)
-    import pretrained
+    from ut_keras import pretrained
     from ut_keras.errors import DataError
     from ut_keras.inference import saved_run
 

@@ -18,8 +18,8 @@ import tarfile
 from tables import Table, babi
 from tables import raw as raw_files
 
-from problems import babi_files
 from ut_keras.files import whole_file
+from ut_keras.problems import babi_files
 
 
 def prepare(raw, tmp_dir):

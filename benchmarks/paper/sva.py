@@ -11,8 +11,8 @@ from tables.raw import find
 
 def prepare(raw, tmp_dir):
     """Writes the small table in the format of the large one."""
-    from problems import agreement_files
     from tests.problems import agreement_table
+    from ut_keras.problems import agreement_files
 
     target = os.path.join(tmp_dir, agreement_files.TABLE.name)
     found = find(raw, "linzen_testset")

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable
 
-import hparams
+from ut_keras import hparams
 from ut_keras.errors import DataError
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # benchmarks

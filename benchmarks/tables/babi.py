@@ -1,7 +1,7 @@
 """The cells of bAbI's tables, with the numbers of the paper's appendix B."""
 
-from problems import babi_files
 from tables import Cell, Score
+from ut_keras.problems import babi_files
 
 RAW = ("*tasks_1-20_v1-2*.tar.gz",)
 MODELS = {

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-import problems
 from tests.bin import decoder_problems, small_run  # noqa: F401  registers
+from ut_keras import problems
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 sys.path[:0] = [os.path.join(ROOT, "benchmarks"), os.path.join(ROOT, "docs")]

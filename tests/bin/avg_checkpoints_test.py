@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import problems
 import trainer
 import ut_keras
 from tests.bin import full_disk, small_run
+from ut_keras import problems
 from ut_keras.bin import avg_checkpoints, datagen
 from ut_keras.checkpoints import checkpoint
 from ut_keras.errors import UsageError

@@ -99,7 +99,7 @@ def test_inspect(tmp_path, capsys):
 def test_inspect_says_what_reading_left_out(tmp_path, capsys):
     (tmp_path / "user").mkdir()
     (tmp_path / "user" / "__init__.py").write_text(
-        "from problems import problem\n"
+        "from ut_keras.problems import problem\n"
         "from ut_keras.data import text_encoder\n"
         "@problem.register('datagen_test_left_out')\n"
         "class LeftOut(problem.Problem):\n"

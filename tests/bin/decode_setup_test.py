@@ -6,9 +6,8 @@ import shutil
 
 import pytest
 
-import problems
 from tests.bin import decoder_problems, small_run  # noqa: F401  registers
-from ut_keras import models
+from ut_keras import models, problems
 from ut_keras.bin import command_line, decode_setup, decoder
 from ut_keras.bin import flags as flags_lib
 from ut_keras.errors import UsageError

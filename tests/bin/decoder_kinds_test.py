@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import problems
 from tests.bin import decoder_problems
 from tests.bin.decoder_run import Run, lines_of, write_source
+from ut_keras import problems
 from ut_keras.decoding import side_by_side
 from ut_keras.inference import free_decoding, padding, text_model
 from ut_keras.text.text_encoder import cut_at_eos

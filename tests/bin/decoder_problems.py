@@ -1,8 +1,8 @@
 """Problems of kinds that no quick dataset has, for the tests of ut-decoder."""
 
-import problems
-from problems import packed, problem
+from ut_keras import problems
 from ut_keras.data.features import FeatureSpec
+from ut_keras.problems import packed, problem
 from ut_keras.text import text_encoder
 
 WORDS = ("no", "yes", "maybe", "a", "b", "c", "d", ".")

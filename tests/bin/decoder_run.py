@@ -2,8 +2,8 @@
 
 import numpy as np
 
-import problems
 from tests.bin import small_run
+from ut_keras import problems
 from ut_keras.bin import decoder
 from ut_keras.text.text_encoder import cut_at_eos
 

@@ -11,11 +11,10 @@ import signal
 
 import pytest
 
-import problems
 import trainer
 import ut_keras
 from tests.bin import small_run
-from ut_keras import errors
+from ut_keras import errors, problems
 from ut_keras.bin import (
     avg_checkpoints,
     bleu,

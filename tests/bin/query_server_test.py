@@ -12,10 +12,9 @@ import threading
 import pytest
 import tensorflow as tf
 
-import hparams
 from tests.bin import small_run
 from tests.inference import export_models, shouting
-from ut_keras import export, models
+from ut_keras import export, hparams, models
 from ut_keras.bin import command_line, flags, query_server
 from ut_keras.errors import UsageError
 from ut_keras.inference import local_server, served_export

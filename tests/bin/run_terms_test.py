@@ -6,11 +6,10 @@ import types
 
 import pytest
 
-import hparams
-import problems
 import trainer
 import ut_keras
 from tests.bin import small_run
+from ut_keras import hparams, problems
 from ut_keras.bin import decoder, run_terms
 
 _HP = hparams.get("transformer_tiny", "learning_rate_schedule=constant*linear_decay")

@@ -2,9 +2,7 @@
 
 import numpy as np
 
-import hparams
-import problems
-from ut_keras import hparam, models
+from ut_keras import hparam, hparams, models, problems
 from ut_keras.inference import run_record
 
 PROBLEM = "algorithmic_reverse_binary40_test"

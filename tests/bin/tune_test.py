@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-import hparams
 import trainer
 from tests.bin import small_run
+from ut_keras import hparams
 from ut_keras.bin import command, command_line, flags, tune
 from ut_keras.errors import UsageError
 from ut_keras.process import live_line
@@ -21,7 +21,7 @@ from ut_keras.training.tuning import tuner
 pytest.importorskip("optuna")
 
 _ROOT = pathlib.Path(__file__).parents[2]
-_PROGRAM = str(_ROOT / "tests/bin/tuned_program.py")
+_PROGRAM = f"import runpy; runpy.run_path({str(_ROOT / 'tests/bin/tuned_program.py')!r})"
 _RANGE = "tune_test_range"
 
 

@@ -5,13 +5,12 @@ import shutil
 import numpy as np
 import pytest
 
-import problems
-from problems import problem
 from tests.bin import decoder_problems, small_run  # noqa: F401  registers
 from tests.visualize import browser
-from ut_keras import models, visualize
+from ut_keras import models, problems, visualize
 from ut_keras.bin import visualize as command
 from ut_keras.data.features import FeatureSpec
+from ut_keras.problems import problem
 from ut_keras.text import text_encoder
 
 ADAPTIVE = {"recurrence_type": "act", "num_rec_steps": 3, "act_halting_bias_init": -2}

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import hparams
-from ut_keras import models
+from ut_keras import hparams, models
 from ut_keras.decoding import beam_search
 from ut_keras.decoding import prefix as prefix_lib
 from ut_keras.layers.attention import cache as cache_lib

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import hparams
 from tests import t2t_golden_test as t2t
 from tests.models import examples
-from ut_keras import models, t2t_import
+from ut_keras import hparams, models, t2t_import
 from ut_keras.decoding import generate, side_by_side
 
 EOS = 1

@@ -17,12 +17,10 @@ import sys
 
 import pytest
 
-import hparams
-import problems
-from problems import algorithmic
-from ut_keras import models, registry
+from ut_keras import hparams, models, problems, registry
 from ut_keras.bin import command_line
 from ut_keras.inference import decode_hparams
+from ut_keras.problems import algorithmic
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 PAGES = [

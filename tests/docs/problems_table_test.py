@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-import problems
+from ut_keras import problems
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs")
 

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-import hparams
+from ut_keras import hparams
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs")
 

@@ -1,6 +1,6 @@
 import pytest
 
-import hparams
+from ut_keras import hparams
 from ut_keras.hparam import TransformerHParams, UniversalTransformerHParams, changes
 from ut_keras.hparam.field import HParamError, specs
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-import hparams
+from ut_keras import hparams
 from ut_keras.hparam import HParamError, ranges
 from ut_keras.hparam.ranges import RangedHParams
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-import hparams
+from ut_keras import hparams
 
 
 @pytest.mark.parametrize("size", ["base", "small", "tiny"])

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-import hparams
-from ut_keras import models
+from ut_keras import hparams, models
 from ut_keras.data.features import FeatureSpec
 
 TASKS = ("babi", "algorithmic", "lte", "scan", "multi30k")

@@ -2,7 +2,7 @@
 
 import pytest
 
-import hparams
+from ut_keras import hparams
 from ut_keras.hparam.ranges import check_hparams, without_effect
 from ut_keras.registry import UnknownNameError
 

@@ -8,9 +8,8 @@ import sys
 
 import pytest
 
-import hparams
-from hparams.registry import SETS
-from ut_keras import hparam
+from ut_keras import hparam, hparams
+from ut_keras.hparams.registry import SETS
 from ut_keras.registry import UnknownNameError
 from ut_keras.t2t.names import hparam_keys
 
@@ -132,7 +131,7 @@ def test_unknown_set_lists_the_nearest():
 
 def test_listing_and_getting_load_no_tensorflow():
     code = (
-        "import sys, hparams; hparams.names(); "
+        "import sys; from ut_keras import hparams; hparams.names(); "
         "hparams.get('universal_transformer_tiny', 'hidden_size=64').check_supported(); "
         "print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
     )

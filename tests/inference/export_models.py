@@ -6,10 +6,9 @@ import zlib
 import keras
 import numpy as np
 
-import hparams
 from tests.decoding import cache_test
 from tests.text import subword_text_encoder_test as golden
-from ut_keras import models
+from ut_keras import hparams, models
 from ut_keras.data.features import FeatureSpec
 from ut_keras.text import text_encoder
 

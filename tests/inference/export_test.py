@@ -14,9 +14,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-import hparams
 from tests.inference import export_models
-from ut_keras import export, models
+from ut_keras import export, hparams, models
 from ut_keras.inference import export as export_lib
 
 BROKEN = [b"\xff\xfe so", b"a\xe2\x82", b"\xed\xa0\x80 1", b""]

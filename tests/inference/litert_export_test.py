@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import hparams
 from tests.inference import export_models
-from ut_keras import export, models
+from ut_keras import export, hparams, models
 
 LENGTH, ROOM = 6, 4
 SOURCES = [[5, 3, 7, 2, 6, 1], [4, 1], [9, 8, 1]]

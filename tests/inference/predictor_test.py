@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import hparams
 from tests.decoding import cache_test
 from tests.inference import export_models
-from ut_keras import models
+from ut_keras import hparams, models
 from ut_keras.inference.predictor import Predictor
 from ut_keras.inference.text_model import TextModel
 

@@ -5,10 +5,9 @@ import sys
 
 import pytest
 
-import pretrained
-import problems
 import ut_keras
 from tests.bin import small_run
+from ut_keras import pretrained, problems
 from ut_keras.bin import datagen, decoder
 from ut_keras.errors import DataError
 from ut_keras.inference import feature_record

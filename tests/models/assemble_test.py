@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import hparams
 from tests.models import examples
-from ut_keras import hparam, models
+from ut_keras import hparam, hparams, models
 
 # Name -> kind of model, overrides.
 VARIANTS = {

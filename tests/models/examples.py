@@ -5,8 +5,7 @@ import functools
 import keras
 import numpy as np
 
-import hparams
-from ut_keras import models
+from ut_keras import hparams, models
 from ut_keras.data.features import FeatureSpec
 
 SIZE = "hidden_size=16,filter_size=24,num_heads=2"

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import hparams
-import problems
-from ut_keras import losses, models, optimizers
+from ut_keras import hparams, losses, models, optimizers, problems
 from ut_keras.training import train_step
 
 SIZES = {"inputs": 12, "targets": 12}

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import hparams
 from tests.models import examples
-from ut_keras import models
+from ut_keras import hparams, models
 from ut_keras.hparam import HParamError
 
 PAD = [(0, 0), (0, 2)]

@@ -6,9 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-import hparams
-import problems
-from ut_keras import errors, models, registry
+from ut_keras import errors, hparams, models, problems, registry
 from ut_keras.data.features import FeatureSpec
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import hparams
-from ut_keras import models
+from ut_keras import hparams, models
 from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import beam_search
 

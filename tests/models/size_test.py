@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-import hparams
-from ut_keras import models
+from ut_keras import hparams, models
 from ut_keras.hparam.field import HParamError
 from ut_keras.models import size
 

@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import hparams
 from tests.models import examples
 from tests.models.examples import B, C, V
-from ut_keras import hparam, losses, models
+from ut_keras import hparam, hparams, losses, models
 
 ALL = sorted(examples.KINDS)
 _NO_DROPOUT = {"layer_prepostprocess_dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}

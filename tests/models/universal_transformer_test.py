@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import hparams
 from tests.models import examples
-from ut_keras import hparam, losses, models, parts
+from ut_keras import hparam, hparams, losses, models, parts
 from ut_keras.layers.depth import recurrence
 from ut_keras.layers.halting import halting, ponder_cost
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import hparams
 from tests.models import examples
-from ut_keras import hparam, losses, models
+from ut_keras import hparam, hparams, losses, models
 
 _FREE = "step_timing_signal_type=sinusoid"
 _LEARNED = "step_timing_signal_type=learned"

@@ -4,7 +4,7 @@ import csv
 import gzip
 import os
 
-from problems import agreement_files
+from ut_keras.problems import agreement_files
 
 COLUMNS = (
     *("sentence", "orig_sentence", "pos_sentence", "subj", "verb", "subj_pos", "has_rel"),

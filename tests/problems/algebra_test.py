@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-import problems
-from problems import algebra
+from ut_keras import problems
+from ut_keras.problems import algebra
 
 
 def small(split):

@@ -4,9 +4,9 @@ import types
 
 import pytest
 
-import problems
-from problems import algorithmic
+from ut_keras import problems
 from ut_keras.errors import DataError
+from ut_keras.problems import algorithmic
 
 T2T_DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "data_dir")
 HPARAMS = types.SimpleNamespace(batch_size=512, max_length=256)

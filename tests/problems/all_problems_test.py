@@ -2,8 +2,7 @@
 
 import pytest
 
-import hparams
-import problems
+from ut_keras import hparams, problems
 from ut_keras.data import tfrecords
 from ut_keras.text import text_encoder
 

@@ -4,7 +4,7 @@ import io
 import tarfile
 import zipfile
 
-import problems
+from ut_keras import problems
 from ut_keras.data import tfrecords
 from ut_keras.text import text_encoder
 

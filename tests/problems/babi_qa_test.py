@@ -8,11 +8,11 @@ import types
 import numpy as np
 import pytest
 
-import problems
-from problems import babi_files
+from ut_keras import problems
 from ut_keras.data import shard_manifest, tfrecords
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
+from ut_keras.problems import babi_files
 
 HPARAMS = types.SimpleNamespace(batch_size=2048, max_length=256)
 

@@ -5,8 +5,8 @@ import collections
 import numpy as np
 import pytest
 
-import problems
-from problems import formal_languages, generated_classes, sudoku, table_lookup
+from ut_keras import problems
+from ut_keras.problems import formal_languages, generated_classes, sudoku, table_lookup
 
 NAMES = [
     *("addition10", "ctl_backward", "ctl_backward_iid", "ctl_forward", "ctl_forward_iid"),

@@ -1,6 +1,6 @@
 import pytest
 
-from problems import labelled_brackets
+from ut_keras.problems import labelled_brackets
 
 GOLD = "S NP DT NN /NP VP VBZ NP DT NN /NP /VP . /S"
 

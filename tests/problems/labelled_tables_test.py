@@ -4,10 +4,8 @@ import os
 
 import pytest
 
-import hparams
-import problems
 from tests.problems import archives
-from ut_keras import models
+from ut_keras import hparams, models, problems
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import problems
-from problems import lambada_files, last_word
+from ut_keras import problems
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
+from ut_keras.problems import lambada_files, last_word
 
 DEV = "tom went home . the dog saw tom\nmary said zebra\n"
 TEST = "mary saw the dog\n"

@@ -4,9 +4,9 @@ import types
 
 import pytest
 
-import problems
-from problems import learning_to_execute
+from ut_keras import problems
 from ut_keras.data import tfrecords
+from ut_keras.problems import learning_to_execute
 
 HPARAMS = types.SimpleNamespace(batch_size=4096, max_length=256)
 PROGRAMS = ["lte_addition", "lte_algebra", "lte_algebra_control", "lte_control", "lte_program"]

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-import problems
+from ut_keras import problems
 from ut_keras.data import tfrecords
 from ut_keras.text import text_encoder
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from problems import lte_programs
+from ut_keras.problems import lte_programs
 
 
 class ChainReader:

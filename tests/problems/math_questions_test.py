@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 
-import problems
+from ut_keras import problems
 from ut_keras.errors import DataError
 
 

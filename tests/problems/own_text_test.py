@@ -3,7 +3,7 @@ import types
 
 import pytest
 
-import problems
+from ut_keras import problems
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.text import text_encoder

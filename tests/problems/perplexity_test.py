@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from problems import perplexity
+from ut_keras.problems import perplexity
 from ut_keras.text import text_encoder
 
 TEXT = "Dude - that 's so cool ."

@@ -3,15 +3,15 @@ import sys
 
 import pytest
 
-import problems
-from problems import problem
-from ut_keras import registry
+from ut_keras import problems, registry
 from ut_keras.errors import DataError
+from ut_keras.problems import problem
 
 
 def test_listing_loads_no_tensorflow():
     code = (
-        "import sys, problems; assert 'algorithmic_reverse_binary40' in problems.names();"
+        "import sys; from ut_keras import problems;"
+        "assert 'algorithmic_reverse_binary40' in problems.names();"
         "problems.get('algorithmic_reverse_binary40').feature_specs(None);"
         "assert not {'tensorflow', 'keras'} & set(sys.modules)"
     )

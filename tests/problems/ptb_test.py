@@ -4,7 +4,7 @@ import tarfile
 
 import pytest
 
-import problems
+from ut_keras import problems
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.text import text_encoder

@@ -3,9 +3,9 @@ import types
 
 import pytest
 
-import problems
-from problems import scan_grammar
+from ut_keras import problems
 from ut_keras.data import tfrecords
+from ut_keras.problems import scan_grammar
 
 HPARAMS = types.SimpleNamespace(batch_size=4096, max_length=256)
 SIZES = {

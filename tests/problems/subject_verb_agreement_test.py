@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import problems
-from problems import agreement_files, verb_forms
 from tests.problems import agreement_table
+from ut_keras import problems
 from ut_keras.data import shard_manifest, tfrecords
 from ut_keras.errors import DataError
+from ut_keras.problems import agreement_files, verb_forms
 
 TABLE = "agr_50_mostcommon_10K.tsv.gz"
 HPARAMS = types.SimpleNamespace(batch_size=2048, max_length=256)

@@ -7,17 +7,17 @@ import textwrap
 import pytest
 import tensorflow as tf
 
-import problems
-from problems import packed, text_problems
+from ut_keras import problems
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
+from ut_keras.problems import packed, text_problems
 from ut_keras.text import text_encoder
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 USER_PACKAGE = """
 import os
 
-from problems import problem, text_problems
+from ut_keras.problems import problem, text_problems
 
 
 @problem.register("my_lower_case")

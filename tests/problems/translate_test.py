@@ -10,10 +10,10 @@ import types
 import pytest
 import sacrebleu
 
-import problems
-from problems import parallel_text
+from ut_keras import problems
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
+from ut_keras.problems import parallel_text
 from ut_keras.text import text_encoder
 
 pytestmark = pytest.mark.usefixtures("no_checksums")

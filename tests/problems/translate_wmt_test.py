@@ -4,9 +4,9 @@ import gzip
 
 import pytest
 
-import problems
-from problems import parallel_text
 from tests.problems import archives
+from ut_keras import problems
+from ut_keras.problems import parallel_text
 
 pytestmark = pytest.mark.usefixtures("no_checksums")
 

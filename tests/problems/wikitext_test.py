@@ -4,8 +4,8 @@ import types
 
 import pytest
 
-import problems
 from tests.problems import archives
+from ut_keras import problems
 from ut_keras.data import tfrecords
 from ut_keras.text import text_encoder
 

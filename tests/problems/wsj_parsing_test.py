@@ -5,10 +5,10 @@ import zipfile
 
 import pytest
 
-import problems
-from problems import trees
+from ut_keras import problems
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
+from ut_keras.problems import trees
 
 TREE = "(TOP (S (NP (PRP It)) (VP (VBZ works)) (. .)))\n"
 RAW = """\

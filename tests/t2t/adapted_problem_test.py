@@ -4,8 +4,7 @@ import shutil
 import numpy as np
 import pytest
 
-import hparams
-import problems
+from ut_keras import hparams, problems
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.inference import feature_record

@@ -3,10 +3,10 @@ import textwrap
 
 import pytest
 
-from hparams.registry import RANGES, SETS
-from problems.problem import REGISTRY as PROBLEMS
 from ut_keras import models
 from ut_keras.data.writing import process_pool
+from ut_keras.hparams.registry import RANGES, SETS
+from ut_keras.problems.problem import REGISTRY as PROBLEMS
 from ut_keras.t2t import usr_dir
 
 

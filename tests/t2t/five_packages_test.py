@@ -6,9 +6,8 @@ import shutil
 
 import pytest
 
-import hparams
-import problems
 import trainer
+from ut_keras import hparams, problems
 from ut_keras.bin import datagen, decoder
 from ut_keras.data import tfrecords
 

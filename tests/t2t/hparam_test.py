@@ -1,6 +1,6 @@
 import pytest
 
-import hparams
+from ut_keras import hparams
 from ut_keras.hparam import LSTMHParams, TransformerHParams, UniversalTransformerHParams
 from ut_keras.hparam.field import HParamError
 from ut_keras.t2t import common_hparams, hparam, models_lstm, models_transformer

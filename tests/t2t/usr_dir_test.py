@@ -3,10 +3,8 @@ import sys
 
 import pytest
 
-import hparams
-import problems
 import trainer
-from ut_keras import models
+from ut_keras import hparams, models, problems
 from ut_keras.data.writing import process_pool
 from ut_keras.registry import UnknownNameError
 from ut_keras.t2t import usr_dir
@@ -22,7 +20,7 @@ def test_a_package_is_found_by_its_path_whatever_it_is_called(load, folder):
         """
         import json
         from ut_keras.text import text_encoder
-        from problems import problem
+        from ut_keras.problems import problem
 
         @problem.register("of_any_folder")
         class OfAnyFolder(problem.Problem):
@@ -31,7 +29,7 @@ def test_a_package_is_found_by_its_path_whatever_it_is_called(load, folder):
         """
         if folder != "json"
         else """
-        from problems import problem
+        from ut_keras.problems import problem
         problem.register("of_any_folder")(problem.Problem)
         """,
         folder=f"gcp/{folder}",

@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-import problems
 from tests.training import elastic
+from ut_keras import problems
 
 _ROOT = pathlib.Path(__file__).parents[2]
 

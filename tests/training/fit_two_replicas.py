@@ -13,9 +13,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import hparams
 from tests.training import toy, two_replicas
-from ut_keras import models, optimizers
+from ut_keras import hparams, models, optimizers
 from ut_keras.metrics import keras_metrics
 from ut_keras.training import distribution
 

@@ -5,9 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import hparams
-import problems
-from ut_keras import models, optimizers
+from ut_keras import hparams, models, optimizers, problems
 from ut_keras.training import distribution, train_step
 
 _PROBLEM = "algorithmic_reverse_binary40_test"

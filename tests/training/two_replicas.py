@@ -11,9 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import hparams
 from tests.training import toy
-from ut_keras import metrics, models, optimizers
+from ut_keras import hparams, metrics, models, optimizers
 from ut_keras.optimizers import gradient_descent
 from ut_keras.training import distribution, evaluation, train_step
 

@@ -13,8 +13,8 @@ import time
 import numpy as np
 import pytest
 
-import problems
 from tests.training import elastic, two_workers
+from ut_keras import problems
 from ut_keras.training import distribution
 
 _ROOT = pathlib.Path(__file__).parents[2]

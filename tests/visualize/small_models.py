@@ -2,8 +2,7 @@
 
 import numpy as np
 
-import hparams
-from ut_keras import models
+from ut_keras import hparams, models
 from ut_keras.data.features import FeatureSpec
 from ut_keras.text import text_encoder
 

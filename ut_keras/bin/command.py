@@ -134,9 +134,7 @@ def import_user_package(directory: str) -> None:
 
 def registry_help() -> str:
     """Everything that has a name, as text."""
-    import hparams
-    import problems
-    from ut_keras import models
+    from ut_keras import hparams, models, problems
 
     tables = {
         "Models": models.names(),

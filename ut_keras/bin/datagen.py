@@ -21,7 +21,7 @@ _MAX_LENGTH = 256  # T2T's hparam of the Transformer
 def main(args: command.Args) -> None:
     if not args.problem:
         raise UsageError("--problem must be given. --registry_help lists the names.")
-    import problems
+    from ut_keras import problems
 
     chosen = [problems.get(name) for name in _names(args, problems.names())]
     data_dir, tmp_dir = (os.path.expanduser(path or "") for path in (args.data_dir, args.tmp_dir))

@@ -15,8 +15,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import problems
-from ut_keras import hparam, models
+from ut_keras import hparam, models, problems
 from ut_keras.bin import run_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError

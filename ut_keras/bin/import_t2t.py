@@ -23,7 +23,7 @@ from ut_keras.training import run_folder
 
 @command.of(flags.IMPORT_T2T, "ut-import-t2t", __doc__)
 def main(args: command.Args) -> None:
-    import problems
+    from ut_keras import problems
 
     run_setup.check_names(args)
     source, output_dir, data_dir = _folders(args)

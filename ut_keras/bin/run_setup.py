@@ -10,9 +10,8 @@ import os
 import secrets
 from typing import Any
 
-import hparams as hparams_lib
-import problems
-from ut_keras import hparam, models
+from ut_keras import hparam, models, problems
+from ut_keras import hparams as hparams_lib
 from ut_keras.bin.flags import OTHER_SCHEDULES, SCHEDULES
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError

@@ -16,8 +16,8 @@ import sys
 import time
 from typing import Any
 
-import hparams as hparams_lib
 from ut_keras import hparam
+from ut_keras import hparams as hparams_lib
 from ut_keras.bin import command, flags, run_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace, program: str) -> None:
 
     Args:
         args: the trainer's flags.
-        program: str. Path of the trainer.
+        program: str, Python code that runs a trial.
 
     Raises:
         UsageError: if the flags do not fit, or no trial has ended well.
@@ -229,7 +229,7 @@ class _Search:
             # The process of a search that was killed saves and ends. Tried again at the next turn.
             return True
         arguments = trial_arguments(self._args, self._setup.output_dir, trial, self._seed)
-        words = [sys.executable, self._program, *arguments]
+        words = [sys.executable, "-P", "-c", self._program, *arguments]
         process = trial_process.TrialProcess(words, directory, gpus, lock)
         self._running[slot] = trial, process
         self._print(trial, search_record.assignments(trial))

@@ -17,12 +17,12 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from problems import perplexity, problem
 from ut_keras import contract, hparam
 from ut_keras.data import features, tfrecords
 from ut_keras.data.reading import packing
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
+from ut_keras.problems import perplexity, problem
 from ut_keras.t2t import hparam as t2t_hparam
 from ut_keras.t2t import (
     one_pass,

@@ -10,13 +10,13 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from problems import parallel_text
 from ut_keras import contract
 from ut_keras.data import tfrecords
 from ut_keras.data.reading import packing
 from ut_keras.data.writing import download, generation
 from ut_keras.errors import DataError
 from ut_keras.files import unpacking, whole_file
+from ut_keras.problems import parallel_text
 from ut_keras.t2t import text_encoder
 
 UNSHUFFLED_SUFFIX = "-unshuffled"

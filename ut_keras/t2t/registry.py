@@ -13,11 +13,11 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-import hparams as hparams_lib
-import problems as problems_lib
-from hparams.registry import RANGES, SETS
-from problems.problem import REGISTRY as PROBLEMS
+from ut_keras import hparams as hparams_lib
 from ut_keras import models
+from ut_keras import problems as problems_lib
+from ut_keras.hparams.registry import RANGES, SETS
+from ut_keras.problems.problem import REGISTRY as PROBLEMS
 from ut_keras.t2t import adapted_problem, hparam, misc_utils, modules, t2t_model
 from ut_keras.t2t import problem as t2t_problem
 

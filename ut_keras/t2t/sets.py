@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-import hparams as hparams_lib
-from hparams.registry import RANGES
+from ut_keras import hparams as hparams_lib
+from ut_keras.hparams.registry import RANGES
 from ut_keras.t2t import hparam
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from ut_keras import errors
 from ut_keras.data.writing import process_pool
+from ut_keras.process import old_names
 from ut_keras.t2t import modules, tensorflow_face
 
 # Names that stand for ours even in a package that is called so.
@@ -44,6 +45,7 @@ def load(directory: str) -> None:
         sys.meta_path.insert(0, _Finder())
     _folders[name] = folder
     errors.add_package(folder)
+    old_names.allow()
     parent = os.path.dirname(folder)
     sys.path.append(parent)  # for its neighbours, as in T2T
     try:

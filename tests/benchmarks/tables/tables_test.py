@@ -7,8 +7,8 @@ import pytest
 import tables
 from tables import Score, babi
 
-import problems
 from tests.benchmarks.tables.made_up import CELL
+from ut_keras import problems
 from ut_keras.bin import command_line, flags, run_setup
 from ut_keras.errors import DataError
 

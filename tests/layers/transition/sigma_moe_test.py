@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import hparams
 from tests.layers import layer_checks
-from ut_keras import models, parts
+from ut_keras import hparams, models, parts
 from ut_keras.errors import UserError
 from ut_keras.layers.transition import sigma_moe
 
