@@ -5,7 +5,7 @@ VENV ?= .venv
 PY = $(VENV)/bin/python
 DEMO_DIR ?= runs/demo
 
-.PHONY: demo quick test test-slow lint docs clean
+.PHONY: demo quick test test-slow lint docs release clean
 
 $(VENV)/.installed: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -44,6 +44,10 @@ docs: $(VENV)/.docs
 $(VENV)/.docs: $(VENV)/.installed
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	touch $@
+
+# Everything but the publishing, into build/release-VERSION.
+release:
+	.ci/release
 
 clean:
 	rm -rf $(VENV) $(DEMO_DIR) build/docs build/site
