@@ -5,7 +5,7 @@ VENV ?= .venv
 PY = $(VENV)/bin/python
 DEMO_DIR ?= runs/demo
 
-.PHONY: demo quick test test-slow lint docs release clean
+.PHONY: demo quick test test-slow lint docs wheel release clean
 
 $(VENV)/.installed: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -44,6 +44,13 @@ docs: $(VENV)/.docs
 $(VENV)/.docs: $(VENV)/.installed
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	touch $@
+
+# Wheel and sdist, and what a user has of them in an environment of its own.
+wheel: $(VENV)/.installed
+	$(PY) -m pip install --quiet --disable-pip-version-check build twine
+	rm -rf build/dist && $(PY) -m build --outdir build/dist
+	$(PY) -m twine check --strict build/dist/*
+	PYTHON="$(abspath $(PY))" .ci/installed build/dist/*.whl
 
 # Everything but the publishing, into build/release-VERSION.
 release:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 tensorflow_log.set_default()
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def load(

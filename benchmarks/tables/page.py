@@ -26,7 +26,9 @@ def written(results_dir):
     found = lines.read(results_dir)
     lines.check(found, every)
     rows = summary.rows(every, found)
-    texts = texts_of(every, found) | {("results", "summary"): summary.table(rows)}
+    texts = texts_of(every, found)
+    for name in ("results", "../README"):
+        texts[name, "summary"] = summary.table(rows)
     files = {"pictures/results.svg": pictures.overview(rows)}
     for name in dict.fromkeys(page for page, _ in texts):
         parts = {block: text.strip() for (page, block), text in texts.items() if page == name}

@@ -1,4 +1,4 @@
-"""docs/architecture.md names files that there are, and README.md shows its tree."""
+"""docs/architecture.md names files that there are."""
 
 import os
 import re
@@ -20,9 +20,3 @@ def test_the_files_are_there():
             candidates = [path, os.path.join(folder, path)]
             assert not path or any(os.path.exists(os.path.join(ROOT, c)) for c in candidates), line
             folder = folder or os.path.dirname(path)
-
-
-def test_the_readme_shows_the_same_tree():
-    start = "ut_keras/layers/depth/act.py"
-    (tree, *_) = [b for b in _blocks("docs/architecture.md") if b.startswith(start)]
-    assert tree in _blocks("README.md")
