@@ -11,11 +11,11 @@ sys.path.insert(0, os.path.dirname(HERE))
 
 from ut_keras import hparam, models  # noqa: E402
 from ut_keras.bin import flags  # noqa: E402
+from ut_keras.hparam import saved  # noqa: E402
 from ut_keras.hparam.basic import BasicHParams  # noqa: E402
 from ut_keras.hparam.field import specs  # noqa: E402
 from ut_keras.hparams import registry as set_registry  # noqa: E402
 from ut_keras.problems import problem as problem_registry  # noqa: E402
-from ut_keras.t2t.names import hparam_keys  # noqa: E402
 
 # Why fields are refused, by the beginnings of their names; the first that fits.
 REASONS = {
@@ -92,9 +92,9 @@ def hparams_table():
         lines += [
             f"| `{name}` | {_code(spec.default)} | {_here(spec)} |" for name, spec in fields.items()
         ]
-    ignored = ", ".join(f"`{name}`" for name in sorted(hparam_keys.T2T_BOOKKEEPING))
-    tables = ", ".join(f"`{name}`" for name in sorted(hparam_keys.T2T_FUNCTION_TABLES))
-    retired = ", ".join(f"`{name}`" for name in sorted(hparam_keys.RETIRED))
+    ignored = ", ".join(f"`{name}`" for name in sorted(saved.T2T_BOOKKEEPING))
+    tables = ", ".join(f"`{name}`" for name in sorted(saved.T2T_FUNCTION_TABLES))
+    retired = ", ".join(f"`{name}`" for name in sorted(saved.RETIRED))
     lines += [
         "",
         "## In T2T's hparams.json only",

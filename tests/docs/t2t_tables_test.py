@@ -8,8 +8,8 @@ import re
 import pytest
 
 from ut_keras import hparam
+from ut_keras.hparam import saved
 from ut_keras.hparam.field import specs
-from ut_keras.t2t.names import hparam_keys
 
 ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
 DOCS = os.path.join(ROOT, "docs")
@@ -55,7 +55,7 @@ def test_the_page_names_existing_hparams_and_flags_only():
     from ut_keras.bin import flags
 
     page = _read("t2t.md")
-    fields = set(specs(hparam.UniversalTransformerHParams)) | hparam_keys.T2T_BOOKKEEPING
+    fields = set(specs(hparam.UniversalTransformerHParams)) | saved.T2T_BOOKKEEPING
     fields |= set(specs(hparam.LSTMHParams))
     assigned = set(re.findall(r"`([a-z]\w+)=[^`]*`", page))
     assert assigned and assigned <= fields

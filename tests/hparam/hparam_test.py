@@ -12,9 +12,9 @@ from ut_keras.hparam import (
     LSTMHParams,
     TransformerHParams,
     UniversalTransformerHParams,
+    saved,
 )
 from ut_keras.hparam.field import specs
-from ut_keras.t2t.names import hparam_keys
 
 T2T = pathlib.Path(__file__).parent.parent / "testdata/t2t"
 CLASSES = [TransformerHParams, UniversalTransformerHParams, LSTMHParams]
@@ -378,8 +378,8 @@ def test_reads_the_file_of_a_t2t_checkpoint(model, cls):
     assert (
         not values.keys()
         - hp.to_dict().keys()
-        - hparam_keys.T2T_BOOKKEEPING
-        - (hparam_keys.T2T_FUNCTION_TABLES)
+        - saved.T2T_BOOKKEEPING
+        - (saved.T2T_FUNCTION_TABLES)
     )
     assert all(values[name] == value for name, value in hp.to_dict().items() if name in values)
     hp.check_supported()

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from ut_keras import hparam, hparams
+from ut_keras.hparam import saved
 from ut_keras.hparams.registry import SETS
 from ut_keras.registry import UnknownNameError
-from ut_keras.t2t.names import hparam_keys
 
 ROOT = pathlib.Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests/testdata/t2t/hparams/sets.json").read_text())
@@ -61,7 +61,7 @@ OURS = [
 def test_matches_t2t(name):
     golden = GOLDEN["sets"][name]
     expected = {k: v for k, v in BASE.items() if k not in golden["absent"]} | golden["set"]
-    for table in hparam_keys.T2T_FUNCTION_TABLES:
+    for table in saved.T2T_FUNCTION_TABLES:
         assert expected.pop(table) == "{}"
 
     values = hparams.get(name).to_dict()

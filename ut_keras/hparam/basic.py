@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 from ut_keras import limits
 from ut_keras.hparam import overrides as overrides_lib
+from ut_keras.hparam import without_effect
 from ut_keras.hparam.field import (
     NON_NEGATIVE,
     POSITIVE,
@@ -22,7 +23,6 @@ from ut_keras.hparam.field import (
     training,
 )
 from ut_keras.registry import unknown_name_message
-from ut_keras.t2t.names import hparams as t2t_names
 
 LEARNING_RATE_FACTORS = (
     "constant",
@@ -103,7 +103,7 @@ _OTHER_OPTIMIZERS = ("ftrl", "yellow_fin", "Ftrl", "YellowFin")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BasicHParams(t2t_names.BasicNames):
+class BasicHParams(without_effect.BasicNames):
     """Hyperparameters of every model. Frozen: `override` and `dataclasses.replace` make a new one.
 
     Raises:

@@ -3,13 +3,13 @@
 import dataclasses
 from typing import Literal
 
+from ut_keras.hparam import without_effect
 from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.field import POSITIVE, RATE, field, training
-from ut_keras.t2t.names import hparams as t2t_names
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LSTMHParams(t2t_names.LSTMNames, BasicHParams):
+class LSTMHParams(without_effect.LSTMNames, BasicHParams):
     """Hyperparameters of `lstm_seq2seq` and `lstm_seq2seq_attention`."""
 
     dropout: float = training(0.2, RATE)  # of what enters each layer, at every position

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any, Literal, get_args
 
 from ut_keras import parts
+from ut_keras.hparam import without_effect
 from ut_keras.hparam.basic import DIMENSIONS, POSTPROCESS, BasicHParams
 from ut_keras.hparam.field import (
     NON_NEGATIVE,
@@ -22,7 +23,6 @@ from ut_keras.hparam.field import (
     field,
     training,
 )
-from ut_keras.t2t.names import hparams as t2t_names
 
 # The last three are ours.
 _Position = Literal[
@@ -61,7 +61,7 @@ _GATES = Check(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
+class TransformerHParams(without_effect.TransformerNames, BasicHParams):
     """Hyperparameters of a Transformer; the defaults are T2T's `transformer_base`."""
 
     # --- Size -----------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class TransformerHParams(t2t_names.TransformerNames, BasicHParams):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class UniversalTransformerHParams(t2t_names.UniversalTransformerNames, TransformerHParams):
+class UniversalTransformerHParams(without_effect.UniversalTransformerNames, TransformerHParams):
     """Hyperparameters of a Universal Transformer; adaptive where `recurrence_type` is "act"."""
 
     # --- Other defaults than the Transformer's --------------------------------------------------

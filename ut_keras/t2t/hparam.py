@@ -14,13 +14,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ut_keras import hparam as hparam_lib
-from ut_keras.hparam import BasicHParams
+from ut_keras.hparam import BasicHParams, saved
 from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.hparam.field import BOOLS, specs
 from ut_keras.t2t import said_once
-from ut_keras.t2t.names import hparam_keys
 
-_IGNORED = hparam_keys.T2T_BOOKKEEPING | hparam_keys.T2T_FUNCTION_TABLES | set(hparam_keys.RETIRED)
+_IGNORED = saved.T2T_BOOKKEEPING | saved.T2T_FUNCTION_TABLES | set(saved.RETIRED)
 
 
 class HParams:
@@ -105,7 +104,7 @@ class HParams:
 
 def of(hp: hparam_lib.BasicHParams) -> HParams:
     """The HParams with the values of one of our dataclasses."""
-    return HParams(**hp.to_dict(), **{name: {} for name in hparam_keys.T2T_FUNCTION_TABLES})
+    return HParams(**hp.to_dict(), **{name: {} for name in saved.T2T_FUNCTION_TABLES})
 
 
 def finished(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
