@@ -19,6 +19,7 @@ PAGES = {
         (
             "problems/__init__.py",
             "hparams/__init__.py",
+            "pretrained/__init__.py",
             "ut_keras/__init__.py",
             "ut_keras/inference/saved_run.py",
             "ut_keras/models/__init__.py",
@@ -136,6 +137,7 @@ def _module(path):
     if not docstring or not (members or path.endswith("__init__.py")):
         return None
     name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    name = name if name.startswith("ut_keras") else f"ut_keras.{name}"
     return "\n\n".join([f"## {name}", _docstring(docstring), *members])
 
 

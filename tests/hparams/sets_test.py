@@ -53,7 +53,7 @@ LACKING_IN_T2T = {
 OURS = [
     name
     for name in hparams.names()
-    if SETS.get(name).__module__ in ("hparams.deepstart", "hparams.paper")
+    if SETS.get(name).__module__ in ("ut_keras.hparams.deepstart", "ut_keras.hparams.paper")
 ]
 
 

@@ -19,7 +19,7 @@ _OWN = {
 _WITHOUT = [
     name
     for name, problem in ((name, problems.get(name)) for name in problems.names())
-    if type(problem).__module__.startswith("problems.") and not problem.raw_files
+    if type(problem).__module__.startswith("ut_keras.problems.") and not problem.raw_files
 ]
 
 
