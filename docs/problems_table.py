@@ -111,7 +111,8 @@ is a problem from text to text with its sides exchanged.
 
 def problem_names():
     """The names of the package's problems; a program may have registered more."""
-    return [name for name in problems.names() if _package(problems.get(name)) == "ut_keras.problems"]
+    ours = "ut_keras.problems"
+    return [name for name in problems.names() if _package(problems.get(name)) == ours]
 
 
 def problems_table():
