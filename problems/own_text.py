@@ -10,8 +10,9 @@ Records, with the vocabulary that Multi30k gives, and the labels bad and good:
     targets   "Two dogs play in the snow."       [36, 236, 251, 4, 10, 198, 2, 1]
     targets   "good"                             [1]
 
-Inputs and targets share about 8,192 subwords, less if the text is small, built from the train split
-and kept in data_dir as `vocab.text2text_tsv.8192.subwords`; a file that is there already is used.
+Inputs and targets share about 8,192 subwords, of a file below 3 MB one for each 400 bytes, built
+from the train split and kept in data_dir as `vocab.text2text_tsv.8192.subwords`; a file that is
+there already is used.
 Labels are those of the train split, sorted; they are kept in `labels.text2class_tsv.txt`. Training
 drops lines of more than `max_length` subwords (256 in most hparams sets).
 
@@ -36,6 +37,7 @@ from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder
 
 _HELD_OUT_EVERY = 20
+_BYTES_PER_SUBWORD = 400  # so that a model sees each often enough to learn it
 _PARTS = {"train": "train", "dev": "eval"}  # of T2T's files
 
 
@@ -75,7 +77,20 @@ class OwnText(text_problems.Text2TextProblem):
                     f"(without dev.{self.extension}, train.{self.extension} needs at least "
                     f"{_HELD_OUT_EVERY})."
                 )
+        self._make_vocabulary(data_dir, tmp_dir)
         super().prepare(data_dir, tmp_dir)
+
+    def _make_vocabulary(self, data_dir, tmp_dir):
+        path = os.path.join(data_dir, self.vocab_filename)
+        if os.path.exists(path):
+            return
+        size = os.path.getsize(self._path(tmp_dir, "train"))
+        encoder = text_encoder.SubwordTextEncoder.build_from_generator(
+            self.texts_for_vocab(data_dir, tmp_dir),
+            min(self.approx_vocab_size, 1 + size // _BYTES_PER_SUBWORD),
+        )
+        encoder.store_to_file(path)
+        print(f"{self.name}: {encoder.vocab_size:,} subwords for {size:,} bytes", flush=True)
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for texts in self.lines(split, tmp_dir):

@@ -44,6 +44,19 @@ def test_language_model(tmp_path):
     assert list(problem.feature_metrics(str(tmp_path / "data"))) == ["per_word_perplexity"]
 
 
+def test_subwords_are_as_many_as_the_text_teaches(tmp_path, capsys):
+    lines = [f"{i} bottles of {i * i % 997} green walls" for i in range(400)]
+    write(tmp_path, train__txt=lines)
+    problem, _ = generate("text2self_txt", tmp_path)
+    few = problem.feature_encoders(str(tmp_path / "data"))["targets"].vocab_size
+    assert few < 100
+    assert f"text2self_txt: {few} subwords for" in capsys.readouterr().out
+    (tmp_path / "more").mkdir()
+    write(tmp_path / "more", train__txt=lines * 40)
+    problem, _ = generate("text2self_txt", tmp_path / "more")
+    assert problem.feature_encoders(str(tmp_path / "more" / "data"))["targets"].vocab_size > 4 * few
+
+
 def test_classes(tmp_path):
     write(
         tmp_path,
