@@ -447,7 +447,52 @@ def test_a_context_is_put_into_the_inputs_as_squad_concat_does(make):
     assert question == "Who 0?<EOS>" and story.startswith("A text of 0.<EOS>")
 
 
-def test_a_context_that_no_model_is_shown_is_refused(make):
+def test_a_context_that_no_model_is_shown_is_dropped_and_said(make, capsys):
     problem = make(_CONTEXT)
-    with pytest.raises(DataError, match="must be inputs and targets.*Received: context, symbol"):
+    assert set(problem.feature_specs(make.data_dir)) == {"inputs", "targets"}
+    assert "no model is shown the feature 'context' of mine" in capsys.readouterr().out
+    hp = hparams.get("transformer_tiny", "batch_size=64")
+    features, _ = next(iter(problem.dataset("dev", make.data_dir, hp)))
+    assert set(features) == {"inputs", "targets"}
+
+
+def test_a_problem_without_an_encoder_of_targets_is_refused(make):
+    problem = make(
+        """
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def feature_encoders(self, data_dir):
+        return {"inputs": text_encoder.ByteTextEncoder()}
+    def hparams(self, defaults, model_hparams):
+        defaults.modality = dict.fromkeys(["inputs", "targets"], modalities.ModalityType.SYMBOL)
+        defaults.vocab_size = dict.fromkeys(["inputs", "targets"], 300)
+""",
+        generated=False,
+    )
+    with pytest.raises(DataError, match="mine must have targets, with an encoder"):
         problem.feature_specs(make.data_dir)
+
+
+def test_an_encoder_of_the_package_is_asked_for_once_before_samples_are_drawn(make):
+    """And it is the one that encodes."""
+    problem = make(
+        """
+class Shifted(text_encoder.ByteTextEncoder):
+    def encode(self, s):
+        return [i + 1 for i in super().encode(s)]
+
+@registry.register_problem
+class Mine(Base):
+    asked = []
+    def get_or_create_vocab(self, data_dir, tmp_dir, force_get=False):
+        if not force_get:
+            self.asked.append(tmp_dir)
+            self.encoder = Shifted()
+        return Shifted()
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        assert self.encoder
+        yield from super().generate_samples(data_dir, tmp_dir, dataset_split)
+""",
+    )
+    assert len(problem.t2t.asked) == 1 and problem.t2t.asked[0]

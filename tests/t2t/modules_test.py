@@ -1,9 +1,10 @@
 import importlib
 import os
+import re
 
 import pytest
 
-from ut_keras.t2t import modules
+from ut_keras.t2t import missing, modules, text_problems
 from ut_keras.t2t.missing import Missing
 
 _PAGE = os.path.join(
@@ -25,20 +26,70 @@ def test_every_stand_in_is_there_and_on_the_page():
 @pytest.mark.parametrize(
     "name, nearest",
     [
-        ("data_generators.lm1b", "problems.lm1b"),
-        ("data_generators.image_utils", "a Text2TextProblem of your own"),
-        ("models.vanilla_gan", "ut_keras.models"),
-        ("no.such", "docs/t2t.md"),
+        ("data_generators.lm1b.read", "ut_keras.problems.lm1b"),
+        ("data_generators.image_utils.Image2ClassProblem", "a Text2TextProblem of your own"),
+        ("data_generators.text_problems.ChoppedTextProblem", "a Text2TextProblem of your own"),
+        ("models.vanilla_gan.gan", "ut_keras.models"),
+        ("layers.common_layers.dense", "keras.layers and ut_keras.layers"),
+        ("utils.adafactor.AdafactorOptimizer", "ut_keras.optimizers.adafactor"),
+        ("no.such.thing", "docs/t2t.md"),
     ],
 )
-def test_the_nearest_thing(name, nearest):
-    with pytest.raises(Missing, match=f"tensor2tensor.{name}, which .* the nearest: {nearest}."):
-        modules.find(name)
+def test_what_is_not_here_can_be_imported_and_is_refused_when_it_is_used(name, nearest):
+    module, _, thing = name.rpartition(".")
+    absent = getattr(modules.find(module), thing)
+    said = re.escape(f"tensor2tensor.{name}, which is not here; the nearest: {nearest}.")
+
+    class Derived(absent):
+        pass
+
+    uses = (lambda: absent(1), lambda: list(absent), lambda: absent["x"], lambda: int(absent))
+    for use in (*uses, Derived, lambda: Derived(1)):
+        with pytest.raises(Missing, match=said):
+            use()
+    with pytest.raises(Missing, match=f"{re.escape(name)}.deeper"):
+        absent.deeper()
 
 
-def test_what_only_models_use_can_be_imported_and_not_called():
-    layers = modules.find("layers").common_layers
-    dense = layers.dense
-    with pytest.raises(Missing, match="keras.layers and ut_keras.layers"):
-        dense(1)
-    assert not hasattr(layers, "__path__")
+def test_what_a_package_makes_of_it_at_import_is_refused_later(capsys):
+    with missing.Loading():
+        absent = modules.find("utils.expert_utils").add_scope("x")
+        made = absent(lambda: 1)
+    assert "note: A package may use" in capsys.readouterr().out
+    with pytest.raises(Missing, match="expert_utils.add_scope"):
+        made()
+    modules.find("utils.trainer_lib").set_random_seed(1)  # has no effect
+
+
+def test_problems_of_t2t_are_classes_to_derive_from():
+    reviews = modules.find("data_generators.imdb").SentimentIMDB
+    assert modules.find("data_generators").imdb.SentimentIMDB is reviews
+
+    class MyReviews(reviews):
+        approx_vocab_size = 2**9
+
+    mine, theirs = MyReviews(), reviews()
+    mine.name = "my_reviews"
+    assert isinstance(mine, text_problems.Text2ClassProblem)
+    assert mine.vocab_filename == "vocab.my_reviews.512.subwords"
+    assert theirs.vocab_filename == "vocab.sentiment_imdb.8192.subwords"
+    assert theirs.class_labels(None) == ["neg", "pos"] and theirs.num_classes == 2
+    assert [split["shards"] for split in theirs.dataset_splits] == [10, 1]
+    translate = modules.find("data_generators.translate_enfr").TranslateEnfrWmt32k
+    assert translate().approx_vocab_size == 2**15
+
+
+def test_a_class_on_a_problem_of_ours_has_its_samples(tmp_path):
+    for part in ("train", "test"):
+        for label in ("neg", "pos"):
+            folder = tmp_path / "aclImdb" / part / label
+            folder.mkdir(parents=True)
+            (folder / "1.txt").write_text(f"{part} {label}")
+    problem = modules.find("data_generators.imdb").SentimentIMDB()
+    samples = list(problem.generate_samples(None, str(tmp_path), "eval"))
+    assert samples == [
+        {"inputs": "test pos", "label": 1},
+        {"inputs": "test neg", "label": 0},
+    ]
+    texts = problem.generate_text_for_vocab(str(tmp_path), str(tmp_path))
+    assert sorted(texts) == ["train neg", "train pos"]

@@ -71,12 +71,15 @@ class Adapted(problem.Problem):
         self._mode = ""  # of a dataset that is read, with its hparams
         self._hp: hparam.BasicHParams | None = None
         self._pass: one_pass.OnePass | None = None
+        self._tmp_dir: str | None = None  # while data are generated, as the next
+        self._encoder: Any = None
         self._known: dict[
             str | None, tuple[dict, t2t_hparam.HParams]
         ] = {}  # data_dir -> (encoders, T2T's hparams of the problem)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pass": None, "_known": {}}  # for another process
+        # For another process.
+        return {**self.__dict__, "_pass": None, "_known": {}, "_encoder": None}
 
     # What it says about itself.
 
@@ -133,13 +136,21 @@ class Adapted(problem.Problem):
         for name, kind in _modalities(hparams).items():
             if kind == ModalityType.IDENTITY:  # what packing adds
                 continue
-            if name not in ("inputs", "targets") or kind not in _MODALITIES:
+            if name not in ("inputs", "targets"):
+                said_once.say(f"note: no model is shown the feature {name!r} of {self.name}")
+                continue
+            if kind not in _MODALITIES:
                 raise DataError(
-                    f"The features of {self.name} must be inputs and targets, each "
-                    f"{' or '.join(_MODALITIES)}. Received: {name}, {kind}."
+                    f"The inputs and targets of {self.name} must be {' or '.join(_MODALITIES)}. "
+                    f"Received: {name}, {kind}."
                 )
             size = hparams.vocab_size.get(name) or encoders[name].vocab_size
             specs[name] = features.FeatureSpec(size, _MODALITIES[kind])
+        if "targets" not in specs or "targets" not in encoders:
+            raise DataError(
+                f"{self.name} must have targets, with an encoder and a modality. "
+                f"Received: encoders of {', '.join(encoders)}, modalities of {', '.join(specs)}."
+            )
         features.check(specs)
         return specs
 
@@ -239,12 +250,13 @@ class Adapted(problem.Problem):
         self, data_dir: str, tmp_dir: str | None, seed: int = problem.DEFAULT_SEED, **how: Any
     ) -> dict[str, int]:
         """Writes the files of T2T's `dataset_splits`; arguments as of `generate_data`."""
-        self._seed = seed
+        self._seed, self._tmp_dir, self._encoder = seed, tmp_dir, None
         self.t2t._max_cases = how.get("max_cases")
         try:
             return super().generate_data(data_dir, tmp_dir, seed, **how)
         finally:
             self._known.clear()
+            self._encoder = None
             if self._pass:
                 self._pass.close(data_dir, self.filename)
                 self._pass = None
@@ -271,25 +283,37 @@ class Adapted(problem.Problem):
         return {}
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        t2t = self.t2t
+        t2t, of_texts = self.t2t, type(self) is Adapted
+        _set_seeds(self._seed)
+        # As in T2T the samples are asked for, which may put a vocabulary there, then an encoder of
+        # the package's own; then they are drawn, before there are files of ours among theirs.
+        samples: Any = ()
+        if of_texts or not t2t.is_generate_per_split:
+            samples = self._samples("train", data_dir, tmp_dir)
+        if of_texts and not overridden.is_ours(t2t, "get_or_create_vocab"):
+            self._find_encoder(data_dir)
         if not t2t.is_generate_per_split:
-            _set_seeds(self._seed)
-            yielded = self._samples("train", data_dir, tmp_dir)
-            samples = generation.Samples(
-                (sample for sample in yielded if sample is not None),
+            read = generation.Samples(
+                (sample for sample in samples if sample is not None),
                 f"{self.name}, reading",
                 self._max_cases,
             )
-            self._pass = one_pass.OnePass(samples, self._shards, data_dir)
+            self._pass = one_pass.OnePass(read, self._shards, data_dir)
             self._pass.check_same(data_dir, self.filename)
-        elif type(self) is Adapted and t2t.vocab_type == text_problems.VocabType.TOKEN:
-            # In T2T it is `generate_samples` that puts the vocabulary there.
-            _begun(self._samples("train", data_dir, tmp_dir))
-        if type(self) is Adapted:
-            _set_seeds(self._seed)
-            t2t.get_or_create_vocab(data_dir, tmp_dir)
+        elif of_texts and t2t.vocab_type == text_problems.VocabType.TOKEN:
+            _begun(samples)
+        if of_texts:
+            self._find_encoder(data_dir)
         if self._pass:
             self._pass.keep(data_dir, self.filename)
+
+    def _find_encoder(self, data_dir):
+        """The one encoder that encodes; each process asks for it once."""
+        if self._encoder is None:
+            encoder = self.t2t.get_or_create_vocab(data_dir, self._tmp_dir)
+            contract.held(encoder, contract.ENCODER, f"get_or_create_vocab of {self.name}")
+            self._encoder = encoder
+        return self._encoder
 
     def generate_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
@@ -307,9 +331,7 @@ class Adapted(problem.Problem):
         return contract.held(samples, contract.SAMPLES, f"What {name} of {self.name} returns")
 
     def encode_samples(self, samples: Iterable[dict[str, Any]], data_dir: str) -> Iterator[Any]:
-        encoder = self.t2t.get_or_create_vocab(data_dir, None)
-        contract.held(encoder, contract.ENCODER, f"get_or_create_vocab of {self.name}")
-        return self._records(self.t2t.encoded(samples, encoder))
+        return self._records(self.t2t.encoded(samples, self._find_encoder(data_dir)))
 
     def _records(self, examples):
         stored = self._stored()
@@ -364,7 +386,8 @@ class Adapted(problem.Problem):
 
         hp = t2t_hparam.of(self._hp)
         code = type(self.t2t).preprocess_example.__code__
-        names = tuple(_modalities(next(iter(self._known.values()))[1]))
+        known = _modalities(next(iter(self._known.values()))[1])
+        names = tuple(name for name in known if name in ("inputs", "targets"))
         fixed = {name: not isinstance(rows, tf.RaggedTensor) for name, rows in records.items()}
 
         def process(example):

@@ -220,7 +220,7 @@ def get_or_generate_txt_vocab(
 
 
 def maybe_download(directory: str, filename: str, uri: str) -> str:
-    """The path of a file in a folder; downloads it if it is not there."""
+    """The path of a file in a folder; downloads it, or copies it, if it is not there."""
     path = os.path.join(directory, filename)
     if os.path.exists(path):
         return path
@@ -229,7 +229,8 @@ def maybe_download(directory: str, filename: str, uri: str) -> str:
         with whole_file.writing(path, binary=True) as target, open(uri, "rb") as source:
             shutil.copyfileobj(source, target)
         return path
-    return download.fetch(directory, download.RawFile(filename, uri))
+    is_address = uri.startswith("http")
+    return download.fetch(directory, download.RawFile(filename, uri if is_address else ""))
 
 
 def gunzip_file(gz_path: str, new_path: str) -> None:
@@ -244,7 +245,8 @@ def archived(tmp_dir: str, url: str, name: str) -> str:
     """The path of a file, perhaps of an archive.
 
     Args:
-        url: str. Of the archive or file, which is downloaded if need be; or its name in tmp_dir.
+        url: str. Of the archive or file, which is downloaded if need be; or its path, from which it
+            is copied; or its name in tmp_dir.
         name: str. Of the file in the archive, or in tmp_dir.
 
     Raises:
@@ -267,8 +269,7 @@ def archived(tmp_dir: str, url: str, name: str) -> str:
 
 def fetched(tmp_dir: str, url: str) -> str:
     """The path of what a URL, or a name in tmp_dir, stands for."""
-    raw_file = download.RawFile(os.path.basename(url), url if url.startswith("http") else "")
-    return download.fetch(tmp_dir, raw_file)
+    return maybe_download(tmp_dir, os.path.basename(url), url)
 
 
 def unpacked(path: str) -> str:

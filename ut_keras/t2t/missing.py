@@ -1,7 +1,62 @@
-"""What a user's package asks for and does not get, in one line."""
+"""What a user's package asks for and does not get: said in one line, when it is used."""
+
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from ut_keras.errors import UserError
+from ut_keras.t2t import said_once
+
+_loading = 0  # packages that are being imported
 
 
 class Missing(UserError, ImportError):
     """Something of T2T, or of TensorFlow 1, that is not here; the message names the nearest."""
+
+
+class Absent:
+    """A function, class or value that is not here, and whatever is taken of it.
+
+    It can be imported, named, derived from, and, while its package is imported, called, as by a
+    decorator: what comes of it is absent, too. Any other use is refused.
+
+    Args:
+        name: str.
+        error: function from the name to a `Missing`.
+    """
+
+    def __init__(self, name: str, error: Callable[[str], Missing]) -> None:
+        self._name = name
+        self._error = error
+
+    def __getattr__(self, name: str) -> "Absent":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Absent(f"{self._name}.{name}", self._error)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> "Absent":
+        if not _loading:
+            self._refuse()
+        said_once.say(f"note: {self._error(self._name)} What is made of it cannot be used.")
+        return self
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type]:
+        return (type("Absent", (), {"__init__": lambda *args, **kwargs: self._refuse()}),)
+
+    def _refuse(self, *args: Any) -> NoReturn:
+        raise self._error(self._name)
+
+
+for _name in ("iter", "len", "getitem", "contains", "enter", "int", "float", "index", "bool"):
+    setattr(Absent, f"__{_name}__", Absent._refuse)
+
+
+class Loading:
+    """While a package is imported."""
+
+    def __enter__(self) -> None:
+        global _loading
+        _loading += 1
+
+    def __exit__(self, *args: object) -> None:
+        global _loading
+        _loading -= 1

@@ -13,7 +13,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ut_keras.t2t.missing import Missing
+from ut_keras.t2t.missing import Absent, Missing
 
 _MODES = types.SimpleNamespace(TRAIN="train", EVAL="eval", PREDICT="infer")
 
@@ -26,7 +26,7 @@ def find(name: str, fromlist: Sequence[str] | None) -> Any:
         fromlist: what is imported of it, as in `__import__`; empty for `import tensorflow.x`.
     """
     if name.startswith("tensorflow.contrib"):
-        raise _gone(name.removeprefix("tensorflow."))
+        return Absent(name.removeprefix("tensorflow."), _gone) if fromlist else _FACES["tensorflow"]
     if name in _FACES:
         return _FACES[name] if fromlist else _FACES["tensorflow"]
     module = importlib.import_module(name)
@@ -50,7 +50,7 @@ class _Face(types.ModuleType):
             module = importlib.import_module(source)
             if hasattr(module, name):
                 return getattr(module, name)
-        raise _gone(name)
+        return Absent(name, _gone)
 
 
 class _Contrib:
@@ -64,8 +64,8 @@ class _Contrib:
 
         return types.SimpleNamespace(HParams=hparam.HParams)
 
-    def __getattr__(self, name: str) -> Any:
-        raise _gone(f"contrib.{name}")
+    def __getattr__(self, name: str) -> Absent:
+        return Absent(f"contrib.{name}", _gone)
 
 
 class _Flags:

@@ -23,7 +23,7 @@ from typing import Any
 from ut_keras import errors
 from ut_keras.data.writing import process_pool
 from ut_keras.process import old_names
-from ut_keras.t2t import modules, tensorflow_face
+from ut_keras.t2t import missing, modules, tensorflow_face
 
 # Names that stand for ours even in a package that is called so.
 _OURS = ("ut_keras", "problems", "hparams")
@@ -49,7 +49,8 @@ def load(directory: str) -> None:
     parent = os.path.dirname(folder)
     sys.path.append(parent)  # for its neighbours, as in T2T
     try:
-        importlib.import_module(name)
+        with missing.Loading():
+            importlib.import_module(name)
     finally:
         sys.path.remove(parent)
     process_pool.first(functools.partial(load, folder))
