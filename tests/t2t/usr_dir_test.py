@@ -6,6 +6,8 @@ import pytest
 
 import trainer
 from ut_keras import hparams, models, problems
+from ut_keras.bin import datagen
+from ut_keras.data import tfrecords
 from ut_keras.data.writing import process_pool
 from ut_keras.registry import UnknownNameError
 from ut_keras.t2t import usr_dir
@@ -252,3 +254,52 @@ def test_a_package_that_fails_leaves_nothing_behind(tmp_path, registries):
         usr_dir.load(str(package))
     assert sys.path == path and process_pool._first == first
     assert usr_dir._own_name(str(package)) not in sys.modules
+
+
+_WITH_FLAGS = """
+import tensorflow as tf
+from absl import flags as absl_flags
+from tensor2tensor.data_generators import text_problems
+from tensor2tensor.utils import registry
+
+flags = tf.flags
+flags.DEFINE_integer("{name}", 3, "A flag of the package.")
+SEEN_AT_IMPORT = absl_flags.FLAGS.data_dir
+
+@registry.register_problem
+class FlaggedLines(text_problems.Text2TextProblem):
+    approx_vocab_size = 2**8
+    is_generate_per_split = True
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        assert flags.FLAGS.tmp_dir == tmp_dir and flags.FLAGS.problem == "flagged_lines"
+        for i in range(flags.FLAGS.{name}):
+            yield {{"inputs": f"line {{i}}", "targets": f"{{i}}"}}
+"""
+
+
+def test_flags_that_a_package_defines_and_reads(tmp_path, registries, capsys):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text(_WITH_FLAGS.format(name="number_of_lines"))
+    words = [
+        f"--t2t_usr_dir={package}",
+        "--problem=flagged_lines",
+        f"--data_dir={tmp_path / 'data'}",
+        f"--tmp_dir={tmp_path / 'tmp'}",
+    ]
+    assert datagen.main([*words, "--number_of_lines=7"]) == 0
+    assert tfrecords.is_complete(str(tmp_path / "data"), "flagged_lines", "dev")
+    paths = tfrecords.find(str(tmp_path / "data"), "flagged_lines", "dev")
+    assert sum(1 for path in paths for _ in tfrecords.read(path)) == 7
+    loaded = sys.modules[usr_dir._own_name(os.path.realpath(package))]
+    assert str(tmp_path / "data") == loaded.SEEN_AT_IMPORT
+    capsys.readouterr()
+    for wrong, said in (
+        ("--number_of_lines=many", "A flag of the package cannot be read"),
+        ("--number_of_linse=7", "Unknown flag: '--number_of_linse'"),
+    ):
+        assert datagen.main([*words, wrong]) == 2
+        [line] = capsys.readouterr().err.strip().splitlines()
+        assert said in line
+    assert datagen.main([*words[1:], "--number_of_lines=7"]) == 2
+    assert "Unknown flag" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ut_keras import errors
@@ -57,9 +57,14 @@ def of(
 
     def decorator(function):
         def parsed(argv):
-            args = command_line.parse(table, argv, program, about)
+            others: list[str] = []
+            args = command_line.parse(table, argv, program, about, others)
+            if others and not getattr(args, "t2t_usr_dir", None):
+                command_line.refuse_unknown(others[0], table)
             if "registry_help" in args:
-                import_user_package(args.t2t_usr_dir)
+                others = import_user_package(args.t2t_usr_dir, vars(args), others)
+                if others:
+                    command_line.refuse_unknown(others[0], table)
                 if args.registry_help:
                     print(registry_help())
                     return None
@@ -107,14 +112,22 @@ def load_tensorflow(what: str = "") -> None:
         import tensorflow  # noqa: F401
 
 
-def import_user_package(directory: str) -> None:
+def import_user_package(
+    directory: str, flags: Mapping[str, Any] | None = None, words: Sequence[str] = ()
+) -> list[str]:
     """Imports the package in `directory` (--t2t_usr_dir), which registers what it holds.
 
+    Args:
+        directory: str; "" for none.
+        flags: dict, the command's, which the package may read by `tf.flags`.
+        words: list of str, of flags that the package may have defined.
+    Returns:
+        the words that are of no flag of it, either.
     Raises:
         UsageError: if there is no package, or it cannot be imported: names the line.
     """
     if not directory:
-        return
+        return list(words)
     from ut_keras.t2t import usr_dir
 
     path = os.path.realpath(os.path.expanduser(directory))
@@ -123,7 +136,7 @@ def import_user_package(directory: str) -> None:
             f"--t2t_usr_dir must be a folder with an __init__.py. Received: {directory!r}."
         )
     try:
-        usr_dir.load(path)
+        return usr_dir.load(path, flags, words)
     except (Exception, SystemExit) as error:
         said = errors.of_package(error) or f"{type(error).__name__}: {error}"
         raise UsageError(

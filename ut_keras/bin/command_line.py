@@ -10,7 +10,7 @@ and T2T's --hp_NAME=value. A flag that is refused is one where it is set to anyt
 import argparse
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from ut_keras import limits, registry
 from ut_keras.errors import UsageError
@@ -43,7 +43,11 @@ class Flag:
 
 
 def parse(
-    table: Iterable[Flag], argv: Sequence[str], program: str, description: str
+    table: Iterable[Flag],
+    argv: Sequence[str],
+    program: str,
+    description: str,
+    others: list[str] | None = None,
 ) -> argparse.Namespace:
     """Reads a command line.
 
@@ -52,6 +56,7 @@ def parse(
         argv: list of str, without the program's name.
         program: str, for --help.
         description: str, for --help.
+        others: list, to which words are added that are of no flag in the table. Optional.
 
     Returns:
         `argparse.Namespace` with a value for every flag.
@@ -71,8 +76,10 @@ def parse(
         _add(parser, flag)
     argv, hparams = _take_hparam_flags([_two_dashes(word) for word in argv])
     values, unknown = parser.parse_known_args(argv)
-    if unknown:
-        _refuse_unknown(unknown[0], table)
+    if unknown and others is None:
+        refuse_unknown(unknown[0], table)
+    elif others is not None:
+        others += unknown
     for flag in table:
         value = getattr(values, flag.name.replace("-", "_"))
         if flag.refused and value != flag.default:
@@ -134,7 +141,8 @@ def _take_hparam_flags(argv):
     return rest, pairs
 
 
-def _refuse_unknown(word, table):
+def refuse_unknown(word: str, table: Iterable[Flag]) -> NoReturn:
+    """Raises the `UsageError` of a word that is of no flag; the nearest are listed."""
     if not word.startswith("--"):
         raise UsageError(f"Every argument must belong to a flag. Received: {word!r}.")
     known = [f"--{flag.name}" for flag in table]

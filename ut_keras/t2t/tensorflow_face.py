@@ -13,6 +13,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ut_keras.errors import UsageError
 from ut_keras.t2t.missing import Absent, Missing
 
 _MODES = types.SimpleNamespace(TRAIN="train", EVAL="eval", PREDICT="infer")
@@ -66,6 +67,45 @@ class _Contrib:
 
     def __getattr__(self, name: str) -> Absent:
         return Absent(f"contrib.{name}", _gone)
+
+
+# Flags of t2t-trainer that packages read.
+FLAGS = (
+    *("data_dir", "tmp_dir", "problem", "model", "hparams", "hparams_set", "output_dir"),
+    *("schedule", "t2t_usr_dir", "train_steps"),
+)
+
+
+def fill_flags(values: Mapping[str, Any]) -> None:
+    """Gives `tf.flags`, which are absl's, the values of a command's flags."""
+    from absl import flags
+
+    class AsItIs(flags.ArgumentParser):
+        def parse(self, argument: Any) -> Any:
+            return argument
+
+    for name in FLAGS:
+        if name not in flags.FLAGS:
+            flags.DEFINE(AsItIs(), name, None, "see the command")
+        if name in values:
+            flags.FLAGS[name].value = values[name]
+    flags.FLAGS.mark_as_parsed()
+
+
+def parse_flags(words: Sequence[str]) -> list[str]:
+    """Reads words of a command line into the flags that packages have defined.
+
+    Returns:
+        the words of other flags.
+    Raises:
+        UsageError: if a value is not the flag's.
+    """
+    from absl import flags
+
+    try:
+        return flags.FLAGS(["", *words], known_only=True)[1:]
+    except flags.Error as error:
+        raise UsageError(f"A flag of the package cannot be read: {error}") from error
 
 
 class _Flags:

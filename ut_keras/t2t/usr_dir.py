@@ -18,6 +18,7 @@ import os
 import sys
 import types
 import zlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ut_keras import errors
@@ -30,15 +31,23 @@ _OURS = ("ut_keras", "problems", "hparams")
 _folders: dict[str, str] = {}  # name of a loaded package -> its folder
 
 
-def load(directory: str) -> None:
+def load(
+    directory: str, flags: Mapping[str, Any] | None = None, words: Sequence[str] = ()
+) -> list[str]:
     """Imports the package in a folder, once.
 
     Args:
         directory: str. A folder with an `__init__.py`.
+        flags: dict from name to value, what the package may read of the command's. Optional.
+        words: list of str, of the command line: flags that the package may define.
+
+    Returns:
+        the words that are of no flag of it.
 
     Raises:
         whatever the package raises.
     """
+    tensorflow_face.fill_flags(flags or {})
     folder = os.path.realpath(directory)
     name = _own_name(folder)
     if not _folders:
@@ -53,7 +62,9 @@ def load(directory: str) -> None:
             importlib.import_module(name)
     finally:
         sys.path.remove(parent)
-    process_pool.first(functools.partial(load, folder))
+    shared = {name: value for name, value in (flags or {}).items() if name in tensorflow_face.FLAGS}
+    process_pool.first(functools.partial(load, folder, shared, words))
+    return tensorflow_face.parse_flags(words)
 
 
 def _own_name(folder):
