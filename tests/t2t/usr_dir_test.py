@@ -65,6 +65,24 @@ def test_a_package_knows_itself_and_its_neighbours(load, tmp_path):
         importlib.import_module("kept")
 
 
+def test_a_package_that_is_on_its_own_path(registries, tmp_path, monkeypatch):
+    """As PYTHONPATH=my_package has it."""
+    parts = tmp_path / "package" / "parts_of_it"
+    parts.mkdir(parents=True)
+    (parts / "__init__.py").write_text("")
+    (parts / "sets.py").write_text(
+        "from tensor2tensor.models import transformer\n"
+        "from tensor2tensor.utils import registry\n"
+        "@registry.register_hparams\n"
+        "def by_its_own_path():\n"
+        "    return transformer.transformer_tiny()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path / "package")
+    (tmp_path / "package" / "__init__.py").write_text("import parts_of_it.sets\n")
+    usr_dir.load(str(tmp_path / "package"))
+    assert hparams.get("by_its_own_path").hidden_size == 128
+
+
 def test_the_stand_ins_are_for_the_package_only(load):
     load(
         """

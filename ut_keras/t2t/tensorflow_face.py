@@ -8,6 +8,7 @@ What TensorFlow 2 has comes first, so a package that was ported already finds wh
 TensorFlow is loaded when a name is asked for.
 """
 
+import contextlib
 import importlib
 import types
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,8 @@ def find(name: str, fromlist: Sequence[str] | None) -> Any:
         return Absent(name.removeprefix("tensorflow."), _gone) if fromlist else _FACES["tensorflow"]
     if name in _FACES:
         return _FACES[name] if fromlist else _FACES["tensorflow"]
+    if name.startswith("tensorflow.python"):  # whose private names come and go
+        return _Face(name, (name,), {}) if fromlist else _FACES["tensorflow"]
     module = importlib.import_module(name)
     return module if fromlist else _FACES["tensorflow"]
 
@@ -48,9 +51,8 @@ class _Face(types.ModuleType):
         if name in self._own:
             return self._own[name]
         for source in self._sources:
-            module = importlib.import_module(source)
-            if hasattr(module, name):
-                return getattr(module, name)
+            with contextlib.suppress(ModuleNotFoundError, AttributeError):
+                return getattr(importlib.import_module(source), name)
         return Absent(name, _gone)
 
 
@@ -126,6 +128,13 @@ _OWN = {
     "estimator": types.SimpleNamespace(ModeKeys=_MODES),
     "contrib": _Contrib(),
     "flags": _Flags(),
+    # What there is of both does not go with Keras 3.
+    "layers": Absent("layers", _gone),
+    "nn": _Face(
+        "tensorflow.nn",
+        ("tensorflow.nn", "tensorflow.compat.v1.nn"),
+        {"rnn_cell": Absent("nn.rnn_cell", _gone)},
+    ),
 }
 _V1 = _Face("tensorflow.compat.v1", ("tensorflow.compat.v1",), _OWN)
 _COMPAT = _Face("tensorflow.compat", ("tensorflow.compat",), {"v1": _V1})

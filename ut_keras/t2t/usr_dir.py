@@ -29,6 +29,7 @@ from ut_keras.t2t import missing, modules, tensorflow_face
 # Names that stand for ours even in a package that is called so.
 _OURS = ("ut_keras", "problems", "hparams")
 _folders: dict[str, str] = {}  # name of a loaded package -> its folder
+_others: set[str] = set()  # names at top level that are of no package
 
 
 def load(
@@ -53,6 +54,7 @@ def load(
     if not _folders:
         sys.meta_path.insert(0, _Finder())
     _folders[name] = folder
+    _others.clear()
     errors.add_package(folder)
     old_names.allow()
     parent = os.path.dirname(folder)
@@ -74,34 +76,49 @@ def _own_name(folder):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules of loaded packages."""
+    """Finds the modules of loaded packages, also by a path of the package's own (PYTHONPATH)."""
 
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
         top, _, rest = fullname.partition(".")
-        if top not in _folders:
-            return None
-        if not rest:
+        if top in _folders and not rest:
             file = os.path.join(_folders[top], "__init__.py")
             return importlib.util.spec_from_file_location(
                 fullname,
                 file,
-                loader=_Loader(fullname, file),
+                loader=_Loader(fullname, file, top),
                 submodule_search_locations=[_folders[top]],
             )
+        if top in _others:
+            return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        package = top if top in _folders else _package_with(spec)
+        if package is None:
+            _others.add(top)
+            return None
         if spec and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
-            spec.loader = _Loader(fullname, spec.loader.path)
+            spec.loader = _Loader(fullname, spec.loader.path, package)
         return spec
+
+
+def _package_with(spec):
+    """The loaded package in whose folder a module lies; None if it lies in none."""
+    origin = os.path.realpath(spec.origin) if spec and spec.origin else ""
+    within = (name for name, folder in _folders.items() if origin.startswith(folder + os.sep))
+    return next(within, None)
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
     """Runs a module with an `import` of its own."""
 
+    def __init__(self, fullname: str, path: str, package: str) -> None:
+        super().__init__(fullname, path)
+        self._package = package
+
     def exec_module(self, module: types.ModuleType) -> None:
-        top = module.__name__.partition(".")[0]
-        imports = functools.partial(_import, top, os.path.basename(_folders[top]))
+        folder = os.path.basename(_folders[self._package])
+        imports = functools.partial(_import, self._package, folder)
         vars(module)["__builtins__"] = {**vars(builtins), "__import__": imports}
         super().exec_module(module)
 
