@@ -3,6 +3,7 @@ import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import ut_keras
@@ -206,3 +207,35 @@ def test_mistakes(run, loaded, tmp_path, problem):
 def test_importing_loads_nothing():
     program = "import sys, ut_keras; assert not {'tensorflow', 'keras'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_run_is_trained_on_with_texts(loaded):
+    pairs = [(text, text.upper()) for text in TEXTS * 2]
+    data = loaded.dataset(pairs, batch_size=3, seed=1)
+    features, targets = next(iter(loaded.dataset(pairs, batch_size=3)))
+    encoder = loaded.encoders["inputs"]
+    assert features["inputs"][0].numpy().tolist()[: len(encoder.encode(TEXTS[0])) + 1] == [
+        *encoder.encode(TEXTS[0]),
+        text_encoder.EOS,
+    ]
+    np.testing.assert_array_equal(features["targets"], targets)
+    model = loaded.model
+    before = [w.numpy() for w in model.trainable_weights]
+    model.compile()
+    history = model.fit(data, verbose=0)
+    assert np.isfinite(history.history["loss"][0])
+    assert any((w.numpy() != b).any() for w, b in zip(model.trainable_weights, before, strict=True))
+    for weight, value in zip(model.trainable_weights, before, strict=True):
+        weight.assign(value)  # other tests share it
+    with pytest.raises(ValueError, match="must be a str"):
+        loaded.dataset([("a", 1)])
+
+
+def test_classes_are_trained_on_with_texts():
+    run = ut_keras.load("babi_joint")
+    pairs = [("Mary got the milk there .|Where is Mary ?", "hallway"), ("John left .|Who ?", "no")]
+    features, targets = next(iter(run.dataset(pairs)))
+    assert features["inputs"].shape[0] == 2 and targets.shape == (2, 1)
+    assert run.encoders["targets"].decode(targets[0].numpy().tolist()) == "hallway"
+    run.model.compile("adam")
+    assert run.model.evaluate(run.dataset(pairs), verbose=0, return_dict=True)["loss"] > 0

@@ -21,3 +21,9 @@ def test_modules_are_found_where_they_were():
 def test_what_never_was(room):
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         room.nothing  # noqa: B018
+
+
+def test_layers_are_here_by_name():
+    for name in ut_keras.layers.__all__:
+        assert getattr(ut_keras.layers, name).__name__ == name
+    assert ut_keras.layers.AdaptiveComputationTime is act.AdaptiveComputationTime

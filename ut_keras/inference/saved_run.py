@@ -22,7 +22,7 @@ import tensorflow as tf
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.inference import decode_rows, hub, portable, text_model
 from ut_keras.inference import run as run_lib
-from ut_keras.text.text_encoder_base import TextEncoder
+from ut_keras.text.text_encoder_base import EOS, TextEncoder
 from ut_keras.visualize import observer
 from ut_keras.visualize.observation import Observation
 
@@ -90,6 +90,37 @@ class SavedRun:
     def push(self, address: str, private: bool = False, card: str = "") -> str:
         """Uploads what `save` writes to the Hugging Face hub: see `hub.push`."""
         return hub.push(address, self, private, card)
+
+    def dataset(
+        self, pairs: Iterable[tuple[str, str]], batch_size: int = 64, seed: int | None = None
+    ) -> tf.data.Dataset:
+        """Texts as `run.model.fit` and `evaluate` take them, after `run.model.compile()`.
+
+        Args:
+            pairs: list of (source, target); of a model of classes (text, label).
+            batch_size: int.
+            seed: int, by which each epoch is shuffled anew; None: it is not.
+        Returns:
+            `tf.data.Dataset` of (features, targets), batches of int32 ids.
+        Raises:
+            ValueError: if the model is not one from a text to a text or class.
+            DataError: if a word is not in the vocabulary.
+        """
+        if "inputs" not in self.model.specs:
+            raise ValueError("dataset needs a model with inputs. Received: a language model.")
+        sources, targets = zip(*pairs, strict=True)
+        encoder, is_class = self.encoders["targets"], self._text_model.predictor.classifies
+        ids = [encoder.encode(text) for text in self._strings(targets)]
+        ids = tf.ragged.constant([i if is_class else [*i, EOS] for i in ids], tf.int32)
+        found = tf.data.Dataset.from_tensor_slices((self._checked(sources), ids))
+        if seed is not None:
+            found = found.shuffle(len(sources), seed=seed)
+
+        def batch(texts, targets):
+            targets = targets.to_tensor()
+            return {"inputs": self._text_model.ids(texts), "targets": targets}, targets
+
+        return found.batch(batch_size).map(batch)
 
     def translate(
         self,
@@ -211,14 +242,19 @@ class SavedRun:
         """The list of texts. What the graph would leave out is said here."""
         if isinstance(texts, str | bytes | Mapping | Set) or not isinstance(texts, Iterable):
             raise ValueError(f"texts must be a list of str. Received: {reprlib.repr(texts)}.")
+        found = self._strings(texts)
+        name = "targets" if self._text_model.predictor.is_language_model else "inputs"
+        is_story = self.model.specs[name].modality == "sentences"
+        for text in found:
+            self.encoders[name].encode(text.replace("|", " ") if is_story else text)
+        return found
+
+    @staticmethod
+    def _strings(texts):
         found = list(texts)
         for text in found:
             if not isinstance(text, str) or re.search("[\ud800-\udfff]", text):
                 raise ValueError(
                     f"A text must be a str, of Unicode characters. Received: {reprlib.repr(text)}."
                 )
-        name = "targets" if self._text_model.predictor.is_language_model else "inputs"
-        is_story = self.model.specs[name].modality == "sentences"
-        for text in found:
-            self.encoders[name].encode(text.replace("|", " ") if is_story else text)
         return found

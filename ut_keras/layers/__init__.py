@@ -1,7 +1,12 @@
 """Layers of the Transformer and the Universal Transformer, one concept a file, in rooms.
 
-They take explicit arguments and never see hparams. Shapes: B batch, S input_length,
-T target_length, H num_heads, D hidden_size, F filter_size, V vocab_size, N recurrence steps.
+    from ut_keras import layers
+
+    layers.TransformerLayer(layers.MultiHeadAttention(8, 512), layers.FeedForward(2048, 512))
+
+They take explicit arguments and never see hparams. Those that one puts a Keras model together from
+are here by name, all others where they lie. Shapes: B batch, S input_length, T target_length,
+H num_heads, D hidden_size, F filter_size, V vocab_size, N recurrence steps.
 """
 
 import importlib
@@ -11,9 +16,31 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+_WHERE = {
+    "ACTHalting": "halting.halting",
+    "AdaptiveComputationTime": "depth.act",
+    "BasicRecurrence": "depth.recurrence",
+    "FeedForward": "transition.feed_forward",
+    "LayeredDepth": "depth.stack",
+    "MultiHeadAttention": "attention.attention",
+    "SeparableConvFeedForward": "transition.separable_convolution",
+    "SigmaMoE": "transition.sigma_moe",
+    "SinusoidPosition": "position.timing_signal",
+    "Stack": "depth.stack",
+    "StepInputs": "basic.signature",
+    "StepTimingSignal": "position.timing_signal",
+    "SwiGLU": "transition.swiglu",
+    "SymbolEmbedding": "basic.embedding",
+    "TransformerBlock": "depth.transformer_block",
+    "TransformerLayer": "depth.transformer_layer",
+}
+__all__ = list(_WHERE)
+
 
 def __getattr__(name: str) -> Any:
-    """A module by where it was before there were rooms: `from ut_keras.layers import act`."""
+    """A layer; or a module by where it was before there were rooms (`layers.act`)."""
+    if name in _WHERE:
+        return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
     rooms = [room.name for room in pkgutil.iter_modules(__path__)]
     if not name.startswith("_") and name not in rooms:
         for room in rooms:
