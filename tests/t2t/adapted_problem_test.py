@@ -335,8 +335,12 @@ class Mine(Base):
 """,
         generated=False,
     )
-    with pytest.raises(DataError, match="symbol or class_label. Received: targets, real"):
+    said = "symbol or class_label. Received: targets, real"
+    with pytest.raises(DataError, match=said):
         problem.feature_specs(make.data_dir)
+    with pytest.raises(DataError, match=said):
+        problem.generate_data(make.data_dir)
+    assert not os.listdir(make.data_dir)
 
 
 def test_overrides_without_effect_are_said_once(make, capsys):

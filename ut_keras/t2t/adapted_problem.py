@@ -304,6 +304,9 @@ class Adapted(problem.Problem):
             _begun(samples)
         if of_texts:
             self._find_encoder(data_dir)
+            # What comes with the samples is not there yet, and what an encoder lacks is told later.
+            with contextlib.suppress(OSError, NotImplementedError):
+                self.feature_specs(data_dir)  # refuses what no model reads, before long work
         if self._pass:
             self._pass.keep(data_dir, self.filename)
 
