@@ -107,10 +107,10 @@ class Step:
     def saver(self, directory):
         """Functions that save a checkpoint as the trainer does: one that starts, one that waits."""
         from ut_keras.checkpoints import checkpoint
-        from ut_keras.training import non_finite
+        from ut_keras.training import saving
 
         checkpoints = checkpoint.Checkpoints(directory, self.model, self.optimizer, keep=2)
-        check = non_finite.WeightCheck(self.model)
+        check = saving.WeightCheck(self.model)
 
         def start():
             check.before_save(0)

@@ -62,12 +62,12 @@ def _run(argv):
             file.write(json.dumps({"step": number, "split": split, **values}) + "\n")
     print(f"Wrote {path}")
     if visualize.has_matplotlib():
-        from ut_keras.visualize import curves, figures
+        from ut_keras.visualize import figures
 
         found = metrics_file.read_curves(directory)
         metrics = list(dict.fromkeys(metric for _, metric in found))
         picture = os.path.join(directory, "curves.png")
-        figures.save(curves.draw({os.path.basename(run.run_dir): found}, metrics), picture)
+        figures.save(figures.curves({os.path.basename(run.run_dir): found}, metrics), picture)
         print(f"Wrote {picture}")
 
 

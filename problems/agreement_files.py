@@ -19,13 +19,52 @@ import functools
 import io
 import os
 import random
-from collections.abc import Iterator
+import re
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
-from ut_keras.problems import verb_forms
 from ut_keras.text import text_lines
+
+TAGS = ("VBZ", "VBP")  # Third person singular, and the other persons.
+_IRREGULAR = {"are": "is", "have": "has", "do": "does", "'re": "'s", "'ve": "'s"}
+_IRREGULAR_BACK = {"is": "are", "has": "have", "does": "do", "'s": "'re"}
+_HISSING = re.compile(r"(s|x|z|ch|sh|[^aeiou]o)$")
+_CONSONANT_AND_Y = re.compile(r"[^aeiou]y$")
+
+
+def other_form(verb: str, tag: str, known: Container[str]) -> str | None:
+    """Returns the other form of a verb in the present tense, or None if it is not known.
+
+    By spelling alone; a word that is known decides where spelling leaves a choice.
+
+    Args:
+        verb: str. Or a tag itself, standing for a rare verb: "VBZ" <-> "VBP".
+        tag: "VBZ" or "VBP", what the verb is.
+        known: container of str, the words that there are.
+    """
+    if verb in TAGS:
+        candidates = [TAGS[1 - TAGS.index(verb)]]
+    elif tag == "VBP":
+        candidates = [third_person(verb)]
+    elif verb in _IRREGULAR_BACK:
+        candidates = [_IRREGULAR_BACK[verb]]
+    else:
+        # "lies": lie, (li), (ly); the first one that there is, is right.
+        candidates = [verb[:-1], verb[:-2], verb[:-3] + "y"]
+        candidates = [base for base in candidates if third_person(base) == verb]
+    return next((word for word in candidates if word in known), None)
+
+
+def third_person(base: str) -> str:
+    """ "keep" -> "keeps", "pass" -> "passes", "carry" -> "carries", "have" -> "has"."""
+    if base in _IRREGULAR:
+        return _IRREGULAR[base]
+    if _CONSONANT_AND_Y.search(base):
+        return base[:-1] + "ies"
+    return base + ("es" if _HISSING.search(base) else "s")
+
 
 TABLE = download.RawFile(
     "agr_50_mostcommon_10K.tsv.gz",
@@ -170,7 +209,7 @@ def _read_table(path):
 def _is_good(row):
     numbers = [row[name] or "" for name in ("verb_index", "n_intervening", "n_diff_intervening")]
     return (
-        row["verb_pos"] in verb_forms.TAGS
+        row["verb_pos"] in TAGS
         and all(number.isdigit() for number in numbers)
         and 1 <= int(row["verb_index"]) <= len(row["sentence"].split())
     )
@@ -191,7 +230,7 @@ def read_linzen_testset(tmp_dir: str | None, split: str) -> Iterator[Example]:
         )
     for text, (number, gold) in zip(texts, enumerate(golds, start=1), strict=True):
         place, right, wrong, attractors = _fields(gold, 4, "subj_agr_filtered.gold", number)
-        tag = "VBP" if verb_forms.third_person(right) == wrong else "VBZ"
+        tag = "VBP" if third_person(right) == wrong else "VBZ"
         yield Example(text.split()[: int(place)], right, wrong, tag, int(attractors))
 
 
@@ -218,7 +257,7 @@ def read_edinburgh_nlu(tmp_dir: str | None, split: str) -> Iterator[Example]:
         words = sentence.split()
         verb = words[int(place)]
         # A rare verb is its part of speech in the sentence, and so is its other form.
-        wrong = verb_forms.other_form(verb, tag, verb_forms.TAGS) or other
+        wrong = other_form(verb, tag, TAGS) or other
         yield Example(words[: int(place)], verb, wrong, tag, None)
 
 

@@ -19,12 +19,83 @@ that people did not agree on. `_shared_vocab` has the subwords of the One Billio
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ut_keras.data.writing import download
-from ut_keras.problems import labelled_tables, problem, raw_text, text_problems
+from ut_keras.errors import DataError
+from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
+from ut_keras.text import text_encoder
+
+_LM1B = "languagemodel_lm1b32k"
+
+
+class LabelledTables(raw_text.OfArchive, text_problems.TextConcat2ClassProblem):
+    """Texts in columns of a table with tabs, with a class in another column.
+
+    Attributes:
+        text_columns: tuple of int, from 0 on.
+        label_column: int. It has the name of a class, or its number.
+        has_header: bool. Whether the first row has the names of the columns.
+        both_orders: bool. Whether a row of two texts gives a second sample, with them exchanged.
+        not_labelled: str. In the label's place, where there is none; such rows are left out.
+    """
+
+    class_labels: tuple[str, ...]
+    text_columns: tuple[int, ...] = (1, 2)
+    label_column = 3
+    has_header = True
+    both_orders = False
+    not_labelled: str | None = None
+    num_train_shards = 10
+    approx_vocab_size = 2**13
+
+    def generate_samples(
+        self, split: str, data_dir: str, tmp_dir: str | None, seed: int
+    ) -> Iterator[dict[str, Any]]:
+        path = self.path(split, tmp_dir)
+        for number, line in enumerate(raw_text.read_lines(path), start=1):
+            if number == 1 and self.has_header:
+                continue
+            try:
+                yield from self.samples(line.split("\t"), split, tmp_dir)
+            except IndexError as error:
+                raise DataError(
+                    f"A row must have texts in columns {self.text_columns} and one of "
+                    f"{', '.join(self.class_labels)}, or its number, in column "
+                    f"{self.label_column}. Received: {path}, line {number}: {line[:80]!r}."
+                ) from error
+
+    def samples(self, row: list[str], split: str, tmp_dir: str | None) -> Iterator[dict[str, Any]]:
+        """Yields the samples of a row, a list of str."""
+        texts = tuple(row[i] for i in self.text_columns)
+        label = row[self.label_column]
+        if label == self.not_labelled:
+            self.left_out["without a label"] += 1
+            return
+        if label.isdigit():
+            label = self.class_labels[int(label)]
+        if label not in self.class_labels:
+            raise IndexError(label)
+        for inputs in (texts, texts[::-1]) if self.both_orders else (texts,):
+            yield {"inputs": inputs, "targets": label}
+
+
+class SharedVocab(text_problems.Text2TextProblem):
+    """Comes before a problem: its vocabulary is that of `languagemodel_lm1b32k`, as T2T's is."""
+
+    vocab_name = _LM1B
+    approx_vocab_size = 2**15
+
+    def build_vocab(
+        self, texts: Iterable[str]
+    ) -> text_encoder.SubwordTextEncoder | text_encoder.TokenTextEncoder:
+        raise DataError(
+            f"{self.name} needs {self.vocab_filename} in data_dir, the vocabulary of another "
+            f"problem. Received: a folder without it; generate {_LM1B} there first."
+        )
+
 
 _GLUE = "GLUE: research use, each task under its own terms"
 _URL = "https://dl.fbaipublicfiles.com/"
@@ -32,7 +103,7 @@ _ENTAILMENT = ("not_entailment", "entailment")
 _NLI = ("contradiction", "entailment", "neutral")
 
 
-def _register(name, archive, class_labels, base=labelled_tables.LabelledTables, **attributes):
+def _register(name, archive, class_labels, base=LabelledTables, **attributes):
     """Files a class, and one of bytes.
 
     Args:
@@ -50,7 +121,7 @@ def _register(name, archive, class_labels, base=labelled_tables.LabelledTables, 
 
 
 def _register_shared_vocab(made, name):
-    text_problems.declare(__name__, f"{name}_shared_vocab", labelled_tables.SharedVocab, made)
+    text_problems.declare(__name__, f"{name}_shared_vocab", SharedVocab, made)
 
 
 def _glue(folder, sha256, name=None, most_bytes=10**9):
@@ -86,7 +157,7 @@ _register(
 # --- Two texts ------------------------------------------------------------------------------------
 
 
-class _QuoraQuestionPairs(labelled_tables.LabelledTables):
+class _QuoraQuestionPairs(LabelledTables):
     def samples(self, row: list[str], split: str, tmp_dir: str | None) -> Iterator[dict[str, Any]]:
         if len(row) < 6:
             self.left_out["with fewer columns"] += 1
@@ -234,7 +305,7 @@ _MRPC = {
 
 @problem.register("msr_paraphrase_corpus")
 @text_problems.register_characters("msr_paraphrase_corpus_characters")
-class MSRParaphraseCorpus(labelled_tables.LabelledTables):
+class MSRParaphraseCorpus(LabelledTables):
     """Whether two sentences of news say the same; `MRPC` in tmp_dir, as in T2T."""
 
     licence = _GLUE

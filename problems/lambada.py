@@ -18,7 +18,7 @@ and of `lambada_rc`, reading comprehension: the passage, and its last word as on
 split is that. Train is the novels: for the language model a sentence each, as in T2T, so that it
 never sees a passage; for reading comprehension passages whose last word stands in the context, as
 of Chu et al. 2017 (T2T takes the last word of every sentence, nearly always a full stop). See
-lambada_files.py for the files. Without novels only dev and test are generated, which is enough to
+`DATASET` for the files. Without novels only dev and test are generated, which is enough to
 evaluate a model of `lambada_lm` with `--problem=lambada_lm_control --schedule=evaluate`.
 
 The vocabulary is T2T's, `<UNK>` and the first 60,000 lines of lambada-vocab-2.txt, behind `<pad>`
@@ -32,15 +32,148 @@ only, as Chu et al. do; T2T's and the paper's class label is any word of the voc
 stands in the context in 83 % of dev and test, 16 % of control.
 """
 
+import glob
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ut_keras.data import features
 from ut_keras.data.writing import download
-from ut_keras.problems import lambada_files, last_word, perplexity, problem, text_problems
+from ut_keras.errors import DataError
+from ut_keras.files import unpacking
+from ut_keras.problems import last_word, perplexity, problem, text_problems
 from ut_keras.problems.problem import Texts
-from ut_keras.text import text_encoder
+from ut_keras.text import text_encoder, text_lines
+
+# Holds the four files below and train-novels/GENRE/*.txt, 2,662 novels, one sentence a line. Files
+# may be gzipped. If one of them lies in tmp_dir, nothing is downloaded.
+DATASET = download.RawFile(
+    "lambada-dataset.tar.gz",
+    "https://zenodo.org/record/2630551/files/lambada-dataset.tar.gz",
+    licence="CC BY 4.0; the novels are under copyright",
+    members=("*lambada_*_plain_text.txt", "*lambada-vocab-2.txt", "*train-novels*"),
+    most_bytes=10 * 10**9,
+)
+# Chu et al. 2017: passages of the novels whose last word stands in the context; optional.
+COMPREHENSION = download.RawFile(
+    "lambada-train-valid.tar.gz",
+    "http://ttic.uchicago.edu/~kgimpel/data/lambada-train-valid.tar.gz",
+    members=("*train.txt",),
+    most_bytes=10 * 10**9,
+)
+DEV = "lambada_development_plain_text.txt"  # 4,869 passages, one a line
+TEST = "lambada_test_plain_text.txt"  # 5,153
+CONTROL = "lambada_control_test_data_plain_text.txt"  # 5,000, of the same novels, not filtered
+VOCAB = "lambada-vocab-2.txt"  # word TAB count, by count
+_FOLDER = "lambada-dataset"
+_LEAST_CONTEXT = 50  # words; LAMBADA's passages have as many before the last sentence.
+
+
+def fetch(tmp_dir: str | None) -> None:
+    """Sees to it that there is something to read; downloads the archive where nothing is.
+
+    Raises:
+        DataError: if it cannot be had.
+    """
+    if not is_there(tmp_dir):
+        path = download.fetch(tmp_dir, DATASET)
+        folder = os.path.join(tmp_dir or "", _FOLDER)
+        unpacking.unpack(path, folder, DATASET.members, DATASET.most_bytes)
+    for folder in _folders(tmp_dir):
+        archive = os.path.join(folder, "train-novels.tar")
+        if os.path.exists(archive):
+            novels = os.path.join(folder, "train-novels")
+            unpacking.unpack(archive, novels, ("*.txt",), DATASET.most_bytes)
+
+
+def is_there(tmp_dir: str | None) -> bool:
+    """Whether one of the files lies in tmp_dir, unpacked."""
+    return any(_find(tmp_dir, name) for name in (DEV, TEST, CONTROL, VOCAB))
+
+
+def novels(tmp_dir: str | None) -> list[str]:
+    """Returns the paths of the novels, sorted."""
+    patterns = [
+        os.path.join(glob.escape(folder), "train-novels", "**", "*.txt")
+        for folder in _folders(tmp_dir)
+    ]
+    return sorted(path for pattern in patterns for path in glob.glob(pattern, recursive=True))
+
+
+def has_comprehension(tmp_dir: str | None) -> bool:
+    """Whether the passages of Chu et al. lie in tmp_dir."""
+    return os.path.exists(os.path.join(tmp_dir or "", COMPREHENSION.name))
+
+
+def read(tmp_dir: str | None, name: str) -> Iterator[str]:
+    """Yields the lines of `DEV`, `TEST`, `CONTROL` or `VOCAB`."""
+    path = _find(tmp_dir, name)
+    if not path:
+        raise DataError(
+            f"Expected {name} in tmp_dir, or {DATASET.name} from {DATASET.url} and nothing else of "
+            f"it. Received: tmp_dir={tmp_dir!r} without them."
+        )
+    yield from _read_lines(path)
+
+
+def read_novels(tmp_dir: str | None) -> Iterator[str]:
+    """Yields the sentences of all novels."""
+    for path in novels(tmp_dir):
+        yield from _read_lines(path)
+
+
+def read_comprehension(tmp_dir: str | None) -> Iterator[str]:
+    """Yields passages for training whose last word, the answer, stands in the context.
+
+    Those of Chu et al. where their archive is there. Else they are made in the same way of the
+    novels: sentences with at least 50 words, then one more up to its last word.
+    """
+    if has_comprehension(tmp_dir):
+        path = os.path.join(tmp_dir or "", COMPREHENSION.name)
+        folder = path.removesuffix(".tar.gz")
+        unpacking.unpack(path, folder, COMPREHENSION.members, COMPREHENSION.most_bytes)
+        found = glob.glob(os.path.join(glob.escape(folder), "**", "train.txt"), recursive=True)
+        if not found:
+            raise DataError(f"{path} must hold a file train.txt. Received: none in it.")
+        yield from _read_lines(found[0])
+        return
+    for path in novels(tmp_dir):
+        yield from passages(_read_lines(path))
+
+
+def passages(sentences: Iterable[str]) -> Iterator[str]:
+    """Yields passages made of the sentences of a novel, each of them used once."""
+    context: list[str] = []
+    for sentence in sentences:
+        words = sentence.split()
+        if len(context) < _LEAST_CONTEXT:
+            context += words
+            continue
+        while words and not any(character.isalnum() for character in words[-1]):
+            words.pop()
+        if len(words) > 1 and words[-1] in context:
+            yield " ".join(context + words)
+        context = []
+
+
+def _folders(tmp_dir):
+    tmp_dir = tmp_dir or ""
+    return (tmp_dir, os.path.join(tmp_dir, _FOLDER))
+
+
+def _find(tmp_dir, name):
+    paths = (os.path.join(folder, name) for folder in _folders(tmp_dir))
+    return next(
+        (path + end for path in paths for end in ("", ".gz") if os.path.isfile(path + end)), None
+    )
+
+
+def _read_lines(path):
+    """Yields the lines that are not empty, with single spaces."""
+    for line in text_lines.lines(path):
+        if text := " ".join(line.split()):
+            yield text
+
 
 _UNKNOWN = "<UNK>"
 
@@ -54,27 +187,27 @@ class _Lambada(text_problems.Text2TextProblem):
     vocab_type = "tokens"
     approx_vocab_size = 60_000
     oov_token = _UNKNOWN
-    dev_file = lambada_files.DEV
+    dev_file = DEV
     paper = "Universal Transformers, table 3"
-    licence = lambada_files.DATASET.licence
-    raw_files: tuple[download.RawFile, ...] = (lambada_files.DATASET,)
+    licence = DATASET.licence
+    raw_files: tuple[download.RawFile, ...] = (DATASET,)
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
-        if lambada_files.is_there(tmp_dir) and not self.has_train(tmp_dir):
+        if is_there(tmp_dir) and not self.has_train(tmp_dir):
             return self.splits[1:]
         return self.splits
 
     def has_train(self, tmp_dir: str | None) -> bool:
         """Whether there are files to train on."""
-        return bool(lambada_files.novels(tmp_dir))
+        return bool(novels(tmp_dir))
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        lambada_files.fetch(tmp_dir)
+        fetch(tmp_dir)
         if not self.has_train(tmp_dir):
             print(f"{self.name}: no train-novels in {tmp_dir}, so there will be no train split")
         path = os.path.join(data_dir, self.vocab_filename)
         if not os.path.exists(path):
-            lines = lambada_files.read(tmp_dir, lambada_files.VOCAB)
+            lines = read(tmp_dir, VOCAB)
             lines = itertools.islice(lines, self.approx_vocab_size)
             words = [line.split(" ")[0] for line in lines]
             text_encoder.TokenTextEncoder(tokens=[_UNKNOWN, *words]).store_to_file(path)
@@ -83,8 +216,8 @@ class _Lambada(text_problems.Text2TextProblem):
         """Yields the passages of a split."""
         if split == "train":
             return self.read_train(tmp_dir)
-        name = self.dev_file if split == "dev" else lambada_files.TEST
-        return lambada_files.read(tmp_dir, name)
+        name = self.dev_file if split == "dev" else TEST
+        return read(tmp_dir, name)
 
     def read_train(self, tmp_dir: str | None) -> Iterator[str]:
         raise NotImplementedError
@@ -102,7 +235,7 @@ class LambadaLm(_Lambada):
         return {"targets": self.text_encoder(data_dir)}
 
     def read_train(self, tmp_dir: str | None) -> Iterator[str]:
-        return lambada_files.read_novels(tmp_dir)
+        return read_novels(tmp_dir)
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for line in self.read(split, tmp_dir):
@@ -115,7 +248,7 @@ class LambadaLm(_Lambada):
 
 @problem.register("lambada_lm_control")
 class LambadaLmControl(LambadaLm):
-    dev_file = lambada_files.CONTROL
+    dev_file = CONTROL
 
 
 @problem.register("lambada_rc")
@@ -124,13 +257,13 @@ class LambadaRc(_Lambada):
 
     eval_metrics = ("accuracy", "accuracy_top5", "neg_log_perplexity")
     class_label_features = ("targets",)
-    raw_files = (lambada_files.DATASET, lambada_files.COMPREHENSION)
+    raw_files = (DATASET, COMPREHENSION)
 
     def has_train(self, tmp_dir: str | None) -> bool:
-        return super().has_train(tmp_dir) or lambada_files.has_comprehension(tmp_dir)
+        return super().has_train(tmp_dir) or has_comprehension(tmp_dir)
 
     def read_train(self, tmp_dir: str | None) -> Iterator[str]:
-        return lambada_files.read_comprehension(tmp_dir)
+        return read_comprehension(tmp_dir)
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for line in self.read(split, tmp_dir):
@@ -148,4 +281,4 @@ class LambadaRc(_Lambada):
 
 @problem.register("lambada_rc_control")
 class LambadaRcControl(LambadaRc):
-    dev_file = lambada_files.CONTROL
+    dev_file = CONTROL

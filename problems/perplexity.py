@@ -13,7 +13,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from ut_keras.data import features
-from ut_keras.data.reading import weak_method
 from ut_keras.text import text_encoder
 
 
@@ -28,13 +27,15 @@ def per_word(encoder: text_encoder.TextEncoder) -> features.FeatureMetric:
     def function(logits, targets, features):
         import tensorflow as tf
 
+        from ut_keras.data.reading import indexed_batches
+
         del features
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=targets, logits=tf.cast(logits, tf.float32)
         )
         total = tf.reduce_sum(losses * tf.cast(targets != text_encoder.PAD, tf.float32))
         words = tf.numpy_function(
-            weak_method.of(words_of.count), [targets], tf.float32, stateful=False
+            indexed_batches.weakly(words_of.count), [targets], tf.float32, stateful=False
         )
         words.set_shape([])
         return total, words

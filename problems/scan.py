@@ -7,7 +7,7 @@ actions and is the same for all:
     targets   I_WALK I_WALK I_TURN_RIGHT I_JUMP I_TURN_RIGHT I_JUMP I_TURN_RIGHT I_JUMP
               I_TURN_RIGHT I_JUMP                 [15, 15, 20, 18, 20, 18, 20, 18, 20, 18, 1]
 
-Nothing is downloaded: the grammar is in scan_grammar.py. What differs is what is tested on:
+Nothing is downloaded: the grammar is below. What differs is what is tested on:
 
     problem                           train    test   test has, and training has not
     scan_simple                      16,728   4,182   nothing new: commands drawn at random
@@ -44,30 +44,180 @@ the few random examples that the authors add to addprim_jump.
 
 import functools
 import os
+import random
+from collections.abc import Callable
+from typing import NamedTuple
 
-from ut_keras.problems import problem, scan_grammar
+from ut_keras.problems import problem
 from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder
+
+VERBS = ("walk", "look", "run", "jump")
+DIRECTIONS = ("left", "right")
+WORDS = (*VERBS, "turn", *DIRECTIONS, "opposite", "around", "twice", "thrice", "and", "after")
+ACTIONS = ("I_WALK", "I_LOOK", "I_RUN", "I_JUMP", "I_TURN_LEFT", "I_TURN_RIGHT")
+
+
+class Command(NamedTuple):
+    """A command and its meaning.
+
+    Fields:
+        phrases: tuple of str, one or two phrases: what the splits are made by.
+        text: str, words with spaces between them.
+        actions: tuple of str.
+    """
+
+    phrases: tuple[str, ...]
+    text: str
+    actions: tuple[str, ...]
+
+
+# From all commands to (train, test).
+Split = Callable[[list[Command]], tuple[list[Command], list[Command]]]
+
+
+def commands() -> list[Command]:
+    """Returns the list of all 20,910 commands, always in the same order.
+
+    The grammar (Lake & Baroni 2018, supplement):
+
+        command  = sentence | sentence "and" sentence | sentence "after" sentence
+        sentence = phrase | phrase "twice" | phrase "thrice"
+        phrase   = verb | (verb | "turn") direction
+                 | (verb | "turn") ("opposite" | "around") direction
+
+    "X after Y" does Y first. "verb left" turns, then acts; "opposite" turns twice, then acts;
+    "around" turns and acts four times.
+    """
+    sentences = [
+        Command((phrase,), text, actions * times)
+        for phrase, actions in _phrases().items()
+        for text, times in ((phrase, 1), (f"{phrase} twice", 2), (f"{phrase} thrice", 3))
+    ]
+    found = list(sentences)
+    for x in sentences:
+        for y in sentences:
+            phrases = x.phrases + y.phrases
+            found.append(Command(phrases, f"{x.text} and {y.text}", x.actions + y.actions))
+            found.append(Command(phrases, f"{x.text} after {y.text}", y.actions + x.actions))
+    return found
+
+
+def _phrases():
+    """{phrase: its actions}."""
+    meaning: dict[str, tuple[str, ...]] = {verb: (f"I_{verb.upper()}",) for verb in VERBS}
+    found = dict(meaning)
+    for direction in DIRECTIONS:
+        turn = (f"I_TURN_{direction.upper()}",)
+        for verb in ("turn", *VERBS):
+            act = meaning.get(verb, ())  # "turn" does nothing after turning.
+            found[f"{verb} {direction}"] = turn + act
+            found[f"{verb} opposite {direction}"] = turn * 2 + act
+            found[f"{verb} around {direction}"] = (turn + act) * 4
+    return found
+
+
+# The splits.
+
+
+def by_length(longest: int) -> Split:
+    """Returns a split that trains on up to so many actions and tests on more, up to 48."""
+
+    def split(found):
+        return _parted(found, lambda command: len(command.actions) > longest)
+
+    return split
+
+
+def at_random(percent: int, seed: str) -> Split:
+    """Returns a split that trains on so many percent of the commands."""
+
+    def split(found):
+        shuffled = random.Random(seed).sample(found, len(found))
+        size = round(len(found) * percent / 100)
+        return shuffled[:size], shuffled[size:]
+
+    return split
+
+
+def add_primitive(primitive: str) -> Split:
+    """Returns a split that trains on a phrase only by itself, and tests what is made of it.
+
+    The phrase alone is a tenth of the training examples, so it is there many times.
+    """
+
+    def is_made_of_it(command):
+        # "jump" is in "jump left" too; "turn left" is not in "turn around left".
+        return any(f"{phrase} ".startswith(f"{primitive} ") for phrase in command.phrases)
+
+    def split(found):
+        train, test = _parted(found, is_made_of_it)
+        alone = next(command for command in test if command.text == primitive)
+        test.remove(alone)
+        return train + [alone] * round(len(train) / 9), test
+
+    return split
+
+
+def template(ending: str) -> Split:
+    """Returns a split that tests on "VERB ENDING", of which training shows no verb at all.
+
+    Commands with "turn ENDING" are in neither of the two.
+    """
+    return _held_out_phrases(ending, test_verbs=VERBS, train_verbs=())
+
+
+def filler(num_verbs: int) -> Split:
+    """Returns a split that tests on "jump around right" and trains on so many other verbs there."""
+    return _held_out_phrases(
+        "around right", test_verbs=("jump",), train_verbs=("look", "walk", "run")[:num_verbs]
+    )
+
+
+def _held_out_phrases(ending, test_verbs, train_verbs):
+    held_out = {f"{verb} {ending}" for verb in ("turn", *VERBS) if verb not in train_verbs}
+    tested = {f"{verb} {ending}" for verb in test_verbs}
+    never = {f"turn {ending}"}
+
+    def split(found):
+        train, rest = _parted(found, lambda command: held_out.intersection(command.phrases))
+        test = [
+            command
+            for command in rest
+            if tested.intersection(command.phrases) and not never.intersection(command.phrases)
+        ]
+        return train, test
+
+    return split
+
+
+def _parted(found, is_test):
+    train: list[Command] = []
+    test: list[Command] = []
+    for command in found:
+        (test if is_test(command) else train).append(command)
+    return train, test
+
 
 _VOCAB_FILENAME = "vocab.scan.tokens"
 
 
 # How the commands are divided, by the name behind "scan_".
 _SPLITS = {
-    "simple": scan_grammar.at_random(80, seed="scan_simple"),
-    "length": scan_grammar.by_length(22),
-    "length_cutoff26": scan_grammar.by_length(26),
-    "addprim_jump": scan_grammar.add_primitive("jump"),
-    "addprim_turn_left": scan_grammar.add_primitive("turn left"),
-    "template_right": scan_grammar.template("right"),
-    "template_opposite_right": scan_grammar.template("opposite right"),
-    "template_around_right": scan_grammar.template("around right"),
-    "template_jump_around_right": scan_grammar.filler(3),
+    "simple": at_random(80, seed="scan_simple"),
+    "length": by_length(22),
+    "length_cutoff26": by_length(26),
+    "addprim_jump": add_primitive("jump"),
+    "addprim_turn_left": add_primitive("turn left"),
+    "template_right": template("right"),
+    "template_opposite_right": template("opposite right"),
+    "template_around_right": template("around right"),
+    "template_jump_around_right": filler(3),
 }
 for _percent in (1, 2, 4, 8, 16, 32, 64):
-    _SPLITS[f"simple_p{_percent}"] = scan_grammar.at_random(_percent, f"scan_simple_p{_percent}")
+    _SPLITS[f"simple_p{_percent}"] = at_random(_percent, f"scan_simple_p{_percent}")
 for _num_verbs in range(4):
-    _SPLITS[f"filler_num{_num_verbs}"] = scan_grammar.filler(_num_verbs)
+    _SPLITS[f"filler_num{_num_verbs}"] = filler(_num_verbs)
 
 
 class ScanProblem(problem.Problem):
@@ -99,14 +249,14 @@ class ScanProblem(problem.Problem):
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         path = os.path.join(data_dir, _VOCAB_FILENAME)
         if not os.path.exists(path):
-            tokens = [*scan_grammar.WORDS, *scan_grammar.ACTIONS]
+            tokens = [*WORDS, *ACTIONS]
             text_encoder.TokenTextEncoder(tokens=tokens).store_to_file(path)
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        train, test = _SPLITS[self._division](scan_grammar.commands())
+        train, test = _SPLITS[self._division](commands())
         parts = {"train": train, "test": test}
         if self._valid:
-            hold_out = scan_grammar.at_random(90, seed=f"{self.name} dev")
+            hold_out = at_random(90, seed=f"{self.name} dev")
             parts["train"], parts["dev"] = hold_out(train)
         for command in parts[split]:
             yield {"inputs": command.text, "targets": " ".join(command.actions)}

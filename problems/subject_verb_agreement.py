@@ -45,7 +45,7 @@ from collections.abc import Callable, Iterator
 from ut_keras.data import features
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
-from ut_keras.problems import agreement_files, last_word, problem, verb_forms
+from ut_keras.problems import agreement_files, last_word, problem
 from ut_keras.text import text_encoder
 
 _MANY_ATTRACTORS, _ATTRACTORS_NOT_SAID = 6, 7
@@ -111,7 +111,7 @@ class NumberPrediction(_Agreement):
         path = os.path.join(data_dir or "", self.vocab_filename)
         return {
             "inputs": text_encoder.TokenTextEncoder(path),
-            "targets": text_encoder.ClassLabelEncoder(verb_forms.TAGS),
+            "targets": text_encoder.ClassLabelEncoder(agreement_files.TAGS),
         }
 
     def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
@@ -123,7 +123,7 @@ class NumberPrediction(_Agreement):
     def encode(self, example: agreement_files.Example, words: "_Words") -> dict[str, list[int]]:
         return {
             "inputs": [*map(words.to_id, example.words), text_encoder.EOS],
-            "targets": [verb_forms.TAGS.index(example.tag)],
+            "targets": [agreement_files.TAGS.index(example.tag)],
         }
 
 
@@ -172,7 +172,7 @@ class _Words:
         if verb is None:  # A rare one: the table then has its part of speech.
             verb, wrong = example.tag, None
         if wrong is None:
-            wrong = verb_forms.other_form(verb, example.tag, self._known)
+            wrong = agreement_files.other_form(verb, example.tag, self._known)
         return self.to_id(verb), self.to_id(wrong) if wrong else text_encoder.PAD
 
     def _to_id(self, word):

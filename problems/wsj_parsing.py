@@ -14,19 +14,235 @@ Put `wsjTrain.trees` and `wsjEval.trees` into tmp_dir, and `wsjTest.trees` if yo
 be gzipped. A tree stands on one line or on several, as in the treebank's `.mrg` files, with or
 without TOP around it. The usual sections are 02-21, 22 and 23; they are licensed.
 
-Names and symbols are T2T's, see trees.py. Traces and function tags are taken out, as everywhere in
+Names and symbols are T2T's, see `to_line`. Traces and function tags are taken out, as everywhere in
 parsing; T2T leaves them in. The vocabulary is built from the training trees; T2T's from the first
 1,000 pairs of `wsj.train.text.txt` and `wsj.train.tags.txt`. Free decoding is scored by F1 of
-labelled brackets, see labelled_brackets.py.
+labelled brackets, see `score`.
 """
 
+import collections
 import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
-from ut_keras.problems import labelled_brackets, problem, text_problems, trees
+from ut_keras.problems import problem, text_problems
 from ut_keras.problems.problem import Texts
 from ut_keras.text import text_lines
+
+OUTERMOST = ("", "TOP", "ROOT", "S1")  # Labels of no phrase; `.mrg` files have an empty one.
+_TOKEN = re.compile(r"[()]|[^\s()]+")
+_FUNCTION = re.compile(r"(?<!^)[-=].*")
+
+
+class Tree(NamedTuple):
+    """A phrase, or a part of speech with its word.
+
+    Fields:
+        label: str.
+        children: list of `Tree`, or of one str, the word.
+    """
+
+    label: str
+    children: list
+
+    @property
+    def is_word(self) -> bool:
+        return isinstance(self.children[0], str)
+
+
+def read(lines: Iterable[str], name: str) -> Iterator[Tree]:
+    """Yields the trees in lines of text, each on one line or on several.
+
+    Args:
+        lines: iterable of str.
+        name: str. The file, for errors.
+
+    Raises:
+        DataError: if brackets or words are not where they should be.
+    """
+    stack = []
+    for number, line in enumerate(lines, start=1):
+        previous = None
+        for token in _TOKEN.findall(line):
+            if token == "(":
+                stack.append(Tree("", []))
+            elif not stack:
+                raise _error(name, number, f"{token!r} outside of a tree")
+            elif token != ")":
+                if previous == "(":
+                    stack[-1] = Tree(token, [])
+                else:
+                    stack[-1].children.append(token)
+            else:
+                tree = stack.pop()
+                words = [child for child in tree.children if isinstance(child, str)]
+                if not tree.children or (words and len(tree.children) > 1):
+                    raise _error(name, number, f"{tree.label!r} with {len(words)} words in it")
+                if stack:
+                    stack[-1].children.append(tree)
+                else:
+                    yield tree
+            previous = token
+    if stack:
+        raise _error(name, "the last", f"{len(stack)} brackets that are not closed")
+
+
+def _error(name, number, received):
+    return DataError(
+        f"A tree must be brackets with a label, and trees or one word in it. "
+        f"Received: {name}, line {number}: {received}."
+    )
+
+
+def clean(tree: Tree) -> Tree | None:
+    """Returns the tree without traces (-NONE-) and function tags (NP-SBJ-1 is NP).
+
+    None if nothing is left.
+    """
+    if tree.is_word:
+        return None if tree.label == "-NONE-" else tree
+    children = [child for child in map(clean, tree.children) if child]
+    return Tree(_FUNCTION.sub("", tree.label), children) if children else None
+
+
+def to_line(tree: Tree) -> tuple[list[str], list[str]]:
+    """Returns (words, symbols), two lists of str.
+
+        (TOP (S (NP (PRP It)) (VP (VBZ works)) (. .)))
+        words     It works .
+        symbols   S NP PRP /NP VP VBZ /VP . /S
+
+    T2T's form, after Vinyals et al. 2015: a phrase opens with its label and closes with a slash
+    before it, a part of speech stands for its word, the outermost TOP is left out.
+    """
+    words, symbols = [], []
+
+    def walk(node):
+        if node.is_word:
+            symbols.append(node.label)
+            words.append(node.children[0])
+            return
+        is_phrase = node.label not in OUTERMOST
+        if is_phrase:
+            symbols.append(node.label)
+        for child in node.children:
+            walk(child)
+        if is_phrase:
+            symbols.append(f"/{node.label}")
+
+    walk(tree)
+    return words, symbols
+
+
+_PUNCTUATION = frozenset([",", ":", "``", "''", "."])
+_SAME = {"PRT": "ADVP"}
+_SUFFIX = re.compile(r"[-=].*")
+
+
+def score(references: list[str], hypotheses: list[str]) -> dict[str, float]:
+    """F1 of labelled brackets, by the rules of EVALB with the parameters COLLINS.prm.
+
+    A bracket is a phrase's label with the words that it spans, and is right if it is in both trees,
+    each as often as it occurs; sums are over all sentences. `TOP` is no bracket; the words
+    `, : `` '' .` are taken out, whereupon a phrase of nothing is no bracket; what follows - or = in
+    a label is cut off; PRT is the same as ADVP.
+
+    What a model writes need not be a tree over the sentence. EVALB leaves such a sentence out; here
+    it counts. A closing symbol closes all that is open within it, or is ignored if nothing of its
+    label is open; what is open at the end is closed. The n-th part of speech stands for the n-th
+    word, and which words are punctuation the right tree says. For trees over the sentence with the
+    right punctuation the numbers are EVALB's. (PYEVALB counts equal brackets once and leaves
+    punctuation in.)
+
+    Args:
+        references, hypotheses: lists of str, symbols as of `to_line` with spaces between.
+
+    Returns:
+        {"labelled_f1", "labelled_precision", "labelled_recall", "labelled_complete_match": share of
+        sentences with the right brackets and no other, "whole_trees": share of hypotheses that are
+        trees over as many words}, all in [0, 1].
+    """
+    phrases, parts_of_speech = _symbols(references)
+    right = in_references = in_hypotheses = complete = whole = 0
+    for reference, hypothesis in zip(references, hypotheses, strict=True):
+        tags, gold, _ = _parse(reference.split(), phrases)
+        symbols = hypothesis.split()
+        # A label that no reference has is known by its closing symbol.
+        closed = {symbol[1:] for symbol in symbols if symbol.startswith("/")}
+        written, found, is_balanced = _parse(symbols, phrases | (closed - parts_of_speech))
+        is_whole = is_balanced and len(written) == len(tags)
+        places = _places(tags, len(written))
+        gold, found = _brackets(gold, places), _brackets(found, places)
+        in_references += gold.total()
+        in_hypotheses += found.total()
+        right += (gold & found).total()
+        complete += is_whole and gold == found
+        whole += is_whole
+    count = max(1, len(references))
+    recall, precision = right / max(1, in_references), right / max(1, in_hypotheses)
+    return {
+        "labelled_f1": 2 * right / max(1, in_references + in_hypotheses),
+        "labelled_precision": precision,
+        "labelled_recall": recall,
+        "labelled_complete_match": complete / count,
+        "whole_trees": whole / count,
+    }
+
+
+def _symbols(references):
+    """(the labels of phrases, the parts of speech)."""
+    symbols = {symbol for reference in references for symbol in reference.split()}
+    phrases = {symbol[1:] for symbol in symbols if symbol.startswith("/")}
+    return phrases, {symbol for symbol in symbols if symbol[0] != "/"} - phrases
+
+
+def _parse(symbols, phrases):
+    """(parts of speech, [(label, first word, word behind the last)], whether it is balanced)."""
+    tags: list[str] = []
+    brackets: list[tuple[str, int, int]] = []
+    stack: list[tuple[str, int]] = []
+    is_balanced = True
+    for symbol in symbols:
+        if symbol.startswith("/"):
+            labels = [label for label, _ in stack]
+            is_balanced &= labels[-1:] == [symbol[1:]]
+            if symbol[1:] in labels:
+                while True:
+                    label, start = stack.pop()
+                    brackets.append((label, start, len(tags)))
+                    if label == symbol[1:]:
+                        break
+        elif symbol in phrases:
+            stack.append((symbol, len(tags)))
+        else:
+            tags.append(symbol)
+    is_balanced &= not stack
+    brackets.extend((label, start, len(tags)) for label, start in stack)
+    return tags, brackets, is_balanced
+
+
+def _places(tags, count):
+    """For each place between `count` words (or more), how many words that count are before it."""
+    counted = [tag not in _PUNCTUATION for tag in tags]
+    counted += [True] * (count - len(tags))
+    places = [0]
+    for is_counted in counted:
+        places.append(places[-1] + is_counted)
+    return places
+
+
+def _brackets(found, places):
+    """The brackets that count, as a Counter."""
+    brackets: collections.Counter[tuple[str, int, int]] = collections.Counter()
+    for label, start, end in found:
+        label = _SUFFIX.sub("", label)
+        if places[start] < places[end] and label not in OUTERMOST:
+            brackets[_SAME.get(label, label), places[start], places[end]] += 1
+    return brackets
+
 
 _FILES = {"train": "wsjTrain.trees", "dev": "wsjEval.trees", "test": "wsjTest.trees"}
 _LICENCE = "LDC User Agreement (Penn Treebank, LDC99T42)"
@@ -55,15 +271,15 @@ class WsjParsing(text_problems.Text2TextProblem):
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         path = _find(tmp_dir, _FILES[split])
-        for tree in map(trees.clean, trees.read(text_lines.lines(path), path)):
+        for tree in map(clean, read(text_lines.lines(path), path)):
             if tree:
-                words, symbols = trees.to_line(tree)
+                words, symbols = to_line(tree)
                 yield {"inputs": " ".join(words), "targets": " ".join(symbols)}
 
     def score_decoded(
         self, sources: list[str], references: list[str], hypotheses: list[str]
     ) -> dict[str, float]:
-        return labelled_brackets.score(references, hypotheses)
+        return score(references, hypotheses)
 
 
 def _find(tmp_dir, name):

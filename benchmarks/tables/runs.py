@@ -22,7 +22,7 @@ import tables
 from tables import lines
 from ut_keras.errors import DataError, UserError
 from ut_keras.files import json_file, metrics_file, path_lock, whole_file
-from ut_keras.training.tuning import trial_process
+from ut_keras.training import trial_process
 
 ROOT = os.path.dirname(tables.HERE)
 TRAINER = os.path.join(ROOT, "trainer.py")

@@ -72,7 +72,6 @@ PAGES = {
         "What the trainer is made of.",
         (
             "ut_keras/training/*.py",
-            "ut_keras/training/tuning/*.py",
             "ut_keras/checkpoints/*.py",
             "ut_keras/losses.py",
             "ut_keras/optimizers/*.py",

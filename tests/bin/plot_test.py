@@ -44,12 +44,12 @@ def _error(capsys, tmp_path, **changed):
 
 
 def test_curves_of_several_runs(runs):
-    from ut_keras.visualize import curves
+    from ut_keras.visualize import figures
 
     found = {folder.name: metrics_file.read_curves(str(folder)) for folder in runs}
     assert found["$a_1"]["dev", "loss"] == {10: 3.0, 20: 2.0, 30: 1.0}
     assert found["$a_1"]["dev", "decode/accuracy"] == {10: 0.05}
-    figure = curves.draw(found, ["loss", "accuracy"])
+    figure = figures.curves(found, ["loss", "accuracy"])
     loss, accuracy = figure.axes
     assert [line.get_xydata().tolist() for line in loss.lines[:1]] == [[[10, 3], [20, 2], [30, 1]]]
     names = [text.get_text() for text in loss.get_legend().get_texts()]

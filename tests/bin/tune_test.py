@@ -16,7 +16,7 @@ from ut_keras import hparams
 from ut_keras.bin import command, command_line, flags, tune
 from ut_keras.errors import UsageError
 from ut_keras.process import live_line
-from ut_keras.training.tuning import tuner
+from ut_keras.training import search
 
 pytest.importorskip("optuna")
 
@@ -122,8 +122,8 @@ def test_it_finds_what_is_best(tmp_path):
     ranges = hparams.get_range(_RANGE)
     trials = []
     for number in range(25):
-        params, values = tuner.propose(ranges, trials, True, 3)
-        trial = tune.search_record.Trial(number, params, values, "complete")
+        params, values = search.propose(ranges, trials, True, 3)
+        trial = search.Trial(number, params, values, "complete")
         trial.value = -abs(values["num_heads"] - 3) - abs(values["learning_rate_constant"] - 0.5)
         trials.append(trial)
     late = [trial.value for trial in trials[12:]]

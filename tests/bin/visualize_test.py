@@ -108,12 +108,12 @@ def test_story_is_split_into_sentences(runs, see):
 
 def test_story_stands_as_in_the_data():
     """As problems/babi_qa.py writes it: the story on top, the question last."""
-    from ut_keras.bin import visualize_input
+    from ut_keras.bin import visualize
 
     encoder = text_encoder.TokenTextEncoder(tokens=WORDS)
 
     def texts(trims):
-        rows = visualize_input._story("John is. Where is Mary?", encoder, (4, 5), trims)
+        rows = visualize._story("John is. Where is Mary?", encoder, (4, 5), trims)
         assert np.array(rows).shape == (2 if trims else 4, 5)
         return [encoder.decode([i for i in row if i]) for row in rows]
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from ut_keras import problems
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
-from ut_keras.problems import lambada_files, last_word
+from ut_keras.problems import lambada, last_word
 
 DEV = "tom went home . the dog saw tom\nmary said zebra\n"
 TEST = "mary saw the dog\n"
@@ -23,10 +23,10 @@ NOVEL = f"{CONTEXT}\n\nmary saw tom . ''\nthe end .\n{CONTEXT}\nmary went home .
 
 def write_files(folder, novels=True):
     for name, text in (
-        (lambada_files.DEV, DEV),
-        (lambada_files.TEST, TEST),
-        (lambada_files.CONTROL, CONTROL),
-        (lambada_files.VOCAB, VOCAB),
+        (lambada.DEV, DEV),
+        (lambada.TEST, TEST),
+        (lambada.CONTROL, CONTROL),
+        (lambada.VOCAB, VOCAB),
         *([("train-novels/Fantasy/1.txt", NOVEL)] if novels else []),
     ):
         os.makedirs(os.path.dirname(folder / name), exist_ok=True)
@@ -122,10 +122,10 @@ def test_archive(tmp_path):
         info.size = len(NOVEL)
         archive.addfile(info, io.BytesIO(NOVEL.encode()))
     texts = {
-        lambada_files.DEV: DEV,
-        lambada_files.TEST: TEST,
-        lambada_files.CONTROL: CONTROL,
-        lambada_files.VOCAB: VOCAB,
+        lambada.DEV: DEV,
+        lambada.TEST: TEST,
+        lambada.CONTROL: CONTROL,
+        lambada.VOCAB: VOCAB,
     }
     files = {name: text.encode() for name, text in texts.items()}
     write_archive(
@@ -142,10 +142,10 @@ def test_without_novels(tmp_path, capsys):
 
 def test_missing_and_damaged_files(tmp_path):
     write_files(tmp_path)
-    os.remove(tmp_path / lambada_files.TEST)
-    with pytest.raises(DataError, match=f"Expected {lambada_files.TEST} in tmp_dir"):
+    os.remove(tmp_path / lambada.TEST)
+    with pytest.raises(DataError, match=f"Expected {lambada.TEST} in tmp_dir"):
         generate("lambada_lm", tmp_path)
-    (tmp_path / f"{lambada_files.TEST}.gz").write_bytes(gzip.compress(TEST.encode())[:-9])
+    (tmp_path / f"{lambada.TEST}.gz").write_bytes(gzip.compress(TEST.encode())[:-9])
     with pytest.raises(DataError, match="must be a whole text"):
         generate("lambada_lm", tmp_path)
 

@@ -5,7 +5,7 @@ import pytest
 
 from ut_keras import problems
 from ut_keras.data import tfrecords
-from ut_keras.problems import scan_grammar
+from ut_keras.problems import scan
 
 HPARAMS = types.SimpleNamespace(batch_size=4096, max_length=256)
 SIZES = {
@@ -73,7 +73,7 @@ def interpret(text):
 
 
 def test_commands():
-    found = scan_grammar.commands()
+    found = scan.commands()
     assert len({command.text for command in found}) == len(found) == 20_910
     assert max(len(command.actions) for command in found) == 48
     for command in found:

@@ -12,7 +12,7 @@ from tests.problems import agreement_table
 from ut_keras import problems
 from ut_keras.data import shard_manifest, tfrecords
 from ut_keras.errors import DataError
-from ut_keras.problems import agreement_files, verb_forms
+from ut_keras.problems import agreement_files
 
 TABLE = "agr_50_mostcommon_10K.tsv.gz"
 HPARAMS = types.SimpleNamespace(batch_size=2048, max_length=256)
@@ -243,9 +243,9 @@ def test_other_test_sets(tmp_path, monkeypatch):
 )
 def test_verb_forms(plural, singular):
     known = {plural, singular}
-    assert verb_forms.other_form(plural, "VBP", known) == singular
-    assert verb_forms.other_form(singular, "VBZ", known) == plural
-    assert verb_forms.other_form(singular, "VBZ", {singular}) is None
+    assert agreement_files.other_form(plural, "VBP", known) == singular
+    assert agreement_files.other_form(singular, "VBZ", known) == plural
+    assert agreement_files.other_form(singular, "VBZ", {singular}) is None
 
 
 def test_verb_forms_of_real_data(shared_dir):
@@ -255,7 +255,9 @@ def test_verb_forms_of_real_data(shared_dir):
         with open(os.path.join(folder, name), encoding="utf-8") as file:
             pairs.update(tuple(line.split("\t")[3:]) for line in file.read().splitlines()[1:])
     known = {word for _, *forms in pairs for word in forms}
-    wrong = [(v, other) for tag, v, other in pairs if verb_forms.other_form(v, tag, known) != other]
+    wrong = [
+        (v, other) for tag, v, other in pairs if agreement_files.other_form(v, tag, known) != other
+    ]
     # The others are capitals and mistakes of the data: (et, et), (Are, Is), (album, album).
     assert len(pairs) == 567
     assert len(wrong) == 10

@@ -8,7 +8,7 @@ import pytest
 from ut_keras import problems
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
-from ut_keras.problems import trees
+from ut_keras.problems import wsj_parsing
 
 TREE = "(TOP (S (NP (PRP It)) (VP (VBZ works)) (. .)))\n"
 RAW = """\
@@ -21,7 +21,10 @@ RAW = """\
 
 
 def lines(text):
-    return [tuple(map(" ".join, trees.to_line(t))) for t in trees.read(text.splitlines(), "f")]
+    return [
+        tuple(map(" ".join, wsj_parsing.to_line(t)))
+        for t in wsj_parsing.read(text.splitlines(), "f")
+    ]
 
 
 def generate(tmp_path, tmp_dir=None):
@@ -56,12 +59,12 @@ def test_trees_on_several_lines():
 
 
 def test_traces_and_function_tags_are_taken_out():
-    (tree,) = trees.read(RAW.splitlines(), "f")
-    words, symbols = trees.to_line(trees.clean(tree))
+    (tree,) = wsj_parsing.read(RAW.splitlines(), "f")
+    words, symbols = wsj_parsing.to_line(wsj_parsing.clean(tree))
     assert " ".join(words) == "-LRB-s-RRB- up -LRB-"
     assert " ".join(symbols) == "S NP NNS /NP ADVP|PRT RB /ADVP|PRT -LRB- /S"
-    (empty,) = trees.read(["(S (NP (-NONE- *)))"], "f")
-    assert trees.clean(empty) is None
+    (empty,) = wsj_parsing.read(["(S (NP (-NONE- *)))"], "f")
+    assert wsj_parsing.clean(empty) is None
 
 
 @pytest.mark.parametrize(
@@ -132,7 +135,12 @@ def test_real_data_with_traces(shared_dir):
     for form in ("raw", "clean"):
         path = os.path.join(folder, f"wsj_sample.eval.{form}.trees.gz")
         with gzip.open(path, "rt", encoding="utf-8") as file:
-            both.append([trees.to_line(trees.clean(tree)) for tree in trees.read(file, path)])
+            both.append(
+                [
+                    wsj_parsing.to_line(wsj_parsing.clean(tree))
+                    for tree in wsj_parsing.read(file, path)
+                ]
+            )
     assert len(both[0]) == 245
     assert both[0] == both[1]
 
@@ -141,7 +149,91 @@ def test_real_data_on_several_lines(shared_dir):
     path = os.path.join(shared_dir, "data", "treebank", "treebank.zip")
     with zipfile.ZipFile(path) as archive:
         text = archive.read("treebank/combined/wsj_0001.mrg").decode()
-    found = [trees.to_line(trees.clean(tree)) for tree in trees.read(text.splitlines(), path)]
+    found = [
+        wsj_parsing.to_line(wsj_parsing.clean(tree))
+        for tree in wsj_parsing.read(text.splitlines(), path)
+    ]
     assert len(found) == 2
     assert found[1][0][:4] == ["Mr.", "Vinken", "is", "chairman"]
     assert found[1][1][:6] == ["S", "NP", "NNP", "NNP", "/NP", "VP"]
+
+
+GOLD = "S NP DT NN /NP VP VBZ NP DT NN /NP /VP . /S"
+
+
+def f1(gold, written):
+    return wsj_parsing.score([gold], [written])["labelled_f1"]
+
+
+def test_worked_example():
+    # Right: S 0-5, NP 0-2, VP 2-5, NP 3-5. Written: VP 2-3 in place of VP 2-5.
+    written = "S NP DT NN /NP VP VBZ /VP NP DT NN /NP . /S"
+    assert wsj_parsing.score([GOLD], [written]) == {
+        "labelled_f1": 0.75,
+        "labelled_precision": 0.75,
+        "labelled_recall": 0.75,
+        "labelled_complete_match": 0.0,
+        "whole_trees": 1.0,
+    }
+    assert set(wsj_parsing.score([GOLD], [GOLD]).values()) == {1.0}
+
+
+def test_equal_brackets_count_as_often_as_they_occur():
+    scores = wsj_parsing.score(["NP NP NN /NP /NP"], ["NP NN /NP"])
+    assert scores["labelled_recall"] == 1 / 2
+    assert scores["labelled_precision"] == 1
+    assert scores["labelled_f1"] == pytest.approx(2 / 3)
+
+
+def test_sums_over_all_sentences():
+    # 4 of 4 and 0 of 1: not the mean of 1 and 0.
+    scores = wsj_parsing.score([GOLD, "NP NN /NP"], [GOLD, "VP NN /VP"])
+    assert scores["labelled_f1"] == 4 / 5
+    assert scores["labelled_complete_match"] == 1 / 2
+
+
+def test_punctuation_is_taken_out():
+    gold = "S `` NP NN /NP , VP VBZ /VP '' . /S"
+    assert f1(gold, "S `` NP NN , /NP VP VBZ '' /VP . /S") == 1
+    # What is punctuation, the right tree says; EVALB would leave the sentence out.
+    assert f1(gold, "S `` NP NN NN /NP VP VBZ '' /VP . /S") == 1
+    # The phrase of a comma alone is no bracket: S and NP are left.
+    scores = wsj_parsing.score(["S PRN , /PRN NP NN /NP VB /S"], ["S , NN VB /S"])
+    assert scores["labelled_recall"] == 1 / 2
+
+
+def test_labels():
+    assert f1("VP VB PRT RP /PRT /VP", "VP VB ADVP RP /ADVP /VP") == 1
+    assert f1("S NP-SBJ NN /NP-SBJ VB /S", "S NP NN /NP VB /S") == 1
+    assert f1("TOP S NP NN /NP VB /S /TOP", "S NP NN /NP VB /S") == 1
+    # A label that no right tree has is one bracket of two that is wrong.
+    assert f1("S NP NN /NP VB /S", "S FRAG NN /FRAG VB /S") == 1 / 2
+
+
+@pytest.mark.parametrize(
+    ("written", "right", "in_written"),
+    [
+        ("S NP DT NN", 1, 2),  # Closed at the end: NP 0-2, S 0-2.
+        ("S NP DT NN /NP VP VBZ /VP /PP /S", 3, 3),  # /PP closes nothing.
+        ("S NP DT NN VP VBZ /VP /S", 2, 3),  # /S closes NP 0-3 too.
+        ("NP DT NN /NP VP VBZ /VP", 2, 2),
+        ("S NP DT NN /NP VP VBZ NN /VP /S", 1, 3),  # A word too many: VP 2-4, S 0-4.
+        ("/S / /", 0, 0),
+        ("", 0, 0),
+    ],
+)
+def test_what_is_no_tree_counts(written, right, in_written):
+    gold = "S NP DT NN /NP VP VBZ /VP /S"
+    scores = wsj_parsing.score([gold], [written])
+    assert scores["labelled_f1"] == pytest.approx(2 * right / (3 + in_written))
+    assert scores["labelled_complete_match"] == 0
+
+
+def test_whole_trees():
+    gold = "S NP DT NN /NP VP VBZ /VP /S"
+    written = ["S DT NN VBZ /S", "S DT NN /S", "S DT NN VBZ", "S DT NN VBZ /NP /S"]
+    assert wsj_parsing.score([gold] * 4, written)["whole_trees"] == 1 / 4
+
+
+def test_nothing_to_score():
+    assert wsj_parsing.score([], [])["labelled_f1"] == 0

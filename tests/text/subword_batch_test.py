@@ -9,7 +9,7 @@ from tests.text import subword_text_encoder_test as golden
 from tests.text.subword_tokenizer_op_test import hostile_texts
 from ut_keras.errors import UsageError
 from ut_keras.text import subword_batch, subword_text_encoder, text_encoder
-from ut_keras.text.subword_escaping import ESCAPE_CHARACTERS
+from ut_keras.text.subword_vocabulary import ESCAPE_CHARACTERS
 
 
 @pytest.mark.parametrize("vocab", golden.VOCABS)

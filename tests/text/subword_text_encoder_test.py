@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from ut_keras.errors import DataError
-from ut_keras.text import subword_escaping, subword_vocabulary, text_encoder, tokenizer
+from ut_keras.text import subword_vocabulary, text_encoder, tokenizer
 
 FOLDER = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "text")
 with open(os.path.join(FOLDER, "text.json"), encoding="utf-8") as file:
@@ -75,8 +75,8 @@ def test_builds_from_counts_and_texts_as_t2t():
 def test_escaping_matches_t2t():
     alphabet = set("abcxy\n\\_u;0123456789")
     for case in GOLDEN["escape"]:
-        assert subword_escaping.escape_token(case["token"], alphabet) == case["escaped"]
-        assert subword_escaping.unescape_token(case["escaped"]) == case["unescaped"]
+        assert subword_vocabulary.escape_token(case["token"], alphabet) == case["escaped"]
+        assert subword_vocabulary.unescape_token(case["escaped"]) == case["unescaped"]
 
 
 def test_bytes_match_t2t():

@@ -6,8 +6,7 @@ import pytest
 from tests.text import subword_text_encoder_test as golden
 from tests.text.subword_tokenizer_op_test import hostile_texts
 from ut_keras.text import subword_text_encoder, tokenizer
-from ut_keras.text.subword_escaping import ESCAPE_CHARACTERS, escape_token
-from ut_keras.text.subword_vocabulary import VocabularyBuilder
+from ut_keras.text.subword_vocabulary import ESCAPE_CHARACTERS, VocabularyBuilder, escape_token
 
 
 def _build_one_by_one(token_counts, min_count, num_iterations=4, max_subtoken_length=None):

@@ -23,8 +23,7 @@ from ut_keras.training import (
     early_stopping,
     epochs,
     evaluation,
-    non_finite,
-    output_folder,
+    saving,
     trainer,
 )
 
@@ -168,7 +167,7 @@ def test_non_finite_loss_stops_and_saves_nothing(tmp_path):
     trainer.train(_epoch)
 
     trainer, model = _make(tmp_path, settings={"train_steps": 40})
-    with pytest.raises(non_finite.NonFiniteError) as caught:
+    with pytest.raises(saving.NonFiniteError) as caught:
         trainer.train(_BreakingBatches(model))
     message = str(caught.value)
     assert "\n" not in message
@@ -193,7 +192,7 @@ class _BreakingBatches:
 
 def test_non_finite_weights_after_a_finite_loss_are_not_saved(tmp_path):
     trainer, model = _make(tmp_path, learning_rate=float("inf"), settings={"train_steps": 1})
-    with pytest.raises(non_finite.NonFiniteError, match="at step 1"):
+    with pytest.raises(saving.NonFiniteError, match="at step 1"):
         trainer.train(_epoch)
     assert not list(tmp_path.glob("*.index"))
 
@@ -245,7 +244,7 @@ def test_a_folder_that_is_removed_meanwhile(tmp_path, made_anew):
                 (output_dir / "hparams.json").touch()
         return toy.dataset(num_batches=4, seed=epoch)
 
-    with pytest.raises(output_folder.FolderLost, match="results up to step 12 are lost") as caught:
+    with pytest.raises(saving.FolderLost, match="results up to step 12 are lost") as caught:
         trainer.continuous_train_and_eval(epochs, toy.dataset)
     if made_anew:
         assert "Nothing is written to what is there now." in str(caught.value)
@@ -275,7 +274,7 @@ def test_a_folder_that_is_removed_while_averages_are_evaluated(tmp_path):
         shutil.rmtree(output_dir)
         return toy.dataset()
 
-    with pytest.raises(output_folder.FolderLost, match="up to step 6 are lost.*saved anew"):
+    with pytest.raises(saving.FolderLost, match="up to step 6 are lost.*saved anew"):
         trainer.continuous_train_and_eval(_epoch, remove)
     _assert_saved(output_dir, model)
 

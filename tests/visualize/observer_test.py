@@ -5,6 +5,7 @@ from tests.visualize import small_models
 from ut_keras import visualize
 from ut_keras.data.features import FeatureSpec
 from ut_keras.process import live_line
+from ut_keras.text import text_encoder
 from ut_keras.visualize import observer
 
 ENCODERS = small_models.ENCODERS
@@ -169,3 +170,33 @@ def test_one_example_of_a_batch():
 def test_without_encoders_ids_are_the_labels():
     model = small_models.build("universal_transformer")
     assert visualize.observe(model, FEATURES).maps["encoder"].keys == ["2", "3", "4", "<EOS>"]
+
+
+def test_words_and_reserved_ids():
+    encoder = text_encoder.TokenTextEncoder(tokens=["a", "b"])
+    assert observer.token_labels(encoder, [2, 3, 1, 0]) == ["a", "b", "<EOS>", "<pad>"]
+    assert observer.token_labels(None, [7, 1]) == ["7", "<EOS>"]
+
+
+def test_subwords_show_where_words_end():
+    encoder = text_encoder.SubwordTextEncoder(
+        subtokens=["<pad>", "<EOS>", "Hund_", "Hund", "e_", *"\\_u0123456789;"]
+    )
+    assert observer.token_labels(encoder, encoder.encode("Hund Hunde")) == ["Hund_", "Hund", "e_"]
+    assert observer.token_labels(encoder, [999]) == ["ID_999"]
+    assert observer.text_label(encoder, [2, 3, 4, 1, 0]) == "Hund Hunde"
+
+
+def test_bytes_that_are_no_characters():
+    encoder = text_encoder.ByteTextEncoder()
+    assert observer.token_labels(encoder, encoder.encode("é a")) == ["0xc3", "0xa9", "<space>", "a"]
+
+
+def test_what_cannot_be_printed_is_spelt_out():
+    assert observer.printable("a\nb\u202e\x00<i>é") == "a\\u000ab\\u202e\\u0000<i>é"
+
+
+def test_classes_have_no_reserved_ids():
+    encoder = text_encoder.ClassLabelEncoder(labels=["no", "yes"])
+    assert observer.class_label(encoder, 1) == "yes"
+    assert observer.class_label(None, 1) == "1"

@@ -86,9 +86,9 @@ def _decode_typed(setup):
 
 def _decode_split(setup):
     _load_tensorflow(setup)
-    from ut_keras.inference import split_rows
+    from ut_keras.inference import free_decoding
 
-    sources, targets = split_rows.read(setup, setup.split, setup.values["num_samples"])
+    sources, targets = free_decoding.read_rows(setup, setup.split, setup.values["num_samples"])
     results = decode_job.decode(setup, sources)
     inputs = [text_lines.one_line(setup.to_text("inputs", row)) for row in sources]
     targets = [text_lines.one_line(setup.to_text("targets", row)) for row in targets]

@@ -32,10 +32,9 @@ def main(args: command.Args) -> None:
     for metric in metrics:
         if metric not in known:
             raise UsageError(unknown_name_message("metric of these runs", metric, known))
-    from ut_keras.visualize import curves as curves_lib
     from ut_keras.visualize import figures
 
-    figures.save(curves_lib.draw(curves, metrics), output)
+    figures.save(figures.curves(curves, metrics), output)
     print(f"Wrote {output}")
 
 

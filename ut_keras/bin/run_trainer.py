@@ -16,7 +16,7 @@ from ut_keras.bin import run_terms
 from ut_keras.bin.run_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
-from ut_keras.inference import feature_record, run_record, to_text
+from ut_keras.inference import feature_record, run_record
 from ut_keras.training import rendezvous
 
 
@@ -177,7 +177,7 @@ def _trainer(setup, strategy, static_shapes):
         free_decoding.FreeDecoder(
             model,
             free_decoding.DecodeSettings(**setup.decode),
-            to_text=to_text.to_text_function(encoders, specs),
+            to_text=feature_record.to_text_function(encoders, specs),
             score=problem.score_decoded,
         ),
         problem_name=problem.name,

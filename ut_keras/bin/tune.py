@@ -24,8 +24,7 @@ from ut_keras.errors import UsageError
 from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.hparam import ranges as hparam_ranges
 from ut_keras.process import interruption, live_line
-from ut_keras.training import run_folder
-from ut_keras.training.tuning import search_record, trial_process, tuner
+from ut_keras.training import run_folder, search, trial_process
 
 _WAIT_SECONDS = 0.2
 _OWN_FLAGS = {"hparams_range", "output_dir", "hparams", "random_seed", "generate_data"}
@@ -56,17 +55,17 @@ def run(args: argparse.Namespace, program: str) -> None:
     with run_folder.lock(setup.output_dir):
         identity = {name: getattr(args, name) for name in _SAME}
         identity["ranges"] = [str(item) for item in ranges]
-        record = search_record.SearchRecord(setup.output_dir, identity, args.random_seed)
+        record = search.SearchRecord(setup.output_dir, identity, args.random_seed)
         _check_new_trials(setup.output_dir, len(record.trials))
         for line in hparam_ranges.without_effect(ranges, hp):
             print(f"note: {line}", flush=True)
         if args.generate_data:
             command.load_tensorflow()
             setup.problem.generate_data(setup.data_dir, setup.tmp_dir)
-        search = _Search(args, setup, hp, ranges, record, program)
+        running = _Search(args, setup, hp, ranges, record, program)
         with interruption.StopRequest() as stop:
-            search.run(stop)
-    print(search_record.table(record), flush=True)
+            running.run(stop)
+    print(search.table(record), flush=True)
     if not record.best():
         reasons = "; ".join(dict.fromkeys(trial.reason for trial in record.trials))
         raise UsageError(f"A trial of a search must end well. Received: {reasons or 'no trials'}.")
@@ -126,7 +125,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any, Any]:
     if not ranges:
         raise UsageError("--hparams must leave a range to search. Received: all are set.")
     gpu_groups(args.autotune_parallel_trials)
-    tuner.check_installed()
+    search.check_installed()
     return setup.hp, ranges, setup
 
 
@@ -232,7 +231,7 @@ class _Search:
         words = [sys.executable, "-P", "-c", self._program, *arguments]
         process = trial_process.TrialProcess(words, directory, gpus, lock)
         self._running[slot] = trial, process
-        self._print(trial, search_record.assignments(trial))
+        self._print(trial, search.assignments(trial))
         return True
 
     def _how_far(self):
@@ -249,10 +248,10 @@ class _Search:
         """The first trial that has to run: an unfinished one, else a new one, else None."""
         busy = {trial.number for trial, _ in self._running.values()}
         for trial in self._record.trials:
-            if trial.state == search_record.RUNNING and trial.number not in busy:
+            if trial.state == search.RUNNING and trial.number not in busy:
                 return trial
         while len(self._record.trials) < self._args.autotune_max_trials:
-            params, values = tuner.propose(
+            params, values = search.propose(
                 self._ranges, self._record.trials, self._args.autotune_maximize, self._seed
             )
             trial = self._record.add(params, values)
@@ -281,20 +280,20 @@ class _Search:
 
     def _read_objective(self, trial):
         directory = _trial_dir(self._setup.output_dir, trial)
-        step, value = search_record.objective_at_the_end(
+        step, value = search.objective_at_the_end(
             directory, self._setup.problem.name, self._args.autotune_objective
         )
         if not math.isfinite(value):
             self._fail(trial, f"{self._args.autotune_objective}={value} at step {step}")
             return
-        trial.state, trial.step, trial.value = search_record.COMPLETE, step, value
+        trial.state, trial.step, trial.value = search.COMPLETE, step, value
         self._record.write()
         best = self._record.best()[0]
         found = f"{self._args.autotune_objective}={value:.4g}"
         self._print(trial, f"{found} (best: {best.value:.4g}, trial-{best.number})")
 
     def _fail(self, trial, reason):
-        trial.state, trial.reason = search_record.FAILED, reason
+        trial.state, trial.reason = search.FAILED, reason
         self._record.write()
         self._print(trial, f"failed: {reason}")
 

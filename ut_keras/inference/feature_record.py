@@ -18,7 +18,7 @@ have none.
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ut_keras.data import features as features_lib
@@ -26,6 +26,7 @@ from ut_keras.data.features import FeatureSpec
 from ut_keras.errors import DataError
 from ut_keras.files import json_file
 from ut_keras.text import text_encoder, text_encoder_base
+from ut_keras.text.text_encoder_base import TextEncoder, cut_at_eos
 
 FILENAME = "features.json"
 _FILE_ENDINGS = {
@@ -266,3 +267,24 @@ def _short(value):
     if isinstance(value, str) and len(value) == 64:
         return f"sha256 {value[:8]}…"
     return "none" if value is None else repr(value)
+
+
+def to_text_function(
+    encoders: Mapping[str, TextEncoder], specs: Mapping[str, FeatureSpec]
+) -> Callable[[str, Any], str]:
+    """Function (feature name, ids) -> str.
+
+    Args:
+        encoders: dict from feature name to `TextEncoder`.
+        specs: dict from feature name to `FeatureSpec`.
+    """
+
+    def to_text(name, ids):
+        if specs[name].modality == "class_label":
+            return encoders[name].decode([int(i) for i in ids])
+        if ids.ndim > 1:
+            sentences = [encoders[name].decode(cut_at_eos(row)) for row in ids]
+            return " | ".join(sentence for sentence in sentences if sentence)
+        return encoders[name].decode(cut_at_eos(ids))
+
+    return to_text

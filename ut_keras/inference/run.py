@@ -17,7 +17,6 @@ from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import DataError, UsageError
 from ut_keras.hparam import changes as hparam_changes
 from ut_keras.inference import feature_record, run_record
-from ut_keras.inference.to_text import to_text_function
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Run:
 
     def to_text(self, name: str, ids: Any) -> str:
         """The text of ids of a feature, without what stands behind EOS."""
-        return to_text_function(self.encoders, self.specs)(name, ids)
+        return feature_record.to_text_function(self.encoders, self.specs)(name, ids)
 
     def load_model(self, num_steps: int = 0) -> tuple[Any, str]:
         """Builds the model and reads its weights; loads TensorFlow.

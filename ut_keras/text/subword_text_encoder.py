@@ -18,8 +18,12 @@ from ut_keras.errors import DataError
 from ut_keras.text import tokenizer
 from ut_keras.text import tokenizer_batch as token_counter
 from ut_keras.text.ragged_ids import RaggedIds
-from ut_keras.text.subword_escaping import ESCAPE_CHARACTERS, escape_token, unescape_token
-from ut_keras.text.subword_vocabulary import VocabularyBuilder
+from ut_keras.text.subword_vocabulary import (
+    ESCAPE_CHARACTERS,
+    VocabularyBuilder,
+    escape_token,
+    unescape_token,
+)
 from ut_keras.text.text_encoder_base import (
     NUM_RESERVED_IDS,
     RESERVED_TOKENS,

@@ -6,7 +6,7 @@ r"""Subwords within a TensorFlow graph, so that a SavedModel takes and gives tex
 
 The ids are those of `SubwordTextEncoder`. What it does token by token is done here character by
 character: one string for each, followed by `_` where a token ends, joined and then split by the
-longest match (`subword_matcher`). Nothing of Python is needed to serve it, only tensorflow-text.
+longest match (`make_matcher`). Nothing of Python is needed to serve it, only tensorflow-text.
 """
 
 from collections.abc import Set
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.text import subword_matcher, tokenizer_batch
+from ut_keras.text import subword_batch, tokenizer_batch
 
 if TYPE_CHECKING:
     from ut_keras.text.subword_text_encoder import SubwordTextEncoder
@@ -38,7 +38,7 @@ class SubwordTokenizer(tf.Module):
 
     def __init__(self, encoder: "SubwordTextEncoder", name: str = "subword_tokenizer") -> None:
         super().__init__(name=name)
-        self._matcher = subword_matcher.make(encoder)
+        self._matcher = subword_batch.make_matcher(encoder)
         classes = character_classes(encoder.alphabet)
         # Neighbouring code points are mostly of one class: a short list instead of a long table.
         starts = np.flatnonzero(np.diff(classes, prepend=classes[0] ^ 1))

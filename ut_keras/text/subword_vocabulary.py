@@ -8,14 +8,43 @@ a string of n characters begins, the number of its node. So counting, splitting 
 few operations on arrays per level. Strings that occur too rarely to be chosen are left out.
 """
 
+import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
-from ut_keras.text.subword_escaping import ESCAPE_CHARACTERS, escape_token
 from ut_keras.text.text_encoder_base import RESERVED_TOKENS
 from ut_keras.text.token_table import KeyTable
+
+ESCAPE_CHARACTERS = frozenset("\\_u;0123456789")
+_ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
+_UNKNOWN_CHARACTER = "\u3013"
+
+
+def escape_token(token: str, alphabet: Container[str]) -> str:
+    r"""Makes a token of characters of the alphabet only, with `_` at its end and nowhere else.
+
+    "a_b"  ->  "a\ub_"        with "é" not in the alphabet:  "é"  ->  "\233;_"
+    """
+    token = token.replace("\\", "\\\\").replace("_", "\\u")
+    characters = [c if c in alphabet and c != "\n" else f"\\{ord(c)};" for c in token]
+    return "".join(characters) + "_"
+
+
+def unescape_token(escaped: str) -> str:
+    """The inverse of `escape_token`; the `_` at the end may be gone."""
+
+    def original(match):
+        if match[1] is None:
+            return "_" if match[0] == "\\u" else "\\"
+        try:
+            return chr(int(match[1]))
+        except (ValueError, OverflowError):
+            return _UNKNOWN_CHARACTER
+
+    return _ESCAPED.sub(original, escaped.removesuffix("_"))
+
 
 _CODE_POINT_BITS = 21
 # Of a longer token, which is no word, the beginning stands for the rest: each of its characters

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from ut_keras.training import non_finite, train_step
+from ut_keras.training import saving, train_step
 from ut_keras.training.train_step import StepResult
 
 
@@ -50,7 +50,7 @@ class Reports(train_step.Hook):
     def _read(self):
         for step, values in self._progress.fetch():
             if not math.isfinite(values["loss"]):
-                raise non_finite.NonFinite(f"loss={values['loss']} at step {step}")
+                raise saving.NonFinite(f"loss={values['loss']} at step {step}")
 
     def _record(self, step, result):
         scalars = self._progress.averages()

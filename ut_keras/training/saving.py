@@ -1,16 +1,135 @@
-"""Saves a run as it goes: beside the updates, and what cannot be saved is left to the next time."""
+"""Saves a run as it goes, beside the updates, and what forbids it.
 
+That is weights that are not finite, and a folder that is not the run's any more.
+"""
+
+import os
 import time
 from collections.abc import Callable
 from typing import Any
 
+import keras
+import tensorflow as tf
+
 from ut_keras.checkpoints import checkpoint
+from ut_keras.checkpoints.checkpoint import CheckpointError
+from ut_keras.errors import UserError
 from ut_keras.training import train_step
 from ut_keras.training.train_step import StepResult
 
+_CHECKPOINT = ("checkpoint", "model.ckpt-", ".checkpoint.", ".model.ckpt-")
+
+
+class FolderLost(CheckpointError):
+    """The folder of a run was removed while it trained."""
+
+
+class OutputFolder(train_step.Hook):
+    """Knows a folder again, which a path alone does not: another run may have made one there.
+
+    Args:
+        path: str, an existing folder.
+        enabled: bool. False checks nothing: where nothing is trained, and of several workers one
+            writes.
+    """
+
+    def __init__(self, path: str, enabled: bool = True) -> None:
+        self._path = path
+        self._enabled = enabled
+        self._status: Any = os.stat(path) if enabled else None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether something else, or nothing, is at the path."""
+        try:
+            return not os.path.samestat(os.stat(self._path), self._status)
+        except FileNotFoundError:
+            return True
+        except OSError:  # A disk of the network that does not answer for now.
+            return False
+
+    @property
+    def is_of_others(self) -> bool:
+        """Whether more is at the path than a checkpoint that was being written meanwhile."""
+        try:
+            return not all(name.startswith(_CHECKPOINT) for name in os.listdir(self._path))
+        except FileNotFoundError:
+            return False
+
+    def before_save(self, step: int) -> None:
+        self.check(step)
+
+    def check(self, step: int) -> None:
+        """Ends a run whose folder is gone, before it makes another one there.
+
+        Raises:
+            FolderLost: if it is.
+        """
+        if self._enabled and self.is_lost:
+            raise FolderLost(
+                f"--output_dir must stay where it is while training. Received: {self._path} was "
+                f"removed, and the checkpoints, records and results up to step {step} are lost."
+            )
+
+    def saved_anew(self, error: Any, saver: Any, step: int) -> FolderLost:
+        """Saves what the memory still holds, if nobody else has the place now.
+
+        Args:
+            error: the `FolderLost` of `check`.
+            saver: `Saver`.
+            step: int.
+
+        Returns:
+            `FolderLost`, which says so besides.
+        """
+        if self.is_of_others:
+            return FolderLost(f"{error} Nothing is written to what is there now.")
+        saver.start(step)
+        saver.finish()
+        return FolderLost(f"{error} The state of step {step} was saved anew; {saver.newest()}.")
+
+
+class NonFinite(ArithmeticError):
+    """What is not finite any more, and at which step; a loop makes a `NonFiniteError` of it."""
+
+
+class NonFiniteError(UserError, ArithmeticError):
+    """The loss or a weight is not finite any more."""
+
+
+class WeightCheck(train_step.Hook):
+    """Keeps weights that are not finite from being saved.
+
+    Args:
+        model: a built Keras model.
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        self._variables = model.trainable_variables
+
+    def before_save(self, step: int) -> None:
+        finite = [tf.reduce_all(tf.math.is_finite(variable)) for variable in self._variables]
+        for variable, is_finite in zip(self._variables, tf.stack(finite).numpy(), strict=True):
+            if not is_finite:
+                raise NonFinite(f"{variable.path} at step {step}")
+
+
+def non_finite_error(received: Any, newest: Any) -> NonFiniteError:
+    """The error to raise.
+
+    Args:
+        received: `NonFinite`.
+        newest: str, which checkpoint there is.
+    """
+    return NonFiniteError(
+        f"The loss and the weights must be finite. Received: {received}. Try a lower "
+        "learning_rate_constant (or learning_rate), more learning_rate_warmup_steps or "
+        f"clip_grad_norm=1.0. Nothing of the broken weights was saved; {newest}."
+    )
+
 
 class Saver(train_step.Hook):
-    """Saves when it is time; knows which step is saved, and which could not be.
+    """Saves when it is time; knows which step is saved, and which could not be (the next time is).
 
     Args:
         checkpoints: `Checkpoints`.

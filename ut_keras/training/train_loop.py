@@ -25,8 +25,6 @@ from ut_keras.process import device_memory, interruption
 from ut_keras.training import (
     distribution,
     dry_run,
-    non_finite,
-    output_folder,
     progress,
     reports,
     saving,
@@ -90,7 +88,7 @@ class TrainLoop:
             moving_average=average and average.variables,
         )
         self._progress = progress.Progress(settings.train_steps)
-        self._folder = output_folder.OutputFolder(output_dir, enabled=self._is_chief)
+        self._folder = saving.OutputFolder(output_dir, enabled=self._is_chief)
         self._saver = saving.Saver(
             self._checkpoints,
             self._is_chief,
@@ -102,7 +100,7 @@ class TrainLoop:
         self._parts = [
             StepProfiler(output_dir, settings.profile_steps),
             reports.Reports(self._progress, summaries, optimizer, settings.log_every_steps),
-            non_finite.WeightCheck(model),
+            saving.WeightCheck(model),
             self._folder,
             summaries,
             self._saver,
@@ -226,9 +224,9 @@ class TrainLoop:
         self.stop.__exit__(kind, error, traceback)
         for part in reversed(self._parts):
             part.ends()
-        if isinstance(error, non_finite.NonFinite):
-            raise non_finite.error(error, self._saver.newest()) from None
-        if isinstance(error, output_folder.FolderLost):
+        if isinstance(error, saving.NonFinite):
+            raise saving.non_finite_error(error, self._saver.newest()) from None
+        if isinstance(error, saving.FolderLost):
             self._epochs.write_position()
             raise self._folder.saved_anew(error, self._saver, self.step) from None
         if isinstance(error, distribution.LOST_WORKER_ERRORS) and self._num_workers > 1:

@@ -4,7 +4,7 @@ A decoder's position writes one symbol and has read those before it. So in its a
 query is labelled by what is written there, and a key by what is read there, `<start>` at first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -15,7 +15,6 @@ from ut_keras.layers.depth import stack as stack_lib
 from ut_keras.process import live_line
 from ut_keras.text import text_encoder
 from ut_keras.text.text_encoder_base import TextEncoder
-from ut_keras.visualize import labels as labels_lib
 from ut_keras.visualize.observation import Map, Observation, Place, PonderTimes
 
 START = "<start>"
@@ -139,9 +138,9 @@ def _source_positions(model, features, encoders):
     ids, encoder = features["inputs"][0], encoders.get("inputs")
     if ids.ndim > 1:
         kept = (ids != 0).any(axis=1)
-        return _Positions([labels_lib.text(encoder, row) for row in ids[kept]], kept, True)
+        return _Positions([text_label(encoder, row) for row in ids[kept]], kept, True)
     kept = ids != 0
-    return _Positions(labels_lib.tokens(encoder, ids[kept]), kept)
+    return _Positions(token_labels(encoder, ids[kept]), kept)
 
 
 def _target_positions(model, features, encoders):
@@ -153,7 +152,7 @@ def _target_positions(model, features, encoders):
         one = np.ones([1], bool)
         return _Positions(["answer"], one), _Positions([START], one)
     kept = ids != 0
-    written = labels_lib.tokens(encoder, ids)
+    written = token_labels(encoder, ids)
     read = [START, *written[:-1]]
     return (
         _Positions([label for label, real in zip(written, kept, strict=True) if real], kept),
@@ -204,14 +203,61 @@ def _inputs(features, source, encoders):
         return ""
     if source.is_story:
         return " | ".join(source.labels)
-    return labels_lib.text(encoders.get("inputs"), features["inputs"][0])
+    return text_label(encoders.get("inputs"), features["inputs"][0])
 
 
 def _outputs(model, output, features, source, encoders):
     encoder = encoders.get("targets")
     if model.decoder is not None and not model.class_labels:
-        return labels_lib.text(encoder, features["targets"][0])
+        return text_label(encoder, features["targets"][0])
     best = np.asarray(output.logits, "float32")[0].argmax(axis=-1)
     if model.class_labels:
-        return labels_lib.class_name(encoder, best)
-    return labels_lib.text(encoder, best[source.kept])
+        return class_label(encoder, best)
+    return text_label(encoder, best[source.kept])
+
+
+def token_labels(encoder: TextEncoder | None, ids: Iterable[int]) -> list[str]:
+    """A label for each id of a sequence, safe to print.
+
+    [34, 1] of words       ->  ["bathroom", "<EOS>"]
+    [37, 269] of subwords  ->  ["Hund_", "e_"]        "_" ends a word
+
+    Args:
+        encoder: `TextEncoder`; None shows the numbers.
+        ids: sequence of int.
+    Returns:
+        list of str.
+    """
+    return [_token(encoder, int(i)) for i in ids]
+
+
+def text_label(encoder: TextEncoder | None, ids: Iterable[int]) -> str:
+    """A whole sequence as text, up to EOS: str."""
+    ids = text_encoder.cut_at_eos(ids)
+    return " ".join(map(str, ids)) if encoder is None else printable(encoder.decode(ids))
+
+
+def class_label(encoder: TextEncoder | None, number: Any) -> str:
+    """The label of a class: str. Its 0 and 1 are classes as any other."""
+    return str(number) if encoder is None else printable(encoder.decode([int(number)]))
+
+
+def printable(text: str) -> str:
+    """`text` with control characters, line breaks and changes of direction spelt out."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
+def _token(encoder, number):
+    if number < text_encoder.NUM_RESERVED_IDS:
+        return text_encoder.RESERVED_TOKENS[number]
+    if encoder is None:
+        return str(number)
+    if isinstance(encoder, text_encoder.SubwordTextEncoder):
+        subtokens = encoder.subtokens
+        return printable(subtokens[number]) if number < len(subtokens) else f"ID_{number}"
+    label = encoder.decode([number])
+    if "\N{REPLACEMENT CHARACTER}" in label:  # a byte that is no character by itself
+        return f"0x{number - text_encoder.NUM_RESERVED_IDS:02x}"
+    return (
+        "<space>" if label == " " else printable(label)
+    )  # "\N{OPEN BOX}" reads as a letter, turned

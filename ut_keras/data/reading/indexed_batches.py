@@ -15,14 +15,30 @@ To begin a pass takes TensorFlow half a second, more than many a small one lasts
 import functools
 import itertools
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.data.reading import weak_method
 from ut_keras.errors import DataError
+
+
+def weakly(method: Any) -> Callable[..., Any]:
+    """Returns a function for `tf.numpy_function` that calls a bound method, and keeps no object.
+
+    TensorFlow keeps an operation's Python function as long as the outermost graph: for good, with
+    all that it holds. Whoever makes the operation keeps the object; a `tf.data.Dataset` does so for
+    what its functions refer to.
+    """
+    reference: Any = weakref.WeakMethod(method)
+
+    def call(*arguments):
+        return reference()(*arguments)
+
+    return call
+
 
 if TYPE_CHECKING:
     from ut_keras.data.reading.example_order import ExampleOrder
@@ -168,7 +184,7 @@ class IndexedBatches:
 
         def slice_of(place):
             numbers, bucket = tf.numpy_function(
-                weak_method.of(self._plan),
+                weakly(self._plan),
                 [place // part.replicas],
                 [tf.int64, tf.int64],
                 stateful=False,
@@ -193,7 +209,7 @@ class IndexedBatches:
         types = [tf.int64, tf.string, tf.int32, tf.int32, tf.int64]
         num_features = self._index.lengths.shape[1]
         shapes = [[None], [None], [None, num_features], [num_features], []]
-        found = tf.numpy_function(weak_method.of(self._read), [numbers, bucket, slot, slots], types)
+        found = tf.numpy_function(weakly(self._read), [numbers, bucket, slot, slots], types)
         for tensor, shape in zip(found, shapes, strict=True):
             tensor.set_shape(shape)
         files, records, lengths, longest, rows = found

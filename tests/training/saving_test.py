@@ -1,7 +1,7 @@
 import os
 import shutil
 
-from ut_keras.training.output_folder import OutputFolder
+from ut_keras.training.saving import OutputFolder
 
 
 def test_another_folder_at_the_path_is_another(tmp_path):

@@ -1,1 +1,0 @@
-"""Hyperparameter search: what to try next, what was tried, and a trial as a process."""
