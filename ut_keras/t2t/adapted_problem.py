@@ -303,6 +303,7 @@ class Adapted(problem.Problem):
         elif of_texts and t2t.vocab_type == text_problems.VocabType.TOKEN:
             _begun(samples)
         if of_texts:
+            _set_seeds(self._seed)
             self._find_encoder(data_dir)
             # What comes with the samples is not there yet, and what an encoder lacks is told later.
             with contextlib.suppress(OSError, NotImplementedError):
