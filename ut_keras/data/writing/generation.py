@@ -91,6 +91,8 @@ def write(
             except DataError:
                 # Whoever mends the data begins anew.
                 _remove(paths)
+                for path in paths:  # of processes that were killed while they wrote
+                    whole_file.remove_leftovers(path)
                 raise
             finally:
                 there = sum(map(os.path.exists, split.paths))
