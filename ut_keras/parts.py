@@ -38,6 +38,9 @@ class Makers(registry.Registry):
             return maker
         takes = list(inspect.signature(maker).parameters.values())[2:]
         kinds = {argument.name: type(argument.default) for argument in takes}
+        for argument in given:
+            if kinds.get(argument) is float and type(given[argument]) is int:
+                given[argument] = float(given[argument])
         if any(type(given[argument]) is not kinds.get(argument) for argument in given):
             raise errors.UserError(
                 f"{self.kind}={word} takes ({', '.join(map(str, takes))}). Received: {name}."

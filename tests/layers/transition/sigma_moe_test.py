@@ -134,6 +134,11 @@ def test_refuses_arguments_that_it_does_not_take(given):
         hparams.get("transformer_tiny", f"ffn_layer=sigma_moe({given})")
 
 
+def test_an_int_will_do_for_a_float():
+    make = parts.transitions.get("sigma_moe(entropy_weight=1)")
+    assert make.keywords == {"entropy_weight": 1.0}
+
+
 @pytest.mark.parametrize("given", ["sigma_moe(k=", "sigma_moe(4)", "sigma_moe(**{})", "moe(k=1)"])
 def test_refuses_what_is_not_a_part(given):
     assert given not in parts.transitions
