@@ -27,11 +27,11 @@ quick: $(VENV)/.installed
 	  tests/limits_test.py tests/process/live_line_test.py
 
 test: $(VENV)/.installed
-	$(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow"
+	$(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow" --durations=20
 
 # What takes long: notebooks, runs that are killed again and again, processes of their own.
 test-slow: $(VENV)/.installed
-	$(PY) -m pytest -n auto --dist worksteal -m slow
+	$(PY) -m pytest -n auto --dist worksteal -m slow --durations=20
 
 lint: $(VENV)/.installed
 	$(PY) -m ruff check .

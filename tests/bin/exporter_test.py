@@ -11,6 +11,7 @@ import tensorflow as tf
 import trainer
 import ut_keras
 from tests.bin import full_disk, small_run
+from ut_keras import problems
 from ut_keras.bin import avg_checkpoints, datagen, exporter
 from ut_keras.files import path_lock
 from ut_keras.inference import served_export
@@ -30,6 +31,22 @@ def _error(capsys, *argv):
 
 def _exports(folder):
     return sorted(os.listdir(folder), key=int)
+
+
+def test_exports_what_other_tools_read(run, tmp_path, capsys):
+    argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/portable"]
+    assert exporter.main([*argv, "--format=safetensors"]) == 0
+    [name] = _exports(tmp_path / "portable")
+    assert f"Wrote {tmp_path}/portable/{name} (" in capsys.readouterr().out
+    loaded = ut_keras.load(tmp_path / "portable" / name)
+    for ours, theirs in zip(
+        ut_keras.load(run, problem=problems.get(small_run.PROBLEM)).model.weights,
+        loaded.model.weights,
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    line = _error(capsys, *argv, "--format=safetensors", "--export_quantize=int8")
+    assert "--format=safetensors is of 32 bits" in line
 
 
 @pytest.mark.slow
@@ -158,7 +175,7 @@ def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
     assert "--output_dir or --checkpoint_path" in _error(capsys)
     assert "--data_dir must be given" in _error(capsys, f"--output_dir={run}")
     assert "float16 or int8" in _error(capsys, *known, "--export_quantize=int4")
-    assert "saved_model or litert" in _error(capsys, *known, "--format=onnx")
+    assert "saved_model, litert or safetensors" in _error(capsys, *known, "--format=onnx")
     assert "needs the decode hparam max_input_size" in _error(capsys, *known, "--format=litert")
     how = "--decode_hparams=beam_size=1,max_input_size=9,sampling_temp=1"
     line = _error(capsys, *known, "--format=litert", how)

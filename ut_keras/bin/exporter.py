@@ -9,7 +9,8 @@ Writes EXPORT_DIR/TIME, as TensorFlow Serving wants it; docs/serving.md goes on 
     ut-exporter --output_dir=run --export_dir=phone --format=litert --export_quantize=int8 \\
       --decode_hparams="beam_size=1,extra_length=10,max_input_size=32"
 
-Writes EXPORT_DIR/TIME with model.tflite and the vocabularies; see docs/on_device.md.
+Writes EXPORT_DIR/TIME with model.tflite and the vocabularies; see docs/on_device.md. With
+--format=safetensors it is what `ut_keras.load` and whatever reads safetensors take.
 """
 
 import os
@@ -22,7 +23,7 @@ from ut_keras.errors import UsageError
 from ut_keras.files import file_error, path_lock, whole_file
 from ut_keras.inference import decode_hparams, feature_record
 
-_FORMATS = ("saved_model", "litert")
+_FORMATS = ("saved_model", "litert", "safetensors")
 _QUANTIZATIONS = ("", "float16", "int8")
 _LARGEST_NUMBER = 2**63 - 1  # that a server reads
 # Of ut-decoder's results and files.
@@ -36,7 +37,14 @@ def main(args: command.Args) -> None:
             f"--export_quantize must be float16 or int8. Received: {args.export_quantize!r}."
         )
     if args.format not in _FORMATS:
-        raise UsageError(f"--format must be saved_model or litert. Received: {args.format!r}.")
+        raise UsageError(
+            f"--format must be saved_model, litert or safetensors. Received: {args.format!r}."
+        )
+    if args.format == "safetensors" and args.export_quantize:
+        raise UsageError(
+            "--format=safetensors is of 32 bits. "
+            f"Received: --export_quantize={args.export_quantize}."
+        )
     run = decode_setup.check_run(args)
     search, values = _search(args, run)
     if args.format == "litert":
@@ -64,6 +72,10 @@ def _export(args, run, search, values, directory):
         with file_error.told_as(directory):
             if args.format == "litert":
                 _write_litert(run, model, directory, length or None, search)
+            elif args.format == "safetensors":
+                from ut_keras.inference import portable
+
+                portable.save(directory, model, run.encoders)
             else:
                 export.export_saved_model(
                     model, run.encoders, directory, max_input_length=length, **search
