@@ -409,7 +409,7 @@ def test_seed_decides_what_is_drawn():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"top_p": 0.0}, "top_p must be above 0 and at most 1. Received: 0.0"),
+        ({"top_p": 0.0}, "top_p must be above 0. Received: 0.0"),
         ({"temperature": 1.0, "beam_size": 2}, "needs beam_size=1"),
         ({"top_k": 3}, "need a temperature above 0"),
         ({"beam_size": 13}, "beam_size must be at most the size of the vocabulary, 12"),

@@ -7,14 +7,15 @@ from ut_keras.inference import decode_hparams
 
 def test_defaults_are_those_of_tensor2tensor():
     values = decode_hparams.parse("")
-    assert values.pop("own_room")  # which it has not
-    assert values == {
+    assert {name: values.pop(name) for name in ("beam_size", "alpha", "extra_length")} == {
         "beam_size": 4,
         "alpha": 0.6,
         "extra_length": 100,
-        "batch_size": 0,
-        "num_samples": -1,
     }
+    assert (values.pop("batch_size"), values.pop("num_samples")) == (0, -1)
+    assert values.pop("own_room")  # which T2T has not
+    ours = decode_hparams.search_options(decode_hparams.parse(""))
+    assert set(ours) == {"beam_size", "alpha", "decode_length"}  # what is left changes nothing
 
 
 def test_values_are_converted():
@@ -46,8 +47,12 @@ def test_mistakes_are_told_in_one_line(text, message):
     "text, message",
     [
         ("write_beam_scores=True", "goes with return_beams=True only"),
-        ("sampling_temp=0.7", "goes with beam_size=1 only. Received: .*beam_size=4"),
-        ("top_k=3", "top_k is for sampling: sampling_temp must be above 0"),
+        (
+            "sampling_temp=0.7",
+            "sampling_temp above 0 .* it needs beam_size=1. Received: .*beam_size=4",
+        ),
+        ("top_k=3", "they need a sampling_temp above 0. Received: sampling_temp=0, top_k=3"),
+        ("seed=3", "seed is for sampling: sampling_temp must be above 0. Received: seed=3"),
         ("beam_size=1,sampling_temp=1,top_p=1.5", "top_p must be at most 1. Received: 1.5"),
         ("beam_size=1,sampling_temp=1,top_p=0", "top_p must be above 0"),
         ("sampling_tmp=1", "sampling_temp"),

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tests.inference import export_models
 from ut_keras.decoding import beam_search
-from ut_keras.inference import free_decoding, text_model
+from ut_keras.inference import decode_hparams, free_decoding, text_model
 
 TARGETS = np.array([[5, 6, 7, 1], [5, 6, 1, 0], [5, 1, 0, 0], [5, 6, 7, 1]], np.int32)
 DECODED = np.array(
@@ -32,7 +32,7 @@ class Decoded:
 def test_character_and_sequence_accuracy():
     features = {"inputs": TARGETS, "targets": TARGETS}
     dataset = tf.data.Dataset.from_tensors((features, TARGETS))
-    settings = free_decoding.DecodeSettings(beam_size=1)
+    settings = decode_hparams.parse("beam_size=1")
     results, samples = free_decoding.FreeDecoder(Decoded(), settings)(dataset)
     assert results["decode/accuracy_per_sequence"] == 1 / 4
     assert results["decode/accuracy"] == pytest.approx((3 + 2 + 0 + 2) / (3 + 2 + 1 + 3))
@@ -51,7 +51,7 @@ def test_evaluation_answers_as_an_export_does(name):
     inputs = export_models.padded(export_models.rows(encoders, texts))
     targets = np.zeros([len(texts), 1], np.int32)
     dataset = tf.data.Dataset.from_tensors(({"inputs": inputs, "targets": targets}, targets))
-    settings = free_decoding.DecodeSettings(beam_size=3, alpha=0.6, extra_length=6)
+    settings = decode_hparams.parse("beam_size=3,alpha=0.6,extra_length=6")
     _, samples = free_decoding.FreeDecoder(model, settings)(dataset, num_shown=9)
     written = [encoders["targets"].decode(sample.decoded.tolist()) for sample in samples]
     text_to_text = text_model.TextModel(model, encoders)

@@ -24,7 +24,7 @@ from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.data import features, tfrecords
 from ut_keras.data.reading import input_pipeline
 from ut_keras.files import metrics_file, whole_file
-from ut_keras.inference import free_decoding
+from ut_keras.inference import decode_hparams, free_decoding
 from ut_keras.process import interruption
 from ut_keras.training import (
     distribution,
@@ -121,7 +121,7 @@ def _trainer(output_dir):
         "keep_checkpoints": 3,
         "dry_run": True,
     }
-    decode = free_decoding.DecodeSettings(batch_size=8, num_samples=8)
+    decode = decode_hparams.parse("batch_size=8,num_samples=8")
     return toy.trainer_of(
         model,
         optimizer,

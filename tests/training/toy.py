@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ut_keras import losses, metrics, optimizers
 from ut_keras.decoding import beam_search
-from ut_keras.inference import free_decoding
+from ut_keras.inference import decode_hparams, free_decoding
 from ut_keras.training import distribution, evaluation, train_settings
 from ut_keras.training import trainer as trainer_lib
 
@@ -103,9 +103,7 @@ def trainer_of(
         evaluation.Evaluator(
             model, strategy, {n: metrics.get(n) for n in names}, feature_metrics, summarize
         ),
-        free_decoding.FreeDecoder(
-            model, decode_settings or free_decoding.DecodeSettings(), score=score
-        ),
+        free_decoding.FreeDecoder(model, decode_settings or decode_hparams.parse(""), score=score),
         problem_name="toy_copy",
     )
 

@@ -16,7 +16,7 @@ from ut_keras import optimizers
 from ut_keras.checkpoints import checkpoint
 from ut_keras.data import features as features_lib
 from ut_keras.data.reading import packing
-from ut_keras.inference import free_decoding
+from ut_keras.inference import decode_hparams
 from ut_keras.process import interruption, live_line
 from ut_keras.training import (
     distribution,
@@ -332,7 +332,7 @@ def test_decode_settings_bound_the_rows(tmp_path):
     trainer, _ = _make(
         tmp_path,
         settings={"train_steps": 1},
-        decode_settings=free_decoding.DecodeSettings(batch_size=3, num_samples=7),
+        decode_settings=decode_hparams.parse("batch_size=3,num_samples=7"),
     )
     results = trainer.train_eval_and_decode(_epoch, _epoch_zero)
     assert results["decode/num_samples"] == 7

@@ -176,7 +176,7 @@ def _trainer(setup, strategy, static_shapes):
         ),
         free_decoding.FreeDecoder(
             model,
-            free_decoding.DecodeSettings(**setup.decode),
+            setup.decode,
             to_text=feature_record.to_text_function(encoders, specs),
             score=problem.score_decoded,
         ),

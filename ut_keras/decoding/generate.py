@@ -5,7 +5,6 @@ number of beams, makes a new one.
 """
 
 import dataclasses
-import numbers
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,120 +12,27 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import limits
 from ut_keras.decoding import beam_search, constraints, side_by_side
+from ut_keras.decoding.options import NUMBERS, Options
 from ut_keras.layers.basic import symbol_ids
 from ut_keras.layers.basic.signature import Shape
 
-# The options that are numbers in a graph, changed without a new trace.
-_FLOATS = ("alpha", "eos_penalty", "temperature", "top_p")
-_INTS = ("decode_length", "min_length", "top_k")
 _OFF_AT_ZERO = ("eos_penalty", "temperature", "min_length")  # what has no place in a graph then
-_LIMITS = {
-    "beam_size": (1, None),
-    "alpha": (0, limits.MOST_ALPHA),
-    "decode_length": (0, limits.MOST_POSITIONS),
-    "min_length": (0, None),
-    "eos_penalty": (None, None),
-    "no_repeat_ngram_size": (0, None),
-    "temperature": (0, None),
-    "top_k": (0, None),
-}
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """What can be asked of a search.
+def numbers(options: Options) -> dict[str, tf.Tensor]:
+    """What a graph takes as inputs: dict from name to scalar tensor.
 
-    In a traced function its numbers may be scalar tensors, as `numbers` gives them. Their values
-    are not known there, so whoever makes them calls `check` before.
-
-    Fields:
-        beam_size: int. 1 is greedy.
-        alpha: float. Length penalty ((5 + length) / 6)^alpha of beam search.
-        decode_length: int. Positions beyond the source's length; of a language model, beyond the
-            prompt's.
-        own_room: bool. Whether a source's length is its own, up to its last id; False, as in T2T:
-            that of the batch, padding included.
-        min_length: int. Symbols before the first EOS, unless that is forced, or all that is left.
-        eos_penalty: float. What EOS costs more, in log probability.
-        no_repeat_ngram_size: int n. No n symbols in a row are written twice; 0: they may.
-        forced_prefix: int [B, P] that results begin with, whatever else is asked, 0-padded on the
-            right. It is scored.
-        temperature: float. Above 0, symbols are drawn instead of searched for.
-        top_k: int. Draws from so many of the likeliest; 0: all.
-        top_p: float in (0, 1]. Draws from the likeliest that have this probability together.
-        seed: int, or scalar tensor. Of the draws; without it they differ from call to call.
-        cache: bool. Whether earlier positions are kept; False runs over the whole prefix.
-        num_steps: int. Steps in depth, see `Transformer.with_steps`; None: as many as ever.
+    Another value needs no new trace; an option that is left out of it or comes into it does.
     """
-
-    beam_size: int = 1
-    alpha: float = 0.6
-    decode_length: int = 50
-    own_room: bool = False
-    min_length: int = 0
-    eos_penalty: float = 0.0
-    no_repeat_ngram_size: int = 0
-    forced_prefix: Any = None
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    seed: int | None = None
-    cache: bool = True
-    num_steps: int | None = None
-
-    def check(self) -> None:
-        """Raises `ValueError` for an option out of range."""
-        for name, (least, most) in _LIMITS.items():
-            received = getattr(self, name)
-            expected = limits.why_not(received, least, most)
-            if expected:
-                raise ValueError(f"{name} must be {expected}. Received: {received}.")
-        if self.num_steps is not None:
-            expected = limits.why_not(self.num_steps, 1, limits.MOST_STEPS)
-            if expected:
-                raise ValueError(f"num_steps must be {expected}. Received: {self.num_steps}.")
-        if isinstance(self.seed, numbers.Integral):
-            expected = limits.why_not(self.seed, 0, limits.LARGEST_SEED)
-            if expected:
-                raise ValueError(f"seed must be {expected}. Received: {self.seed}.")
-        if 0 < self.temperature < limits.LEAST_TEMPERATURE:
-            raise ValueError(
-                f"temperature must be 0 or at least {limits.LEAST_TEMPERATURE}. "
-                f"Received: {self.temperature}."
-            )
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p must be above 0 and at most 1. Received: {self.top_p}.")
-        if self.temperature and self.beam_size > 1:
-            raise ValueError(
-                "temperature above 0 draws one result; it needs beam_size=1. "
-                f"Received: temperature={self.temperature}, beam_size={self.beam_size}."
-            )
-        if not self.temperature and (self.top_k or self.top_p < 1):
-            raise ValueError(
-                "top_k and top_p say what to draw from; they need a temperature above 0. "
-                f"Received: temperature=0, top_k={self.top_k}, top_p={self.top_p}."
-            )
-
-    def numbers(self) -> dict[str, tf.Tensor]:
-        """What a graph takes as inputs: dict from name to scalar tensor.
-
-        Another value needs no new trace; an option that is left out of it or comes into it does.
-        """
-        values = {name: tf.constant(getattr(self, name), tf.float32) for name in _FLOATS}
-        values |= {name: tf.constant(getattr(self, name), tf.int32) for name in _INTS}
-        for name in _OFF_AT_ZERO:
-            if not getattr(self, name):
-                del values[name]
-        if self.temperature and self.seed is not None:
-            values["seed"] = tf.constant(self.seed % 2**31, tf.int32)
-        return values
-
-    def sets(self, name: str) -> bool:
-        """bool. Whether a number is not 0; a tensor is there because it is not."""
-        value = getattr(self, name)
-        return tf.is_tensor(value) or bool(value)
+    values = {
+        name: tf.constant(getattr(options, name), dtype)
+        for name, dtype in NUMBERS.items()
+        if getattr(options, name) or name not in _OFF_AT_ZERO
+    }
+    if options.temperature and options.seed is not None:
+        values["seed"] = tf.constant(options.seed % 2**31, tf.int32)
+    return values
 
 
 def generate(
@@ -143,7 +49,7 @@ def generate(
     Raises:
         ValueError: if an option is out of range or the source is missing.
     """
-    if not any(tf.is_tensor(getattr(options, name)) for name in (*_FLOATS, *_INTS)):
+    if not any(tf.is_tensor(getattr(options, name)) for name in NUMBERS):
         options.check()
     model.check_steps(options.num_steps)
     vocab_size = model.specs["targets"].vocab_size
@@ -156,14 +62,12 @@ def generate(
     (source,) = given.values()
     prefix = _forced_prefix(options.forced_prefix, source, vocab_size)
     seed = np.random.randint(2**31) if options.seed is None else options.seed % 2**31
-    search = compiled_search(model, source.shape, _graph(options))
-    values = {
-        **{name: tf.cast(getattr(options, name), tf.float32) for name in _FLOATS},
-        **{name: tf.cast(getattr(options, name), tf.int32) for name in _INTS},
-        "seed": tf.stack([tf.cast(seed, tf.int32), 0]),
-    }
+    graph = _graph(options)
+    search = compiled_search(model, source.shape, graph)
+    values = {name: tf.cast(getattr(options, name), dtype) for name, dtype in NUMBERS.items()}
+    values["seed"] = tf.stack([tf.cast(seed, tf.int32), 0])
     rows = {"given": given, "forced_prefix": prefix}
-    if options.sets("temperature"):  # what a row draws depends on its place in the batch
+    if graph.temperature:  # what a row draws depends on its place in the batch
         return search(rows, values)
     return _joined(side_by_side.run(search, rows, values))
 
@@ -179,44 +83,21 @@ def _joined(parts):
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Graph:
-    """The options that decide what is traced."""
-
-    beam_size: int
-    own_room: bool
-    cache: bool
-    draws: bool
-    no_repeat_ngram_size: int
-    has_min_length: bool
-    has_eos_penalty: bool
-    has_forced_prefix: bool
-    num_steps: int | None
-
-
 def _graph(options):
-    return _Graph(
-        options.beam_size,
-        options.own_room,
-        options.cache,
-        options.sets("temperature"),
-        options.no_repeat_ngram_size,
-        options.sets("min_length"),
-        options.sets("eos_penalty"),
-        options.forced_prefix is not None,
-        options.num_steps,
-    )
+    """What decides about what is traced: `Options` with True for a number that has a place there.
 
-
-def _values_spec():
-    return {
-        **{name: tf.TensorSpec([], tf.float32) for name in _FLOATS},
-        **{name: tf.TensorSpec([], tf.int32) for name in _INTS},
-        "seed": tf.TensorSpec([2], tf.int32),
+    A tensor is there because it is not 0.
+    """
+    places = {
+        name: tf.is_tensor(getattr(options, name)) or bool(getattr(options, name))
+        for name in _OFF_AT_ZERO
     }
+    has_prefix = options.forced_prefix is not None
+    others = dict.fromkeys(NUMBERS, True)
+    return dataclasses.replace(options, **{**others, **places}, seed=None, forced_prefix=has_prefix)
 
 
-def compiled_search(model: keras.Model, source_shape: Shape, graph: _Graph) -> Callable[..., Any]:
+def compiled_search(model: keras.Model, source_shape: Shape, graph: Options) -> Callable[..., Any]:
     """The search as a `tf.function`."""
     searches = model.__dict__.setdefault("_searches", {})
     if graph not in searches:
@@ -229,7 +110,9 @@ def compiled_search(model: keras.Model, source_shape: Shape, graph: _Graph) -> C
         # bAbI's sentences have a fixed number of words.
         source = tf.TensorSpec([None, None, *source_shape[2:]], tf.int32)
         rows = {"given": {name: source}, "forced_prefix": tf.TensorSpec([None, None], tf.int32)}
-        signature = [rows, _values_spec()]
+        values_spec = {name: tf.TensorSpec([], dtype) for name, dtype in NUMBERS.items()}
+        values_spec["seed"] = tf.TensorSpec([2], tf.int32)
+        signature = [rows, values_spec]
         searches[graph] = tf.function(run, input_signature=signature, autograph=False)
     return searches[graph]
 
@@ -247,7 +130,7 @@ def fixed_search(
         `Decoded`; ids int32 [B, beams, S + decode_length].
     """
     (source,) = given.values()
-    values = {name: getattr(options, name) for name in (*_FLOATS, *_INTS)}
+    values = {name: getattr(options, name) for name in NUMBERS}
     values["seed"] = [options.seed or 0, 0]
     found = _search(model, given, _graph(options), values)
     room = [source.shape[0], options.beam_size, source.shape[1] + options.decode_length]
@@ -273,7 +156,7 @@ def _search(model, given, graph, values):
         _constraint(graph, values),
         tf.maximum(-values["eos_penalty"], 0.0),
     )
-    if graph.draws:
+    if graph.temperature:
         names = ("temperature", "top_k", "top_p", "seed")
         return beam_search.greedy_search(task, sampler(*(values[name] for name in names)))
     if graph.beam_size == 1:
@@ -296,14 +179,14 @@ def _rooms(given, own_room, decode_length):
 def _constraint(graph, values):
     """All that is asked, or None; the last word has what is forced."""
     wanted = []
-    if graph.has_eos_penalty:
+    if graph.eos_penalty:
         wanted.append(constraints.eos_penalty(values["eos_penalty"]))
-    if graph.has_min_length:
+    if graph.min_length:
         wanted.append(constraints.min_length(values["min_length"]))
     if graph.no_repeat_ngram_size:
         wanted.append(constraints.no_repeated_ngrams(graph.no_repeat_ngram_size))
     constrain = constraints.all_of(wanted)
-    if graph.has_forced_prefix:
+    if graph.forced_prefix:
         return constraints.forced_prefix(values["forced_prefix"], constrain)
     return constrain
 

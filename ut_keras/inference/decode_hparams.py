@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ut_keras import limits, registry
+from ut_keras.decoding.options import SPECS, Options
 from ut_keras.errors import UsageError
 from ut_keras.hparam import overrides as hparam_overrides
 
@@ -16,32 +17,28 @@ class Field(NamedTuple):
     most: float | None = None
 
 
-# Of the trainer: the fields of `free_decoding.DecodeSettings`.
+def _of_search(spec, default):
+    """The `Field` of an option of a search; where none is a default, a number stands for it."""
+    least = spec.hparam_default if default is None else spec.least
+    return Field(spec.hparam_default, least, spec.most)
+
+
+# Those of a search; min_length and what follows are ours, by their names in `model.generate`. T2T
+# has eos_penalty, which its search does not read.
+SEARCH = {spec.hparam: _of_search(spec, getattr(Options, name)) for name, spec in SPECS.items()}
+# In a trainer the model has the steps that it is trained with.
 TRAINER = {
-    "beam_size": Field(4, 1),
-    "alpha": Field(0.6, 0, limits.MOST_ALPHA),
-    "extra_length": Field(100, 0, limits.MOST_POSITIONS),
-    "own_room": Field(True),  # ours; T2T's way is False
-    "batch_size": Field(0, 0),
+    **{name: field for name, field in SEARCH.items() if name != "num_steps"},
+    "batch_size": Field(0, 0),  # rows; 0: the dataset's batches
     "num_samples": Field(-1, -1),
 }
-
-# Of ut-decoder. The search's, by their names in `model.generate`, are ours; T2T has eos_penalty,
-# which its search does not read.
 DECODER = {
     **TRAINER,
+    "num_steps": SEARCH["num_steps"],
     "return_beams": Field(False),
     "write_beam_scores": Field(False),
     "max_input_size": Field(-1, -1),
     "log_results": Field(True),
-    "min_length": Field(0, 0),
-    "eos_penalty": Field(0.0),
-    "no_repeat_ngram_size": Field(0, 0),
-    "num_steps": Field(0, 0, limits.MOST_STEPS),
-    "sampling_temp": Field(0.0, 0),
-    "top_k": Field(0, 0),
-    "top_p": Field(1.0, 0, 1),
-    "seed": Field(-1, -1, limits.LARGEST_SEED),
 }
 
 # The rest of T2T's: accepted with these values, which change nothing.
@@ -76,7 +73,6 @@ _INSTEAD = {
     "decode_to_file": "give the flag --decode_to_file",
     "decode_reference": "give the flag --decode_reference",
 }
-_SAMPLING = ("top_k", "top_p", "seed")
 
 
 def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any]:
@@ -126,17 +122,15 @@ def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
         values: dict from `parse(text, DECODER)`.
         batch: int, the batch's number: each samples with a seed of its own.
     """
-    options = {name: values[name] for name in ("beam_size", "alpha")}
-    options["decode_length"] = values["extra_length"]
-    names = ("own_room", "min_length", "eos_penalty", "no_repeat_ngram_size", "top_k", "top_p")
-    for name in names:
-        if values[name] != DECODER[name].default:
-            options[name] = values[name]
-    if values["sampling_temp"]:
-        options["temperature"] = values["sampling_temp"]
-        if values["seed"] >= 0:
-            options["seed"] = (values["seed"] + batch) % 2**31
-    return options
+    options = {name: values[spec.hparam] for name, spec in SPECS.items() if name != "num_steps"}
+    if options["seed"] >= 0:
+        options["seed"] = (options["seed"] + batch) % 2**31
+    always = ("beam_size", "alpha", "decode_length")
+    return {
+        name: value
+        for name, value in options.items()
+        if name in always or value != SPECS[name].hparam_default
+    }
 
 
 def _check_range(name, value, field):
@@ -161,24 +155,15 @@ def _check_together(values):
             "The decode hparam write_beam_scores goes with return_beams=True only. "
             "Received: return_beams=False."
         )
-    if values.get("sampling_temp") and values["beam_size"] > 1:
+    names = {name: spec.hparam for name, spec in SPECS.items()}
+    problem = Options(**search_options(values)).why_not_together(names)
+    if problem:
+        raise UsageError(f"The decode hparam {problem}")
+    if values["seed"] >= 0 and not values["sampling_temp"]:
         raise UsageError(
-            "The decode hparam sampling_temp goes with beam_size=1 only. "
-            f"Received: sampling_temp={values['sampling_temp']}, beam_size={values['beam_size']}."
+            "The decode hparam seed is for sampling: sampling_temp must be above 0. "
+            f"Received: seed={values['seed']}, sampling_temp=0.0."
         )
-    for name in _SAMPLING if "sampling_temp" in values else ():
-        if values[name] != DECODER[name].default and not values["sampling_temp"]:
-            raise UsageError(
-                f"The decode hparam {name} is for sampling: sampling_temp must be above 0. "
-                f"Received: {name}={values[name]}, sampling_temp=0.0."
-            )
-    if 0 < values.get("sampling_temp", 0) < limits.LEAST_TEMPERATURE:
-        raise UsageError(
-            f"The decode hparam sampling_temp must be 0 or at least {limits.LEAST_TEMPERATURE}. "
-            f"Received: {values['sampling_temp']}."
-        )
-    if values.get("top_p") == 0:
-        raise UsageError("The decode hparam top_p must be above 0. Received: 0.0.")
 
 
 def _convert(name, word, kind):

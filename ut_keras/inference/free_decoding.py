@@ -1,13 +1,13 @@
 """Free decoding of a split: the model reads its own symbols, not the true ones.
 
-    decoder = FreeDecoder(model, DecodeSettings(beam_size=1))
+    decoder = FreeDecoder(model, decode_hparams.parse("beam_size=1"))
     results, samples = decoder(dataset)      results = {"decode/accuracy_per_sequence": 0.97, …}
 
 For class labels there is nothing to write: the prediction is the class with the largest logit.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.data.reading import packing, readable
+from ut_keras.inference import decode_hparams
 from ut_keras.inference.predictor import Predictor
 from ut_keras.process import live_line
 from ut_keras.text.text_encoder_base import cut_at_eos
@@ -23,27 +24,6 @@ _TOGETHER = 128  # examples that are read together
 
 
 _UNPACKED_TOGETHER = 64  # examples of packed rows
-
-
-@dataclasses.dataclass(frozen=True)
-class DecodeSettings:
-    """T2T's decode hparams; the defaults are T2T's, but for own_room, which it has not.
-
-    Fields:
-        beam_size: int. 1 is greedy.
-        alpha: float. Length penalty of beam search.
-        extra_length: int. Positions to write beyond the length of the inputs.
-        own_room: bool. Whether that length is the row's own; in T2T it is the batch's.
-        batch_size: int. Rows to decode together; 0 takes the batches of the dataset.
-        num_samples: int. Rows to decode; -1 decodes all.
-    """
-
-    beam_size: int = 4
-    alpha: float = 0.6
-    extra_length: int = 100
-    own_room: bool = True
-    batch_size: int = 0
-    num_samples: int = -1
 
 
 class Sample(NamedTuple):
@@ -73,7 +53,7 @@ class FreeDecoder:
 
     Args:
         model: as for `Predictor`.
-        settings: `DecodeSettings`.
+        settings: dict of decode hparams, from `decode_hparams.parse`.
         to_text: function (feature name, ids) -> str, for `score` and `shown`. Optional.
         score: function (sources, references, hypotheses), lists of str, -> dict from name to float.
             Optional.
@@ -82,7 +62,7 @@ class FreeDecoder:
     def __init__(
         self,
         model: keras.Model,
-        settings: DecodeSettings,
+        settings: Mapping[str, Any],
         to_text: Callable[[str, Any], str] | None = None,
         score: Callable[..., dict[str, float]] | None = None,
     ) -> None:
@@ -110,8 +90,10 @@ class FreeDecoder:
         counts = np.zeros(4)
         shown: list[Sample] = []
         texts = []
-        total = self._settings.num_samples if self._settings.num_samples > 0 else None
-        with live_line.ProgressLine("free decoding, examples", total, "{:,}".format) as line:
+        total = self._settings["num_samples"]
+        with live_line.ProgressLine(
+            "free decoding, examples", total if total > 0 else None, "{:,}".format
+        ) as line:
             for features, targets, *_ in readable.batches(self._batches(dataset)):
                 inputs = features["inputs"].numpy()
                 decoded = self._decode(inputs)
@@ -150,21 +132,15 @@ class FreeDecoder:
 
     def _batches(self, dataset):
         dataset = packing.unpacked(dataset, _UNPACKED_TOGETHER)
-        if self._settings.num_samples >= 0 or self._settings.batch_size:
-            dataset = dataset.unbatch().take(self._settings.num_samples)
-            dataset = dataset.padded_batch(self._settings.batch_size or 64)
+        if self._settings["num_samples"] >= 0 or self._settings["batch_size"]:
+            dataset = dataset.unbatch().take(self._settings["num_samples"])
+            dataset = dataset.padded_batch(self._settings["batch_size"] or 64)
         return dataset
 
     def _decode(self, inputs):
         """The best ids of every row of a batch."""
-        settings = self._settings
-        found = self._predictor.of_batch(
-            inputs,
-            beam_size=settings.beam_size,
-            alpha=settings.alpha,
-            decode_length=settings.extra_length,
-            own_room=settings.own_room,
-        )
+        options = decode_hparams.search_options(self._settings)
+        found = self._predictor.of_batch(inputs, **options)
         return [beams.ids[0] for beams in found]
 
     def _sample(self, inputs, target, decoded):

@@ -27,6 +27,7 @@ import tensorflow as tf
 
 from ut_keras import limits
 from ut_keras.decoding import generate as generate_lib
+from ut_keras.decoding.options import Options
 from ut_keras.files import whole_file
 from ut_keras.inference import export, padding
 from ut_keras.inference.predictor import Predictor
@@ -62,7 +63,7 @@ def export_litert(
     if quantize not in QUANTIZATIONS:
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
     options = {"own_room": True, **options}
-    search = generate_lib.Options(beam_size, decode_length=decode_length, **options)
+    search = Options(beam_size, decode_length=decode_length, **options)
     search.check()
     if search.forced_prefix is not None:
         raise ValueError("An export writes freely. Received: forced_prefix.")

@@ -19,7 +19,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.decoding import generate as generate_lib
+from ut_keras.decoding import generate
+from ut_keras.decoding import options as options_lib
 from ut_keras.inference import decode_rows, hub, portable, text_model
 from ut_keras.inference import run as run_lib
 from ut_keras.text.text_encoder_base import EOS, TextEncoder
@@ -172,16 +173,10 @@ class SavedRun:
                 "A run writes freely; model.generate takes a forced_prefix of ids. "
                 "Received: forced_prefix."
             )
-        asked = generate_lib.Options(beam_size, **{"own_room": True, **options})
+        asked = options_lib.Options(beam_size, **{"own_room": True, **options})
         asked.check()
-        numbers = asked.numbers()
-        fixed = {
-            "beam_size": asked.beam_size,
-            "own_room": asked.own_room,
-            "no_repeat_ngram_size": asked.no_repeat_ngram_size,
-            "cache": asked.cache,
-            "num_steps": asked.num_steps,
-        }
+        numbers = generate.numbers(asked)
+        fixed = {name: getattr(asked, name) for name in options_lib.FIXED}
 
         def search(texts, numbers):
             return self._text_model.generate(texts, **fixed, **numbers)

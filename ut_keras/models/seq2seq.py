@@ -18,6 +18,7 @@ from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding import next_logits
 from ut_keras.decoding import score as score_lib
 from ut_keras.decoding.beam_search import Decoded
+from ut_keras.decoding.options import Options
 from ut_keras.hparam import BasicHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import embedding, from_hparams, symbol_ids
@@ -329,7 +330,7 @@ class Seq2Seq(keras_model.KerasModel):
         Raises:
             ValueError: as `check_steps`.
         """
-        generate_lib.Options(num_steps=num_steps).check()
+        Options(num_steps=num_steps).check()
         self.check_steps(num_steps)
         arguments = (self.hparams, self.specs, self.target_space_id, num_steps, self)
         return type(self)(*arguments, name=self.name, dtype=self.dtype_policy)
@@ -358,7 +359,7 @@ class Seq2Seq(keras_model.KerasModel):
                 that of the padded batch, unless own_room=True.
             options: own_room, min_length, eos_penalty, no_repeat_ngram_size, forced_prefix,
                 temperature, top_k, top_p, seed, cache, num_steps: see
-                `decoding.generate.Options`.
+                `decoding.options.Options`.
         Returns:
             `Decoded`: ids int32 [B, beams, <= S + decode_length], 0 behind EOS; scores float32
             [B, beams], best first.
@@ -366,7 +367,7 @@ class Seq2Seq(keras_model.KerasModel):
             ValueError: for arguments or ids out of range, or a model without symbol targets.
         """
         self._check_writes_symbols("generate")
-        asked = generate_lib.Options(beam_size, alpha, decode_length, **options)
+        asked = Options(beam_size, alpha, decode_length, **options)
         # Of a language model either is a prompt.
         self._check_ids(features, ["inputs"] if "inputs" in self.specs else ["inputs", "targets"])
         return generate_lib.generate(self, features, asked)

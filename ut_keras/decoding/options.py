@@ -1,0 +1,120 @@
+"""What can be asked of a search, in one table. No TensorFlow.
+
+From it are made `generate`'s arguments and their checks, the inputs of a search's graph, and decode
+hparams.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+from ut_keras import limits
+
+
+class Spec(NamedTuple):
+    """What is to be said of an option besides its default here."""
+
+    least: float | None
+    most: float | None
+    dtype: str  # of a number that a graph takes as an input; "": another value is another graph
+    hparam: str  # its name as a decode hparam; "": there is none
+    hparam_default: Any
+
+
+def _option(default, least=None, most=None, dtype="", hparam=None, hparam_default=None):
+    if hparam_default is None:
+        hparam_default = default
+    return dataclasses.field(
+        default=default, metadata={"spec": Spec(least, most, dtype, hparam, hparam_default)}
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What can be asked of a search.
+
+    In a traced function its numbers may be scalar tensors, as `generate.numbers` gives them. Their
+    values are not known there, so whoever makes them calls `check` before.
+
+    Fields:
+        beam_size: int. 1 is greedy.
+        alpha: float. Length penalty ((5 + length) / 6)^alpha of beam search.
+        decode_length: int. Positions beyond the source's length; of a language model, beyond the
+            prompt's.
+        own_room: bool. Whether a source's length is its own, up to its last id; False, as in T2T:
+            that of the batch, padding included.
+        min_length: int. Symbols before the first EOS, unless that is forced, or all that is left.
+        eos_penalty: float. What EOS costs more, in log probability.
+        no_repeat_ngram_size: int n. No n symbols in a row are written twice; 0: they may.
+        num_steps: int. Steps in depth, see `Transformer.with_steps`; None: as many as ever.
+        temperature: float. Above 0, symbols are drawn instead of searched for.
+        top_k: int. Draws from so many of the likeliest; 0: all.
+        top_p: float in (0, 1]. Draws from the likeliest that have this probability together.
+        seed: int, or scalar tensor. Of the draws; without it they differ from call to call.
+        forced_prefix: int [B, P] that results begin with, whatever else is asked, 0-padded on the
+            right. It is scored.
+        cache: bool. Whether earlier positions are kept; False runs over the whole prefix.
+    """
+
+    # As decode hparams they have T2T's names and defaults, where it has them; own_room it has not.
+    beam_size: int = _option(1, 1, hparam="beam_size", hparam_default=4)
+    alpha: float = _option(0.6, 0, limits.MOST_ALPHA, "float32", "alpha")
+    decode_length: int = _option(50, 0, limits.MOST_POSITIONS, "int32", "extra_length", 100)
+    own_room: bool = _option(False, hparam="own_room", hparam_default=True)
+    min_length: int = _option(0, 0, None, "int32", "min_length")
+    eos_penalty: float = _option(0.0, None, None, "float32", "eos_penalty")
+    no_repeat_ngram_size: int = _option(0, 0, hparam="no_repeat_ngram_size")
+    num_steps: int | None = _option(None, 1, limits.MOST_STEPS, "", "num_steps", 0)
+    temperature: float = _option(0.0, 0, None, "float32", "sampling_temp")
+    top_k: int = _option(0, 0, None, "int32", "top_k")
+    top_p: float = _option(1.0, 0, 1, "float32", "top_p")
+    seed: int | None = _option(None, 0, limits.LARGEST_SEED, "", "seed", -1)
+    forced_prefix: Any = None
+    cache: bool = True
+
+    def check(self) -> None:
+        """Raises `ValueError` for an option out of range."""
+        for name, spec in SPECS.items():
+            value = getattr(self, name)
+            expected = None if value is None else limits.why_not(value, spec.least, spec.most)
+            if expected:
+                raise ValueError(f"{name} must be {expected}. Received: {value}.")
+        problem = self.why_not_together({name: name for name in SPECS})
+        if problem:
+            raise ValueError(problem)
+
+    def why_not_together(self, names: dict[str, str]) -> str | None:
+        """What is wrong with numbers that are in range, or None.
+
+        Args:
+            names: what the options are called where they were given.
+        """
+        temperature, beams, top_k, top_p = (
+            names[name] for name in ("temperature", "beam_size", "top_k", "top_p")
+        )
+        if 0 < self.temperature < limits.LEAST_TEMPERATURE:
+            return (
+                f"{temperature} must be 0 or at least {limits.LEAST_TEMPERATURE}. "
+                f"Received: {self.temperature}."
+            )
+        if not self.top_p:
+            return f"{top_p} must be above 0. Received: {self.top_p}."
+        if self.temperature and self.beam_size > 1:
+            return (
+                f"{temperature} above 0 draws one result; it needs {beams}=1. "
+                f"Received: {temperature}={self.temperature}, {beams}={self.beam_size}."
+            )
+        if not self.temperature and (self.top_k or self.top_p < 1):
+            return (
+                f"{top_k} and {top_p} say what to draw from; they need a {temperature} above 0. "
+                f"Received: {temperature}=0, {top_k}={self.top_k}, {top_p}={self.top_p}."
+            )
+        return None
+
+
+SPECS = {
+    field.name: field.metadata["spec"] for field in dataclasses.fields(Options) if field.metadata
+}
+# The numbers that a graph takes as inputs, with their dtypes.
+NUMBERS = {name: spec.dtype for name, spec in SPECS.items() if spec.dtype}
+# What decides about the graph; a forced prefix by whether there is one.
+FIXED = tuple(name for name in SPECS if name not in (*NUMBERS, "seed")) + ("cache",)
