@@ -34,8 +34,13 @@ def test_help_is_of_whole_sentences(table, capsys):
         assert flag.refused or re.fullmatch(r"[A-Z].*[^\w\s]", flag.help), flag.name
 
 
-@pytest.mark.parametrize("table", [flags.TRAINER, flags.DATAGEN, flags.DECODER, flags.BLEU])
-def test_tables_are_whole(table):
+_TABLES = {name: table for name, table in vars(flags).items() if name.isupper() and name[0] != "_"}
+_TABLES = {name: table for name, table in _TABLES.items() if isinstance(table, tuple)}
+
+
+@pytest.mark.parametrize("table", _TABLES.values(), ids=_TABLES)
+def test_a_command_has_each_flag_once(table):
+    assert len(_TABLES) >= 10
     names = [flag.name for flag in table]
     assert len(set(names)) == len(names)
     for flag in table:
