@@ -85,7 +85,9 @@ ALLOWED = {
         # a step of a decoder, for LiteRT, which goes on from a cache
         "ut_keras.layers.attention.cache",
     ),
-    "ut_keras.export": ("ut_keras.inference.export", "ut_keras.inference.litert_export"),
+    "ut_keras.export": tuple(
+        f"ut_keras.inference.{n}" for n in ("ctranslate2_export", "export", "litert_export")
+    ),
     "ut_keras.keras_file": (
         "ut_keras.text",
         "ut_keras.data",

@@ -1,6 +1,7 @@
-"""The public names of `ut_keras.inference.export` and `ut_keras.inference.litert_export`."""
+"""The public names of what is exported: `ut_keras.inference.export` and its like."""
 
+from ut_keras.inference.ctranslate2_export import export_ctranslate2
 from ut_keras.inference.export import export_saved_model
 from ut_keras.inference.litert_export import export_litert
 
-__all__ = ["export_litert", "export_saved_model"]
+__all__ = ["export_ctranslate2", "export_litert", "export_saved_model"]

@@ -47,6 +47,8 @@ def test_exports_what_other_tools_read(run, tmp_path, capsys):
         np.testing.assert_array_equal(ours, theirs)
     line = _error(capsys, *argv, "--format=safetensors", "--export_quantize=int8")
     assert "--format=safetensors is of 32 bits" in line
+    assert exporter.main([*argv, "--format=ctranslate2", "--export_quantize=int8"]) == 0
+    assert "model.bin" in os.listdir(tmp_path / "portable" / _exports(tmp_path / "portable")[-1])
 
 
 @pytest.mark.slow
@@ -175,7 +177,9 @@ def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
     assert "--output_dir or --checkpoint_path" in _error(capsys)
     assert "--data_dir must be given" in _error(capsys, f"--output_dir={run}")
     assert "float16 or int8" in _error(capsys, *known, "--export_quantize=int4")
-    assert "saved_model, litert or safetensors" in _error(capsys, *known, "--format=onnx")
+    assert "saved_model, litert, safetensors, ctranslate2" in _error(
+        capsys, *known, "--format=onnx"
+    )
     assert "needs the decode hparam max_input_size" in _error(capsys, *known, "--format=litert")
     how = "--decode_hparams=beam_size=1,max_input_size=9,sampling_temp=1"
     line = _error(capsys, *known, "--format=litert", how)

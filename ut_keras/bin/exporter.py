@@ -10,7 +10,8 @@ Writes EXPORT_DIR/TIME, as TensorFlow Serving wants it; docs/serving.md goes on 
       --decode_hparams="beam_size=1,extra_length=10,max_input_size=32"
 
 Writes EXPORT_DIR/TIME with model.tflite and the vocabularies; see docs/on_device.md. With
---format=safetensors it is what `ut_keras.load` and whatever reads safetensors take.
+--format=safetensors it is what `ut_keras.load` and whatever reads safetensors take, with
+--format=ctranslate2 what CTranslate2 takes of a `transformer`.
 """
 
 import os
@@ -23,7 +24,7 @@ from ut_keras.errors import UsageError
 from ut_keras.files import file_error, path_lock, whole_file
 from ut_keras.inference import decode_hparams, feature_record
 
-_FORMATS = ("saved_model", "litert", "safetensors")
+_FORMATS = ("saved_model", "litert", "safetensors", "ctranslate2")
 _QUANTIZATIONS = ("", "float16", "int8")
 _LARGEST_NUMBER = 2**63 - 1  # that a server reads
 # Of ut-decoder's results and files.
@@ -38,7 +39,7 @@ def main(args: command.Args) -> None:
         )
     if args.format not in _FORMATS:
         raise UsageError(
-            f"--format must be saved_model, litert or safetensors. Received: {args.format!r}."
+            f"--format must be one of {', '.join(_FORMATS)}. Received: {args.format!r}."
         )
     if args.format == "safetensors" and args.export_quantize:
         raise UsageError(
@@ -76,6 +77,8 @@ def _export(args, run, search, values, directory):
                 from ut_keras.inference import portable
 
                 portable.save(directory, model, run.encoders)
+            elif args.format == "ctranslate2":
+                export.export_ctranslate2(model, run.encoders, directory, args.export_quantize)
             else:
                 export.export_saved_model(
                     model, run.encoders, directory, max_input_length=length, **search

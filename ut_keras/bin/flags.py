@@ -366,7 +366,11 @@ EXPORTER_OWN = (
     Flag("data_dir", None, "Folder with the vocabulary, if the run's has none.", str),
     Flag("export_dir", None, "Folder to export to. Default: export in --output_dir.", str),
     Flag("decode_hparams", "", 'How to decode: "beam_size=4,alpha=0.6,extra_length=100,…".'),
-    Flag("format", "saved_model", "saved_model; litert: a .tflite for small devices; safetensors."),
+    Flag(
+        "format",
+        "saved_model",
+        "saved_model; litert: a .tflite for small devices; safetensors; ctranslate2.",
+    ),
     Flag("export_quantize", "", "float16 or int8: store the weights in so many bits."),
     Flag("export_as_tfhub", False, refused="TF Hub modules are SavedModels now"),
     Flag("as_text", True, refused="TensorFlow 2 writes saved_model.pb only"),

@@ -1,0 +1,92 @@
+"""A `transformer` in CTranslate2 beside itself: what is written, and how fast.
+
+    python benchmarks/in_ctranslate2.py --output_dir=run --decode_from_file=test.en
+
+200 sentences in batches of 32, greedy and by 4 beams, one thread each; the ways take turns, three
+times, and the fastest turn counts. Of beams alpha is 0, for the length penalties differ.
+"""
+
+import argparse
+import os
+import platform
+import tempfile
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import ctranslate2
+import tensorflow as tf
+
+import ut_keras
+from ut_keras import export
+from ut_keras.text.text_encoder_base import EOS, cut_at_eos
+
+BATCH, ROOM, TURNS = 32, 50, 3
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output_dir", required=True, help="of a run of a transformer")
+    parser.add_argument("--decode_from_file", required=True, help="its sources")
+    parser.add_argument("--sentences", type=int, default=200)
+    args = parser.parse_args()
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    run = ut_keras.load(args.output_dir)
+    with open(args.decode_from_file, encoding="utf-8") as file:
+        lines = [line.strip() for line in file][: args.sentences]
+    sources = sorted(([*run.encoders["inputs"].encode(line), EOS] for line in lines), key=len)
+    print(f"machine: {platform.machine()}, Python {platform.python_version()}, one thread")
+    print(f"\n| {len(sources)} sentences | same as ours | seconds | times as fast |")
+    print("|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        ways = {"ut_keras": lambda rows, beams: ours(run.model, rows, beams)}
+        for quantize in ("", "float16", "int8"):
+            path = os.path.join(folder, f"served{quantize}")
+            export.export_ctranslate2(run.model, run.encoders, path, quantize)
+            compute = "int8" if quantize == "int8" else "float32"
+            translator = ctranslate2.Translator(path, intra_threads=1, compute_type=compute)
+            name = f"CTranslate2, {quantize or 'float32'}"
+            ways[name] = lambda rows, beams, to=translator: theirs(to, rows, beams)
+        for beams in (1, 4):
+            written, seconds = measured(ways, sources, beams)
+            for name in ways:
+                same = sum(a == b for a, b in zip(written[name], written["ut_keras"], strict=True))
+                ratio = seconds["ut_keras"] / seconds[name]
+                print(f"| {name}, {beams} beams | {same} | {seconds[name]:.2f} | {ratio:.2f} |")
+
+
+def measured(ways, sources, beams):
+    """({name: what is written for each source}, {name: seconds})."""
+    written, seconds = {}, {name: [] for name in ways}
+    batches = [sources[at : at + BATCH] for at in range(0, len(sources), BATCH)]
+    for turn in range(TURNS + 1):  # the first traces
+        for name, way in ways.items():
+            begin = time.perf_counter()
+            written[name] = [row for batch in batches for row in way(batch, beams)]
+            if turn:
+                seconds[name].append(time.perf_counter() - begin)
+    return written, {name: min(values) for name, values in seconds.items()}
+
+
+def ours(model, rows, beams):
+    """What the model writes for rows of ids."""
+    ids = tf.ragged.constant(rows, tf.int32).to_tensor()
+    found = model.generate({"inputs": ids}, beams, 0.0, ROOM)
+    return [cut_at_eos(row) for row in found.ids[:, 0].numpy().tolist()]
+
+
+def theirs(translator, rows, beams):
+    """The same by CTranslate2."""
+    found = translator.translate_batch(
+        [[str(i) for i in row] for row in rows],
+        beam_size=beams,
+        length_penalty=0,
+        min_decoding_length=0,
+        max_decoding_length=max(map(len, rows)) + ROOM,
+    )
+    return [[int(word) for word in result.hypotheses[0]] for result in found]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""A `transformer` for CTranslate2, which runs it in C++, in 8 bits if wanted, without TensorFlow.
+
+    export.export_ctranslate2(model, encoders, "served", quantize="int8")
+    translator = ctranslate2.Translator("served")
+    translator.translate_batch([["17", "4", "1"]])     ids as words, with EOS
+
+A layer of CTranslate2 is one of Vaswani et al. 2017 with its norms in front. It has none for a
+Universal Transformer, which adds its signals again at every step.
+"""
+
+import os
+from collections.abc import Mapping
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ut_keras.checkpoints import checkpoint
+from ut_keras.files import whole_file
+from ut_keras.inference import feature_record
+from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
+
+QUANTIZATIONS = ("", "float16", "int8")
+_POSITIONS = 2048  # that a table of signals has; CTranslate2 reads and writes no more
+_TOLERANCE = 1e-3  # of a log probability, against the model's own
+
+
+def export_ctranslate2(
+    model: keras.Model, encoders: Mapping[str, TextEncoder], directory: str, quantize: str = ""
+) -> None:
+    """Writes the folder, whole or not at all; features.json and vocabularies are in it.
+
+    Args:
+        model: a `Transformer` from symbols to symbols.
+        encoders: dict from feature name to `TextEncoder`.
+        directory: str, a folder that is not there yet.
+        quantize: "", "float16" or "int8": the weights are stored in so many bits, and computed with
+            as CTranslate2 chooses.
+    Raises:
+        ValueError: if CTranslate2 is not there, has no layer for the model, or finds another log
+            probability than the model does.
+        FileExistsError: if the folder is there.
+    """
+    if quantize not in QUANTIZATIONS:
+        raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
+    if os.path.exists(directory):
+        raise FileExistsError(17, "An export needs a folder that is not there yet", directory)
+    try:
+        import ctranslate2
+        from ctranslate2.specs import transformer_spec
+    except ImportError as error:
+        raise ValueError(
+            f"CTranslate2 must be there: pip install 'ctranslate2>=4,<5'. Received: {error}."
+        ) from error
+    if model.name != "transformer" or list(model.specs) != ["inputs", "targets"]:
+        raise ValueError(
+            "CTranslate2 has layers of a transformer from inputs to targets; a Universal "
+            f"Transformer adds its signals at every step. Received: a {model.name} of "
+            f"{', '.join(model.specs)}."
+        )
+    os.makedirs(os.path.dirname(directory) or ".", exist_ok=True)
+    record = feature_record.FeatureRecord(model.specs, dict(encoders), model.target_space_id)
+    with whole_file.folder(directory) as temporary:
+
+        def write(name, quantization=None):
+            folder = os.path.join(temporary, name)
+            os.mkdir(folder)
+            spec = _spec(transformer_spec, model)
+            spec.validate()
+            spec.optimize(quantization=quantization)
+            spec.save(folder)
+            return folder
+
+        written = write("plain")
+        _check_same(ctranslate2.Translator(written), model)
+        if quantize:
+            written = write("quantized", quantize)
+        feature_record.save(written, record)
+        whole_file.put([(written, directory)])
+
+
+def _spec(transformer_spec, model):
+    """The model as CTranslate2 describes one."""
+    weights = {name: v.numpy() for name, v in checkpoint.model_variables(model).items()}
+    weights = {name: value for name, value in weights.items() if value.dtype.kind == "f"}
+    depths = [
+        len({name.split("/")[3] for name in weights if name.startswith(f"{side}/depth/block")})
+        for side in ("encoder", "decoder")
+    ]
+    spec = transformer_spec.TransformerSpec.from_config(tuple(depths), model.hparams.num_heads)
+    for side, number in zip(("encoder", "decoder"), depths, strict=True):
+        to = getattr(spec, side)
+        to.scale_embeddings = False  # the table is scaled already
+        for i in range(number):
+            _set_layer(to.layer[i], weights, f"{side}/depth/block/layer_{i}")
+        _set_norm(to.layer_norm, weights, side)
+        embeddings, to.position_encodings.encodings = _embedded(model, side)
+        (to.embeddings[0] if side == "encoder" else to.embeddings).weight = embeddings
+    spec.decoder.start_from_zero_embedding = True
+    spec.decoder.projection.weight = model.softmax.embedding.numpy()
+    used = ("target_space_embedding", "source_embedding", "target_embedding", "softmax")
+    unused = [name for name in weights if not name.startswith(used)]
+    if unused:
+        raise ValueError(f"CTranslate2 has no layer for the weights {unused[0]}.")
+    for feature, register in (
+        ("inputs", spec.register_source_vocabulary),
+        ("targets", spec.register_target_vocabulary),
+    ):
+        register([str(i) for i in range(model.specs[feature].vocab_size)])
+    spec.config.layer_norm_epsilon = model.hparams.norm_epsilon
+    spec.config.eos_token, spec.config.unk_token = str(EOS), str(PAD)
+    spec.config.bos_token = spec.config.decoder_start_token = str(EOS)
+    return spec
+
+
+def _set_layer(layer, weights, path):
+    _set_attention(layer.self_attention, weights, f"{path}/self_attention", [3])
+    if hasattr(layer, "attention"):
+        _set_attention(layer.attention, weights, f"{path}/encdec_attention", [1, 2])
+    _set_norm(layer.ffn.layer_norm, weights, f"{path}/ffn")
+    for i, linear in enumerate((layer.ffn.linear_0, layer.ffn.linear_1), 1):
+        linear.weight = _take(weights, f"{path}/ffn/dense_relu_dense/conv{i}/kernel").T
+        linear.bias = _take(weights, f"{path}/ffn/dense_relu_dense/conv{i}/bias")
+
+
+def _set_attention(attention, weights, path, together):
+    """`together`: how many of q, k and v are one product each."""
+    _set_norm(attention.layer_norm, weights, path)
+    inner = f"{path}/multihead_attention"
+    parts = [_take(weights, f"{inner}/{name}/kernel").T for name in "qkv"]
+    for linear, number in zip(attention.linear, together, strict=False):
+        linear.weight = np.concatenate(parts[:number])
+        del parts[:number]
+    attention.linear[-1].weight = _take(weights, f"{inner}/output_transform/kernel").T
+
+
+def _set_norm(norm, weights, path):
+    inner = f"{path}/layer_prepostprocess/layer_norm/layer_norm"
+    norm.gamma, norm.beta = (_take(weights, f"{inner}_{name}") for name in ("scale", "bias"))
+
+
+def _take(weights, name):
+    if name not in weights:
+        raise ValueError(f"CTranslate2's layers need the weights {name}. Received: none.")
+    return np.ascontiguousarray(weights.pop(name))
+
+
+def _embedded(model, side):
+    """(a row for each symbol, a row for each position), as they are added up before the stack."""
+    is_source = side == "encoder"
+    table = model.source_embedding if is_source else model.target_embedding
+    position = model.source_position if is_source else model.target_position
+    blank = tf.zeros([1, _POSITIONS], tf.int32)
+    x = model._embed(table, blank)
+    if is_source and model.target_space is not None:
+        x = model.target_space(x)
+    if position is not None:
+        x = position(x, tf.range(_POSITIONS))
+    return model._embed(table, tf.range(table.vocab_size)[tf.newaxis])[0].numpy(), x[0].numpy()
+
+
+def _check_same(translator, model):
+    """Whether made-up sentences have the log probabilities that the model finds."""
+    random = np.random.RandomState(0)
+    rows = {
+        name: np.pad(
+            random.randint(2, spec.vocab_size, [4, 9]), [(0, 0), (0, 1)], constant_values=1
+        )
+        for name, spec in model.specs.items()
+    }
+    words = [[[str(i) for i in row] for row in rows[name]] for name in ("inputs", "targets")]
+    targets = [row[:-1] for row in words[1]]  # it adds EOS
+    found = [sum(score.log_probs) for score in translator.score_batch(words[0], targets)]
+    expected = model.score(rows).numpy()
+    if not np.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE):
+        raise ValueError(
+            "CTranslate2 must find the log probabilities of the model; it has no layer for some of "
+            f"its hparams. Received: {found[0]:.3f} for {expected[0]:.3f}."
+        )
