@@ -94,12 +94,6 @@ def test_legacy_cyclelinear10x():
     assert rates == pytest.approx([3.3, 1.8, 0.3], rel=1e-5)
 
 
-def test_legacy_piecewise():
-    fields = {"learning_rate_boundaries": [10, 20], "learning_rate_multiples": [0.5, 0.1]}
-    rates = [_legacy(step, "piecewise", **fields) for step in (0, 10, 11, 20, 21)]
-    assert rates == pytest.approx([1.0, 1.0, 0.5, 0.5, 0.1])
-
-
 def test_legacy_corrects_for_adam_in_lower_case_only():
     fields = {"learning_rate_schedule": "legacy", "learning_rate": 1.0}
     assert _rate(0, optimizer="adam", **fields) == pytest.approx(0.002)
@@ -122,6 +116,11 @@ def test_config_round_trip():
     restored = keras.saving.deserialize_keras_object(config)
     assert restored.get_config() == schedule.get_config()
     assert float(restored(60)) == pytest.approx(3.0 * (math.cos(math.pi * 5 / 9) / 2 + 0.5))
+
+
+def test_what_an_older_version_has_saved_can_be_read():
+    older = {"learning_rate_boundaries": [], "learning_rate_multiples": []}
+    assert _rate(0, learning_rate_schedule="constant", **older) == 1.0
 
 
 def test_unknown_factor_lists_the_nearest():

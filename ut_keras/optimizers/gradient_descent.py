@@ -14,11 +14,6 @@ from ut_keras.optimizers.optimizer import LearningRate
 class GradientDescent(optimizer.Optimizer):
     """w -= lr g"""
 
-    def __init__(
-        self, learning_rate: LearningRate = 0.01, name: str = "sgd", **kwargs: Any
-    ) -> None:
-        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
-
     def update_step(
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
     ) -> None:
@@ -100,11 +95,6 @@ class Adagrad(_OneSlotOptimizer):
     slot = "accumulator"
     initial = 0.1
 
-    def __init__(
-        self, learning_rate: LearningRate = 0.01, name: str = "adagrad", **kwargs: Any
-    ) -> None:
-        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
-
     def update_step(
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
     ) -> None:
@@ -123,11 +113,6 @@ class RMSProp(_OneSlotOptimizer):
     t2t_slot_name = "RMSProp"
     slot = "velocity"
     initial = 1.0
-
-    def __init__(
-        self, learning_rate: LearningRate = 0.001, name: str = "rms_prop", **kwargs: Any
-    ) -> None:
-        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
         if self.built:
