@@ -500,3 +500,45 @@ class Mine(Base):
 """,
     )
     assert len(problem.t2t.asked) == 1 and problem.t2t.asked[0]
+
+
+def test_whole_files_are_chopped_as_t2t_does(make, tmp_path):
+    for name, text in {"a": "one two three ", "b": "four five ", "c": "one two three four"}.items():
+        (tmp_path / f"{name}.txt").write_text(text * 3)
+    problem = make(f'''
+@registry.register_problem
+class Mine(text_problems.ChoppedTextProblem):
+    vocab_type = text_problems.VocabType.CHARACTER
+    sequence_length = 10
+    @property
+    def is_generate_per_split(self):
+        return False
+    @property
+    def dataset_splits(self):
+        return [{{"split": "train", "shards": 2}}, {{"split": "eval", "shards": 1}}]
+    @property
+    def max_dev_chars(self):
+        return 25
+    def train_text_filepaths(self, tmp_dir):
+        return [r"{tmp_path}/" + name for name in ("a.txt", "b.txt", "c.txt")]
+    def dev_text_filepaths(self, tmp_dir):
+        return [r"{tmp_path}/c.txt"]
+''')
+    encoder = problem.feature_encoders(make.data_dir)["targets"]
+    shards = [
+        sorted(
+            encoder.decode([i for i in record["targets"] if i]) for record in tfrecords.read(path)
+        )
+        for split in ("train", "dev")
+        for path in tfrecords.find(make.data_dir, "mine", split)
+    ]
+    texts = ("one two three " * 3 + "one two three four" * 3, "four five " * 3)
+    dev = ("one two three four" * 3)[:25]
+    assert shards == [
+        sorted(text[at : at + 10] for at in range(0, len(text), 10)) for text in (*texts, dev)
+    ]
+    records = _records(problem, make.data_dir, "train")
+    assert {len(record["targets"]) for record in records} == {10}  # the last ones are padded
+    hp = hparams.get("transformer_tiny", "batch_size=40")
+    features, targets = next(iter(problem.dataset("train", make.data_dir, hp)))
+    assert targets.shape[1] <= 10 and "inputs" not in features

@@ -28,7 +28,7 @@ def test_every_stand_in_is_there_and_on_the_page():
     [
         ("data_generators.lm1b.read", "ut_keras.problems.lm1b"),
         ("data_generators.image_utils.Image2ClassProblem", "a Text2TextProblem of your own"),
-        ("data_generators.text_problems.ChoppedTextProblem", "a Text2TextProblem of your own"),
+        ("data_generators.text_problems.Text2RealProblem", "a Text2TextProblem of your own"),
         ("models.vanilla_gan.gan", "ut_keras.models"),
         ("layers.common_layers.dense", "keras.layers and ut_keras.layers"),
         ("utils.adafactor.AdafactorOptimizer", "ut_keras.optimizers.adafactor"),

@@ -234,9 +234,7 @@ class Adapted(problem.Problem):
         if tmp_dir:
             os.makedirs(tmp_dir, exist_ok=True)  # as t2t-datagen does
         os.makedirs(data_dir, exist_ok=True)
-        if overridden.is_ours(self.t2t, "generate_data") and isinstance(
-            self.t2t, text_problems.Text2TextProblem
-        ):
+        if type(self.t2t).generate_data is text_problems.Text2TextProblem.generate_data:
             how = {"tasks": tasks, "num_processes": num_processes, "max_cases": max_cases}
             return self.generate_by_split(data_dir, tmp_dir, seed, **how)
         if max_cases:

@@ -4,6 +4,7 @@ References: tensor2tensor/data_generators/text_problems.py.
 """
 
 import itertools
+import math
 import numbers
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -180,6 +181,112 @@ class Text2SelfProblem(Text2TextProblem):
     """A language model; samples have "targets" only."""
 
     has_inputs = False
+
+
+class ChoppedTextProblem(Text2SelfProblem):
+    """A language model of whole files, cut into examples of `sequence_length` ids, without EOS.
+
+    A file of examples is made of those texts whose turn it is: text i belongs to shard i modulo
+    their number. Subclasses say the two lists of paths, `sequence_length` and `dataset_splits`.
+    """
+
+    multiprocess_generate = True  # by T2T's tasks, one of each file
+    remainder_policy = "pad"  # or "drop"
+    max_chars_for_vocab = 10**7
+    max_dev_chars = 10**7
+
+    def train_text_filepaths(self, tmp_dir: str | None) -> list[str]:
+        raise problem.unsaid(self, "train_text_filepaths")
+
+    def dev_text_filepaths(self, tmp_dir: str | None) -> list[str]:
+        raise problem.unsaid(self, "dev_text_filepaths")
+
+    @property
+    def sequence_length(self) -> int:
+        raise problem.unsaid(self, "sequence_length")
+
+    @property
+    def num_train_shards(self) -> int:
+        return self.dataset_splits[0]["shards"]
+
+    @property
+    def num_dev_shards(self) -> int:
+        return self.dataset_splits[1]["shards"]
+
+    @property
+    def num_generate_tasks(self) -> int:
+        return self.num_train_shards + self.num_dev_shards
+
+    def max_length(self, model_hparams: hparam.HParams) -> int:
+        return model_hparams.split_to_length or self.sequence_length
+
+    def eval_metrics(self) -> list[str]:
+        return [metrics.Metrics.ACC, metrics.Metrics.NEG_LOG_PERPLEXITY]
+
+    def prepare_to_generate(self, data_dir: str, tmp_dir: str | None) -> None:
+        self.get_or_create_vocab(data_dir, tmp_dir)
+
+    def generate_data(self, data_dir: str, tmp_dir: str | None, task_id: int = -1) -> None:
+        encoder = self.get_or_create_vocab(data_dir, tmp_dir)
+        paths = [
+            *self.training_filepaths(data_dir, self.num_train_shards, shuffled=False),
+            *self.dev_filepaths(data_dir, self.num_dev_shards, shuffled=False),
+        ]
+        examples = self.example_generator(encoder, tmp_dir, task_id)
+        generator_utils.generate_files(examples, [paths[task_id]])
+        generator_utils.shuffle_dataset([paths[task_id]])
+
+    def text_filepaths_for_task(self, tmp_dir: str | None, task_id: int) -> list[str]:
+        number = self.num_train_shards
+        if task_id < number:
+            return self.train_text_filepaths(tmp_dir)[task_id::number]
+        return self.dev_text_filepaths(tmp_dir)[task_id - number :: self.num_dev_shards]
+
+    def filepath_to_unicode_strings(self, filepath: str) -> Iterator[str]:
+        with open(filepath, encoding="utf-8", errors="ignore", newline="") as file:
+            yield file.read()
+
+    def file_generator(
+        self,
+        filepaths: list[str],
+        max_chars_per_file: int | None = None,
+        max_chars_total: int | None = None,
+    ) -> Iterator[str]:
+        """Yields the texts of files, up to as many characters."""
+        total = max_chars_total or math.inf
+        for path in filepaths:
+            of_file = max_chars_per_file or math.inf
+            for text in self.filepath_to_unicode_strings(path):
+                text = text[: int(min(len(text), of_file, total))]
+                of_file -= len(text)
+                total -= len(text)
+                if text:
+                    yield text
+                if total <= 0:
+                    return
+                if of_file <= 0:
+                    break
+
+    def example_generator(
+        self, encoder: TextEncoder, tmp_dir: str | None, task_id: int
+    ) -> Iterator[dict[str, list[int]]]:
+        """Yields the examples of a file."""
+        paths = self.text_filepaths_for_task(tmp_dir, task_id)
+        most = None
+        if task_id >= self.num_train_shards and paths:
+            most = self.max_dev_chars // (self.num_dev_shards * len(paths))
+        length, ids = self.sequence_length, []
+        for text in self.file_generator(paths, max_chars_per_file=most):
+            ids += encoder.encode(text)
+            whole = len(ids) // length * length
+            yield from ({"targets": ids[at : at + length]} for at in range(0, whole, length))
+            ids = ids[whole:]
+        if ids and self.remainder_policy == "pad":
+            yield {"targets": ids + [text_encoder.PAD_ID] * (length - len(ids))}
+
+    def generate_text_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
+        paths = self.train_text_filepaths(tmp_dir)
+        return self.file_generator(paths, max_chars_total=self.max_chars_for_vocab)
 
 
 class Text2ClassProblem(Text2TextProblem):
