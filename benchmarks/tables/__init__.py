@@ -46,7 +46,7 @@ class Score:
     def show(self, value, digits=None):
         """A number as text: what is not 0, 1 or 100 does not look so."""
         if self.metric == "failed_tasks":
-            return f"{value:g}"
+            return f"{value:.3g}"
         if digits is None:
             digits = 1 if self.percent or abs(value) >= 10 else 3
         ends = (0, 100) if self.percent else (0, 1)
