@@ -227,6 +227,44 @@ def test_a_row_has_the_room_that_it_has_alone(kind, options):
         assert any(length > room for length, room in zip(there, rooms, strict=True))
 
 
+@pytest.mark.parametrize("act_type", ["basic", "global"])
+def test_steps_are_those_that_each_position_took(act_type):
+    hp = hparams.get(
+        "adaptive_universal_transformer_tiny", f"{SMALL},act_max_steps=3,act_type={act_type}"
+    )
+    sizes = {"inputs": 12, "targets": 12}
+    model = _shaken(models.get("universal_transformer", hp, vocab_sizes=sizes))
+    plain = model.generate({"inputs": INPUTS}, 2, decode_length=3)
+    assert plain.source_steps is None and plain.target_steps is None
+    found = model.generate({"inputs": INPUTS}, 2, decode_length=3, return_steps=True)
+    np.testing.assert_array_equal(found.ids, plain.ids)
+    for beam in range(2):
+        ids = found.ids[:, beam].numpy()
+        out = model.inspect({"inputs": INPUTS, "targets": ids})
+        for steps, times, seen in (
+            (found.source_steps, out.encoder.ponder_times, INPUTS),
+            (found.target_steps[:, beam], out.decoder.ponder_times, ids),
+        ):
+            times = np.broadcast_to(np.reshape(times, [3, -1]), seen.shape)
+            np.testing.assert_allclose(steps, np.where(seen, times, 0.0))
+    assert len({0.0, *np.ravel(found.source_steps), *np.ravel(found.target_steps)}) > 2
+    one = model.generate({"inputs": INPUTS}, decode_length=3, num_steps=1, return_steps=True)
+    assert np.max(one.target_steps) == np.max(one.source_steps) == 1
+
+
+def test_steps_of_what_follows_a_prompt():
+    hp = hparams.get("adaptive_universal_transformer_tiny", SMALL + ",act_max_steps=3")
+    model = _shaken(models.get("universal_transformer", hp, vocab_sizes={"targets": 12}))
+    prompt = INPUTS[:, :2]
+    found = model.generate({"inputs": prompt}, decode_length=4, return_steps=True)
+    both = np.concatenate([prompt, found.ids[:, 0]], axis=1)
+    times = model.inspect({"targets": both}).decoder.ponder_times[:, 2:]
+    assert found.source_steps is None
+    np.testing.assert_allclose(found.target_steps[:, 0], np.where(both[:, 2:], times, 0.0))
+    fixed = _small("language_model").generate({"inputs": prompt}, return_steps=True)
+    assert fixed.target_steps is None
+
+
 @pytest.mark.parametrize("beam_size", [1, 2])
 def test_language_model_continues_its_prompt(beam_size):
     model = _small("language_model")

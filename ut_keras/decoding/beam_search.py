@@ -30,6 +30,9 @@ class Decoded(NamedTuple):
 
     ids: tf.Tensor  # int32 [B, beams, L], 0 behind EOS
     scores: tf.Tensor  # float32 [B, beams]: log probability, in beam search by length penalty
+    # With return_steps, if the model ponders: steps in depth, 0 at padding.
+    source_steps: tf.Tensor | None = None  # float32 [B, S]
+    target_steps: tf.Tensor | None = None  # float32 [B, beams, L], of the pass that wrote a symbol
 
 
 class Task(NamedTuple):

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.decoding import beam_search, constraints, side_by_side
+from ut_keras.decoding import beam_search, constraints, score, side_by_side
 from ut_keras.decoding.options import NUMBERS, Options
 from ut_keras.layers.basic import symbol_ids
 from ut_keras.layers.basic.signature import Shape
@@ -68,8 +68,13 @@ def generate(
     values["seed"] = tf.stack([tf.cast(seed, tf.int32), 0])
     rows = {"given": given, "forced_prefix": prefix}
     if graph.temperature:  # what a row draws depends on its place in the batch
-        return search(rows, values)
-    return _joined(side_by_side.run(search, rows, values))
+        found = search(rows, values)
+    else:
+        found = _joined(side_by_side.run(search, rows, values))
+    if options.return_steps:
+        source_steps, target_steps = score.steps(model, given, found.ids, options.num_steps)
+        found = found._replace(source_steps=source_steps, target_steps=target_steps)
+    return found
 
 
 def _joined(parts):
@@ -93,8 +98,8 @@ def _graph(options):
         for name in _OFF_AT_ZERO
     }
     has_prefix = options.forced_prefix is not None
-    others = dict.fromkeys(NUMBERS, True)
-    return dataclasses.replace(options, **{**others, **places}, seed=None, forced_prefix=has_prefix)
+    others = {**dict.fromkeys(NUMBERS, True), "seed": None, "return_steps": False}
+    return dataclasses.replace(options, **{**others, **places}, forced_prefix=has_prefix)
 
 
 def compiled_search(model: keras.Model, source_shape: Shape, graph: Options) -> Callable[..., Any]:

@@ -53,6 +53,8 @@ class Options:
         forced_prefix: int [B, P] that results begin with, whatever else is asked, 0-padded on the
             right. It is scored.
         cache: bool. Whether earlier positions are kept; False runs over the whole prefix.
+        return_steps: bool. Whether the steps are handed back that each position took, by one more
+            pass over what was written.
     """
 
     # As decode hparams they have T2T's names and defaults, where it has them; own_room it has not.
@@ -70,6 +72,7 @@ class Options:
     seed: int | None = _option(None, 0, limits.LARGEST_SEED, "", "seed", -1)
     forced_prefix: Any = None
     cache: bool = True
+    return_steps: bool = False
 
     def check(self) -> None:
         """Raises `ValueError` for an option out of range."""

@@ -1,4 +1,4 @@
-"""How likely a model finds given targets."""
+"""How likely a model finds given targets, and how many steps it takes over them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,23 +18,65 @@ def score(
         raise ValueError(f"features must hold 'targets'. Received: {sorted(features)}.")
     model.check_steps(num_steps)
     features = {name: tf.cast(features[name], tf.int32) for name in model.specs if name in features}
-    scores = side_by_side.run(_compiled_score(model, features, num_steps), features)
-    return tf.concat(scores, axis=0)
+    run = _compiled(model, _log_probs, features, num_steps)
+    return tf.concat(side_by_side.run(run, features), axis=0)
 
 
-def _compiled_score(model, features, num_steps):
-    """One trace for all batches and lengths."""
-    scores = model.__dict__.setdefault("_scores", {})
-    if num_steps not in scores:
+def steps(
+    model: keras.Model, given: Mapping[str, tf.Tensor], written: tf.Tensor, num_steps: int | None
+) -> tuple[tf.Tensor | None, tf.Tensor | None]:
+    """How many steps a model that ponders took; exactly, for a cached step is that of a whole pass.
+
+    Args:
+        model, num_steps: as of `score`.
+        given: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} of a language model.
+        written: int32 [B, K, T].
+    Returns:
+        (float32 [B, S], float32 [B, K, T]), 0 at padding; None where nothing ponders.
+    """
+    (source,) = given.values()
+    shape = tf.shape(written)
+    targets = tf.reshape(written, [-1, shape[2]])
+    sources = tf.repeat(source, shape[1], axis=0)
+    if "prompt" in given:
+        features = {"targets": tf.concat([sources, targets], axis=1)}
+    else:
+        features = {"inputs": sources, "targets": targets}
+    of_source, of_target = _compiled(model, _ponder_times, features, num_steps)(features)
+    if of_source is not None:
+        of_source = tf.where(source != 0, of_source[:: shape[1]], 0.0)
+    if of_target is not None:
+        of_target = tf.reshape(of_target[:, -shape[2] :], shape)
+        of_target = tf.where(written != 0, of_target, 0.0)
+    return of_source, of_target
+
+
+def _log_probs(output, features):
+    log_probs = log_softmax.of(output.logits, features["targets"])
+    return tf.reduce_sum(tf.where(features["targets"] != 0, log_probs, 0.0), axis=1)
+
+
+def _ponder_times(output, features):
+    found = []
+    for name, stack in (("inputs", output.encoder), ("targets", output.decoder)):
+        times = None if stack is None else stack.ponder_times
+        if times is not None and times.shape.rank == 1:  # of an example
+            times = tf.repeat(times[:, tf.newaxis], tf.shape(features[name])[1], axis=1)
+        found.append(times)
+    return tuple(found)
+
+
+def _compiled(model, function, features, num_steps):
+    """A function of a pass' output and the features; one trace for all batches and lengths."""
+    traces = model.__dict__.setdefault("_scores", {})
+    key = (function, num_steps)
+    if key not in traces:
 
         def run(features):
-            logits = model.forward(features, training=False, num_steps=num_steps).logits
-            targets = features["targets"]
-            log_probs = log_softmax.of(logits, targets)
-            return tf.reduce_sum(tf.where(targets != 0, log_probs, 0.0), axis=1)
+            return function(model.forward(features, training=False, num_steps=num_steps), features)
 
         signature = {
             name: tf.TensorSpec([None] * ids.shape.rank, tf.int32) for name, ids in features.items()
         }
-        scores[num_steps] = tf.function(run, input_signature=[signature], autograph=False)
-    return scores[num_steps]
+        traces[key] = tf.function(run, input_signature=[signature], autograph=False)
+    return traces[key]

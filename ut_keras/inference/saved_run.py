@@ -168,10 +168,10 @@ class SavedRun:
         """
         if not self._text_model.predictor.searches:
             return self._run(("generate",), self._text_model.generate, texts)
-        if "forced_prefix" in options:
+        if {"forced_prefix", "return_steps"} & options.keys():
             raise ValueError(
-                "A run writes freely; model.generate takes a forced_prefix of ids. "
-                "Received: forced_prefix."
+                "A run writes texts, freely; forced_prefix and return_steps are of ids, for "
+                f"model.generate. Received: {', '.join(options)}."
             )
         asked = options_lib.Options(beam_size, **{"own_room": True, **options})
         asked.check()

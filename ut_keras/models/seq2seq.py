@@ -358,11 +358,11 @@ class Seq2Seq(keras_model.KerasModel):
             decode_length: int. Positions beyond the source's (or the prompt's) length; as in T2T
                 that of the padded batch, unless own_room=True.
             options: own_room, min_length, eos_penalty, no_repeat_ngram_size, forced_prefix,
-                temperature, top_k, top_p, seed, cache, num_steps: see
+                temperature, top_k, top_p, seed, cache, num_steps, return_steps: see
                 `decoding.options.Options`.
         Returns:
             `Decoded`: ids int32 [B, beams, <= S + decode_length], 0 behind EOS; scores float32
-            [B, beams], best first.
+            [B, beams], best first; with return_steps source_steps and target_steps.
         Raises:
             ValueError: for arguments or ids out of range, or a model without symbol targets.
         """
