@@ -121,6 +121,10 @@ def test_config_round_trip():
 def test_what_an_older_version_has_saved_can_be_read():
     older = {"learning_rate_boundaries": [], "learning_rate_multiples": []}
     assert _rate(0, learning_rate_schedule="constant", **older) == 1.0
+    with pytest.raises(ValueError, match="fields must be among .*Received: \\['rate'\\]"):
+        _rate(0, rate=1.0)
+    with pytest.raises(ValueError, match="learning_rate_decay_scheme"):
+        _rate(0, learning_rate_schedule="legacy", learning_rate_decay_scheme="linear")
 
 
 def test_unknown_factor_lists_the_nearest():

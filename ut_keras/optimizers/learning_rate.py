@@ -33,6 +33,7 @@ _FIELDS = {
     "optimizer": "adam",
     "optimizer_multistep_accumulate_steps": 0,
 }
+_RETIRED = {"learning_rate_boundaries", "learning_rate_multiples"}  # in what was saved before 0.2.0
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -51,12 +52,17 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
         float32 scalar tensor.
 
     Raises:
-        UnknownNameError: if a factor does not exist.
+        UnknownNameError: if a factor or decay scheme does not exist.
         ValueError: if a factor needs `train_steps` and there is none, or it is too small.
     """
 
     def __init__(self, train_steps: int | None = None, **fields: Any) -> None:
         super().__init__()
+        unknown = fields.keys() - _FIELDS.keys() - _RETIRED
+        if unknown:
+            raise ValueError(
+                f"fields must be among {', '.join(_FIELDS)}. Received: {sorted(unknown)}."
+            )
         self.train_steps = train_steps
         self.fields = {**_FIELDS, **fields}
         for name, value in self.fields.items():
@@ -66,6 +72,10 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
         for name in self.factor_names:
             if name not in _FACTORS:
                 raise UnknownNameError(unknown_name_message("learning rate factor", name, _FACTORS))
+        scheme = self.learning_rate_decay_scheme or "none"
+        if scheme not in _DECAY_SCHEMES:
+            kind = "learning_rate_decay_scheme"
+            raise UnknownNameError(unknown_name_message(kind, scheme, _DECAY_SCHEMES))
         self._check_train_steps()
 
     def __call__(self, step: Any) -> tf.Tensor:
