@@ -51,14 +51,20 @@ _USR_DIR = Flag(
 )
 _REGISTRY_HELP = Flag("registry_help", False, "List problems, models and hparams sets.")
 
+
+def _refused(reason, **defaults):
+    """Flags that take no other value than T2T's default."""
+    return tuple(
+        Flag(name, default, type=str if default is None else None, refused=reason)
+        for name, default in defaults.items()
+    )
+
+
 # absl's, which T2T's commands are built on.
 _LOG = "TF_CPP_MIN_LOG_LEVEL and the command's own lines take its place"
 _ABSL = (
-    Flag("flagfile", "", refused="give the flags themselves: $(cat FILE)"),
-    Flag("v", 0, refused=_LOG),
-    Flag("verbosity", 0, refused=_LOG),
-    Flag("logtostderr", False, refused=_LOG),
-    Flag("alsologtostderr", False, refused=_LOG),
+    *_refused("give the flags themselves: $(cat FILE)", flagfile=""),
+    *_refused(_LOG, v=0, verbosity=0, logtostderr=False, alsologtostderr=False),
 )
 
 DATAGEN = (
@@ -90,9 +96,10 @@ DATAGEN = (
         "Show so many records as text, and lengths, vocabulary, what is left out.",
         least=0,
     ),
-    Flag("num_shards", 0, refused="T2T refuses it for registered problems too"),
-    Flag("env_problem_max_env_steps", 0, refused="there are no environment problems"),
-    Flag("env_problem_batch_size", 0, refused="there are no environment problems"),
+    *_refused("T2T refuses it for registered problems too", num_shards=0),
+    *_refused(
+        "there are no environment problems", env_problem_max_env_steps=0, env_problem_batch_size=0
+    ),
     *_ABSL,
 )
 
@@ -119,12 +126,9 @@ BLEU = (
     Flag("reference", None, "File with the reference translations.", str),
     Flag("bleu_variant", "both", "cased, uncased or both."),
     Flag("t2t", False, "Score as t2t-bleu does, not by sacreBLEU."),
-    Flag("source", None, type=str, refused="BLEU reads no source; T2T ignores it"),
-    Flag("translations_dir", None, type=str, refused="call it once for every file"),
-    Flag("event_dir", None, type=str, refused=_NO_DIR),
-    Flag("tag_suffix", "", refused=_NO_DIR),
-    Flag("min_steps", -1, refused=_NO_DIR),
-    Flag("wait_minutes", 0, refused=_NO_DIR),
+    *_refused("BLEU reads no source; T2T ignores it", source=None),
+    *_refused("call it once for every file", translations_dir=None),
+    *_refused(_NO_DIR, event_dir=None, tag_suffix="", min_steps=-1, wait_minutes=0),
     Flag("report_zero", None, type=bool, refused=_NO_DIR),
 )
 
@@ -252,46 +256,29 @@ TRAINER = (
     ),
     _USR_DIR,
     _REGISTRY_HELP,
-    # Not yet.
-    Flag(
-        "eval_run_autoregressive",
-        False,
-        refused="use --schedule=train_eval_and_decode or evaluate_and_decode",
+    *_refused(
+        "use --schedule=train_eval_and_decode or evaluate_and_decode", eval_run_autoregressive=False
     ),
-    Flag("keep_checkpoint_every_n_hours", 10000, refused=_LATER),
-    Flag("gpu_automatic_mixed_precision", False, refused=_LATER),
-    Flag("worker_replicas", 1, refused=_SERVER),
-    Flag("worker_id", 0, refused=_SERVER),
-    # Of schedules that are commands of their own.
-    Flag("decode_from_file", "", refused="decoding files is a command of its own, ut-decoder"),
-    Flag("decode_to_file", "", refused="decoding files is a command of its own, ut-decoder"),
-    Flag("decode_reference", "", refused="decoding files is a command of its own, ut-decoder"),
-    Flag("export_saved_model", False, refused=_EXPORT),
-    Flag("export_saved_model_api_version", 1, refused=_EXPORT),
-    Flag("eval_timeout_mins", 240, refused="no schedule waits for another process's checkpoints"),
+    *_refused(_LATER, keep_checkpoint_every_n_hours=10000, gpu_automatic_mixed_precision=False),
+    *_refused(
+        "decoding files is a command of its own, ut-decoder",
+        decode_from_file="",
+        decode_to_file="",
+        decode_reference="",
+    ),
+    *_refused(_EXPORT, export_saved_model=False, export_saved_model_api_version=1),
+    *_refused("no schedule waits for another process's checkpoints", eval_timeout_mins=240),
     # What has gone with TensorFlow 1.
-    Flag("tfdbg", False, refused=_GRAPH),
-    Flag("dbgprofile", False, refused=_GRAPH),
-    Flag("enable_graph_rewriter", False, refused=_GRAPH),
-    Flag("xla_jit_level", -1, refused="use --xla_compile"),
-    Flag("use_guarantee_const_getter", False, refused=_GRAPH),
-    Flag("worker_gpu_memory_fraction", 0.95, refused=_GRAPH),
-    Flag("gpu_order", "", refused="use the environment variable CUDA_VISIBLE_DEVICES"),
-    Flag("sync", False, refused=_SERVER),
-    Flag("master", "", refused=_SERVER),
-    Flag("worker_job", "/job:localhost", refused=_SERVER),
-    Flag("ps_job", "/job:ps", refused=_SERVER),
-    Flag("ps_gpu", 0, refused=_SERVER),
-    Flag("ps_replicas", 0, refused=_SERVER),
-    Flag("std_server_protocol", "grpc", refused=_SERVER),
-    Flag("use_tpu_estimator", False, refused=_TPU),
-    Flag("tpu_num_shards", 8, refused=_TPU),
-    Flag("tpu_job_name", None, type=str, refused=_TPU),
-    Flag("tpu_infeed_sleep_secs", None, type=int, refused=_TPU),
-    Flag("iterations_per_loop", 100, refused=_TPU),
-    Flag("cloud_mlengine", False, refused=_CLOUD),
-    Flag("cloud_mlengine_master_type", None, type=str, refused=_CLOUD),
-    Flag("job-dir", None, type=str, refused=_CLOUD),
+    *_refused(_GRAPH, tfdbg=False, dbgprofile=False, enable_graph_rewriter=False),
+    *_refused(_GRAPH, use_guarantee_const_getter=False, worker_gpu_memory_fraction=0.95),
+    *_refused("use --xla_compile", xla_jit_level=-1),
+    *_refused("use the environment variable CUDA_VISIBLE_DEVICES", gpu_order=""),
+    *_refused(_SERVER, worker_replicas=1, worker_id=0, worker_job="/job:localhost", master=""),
+    *_refused(_SERVER, ps_job="/job:ps", ps_gpu=0, ps_replicas=0),
+    *_refused(_SERVER, sync=False, std_server_protocol="grpc"),
+    *_refused(_TPU, use_tpu_estimator=False, tpu_num_shards=8, tpu_job_name=None),
+    *_refused(_TPU, tpu_infeed_sleep_secs=None, iterations_per_loop=100),
+    *_refused(_CLOUD, cloud_mlengine=False, cloud_mlengine_master_type=None, **{"job-dir": None}),
     *_ABSL,
 )
 
@@ -328,10 +315,10 @@ DECODER_OWN = (
     Flag("tmp_dir", "/tmp/t2t_datagen", "Without effect: nothing is generated."),
     _USR_DIR,
     _REGISTRY_HELP,
-    Flag("worker_gpu", 1, refused="decoding takes one device"),
-    Flag("decode_shards", 1, refused=_LATER),
-    Flag("decode_in_memory", False, refused="what is decoded is shown or written to a file"),
-    Flag("disable_grappler_optimizations", False, refused=_GRAPH),
+    *_refused("decoding takes one device", worker_gpu=1),
+    *_refused(_LATER, decode_shards=1),
+    *_refused("what is decoded is shown or written to a file", decode_in_memory=False),
+    *_refused(_GRAPH, disable_grappler_optimizations=False),
 )
 _RUNTIME = (
     "intra_op_parallelism_threads",
@@ -372,8 +359,8 @@ EXPORTER_OWN = (
         "saved_model; litert: a .tflite for small devices; safetensors; ctranslate2.",
     ),
     Flag("export_quantize", "", "float16 or int8: store the weights in so many bits."),
-    Flag("export_as_tfhub", False, refused="TF Hub modules are SavedModels now"),
-    Flag("as_text", True, refused="TensorFlow 2 writes saved_model.pb only"),
+    *_refused("TF Hub modules are SavedModels now", export_as_tfhub=False),
+    *_refused("TensorFlow 2 writes saved_model.pb only", as_text=True),
 )
 EXPORTER = (
     *EXPORTER_OWN,
@@ -388,8 +375,7 @@ QUERY_SERVER = (
     Flag("problem", None, _TEXT, str),
     Flag("data_dir", None, _TEXT, str),
     Flag("t2t_usr_dir", None, _TEXT, str),
-    Flag("cloud_mlengine_model_name", None, type=str, refused=_CLOUD),
-    Flag("cloud_mlengine_model_version", None, type=str, refused=_CLOUD),
+    *_refused(_CLOUD, cloud_mlengine_model_name=None, cloud_mlengine_model_version=None),
     # A small server to try an export with.
     Flag("serve_dir", None, "Serve this export, or the newest in this folder, yourself.", str),
     Flag("host", "127.0.0.1", "With --serve_dir: address to listen on; only this machine's own."),
