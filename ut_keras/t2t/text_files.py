@@ -1,14 +1,18 @@
-"""The readers of T2T's data_generators.text_problems: from files of text to samples.
+"""Functions of T2T's data_generators.text_problems: from files of text to samples, and to ids.
 
 References: tensor2tensor/data_generators/text_problems.py.
 """
 
 import glob
+import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ut_keras.contract import text_of
 from ut_keras.errors import DataError
+from ut_keras.text.ragged_ids import RaggedIds
+from ut_keras.text.text_encoder_base import EOS, TextEncoder
 
 _EXTRA_LABEL = re.compile(r"(.*)\tExtra_Label: (.*)")
 
@@ -98,3 +102,48 @@ def text2class_txt_iterator(
     lines = zip(txt_line_iterator(source_txt_path), txt_line_iterator(label_txt_path), strict=False)
     for source, label in lines:
         yield {"inputs": source, "label": numbers[label] if class_strs else int(label)}
+
+
+_ENCODED_TOGETHER = 8192  # samples; many are encoded much faster than one
+
+
+def text2text_generate_encoded(
+    sample_generator: Iterable[dict[str, Any]],
+    vocab: TextEncoder,
+    targets_vocab: TextEncoder | None = None,
+    has_inputs: bool = True,
+    inputs_prefix: str = "",
+    targets_prefix: str = "",
+) -> Iterator[dict[str, Any]]:
+    """Yields samples with the ids of "inputs" and "targets", EOS included."""
+    encoders = {"inputs": vocab} if has_inputs else {}
+    encoders["targets"] = targets_vocab or vocab
+    prefixes = {"inputs": inputs_prefix, "targets": targets_prefix}
+
+    def texts_of(sample):
+        return [prefixes[name] + text_of(sample, name) for name in encoders]
+
+    for sample, columns in encode(sample_generator, encoders, texts_of):
+        yield {**sample, **dict(zip(encoders, columns, strict=True))}
+
+
+def encode(
+    samples: Iterable[dict[str, Any]],
+    encoders: dict[str, TextEncoder],
+    texts_of: Callable[[dict[str, Any]], list[str]],
+) -> Iterator[tuple[dict[str, Any], tuple[list[int], ...]]]:
+    """Yields (sample, the ids of its texts), many samples at a time."""
+    rest = iter(samples)
+    while group := list(itertools.islice(rest, _ENCODED_TOGETHER)):
+        texts = zip(*map(texts_of, group), strict=True)
+        columns = [
+            _ragged(encoder, column).append(EOS).to_lists()
+            for encoder, column in zip(encoders.values(), texts, strict=True)
+        ]
+        yield from zip(group, zip(*columns, strict=True), strict=True)
+
+
+def _ragged(encoder, texts):
+    if hasattr(encoder, "encode_ragged"):
+        return encoder.encode_ragged(texts)
+    return RaggedIds.from_lists([encoder.encode(text) for text in texts])

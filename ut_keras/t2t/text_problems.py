@@ -3,11 +3,10 @@
 References: tensor2tensor/data_generators/text_problems.py.
 """
 
-import itertools
 import math
 import numbers
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ut_keras import contract
@@ -17,8 +16,10 @@ from ut_keras.errors import DataError
 from ut_keras.t2t import generator_utils, hparam, metrics, problem, text_encoder
 from ut_keras.t2t.modalities import ModalityType
 from ut_keras.t2t.text_files import (  # noqa: F401
+    encode,
     text2class_txt_iterator,
     text2self_txt_iterator,
+    text2text_generate_encoded,
     text2text_txt_iterator,
     text2text_txt_iterator_with_index,
     text2text_txt_iterator_with_label,
@@ -28,7 +29,6 @@ from ut_keras.t2t.text_files import (  # noqa: F401
     txt_line_iterator,
     txt_line_sharded_iterator,
 )
-from ut_keras.text.ragged_ids import RaggedIds
 from ut_keras.text.text_encoder import TextEncoder
 
 
@@ -464,48 +464,3 @@ class Text2textTmpdirTokens(Text2textTmpdir):
             words = [self.oov_token, *txt_line_iterator(os.path.join(tmp_dir or "", "vocab.txt"))]
             text_encoder.TokenTextEncoder(None, vocab_list=words).store_to_file(path)
         return super().generate_samples(data_dir, tmp_dir, dataset_split)
-
-
-_ENCODED_TOGETHER = 8192  # samples; many are encoded much faster than one
-
-
-def text2text_generate_encoded(
-    sample_generator: Iterable[dict[str, Any]],
-    vocab: TextEncoder,
-    targets_vocab: TextEncoder | None = None,
-    has_inputs: bool = True,
-    inputs_prefix: str = "",
-    targets_prefix: str = "",
-) -> Iterator[dict[str, Any]]:
-    """Yields samples with the ids of "inputs" and "targets", EOS included."""
-    encoders = {"inputs": vocab} if has_inputs else {}
-    encoders["targets"] = targets_vocab or vocab
-    prefixes = {"inputs": inputs_prefix, "targets": targets_prefix}
-
-    def texts_of(sample):
-        return [prefixes[name] + text_of(sample, name) for name in encoders]
-
-    for sample, columns in encode(sample_generator, encoders, texts_of):
-        yield {**sample, **dict(zip(encoders, columns, strict=True))}
-
-
-def encode(
-    samples: Iterable[dict[str, Any]],
-    encoders: dict[str, TextEncoder],
-    texts_of: Callable[[dict[str, Any]], list[str]],
-) -> Iterator[tuple[dict[str, Any], tuple[list[int], ...]]]:
-    """Yields (sample, the ids of its texts), many samples at a time."""
-    rest = iter(samples)
-    while group := list(itertools.islice(rest, _ENCODED_TOGETHER)):
-        texts = zip(*map(texts_of, group), strict=True)
-        columns = [
-            _ragged(encoder, column).append(text_encoder.EOS_ID).to_lists()
-            for encoder, column in zip(encoders.values(), texts, strict=True)
-        ]
-        yield from zip(group, zip(*columns, strict=True), strict=True)
-
-
-def _ragged(encoder, texts):
-    if hasattr(encoder, "encode_ragged"):
-        return encoder.encode_ragged(texts)
-    return RaggedIds.from_lists([encoder.encode(text) for text in texts])
