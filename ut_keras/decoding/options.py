@@ -5,6 +5,7 @@ hparams.
 """
 
 import dataclasses
+import numbers
 from typing import Any, NamedTuple
 
 from ut_keras import limits
@@ -78,7 +79,9 @@ class Options:
         """Raises `ValueError` for an option out of range."""
         for name, spec in SPECS.items():
             value = getattr(self, name)
-            expected = None if value is None else limits.why_not(value, spec.least, spec.most)
+            if value is None or name == "seed" and not isinstance(value, numbers.Integral):
+                continue  # a seed may be a tensor where the rest are numbers
+            expected = limits.why_not(value, spec.least, spec.most)
             if expected:
                 raise ValueError(f"{name} must be {expected}. Received: {value}.")
         problem = self.why_not_together({name: name for name in SPECS})
