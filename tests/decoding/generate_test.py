@@ -233,6 +233,7 @@ def test_steps_are_those_that_each_position_took(act_type):
         "adaptive_universal_transformer_tiny", f"{SMALL},act_max_steps=3,act_type={act_type}"
     )
     sizes = {"inputs": 12, "targets": 12}
+    keras.utils.set_random_seed(0)
     model = _shaken(models.get("universal_transformer", hp, vocab_sizes=sizes))
     plain = model.generate({"inputs": INPUTS}, 2, decode_length=3)
     assert plain.source_steps is None and plain.target_steps is None
@@ -247,7 +248,8 @@ def test_steps_are_those_that_each_position_took(act_type):
         ):
             times = np.broadcast_to(np.reshape(times, [3, -1]), seen.shape)
             np.testing.assert_allclose(steps, np.where(seen, times, 0.0))
-    assert len({0.0, *np.ravel(found.source_steps), *np.ravel(found.target_steps)}) > 2
+    if act_type == "basic":  # 0 at padding, and not all the same
+        assert len({0.0, *np.ravel(found.source_steps), *np.ravel(found.target_steps)}) > 2
     one = model.generate({"inputs": INPUTS}, decode_length=3, num_steps=1, return_steps=True)
     assert np.max(one.target_steps) == np.max(one.source_steps) == 1
 
