@@ -198,7 +198,7 @@ def test_mistakes(run, loaded, tmp_path, problem):
         loaded.translate(["0"], beam_size=99)
     with pytest.raises(ValueError, match="alpha must be at least 0. Received: -1"):
         loaded.translate(["0"], alpha=-1)
-    with pytest.raises(ValueError, match="A run writes freely"):
+    with pytest.raises(ValueError, match="A run writes texts, freely"):
         loaded.generate(["0"], forced_prefix=[[2]])
     with pytest.raises(ValueError, match=r"model.ckpt-7"):
         ut_keras.load(str(run), checkpoint_path=str(run / "model.ckpt-7"))

@@ -65,8 +65,8 @@ def export_saved_model(
     """
     if quantize not in QUANTIZATIONS:
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
-    if "forced_prefix" in options:
-        raise ValueError("An export writes freely. Received: forced_prefix.")
+    for name in {"forced_prefix", "return_steps"} & options.keys():
+        raise ValueError(f"An export writes freely, and texts alone. Received: {name}.")
     if os.path.exists(directory):
         raise FileExistsError(17, "An export needs a folder that is not there yet", directory)
     texts = text_model.TextModel(model, encoders, max_input_length)
