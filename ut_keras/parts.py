@@ -93,7 +93,7 @@ class Side(str):
     Attributes:
         answers: bool. Whether nothing but the loss looks at the output, so that each step of it can
             have one: of a decoder, and of an encoder that no decoder attends to.
-        pooling: str. How the class of a row is read from the output, see `layers.pooling`; None
+        pooling: str. How the class of a row is read from the output, see `ClassLabelHead`; None
             where every position has an answer.
     """
 

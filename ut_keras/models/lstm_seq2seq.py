@@ -17,9 +17,9 @@ from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import recurrent_next_logits
 from ut_keras.hparam import BasicHParams, HParamError
 from ut_keras.hparam.lstm import LSTMHParams
-from ut_keras.layers.basic import from_hparams, target_shift
+from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
-from ut_keras.layers.depth.stack_output import StackOutput
+from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.lstm import lstm, lstm_attention
 from ut_keras.models import seq2seq, symbol_tables
 from ut_keras.models.output import Encoded
@@ -94,7 +94,7 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
         """See `Seq2Seq.decode`."""
         ids = self._ids(features, "targets")
-        x = target_shift.shift_right(self._embed_targets(ids))
+        x = self._embed_shifted(ids)
         # T2T goes on for one position behind the last real one.
         lengths = tf.math.count_nonzero(ids, axis=1) + 1
         real = tf.sequence_mask(lengths, tf.shape(ids)[1])
@@ -147,7 +147,7 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
 
     def decode_states(self, ids: tf.Tensor, memory: Any) -> tf.Tensor:
         """What is scored, [N, T, D'], of positions that all are real."""
-        x = target_shift.shift_right(self._embed(self.target_embedding, ids))
+        x = self._embed_shifted(ids)
         return self._decode_states(x, None, memory, training=False)[0]
 
     def _check_features(self, features):

@@ -23,7 +23,7 @@ from ut_keras.hparam import BasicHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import embedding, from_hparams, symbol_ids
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
-from ut_keras.layers.depth.stack_output import StackOutput
+from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.losses import LossTerm
 from ut_keras.models import assemble, keras_model, losses, symbol_tables
 from ut_keras.models.output import Encoded, Inspection, ModelOutput
@@ -252,11 +252,16 @@ class Seq2Seq(keras_model.KerasModel):
             return self.class_label_head(x, padding_mask)
         return self.softmax.logits(x, columns)
 
-    def _embed_targets(self, ids):
+    def _embed_shifted(self, ids):
+        """Targets as the decoder sees them, [B, T, D]: each one position on, zeros at the first.
+
+        (T2T `common_layers.shift_right_3d`.)
+        """
         if self.class_labels:  # a class is not shown to the decoder
             shape = tf.shape(ids)
             return tf.zeros([shape[0], shape[1], self.hparams.hidden_size], self.compute_dtype)
-        return self._embed(self.target_embedding, ids)
+        embedded = self._embed(self.target_embedding, ids)
+        return tf.pad(embedded, [[0, 0], [1, 0], [0, 0]])[:, :-1]
 
     @staticmethod
     def _embed(table, ids):

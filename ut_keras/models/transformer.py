@@ -12,10 +12,11 @@ from ut_keras.hparam import BasicHParams
 from ut_keras.layers.attention import attention_mask
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic import embedding, from_hparams, target_shift
+from ut_keras.layers.basic import embedding, from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
-from ut_keras.layers.depth.stack_output import StackOutput
-from ut_keras.models import assemble, position_signals, seq2seq
+from ut_keras.layers.depth.depth import StackOutput
+from ut_keras.layers.position import ends_position
+from ut_keras.models import assemble, seq2seq
 from ut_keras.models.output import Encoded
 
 
@@ -69,9 +70,30 @@ class Transformer(seq2seq.Seq2Seq):
     # The forward pass.
 
     def _with_places(self, features):
+        """With "places", int32 [longest], where the signals of both sides draw them together."""
         layer = self.target_position if self.encoder is None else self.source_position
+        if not isinstance(layer, ends_position.EndsPosition):
+            return features
         names = self.specs if self.has_decoder else ["inputs"]
-        return position_signals.with_places(features, layer, names)
+        ids = [tf.convert_to_tensor(features[name]) for name in names if name in features]
+        longest = tf.reduce_max([tf.shape(of)[1] for of in ids if of.shape.rank > 1])
+        return {**features, "places": layer.draw(longest)}
+
+    @staticmethod
+    def _add_position(layer, x, features, side, training, padding_mask=None):
+        """`x` with the signal of a side, "inputs" or "targets", if it has one."""
+        if layer is None:
+            return x
+        positions = features.get(f"{side}_position")  # of packed examples
+        if not isinstance(layer, ends_position.EndsPosition):
+            return layer(x, positions, training=training)
+        if f"{side}_segmentation" in features:
+            raise ValueError(
+                "pos='randomized_ends' counts from the end of a row, so it needs one example in "
+                "each. Received: packed examples."
+            )
+        places = features.get("places")
+        return layer(x, positions, training=training, places=places, padding_mask=padding_mask)
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
         """See `Seq2Seq.encode`."""
@@ -91,7 +113,7 @@ class Transformer(seq2seq.Seq2Seq):
         if self.target_space is not None:
             x = self.target_space(x)
         layer = self.source_position
-        x = position_signals.add(layer, x, features, "inputs", inputs.training, padding_mask)
+        x = self._add_position(layer, x, features, "inputs", inputs.training, padding_mask)
         x = self.source_dropout(x, training=inputs.training)
         inputs = self._at_depth(inputs)._replace(
             attention_mask=may_attend, padding_mask=padding_mask
@@ -114,8 +136,8 @@ class Transformer(seq2seq.Seq2Seq):
         segments = features.get("targets_segmentation")
         if segments is not None:
             may_attend &= attention_mask.segment_attention_mask(segments, segments)
-        x = target_shift.shift_right(self._embed_targets(ids))
-        x = position_signals.add(self.target_position, x, features, "targets", inputs.training)
+        x = self._embed_shifted(ids)
+        x = self._add_position(self.target_position, x, features, "targets", inputs.training)
         x = self.target_dropout(x, training=inputs.training)
         inputs = self._at_depth(inputs)._replace(attention_mask=may_attend)
         return self.decoder.forward(x, inputs)

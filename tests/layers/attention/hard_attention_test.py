@@ -2,30 +2,30 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_keras.layers.attention import hard_attention
+from ut_keras.layers.attention import attention
 
 WEIGHTS = np.array([[0.4, 0.1, 0.3, 0.2], [0.7, 0.3, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]])
 
 
 def test_matches_reference():
-    got = hard_attention.harden(tf.constant(WEIGHTS), 3)
+    got = attention.harden(tf.constant(WEIGHTS), 3)
     # 0.2 is the third: 0.2 and 0.1 are left above it. Row 2 has two only, row 3 one value.
     expected = [[2 / 3, 0, 1 / 3, 0], [0.7, 0.3, 0, 0], [0.25, 0.25, 0.25, 0.25]]
     np.testing.assert_allclose(got, expected, atol=1e-12)
 
 
 def test_equal_weights_count_as_one():
-    got = hard_attention.harden(tf.constant([[0.3, 0.3, 0.2, 0.1, 0.1]]), 3)
+    got = attention.harden(tf.constant([[0.3, 0.3, 0.2, 0.1, 0.1]]), 3)
     np.testing.assert_allclose(got, [[0.4, 0.4, 0.2, 0, 0]], atol=1e-6)
 
 
 def test_all_are_kept_where_there_are_no_more():
-    got = hard_attention.harden(tf.constant(WEIGHTS[:2]), 5)
+    got = attention.harden(tf.constant(WEIGHTS[:2]), 5)
     np.testing.assert_allclose(got, WEIGHTS[:2], atol=1e-12)
 
 
 def test_nothing_is_above_the_largest():
-    np.testing.assert_array_equal(hard_attention.harden(tf.constant(WEIGHTS), 1), 0 * WEIGHTS)
+    np.testing.assert_array_equal(attention.harden(tf.constant(WEIGHTS), 1), 0 * WEIGHTS)
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -34,7 +34,7 @@ def test_gradient_leaves_out_the_threshold(jit_compile):
     def gradient(weights):
         with tf.GradientTape() as tape:
             tape.watch(weights)
-            first = hard_attention.harden(weights, 3)[0, 0]
+            first = attention.harden(weights, 3)[0, 0]
         return tape.gradient(first, weights)
 
     # a / (a + c), with a = 0.2 and c = 0.1 above the threshold.

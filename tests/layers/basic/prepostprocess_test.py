@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.layers import layer_checks
-from ut_keras.layers.basic import layer_normalization, prepostprocess
+from ut_keras.layers.basic import normalization, prepostprocess
 
 
 @pytest.mark.parametrize(("sequence", "num_weights"), [("none", 0), ("n", 2), ("dan", 2)])
@@ -20,7 +20,7 @@ def test_layer_behaviors(sequence, num_weights):
 
 def test_letters_are_applied_in_order():
     x, residual = layer_checks.normal(2, 3, 4), layer_checks.normal(2, 3, 4, seed=1)
-    norm = layer_normalization.LayerNormalization()
+    norm = normalization.LayerNormalization()
     expected = {
         "none": x,
         "": x,

@@ -9,7 +9,7 @@ from tests.models import examples
 from ut_keras import hparam, losses
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import memory_tokens
-from ut_keras.layers.depth.stack_output import StackOutput
+from ut_keras.layers.depth.depth import StackOutput
 
 _TOKENS = "num_memory_tokens=2"
 # Kind of example, overrides.

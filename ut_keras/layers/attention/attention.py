@@ -10,10 +10,10 @@ from ut_keras import parts
 from ut_keras.hparam import TransformerHParams
 from ut_keras.layers.attention import attention_mask as attention_mask_lib
 from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.layers.attention import hard_attention
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic.signature import Config, Initializer, Shape, Widths
+from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.signature import Initializer, Shape, Widths
 from ut_keras.ops import product as product_lib
 
 
@@ -46,7 +46,7 @@ class AttentionOutput(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(Layer):
     """Each head mixes the values, weighted by how well its query fits their keys.
 
     Keys and values are projected by a method of their own: a recurrence in depth projects the
@@ -221,7 +221,7 @@ class MultiHeadAttention(keras.layers.Layer):
             logits = tf.where(attention_mask, logits, attention_mask_lib.MASKED_LOGIT)
         weights = _softmax(logits)
         if self.hard_attention_k:
-            weights = hard_attention.harden(weights, self.hard_attention_k)
+            weights = harden(weights, self.hard_attention_k)
         return weights
 
     def mix(self, weights: tf.Tensor, value: tf.Tensor, positions: Positions | None) -> tf.Tensor:
@@ -251,26 +251,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return tf.reshape(joined, [-1, length, self.value_channels])
 
     def _projection(self, units, name):
-        return dense.Dense(
-            units,
-            use_bias=False,
-            kernel_initializer=self.kernel_initializer,
-            name=name,
-            dtype=self.dtype_policy,
-        )
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "hidden_size": self.hidden_size,
-            "key_channels": self.key_channels,
-            "value_channels": self.value_channels,
-            "dropout_rate": self.dropout_rate,
-            "dropout_broadcast_dims": list(self.dropout_broadcast_dims),
-            "hard_attention_k": self.hard_attention_k,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
+        return dense.inside(self, units, name, use_bias=False)
 
     def compute_output_shape(self, query_shape: Shape) -> AttentionOutput:
         batch, length = query_shape[:2]
@@ -285,6 +266,29 @@ def _cached_positions(cache, key):
         return None
     key_positions = tf.range(tf.shape(key)[2]) // cache.window.size.beams
     return Positions(cache.window.positions, key_positions)
+
+
+def harden(weights: tf.Tensor, k: int) -> tf.Tensor:
+    """Keeps what the largest weights have above the k-th largest, and scales it to sum 1.
+
+    So k - 1 weights remain, the smallest of them little; where fewer than k are above 0, all
+    remain. Equal weights count as one. The k-th largest gets no gradient.
+
+        w' = max(0, w - w_(k));   w'' = w' / sum w'
+
+    Args:
+        weights: float tensor [..., S], at least 0.
+        k: int, at least 1.
+    Returns:
+        Tensor like `weights`. A row is 0 where all weights above 0 are equal and k is 1.
+    References: T2T `common_attention.harden_attention_weights`.
+    """
+    remaining = tf.stop_gradient(weights)
+    for _ in range(k - 1):
+        largest = tf.reduce_max(remaining, axis=-1, keepdims=True)
+        remaining = tf.where(remaining < largest, remaining, tf.zeros([], weights.dtype))
+    above = tf.nn.relu(weights - tf.reduce_max(remaining, axis=-1, keepdims=True))
+    return above / tf.maximum(tf.reduce_sum(above, axis=-1, keepdims=True), 1e-6)
 
 
 # Decoding takes many small steps, of one query or, with beams, a few. What oneDNN does for large

@@ -9,7 +9,7 @@ from ut_keras import parts
 from ut_keras.hparam import HParamError
 from ut_keras.layers.attention import attention
 from ut_keras.layers.attention.attention import Attended, KeyValue, Positions
-from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.basic.signature import Shape
 from ut_keras.ops import product as product_lib
 
 
@@ -112,10 +112,6 @@ class GeometricAttention(attention.MultiHeadAttention):
             lambda: _by_product(passed, distances),
             lambda: _by_sums(passed, distances),
         )
-
-    def get_config(self) -> Config:
-        own = {"normalize_score": self.normalize_score, "drop_keys": self.drop_keys}
-        return {**super().get_config(), **own}
 
 
 # The sum over nearer keys, where queries and keys are the same positions. A product is faster than

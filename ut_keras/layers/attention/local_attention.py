@@ -8,7 +8,6 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.layers.attention import attention
 from ut_keras.layers.attention.attention import Attended, KeyValue, Positions
-from ut_keras.layers.basic.signature import Config
 from ut_keras.ops import product
 
 # Where the axes of weights [B, H, T, S] are in [B, H, n, b, w].
@@ -153,15 +152,6 @@ class LocalAttention(attention.MultiHeadAttention):
         dense = tf.reshape(keys, [shape[0], shape[1], -1, length])[:, :, :length]
         dense.set_shape([weights.shape[0], weights.shape[1], None, None])
         return dense
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "block_length": self.block_length,
-            "left": self.left,
-            "right": self.right,
-            "causal": self.causal,
-        }
 
 
 @parts.self_attentions.register("local_mask_right")

@@ -8,7 +8,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.layers.attention import attention
 from ut_keras.layers.attention.attention import Positions
-from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.basic.signature import Shape
 from ut_keras.ops import product
 
 
@@ -75,9 +75,6 @@ class RelativeAttention(attention.MultiHeadAttention):
         return tf.gather(
             tf.convert_to_tensor(table), tf.clip_by_value(distance, -limit, limit) + limit
         )
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "max_relative_position": self.max_relative_position}
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -181,15 +178,6 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         found = tf.gather(table, tf.clip_by_value(row, 0, tf.shape(table)[1] - 1), axis=1)
         known = (row >= 0) & (distance >= 0)
         return tf.where(known[tf.newaxis, :, :, tf.newaxis], found, 0)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "max_relative_position": self.max_relative_position,
-            "heads_share_relative_embedding": self.heads_share_relative_embedding,
-            "add_relative_to_values": self.add_relative_to_values,
-            "mask_future": self.mask_future,
-        }
 
 
 def _checked(max_relative_position):

@@ -31,13 +31,7 @@ class RelativeXLAttention(attention.MultiHeadAttention):
 
     def build(self, query_shape: Shape) -> None:
         super().build(query_shape)
-        self.relative_projection = dense.Dense(
-            self.key_channels,
-            use_bias=False,
-            kernel_initializer=self.kernel_initializer,
-            name="r",
-            dtype=self.dtype_policy,
-        )
+        self.relative_projection = dense.inside(self, self.key_channels, "r", use_bias=False)
         self.relative_projection.build((None, self.hidden_size))
         self.content_bias, self.position_bias = (
             self.add_weight(name=name, shape=(self.key_channels,), initializer="zeros")

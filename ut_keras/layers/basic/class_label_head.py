@@ -1,24 +1,25 @@
 """From an encoded sequence to one class."""
 
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import keras
 import tensorflow as tf
 
 from ut_keras.layers.basic import dense
-from ut_keras.layers.basic import pooling as pooling_lib
-from ut_keras.layers.basic.pooling import Pooling
-from ut_keras.layers.basic.signature import Config, Initializer, Shape
+from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.signature import Initializer, Shape
+
+Pooling = Literal["mean", "masked_mean", "last"]
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class ClassLabelHead(keras.layers.Layer):
+class ClassLabelHead(Layer):
     """Reads one vector from all positions, and scores the classes.
 
     Args:
         num_classes: int C.
         kernel_initializer: Keras initializer.
-        pooling: what is read, see `pooling.pool`.
+        pooling: what is read, see `pool`.
     Call arguments:
         x: float tensor [B, S, D].
         padding_mask: bool tensor [B, S], True where there is no padding. Optional: all are real.
@@ -47,12 +48,7 @@ class ClassLabelHead(keras.layers.Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape: Shape) -> None:
-        self.dense = dense.Dense(
-            self.num_classes,
-            kernel_initializer=self.kernel_initializer,
-            name="dense",
-            dtype=self.dtype_policy,
-        )
+        self.dense = dense.inside(self, self.num_classes, "dense")
         self.dense.build((x_shape[0], x_shape[2]))
 
     def call(
@@ -69,15 +65,29 @@ class ClassLabelHead(keras.layers.Layer):
 
     def pool(self, x: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
         """What is read: [B, S, D] to [B, D]; zeros of a row that is all padding, but for "mean"."""
-        return pooling_lib.pool(x, self.pooling, padding_mask)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "num_classes": self.num_classes,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "pooling": self.pooling,
-        }
+        return pool(x, self.pooling, padding_mask)
 
     def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (x_shape[0], self.num_classes)
+
+
+def pool(x: tf.Tensor, pooling: Pooling, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
+    """One vector of those of all positions.
+
+    Args:
+        x: float tensor [B, S, D].
+        pooling: "mean" of all positions, padding included as in T2T; "masked_mean" of those that
+            are no padding; "last", the last one that is none.
+        padding_mask: bool tensor [B, S], True where there is no padding. Optional: all are real.
+    Returns:
+        float tensor [B, D]; zeros of a row that is all padding, but for "mean".
+    """
+    if pooling == "mean" or (pooling == "masked_mean" and padding_mask is None):
+        return tf.reduce_mean(x, axis=1)
+    if padding_mask is None:
+        return x[:, -1]
+    read = padding_mask
+    if pooling == "last":
+        read = tf.logical_and(read, tf.cumsum(tf.cast(read, tf.int32), 1, reverse=True) == 1)
+    read = tf.cast(read, x.dtype)[:, :, tf.newaxis]
+    return tf.math.divide_no_nan(tf.reduce_sum(x * read, axis=1), tf.reduce_sum(read, axis=1))

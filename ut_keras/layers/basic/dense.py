@@ -5,13 +5,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.layers.basic.signature import Config, Initializer, Shape
+from ut_keras.layers.basic.layer import PositionWise
+from ut_keras.layers.basic.signature import Initializer, Shape
 
 FEW_ROWS = 8  # of an example, as while decoding
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Dense(keras.layers.Layer):
+class Dense(PositionWise):
     """Linear map over the last axis, `y = activation(x W + b)`.
 
     The batch axes are folded into one, so that it is a single matrix product in every pass.
@@ -29,8 +30,6 @@ class Dense(keras.layers.Layer):
         float tensor [..., units].
     References: T2T `common_layers.dense`.
     """
-
-    supports_masking = True  # positions are apart: Keras hands the mask on
 
     def __init__(
         self,
@@ -83,15 +82,21 @@ class Dense(keras.layers.Layer):
         y.set_shape(x.shape[:-1] + [self.units])
         return y
 
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "use_bias": self.use_bias,
-            "activation": self.activation,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-        }
-
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.units)
+
+
+def inside(layer: Any, units: int, name: str, **arguments: Any) -> Dense:
+    """A `Dense` inside of another layer, by its initializer and dtype policy.
+
+    Args:
+        layer: has a `kernel_initializer`.
+        units, name, arguments: as of `Dense`.
+    """
+    return Dense(
+        units,
+        kernel_initializer=layer.kernel_initializer,
+        name=name,
+        dtype=layer.dtype_policy,
+        **arguments,
+    )

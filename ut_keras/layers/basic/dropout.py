@@ -6,13 +6,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.basic.layer import PositionWise
 
 RESOLUTION = 2**16  # rates are multiples of 1 / RESOLUTION
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Dropout(keras.layers.Layer):
+class Dropout(PositionWise):
     """Sets a random share of the elements to zero and scales up the rest.
 
     Every call draws a new mask, also when a loop over recurrence steps calls the same layer again.
@@ -30,8 +30,6 @@ class Dropout(keras.layers.Layer):
         Tensor like `x`.
     References: T2T `common_layers.dropout_with_broadcast_dims`.
     """
-
-    supports_masking = True  # positions are apart: Keras hands the mask on
 
     def __init__(
         self,
@@ -71,14 +69,3 @@ class Dropout(keras.layers.Layer):
         seed = tf.cast(self.seed_generator.next(), tf.int32)
         bits = tf.random.stateless_uniform([(count + 3) // 4], seed, None, None, tf.int64)
         return tf.reshape(tf.reshape(tf.bitcast(bits, tf.int16), [-1])[:count], shape)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "rate": self.rate,
-            "broadcast_dims": list(self.broadcast_dims),
-            "seed": self.seed,
-        }
-
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape

@@ -5,12 +5,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.layers.basic.signature import Config, Initializer, Shape
+from ut_keras.layers.basic.layer import Layer, PositionWise
+from ut_keras.layers.basic.signature import Initializer, Shape
 from ut_keras.ops import litert
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class SymbolEmbedding(keras.layers.Layer):
+class SymbolEmbedding(Layer):
     """A table with one row per symbol; embeds ids and, as a softmax matrix, scores them.
 
     Rows are multiplied by sqrt(D) when embedded, not when they score; id 0, padding, becomes the
@@ -73,19 +74,12 @@ class SymbolEmbedding(keras.layers.Layer):
         table = tf.cast(tf.convert_to_tensor(self.embedding), self.compute_dtype)
         return tf.transpose(table)
 
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "hidden_size": self.hidden_size,
-        }
-
     def compute_output_shape(self, ids_shape: Shape) -> Shape:
         return (*ids_shape, self.hidden_size)
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class SentenceEmbedding(keras.layers.Layer):
+class SentenceEmbedding(Layer):
     """One vector per sentence: the sum of its words' embeddings, each times a mask by position.
 
     The learned mask keeps the order of the words; stories and questions have one each. The last
@@ -162,21 +156,12 @@ class SentenceEmbedding(keras.layers.Layer):
             name=name, shape=(self.max_words, self.hidden_size), initializer=start
         )
 
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "hidden_size": self.hidden_size,
-            "max_words": self.max_words,
-            "mask_stddev": self.mask_stddev,
-        }
-
     def compute_output_shape(self, ids_shape: Shape) -> Shape:
         return (*ids_shape[:2], self.hidden_size)
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class TargetSpaceEmbedding(keras.layers.Layer):
+class TargetSpaceEmbedding(PositionWise):
     """Adds to every source position, padding included, a vector that names the kind of target.
 
     Args:
@@ -190,8 +175,6 @@ class TargetSpaceEmbedding(keras.layers.Layer):
         ValueError: if the id is out of range.
     References: T2T `transformer_layers.transformer_prepare_encoder`.
     """
-
-    supports_masking = True  # positions are apart: Keras hands the mask on
 
     NUM_SPACES = 32
 
@@ -218,13 +201,3 @@ class TargetSpaceEmbedding(keras.layers.Layer):
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         return x + tf.convert_to_tensor(self.kernel)[self.target_space_id]
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "target_space_id": self.target_space_id,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
-
-    def compute_output_shape(self, x_shape: Shape) -> Shape:
-        return x_shape

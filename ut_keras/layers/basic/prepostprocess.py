@@ -7,17 +7,57 @@ import keras
 import tensorflow as tf
 
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic import layer_normalization, rms_normalization
-from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.basic import normalization
+from ut_keras.layers.basic.layer import Layer, PositionWise
+from ut_keras.layers.basic.signature import Shape
 
-NORMS = {
-    "layer": layer_normalization.LayerNormalization,
-    "rms": rms_normalization.RMSNormalization,
-}
+NORMS = {"layer": normalization.LayerNormalization, "rms": normalization.RMSNormalization}
+
+
+class Processing(Layer):
+    """A layer that processes what goes into its parts or comes out, always by the same settings.
+
+    Args:
+        dropout_rate: float in [0, 1).
+        dropout_broadcast_dims: ints. Axes that share their dropout decisions.
+        epsilon: float. Of the normalization.
+        norm_type: "layer" or "rms".
+    """
+
+    def __init__(
+        self,
+        dropout_rate: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        epsilon: float = 1e-6,
+        norm_type: str = "layer",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.dropout_rate = dropout_rate
+        self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
+        self.epsilon = epsilon
+        self.norm_type = norm_type
+
+    def process(self, sequence: str, name: str = "layer_prepostprocess") -> "PrePostProcess":
+        """A `PrePostProcess` by these settings."""
+        return PrePostProcess(
+            sequence,
+            self.dropout_rate,
+            self.dropout_broadcast_dims,
+            self.epsilon,
+            self.norm_type,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def processes(self, sequence: str, count: int) -> tuple["PrePostProcess", ...]:
+        """Several, named as T2T names those of one scope."""
+        numbers = ("", *(f"_{number}" for number in range(1, count)))
+        return tuple(self.process(sequence, f"layer_prepostprocess{number}") for number in numbers)
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class PrePostProcess(keras.layers.Layer):
+class PrePostProcess(Processing, PositionWise):
     """Applies a sequence of small operations to the input or the output of a sublayer.
 
     A sublayer (attention, transition) is wrapped by two of these. Pre-norm, T2T's default, is "n"
@@ -29,10 +69,7 @@ class PrePostProcess(keras.layers.Layer):
 
     Args:
         sequence: str of the letters above, or "none".
-        dropout_rate: float in [0, 1).
-        dropout_broadcast_dims: ints. Axes that share their dropout decisions.
-        epsilon: float. Of the normalization.
-        norm_type: "layer" or "rms".
+        *args, **kwargs: those of `Processing`.
     Call arguments:
         x: float tensor [B, S, D].
         residual: float tensor [B, S, D], the input of the sublayer. Only for "a".
@@ -44,32 +81,18 @@ class PrePostProcess(keras.layers.Layer):
     References: T2T `common_layers.layer_prepostprocess`.
     """
 
-    supports_masking = True  # positions are apart: Keras hands the mask on
-
-    def __init__(
-        self,
-        sequence: str,
-        dropout_rate: float = 0.0,
-        dropout_broadcast_dims: Sequence[int] = (),
-        epsilon: float = 1e-6,
-        norm_type: str = "layer",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, sequence: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         letters = "" if sequence == "none" else sequence
         if set(letters) - set("nda"):
             raise ValueError(
                 f"sequence must be 'none' or made of 'n', 'd' and 'a'. Received: {sequence!r}."
             )
-        if norm_type not in NORMS:
+        if self.norm_type not in NORMS:
             raise ValueError(
-                f"norm_type must be one of {', '.join(NORMS)}. Received: {norm_type!r}."
+                f"norm_type must be one of {', '.join(NORMS)}. Received: {self.norm_type!r}."
             )
         self.sequence = sequence
-        self.dropout_rate = dropout_rate
-        self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
-        self.epsilon = epsilon
-        self.norm_type = norm_type
         self.operations = tuple((letter, self._operation(letter)) for letter in letters)
 
     def build(self, x_shape: Shape) -> None:
@@ -102,38 +125,3 @@ class PrePostProcess(keras.layers.Layer):
                 dtype=self.dtype_policy,
             )
         return None
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "sequence": self.sequence,
-            "dropout_rate": self.dropout_rate,
-            "dropout_broadcast_dims": list(self.dropout_broadcast_dims),
-            "epsilon": self.epsilon,
-            "norm_type": self.norm_type,
-        }
-
-    def compute_output_shape(self, x_shape: Shape) -> Shape:
-        return x_shape
-
-
-def numbered(
-    count: int, preprocess_sequence: str, dtype: Any = None, **settings: Any
-) -> tuple[PrePostProcess, ...]:
-    """Several `PrePostProcess`, named as T2T names those of one scope.
-
-    Args:
-        count: int.
-        preprocess_sequence, settings, dtype: for each of them.
-    Returns:
-        tuple of `PrePostProcess`: layer_prepostprocess, layer_prepostprocess_1, ...
-    """
-    return tuple(
-        PrePostProcess(
-            preprocess_sequence,
-            **settings,
-            name=f"layer_prepostprocess_{number}" if number else "layer_prepostprocess",
-            dtype=dtype,
-        )
-        for number in range(count)
-    )

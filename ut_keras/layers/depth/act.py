@@ -20,7 +20,6 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs
 from ut_keras.layers.depth import (
     act_decoding,
-    act_leaving,
     act_skipping,
     act_step,
     attention_record,
@@ -29,7 +28,7 @@ from ut_keras.layers.depth import (
     step_record,
     transformer_block,
 )
-from ut_keras.layers.depth.stack_output import StackOutput
+from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.halting import halting as halting_lib
 from ut_keras.layers.halting import ponder_cost
 from ut_keras.ops import litert
@@ -117,11 +116,11 @@ class AdaptiveComputationTime(depth.Depth):
         """
         layers, given = self._step_layers(), self._given(state, inputs)
         if self._skips_halted(state, inputs):
-            halting, output = act_skipping.run(layers, state, given)
+            halting, output = act_skipping.run_positions(layers, state, given)
             return _output(output, halting)
         start = act_step.start(layers, state, inputs.padding_mask)
         if self._lets_go_of_halted(state, inputs):
-            last = act_leaving.run(layers, start, given)
+            last = act_skipping.run_examples(layers, start, given)
             return _output(last.output, last.halting)
         return self._run(layers, start, given)
 
@@ -249,13 +248,6 @@ class AdaptiveComputationTime(depth.Depth):
             return None
         confidence = self.halting.confidence(steps.states, padding_mask)
         return steps._replace(confidence=confidence)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "halted_state": self.halted_state,
-            "act_loss_weight": self.act_loss_weight,
-        }
 
     @classmethod
     def from_config(cls, config: Config) -> Self:

@@ -1,9 +1,13 @@
-"""Adaptive Computation Time at inference: a step computes only the positions still running.
+"""Adaptive Computation Time at inference: a step computes only what is still running.
 
 Under `halted_state="copy"` a halted position does not change any more, and others see it as it is.
 So the loop carries the running positions alone, in a row: each step gathers them, computes, writes
-their keys and values among the others, and lets go of those that halt. With a mean ponder time of
-p, the cost of N steps is that of p.
+their keys and values among the others, and lets go of those that halt.
+
+Where all positions of an example halt together, nothing of one that has halted is seen by others.
+So whole examples leave the loop.
+
+Either way, with a mean ponder time of p, the cost of N steps is that of p.
 """
 
 from collections.abc import Callable
@@ -25,7 +29,7 @@ class RunningState(NamedTuple):
     stores: tuple  # of a cache, one dict per layer
 
 
-def run(
+def run_positions(
     layers: act_step.StepLayers, state: tf.Tensor, given: act_step.Given
 ) -> tuple[Halting, tf.Tensor]:
     """A pass over whole sequences.
@@ -59,7 +63,7 @@ def loop_over_running(
     """The loop.
 
     Args:
-        layers, given: as in `run`; the signals are of the Q places.
+        layers, given: as in `run_positions`; the signals are of the Q places.
         state: float tensor [B, Q, D].
         stores: of a cache, one dict per layer.
         window: `Window` of the Q places.
@@ -129,6 +133,51 @@ def loop_over_running(
     return Halting(*tf.unstack(halting, axis=-1)), output, last.stores
 
 
+def run_examples(
+    layers: act_step.StepLayers, start: act_step.Pondering, given: act_step.Given
+) -> act_step.Pondering:
+    """The loop where all positions of an example halt together, and leave it together.
+
+    Args:
+        layers: `StepLayers`.
+        start: `Pondering` of the B examples.
+        given: `Given`, of an encoder.
+    Returns:
+        `Pondering`, of which `halting` and `output` count.
+    """
+    num_examples = tf.shape(start.state)[0]
+    of_rows = (given.first, given.inputs.attention_mask, given.inputs.padding_mask)
+    whole = [x if x is None else _of_all(x, num_examples) for x in of_rows]
+
+    def body(rows, loop, results):
+        first, may_attend, real = (x if x is None else tf.gather(x, rows) for x in whole)
+        inputs = given.inputs._replace(attention_mask=may_attend, padding_mask=real)
+        loop = act_step.take(layers, loop, given._replace(inputs=inputs, first=first)).loop
+        results = tf.nest.map_structure(
+            lambda all_of_them, some: tf.tensor_scatter_nd_update(
+                all_of_them, rows[:, tf.newaxis], some
+            ),
+            results,
+            (loop.halting, loop.output),
+        )
+        running = tf.where(loop.halting.running)[:, 0]
+        kept = tf.nest.map_structure(lambda x: tf.gather(x, running), loop[1:])
+        return tf.gather(rows, running), act_step.Pondering(loop.step, *kept), results
+
+    first = (tf.range(num_examples), start, (start.halting, start.output))
+    shapes = tf.nest.map_structure(lambda x: x.shape, first)
+    some = tf.nest.map_structure(lambda x: tf.TensorShape([None, *x.shape[1:]]), start[1:])
+    loop_shapes = act_step.Pondering(start.step.shape, *some)
+    _, last, (halting, output) = tf.while_loop(
+        lambda rows, loop, results: layers.halting.may_step(loop.halting, given.max_steps),
+        body,
+        first,
+        shape_invariants=(tf.TensorShape([None]), loop_shapes, shapes[2]),
+        maximum_iterations=given.max_steps,
+    )
+    return last._replace(halting=halting, output=output)
+
+
 def _select(mask, index, rows):
     """(index, `Pondering`) of the rows where `mask` [R] is True."""
     everything = (index, rows[1:])
@@ -166,3 +215,8 @@ def _shapes(start):
     )
     rows = act_step.Pondering(start.rows.step.shape, *of_rows)
     return shapes._replace(index=tf.TensorShape([None, 2]), rows=rows)
+
+
+def _of_all(x, num_examples):
+    """[B, ...] of what may be the same for all, [1, ...]."""
+    return tf.broadcast_to(x, (num_examples, *tf.unstack(tf.shape(x))[1:]))

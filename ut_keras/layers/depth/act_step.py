@@ -2,8 +2,8 @@
 
     x^n = s^{n-1} + P_n;   s^n = Block(x^n);   who halts, and by which w^n the output mixes s^n
 
-A loop says which rows take the step: all (`act`), whole examples that are still running
-(`act_leaving`), positions that are (`act_skipping`), or columns over a cache (`act_decoding`).
+A loop says which rows take the step: all (`act`), the positions or whole examples that are still
+running (`act_skipping`), or columns over a cache (`act_decoding`).
 """
 
 from typing import Any, NamedTuple

@@ -1,15 +1,27 @@
 """What depth is, whatever makes it: the contract that encoders and decoders rely on."""
 
-from typing import Any, Self
+from typing import Any, NamedTuple
 
-import keras
 import tensorflow as tf
 
 from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs
+from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 from ut_keras.layers.depth import state_layer
-from ut_keras.layers.depth.stack_output import StackOutput
+from ut_keras.layers.depth.step_record import Steps
 from ut_keras.layers.halting import halting, ponder_cost
+
+
+class StackOutput(NamedTuple):
+    """The state at the end of all depth, and how it came about. N counts steps times layers."""
+
+    output: tf.Tensor  # [B, S, D]
+    ponder_times: tf.Tensor | None  # [B, S] float32, in steps; [B] for a global halting
+    remainders: tf.Tensor | None  # like ponder_times, in [0, 1]
+    attention_weights: tf.Tensor | None  # [N, B, H, S, S] float32, if recorded
+    memory_attention_weights: tf.Tensor | None  # [N, B, H, T, S] float32, if recorded
+    ponder_cost: tf.Tensor | None = None  # like ponder_times, what pondering costs
+    tally: tuple = ()  # of each layer float32 [B, W], or () where it costs nothing; in training
+    steps: Steps | None = None  # in training, where the loss is a mean of those of several
 
 
 class Depth(state_layer.StateLayer):
@@ -110,22 +122,6 @@ class Depth(state_layer.StateLayer):
     def _layers_given(self):
         given = (getattr(self, name) for name in self.layer_arguments)
         return [layer for layer in given if layer is not None]
-
-    def get_config(self) -> Config:
-        layers = {
-            name: keras.saving.serialize_keras_object(getattr(self, name))
-            for name in self.layer_arguments
-        }
-        return {**super().get_config(), **layers}
-
-    @classmethod
-    def from_config(cls, config: Config) -> Self:
-        made = {
-            name: keras.saving.deserialize_keras_object(config[name])
-            for name in cls.layer_arguments
-            if name in config
-        }
-        return cls(**{**config, **made})
 
 
 class Around(Depth):

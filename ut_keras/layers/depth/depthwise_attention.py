@@ -57,12 +57,7 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence):
                 shape=(self.num_steps + 1, 1, 1, size),
                 initializer=keras.initializers.RandomNormal(stddev=size**-0.5),
             )
-        self.weighting = dense.Dense(
-            size if self.per_element else 1,
-            kernel_initializer=self.kernel_initializer,
-            name="dense",
-            dtype=self.dtype_policy,
-        )
+        self.weighting = dense.inside(self, size if self.per_element else 1, "dense")
         self.weighting.build((None, *state_shape))
 
     def check_steps(self, num_steps: int | None) -> None:
@@ -97,12 +92,7 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence):
         return tf.reduce_sum(weighted * tf.cast(before, states.dtype)[:, None, None, None], axis=0)
 
     def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "depth_embedding": self.uses_depth_embedding,
-            "per_element": self.per_element,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
+        return {**super().get_config(), "depth_embedding": self.uses_depth_embedding}
 
 
 @parts.recurrences.register("dwa")

@@ -1,7 +1,7 @@
 """Gates: how much of one thing, how much of another."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -9,14 +9,15 @@ import tensorflow as tf
 from ut_keras.hparam import UniversalTransformerHParams
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.transition import feed_forward
 
 ACTIVATIONS = {"sigmoid": tf.sigmoid, "tanh": tf.tanh, None: tf.identity}
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Gate(keras.layers.Layer):
+class Gate(Layer):
     """A number per position and channel, read off several inputs.
 
         g = activation(map([x_1; x_2; ...]))
@@ -70,18 +71,6 @@ class Gate(keras.layers.Layer):
             gate *= tf.cast(padding_mask, gate.dtype)[..., tf.newaxis]
         return gate
 
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "map": keras.saving.serialize_keras_object(self.map),
-            "activation": self.activation,
-            "zero_at_padding": self.zero_at_padding,
-        }
-
-    @classmethod
-    def from_config(cls, config: Config) -> Self:
-        return cls(**{**config, "map": keras.saving.deserialize_keras_object(config["map"])})
-
     def compute_output_shape(self, inputs_shape: Sequence[Shape]) -> Shape:
         return inputs_shape[0]
 
@@ -100,6 +89,7 @@ class DropConnectDense(dense.Dense):
 
     def __init__(self, units: int, dropconnect_rate: float = 0.0, **kwargs: Any) -> None:
         super().__init__(units, **kwargs)
+        self.dropconnect_rate = dropconnect_rate
         self.dropconnect = dropout_lib.Dropout(
             dropconnect_rate, name="dropconnect", dtype=self.dtype_policy
         )
@@ -108,9 +98,6 @@ class DropConnectDense(dense.Dense):
         return self.apply_kernel(
             x, self.dropconnect(tf.convert_to_tensor(self.kernel), training=training)
         )
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "dropconnect_rate": self.dropconnect.rate}
 
 
 def make(hp: UniversalTransformerHParams, side: str, name: str, bias: float) -> Gate:

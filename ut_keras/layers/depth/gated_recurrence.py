@@ -1,6 +1,5 @@
 """Recurrences whose gates mix what the block makes with what was there before."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -8,14 +7,14 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers.basic import from_hparams, prepostprocess
-from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.depth import gate, recurrence, transformer_block
 from ut_keras.layers.depth import gate as gate_lib
 
 GATES_INPUTS = "sti"  # state before the step, transformed state, inputs of the first step
 
 
-class GatedRecurrence(recurrence.Recurrence):
+class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
     """A step mixes the block's result with something older, by two gates.
 
         x = H_{t-1} + P_t;   C = Block(x);   H_t = kept · K + C · T
@@ -31,8 +30,8 @@ class GatedRecurrence(recurrence.Recurrence):
         carry_gate: a `Gate`, K; None couples it to T.
         gates_inputs: str out of "s" (state before the step), "t" (transformed state) and "i"
             (inputs of the first step); their order does not matter.
-        preprocess_sequence, dropout_rate, dropout_broadcast_dims, epsilon, norm_type:
-            see `PrePostProcess`.
+        preprocess_sequence: str, see `PrePostProcess`.
+        **kwargs: those of `Recurrence` and `Processing`.
     Call arguments and returns: as in `Recurrence`.
     Raises:
         ValueError: if `gates_inputs` holds another letter or none.
@@ -49,10 +48,6 @@ class GatedRecurrence(recurrence.Recurrence):
         carry_gate: gate.Gate | None = None,
         gates_inputs: str = "i",
         preprocess_sequence: str = "n",
-        dropout_rate: float = 0.0,
-        dropout_broadcast_dims: Sequence[int] = (),
-        epsilon: float = 1e-6,
-        norm_type: str = "layer",
         **kwargs: Any,
     ) -> None:
         super().__init__(block, timing, num_steps, **kwargs)
@@ -63,15 +58,9 @@ class GatedRecurrence(recurrence.Recurrence):
         self.transform_gate = transform_gate
         self.carry_gate = carry_gate
         self.gates_inputs = gates_inputs
-        self.settings: dict[str, Any] = {
-            "preprocess_sequence": preprocess_sequence,
-            "dropout_rate": dropout_rate,
-            "dropout_broadcast_dims": tuple(dropout_broadcast_dims),
-            "epsilon": epsilon,
-            "norm_type": norm_type,
-        }
+        self.preprocess_sequence = preprocess_sequence
         count = len(set(gates_inputs)) * (1 if carry_gate is None else 2)
-        self.preprocesses = prepostprocess.numbered(count, **self.settings, dtype=self.dtype_policy)
+        self.preprocesses = self.processes(preprocess_sequence, count)
 
     def build(self, state_shape: Shape) -> None:
         super().build(state_shape)
@@ -109,9 +98,6 @@ class GatedRecurrence(recurrence.Recurrence):
 
     def _gate(self, gate, inputs, constants):
         return gate(inputs, padding_mask=constants.padding_mask, training=constants.training)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "gates_inputs": self.gates_inputs, **self.settings}
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

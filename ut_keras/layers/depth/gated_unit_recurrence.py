@@ -1,6 +1,5 @@
 """Recurrences in depth whose transition is a recurrent unit: a GRU or an LSTM on its side."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -9,11 +8,11 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.hparam.field import HParamError
 from ut_keras.layers.basic import from_hparams, prepostprocess
-from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.depth import gated_units, recurrence, transformer_block, transformer_layer
 
 
-class GatedUnitRecurrence(recurrence.Recurrence):
+class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
     """Attention makes the unit's input, the state of the step before is the unit's state.
 
         x = Norm(Block(H_{t-1} + P_t));   H_t = Norm(Unit(x, H_{t-1}))
@@ -25,8 +24,8 @@ class GatedUnitRecurrence(recurrence.Recurrence):
             too (T2T's `add_ffn_unit_to_the_transition_function`).
         timing, num_steps: as in `Recurrence`.
         unit: a `GRUUnit` or `LSTMUnit`.
-        preprocess_sequence, dropout_rate, dropout_broadcast_dims, epsilon, norm_type:
-            see `PrePostProcess`; of both norms.
+        preprocess_sequence: str, see `PrePostProcess`; of both norms.
+        **kwargs: those of `Recurrence` and `Processing`.
     Call arguments and returns: as in `Recurrence`.
     """
 
@@ -39,24 +38,12 @@ class GatedUnitRecurrence(recurrence.Recurrence):
         num_steps: int,
         unit: keras.layers.Layer,
         preprocess_sequence: str = "n",
-        dropout_rate: float = 0.0,
-        dropout_broadcast_dims: Sequence[int] = (),
-        epsilon: float = 1e-6,
-        norm_type: str = "layer",
         **kwargs: Any,
     ) -> None:
         super().__init__(block, timing, num_steps, **kwargs)
         self.unit = unit
-        self.settings: dict[str, Any] = {
-            "preprocess_sequence": preprocess_sequence,
-            "dropout_rate": dropout_rate,
-            "dropout_broadcast_dims": tuple(dropout_broadcast_dims),
-            "epsilon": epsilon,
-            "norm_type": norm_type,
-        }
-        self.before_unit, self.after_unit = prepostprocess.numbered(
-            2, **self.settings, dtype=self.dtype_policy
-        )
+        self.preprocess_sequence = preprocess_sequence
+        self.before_unit, self.after_unit = self.processes(preprocess_sequence, 2)
 
     def build(self, state_shape: Shape) -> None:
         super().build(state_shape)
@@ -78,9 +65,6 @@ class GatedUnitRecurrence(recurrence.Recurrence):
     ) -> tuple[tf.Tensor, tuple]:
         """The unit's output [B, S, D], and what the loop carries on besides."""
         raise NotImplementedError
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), **self.settings}
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -124,9 +108,6 @@ class LSTMRecurrence(GatedUnitRecurrence):
 
     def finish(self, last: recurrence.RecurrenceState) -> tf.Tensor:
         return last.carried[0] if self.cell_as_output else last.state
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "cell_as_output": self.cell_as_output}
 
 
 @parts.recurrences.register("gru")

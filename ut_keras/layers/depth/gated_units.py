@@ -6,7 +6,8 @@ import keras
 import tensorflow as tf
 
 from ut_keras.layers.basic import dense
-from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.depth import gate
 
 
@@ -17,7 +18,7 @@ class LSTMState(NamedTuple):
     cell: tf.Tensor  # [B, S, D]
 
 
-class _GatedUnit(keras.layers.Layer):
+class _GatedUnit(Layer):
     """What both have: gates over input and state, each with one matrix and a bias."""
 
     def __init__(self, zero_at_padding=False, kernel_initializer="glorot_uniform", **kwargs):
@@ -27,12 +28,8 @@ class _GatedUnit(keras.layers.Layer):
 
     def _make_gate(self, name, x_shape, activation="sigmoid", bias=0.0):
         made = gate.Gate(
-            dense.Dense(
-                x_shape[-1],
-                kernel_initializer=self.kernel_initializer,
-                bias_initializer=keras.initializers.Constant(bias),
-                name="map",
-                dtype=self.dtype_policy,
+            dense.inside(
+                self, x_shape[-1], "map", bias_initializer=keras.initializers.Constant(bias)
             ),
             activation,
             self.zero_at_padding,
@@ -41,13 +38,6 @@ class _GatedUnit(keras.layers.Layer):
         )
         made.build([x_shape, x_shape])
         return made
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "zero_at_padding": self.zero_at_padding,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -129,9 +119,6 @@ class LSTMUnit(_GatedUnit):
         news = self.modulation(inputs, padding_mask=padding_mask)
         cell = kept * state.cell + admitted * news
         return LSTMState(shown * tf.tanh(cell), cell)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "forget_bias": self.forget_bias}
 
     def compute_output_shape(self, x_shape: Shape, *_: Any) -> LSTMState:
         return LSTMState(x_shape, x_shape)

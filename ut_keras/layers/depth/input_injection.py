@@ -8,14 +8,15 @@ import tensorflow as tf
 
 from ut_keras.hparam import HParamError, UniversalTransformerHParams
 from ut_keras.layers.basic import dense, from_hparams
-from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.signature import Shape
 
 KINDS = ("add", "concat")
 GAIN = 0.5**0.5
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class InputInjection(keras.layers.Layer):
+class InputInjection(Layer):
     """Where a step begins: the state, and again what the first step got.
 
         "add":     X_t = g (H_{t-1} + H_0),   g = sqrt(1/2)
@@ -62,9 +63,6 @@ class InputInjection(keras.layers.Layer):
         if self.kind == "add":
             return GAIN * (state + inputs)
         return self.projection(tf.concat([state, inputs], axis=-1))
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "kind": self.kind}
 
     def compute_output_shape(self, state_shape: Shape, inputs_shape: Shape | None = None) -> Shape:
         return state_shape

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from ut_keras.hparam import HParamError, UniversalTransformerHParams
 from ut_keras.layers.basic import from_hparams
-from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs
+from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 from ut_keras.layers.depth import depth, step_record, transformer_block
-from ut_keras.layers.depth.stack_output import StackOutput
+from ut_keras.layers.depth.depth import StackOutput
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -103,9 +103,6 @@ class MemoryTokens(depth.Around):
             attention_weights=None if weights is None else weights[..., k:, k:],
             steps=steps and step_record.without_first(steps, k),
         )
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "num_tokens": self.num_tokens}
 
 
 def make(hp: UniversalTransformerHParams, side: str, recurrence: depth.Depth) -> depth.Depth:

@@ -8,9 +8,9 @@ import tensorflow as tf
 from ut_keras.hparam import UniversalTransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams
-from ut_keras.layers.basic.signature import PLAIN, Config, StepInputs
+from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth import depth, stack, transformer_block
-from ut_keras.layers.depth.stack_output import StackOutput
+from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.halting import ponder_cost
 from ut_keras.layers.position import timing_signal
 
@@ -122,9 +122,6 @@ class MixedDepth(depth.Around):
 
     def _with_position(self, x, positions=None):
         return self.position_signal(x, positions) if self.position else x
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "position": self.position}
 
 
 def _joined(weights):

@@ -19,7 +19,7 @@ from ut_keras.layers.depth import (
     step_sampling,
     transformer_block,
 )
-from ut_keras.layers.depth.stack_output import StackOutput
+from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.depth.transformer_block import BlockOutput
 from ut_keras.layers.position import timing_signal
 from ut_keras.layers.transition import sru
@@ -296,14 +296,7 @@ class Recurrence(depth.Depth):
 
     def get_config(self) -> Config:
         kind = None if self.steps_sampling is None else self.steps_sampling.kind
-        return {
-            **super().get_config(),
-            "num_steps": self.num_steps,
-            "steps_sampling": kind,
-            "backprop_steps": self.backprop_steps,
-            "supervised_every": self.supervised_every,
-            "answers": self.answers,
-        }
+        return {**super().get_config(), "steps_sampling": kind}
 
 
 def _alike(steps):

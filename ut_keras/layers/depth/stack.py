@@ -1,6 +1,5 @@
 """A whole encoder or decoder: depth by layers or by recurrence, and the last norm."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -8,9 +7,9 @@ import tensorflow as tf
 
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import prepostprocess
-from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs
+from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 from ut_keras.layers.depth import depth, transformer_block
-from ut_keras.layers.depth.stack_output import StackOutput
+from ut_keras.layers.depth.depth import StackOutput
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -67,44 +66,25 @@ class LayeredDepth(depth.Depth):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Stack(depth.Around):
+class Stack(depth.Around, prepostprocess.Processing):
     """An encoder or a decoder.
 
     Args:
         depth: a `LayeredDepth`, `BasicRecurrence` or `AdaptiveComputationTime`.
-        preprocess_sequence, dropout_rate, dropout_broadcast_dims, epsilon, norm_type: of the last
-            `PrePostProcess`, which is the missing norm of a pre-norm stack.
+        preprocess_sequence: str, of the last `PrePostProcess`, which is the missing norm of a
+            pre-norm stack.
+        **kwargs: those of `Processing`, for it.
     Call arguments and returns: as `StateLayer`.
     References: T2T `universal_transformer_{encoder,decoder}`.
     """
 
     layer_arguments = ("depth",)
 
-    def __init__(
-        self,
-        depth: depth.Depth,
-        preprocess_sequence: str = "n",
-        dropout_rate: float = 0.0,
-        dropout_broadcast_dims: Sequence[int] = (),
-        epsilon: float = 1e-6,
-        norm_type: str = "layer",
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, depth: depth.Depth, preprocess_sequence: str = "n", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.depth = depth
-        self.settings: dict[str, Any] = {
-            "dropout_rate": dropout_rate,
-            "dropout_broadcast_dims": tuple(dropout_broadcast_dims),
-            "epsilon": epsilon,
-            "norm_type": norm_type,
-        }
         self.preprocess_sequence = preprocess_sequence
-        self.postprocess = prepostprocess.PrePostProcess(
-            preprocess_sequence,
-            **self.settings,
-            name="layer_prepostprocess",
-            dtype=self.dtype_policy,
-        )
+        self.postprocess = self.process(preprocess_sequence)
 
     def build(self, state_shape: Shape) -> None:
         super().build(state_shape)
@@ -133,10 +113,3 @@ class Stack(depth.Around):
         """See `Depth.extend`."""
         output, cache = self.depth.extend(state, cache, window, memory)
         return self.postprocess(output, training=False), cache
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "preprocess_sequence": self.preprocess_sequence,
-            **self.settings,
-        }

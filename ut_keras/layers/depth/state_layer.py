@@ -4,17 +4,17 @@ import functools
 import operator
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from ut_keras.layers.attention import attention
 from ut_keras.layers.attention import attention_mask as attention_mask_lib
+from ut_keras.layers.basic.layer import Layer
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 from ut_keras.layers.halting import ponder_cost
 
 
-class StateLayer(keras.layers.Layer):
+class StateLayer(Layer):
     """A layer, a block of them, a recurrence or a whole stack.
 
     Called, it is a Keras layer like any: for Sequential and functional models, with the masks that

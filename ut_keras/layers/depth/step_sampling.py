@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.layers.basic.signature import Config
+from ut_keras.layers.basic.layer import Layer
 
 KINDS = ("uniform", "lognormal_poisson")
 _DEVIATION = 0.5
@@ -14,7 +14,7 @@ _TIMES_THE_MEAN = 4  # that many steps are drawn less than once in 100,000 batch
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class StepSampling(keras.layers.Layer):
+class StepSampling(Layer):
     """Draws a number of steps.
 
         "uniform":            n in 1 .. N, each as often
@@ -58,6 +58,3 @@ class StepSampling(keras.layers.Layer):
         below = tf.cumsum(tf.exp(log_probs))  # by its inverse: XLA has no Poisson
         drawn = tf.random.stateless_uniform([], seed + 1)
         return 1 + tf.math.count_nonzero(below < drawn, dtype=tf.int32)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "kind": self.kind, "num_steps": self.num_steps}

@@ -1,7 +1,7 @@
 """Several layers in a row: the stack of the baseline, or what a recurrence repeats."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -10,7 +10,7 @@ from ut_keras import parts
 from ut_keras.hparam import TransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams
-from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs, Widths
+from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
 from ut_keras.layers.depth import state_layer, transformer_layer
 from ut_keras.layers.halting import ponder_cost
 
@@ -111,18 +111,6 @@ class TransformerBlock(state_layer.StateLayer):
         """See `StateLayer.extra_terms`."""
         of_layers = zip(self.layers, tally, strict=True)
         return [term for layer, part in of_layers for term in layer.extra_terms(part, rows)]
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "layers": [keras.saving.serialize_keras_object(layer) for layer in self.layers],
-            "prefix": self.prefix,
-        }
-
-    @classmethod
-    def from_config(cls, config: Config) -> Self:
-        layers = [keras.saving.deserialize_keras_object(layer) for layer in config["layers"]]
-        return cls(**{**config, "layers": layers})
 
 
 def make(hp: TransformerHParams, side: str, num_layers: int, prefix: str) -> TransformerBlock:

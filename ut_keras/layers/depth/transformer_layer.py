@@ -1,7 +1,6 @@
 """One block: self-attention, attention to the encoder, transition; each wrapped alike."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -12,7 +11,7 @@ from ut_keras.layers.attention import attention, rotary_attention
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.attention.attention import KeyValue
 from ut_keras.layers.basic import from_hparams, prepostprocess
-from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs, Widths
+from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
 from ut_keras.layers.depth import state_layer
 from ut_keras.layers.halting import ponder_cost
 from ut_keras.layers.transition import copy_gate
@@ -36,7 +35,7 @@ class Memory(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class TransformerLayer(state_layer.StateLayer):
+class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
     """Self-attention and transition, with attention to an encoder's output between them.
 
         A = LayerNorm(H + MultiHeadSelfAttention(H));  H' = LayerNorm(A + Transition(A))
@@ -54,13 +53,10 @@ class TransformerLayer(state_layer.StateLayer):
             `cost(tally)`, float32 [B].
         memory_attention: a `MultiHeadAttention` over the encoder's output. Only in a decoder.
         preprocess_sequence, postprocess_sequence: str, see `PrePostProcess`.
-        dropout_rate: float. Dropout of "d".
-        dropout_broadcast_dims: ints.
-        epsilon: float. Of the norms.
-        norm_type: "layer" or "rms".
         copy_gate: a `CopyGate`, by which states are kept. Optional.
         transition_postprocess_sequence: str, of the transition alone; None for that of all. "n" is
             what the Neural Data Router has, LayerNorm(Transition(A)) behind a gate.
+        **kwargs: those of `Processing`.
     Call arguments and returns: as `StateLayer`.
     Raises:
         ValueError: if there is a memory without an attention to it, or the other way round.
@@ -74,10 +70,6 @@ class TransformerLayer(state_layer.StateLayer):
         memory_attention: attention.MultiHeadAttention | None = None,
         preprocess_sequence: str = "n",
         postprocess_sequence: str = "da",
-        dropout_rate: float = 0.0,
-        dropout_broadcast_dims: Sequence[int] = (),
-        epsilon: float = 1e-6,
-        norm_type: str = "layer",
         copy_gate: copy_gate_lib.CopyGate | None = None,
         transition_postprocess_sequence: str | None = None,
         **kwargs: Any,
@@ -90,10 +82,6 @@ class TransformerLayer(state_layer.StateLayer):
         self.preprocess_sequence = preprocess_sequence
         self.postprocess_sequence = postprocess_sequence
         self.transition_postprocess_sequence = transition_postprocess_sequence
-        self.dropout_rate = dropout_rate
-        self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
-        self.epsilon = epsilon
-        self.norm_type = norm_type
         self.self_attention_block = self._wrap(self_attention, "self_attention")
         self.memory_attention_block = None
         if memory_attention is not None:
@@ -213,36 +201,13 @@ class TransformerLayer(state_layer.StateLayer):
             sublayer,
             self.preprocess_sequence,
             postprocess_sequence or self.postprocess_sequence,
-            self.dropout_rate,
-            self.dropout_broadcast_dims,
-            self.epsilon,
-            self.norm_type,
+            dropout_rate=self.dropout_rate,
+            dropout_broadcast_dims=self.dropout_broadcast_dims,
+            epsilon=self.epsilon,
+            norm_type=self.norm_type,
             name=name,
             dtype=self.dtype_policy,
         )
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "self_attention": keras.saving.serialize_keras_object(self.self_attention),
-            "transition": keras.saving.serialize_keras_object(self.transition),
-            "memory_attention": keras.saving.serialize_keras_object(self.memory_attention),
-            "copy_gate": keras.saving.serialize_keras_object(self.copy_gate),
-            "preprocess_sequence": self.preprocess_sequence,
-            "postprocess_sequence": self.postprocess_sequence,
-            "transition_postprocess_sequence": self.transition_postprocess_sequence,
-            "dropout_rate": self.dropout_rate,
-            "dropout_broadcast_dims": list(self.dropout_broadcast_dims),
-            "epsilon": self.epsilon,
-            "norm_type": self.norm_type,
-        }
-
-    @classmethod
-    def from_config(cls, config: Config) -> Self:
-        sublayers = ("self_attention", "transition", "memory_attention", "copy_gate")
-        given = {name: config.get(name) for name in sublayers}  # 0.1.0 saved no gate
-        made = {name: keras.saving.deserialize_keras_object(given[name]) for name in given}
-        return cls(**{**config, **made})
 
 
 class SublayerOutput(NamedTuple):
@@ -253,13 +218,13 @@ class SublayerOutput(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Sublayer(keras.layers.Layer):
+class Sublayer(prepostprocess.Processing):
     """A sublayer between its pre- and its postprocessing: post(x, sublayer(pre(x))).
 
     Args:
         sublayer: a layer that returns a tensor [B, S, D] or has it as its field `output`.
         preprocess_sequence, postprocess_sequence: str, see `PrePostProcess`.
-        dropout_rate, dropout_broadcast_dims, epsilon, norm_type: for them.
+        **kwargs: those of `Processing`.
     Call arguments:
         x: float tensor [B, S, D].
         cache, training, and whatever else the sublayer takes.
@@ -272,31 +237,14 @@ class Sublayer(keras.layers.Layer):
         sublayer: keras.layers.Layer,
         preprocess_sequence: str = "n",
         postprocess_sequence: str = "da",
-        dropout_rate: float = 0.0,
-        dropout_broadcast_dims: Sequence[int] = (),
-        epsilon: float = 1e-6,
-        norm_type: str = "layer",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.sublayer = sublayer
-        common: dict[str, Any] = {
-            "dropout_rate": dropout_rate,
-            "dropout_broadcast_dims": tuple(dropout_broadcast_dims),
-            "epsilon": epsilon,
-            "norm_type": norm_type,
-        }
-        self.settings = {
-            "preprocess_sequence": preprocess_sequence,
-            "postprocess_sequence": postprocess_sequence,
-            **common,
-        }
-        self.preprocess = prepostprocess.PrePostProcess(
-            preprocess_sequence, **common, name="layer_prepostprocess", dtype=self.dtype_policy
-        )
-        self.postprocess = prepostprocess.PrePostProcess(
-            postprocess_sequence, **common, name="layer_postprocess", dtype=self.dtype_policy
-        )
+        self.preprocess_sequence = preprocess_sequence
+        self.postprocess_sequence = postprocess_sequence
+        self.preprocess = self.process(preprocess_sequence)
+        self.postprocess = self.process(postprocess_sequence, "layer_postprocess")
 
     def build(self, x_shape: Shape) -> None:
         self.preprocess.build(x_shape)
@@ -316,18 +264,6 @@ class Sublayer(keras.layers.Layer):
         )
         result = inner.output if isinstance(inner, tuple) else inner  # type: ignore[attr-defined]
         return SublayerOutput(self.postprocess(result, residual=x, training=training), inner)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "sublayer": keras.saving.serialize_keras_object(self.sublayer),
-            **self.settings,
-        }
-
-    @classmethod
-    def from_config(cls, config: Config) -> Self:
-        sublayer = keras.saving.deserialize_keras_object(config["sublayer"])
-        return cls(**{**config, "sublayer": sublayer})
 
 
 def _where_running(running, new, old):

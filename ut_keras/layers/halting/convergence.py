@@ -4,12 +4,11 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers.basic.signature import Config
 from ut_keras.layers.halting.halting import Halting, Rule, Step
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class ConvergenceHalting(Rule, keras.layers.Layer):
+class ConvergenceHalting(Rule):
     """At inference a position stops when a step hardly moves its state.
 
         N = the first n with  |s^n - s^{n-1}| < epsilon |s^n|, at most max_steps
@@ -50,13 +49,6 @@ class ConvergenceHalting(Rule, keras.layers.Layer):
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
         """See `Rule.mix`."""
         return self.keep_last(state, output, update_weights)
-
-    def get_config(self) -> Config:
-        return {
-            "max_steps": self.max_steps,
-            "epsilon": self.epsilon,
-            "mask_padding": self.mask_padding,
-        }
 
 
 @parts.haltings.register("convergence")

@@ -8,7 +8,8 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.hparam import HParamError, UniversalTransformerHParams
 from ut_keras.layers.basic import dense, from_hparams
-from ut_keras.layers.basic.signature import Config, Initializer, Shape
+from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.signature import Initializer, Shape
 
 ACT_TYPES = ("basic", "accumulated", "global", "random")
 
@@ -47,7 +48,7 @@ class Step(NamedTuple):
         return self.number == self.max_steps - 1
 
 
-class Rule:
+class Rule(Layer):
     """What a recurrence asks of a halting rule; a rule is a Keras layer besides.
 
     A subclass has `halt`, and these attributes:
@@ -57,7 +58,7 @@ class Rule:
         epsilon: float. A loop ends when no `halting_probability` is below 1 - epsilon.
         mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
         by_example: bool. Whether all positions of an example halt together; it then leaves the
-            loop at inference (`act_leaving`).
+            loop at inference (`act_skipping`).
         decides_alone: bool. Whether a position halts by its own states, and always by the same.
         expected_loss: bool. Whether what is trained is not the loss of the output, but the mean of
             the losses of all steps, weighted by w^n.
@@ -276,17 +277,6 @@ class ACTHalting(Rule, dense.Dense):
             return super().mix(state, output, update_weights)
         weights = tf.cast(self.per_position(update_weights), state.dtype)
         return output + (state - output) * weights
-
-    def get_config(self) -> Config:
-        return {
-            "max_steps": self.max_steps,
-            "epsilon": self.epsilon,
-            "act_type": self.act_type,
-            "bias_init": self.bias_init,
-            "force_final_remainder": self.force_final_remainder,
-            "mask_padding": self.mask_padding,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
 
 def _mean_of_rows(values, mask):

@@ -107,17 +107,7 @@ class PonderNetHalting(Rule, dense.Dense):
         return self.keep_last(state, output, update_weights)
 
     def get_config(self) -> Config:
-        return {
-            "max_steps": self.max_steps,
-            "epsilon": self.epsilon,
-            "prior": self.prior,
-            "output": self.output_kind,
-            "expected_loss": self.expected_loss,
-            "hands_on": self.hands_on,
-            "bias_init": self.bias_init,
-            "mask_padding": self.mask_padding,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
+        return {**super().get_config(), "output": self.output_kind}
 
 
 @parts.haltings.register("ponder_net")

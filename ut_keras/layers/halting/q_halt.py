@@ -5,10 +5,9 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.hparam import HParamError
-from ut_keras.layers.basic import dense, from_hparams
-from ut_keras.layers.basic import pooling as pooling_lib
-from ut_keras.layers.basic.pooling import Pooling
-from ut_keras.layers.basic.signature import Config, Initializer
+from ut_keras.layers.basic import class_label_head, dense, from_hparams
+from ut_keras.layers.basic.class_label_head import Pooling
+from ut_keras.layers.basic.signature import Initializer
 from ut_keras.layers.halting.halting import Halting, Rule, Step, check_ends
 
 
@@ -38,8 +37,8 @@ class QHalting(Rule, dense.Dense):
     Args:
         max_steps: int M. Nobody takes more.
         epsilon: float in (0, 1).
-        pooling: how a row's class is read from its positions, see `pooling.pool`; None where every
-            position has an answer.
+        pooling: how a row's class is read from its positions, see `class_label_head.pool`; None
+            where every position has an answer.
         bias_init: float, of b.
         mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
         kernel_initializer: Keras initializer, of W.
@@ -86,7 +85,7 @@ class QHalting(Rule, dense.Dense):
         if self.pooling is None:
             return q
         of_positions = tf.transpose(q, [1, 2, 0])
-        return tf.transpose(pooling_lib.pool(of_positions, self.pooling, padding_mask))
+        return tf.transpose(class_label_head.pool(of_positions, self.pooling, padding_mask))
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
         """See `Rule.halt`."""
@@ -99,16 +98,6 @@ class QHalting(Rule, dense.Dense):
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
         """See `Rule.mix`."""
         return self.keep_last(state, output, update_weights)
-
-    def get_config(self) -> Config:
-        return {
-            "max_steps": self.max_steps,
-            "epsilon": self.epsilon,
-            "pooling": self.pooling,
-            "bias_init": self.bias_init,
-            "mask_padding": self.mask_padding,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
 
 @parts.haltings.register("q_halt")

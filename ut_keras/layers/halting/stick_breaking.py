@@ -5,12 +5,12 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers.basic import dense, from_hparams
-from ut_keras.layers.basic.signature import Config, Initializer, Shape
+from ut_keras.layers.basic.signature import Initializer, Shape
 from ut_keras.layers.halting.halting import Halting, Rule, Step
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class StickBreakingHalting(Rule, keras.layers.Layer):
+class StickBreakingHalting(Rule):
     """Each step breaks a share off what the steps before it have left.
 
         l^n = sigmoid(W_2 gelu(W_1 s^n + b_1) + b_2)
@@ -59,12 +59,7 @@ class StickBreakingHalting(Rule, keras.layers.Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, state_shape: Shape) -> None:
-        self.hidden = dense.Dense(
-            state_shape[-1],
-            kernel_initializer=self.kernel_initializer,
-            name="hidden",
-            dtype="float32",
-        )
+        self.hidden = dense.inside(self, state_shape[-1], "hidden")
         self.gate = dense.Dense(
             1,
             kernel_initializer="zeros",
@@ -85,15 +80,6 @@ class StickBreakingHalting(Rule, keras.layers.Layer):
         halted, weights = self.spend(p, step, halting, forced=True)
         number = tf.cast(step.number + 1, tf.float32)
         return halted._replace(ponder_cost=halting.ponder_cost + number * weights), weights
-
-    def get_config(self) -> Config:
-        return {
-            "max_steps": self.max_steps,
-            "epsilon": self.epsilon,
-            "bias_init": self.bias_init,
-            "mask_padding": self.mask_padding,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
 
 @parts.haltings.register("stick_breaking")

@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from ut_keras.layers.basic import dropout
 from ut_keras.layers.basic import scan as scan_lib
-from ut_keras.layers.basic.signature import Config, Initializer, Shape
+from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.signature import Initializer, Shape
 from ut_keras.layers.depth.gated_units import LSTMState
 
 
@@ -20,7 +21,7 @@ class LSTMOutput(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class LSTMCell(keras.layers.Layer):
+class LSTMCell(Layer):
     """One LSTM.
 
         i, j, f, o = [x; h] W + b
@@ -99,21 +100,13 @@ class LSTMCell(keras.layers.Layer):
         zeros = tf.zeros([batch_size, self.hidden_size], self.compute_dtype)
         return LSTMState(zeros, zeros)
 
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "hidden_size": self.hidden_size,
-            "forget_bias": self.forget_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
-
     def compute_output_shape(self, x_shape: Shape, *_: Any) -> LSTMState:
         shape = (x_shape[0], self.hidden_size)
         return LSTMState(shape, shape)
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class LSTMStack(keras.layers.Layer):
+class LSTMStack(Layer):
     """Several LSTMs over a sequence.
 
     Dropout is on what enters each layer, not on the state.
@@ -194,15 +187,6 @@ class LSTMStack(keras.layers.Layer):
             return LSTMState(*(tf.where(real, n, o) for n, o in zip(new, state, strict=True)))
 
         return scan_lib.scan(take_step, (projected, real[..., tf.newaxis]), initial)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "num_layers": self.num_layers,
-            "hidden_size": self.hidden_size,
-            "dropout_rate": self.dropout_rate,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
     def compute_output_shape(self, x_shape: Shape, *_: Any) -> LSTMOutput:
         state = LSTMState(*2 * ((x_shape[0], self.hidden_size),))

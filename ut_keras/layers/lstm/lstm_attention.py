@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from ut_keras.layers.basic import dense, dropout
 from ut_keras.layers.basic import scan as scan_lib
-from ut_keras.layers.basic.signature import Config, Initializer, Shape
+from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.signature import Initializer, Shape
 from ut_keras.layers.depth.gated_units import LSTMState
 from ut_keras.layers.lstm import lstm
 
@@ -30,7 +31,7 @@ class AttentionState(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class AttentionLSTM(keras.layers.Layer):
+class AttentionLSTM(Layer):
     """LSTMs one above the other, with attention around them.
 
     The LSTMs read [x_t; a_{t-1}]; what the last one says, h_t, asks for a mean of the values v_s:
@@ -139,13 +140,7 @@ class AttentionLSTM(keras.layers.Layer):
             )
 
     def _dense(self, name, input_size, units, use_bias=False):
-        made = dense.Dense(
-            units,
-            use_bias=use_bias,
-            kernel_initializer=self.kernel_initializer,
-            name=name,
-            dtype=self.dtype_policy,
-        )
+        made = dense.inside(self, units, name, use_bias=use_bias)
         made.build((None, input_size))
         return made
 
@@ -266,19 +261,6 @@ class AttentionLSTM(keras.layers.Layer):
             drop(tf.ones([length, batch_size, width], self.compute_dtype), training=True)
             for drop, width in zip(self.dropouts, widths, strict=True)
         ]
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "num_layers": self.num_layers,
-            "hidden_size": self.hidden_size,
-            "mechanism": self.mechanism,
-            "attention_layer_size": self.attention_layer_size,
-            "num_heads": self.num_heads,
-            "output_attention": self.output_attention,
-            "dropout_rate": self.dropout_rate,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
     def compute_output_shape(self, x_shape: Shape, *_: Any) -> tuple[Shape, Shape]:
         weights = (x_shape[0], self.num_heads, x_shape[1], None)

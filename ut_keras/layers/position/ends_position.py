@@ -108,9 +108,6 @@ class EndsPosition(randomized_position.RandomizedPosition):
         del config["max_length"]
         return config
 
-    def compute_output_shape(self, x_shape: Shape) -> Shape:
-        return x_shape
-
 
 @parts.position_signals.register("randomized_ends")
 def _make(hp, side):

@@ -8,12 +8,12 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.hparam import HParamError, TransformerHParams
 from ut_keras.layers.basic import from_hparams
-from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.basic.layer import PositionWise
 from ut_keras.layers.position import timing_signal
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class RandomizedPosition(keras.layers.Layer):
+class RandomizedPosition(PositionWise):
     """Adds the sinusoids of positions that are far apart (`pos="randomized"`).
 
         training:   p_0 < ... < p_{S-1}, drawn out of 0 .. L-1 without replacement, for a batch
@@ -38,8 +38,6 @@ class RandomizedPosition(keras.layers.Layer):
     References: Ruoss et al. 2023, Randomized Positional Encodings Boost Length Generalization of
         Transformers; its code, `noisy_fixed_positional_encodings`, L = 2048.
     """
-
-    supports_masking = True  # positions are apart: Keras hands the mask on
 
     def __init__(self, positions: int, max_length: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -83,18 +81,6 @@ class RandomizedPosition(keras.layers.Layer):
         keys = tf.random.stateless_uniform([most], seed)  # below 1
         order = tf.argsort(tf.where(tf.range(most) < among, keys, 2.0))
         return tf.sort(order[:length])
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "positions": self.positions,
-            "max_length": self.max_length,
-        }
-
-    def compute_output_shape(
-        self, input_shape: Shape
-    ) -> Shape:  # as Keras names it where there is no `build`
-        return input_shape
 
 
 def check_no_true_positions(hp: TransformerHParams) -> None:

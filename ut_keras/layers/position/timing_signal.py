@@ -10,7 +10,8 @@ from ut_keras import parts
 from ut_keras.hparam import UniversalTransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, from_hparams
-from ut_keras.layers.basic.signature import Config, Initializer, Shape, Widths
+from ut_keras.layers.basic.layer import Layer, PositionWise
+from ut_keras.layers.basic.signature import Initializer, Shape, Widths
 
 MAX_TIMESCALE = 1e4
 
@@ -37,7 +38,7 @@ def sinusoid(positions: tf.Tensor, channels: int) -> tf.Tensor:
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class SinusoidPosition(keras.layers.Layer):
+class SinusoidPosition(PositionWise):
     """Adds the sinusoidal position signal (`pos="timing"`).
 
     Call arguments:
@@ -47,21 +48,14 @@ class SinusoidPosition(keras.layers.Layer):
     References: T2T `common_attention.add_timing_signal_1d`.
     """
 
-    supports_masking = True  # positions are apart: Keras hands the mask on
-
     def call(self, x: tf.Tensor, positions: tf.Tensor | None = None) -> tf.Tensor:
         if positions is None:
             positions = tf.range(tf.shape(x)[1])[tf.newaxis]
         return x + tf.cast(sinusoid(positions, x.shape[-1]), x.dtype)
 
-    def compute_output_shape(
-        self, input_shape: Shape
-    ) -> Shape:  # as Keras names it where there is no `build`
-        return input_shape
-
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class LearnedPosition(keras.layers.Layer):
+class LearnedPosition(PositionWise):
     """Adds a learned vector per position (`pos="emb"`); positions past the table get none.
 
     Args:
@@ -72,8 +66,6 @@ class LearnedPosition(keras.layers.Layer):
         Tensor like `x`.
     References: T2T `common_attention.add_positional_embedding`.
     """
-
-    supports_masking = True  # positions are apart: Keras hands the mask on
 
     def __init__(
         self, max_length: int, embedding_initializer: Initializer = "glorot_uniform", **kwargs: Any
@@ -100,16 +92,6 @@ class LearnedPosition(keras.layers.Layer):
         missing = tf.maximum(0, length - self.max_length)
         return x + tf.pad(known, [[0, missing], [0, 0]])[tf.newaxis]
 
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "max_length": self.max_length,
-            "embedding_initializer": keras.initializers.serialize(self.embedding_initializer),
-        }
-
-    def compute_output_shape(self, x_shape: Shape) -> Shape:
-        return x_shape
-
 
 class StepSignals(NamedTuple):
     """What `StepTimingSignal.prepare` computes once for all steps."""
@@ -121,7 +103,7 @@ class StepSignals(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class StepTimingSignal(keras.layers.Layer):
+class StepTimingSignal(Layer):
     """Tells every position, at the start of each recurrence step, its place and the step.
 
     Added (T2T's default):
@@ -202,13 +184,7 @@ class StepTimingSignal(keras.layers.Layer):
                 "Received: position=False."
             )
         if concat and self.position:
-            self.projection = dense.Dense(
-                self.hidden_size,
-                use_bias=False,
-                kernel_initializer=self.kernel_initializer,
-                name="dense",
-                dtype=self.dtype_policy,
-            )
+            self.projection = dense.inside(self, self.hidden_size, "dense", use_bias=False)
             self.projection.build((None, None, width + (self.step_channels if self.step else 0)))
 
     def prepare(self, positions: tf.Tensor, num_steps: int | None = None) -> StepSignals:
@@ -283,17 +259,6 @@ class StepTimingSignal(keras.layers.Layer):
         else:
             start = tf.cast(length * step / signals.num_steps, tf.int32)
         return sinusoid(tf.range(length) + start, self.hidden_size)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "num_steps": self.num_steps,
-            "position": self.position,
-            "position_start_index": self.position_start_index,
-            "step": self.step,
-            "combine": self.combine,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
     def compute_output_shape(self, state_shape: Shape, *_: Any) -> Shape:
         return state_shape

@@ -9,11 +9,12 @@ from ut_keras import parts
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic.signature import Config, Initializer, Shape, Widths
+from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.signature import Initializer, Shape, Widths
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class ConvFeedForward(keras.layers.Layer):
+class ConvFeedForward(Layer):
     """A convolution over positions, ReLU, a dense layer (`ffn_layer="conv_relu_conv"`).
 
         h_i = max(0, (W_0 x_i + b + sum over n = 1 .. k-1 of W_n x_{i+n-o}) / sqrt(k))
@@ -72,14 +73,15 @@ class ConvFeedForward(keras.layers.Layer):
         if self.kernel_size > 1:
             names = [f"conv1_{tap}" for tap in range(self.kernel_size)]
         self.taps = tuple(
-            self._dense(self.filter_size, name, use_bias=tap == 0) for tap, name in enumerate(names)
+            dense.inside(self, self.filter_size, name, use_bias=tap == 0)
+            for tap, name in enumerate(names)
         )
         for tap in self.taps:
             tap.build(x_shape)
         self.relu_dropout = dropout_lib.Dropout(
             self.dropout_rate, name="dropout", dtype=self.dtype_policy
         )
-        self.contract = self._dense(self.hidden_size, "conv2")
+        self.contract = dense.inside(self, self.hidden_size, "conv2")
         self.contract.build((*x_shape[:-1], self.filter_size))
 
     def cache_widths(self) -> Widths:
@@ -119,26 +121,6 @@ class ConvFeedForward(keras.layers.Layer):
         cache.write("conv1", x)
         before = cache.before("conv1", self.kernel_size - 1)
         return [*tf.unstack(before, axis=2), x]
-
-    def _dense(self, units, name, use_bias=True):
-        return dense.Dense(
-            units,
-            use_bias=use_bias,
-            kernel_initializer=self.kernel_initializer,
-            name=name,
-            dtype=self.dtype_policy,
-        )
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "filter_size": self.filter_size,
-            "hidden_size": self.hidden_size,
-            "kernel_size": self.kernel_size,
-            "causal": self.causal,
-            "dropout_rate": self.dropout_rate,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
     def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (*x_shape[:-1], self.hidden_size)

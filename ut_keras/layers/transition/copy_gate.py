@@ -8,13 +8,14 @@ import tensorflow as tf
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic.signature import Config, Initializer, Shape
+from ut_keras.layers.basic.layer import PositionWise
+from ut_keras.layers.basic.signature import Initializer, Shape
 
 _ACTIVATIONS = {"gelu": tf.nn.gelu, "relu": tf.nn.relu}
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class CopyGate(keras.layers.Layer):
+class CopyGate(PositionWise):
     """How much of a step a position takes over, channel by channel (`copy_gate`).
 
         g = sigmoid(W_2 f(W_1 a + b_1) + b_2);   H_t = g U + (1 - g) H_{t-1}
@@ -55,6 +56,7 @@ class CopyGate(keras.layers.Layer):
                 f"activation must be one of {tuple(_ACTIVATIONS)}. Received: {activation!r}."
             )
         self.activation = activation
+        self.hidden_dropout_rate = hidden_dropout_rate
         self.hidden_dropout = dropout_lib.Dropout(
             hidden_dropout_rate, name="hidden_dropout", dtype=self.dtype_policy
         )
@@ -82,19 +84,6 @@ class CopyGate(keras.layers.Layer):
         seed = tf.cast(self.seed_generator.next(), tf.int32)
         drawn = tf.random.stateless_uniform(tf.shape(x)[:2], seed)
         return gate * tf.cast(drawn >= self.dropout_rate, gate.dtype)[..., tf.newaxis]
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "dropout_rate": self.dropout_rate,
-            "bias_init": self.bias_init,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "activation": self.activation,
-            "hidden_dropout_rate": self.hidden_dropout.rate,
-        }
-
-    def compute_output_shape(self, x_shape: Shape) -> Shape:
-        return x_shape
 
 
 def make(hp: Any) -> CopyGate | None:

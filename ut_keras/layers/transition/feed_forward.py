@@ -7,14 +7,16 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
+from ut_keras.hparam import TransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic.signature import Config, Initializer, Shape
+from ut_keras.layers.basic.layer import PositionWise
+from ut_keras.layers.basic.signature import Initializer, Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class FeedForward(keras.layers.Layer):
+class FeedForward(PositionWise):
     """Two dense layers, the same at every position.
 
         FFN(x) = max(0, x W_1 + b_1) W_2 + b_2      (Vaswani et al. 2017, eq. 2)
@@ -37,8 +39,6 @@ class FeedForward(keras.layers.Layer):
     References: T2T `common_layers.dense_relu_dense` within `transformer_ffn_layer`.
     """
 
-    supports_masking = True  # positions are apart: Keras hands the mask on
-
     def __init__(
         self,
         filter_size: int,
@@ -58,9 +58,9 @@ class FeedForward(keras.layers.Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape: Shape) -> None:
-        self.expand = self._dense(self.filter_size, "conv1", activation="relu")
+        self.expand = dense.inside(self, self.filter_size, "conv1", activation="relu")
         self.relu_dropout = self._dropout()
-        self.contract = self._dense(self.hidden_size, "conv2")
+        self.contract = dense.inside(self, self.hidden_size, "conv2")
         self.expand.build(x_shape)
         self.contract.build((*x_shape[:-1], self.filter_size))
 
@@ -87,15 +87,6 @@ class FeedForward(keras.layers.Layer):
         """What is between the two, [B, S, F]."""
         return self.expand(x)
 
-    def _dense(self, size, name, **arguments):
-        return dense.Dense(
-            size,
-            kernel_initializer=self.kernel_initializer,
-            name=name,
-            dtype=self.dtype_policy,
-            **arguments,
-        )
-
     def _dropout(self):
         return dropout_lib.Dropout(
             self.dropout_rate,
@@ -104,30 +95,31 @@ class FeedForward(keras.layers.Layer):
             dtype=self.dtype_policy,
         )
 
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "filter_size": self.filter_size,
-            "hidden_size": self.hidden_size,
-            "dropout_rate": self.dropout_rate,
-            "dropout_broadcast_dims": list(self.dropout_broadcast_dims),
-            "zero_at_padding": self.zero_at_padding,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
-
     def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (*x_shape[:-1], self.hidden_size)
 
 
-@parts.transitions.register("conv_hidden_relu")  # its old name
-@parts.transitions.register("dense_relu_dense")
-def _make(hp, side):
-    return FeedForward(
+def make(
+    hp: TransformerHParams,
+    side: str,
+    name: str,
+    layer_class: type[FeedForward] = FeedForward,
+    **arguments: Any,
+) -> FeedForward:
+    """The transition of a layer, of the class or one like it, which may take more arguments."""
+    return layer_class(
         hp.filter_size,
         hp.hidden_size,
         hp.relu_dropout,
         from_hparams.axes(hp.relu_dropout_broadcast_dims),
         zero_at_padding=from_hparams.removes_padding(hp, side),
-        name="dense_relu_dense",
+        name=name,
+        **arguments,
         **from_hparams.common(hp),
     )
+
+
+@parts.transitions.register("conv_hidden_relu")  # its old name
+@parts.transitions.register("dense_relu_dense")
+def _make(hp, side):
+    return make(hp, side, "dense_relu_dense")

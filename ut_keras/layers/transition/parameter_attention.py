@@ -9,11 +9,12 @@ from ut_keras import parts
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic.signature import Config, Initializer, Shape
+from ut_keras.layers.basic.layer import PositionWise
+from ut_keras.layers.basic.signature import Initializer, Shape
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class ParameterAttention(keras.layers.Layer):
+class ParameterAttention(PositionWise):
     """Attention over parameters, in place of the two dense layers (`ffn_layer`).
 
         y = Concat_h(softmax(q_h K_h^T) V_h) W_O,   q = x W_Q
@@ -38,8 +39,6 @@ class ParameterAttention(keras.layers.Layer):
         ValueError: if the channels cannot be split over the heads.
     References: T2T `common_attention.parameter_attention`.
     """
-
-    supports_masking = True  # positions are apart: Keras hands the mask on
 
     def __init__(
         self,
@@ -68,9 +67,11 @@ class ParameterAttention(keras.layers.Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape: Shape) -> None:
-        self.query_projection = self._projection(self.key_channels, "q_transform")
+        self.query_projection = dense.inside(self, self.key_channels, "q_transform", use_bias=False)
         self.query_projection.build(x_shape)
-        self.output_projection = self._projection(self.hidden_size, "output_transform")
+        self.output_projection = dense.inside(
+            self, self.hidden_size, "output_transform", use_bias=False
+        )
         self.output_projection.build((*x_shape[:-1], self.value_channels))
         self.key = self._memory("k", self.key_channels, (self.num_heads / self.hidden_size) ** 0.5)
         self.value = self._memory("v", self.value_channels, 1.0)
@@ -101,30 +102,6 @@ class ParameterAttention(keras.layers.Layer):
             shape=(self.num_heads, self.memory_rows, channels // self.num_heads),
             initializer=keras.initializers.RandomNormal(stddev=stddev),
         )
-
-    def _projection(self, units, name):
-        return dense.Dense(
-            units,
-            use_bias=False,
-            kernel_initializer=self.kernel_initializer,
-            name=name,
-            dtype=self.dtype_policy,
-        )
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "memory_rows": self.memory_rows,
-            "hidden_size": self.hidden_size,
-            "key_channels": self.key_channels,
-            "value_channels": self.value_channels,
-            "dropout_rate": self.dropout_rate,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
-
-    def compute_output_shape(self, x_shape: Shape) -> Shape:
-        return (*x_shape[:-1], self.hidden_size)
 
 
 @parts.transitions.register("parameter_attention")

@@ -10,11 +10,12 @@ from ut_keras import parts
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic.signature import Config, Initializer, Shape, Widths
+from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.signature import Initializer, Shape, Widths
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class SeparableConvolution(keras.layers.Layer):
+class SeparableConvolution(Layer):
     """A filter along positions for each channel, then a dense layer over the channels.
 
     Args:
@@ -55,13 +56,7 @@ class SeparableConvolution(keras.layers.Layer):
             shape=(self.kernel_size, 1, x_shape[-1], 1),
             initializer=self.kernel_initializer.clone(),  # see Dense
         )
-        self.pointwise = dense.Dense(
-            self.units,
-            activation=self.activation,
-            kernel_initializer=self.kernel_initializer,
-            name="pointwise",
-            dtype=self.dtype_policy,
-        )
+        self.pointwise = dense.inside(self, self.units, "pointwise", activation=self.activation)
         self.pointwise.build(x_shape)
 
     def call(self, x: tf.Tensor, cache: cache_lib.LayerCache | None = None) -> tf.Tensor:
@@ -79,22 +74,12 @@ class SeparableConvolution(keras.layers.Layer):
         )
         return self.pointwise(filtered[:, :, 0, :])
 
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "kernel_size": self.kernel_size,
-            "causal": self.causal,
-            "activation": self.activation,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
-
     def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (*x_shape[:-1], self.units)
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class SeparableConvFeedForward(keras.layers.Layer):
+class SeparableConvFeedForward(Layer):
     """Two separable convolutions with a ReLU between them (`transformer_ffn_type="sepconv"`).
 
     Padding is set to zero before each convolution, so that it does not leak into its neighbours.
@@ -177,17 +162,6 @@ class SeparableConvFeedForward(keras.layers.Layer):
         h = self.expand(_zero_padding(x, padding_mask), cache=cache)
         h = self.relu_dropout(h, training=training)
         return self.contract(_zero_padding(h, padding_mask), cache=cache)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "filter_size": self.filter_size,
-            "hidden_size": self.hidden_size,
-            "causal": self.causal,
-            "kernel_sizes": list(self.kernel_sizes),
-            "dropout_rate": self.dropout_rate,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
     def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (*x_shape[:-1], self.hidden_size)

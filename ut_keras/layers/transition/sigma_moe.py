@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.layers.basic import from_hparams
-from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.basic import dense
+from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.transition import feed_forward
 
 
@@ -70,9 +70,11 @@ class SigmaMoE(feed_forward.FeedForward):
         self.entropy_weight = entropy_weight
 
     def build(self, x_shape: Shape) -> None:
-        self.router = self._dense(self.num_experts, "router", use_bias=False)
-        self.expand = self._dense(self.filter_size, "expand", use_bias=False, activation="relu")
-        self.contract = self._dense(self.hidden_size, "contract", use_bias=False)
+        self.router = dense.inside(self, self.num_experts, "router", use_bias=False)
+        self.expand = dense.inside(
+            self, self.filter_size, "expand", use_bias=False, activation="relu"
+        )
+        self.contract = dense.inside(self, self.hidden_size, "contract", use_bias=False)
         self.relu_dropout = self._dropout()
         self.router.build(x_shape)
         self.expand.build(x_shape)
@@ -111,26 +113,8 @@ class SigmaMoE(feed_forward.FeedForward):
         p = tf.math.divide_no_nan(tally, tf.reduce_sum(tally, axis=-1, keepdims=True))
         return self.entropy_weight * tf.reduce_sum(tf.math.xlogy(p, p), axis=-1)
 
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "num_experts": self.num_experts,
-            "k": self.k,
-            "entropy_weight": self.entropy_weight,
-        }
-
 
 @parts.transitions.register("sigma_moe")
 def _make(hp, side, num_experts=16, k=4, entropy_weight=0.01):
-    return SigmaMoE(
-        hp.filter_size,
-        hp.hidden_size,
-        hp.relu_dropout,
-        from_hparams.axes(hp.relu_dropout_broadcast_dims),
-        zero_at_padding=from_hparams.removes_padding(hp, side),
-        num_experts=num_experts,
-        k=k,
-        entropy_weight=entropy_weight,
-        name="sigma_moe",
-        **from_hparams.common(hp),
-    )
+    experts = {"num_experts": num_experts, "k": k, "entropy_weight": entropy_weight}
+    return feed_forward.make(hp, side, "sigma_moe", SigmaMoE, **experts)

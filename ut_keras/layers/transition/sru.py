@@ -1,6 +1,6 @@
 """The Simple Recurrent Unit: a recurrence over positions that is cheap but for one sum."""
 
-from typing import Any, Self
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -10,13 +10,14 @@ from ut_keras.hparam import TransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import scan as scan_lib
-from ut_keras.layers.basic.signature import Config, Initializer, Shape, Widths
+from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.signature import Initializer, Shape, Widths
 from ut_keras.layers.position import timing_signal
 from ut_keras.layers.position.timing_signal import StepSignals
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class SRU(keras.layers.Layer):
+class SRU(Layer):
     """Layers of simple recurrent units, from the first position to the last.
 
         [u, f, r] = W x + b;   c_i = σ(f_i) · c_{i-1} + (1 - σ(f_i)) · u_i,   c_0 = 0
@@ -50,12 +51,7 @@ class SRU(keras.layers.Layer):
 
     def build(self, x_shape: Shape) -> None:
         self.maps = tuple(
-            dense.Dense(
-                3 * x_shape[-1],
-                kernel_initializer=self.kernel_initializer,
-                name=f"kernel_{number}",
-                dtype=self.dtype_policy,
-            )
+            dense.inside(self, 3 * x_shape[-1], f"kernel_{number}")
             for number in range(self.num_layers)
         )
         for layer in self.maps:
@@ -82,13 +78,6 @@ class SRU(keras.layers.Layer):
                 c = _running_mix_in_cache((1 - f) * u, f, cache, layer.name)
             x = r * c + (1 - r) * x
         return x
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "num_layers": self.num_layers,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
     def compute_output_shape(self, x_shape: Shape) -> Shape:
         return x_shape
@@ -135,7 +124,7 @@ def _running_mix_in_cache(news, kept, cache, name):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class TimingAndSRU(keras.layers.Layer):
+class TimingAndSRU(Layer):
     """An `SRU` behind the signals of each step (`add_sru`).
 
     Args:
@@ -175,20 +164,6 @@ class TimingAndSRU(keras.layers.Layer):
         cache: cache_lib.LayerCache | None = None,
     ) -> tf.Tensor:
         return self.sru(self.timing(state, step, signals, places), cache=cache)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "timing": keras.saving.serialize_keras_object(self.timing),
-            "sru": keras.saving.serialize_keras_object(self.sru),
-        }
-
-    @classmethod
-    def from_config(cls, config: Config) -> Self:
-        made = {
-            name: keras.saving.deserialize_keras_object(config[name]) for name in ("timing", "sru")
-        }
-        return cls(**{**config, **made})
 
     def compute_output_shape(self, state_shape: Shape, *_: Any) -> Shape:
         return state_shape

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers.basic import from_hparams
+from ut_keras.layers.basic import dense
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.transition import feed_forward
 
@@ -23,9 +23,9 @@ class SwiGLU(feed_forward.FeedForward):
     """
 
     def build(self, x_shape: Shape) -> None:
-        self.gate = self._dense(self.filter_size, "gate", use_bias=False)
-        self.expand = self._dense(self.filter_size, "expand", use_bias=False)
-        self.contract = self._dense(self.hidden_size, "contract", use_bias=False)
+        self.gate = dense.inside(self, self.filter_size, "gate", use_bias=False)
+        self.expand = dense.inside(self, self.filter_size, "expand", use_bias=False)
+        self.contract = dense.inside(self, self.hidden_size, "contract", use_bias=False)
         self.relu_dropout = self._dropout()
         self.gate.build(x_shape)
         self.expand.build(x_shape)
@@ -37,12 +37,4 @@ class SwiGLU(feed_forward.FeedForward):
 
 @parts.transitions.register("swiglu")
 def _make(hp, side):
-    return SwiGLU(
-        hp.filter_size,
-        hp.hidden_size,
-        hp.relu_dropout,
-        from_hparams.axes(hp.relu_dropout_broadcast_dims),
-        zero_at_padding=from_hparams.removes_padding(hp, side),
-        name="swiglu",
-        **from_hparams.common(hp),
-    )
+    return feed_forward.make(hp, side, "swiglu", SwiGLU)

@@ -1,16 +1,17 @@
-"""Layer normalization as T2T computes it."""
+"""Layer normalization as T2T computes it, and the root of the mean square alone."""
 
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.basic.layer import PositionWise
+from ut_keras.layers.basic.signature import Shape
 from ut_keras.ops import written_gradient
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class LayerNormalization(keras.layers.Layer):
+class LayerNormalization(PositionWise):
     """Normalizes the last axis to mean 0 and variance 1, then scales and shifts it.
 
     Statistics are float32 under any dtype policy; the variance is the biased one.
@@ -26,8 +27,6 @@ class LayerNormalization(keras.layers.Layer):
     References: T2T `common_layers.layer_norm`.
     """
 
-    supports_masking = True  # positions are apart: Keras hands the mask on
-
     def __init__(self, epsilon: float = 1e-6, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.epsilon = epsilon
@@ -40,12 +39,6 @@ class LayerNormalization(keras.layers.Layer):
     def call(self, x: tf.Tensor) -> tf.Tensor:
         scale, bias = (tf.cast(part, tf.float32) for part in (self.scale, self.bias))
         return tf.cast(_normalize(tf.cast(x, tf.float32), scale, bias, self.epsilon), x.dtype)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "epsilon": self.epsilon}
-
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape
 
 
 def _normalize(x, scale, bias, epsilon):
@@ -73,3 +66,36 @@ def _normalize(x, scale, bias, epsilon):
         return z * scale + bias, gradient
 
     return normalize(x, scale, bias)
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class RMSNormalization(PositionWise):
+    """Divides the last axis by the root of its mean square, then scales it; no mean, no bias.
+
+        y = scale · x / sqrt(mean(x²) + epsilon)                 (Zhang & Sennrich 2019, eq. 4)
+
+    The mean square is float32 under any dtype policy.
+
+    Args:
+        epsilon: float. Added to the mean square.
+    Call arguments:
+        x: float tensor [..., D].
+    Returns:
+        Tensor like `x`.
+    References: Zhang & Sennrich 2019, Root Mean Square Layer Normalization. T2T has none.
+    """
+
+    def __init__(self, epsilon: float = 1e-6, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.epsilon = epsilon
+
+    def build(self, input_shape: Shape) -> None:
+        self.scale = self.add_weight(
+            name="rms_norm_scale", shape=(input_shape[-1],), initializer="ones"
+        )
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        exact = tf.cast(x, tf.float32)
+        mean_square = tf.reduce_mean(tf.square(exact), axis=-1, keepdims=True)
+        scaled = exact * tf.math.rsqrt(mean_square + self.epsilon)
+        return tf.cast(scaled * tf.cast(self.scale, tf.float32), x.dtype)

@@ -1,0 +1,62 @@
+"""What our layers share: a config that is read off the arguments."""
+
+import inspect
+from typing import Any, Self
+
+import keras
+
+from ut_keras.layers.basic.signature import Config, Shape
+
+
+class Layer(keras.layers.Layer):
+    """A Keras layer that keeps each argument of `__init__` as an attribute of the same name.
+
+    So `get_config` need not be written out, as in scikit-learn's estimators; it is left to a class
+    to add what it keeps under another name. Initializers and layers among the arguments are
+    serialized, and made again by `from_config`. An `__init__` with `**kwargs` hands these on: the
+    arguments of the class above are in the config, too.
+    """
+
+    def get_config(self) -> Config:
+        names, takes_more = _arguments(type(self))
+        config = super().get_config() if takes_more else {}
+        kept = {name: _saved(getattr(self, name)) for name in names if hasattr(self, name)}
+        return {**config, **kept}
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        return super().from_config({name: _made(value) for name, value in config.items()})
+
+
+class PositionWise(Layer):
+    """A layer that keeps positions apart: its output is like its input, and masked like it."""
+
+    supports_masking = True  # Keras hands the mask on
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        return input_shape
+
+
+def _arguments(cls: type) -> tuple[list[str], bool]:
+    """The names of what `__init__` takes, and whether it takes what every Keras layer does."""
+    names: list[str] = []
+    for above in cls.__mro__[: cls.__mro__.index(Layer)]:
+        if "__init__" not in vars(above):
+            continue
+        signature = inspect.getfullargspec(vars(above)["__init__"])
+        names += [*signature.args[1:], *signature.kwonlyargs]
+        if signature.varkw is None:
+            return names, False
+    return names, True
+
+
+def _saved(value: Any) -> Any:
+    if isinstance(value, keras.layers.Layer | keras.initializers.Initializer):
+        return keras.saving.serialize_keras_object(value)
+    return [_saved(part) for part in value] if isinstance(value, tuple) else value
+
+
+def _made(value: Any) -> Any:
+    if isinstance(value, dict) and "class_name" in value:
+        return keras.saving.deserialize_keras_object(value)
+    return [_made(part) for part in value] if isinstance(value, list) else value
