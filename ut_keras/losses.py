@@ -187,22 +187,30 @@ def target_term(
     label_smoothing: float,
     class_labels: bool,
     weights: tf.Tensor | None = None,
+    probabilities: tf.Tensor | None = None,
 ) -> LossTerm:
-    """The `LossTerm` of the targets of a batch.
+    """The `LossTerm` of the targets of a batch; the mean of those of several steps.
 
     Args:
-        logits: [B, T, V], or [B, C] for classes.
+        logits: [B, T, V], or [B, C] for classes; of N steps [N * B, ...].
         targets: int [B, T]; [B] or [B, 1] for classes.
         label_smoothing: float in [0, 1).
         class_labels: bool.
         weights: float [B], [B, 1] or [B, T], what the targets weigh. Optional.
+        probabilities: float32 [N, B, T] (T = 1 for classes), what a step weighs (Banino et al.
+            2021, PonderNet); the sum over N is 1 at real targets. None for one step.
     Raises:
         ValueError: if the weights do not fit the targets, or these the logits.
     """
     targets, weights = weights_lib.of_targets(targets, class_labels, weights)
     logits = logits[:, tf.newaxis] if class_labels else logits
     _check_fit(targets, logits)
-    return cross_entropy(logits, targets, label_smoothing, weights)
+    if probabilities is None:
+        return cross_entropy(logits, targets, label_smoothing, weights)
+    of_steps = tf.reshape(weights * probabilities, [-1, tf.shape(targets)[1]])
+    targets = tf.tile(targets, [tf.shape(probabilities)[0], 1])
+    term = cross_entropy(logits, targets, label_smoothing, of_steps)
+    return term._replace(denominator=tf.reduce_sum(weights))
 
 
 def _check_fit(targets, logits):
@@ -213,34 +221,6 @@ def _check_fit(targets, logits):
             f"Targets must be [batch, {expected}] ids, as many as are predicted. "
             f"Received: {targets.shape}."
         )
-
-
-def expected_term(
-    logits: tf.Tensor,
-    probabilities: tf.Tensor,
-    targets: tf.Tensor,
-    label_smoothing: float,
-    class_labels: bool,
-    weights: tf.Tensor | None = None,
-) -> LossTerm:
-    """The mean of the `target_term`s of several steps, of which each target has its own.
-
-    Args:
-        logits: [N * B, T, V], or [N * B, C] for classes, of N steps.
-        probabilities: float32 [N, B, T] (T = 1 for classes), what a step weighs; the sum over N
-            is 1 at real targets.
-        targets, label_smoothing, class_labels, weights: as of `target_term`.
-    Returns:
-        `LossTerm`.
-    References: Banino et al. 2021, PonderNet.
-    """
-    targets, weights = weights_lib.of_targets(targets, class_labels, weights)
-    logits = logits[:, tf.newaxis] if class_labels else logits
-    _check_fit(targets, logits)
-    of_steps = tf.reshape(weights * probabilities, [-1, tf.shape(targets)[1]])
-    targets = tf.tile(targets, [tf.shape(probabilities)[0], 1])
-    term = cross_entropy(logits, targets, label_smoothing, of_steps)
-    return term._replace(denominator=tf.reduce_sum(weights))
 
 
 def confidence_term(
@@ -257,7 +237,7 @@ def confidence_term(
 
     Args:
         confidence: float32 [N, B, T], q; [N, B] for classes.
-        logits, probabilities, targets, class_labels, weights: as of `expected_term`.
+        logits, probabilities, targets, class_labels, weights: as of `target_term`.
     Returns:
         `LossTerm`.
     References: Wang et al. 2025, Hierarchical Reasoning Model.

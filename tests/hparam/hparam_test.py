@@ -449,7 +449,7 @@ def test_reads_the_hparams_of_older_t2t(tmp_path):
     ],
 )
 def test_refuses_what_older_t2t_would_do_otherwise(name, value):
-    message = f"{name}, which T2T 1.15 has no more, must be .* Received: {name}={value!r}"
+    message = f"{name}, which there is no more, must be .* Received: {name}={value!r}"
     assert_refuses(message, hparam.from_dict, {**OLDER, name: value})
 
 

@@ -18,10 +18,7 @@ NUMBERS = text_encoder.IntegerTextEncoder(12)
 LABELS = text_encoder.ClassLabelEncoder(labels=["good", "bad", "neither"])
 
 # What a step of a recurrence may be made of.
-BLOCKS = (
-    *("injection", "rotary", "relative_xl", "data_router", "randomized_position"),
-    "memory_tokens",
-)
+BLOCKS = ("injection", "rotary", "relative_xl", "data_router", "randomized_position")
 # (variant, features); the variants are those of `variant_model`.
 MODELS = {
     "adaptive": ("act", "subwords"),

@@ -44,7 +44,7 @@ VARIANTS = {
     "local_causal": ("adaptive", "self_attention_type=local_mask_right,block_length=2"),
     "parameters": ("transformer", "ffn_layer=parameter_attention"),
     "sru_transition": ("language_model", "ffn_layer=sru"),
-    "injection": ("adaptive", "recurrence_input_injection=concat,act_halted_state=copy"),
+    "injection": ("adaptive", "recurrence_input_injection=add,act_halted_state=copy"),
     "randomized_position": ("transformer", "pos=randomized,max_length=30"),
     "ends": ("adaptive", "pos=randomized_ends,add_position_timing_signal=0"),
     "rotary": ("universal", "pos=rotary,add_position_timing_signal=0"),

@@ -220,7 +220,7 @@ def test_weights_that_do_not_fit(shape):
         ("encoder", "", lambda targets: np.eye(4)[targets[:, 0]]),
         ("encoder", "act_type=ponder_net", lambda targets: np.eye(4)[targets[:, 0]]),
         ("tagger", "", lambda targets: targets[:, :2]),
-        ("tagger", "recurrence_supervised_every=2", lambda targets: targets[:, 0]),
+        ("tagger", "act_type=ponder_net", lambda targets: targets[:, 0]),
     ],
 )
 def test_targets_that_do_not_fit(kind, overrides, make):

@@ -54,6 +54,13 @@ RETIRED = {
     "use_tpu": (_ANY,),
 }
 
+# The same, of fields that were ours: runs from before have them.
+OURS_RETIRED = {
+    "num_memory_tokens": (0,),
+    "recurrence_backprop_steps": (0,),
+    "recurrence_supervised_every": (0,),
+}
+
 _CLASSES = [TransformerHParams, UniversalTransformerHParams, LSTMHParams]
 
 
@@ -63,7 +70,7 @@ def register(cls: C) -> C:
     @hparam.register
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class MyHParams(UniversalTransformerHParams):
-        num_memory_tokens: int = hparam.field(4, "[0, inf)", architecture=True)
+        num_scratch_tokens: int = hparam.field(4, "[0, inf)", architecture=True)
     """
     _CLASSES.append(cls)
     return cls
@@ -133,11 +140,11 @@ def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         HParamError: if a retired field asks for what is not done here.
     """
-    known = specs(cls)
+    known, retired = specs(cls), RETIRED | OURS_RETIRED
     modern = {}
     for name, value in values.items():
-        if name in RETIRED and name not in known:
-            _check_changes_nothing(name, value)
+        if name in retired and name not in known:
+            _check_changes_nothing(name, value, retired[name])
         elif name in known and known[name].kind is bool and type(value) is int and value in (0, 1):
             modern[name] = bool(value)
         elif name == "optimizer_multistep_accumulate_steps" and value is None:
@@ -147,10 +154,9 @@ def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     return modern
 
 
-def _check_changes_nothing(name, value):
-    harmless = RETIRED[name]
+def _check_changes_nothing(name, value, harmless):
     if _ANY not in harmless and value not in harmless:
         raise HParamError(
-            f"{name}, which T2T 1.15 has no more, must be {' or '.join(map(repr, harmless))}. "
+            f"{name}, which there is no more, must be {' or '.join(map(repr, harmless))}. "
             f"Received: {name}={value!r}."
         )

@@ -10,7 +10,7 @@ from ut_keras.hparam import (
     UniversalTransformerHParams,
 )
 from ut_keras.layers.basic import from_hparams
-from ut_keras.layers.depth import memory_tokens, mixed_depth, stack, transformer_block
+from ut_keras.layers.depth import mixed_depth, stack, transformer_block
 
 parts.load_all()
 
@@ -75,8 +75,6 @@ def recurrent_stack(hp: BasicHParams, side: parts.Side | str) -> stack.Stack:
         )
     side = side if isinstance(side, parts.Side) else parts.Side(side)
     depth = parts.recurrences.get(hp.recurrence_type)(hp, side)
-    if hp.num_memory_tokens:
-        depth = memory_tokens.make(hp, side, depth)
     if hp.mix_with_transformer:
         depth = mixed_depth.make(hp, side, depth)
     return _stack(hp, side, depth)

@@ -41,7 +41,7 @@ def terms(
         mask = None if mask is None else tf.tile(mask, [tf.shape(steps.states)[0], 1])
         logits = model.logits(_as_rows(steps.states), padding_mask=mask)
         shares = _shares(model, steps, mask)
-        term = losses.expected_term(logits, shares, targets, smoothing, classes, weights)
+        term = losses.target_term(logits, targets, smoothing, classes, weights, shares)
         if steps.confidence is not None:
             missed = losses.confidence_term(
                 steps.confidence, logits, shares, targets, classes, weights

@@ -7,10 +7,10 @@ from ut_keras.layers.attention import attention, attention_mask
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import (
     gated_unit_recurrence,
-    gated_units,
     transformer_block,
     transformer_layer,
 )
+from ut_keras.layers.lstm import lstm
 from ut_keras.layers.position import timing_signal
 
 B, S, D, N = 3, 5, 8, 3
@@ -28,8 +28,8 @@ def _block(dtype, with_transition):
 
 def _recurrence(kind, dtype="float32", with_transition=False, **arguments):
     layer_class, unit_class = {
-        "gru": (gated_unit_recurrence.GRURecurrence, gated_units.GRUUnit),
-        "lstm": (gated_unit_recurrence.LSTMRecurrence, gated_units.LSTMUnit),
+        "gru": (gated_unit_recurrence.GRURecurrence, gated_unit_recurrence.GRUUnit),
+        "lstm": (gated_unit_recurrence.LSTMRecurrence, gated_unit_recurrence.LSTMUnit),
     }[kind]
     return layer_class(
         _block(dtype, with_transition),
@@ -73,7 +73,7 @@ def test_matches_reference(kind, with_transition):
         if kind == "gru":
             h = layer.after_unit(layer.unit(u, h, padding_mask=REAL))
         else:
-            state = gated_units.LSTMState(h, cell)
+            state = lstm.LSTMState(h, cell)
             h, cell = layer.unit(u, state, padding_mask=REAL)
             h = layer.after_unit(h)
     expected = cell if kind == "lstm_cell" else h

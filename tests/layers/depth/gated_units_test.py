@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from tests.layers import layer_checks
-from ut_keras.layers.depth import gated_units
+from ut_keras.layers.depth import gated_unit_recurrence
+from ut_keras.layers.lstm import lstm
 
 B, S, D = 3, 5, 4
 REAL = np.arange(S) < np.array([[5], [3], [1]])
@@ -13,7 +14,7 @@ STATES = {
 
 
 def _step_lstm(layer, x, state, cell, padding_mask=None, training=False):
-    state = gated_units.LSTMState(state, cell)
+    state = lstm.LSTMState(state, cell)
     return layer(x, state, padding_mask=padding_mask)
 
 
@@ -23,7 +24,7 @@ def _sigmoid(x):
 
 def test_gru_behaviors():
     layer_checks.check_layer(
-        lambda dtype: gated_units.GRUUnit(zero_at_padding=True, dtype=dtype),
+        lambda dtype: gated_unit_recurrence.GRUUnit(zero_at_padding=True, dtype=dtype),
         {**STATES, "padding_mask": REAL},
         num_weights=6,
         call=lambda layer, x, state, padding_mask, training=False: layer(
@@ -34,7 +35,7 @@ def test_gru_behaviors():
 
 def test_lstm_behaviors():
     layer_checks.check_layer(
-        lambda dtype: gated_units.LSTMUnit(zero_at_padding=True, dtype=dtype),
+        lambda dtype: gated_unit_recurrence.LSTMUnit(zero_at_padding=True, dtype=dtype),
         {**STATES, "cell": layer_checks.normal(B, S, D, seed=2), "padding_mask": REAL},
         num_weights=8,
         call=_step_lstm,
@@ -44,7 +45,7 @@ def test_lstm_behaviors():
 
 @pytest.mark.parametrize("zero_at_padding", [False, True])
 def test_gru_matches_reference(zero_at_padding):
-    layer = gated_units.GRUUnit(zero_at_padding=zero_at_padding)
+    layer = gated_unit_recurrence.GRUUnit(zero_at_padding=zero_at_padding)
     layer.build((None, None, D))
     np.testing.assert_array_equal(layer.update.map.bias, np.ones(D))
     np.testing.assert_array_equal(layer.reset.map.bias, np.ones(D))
@@ -61,7 +62,7 @@ def test_gru_matches_reference(zero_at_padding):
 
 @pytest.mark.parametrize("zero_at_padding", [False, True])
 def test_lstm_matches_reference(zero_at_padding):
-    layer = gated_units.LSTMUnit(forget_bias=0.7, zero_at_padding=zero_at_padding)
+    layer = gated_unit_recurrence.LSTMUnit(forget_bias=0.7, zero_at_padding=zero_at_padding)
     layer.build((None, None, D))
     layer_checks.shake(layer)
     weights = layer.get_weights()

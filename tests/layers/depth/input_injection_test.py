@@ -5,7 +5,7 @@ import tensorflow as tf
 from tests.layers import layer_checks
 from tests.models import examples
 from ut_keras import hparam
-from ut_keras.layers.depth import act, input_injection, recurrence
+from ut_keras.layers.depth import act, recurrence
 from ut_keras.layers.halting import halting
 from ut_keras.layers.position import timing_signal
 
@@ -14,10 +14,10 @@ REAL = np.arange(S) < np.array([[5], [4], [1]])
 X, H = layer_checks.normal(B, S, D), layer_checks.normal(B, S, D, seed=1)
 
 
-def _recurrence(kind, adaptive=False, dtype="float32", steps=N, block=None):
+def _recurrence(adaptive=False, dtype="float32", steps=N, block=None):
     timing = timing_signal.StepTimingSignal(steps, step="sinusoid", dtype=dtype)
     block = block or layer_checks.make_block(D, dtype)
-    injection = input_injection.InputInjection(kind, dtype=dtype)
+    injection = recurrence.InputInjection(dtype=dtype)
     if adaptive:
         rule = halting.ACTHalting(steps, bias_init=-1.0)
         return act.AdaptiveComputationTime(block, timing, rule, injection=injection, dtype=dtype)
@@ -27,49 +27,36 @@ def _recurrence(kind, adaptive=False, dtype="float32", steps=N, block=None):
 @pytest.mark.parametrize("adaptive", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_layer_behaviors(adaptive):
     layer_checks.check_layer(
-        lambda dtype: _recurrence("concat", adaptive, dtype),
+        lambda dtype: _recurrence(adaptive, dtype),
         {"x": X, "padding_mask": REAL},
-        num_weights=12 + 1 + 2 * adaptive,
+        num_weights=12 + 2 * adaptive,
         call=layer_checks.call_with_mask,
         mixed_dtypes=("bfloat16", *["float32"] * 3 * adaptive),
         mixed_tolerance=None if adaptive else 0.05,
     )
 
 
-def test_matches_reference():
-    """What is learned begins as the sum."""
-    for kind in input_injection.KINDS:
-        layer = input_injection.InputInjection(kind)
-        layer.build(X.shape)
-        np.testing.assert_allclose(layer(H, X), (H + X) / np.sqrt(2), atol=1e-6)
-    layer_checks.shake(layer)
-    (kernel,) = layer.get_weights()
-    np.testing.assert_allclose(layer(H, X), np.concatenate([H, X], -1) @ kernel, atol=1e-5)
-
-
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_every_step_sees_the_input(adaptive):
     """The steps by hand, H_0 again in each."""
-    layer = _recurrence("concat", adaptive)
+    layer = _recurrence(adaptive)
     layer.build((None, None, D))
     layer_checks.shake(layer, scale=0.1)
     if adaptive:  # nobody halts; a state is then what the last step makes of it
         layer.halting.set_weights([np.zeros([D, 1]), np.array([-30.0])])
         layer.halting.mix = lambda state, output, weights: state
-    kernel = layer.injection.get_weights()[0]
     signals, state = layer.timing.prepare(tf.range(S)), X
     for step in range(N):
-        x = np.concatenate([state, X], -1) @ kernel
+        x = (state + X) / np.sqrt(2)
         x = layer.timing(tf.constant(x), tf.constant(step), signals)
         state = layer.block.forward(x).output
     np.testing.assert_allclose(layer.forward(X).output, state, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", input_injection.KINDS)
-def test_states_stay_bounded(kind):
+def test_states_stay_bounded():
     """A block that adds as much in each of 300 steps."""
     block = layer_checks.StubBlock(lambda x, training: x + 1.0)
-    layer = _recurrence(kind, steps=300, block=block)
+    layer = _recurrence(steps=300, block=block)
     layer.timing = timing_signal.StepTimingSignal(300, position=False, step=None)
     got = layer.forward(tf.ones([1, 1, D])).output
     g = np.sqrt(0.5)  # the limit of h = g (h + 1) + 1
@@ -77,7 +64,5 @@ def test_states_stay_bounded(kind):
 
 
 def test_refuses():
-    with pytest.raises(ValueError, match="kind must be one of .*Received: 'none'"):
-        input_injection.InputInjection("none")
     with pytest.raises(hparam.HParamError, match="'basic' or 'act'. Received: 'add' with 'skip'"):
         examples.make("universal", "recurrence_input_injection=add,recurrence_type=skip")

@@ -6,7 +6,7 @@ from tests.layers import layer_checks
 from ut_keras.layers.attention import attention_mask
 from ut_keras.layers.basic import dropout
 from ut_keras.layers.basic.signature import StepInputs
-from ut_keras.layers.depth import act, input_injection, recurrence
+from ut_keras.layers.depth import act, recurrence
 from ut_keras.layers.halting import halting
 from ut_keras.layers.position import timing_signal
 
@@ -136,51 +136,37 @@ def test_dropout_differs_from_step_to_step(adaptive, mode):
 def test_needs_a_step():
     with pytest.raises(ValueError, match="num_steps must be at least 1. Received: 0"):
         recurrence.BasicRecurrence(None, None, 0)
-    with pytest.raises(ValueError, match="backprop_steps must be at least 0. Received: -1"):
-        recurrence.BasicRecurrence(None, None, 1, backprop_steps=-1)
-    with pytest.raises(ValueError, match="supervised_every must be at least 0. Received: -1"):
-        recurrence.BasicRecurrence(None, None, 1, supervised_every=-1)
 
 
-@pytest.mark.parametrize("drawn", [None, 2, 5])
-@pytest.mark.parametrize("mode", ["eager", "graph", pytest.param("xla", marks=pytest.mark.slow)])
-def test_gradients_go_back_through_the_last_steps(mode, drawn):
-    """Those of the steps by hand, a constant before the last two; all, if there are but two."""
-    steps, last = drawn or 4, 2
+def test_steps_that_are_drawn():
+    """In training, the same number for a whole batch; as many as ever at inference."""
+    timing = timing_signal.StepTimingSignal(3, position=False, step=None)
+    block = layer_checks.StubBlock(lambda x, training: x + 1.0)
+    layer = recurrence.BasicRecurrence(block, timing, 3, steps_sampling="uniform")
+    call = tf.function(lambda x, training: layer.forward(x, StepInputs(training=training)).output)
+    zeros, drawn = tf.zeros([2, 4, 8]), set()
+    for _ in range(40):
+        (steps,) = np.unique(call(zeros, True))
+        drawn.add(steps)
+    assert drawn == {1, 2, 3}
+    assert np.all(call(zeros, False) == 3.0)
     layer = recurrence.BasicRecurrence(
-        layer_checks.make_block(D),
-        timing_signal.StepTimingSignal(4, step="sinusoid"),
-        4,
-        input_injection.InputInjection("add"),
-        steps_sampling="lognormal_poisson" if drawn else None,
-        backprop_steps=last,
+        layer_checks.make_block(8), timing, 3, steps_sampling="uniform"
     )
-    layer.build((None, None, D))
-    layer_checks.shake(layer)
-    if drawn:
-        layer.steps_sampling.draw = lambda: tf.constant(drawn)
-    x = tf.constant(layer_checks.normal(B, S, D))
+    assert layer.from_config(layer.get_config()).steps_sampling.num_steps == 3
+    with pytest.raises(ValueError, match="steps_sampling must be 'uniform' .*Received: 'normal'"):
+        recurrence.BasicRecurrence(block, timing, 3, steps_sampling="normal")
 
-    def by_hand(x):
-        state, signals = x, layer.timing.prepare(tf.range(S), steps)
-        for step in range(steps):
-            if 0 < step == steps - last:
-                state = tf.stop_gradient(state)
-            began = layer.timing(layer.injection(state, x), tf.constant(step), signals)
-            state = layer.block.forward(began).output
-        return state
 
-    def gradients(x, run=lambda x: layer.forward(x, StepInputs(training=True)).output):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            loss = tf.reduce_sum(tf.square(run(x)))
-        return loss, tape.gradient(loss, [x, *layer.trainable_variables])
+@pytest.mark.parametrize("mode", ["graph", "xla"])
+def test_distribution_of_steps(mode):
+    layer, count = recurrence.StepSampling(6), 4000
 
-    call = gradients if mode == "eager" else tf.function(gradients, jit_compile=mode == "xla")
-    (loss, got), (wanted_loss, wanted) = call(x), gradients(x, by_hand)
-    np.testing.assert_allclose(loss, wanted_loss, rtol=1e-5)
-    for one, other in zip(got, wanted, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-4 * np.abs(other).max())
-    record = layer.forward(x, StepInputs(training=True, record_attention=True)).attention_weights
-    assert record.shape[0] == steps
-    assert layer.from_config(layer.get_config()).backprop_steps == last
+    @tf.function(jit_compile=mode == "xla")
+    def draw():
+        none = tf.zeros([count], tf.int32)
+        return tf.map_fn(lambda _: layer.draw(), none, parallel_iterations=1)
+
+    shares = np.bincount(draw().numpy(), minlength=7) / count
+    assert shares[0] == 0 and len(shares) == 7
+    np.testing.assert_allclose(shares[1:], 1 / 6, atol=5 * (1 / 6 / count) ** 0.5)

@@ -7,15 +7,13 @@ import tensorflow as tf
 
 from tests.layers import layer_checks
 from ut_keras.layers.attention import attention
-from ut_keras.layers.basic import class_label_head, dense
-from ut_keras.layers.basic.signature import StepInputs
+from ut_keras.layers.basic import dense
 from ut_keras.layers.depth import (
     act,
     depthwise_attention,
     gate,
     gated_recurrence,
     gated_unit_recurrence,
-    gated_units,
     mixed_depth,
     recurrence,
     stack,
@@ -24,7 +22,7 @@ from ut_keras.layers.depth import (
 )
 from ut_keras.layers.halting import halting, q_halt
 from ut_keras.layers.position import timing_signal
-from ut_keras.layers.transition import conv_feed_forward, feed_forward, separable_convolution
+from ut_keras.layers.transition import feed_forward
 
 B, S, T, C, D, N = 3, 5, 4, 2, 8, 2
 REAL = np.arange(S) < np.array([[5], [3], [1]])
@@ -62,7 +60,7 @@ LAYERS = {
         layer_checks.make_block(D), _timing(), N
     ),
     "gru": lambda: gated_unit_recurrence.GRURecurrence(
-        layer_checks.make_block(D), _timing(None), N, gated_units.GRUUnit()
+        layer_checks.make_block(D), _timing(None), N, gated_unit_recurrence.GRUUnit()
     ),
     "mixed": lambda: mixed_depth.MixedDepth(
         _adaptive(), before=stack.LayeredDepth(layer_checks.make_block(D))
@@ -104,57 +102,10 @@ def test_padding_has_no_effect_in_a_keras_model(name, tmp_path):
     assert f"(None, None, {D})" in "".join(lines)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: feed_forward.FeedForward(2 * D, D),
-        lambda: conv_feed_forward.ConvFeedForward(2 * D, D),
-        lambda: separable_convolution.SeparableConvFeedForward(2 * D, D),
-        lambda: class_label_head.ClassLabelHead(3, pooling="last"),
-        lambda: class_label_head.ClassLabelHead(3, pooling="masked_mean"),
-    ],
-)
-def test_other_layers_find_the_mask_of_keras(make):
-    layer = make()
-    model = layer_checks.shake(_model(layer))
-    before = keras.Sequential(model.layers[:-1])(SERIES)
-    got = model(SERIES)
-    np.testing.assert_array_equal(got, layer(tf.identity(before), padding_mask=REAL))
-    assert np.abs(got - layer(tf.identity(before))).max() > 1e-3
-    mask = getattr(got, "_keras_mask", None)
-    assert mask is None if got.ndim == 2 else np.array_equal(mask, REAL)
-
-
-@pytest.mark.parametrize("mask_padding", [False, True])
-def test_ponder_cost_is_a_loss(mask_padding):
-    layer = _adaptive(mask_padding=mask_padding)
-    model = layer_checks.shake(_model(stack.Stack(layer)))
-    model(SERIES)
-    (loss,) = model.losses
-    *before, _ = model.layers
-    state = keras.Sequential(before)(SERIES).numpy()
-    mask = tf.convert_to_tensor(REAL)[:, tf.newaxis, tf.newaxis]
-    found = layer.forward(state, StepInputs(attention_mask=mask, padding_mask=REAL))
-    cost = (found.ponder_times + found.remainders).numpy()
-    np.testing.assert_allclose(
-        loss, 0.5 * (cost[REAL].mean() if mask_padding else cost.mean()), rtol=1e-6
-    )
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: recurrence.BasicRecurrence(
-            layer_checks.make_block(D), _timing(), N, supervised_every=1
-        ),
-        lambda: act.AdaptiveComputationTime(
-            layer_checks.make_block(D), _timing(), q_halt.QHalting(N)
-        ),
-    ],
-)
-def test_losses_of_steps_that_a_call_has_not(make):
+def test_losses_of_steps_that_a_call_has_not():
     """They would be left out in silence, and what they teach would not be taught."""
-    model = _model(stack.Stack(make()))
+    layer = act.AdaptiveComputationTime(layer_checks.make_block(D), _timing(), q_halt.QHalting(N))
+    model = _model(stack.Stack(layer))
     model(SERIES)
     with pytest.raises(ValueError, match="Losses of several steps.*Received: a call of stack"):
         model(SERIES, training=True)

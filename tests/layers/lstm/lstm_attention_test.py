@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from tests.layers import layer_checks
 from tests.layers.lstm.lstm_test import reference_step
-from ut_keras.layers.depth.gated_units import LSTMState
 from ut_keras.layers.lstm import lstm_attention
+from ut_keras.layers.lstm.lstm import LSTMState
 
 B, T, S, C, D, A = 3, 4, 5, 3, 4, 2
 REAL = np.arange(S) < np.array([[5], [3], [1]])

@@ -3,8 +3,8 @@ import pytest
 import tensorflow as tf
 
 from tests.layers import layer_checks
-from ut_keras.layers.depth.gated_units import LSTMState
 from ut_keras.layers.lstm import lstm
+from ut_keras.layers.lstm.lstm import LSTMState
 
 B, S, C, D = 3, 5, 3, 4
 REAL = np.arange(S) < np.array([[5], [3], [1]])

@@ -98,12 +98,7 @@ class MultiHeadAttention(Layer):
         self.hidden_size = hidden_size
         self.key_channels = key_channels or hidden_size
         self.value_channels = value_channels or hidden_size
-        for name in ("key_channels", "value_channels"):
-            if getattr(self, name) % num_heads:
-                raise ValueError(
-                    f"{name} must be divisible by num_heads. "
-                    f"Received: {name}={getattr(self, name)}, num_heads={num_heads}."
-                )
+        check_heads(self)
         self.dropout_rate = dropout_rate
         self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
         self.hard_attention_k = hard_attention_k
@@ -258,6 +253,16 @@ class MultiHeadAttention(Layer):
         return AttentionOutput(
             (batch, length, self.hidden_size), (batch, self.num_heads, length, length)
         )
+
+
+def check_heads(layer: Any) -> None:
+    """Raises ValueError: if the channels cannot be split over the heads."""
+    for name in ("key_channels", "value_channels"):
+        if getattr(layer, name) % layer.num_heads:
+            raise ValueError(
+                f"{name} must be divisible by num_heads. "
+                f"Received: {name}={getattr(layer, name)}, num_heads={layer.num_heads}."
+            )
 
 
 def _cached_positions(cache, key):

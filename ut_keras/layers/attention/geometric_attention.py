@@ -67,7 +67,6 @@ class GeometricAttention(attention.MultiHeadAttention):
         positions: Positions | None,
         training: bool | None,
     ) -> Attended:
-        """See `MultiHeadAttention.attend`."""
         size = self.key_channels // self.num_heads
         bias = tf.reshape(tf.cast(self.content_bias, q.dtype), [self.num_heads, 1, size])
         # Split, not sliced: the gradient of a slice fills zeros in, and two of them are added.
@@ -96,7 +95,7 @@ class GeometricAttention(attention.MultiHeadAttention):
         dropped = tf.cast(weights, self.compute_dtype)
         if not self.drop_keys:
             dropped = self.weights_dropout(dropped, training=training)
-        return attention.Attended(self.mix(dropped, key_value.value, positions), weights)
+        return Attended(self.mix(dropped, key_value.value, positions), weights)
 
     def _nearer(self, passed, positions, distances):
         """The sum of `passed` [B, H, T, S] over the keys that are nearer."""

@@ -38,17 +38,20 @@ class Processing(Layer):
         self.epsilon = epsilon
         self.norm_type = norm_type
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments by which another layer is `Processing` alike."""
+        return {
+            "dropout_rate": self.dropout_rate,
+            "dropout_broadcast_dims": self.dropout_broadcast_dims,
+            "epsilon": self.epsilon,
+            "norm_type": self.norm_type,
+            "dtype": self.dtype_policy,
+        }
+
     def process(self, sequence: str, name: str = "layer_prepostprocess") -> "PrePostProcess":
         """A `PrePostProcess` by these settings."""
-        return PrePostProcess(
-            sequence,
-            self.dropout_rate,
-            self.dropout_broadcast_dims,
-            self.epsilon,
-            self.norm_type,
-            name=name,
-            dtype=self.dtype_policy,
-        )
+        return PrePostProcess(sequence, name=name, **self.settings)
 
     def processes(self, sequence: str, count: int) -> tuple["PrePostProcess", ...]:
         """Several, named as T2T names those of one scope."""

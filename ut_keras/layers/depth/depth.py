@@ -31,12 +31,12 @@ class Depth(state_layer.StateLayer):
     `extend` takes the next positions through all depth, which read what the cache has of those
     before them. Both give a position the same output. `move_columns` makes room in a cache.
 
-    A subclass has `forward`, `start_cache`, `extend` and `move_columns`; and `project_memory` and
-    `places_matter` and `extra_terms`, unless it has one `block`.
+    A subclass has `forward` and `extend`; and what stands here of its `block`, unless it has one.
     """
 
-    # Arguments that are layers or None, in the order of building.
+    # Arguments that are layers or None, and are built with the shape of the state, in this order.
     layer_arguments: tuple[str, ...] = ("block",)
+    num_steps = 1  # how often it takes its block
 
     def build(self, state_shape: Shape) -> None:
         for layer in self._layers_given():
@@ -44,13 +44,11 @@ class Depth(state_layer.StateLayer):
                 layer.build(state_shape)
 
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
-        """See `StateLayer.project_memory`."""
         return self.block.project_memory(memory, attention_mask)
 
     def extra_terms(
         self, tally: Any, rows: tf.Tensor | None = None
     ) -> list[ponder_cost.PonderTerm]:
-        """See `StateLayer.extra_terms`."""
         return self.block.extra_terms(tally, rows)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
@@ -72,7 +70,9 @@ class Depth(state_layer.StateLayer):
         Args:
             size: `CacheSize`; it says how many steps there will be.
         """
-        raise NotImplementedError
+        steps = size.num_steps or self.num_steps
+        widths = self._cache_widths()
+        return tuple(cache_lib.start(part, size, steps, self.compute_dtype) for part in widths)
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
         """A cache of other columns.
@@ -83,7 +83,14 @@ class Depth(state_layer.StateLayer):
             order: int32 [B, C'], which column each of the new ones is. Where `places_matter`, those
                 that are there stay where they are.
         """
-        raise NotImplementedError
+        return tuple(
+            cache_lib.moved(part, widths, size, order)
+            for part, widths in zip(cache, self._cache_widths(), strict=True)
+        )
+
+    def _cache_widths(self) -> tuple:
+        """What a cache keeps, part by part, see `cache.start`."""
+        return tuple(self.block.cache_widths())
 
     @property
     def places_matter(self) -> bool:

@@ -71,9 +71,6 @@ class Gate(Layer):
             gate *= tf.cast(padding_mask, gate.dtype)[..., tf.newaxis]
         return gate
 
-    def compute_output_shape(self, inputs_shape: Sequence[Shape]) -> Shape:
-        return inputs_shape[0]
-
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class DropConnectDense(dense.Dense):
@@ -103,33 +100,20 @@ class DropConnectDense(dense.Dense):
 def make(hp: UniversalTransformerHParams, side: str, name: str, bias: float) -> Gate:
     """A gate of highway and skip, by `gate_ffn_layer`."""
     common = {"name": "map", **from_hparams.common(hp)}
-    bias_initializer = keras.initializers.Constant(bias)
-
-    def make_dense():
-        return dense.Dense(hp.hidden_size, bias_initializer=bias_initializer, **common)
-
-    def make_dropconnect():
-        return DropConnectDense(
-            hp.hidden_size,
-            hp.dropconnect_dropout,
-            bias_initializer=bias_initializer,
-            **common,
-        )
-
-    def make_feed_forward():  # T2T starts its biases at 0
-        return feed_forward.FeedForward(
+    biased = {"bias_initializer": keras.initializers.Constant(bias), **common}
+    map: keras.layers.Layer
+    if hp.gate_ffn_layer == "dense":
+        map = dense.Dense(hp.hidden_size, **biased)
+    elif hp.gate_ffn_layer == "dense_dropconnect":
+        map = DropConnectDense(hp.hidden_size, hp.dropconnect_dropout, **biased)
+    else:  # T2T starts its biases at 0
+        map = feed_forward.FeedForward(
             hp.filter_size, hp.hidden_size, hp.relu_dropout, zero_at_padding=False, **common
         )
-
-    makers = {
-        "dense": make_dense,
-        "dense_dropconnect": make_dropconnect,
-        "dense_relu_dense": make_feed_forward,
-    }
     # A carry gate of its own must not be 0 at padding: nothing would be left of the state.
     zero_at_padding = from_hparams.removes_padding(hp, side) and hp.couple_carry_transform_gates
     return Gate(
-        makers[hp.gate_ffn_layer](),
+        map,
         zero_at_padding=zero_at_padding,
         name=name,
         dtype=from_hparams.dtype_policy(hp),

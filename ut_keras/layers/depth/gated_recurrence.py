@@ -8,8 +8,8 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.layers.basic import from_hparams, prepostprocess
 from ut_keras.layers.basic.signature import Shape
-from ut_keras.layers.depth import gate, recurrence, transformer_block
 from ut_keras.layers.depth import gate as gate_lib
+from ut_keras.layers.depth import recurrence, transformer_block
 
 GATES_INPUTS = "sti"  # state before the step, transformed state, inputs of the first step
 
@@ -37,15 +37,13 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
         ValueError: if `gates_inputs` holds another letter or none.
     """
 
-    layer_arguments = ("block", "timing", "transform_gate", "carry_gate")
-
     def __init__(
         self,
         block: transformer_block.TransformerBlock,
         timing: keras.layers.Layer,
         num_steps: int,
-        transform_gate: gate.Gate,
-        carry_gate: gate.Gate | None = None,
+        transform_gate: gate_lib.Gate,
+        carry_gate: gate_lib.Gate | None = None,
         gates_inputs: str = "i",
         preprocess_sequence: str = "n",
         **kwargs: Any,

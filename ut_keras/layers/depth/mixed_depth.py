@@ -65,15 +65,14 @@ class MixedDepth(depth.Around):
 
         Attention weights are those of all layers, in the order in which they attend.
         """
-        results, used = [], 0
-        for part in self._layers_given():
-            end = used + len(part.block.layers)
-            given = inputs._replace(memory=inputs.memory and inputs.memory[used:end])
+        results = []
+        for part, memory in self._with_each_part(inputs.memory):
+            given = inputs._replace(memory=memory)
             if part is not self.recurrence:
                 state, given = self._with_position(state), given._replace(num_steps=None)
             result = part.forward(state, given)
             results.append(result)
-            state, used = result.output, end
+            state = result.output
         return results[self._layers_given().index(self.recurrence)]._replace(
             output=state,
             attention_weights=_joined(result.attention_weights for result in results),
@@ -85,40 +84,40 @@ class MixedDepth(depth.Around):
         self, tally: Any, rows: tf.Tensor | None = None
     ) -> list[ponder_cost.PonderTerm]:
         """See `StateLayer.extra_terms`: of all parts."""
-        terms, used = [], 0
-        for part in self._layers_given():
-            end = used + len(part.block.layers)
-            terms += part.extra_terms(tally[used:end], rows)
-            used = end
-        return terms
+        parts = self._with_each_part(tally)
+        return [term for part, of_part in parts for term in part.extra_terms(of_part, rows)]
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """See `Depth.start_cache`; here it is that of each part."""
         return tuple(part.start_cache(size) for part in self._layers_given())
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
-        """See `Depth.move_columns`."""
         parts = zip(self._layers_given(), cache, strict=True)
         return tuple(part.move_columns(stores, size, order) for part, stores in parts)
 
     @property
     def places_matter(self) -> bool:
-        """See `Depth.places_matter`."""
         return any(part.places_matter for part in self._layers_given())
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
-        """See `Depth.extend`."""
-        extended, used = [], 0
-        for part, stores in zip(self._layers_given(), cache, strict=True):
+        extended = []
+        for (part, part_memory), stores in zip(self._with_each_part(memory), cache, strict=True):
             if part is not self.recurrence:
                 state = self._with_position(state, window.positions)
-            end = used + len(part.block.layers)
-            state, stores = part.extend(state, stores, window, memory[used:end] if memory else None)
+            state, stores = part.extend(state, stores, window, part_memory)
             extended.append(stores)
-            used = end
         return state, tuple(extended)
+
+    def _with_each_part(self, of_layers):
+        """[(part, what its layers have of a tuple with an entry for every layer)]."""
+        pairs, used = [], 0
+        for part in self._layers_given():
+            end = used + len(part.block.layers)
+            pairs.append((part, of_layers and of_layers[used:end]))
+            used = end
+        return pairs
 
     def _with_position(self, x, positions=None):
         return self.position_signal(x, positions) if self.position else x

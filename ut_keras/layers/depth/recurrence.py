@@ -10,13 +10,11 @@ from ut_keras import parts
 from ut_keras.hparam import HParamError, UniversalTransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams
-from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs
+from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.signature import PLAIN, Config, StepInputs
 from ut_keras.layers.depth import (
     attention_record,
     depth,
-    input_injection,
-    step_record,
-    step_sampling,
     transformer_block,
 )
 from ut_keras.layers.depth.depth import StackOutput
@@ -33,7 +31,6 @@ class RecurrenceState(NamedTuple):
     carried: tuple  # tensors that a variant keeps besides; () in the plainest form
     stores: tuple  # of a cache, one dict per layer and one for the signals; () without a cache
     record: tuple  # `AttentionRecord`, or () when nothing is recorded
-    steps: tuple  # `StepRecord`, or () when not every step is trained
     tally: tuple = ()  # of each layer that of `StateLayer.start_tally`; () but in training
 
 
@@ -54,6 +51,50 @@ class StepOutput(NamedTuple):
     block_output: BlockOutput
 
 
+_GAIN = 0.5**0.5
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class InputInjection(Layer):
+    """Where a step begins: the state, and again what the first step got.
+
+        X_t = g (H_{t-1} + H_0),   g = sqrt(1/2);   H_t = Block(X_t + P_t)
+
+    A block adds to its state. By g < 1 what it has added fades: where it adds no more than some
+    amount, the state is bounded after any number of steps, and X_t has the variance of its parts
+    where they are independent. With g = 1, H_t would hold t times H_0.
+
+    Call arguments:
+        state: float tensor [B, S, D], H_{t-1}.
+        inputs: float tensor [B, S, D], H_0.
+    Returns:
+        float tensor [B, S, D].
+    References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning, has a
+        learned map of both instead.
+    """
+
+    def call(self, state: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
+        return _GAIN * (state + inputs)
+
+
+class StepSampling(Layer):
+    """Draws a number of steps n in 1 .. N, each as often, anew for each batch.
+
+    Args:
+        num_steps: int N.
+    """
+
+    def __init__(self, num_steps: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_steps = num_steps
+        self.seed_generator = keras.random.SeedGenerator()
+
+    def draw(self) -> tf.Tensor:
+        """int32 scalar n. (A Keras layer cannot be called with nothing.)"""
+        seed = tf.cast(self.seed_generator.next(), tf.int32)
+        return tf.random.stateless_uniform([], seed, 1, self.num_steps + 1, tf.int32)
+
+
 class Recurrence(depth.Depth):
     """Takes the same step `num_steps` times, on all positions in parallel.
 
@@ -64,28 +105,15 @@ class Recurrence(depth.Depth):
         timing: a `StepTimingSignal`, P_t.
         num_steps: int N.
         injection: an `InputInjection`, by which every step sees the input; None: only the first.
-        steps_sampling: "uniform" or "lognormal_poisson": in training the number of steps is drawn,
-            see `StepSampling`. None: it is N there, too.
-        backprop_steps: int k. Training has gradients through the last k steps alone: the state
-            before them is a constant, so without an injection all before the recurrence has none.
-            0: through all.
-        supervised_every: int k. The loss of training is the mean of those after every k-th step
-            and after the last, each step taken for the last one (deep supervision),
-
-                loss = (L(H_k) + L(H_2k) + ... + L(H_N)) / ceil(N / k)
-
-            where the output is what is answered: in decoders, and in an encoder alone. It takes the
-            logits of so many steps at once. 0: the loss is L(H_N).
-        answers: bool. Whether nothing but the loss looks at the output.
+        steps_sampling: "uniform": in training the number of steps is drawn, see `StepSampling`.
+            None: it is N there, too.
     Call arguments and returns: as `StateLayer`.
     Raises:
-        ValueError: if num_steps < 1, backprop_steps < 0 or supervised_every < 0.
-    References: T2T `universal_transformer_util.universal_transformer_layer`; of `backprop_steps`
-        Geiping et al. 2025, which has k = 8; of `supervised_every` Lee et al. 2015, Deeply-
-        Supervised Nets, whose layers have classifiers of their own (here there is one for all).
+        ValueError: if num_steps < 1, or steps_sampling is another.
+    References: T2T `universal_transformer_util.universal_transformer_layer`.
     """
 
-    layer_arguments: tuple[str, ...] = ("block", "timing", "injection")
+    layer_arguments: tuple[str, ...] = ("timing", "block", "injection")
 
     def __init__(
         self,
@@ -94,46 +122,30 @@ class Recurrence(depth.Depth):
         num_steps: int,
         injection: keras.layers.Layer | None = None,
         steps_sampling: str | None = None,
-        backprop_steps: int = 0,
-        supervised_every: int = 0,
-        answers: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         if num_steps < 1:
             raise ValueError(f"num_steps must be at least 1. Received: {num_steps}.")
-        if backprop_steps < 0:
-            raise ValueError(f"backprop_steps must be at least 0. Received: {backprop_steps}.")
-        if supervised_every < 0:
-            raise ValueError(f"supervised_every must be at least 0. Received: {supervised_every}.")
+        if steps_sampling not in (None, "uniform"):
+            raise ValueError(
+                f"steps_sampling must be 'uniform' or None. Received: {steps_sampling!r}."
+            )
         self.block = block
         self.timing = timing
         self.num_steps = num_steps
         self.injection = injection
-        self.backprop_steps = backprop_steps
-        self.supervised_every = supervised_every
-        self.trains_by_steps = supervised_every > 0
-        self.answers = answers
-        self.steps_sampling = None
-        if steps_sampling is not None:
-            self.steps_sampling = step_sampling.StepSampling(steps_sampling, num_steps)
-
-    def build(self, state_shape: Shape) -> None:
-        for layer in (self.timing, self.block, self.injection):
-            if layer is not None and not layer.built:
-                layer.build(state_shape)
+        self.steps_sampling = None if steps_sampling is None else StepSampling(num_steps)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `Depth.forward`; no ponder times and no remainders.
-
-        In training there are steps if `supervised_every` wants a loss of some.
-        """
+        """See `Depth.forward`; no ponder times and no remainders."""
         training = inputs.training
         self.check_steps(inputs.num_steps)
-        num_steps: Any = inputs.num_steps or self.num_steps
-        most = num_steps
+        most = inputs.num_steps or self.num_steps
+        num_steps: Any = most
         if training and self.steps_sampling is not None:
-            num_steps, most = self.steps_sampling.draw(), self.steps_sampling.most
+            num_steps = self.steps_sampling.draw()
+            most = self.num_steps
         signals = self.timing.prepare(tf.range(tf.shape(state)[1]), most)
 
         def transform(x, step):
@@ -146,66 +158,22 @@ class Recurrence(depth.Depth):
             self.start(state, most),
             (),
             attention_record.start(inputs.record_attention, inputs.memory),
-            self._record_of_steps(state, most, training),
             self.block.start_tally(state) if training else (),
         )
-        if training and self.backprop_steps:
-            loop = self._without_gradient(loop, constants, num_steps - self.backprop_steps, most)
-            most = self.backprop_steps
         last = self._loop(loop, (), lambda caches: constants, num_steps, most)
-        return StackOutput(
-            self.finish(last),
-            None,
-            None,
-            *attention_record.stack(last.record),
-            tally=last.tally,
-            steps=_alike(step_record.stack(last.steps)),
-        )
-
-    def _record_of_steps(self, state, most, training):
-        wanted = bool(training and self.answers and self.supervised_every)
-        return step_record.start(wanted, state, -(-most // self.supervised_every) if wanted else 0)
-
-    def _without_gradient(self, first, constants, num_steps, most):
-        """The loop after so many steps, as a constant; as it is if they are none."""
-
-        def steps():
-            last = self._loop(first, (), lambda caches: constants, num_steps, most)
-            fixed = (last.state, last.carried, last.tally)
-            state, carried, tally = tf.nest.map_structure(tf.stop_gradient, fixed)
-            return last._replace(state=state, carried=carried, tally=tally)
-
-        if isinstance(num_steps, int):
-            return steps() if num_steps > 0 else first
-        return tf.cond(num_steps > 0, steps, lambda: first)
+        record = attention_record.stack(last.record)
+        return StackOutput(self.finish(last), None, None, *record, tally=last.tally)
 
     def check_steps(self, num_steps: int | None) -> None:
-        """See `Depth.check_steps`."""
         self.timing.check_steps(num_steps)
-
-    def start_cache(self, size: cache_lib.CacheSize) -> Any:
-        """See `Depth.start_cache`: the stores of each layer, and of the signals."""
-        return tuple(
-            cache_lib.start(widths, size, size.num_steps or self.num_steps, self.compute_dtype)
-            for widths in self._cache_widths()
-        )
-
-    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
-        """See `Depth.move_columns`."""
-        return tuple(
-            cache_lib.moved(part, widths, size, order)
-            for part, widths in zip(cache, self._cache_widths(), strict=True)
-        )
 
     @property
     def places_matter(self) -> bool:
-        """See `Depth.places_matter`."""
         return self.block.places_matter or bool(self.timing.cache_widths())
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
-        """See `Depth.extend`."""
         num_steps = window.size.num_steps or self.num_steps
         signals = self.timing.prepare(window.positions, num_steps)
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
@@ -219,7 +187,7 @@ class Recurrence(depth.Depth):
 
         layouts = [cache_lib.Layout(widths, window) for widths in self._cache_widths()]
         carried = self.start(state, num_steps)
-        first = RecurrenceState(tf.constant(0), state, carried, cache, (), ())
+        first = RecurrenceState(tf.constant(0), state, carried, cache, ())
         last = self._loop(first, layouts, make_constants, num_steps, num_steps)
         return self.finish(last), last.stores
 
@@ -228,13 +196,11 @@ class Recurrence(depth.Depth):
         return state if self.injection is None else self.injection(state, inputs)
 
     def _cache_widths(self):
+        """Of each layer, and of the signals."""
         return (*self.block.cache_widths(), self.timing.cache_widths())
 
     def _loop(self, first, layouts, make_constants, num_steps, most):
-        """Until so many steps are taken, of which at most some are taken here.
-
-        `make_constants` gets the caches, none where there are no stores.
-        """
+        """All steps; `make_constants` gets the caches, none where there are no stores."""
 
         def body(loop):
             caches = [
@@ -243,11 +209,6 @@ class Recurrence(depth.Depth):
             ]
             result = self.take_step(loop, make_constants(caches))
             result.state.set_shape(loop.state.shape)
-            steps = loop.steps
-            if steps:  # in place of the one before, unless that was a k-th
-                place = loop.step // self.supervised_every
-                one = tf.ones(tf.shape(loop.state)[:2])
-                steps = step_record.add(steps, place, result.state, one)
             for new, old in zip(result.carried, loop.carried, strict=True):
                 new.set_shape(old.shape)
             return (
@@ -257,7 +218,6 @@ class Recurrence(depth.Depth):
                     result.carried,
                     tuple(cache.stores for cache in caches),
                     attention_record.add(loop.record, loop.step, result.block_output),
-                    steps,
                     transformer_block.add_tally(loop.tally, result.block_output),
                 ),
             )
@@ -295,13 +255,8 @@ class Recurrence(depth.Depth):
         return last.state
 
     def get_config(self) -> Config:
-        kind = None if self.steps_sampling is None else self.steps_sampling.kind
+        kind = None if self.steps_sampling is None else "uniform"
         return {**super().get_config(), "steps_sampling": kind}
-
-
-def _alike(steps):
-    """`Steps` of 1 where there is one, with weights that sum to 1; None if there are none."""
-    return steps and steps._replace(weights=steps.weights / tf.reduce_sum(steps.weights, axis=0))
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -328,8 +283,8 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
     """What all recurrences take, but for the number of steps.
 
     Raises:
-        HParamError: if `num_rec_steps_sampling`, `recurrence_input_injection`,
-            `recurrence_backprop_steps` or `recurrence_supervised_every` does not go with the rest.
+        HParamError: if `num_rec_steps_sampling` or `recurrence_input_injection` does not go with
+            the rest.
     """
     steps = hp.act_max_steps if hp.recurrence_type == "act" else hp.num_rec_steps
     timing = timing_signal.make(hp, steps)
@@ -343,51 +298,17 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
         "dtype": from_hparams.dtype_policy(hp),
     }
     if hp.recurrence_input_injection != "none":
-        given["injection"] = input_injection.make(hp)
-    if hp.recurrence_backprop_steps:
-        if hp.recurrence_type == "act" or hp.recurrence_input_injection == "none":
+        if hp.recurrence_type not in ("basic", "act"):  # the others look back in ways of their own
             raise HParamError(
-                "recurrence_backprop_steps needs recurrence_type='basic' and an injection of the "
-                "input, which else has no gradient. "
-                f"Received: recurrence_type={hp.recurrence_type!r}, "
-                f"recurrence_input_injection={hp.recurrence_input_injection!r}."
+                "recurrence_input_injection needs recurrence_type='basic' or 'act'. "
+                f"Received: {hp.recurrence_input_injection!r} with {hp.recurrence_type!r}."
             )
-        given["backprop_steps"] = hp.recurrence_backprop_steps
-    if hp.recurrence_supervised_every:
-        _check_supervision(hp)
-        given["supervised_every"] = hp.recurrence_supervised_every
-        given["answers"] = side.answers
-    kind = hp.num_rec_steps_sampling
-    if kind is None:
-        return given
-    reason = _why_not_sampled(hp)
-    if reason:
-        raise HParamError(f"{reason} Received: num_rec_steps_sampling={kind!r}.")
-    return {**given, "steps_sampling": kind}
-
-
-def _check_supervision(hp):
-    """Raises HParamError: if not every step can be taken for the last, with a gradient."""
-    mixed = hp.mix_with_transformer or ""
-    if hp.recurrence_type != "basic" or "after_ut" in mixed or hp.recurrence_backprop_steps:
-        raise HParamError(
-            "recurrence_supervised_every needs recurrence_type='basic', nothing after the "
-            "recurrence and gradients through all steps. "
-            f"Received: recurrence_type={hp.recurrence_type!r}, mix_with_transformer={mixed!r}, "
-            f"recurrence_backprop_steps={hp.recurrence_backprop_steps}."
-        )
-
-
-def _why_not_sampled(hp):
-    """What has to be otherwise, in words; "" if nothing."""
-    if hp.recurrence_type == "act":
-        return "num_rec_steps_sampling needs a fixed number of steps, not recurrence_type='act'."
-    if hp.num_rec_steps_sampling == "uniform":
-        return ""
-    if hp.add_step_timing_signal and hp.step_timing_signal_type == "learned":
-        return "Signals of more steps than num_rec_steps need step_timing_signal_type='sinusoid'."
-    if hp.position_start_index == "step":
-        return "position_start_index must not be 'step', which goes by the number of steps."
-    if hp.recurrence_type == "dwa" and hp.depth_embedding:
-        return "Attention to more steps than num_rec_steps needs depth_embedding=False."
-    return ""
+        given["injection"] = InputInjection(name="injection", dtype=given["dtype"])
+    if hp.num_rec_steps_sampling is not None:
+        if hp.recurrence_type == "act":
+            raise HParamError(
+                "num_rec_steps_sampling needs a fixed number of steps, not recurrence_type='act'. "
+                f"Received: num_rec_steps_sampling={hp.num_rec_steps_sampling!r}."
+            )
+        given["steps_sampling"] = hp.num_rec_steps_sampling
+    return given

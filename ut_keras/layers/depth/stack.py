@@ -27,7 +27,6 @@ class LayeredDepth(depth.Depth):
         self.block = block
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `Depth.forward`."""
         self.check_steps(inputs.num_steps)
         result = self.block.forward(state, inputs)
         weights = memory_weights = None
@@ -38,27 +37,12 @@ class LayeredDepth(depth.Depth):
         tally = result.tally
         return StackOutput(result.output, None, None, weights, memory_weights, tally=tally)
 
-    def start_cache(self, size: cache_lib.CacheSize) -> Any:
-        """See `Depth.start_cache`; here it is the stores of each layer."""
-        return tuple(
-            cache_lib.start(widths, size, dtype=self.compute_dtype)
-            for widths in self.block.cache_widths()
-        )
-
-    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
-        """See `Depth.move_columns`."""
-        return tuple(
-            cache_lib.moved(part, widths, size, order)
-            for part, widths in zip(cache, self.block.cache_widths(), strict=True)
-        )
-
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
-        """See `Depth.extend`."""
         caches = [
             cache_lib.LayerCache(part, 0, cache_lib.Layout(widths, window))
-            for part, widths in zip(cache, self.block.cache_widths(), strict=True)
+            for part, widths in zip(cache, self._cache_widths(), strict=True)
         ]
         inputs = StepInputs(window.attention_mask, memory=memory, cache=caches, training=False)
         result = self.block.forward(state, inputs)
@@ -96,7 +80,6 @@ class Stack(depth.Around, prepostprocess.Processing):
         return self.depth
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `Depth.forward`."""
         result = self.depth.forward(state, inputs)
         steps, training = result.steps, inputs.training
         if steps is not None:
@@ -110,6 +93,5 @@ class Stack(depth.Around, prepostprocess.Processing):
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
-        """See `Depth.extend`."""
         output, cache = self.depth.extend(state, cache, window, memory)
         return self.postprocess(output, training=False), cache

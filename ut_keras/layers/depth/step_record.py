@@ -58,14 +58,6 @@ def stack(record: StepRecord | tuple[()]) -> Steps | None:
     return Steps(record.states.stack()[1:], record.weights.stack()[1:]) if record else None
 
 
-def without_first(steps: Steps, count: int) -> Steps:
-    """The steps of all positions but the first few."""
-    confidence = steps.confidence
-    if confidence is not None and confidence.shape.rank == 3:
-        confidence = confidence[:, :, count:]
-    return Steps(steps.states[:, :, count:], steps.weights[:, :, count:], confidence)
-
-
 def _array(first, max_steps):
     return tf.TensorArray(
         first.dtype, size=max_steps + 1, element_shape=first.shape, clear_after_read=False

@@ -14,7 +14,6 @@ from ut_keras.layers.basic import from_hparams, prepostprocess
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
 from ut_keras.layers.depth import state_layer
 from ut_keras.layers.halting import ponder_cost
-from ut_keras.layers.transition import copy_gate
 from ut_keras.layers.transition import copy_gate as copy_gate_lib
 
 
@@ -70,6 +69,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         memory_attention: attention.MultiHeadAttention | None = None,
         preprocess_sequence: str = "n",
         postprocess_sequence: str = "da",
+        *,
         copy_gate: copy_gate_lib.CopyGate | None = None,
         transition_postprocess_sequence: str | None = None,
         **kwargs: Any,
@@ -175,7 +175,6 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
     def extra_terms(
         self, tally: Any, rows: tf.Tensor | None = None
     ) -> list[ponder_cost.PonderTerm]:
-        """See `StateLayer.extra_terms`."""
         if not self._transition_costs:
             return []
         return [ponder_cost.term(self.transition.cost(tally), 1.0, rows=rows)]
@@ -197,17 +196,9 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         return getattr(self.transition, "cache_widths", dict)()
 
     def _wrap(self, sublayer, name, postprocess_sequence=None):
-        return Sublayer(
-            sublayer,
-            self.preprocess_sequence,
-            postprocess_sequence or self.postprocess_sequence,
-            dropout_rate=self.dropout_rate,
-            dropout_broadcast_dims=self.dropout_broadcast_dims,
-            epsilon=self.epsilon,
-            norm_type=self.norm_type,
-            name=name,
-            dtype=self.dtype_policy,
-        )
+        postprocess_sequence = postprocess_sequence or self.postprocess_sequence
+        sequences = (self.preprocess_sequence, postprocess_sequence)
+        return Sublayer(sublayer, *sequences, name=name, **self.settings)
 
 
 class SublayerOutput(NamedTuple):
@@ -285,7 +276,7 @@ def make(hp: TransformerHParams, side: str, transition: keras.layers.Layer) -> T
         hp.layer_preprocess_sequence,
         hp.layer_postprocess_sequence,
         **from_hparams.processing(hp),
-        copy_gate=copy_gate.make(hp),
+        copy_gate=copy_gate_lib.make(hp),
         transition_postprocess_sequence=hp.ffn_postprocess_sequence,
         dtype=from_hparams.dtype_policy(hp),
     )

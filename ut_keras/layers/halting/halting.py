@@ -1,13 +1,13 @@
 """When a position is done: what every halting rule is, and that of Adaptive Computation Time."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.hparam import HParamError, UniversalTransformerHParams
-from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic import class_label_head, dense, from_hparams
 from ut_keras.layers.basic.layer import Layer
 from ut_keras.layers.basic.signature import Initializer, Shape
 
@@ -256,7 +256,6 @@ class ACTHalting(Rule, dense.Dense):
             super().build(state_shape)
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
-        """See `Rule.halt`."""
         p = self._halting_probability(step, halting)
         halted, weights = self.spend(p, step, halting, self.force_final_remainder)
         return halted._replace(ponder_cost=halted.n_updates + halted.remainders), weights
@@ -269,23 +268,25 @@ class ACTHalting(Rule, dense.Dense):
         p = tf.sigmoid(self(tf.cast(step.x, tf.float32)))[..., 0]
         if not self.by_example:
             return p
-        return _mean_of_rows(p, step.padding_mask if self.mask_padding else None)
+        real = step.padding_mask if self.mask_padding else None
+        return class_label_head.pool(p[..., tf.newaxis], "masked_mean", real)[:, 0]
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """See `Rule.mix`."""
         if self.act_type == "accumulated":
             return super().mix(state, output, update_weights)
         weights = tf.cast(self.per_position(update_weights), state.dtype)
         return output + (state - output) * weights
 
 
-def _mean_of_rows(values, mask):
-    """[B], the mean of `values` [B, S] where `mask` is True; None: of all."""
-    if mask is None:
-        return tf.reduce_mean(values, axis=1)
-    counted = tf.cast(mask, tf.float32)
-    total = tf.reduce_sum(values * counted, axis=1)
-    return tf.math.divide_no_nan(total, tf.reduce_sum(counted, axis=1))
+def arguments(hp: UniversalTransformerHParams) -> dict[str, Any]:
+    """What all rules with weights take."""
+    return {
+        "max_steps": hp.act_max_steps,
+        "epsilon": hp.act_epsilon,
+        "bias_init": hp.act_halting_bias_init,
+        "mask_padding": hp.act_mask_padding,
+        "kernel_initializer": from_hparams.kernel_initializer(hp),
+    }
 
 
 def check_ends(hp: UniversalTransformerHParams) -> None:
@@ -304,12 +305,7 @@ def check_ends(hp: UniversalTransformerHParams) -> None:
 @parts.haltings.register("random")
 def _make(hp, side):
     del side
+    force_final_remainder = hp.act_force_final_remainder
     return ACTHalting(
-        hp.act_max_steps,
-        epsilon=hp.act_epsilon,
-        act_type=hp.act_type,
-        bias_init=hp.act_halting_bias_init,
-        force_final_remainder=hp.act_force_final_remainder,
-        mask_padding=hp.act_mask_padding,
-        kernel_initializer=from_hparams.kernel_initializer(hp),
+        **arguments(hp), act_type=hp.act_type, force_final_remainder=force_final_remainder
     )

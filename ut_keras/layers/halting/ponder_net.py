@@ -5,8 +5,9 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic import dense
 from ut_keras.layers.basic.signature import Config, Initializer
+from ut_keras.layers.halting import halting
 from ut_keras.layers.halting.halting import Halting, Rule, Step, check_ends
 
 OUTPUTS = ("threshold", "mean")
@@ -92,7 +93,6 @@ class PonderNetHalting(Rule, dense.Dense):
         return np.log(g).astype(np.float32)
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
-        """See `Rule.halt`."""
         share = tf.sigmoid(self(tf.cast(step.after, tf.float32)))[..., 0]
         p = share * (1.0 - halting.halting_probability)
         halted, w = self.spend(p, step, halting, forced=True)
@@ -101,7 +101,6 @@ class PonderNetHalting(Rule, dense.Dense):
         return halted._replace(ponder_cost=halting.ponder_cost + divergence), w
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """See `Rule.mix`."""
         if self.hands_on or self.output_kind == "mean":
             return super().mix(state, output, update_weights)
         return self.keep_last(state, output, update_weights)
@@ -115,13 +114,9 @@ def _make(hp, side):
     if side.answers:
         check_ends(hp)
     return PonderNetHalting(
-        hp.act_max_steps,
-        epsilon=hp.act_epsilon,
+        **halting.arguments(hp),
         prior=hp.ponder_net_prior,
         output=hp.ponder_net_output,
         expected_loss=side.answers,
         hands_on=not side.answers,
-        bias_init=hp.act_halting_bias_init,
-        mask_padding=hp.act_mask_padding,
-        kernel_initializer=from_hparams.kernel_initializer(hp),
     )

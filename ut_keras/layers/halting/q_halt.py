@@ -5,9 +5,10 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.hparam import HParamError
-from ut_keras.layers.basic import class_label_head, dense, from_hparams
+from ut_keras.layers.basic import class_label_head, dense
 from ut_keras.layers.basic.class_label_head import Pooling
 from ut_keras.layers.basic.signature import Initializer
+from ut_keras.layers.halting import halting
 from ut_keras.layers.halting.halting import Halting, Rule, Step, check_ends
 
 
@@ -80,7 +81,6 @@ class QHalting(Rule, dense.Dense):
         self.mask_padding = mask_padding
 
     def confidence(self, states: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
-        """See `Rule.confidence`."""
         q = self(tf.cast(states, tf.float32))[..., 0]
         if self.pooling is None:
             return q
@@ -88,7 +88,6 @@ class QHalting(Rule, dense.Dense):
         return tf.transpose(class_label_head.pool(of_positions, self.pooling, padding_mask))
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
-        """See `Rule.halt`."""
         if step.training:
             halted, moved = self.stop(tf.zeros_like(halting.running), step, halting)
             return halted, moved / step.max_steps
@@ -96,7 +95,6 @@ class QHalting(Rule, dense.Dense):
         return self.stop(tf.sigmoid(q) > 1.0 - self.epsilon, step, halting)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """See `Rule.mix`."""
         return self.keep_last(state, output, update_weights)
 
 
@@ -108,11 +106,4 @@ def _make(hp, side):
             "of which has an answer. Received: universal_transformer."
         )
     check_ends(hp)
-    return QHalting(
-        hp.act_max_steps,
-        epsilon=hp.act_epsilon,
-        pooling=side.pooling,
-        bias_init=hp.act_halting_bias_init,
-        mask_padding=hp.act_mask_padding,
-        kernel_initializer=from_hparams.kernel_initializer(hp),
-    )
+    return QHalting(**halting.arguments(hp), pooling=side.pooling)

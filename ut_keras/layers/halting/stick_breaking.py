@@ -4,8 +4,9 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic import dense
 from ut_keras.layers.basic.signature import Initializer, Shape
+from ut_keras.layers.halting import halting
 from ut_keras.layers.halting.halting import Halting, Rule, Step
 
 
@@ -75,7 +76,6 @@ class StickBreakingHalting(Rule):
         return tf.sigmoid(self.gate(hidden))[..., 0]
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
-        """See `Rule.halt`."""
         p = self(step.after) * (1.0 - halting.halting_probability)
         halted, weights = self.spend(p, step, halting, forced=True)
         number = tf.cast(step.number + 1, tf.float32)
@@ -85,10 +85,4 @@ class StickBreakingHalting(Rule):
 @parts.haltings.register("stick_breaking")
 def _make(hp, side):
     del side
-    return StickBreakingHalting(
-        hp.act_max_steps,
-        epsilon=hp.act_epsilon,
-        bias_init=hp.act_halting_bias_init,
-        mask_padding=hp.act_mask_padding,
-        kernel_initializer=from_hparams.kernel_initializer(hp),
-    )
+    return StickBreakingHalting(**halting.arguments(hp))

@@ -1,5 +1,1 @@
 """The LSTM baselines."""
-
-from ut_keras.layers import members_before
-
-__getattr__ = members_before(__name__)

@@ -10,7 +10,13 @@ from ut_keras.layers.basic import dropout
 from ut_keras.layers.basic import scan as scan_lib
 from ut_keras.layers.basic.layer import Layer
 from ut_keras.layers.basic.signature import Initializer, Shape
-from ut_keras.layers.depth.gated_units import LSTMState
+
+
+class LSTMState(NamedTuple):
+    """What an LSTM hands on."""
+
+    output: tf.Tensor  # [B, S, D]
+    cell: tf.Tensor  # [B, S, D]
 
 
 class LSTMOutput(NamedTuple):
@@ -142,18 +148,7 @@ class LSTMStack(Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape: Shape) -> None:
-        cells, dropouts = [], []
-        for number in range(self.num_layers):
-            cell = LSTMCell(
-                self.hidden_size,
-                kernel_initializer=self.kernel_initializer,
-                name=f"cell_{number}",
-                dtype=self.dtype_policy,
-            )
-            cell.build((x_shape[0], self.hidden_size if number else x_shape[-1]))
-            cells.append(cell)
-            dropouts.append(dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy))
-        self.cells, self.dropouts = tuple(cells), tuple(dropouts)
+        self.cells, self.dropouts = make_cells(self, x_shape[-1])
 
     def call(
         self,
@@ -191,3 +186,24 @@ class LSTMStack(Layer):
     def compute_output_shape(self, x_shape: Shape, *_: Any) -> LSTMOutput:
         state = LSTMState(*2 * ((x_shape[0], self.hidden_size),))
         return LSTMOutput((*x_shape[:-1], self.hidden_size), (state,) * self.num_layers)
+
+
+def make_cells(layer: Any, width: int) -> tuple[tuple[LSTMCell, ...], tuple[dropout.Dropout, ...]]:
+    """The cells of a layer, one above the other, and the dropout of what enters each.
+
+    Args:
+        layer: has `num_layers`, `hidden_size`, `dropout_rate` and `kernel_initializer`.
+        width: int. Of what enters the first.
+    """
+    cells, dropouts = [], []
+    for number in range(layer.num_layers):
+        cell = LSTMCell(
+            layer.hidden_size,
+            kernel_initializer=layer.kernel_initializer,
+            name=f"cell_{number}",
+            dtype=layer.dtype_policy,
+        )
+        cell.build((None, layer.hidden_size if number else width))
+        cells.append(cell)
+        dropouts.append(dropout.Dropout(layer.dropout_rate, dtype=layer.dtype_policy))
+    return tuple(cells), tuple(dropouts)

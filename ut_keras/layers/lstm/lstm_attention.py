@@ -10,8 +10,8 @@ from ut_keras.layers.basic import dense, dropout
 from ut_keras.layers.basic import scan as scan_lib
 from ut_keras.layers.basic.layer import Layer
 from ut_keras.layers.basic.signature import Initializer, Shape
-from ut_keras.layers.depth.gated_units import LSTMState
 from ut_keras.layers.lstm import lstm
+from ut_keras.layers.lstm.lstm import LSTMState
 
 
 class AttentionMemory(NamedTuple):
@@ -113,19 +113,7 @@ class AttentionLSTM(Layer):
                 )
                 for head in range(self.num_heads)
             )
-        cells, dropouts = [], []
-        for number in range(self.num_layers):
-            cell = lstm.LSTMCell(
-                self.hidden_size,
-                kernel_initializer=self.kernel_initializer,
-                name=f"cell_{number}",
-                dtype=self.dtype_policy,
-            )
-            width = self.hidden_size if number else x_shape[-1] + self.attention_size
-            cell.build((x_shape[0], width))
-            cells.append(cell)
-            dropouts.append(dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy))
-        self.cells, self.dropouts = tuple(cells), tuple(dropouts)
+        self.cells, self.dropouts = lstm.make_cells(self, x_shape[-1] + self.attention_size)
         self.input_dropout = dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy)
         self.attention_layers = tuple(
             self._dense(

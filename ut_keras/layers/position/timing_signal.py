@@ -82,15 +82,12 @@ class LearnedPosition(PositionWise):
         )
 
     def call(self, x: tf.Tensor, positions: tf.Tensor | None = None) -> tf.Tensor:
-        if positions is not None:
-            known = (positions < self.max_length)[..., tf.newaxis]
-            row = tf.minimum(positions, self.max_length - 1)
-            found = tf.gather(tf.convert_to_tensor(self.embedding), row)
-            return x + tf.where(known, found, 0)
-        length = tf.shape(x)[1]
-        known = tf.convert_to_tensor(self.embedding)[:length]
-        missing = tf.maximum(0, length - self.max_length)
-        return x + tf.pad(known, [[0, missing], [0, 0]])[tf.newaxis]
+        if positions is None:
+            positions = tf.range(tf.shape(x)[1])[tf.newaxis]
+        known = (positions < self.max_length)[..., tf.newaxis]
+        row = tf.minimum(positions, self.max_length - 1)
+        found = tf.gather(tf.convert_to_tensor(self.embedding), row)
+        return x + tf.where(known, found, 0)
 
 
 class StepSignals(NamedTuple):

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
+from ut_keras.layers.attention import attention
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
@@ -57,12 +58,7 @@ class ParameterAttention(PositionWise):
         self.hidden_size = hidden_size
         self.key_channels = key_channels or hidden_size
         self.value_channels = value_channels or hidden_size
-        for name in ("key_channels", "value_channels"):
-            if getattr(self, name) % num_heads:
-                raise ValueError(
-                    f"{name} must be divisible by num_heads. "
-                    f"Received: {name}={getattr(self, name)}, num_heads={num_heads}."
-                )
+        attention.check_heads(self)
         self.dropout_rate = dropout_rate
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 

@@ -123,26 +123,22 @@ class SeparableConvFeedForward(Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape: Shape) -> None:
-        self.expand = SeparableConvolution(
-            self.filter_size,
-            self.kernel_sizes[0],
-            self.causal,
-            activation="relu",
-            kernel_initializer=self.kernel_initializer,
-            name="conv1",
-            dtype=self.dtype_policy,
-        )
+        def convolution(units, kernel_size, name, activation=None):
+            return SeparableConvolution(
+                units,
+                kernel_size,
+                self.causal,
+                activation,
+                self.kernel_initializer,
+                name=name,
+                dtype=self.dtype_policy,
+            )
+
+        self.expand = convolution(self.filter_size, self.kernel_sizes[0], "conv1", "relu")
         self.relu_dropout = dropout_lib.Dropout(
             self.dropout_rate, name="dropout", dtype=self.dtype_policy
         )
-        self.contract = SeparableConvolution(
-            self.hidden_size,
-            self.kernel_sizes[1],
-            self.causal,
-            kernel_initializer=self.kernel_initializer,
-            name="conv2",
-            dtype=self.dtype_policy,
-        )
+        self.contract = convolution(self.hidden_size, self.kernel_sizes[1], "conv2")
         self.expand.build(x_shape)
         self.contract.build((*x_shape[:-1], self.filter_size))
 
