@@ -60,7 +60,7 @@ OUR_VALUES = {
     "act_type": ("ponder_net", "stick_breaking", "convergence", "q_halt"),
     "ffn_layer": ("sigma_moe(num_experts=16, k=4)", "swiglu"),
     "norm_type": ("rms",),
-    "pos": ("randomized", "randomized_ends", "rotary"),
+    "pos": ("randomized", "coupled", "rotary"),
     "self_attention_type": ("dot_product_relative_xl", "geometric"),
 }
 

@@ -96,21 +96,23 @@ universal_transformer_algorithmic = derived(
     transformer_algorithmic, make_universal, position_start_index="random"
 )
 adaptive_universal_transformer_algorithmic = derived(universal_transformer_algorithmic, _adaptive)
-# Ours, for strings ten times as long as those trained: positions are places that both sides
-# share, counted from both ends, and every step sees them. Attention keeps the 16 best keys: of
-# 400, the many that do not fit weigh too much together. Batches have all lengths.
-universal_transformer_algorithmic_ends = derived(
+# Ours, for strings ten times as long as those trained: both sides share places, and every step sees
+# them. Attention keeps the 16 best keys: of 400, the many that do not fit weigh too much together.
+# Batches have all lengths.
+universal_transformer_algorithmic_coupled = derived(
     universal_transformer_algorithmic,
-    pos="randomized_ends",
-    pos_randomized_range=2048,
-    max_length=640,  # as the runs had it; no string is as long
+    pos="coupled",
     add_position_timing_signal=False,
     position_start_index=None,
     recurrence_input_injection="add",
     num_rec_steps=2,
+    num_heads=1,
     hard_attention_k=16,
     use_fixed_batch_size=True,
     batch_size=64,
+)
+universal_transformer_algorithmic_coupled_reversed = derived(
+    universal_transformer_algorithmic_coupled, pos="coupled(order='reversed')"
 )
 
 # --- Learning to Execute --------------------------------------------------------------------------

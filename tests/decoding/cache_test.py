@@ -30,7 +30,7 @@ VARIANTS = {
         "self_attention_type=dot_product_relative,max_relative_position=2",
     ),
     "randomized_position": (*BASIC, STEPS + ",pos=randomized,add_position_timing_signal=False"),
-    "ends": (*BASIC, STEPS + ",pos=randomized_ends,add_position_timing_signal=False"),
+    "coupled": (*BASIC, STEPS + ",pos=coupled,add_position_timing_signal=False"),
     "relative_xl": (*BASIC, STEPS + ",self_attention_type=dot_product_relative_xl"),
     "geometric": (*BASIC, STEPS + ",self_attention_type=geometric"),
     "copy_gate": (*BASIC, STEPS + ",copy_gate=True"),

@@ -175,8 +175,7 @@ def test_check_supported_names_every_field_value_and_choice():
     assert_refuses(
         r"^Not supported yet: proximity_bias=True \(supported now: False\); "
         r"pos='timing_from_features' "
-        r"\(supported now: None, 'timing', 'emb', 'none', 'randomized', 'randomized_ends', "
-        r"'rotary'\)\.$",
+        r"\(supported now: None, 'timing', 'emb', 'none', 'randomized', 'rotary'\)\.$",
         hp.check_supported,
     )
 

@@ -46,7 +46,7 @@ VARIANTS = {
     "sru_transition": ("language_model", "ffn_layer=sru"),
     "injection": ("adaptive", "recurrence_input_injection=add,act_halted_state=copy"),
     "randomized_position": ("transformer", "pos=randomized,max_length=30"),
-    "ends": ("adaptive", "pos=randomized_ends,add_position_timing_signal=0"),
+    "coupled": ("adaptive", "pos=coupled,add_position_timing_signal=0"),
     "rotary": ("universal", "pos=rotary,add_position_timing_signal=0"),
     "relative_xl": ("adaptive", "self_attention_type=dot_product_relative_xl"),
     "copy_gate": ("universal", "copy_gate=True,copy_gate_dropout=0.1"),

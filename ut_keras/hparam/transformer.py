@@ -24,11 +24,9 @@ from ut_keras.hparam.field import (
     training,
 )
 
-# The last three are ours.
-_Position = Literal[
-    "timing", "emb", "none", "timing_from_features", "randomized", "randomized_ends", "rotary"
-]
-_RANDOMIZED = (("pos", ("randomized", "randomized_ends")),)
+# The last two are ours.
+_Position = Literal["timing", "emb", "none", "timing_from_features", "randomized", "rotary"]
+_RANDOMIZED = (("pos", ("randomized",)),)
 _Recurrence = Literal["basic", "act", "highway", "skip", "dwa", "gru", "lstm"]
 # Which recurrences, and which other parts, read a field.
 _ACT = (("recurrence_type", ("act",)),)
@@ -150,7 +148,7 @@ class TransformerHParams(without_effect.TransformerNames, BasicHParams):
     pos: _Position | None = field(
         "timing",
         architecture=True,
-        supported=("timing", "emb", "none", "randomized", "randomized_ends", "rotary", None),
+        supported=("timing", "emb", "none", "randomized", "rotary", None),
         parts=parts.position_signals,
     )
     pos_randomized_range: int = field(2048, POSITIVE, read_if=_RANDOMIZED)  # ours
@@ -181,7 +179,7 @@ class UniversalTransformerHParams(without_effect.UniversalTransformerNames, Tran
     pos: _Position | None = field(
         None,
         architecture=True,
-        supported=("timing", "emb", "none", "randomized", "randomized_ends", "rotary", None),
+        supported=("timing", "emb", "none", "randomized", "rotary", None),
         parts=parts.position_signals,
     )
 

@@ -15,7 +15,6 @@ from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic import embedding, from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput
-from ut_keras.layers.position import ends_position
 from ut_keras.models import assemble, seq2seq
 from ut_keras.models.output import Encoded
 
@@ -70,30 +69,25 @@ class Transformer(seq2seq.Seq2Seq):
     # The forward pass.
 
     def _with_places(self, features):
-        """With "places", int32 [longest], where the signals of both sides draw them together."""
+        """With "places", where the signals of both sides draw them together."""
         layer = self.target_position if self.encoder is None else self.source_position
-        if not isinstance(layer, ends_position.EndsPosition):
-            return features
-        names = self.specs if self.has_decoder else ["inputs"]
-        ids = [tf.convert_to_tensor(features[name]) for name in names if name in features]
-        longest = tf.reduce_max([tf.shape(of)[1] for of in ids if of.shape.rank > 1])
-        return {**features, "places": layer.draw(longest)}
+        draw = getattr(layer, "draw_places", None)
+        return features if draw is None else {**features, "places": draw()}
 
     @staticmethod
-    def _add_position(layer, x, features, side, training, padding_mask=None):
+    def _add_position(layer, x, features, side, training):
         """`x` with the signal of a side, "inputs" or "targets", if it has one."""
         if layer is None:
             return x
         positions = features.get(f"{side}_position")  # of packed examples
-        if not isinstance(layer, ends_position.EndsPosition):
+        if not hasattr(layer, "draw_places"):
             return layer(x, positions, training=training)
-        if f"{side}_segmentation" in features:
+        if positions is not None:
             raise ValueError(
-                "pos='randomized_ends' counts from the end of a row, so it needs one example in "
-                "each. Received: packed examples."
+                "Places that both sides share need one example in a row. Received: packed examples."
             )
-        places = features.get("places")
-        return layer(x, positions, training=training, places=places, padding_mask=padding_mask)
+        ids = features["inputs"] if side == "inputs" else None
+        return layer(x, training=training, places=features.get("places"), ids=ids)
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
         ids = self._ids(features, "inputs")
@@ -111,8 +105,7 @@ class Transformer(seq2seq.Seq2Seq):
         x = self._embed(self.source_embedding, ids)
         if self.target_space is not None:
             x = self.target_space(x)
-        layer = self.source_position
-        x = self._add_position(layer, x, features, "inputs", inputs.training, padding_mask)
+        x = self._add_position(self.source_position, x, features, "inputs", inputs.training)
         x = self.source_dropout(x, training=inputs.training)
         inputs = self._at_depth(inputs)._replace(
             attention_mask=may_attend, padding_mask=padding_mask

@@ -68,19 +68,10 @@ class RandomizedPosition(PositionWise):
         return self.positions // self.max_length
 
     def draw(self, length: tf.Tensor) -> tf.Tensor:
-        """int32 [length], ascending; out of 0 .. length - 1 where that is more than L."""
-        most = tf.maximum(self.positions, length)
-        return self.draw_out_of(most, most, length)
-
-    def draw_out_of(self, among: tf.Tensor, most: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-        """int32 [length], ascending, out of 0 .. among - 1, each subset as often.
-
-        Of `most` keys those behind `among` come last: XLA wants to know how many are drawn.
-        """
+        """int32 [length], ascending, each subset as often; 0 .. length - 1 where L is less."""
         seed = tf.cast(self.seed_generator.next(), tf.int32)
-        keys = tf.random.stateless_uniform([most], seed)  # below 1
-        order = tf.argsort(tf.where(tf.range(most) < among, keys, 2.0))
-        return tf.sort(order[:length])
+        keys = tf.random.stateless_uniform([tf.maximum(self.positions, length)], seed)
+        return tf.sort(tf.argsort(keys)[:length])
 
 
 def check_no_true_positions(hp: TransformerHParams) -> None:

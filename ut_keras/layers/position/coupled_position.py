@@ -1,0 +1,133 @@
+"""Coupled positions: symbols that belong together have one place, on both sides of a model."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.hparam import HParamError
+from ut_keras.layers.basic import from_hparams
+from ut_keras.layers.basic.signature import Shape
+from ut_keras.layers.position import randomized_position
+from ut_keras.text.text_encoder import EOS
+
+_ORDERS = ("same", "reversed")
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class CoupledPosition(keras.layers.Layer):
+    """Adds a learned vector of the place that a source and what is written of it share
+    (`pos="coupled"`).
+
+        x_i + table[p_i]
+
+        targets:   p_i = i
+        source:    p_i = i - b, b where the stretch that i is in begins; with order="reversed"
+                   backwards in it. A stretch ends with `separator` or EOS, whose p is its length.
+
+    So what is copied, or reversed, has the place where it is written, and digits of one value have
+    one place in both numbers of a sum.
+
+        training:  pi(p), pi a permutation of 0 .. L-1 that is drawn for a batch, for both sides
+        inference: p
+
+    Cho et al. draw where the places begin, and leave them in a row. Then places far from each other
+    meet for the first time in strings longer than all that were trained, where some are taken for
+    one another; of permuted places, any two have met. That is ours.
+
+    Args:
+        places: int L. Of a longer row, places come again.
+        order: "same" or "reversed".
+        separator: int. The id of a symbol that ends a stretch as EOS does; 0 for none.
+    Call arguments:
+        x: float tensor [B, S, D].
+        positions: int tensor, which positions they are; 0 .. S-1 by default. Optional.
+        training: bool.
+        places: int32 [L], from `draw_places`; drawn in training without.
+        ids: int32 [B, S], of a source. None of targets.
+    Returns:
+        Tensor like `x`.
+    Raises:
+        ValueError: if places < 1, for another order, or a source of sentences.
+    References: Cho et al. 2024, Position Coupling; Ruoss et al. 2023, Randomized Positional
+        Encodings Boost Length Generalization of Transformers.
+    """
+
+    def __init__(self, places: int, order: str = "same", separator: int = 0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if places < 1 or order not in _ORDERS:
+            raise ValueError(
+                f"places must be at least 1 and order one of {', '.join(_ORDERS)}. "
+                f"Received: places={places}, order={order!r}."
+            )
+        self.places = places
+        self.order = order
+        self.separator = separator
+        self.seed_generator = keras.random.SeedGenerator()
+
+    def build(self, x_shape: Shape) -> None:
+        # As strong as embeddings, which are scaled to variance 1.
+        self.embedding = self.add_weight(
+            name="embedding",
+            shape=(self.places, x_shape[-1]),
+            initializer=keras.initializers.RandomNormal(stddev=1.0),
+        )
+
+    def call(
+        self,
+        x: tf.Tensor,
+        positions: tf.Tensor | None = None,
+        training: bool | None = None,
+        places: tf.Tensor | None = None,
+        ids: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        if ids is not None:
+            index = self._in_stretches(ids)
+        elif positions is not None:
+            index = positions
+        else:
+            index = tf.range(tf.shape(x)[1])[tf.newaxis]
+        index %= self.places
+        if training:
+            index = tf.gather(self.draw_places() if places is None else places, index)
+        return x + tf.gather(tf.cast(self.embedding, x.dtype), index)
+
+    def draw_places(self) -> tf.Tensor:
+        """int32 [L], a permutation."""
+        seed = tf.cast(self.seed_generator.next(), tf.int32)
+        return tf.argsort(tf.random.stateless_uniform([self.places], seed))
+
+    def _in_stretches(self, ids):
+        """Places of a source: [B, S]."""
+        if ids.shape.rank != 2:
+            raise ValueError(
+                f"pos='coupled' needs a source [batch, length]. Received: {ids.shape}."
+            )
+        ends = ids == EOS
+        if self.separator:
+            ends |= ids == self.separator
+        length = tf.shape(ids)[1]
+        index = tf.range(length)
+        is_before = index < index[:, tf.newaxis]  # [S, S]
+        behind_ends = tf.where(ends, index + 1, 0)[:, tf.newaxis]
+        begin = tf.reduce_max(tf.where(is_before, behind_ends, 0), axis=-1)
+        place = index - begin
+        if self.order == "same":
+            return place
+        next_ends = tf.where(ends, index, length)[:, tf.newaxis]
+        end = tf.reduce_min(tf.where(is_before, length, next_ends), axis=-1)
+        return tf.where(ends, place, end - 1 - index)
+
+
+@parts.position_signals.register("coupled")
+def _make(hp, side, places=512, order="same", separator=0):
+    del side
+    randomized_position.check_no_true_positions(hp)
+    if places < 1 or order not in _ORDERS or separator < 0:
+        raise HParamError(
+            f"pos='coupled(…)' needs places of at least 1, an order of {', '.join(_ORDERS)}, and "
+            f"the id of a separator. Received: {hp.pos}."
+        )
+    dtype = from_hparams.dtype_policy(hp)
+    return CoupledPosition(places, order, separator, dtype=dtype)
