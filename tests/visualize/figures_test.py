@@ -143,7 +143,7 @@ def test_without_matplotlib_there_is_one_clear_line(monkeypatch):
 def test_matplotlib_and_tensorflow_are_loaded_where_they_are_used():
     program = (
         "import sys; from ut_keras import visualize;"
-        "import ut_keras.bin.plot, ut_keras.bin.visualize;"
+        "import ut_keras.bin.visualize;"
         "print([n for n in ('tensorflow', 'keras', 'matplotlib') if n in sys.modules]);"
         "import ut_keras.visualize.html_page;"
         "print('tensorflow' in sys.modules)"

@@ -402,9 +402,3 @@ VISUALIZE = (
     Flag("eval_use_test_set", False, '--example is of the "test" split, not of "dev".'),
     Flag("visualize_dir", None, "Folder to write the pictures and the page to.", str),
 )
-
-PLOT = (
-    Flag("runs", None, "Folders of runs with a metrics.jsonl, joined by commas.", str),
-    Flag("metrics", "loss", "Names in metrics.jsonl, joined by commas; each gets a panel."),
-    Flag("output", None, "File to write: .png, .svg or .pdf.", str),
-)

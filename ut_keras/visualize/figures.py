@@ -3,14 +3,10 @@
 attention(seen)                     a heat map for every place in depth and every head
 attention(seen, query=-1)           bars: what one position looks at, as the paper's figures 5-8
 ponder(seen)                        bars: steps of each position, as the paper's figure 3
-curves(runs, ["loss"])              a panel for every metric, a line for every run
 """
 
-import math
 import os
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import matplotlib.figure
 import numpy as np
@@ -25,8 +21,6 @@ _PONDER_COLOUR = "tab:orange"
 _LONGEST_LABEL = 40  # characters
 _MOST_LABELS = 100  # on an axis
 _LARGEST = 40.0  # inches
-_MOST_COLUMNS = 3  # of panels with curves
-_STYLES = ("-", "--", ":", "-.")
 
 
 class Figure(matplotlib.figure.Figure):
@@ -275,49 +269,3 @@ def _short(label):
 
 def _inches(size):
     return min(size, _LARGEST)
-
-
-def curves(runs: Mapping[str, Any], metrics: Sequence[str]) -> "Figure":
-    """Draws metrics over steps.
-
-    Args:
-        runs: dict from the name of a run to its curves, as `metrics_file.read_curves` gives them.
-        metrics: list of str; where a run lacks one, its line is missing.
-    Returns:
-        `matplotlib.figure.Figure`.
-    """
-    columns = min(_MOST_COLUMNS, len(metrics))
-    rows = math.ceil(len(metrics) / columns)
-    figure = Figure(figsize=(5.5 * columns, 3.6 * rows + 0.4), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, metric in zip(panels, metrics, strict=False):
-        names = []
-        for number, (run, curves) in enumerate(runs.items()):
-            colour = COLOURS[number % len(COLOURS)]
-            names += _draw_run(axes, run, curves, metric, colour)
-        axes.set_title(metric, parse_math=False)
-        axes.set_xlabel("step")
-        axes.grid(alpha=0.3)
-        _add_legend(axes, names)
-    for axes in panels[len(metrics) :]:
-        axes.set_visible(False)
-    return figure
-
-
-def _draw_run(axes, run, curves, metric, colour):
-    """Draws a line for every split; returns their names."""
-    splits = sorted(split for split, name in curves if name == metric)
-    several = len({split for split, _ in curves}) > 1
-    for number, split in enumerate(splits):
-        curve = curves[split, metric]
-        style = _STYLES[number % len(_STYLES)]
-        axes.plot(list(curve), list(curve.values()), style, marker=".", color=colour)
-    return [f"{run} ({split})" if several else run for split in splits]
-
-
-def _add_legend(axes, names):
-    """Names as they are: a "$" begins no formula, a "_" hides nothing; bytes are escaped."""
-    legend = axes.legend(axes.lines, ["name"] * len(names), fontsize=8)
-    for text, name in zip(legend.get_texts(), names, strict=True):
-        text.set_parse_math(False)
-        text.set_text(name.encode("utf-8", "backslashreplace").decode("utf-8"))
