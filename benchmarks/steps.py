@@ -22,8 +22,9 @@ from ut_keras.bin import command, command_line, decode_setup, flags, run_setup, 
 from ut_keras.errors import UsageError
 from ut_keras.files import metrics_file, whole_file
 
-RUN_FLAGS = tuple(
-    flag for flag in flags.VISUALIZE if flag.name not in ("input", "target", "example")
+RUN_FLAGS = (
+    *(flag for flag in flags.VISUALIZE if flag.name != "input"),
+    *(flag for flag in flags.DECODER_OWN if flag.name == "eval_use_test_set"),
 )
 FLAGS = (
     *RUN_FLAGS,

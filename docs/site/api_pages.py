@@ -32,7 +32,7 @@ PAGES = {
             "ut_keras/text/text_encoder_base.py",
             "ut_keras/text/subword_text_encoder.py",
             "ut_keras/inference/export.py",
-            "ut_keras/visualize/__init__.py",
+            "ut_keras/visualize/*.py",
             "ut_keras/t2t_import.py",
             "ut_keras/registry.py",
         ),
@@ -93,8 +93,7 @@ PAGES = {
         "What the library is made of, besides.",
         (
             "ut_keras/*.py",
-            *(f"ut_keras/{room}/*.py" for room in ("models", "visualize")),
-            *(f"ut_keras/{room}/*.py" for room in ("files", "ops", "process")),
+            *(f"ut_keras/{room}/*.py" for room in ("models", "files", "ops", "process")),
         ),
     ),
 }

@@ -347,7 +347,6 @@ def test_user_packages(world, capsys, name, source, said):
         ("datagen", f"random_seed={2**63}", f"at most {2**63 - 1}"),
         ("datagen", "num_concurrent_processes=100000", "at most 1024"),
         ("datagen", f"inspect={10**30}", "at most 2147483647"),
-        ("visualize", f"example={10**20}", "at most 2147483647"),
         ("avg", f"num_last_checkpoints={10**30}", "at most 2147483647"),
         ("trainer", "hparams=num_hidden_layers=100000", "in [1, 1000]"),
         ("trainer", "hparams=hidden_size=4000000", "must fit in memory"),
