@@ -3,8 +3,7 @@
     bleu_wrapper("ref.txt", "hyp.txt")                          ->  0.2731      lower case
     bleu_wrapper("ref.txt", "hyp.txt", case_sensitive=True)     ->  0.2654
 
-sacreBLEU, which others compare with, tells words apart otherwise (0.2648 of the same), and gives
-nothing for an order of n-grams without a match, where T2T's smoothing gives a little.
+sacreBLEU, which others compare with, tells words apart otherwise: 0.2648 of the same, cased.
 
 References: Papineni et al. 2002; tensor2tensor/utils/bleu_hook.py; Post 2018 (sacreBLEU).
 """
