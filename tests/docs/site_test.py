@@ -28,21 +28,11 @@ def pages(site):
     return site["pages"].pages()
 
 
-def test_pictures_are_up_to_date(monkeypatch):
+def test_the_picture_of_depth_is_up_to_date(monkeypatch):
     monkeypatch.syspath_prepend(os.path.join(ROOT, "docs"))
-    pictures = importlib.import_module("pictures")
-    for name, draw in pictures.PICTURES.items():
-        with open(os.path.join(ROOT, "docs", "pictures", name), encoding="utf-8") as file:
-            assert file.read() == draw(), "run: python docs/pictures.py"
-
-
-def test_weights_of_a_position_sum_to_one(monkeypatch):
-    monkeypatch.syspath_prepend(os.path.join(ROOT, "docs"))
-    pictures = importlib.import_module("pictures")
-    for probabilities in pictures.PROBABILITIES.values():
-        weights = list(pictures.weights_of(probabilities))
-        assert sum(weights) == pytest.approx(1)
-        assert len(weights) == len(probabilities)
+    depth_curves = importlib.import_module("depth_curves")
+    with open(depth_curves.PICTURE, encoding="utf-8") as file:
+        assert file.read() == depth_curves.draw(), "run: python docs/depth_curves.py"
 
 
 def test_every_page_is_in_the_navigation_once(pages):
