@@ -4,12 +4,8 @@
 
 prints, for each number of steps, the metrics of the split, the steps taken where positions halt by
 themselves (ponder_time), and the seconds of a pass over the data, without a first batch that warms
-up. It writes run/steps/metrics.jsonl (or into --visualize_dir), with the number of steps as "step",
-and, where matplotlib is installed, curves.png of it. So
-
-    ut-plot --runs=run1/steps,run2/steps --metrics=accuracy,seconds --output=steps.png
-
-draws several runs. Learned signals of the step are there for as many steps as were trained; with
+up. It writes run/steps/metrics.jsonl (or into --visualize_dir), with the number of steps as "step".
+Learned signals of the step are there for as many steps as were trained; with
 step_timing_signal_type=sinusoid any number will do.
 """
 
@@ -21,13 +17,14 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from ut_keras import limits, visualize
+from ut_keras import limits
 from ut_keras.bin import command, command_line, decode_setup, flags, run_setup, run_trainer
 from ut_keras.errors import UsageError
 from ut_keras.files import metrics_file, whole_file
 
-RUN_FLAGS = tuple(
-    flag for flag in flags.VISUALIZE if flag.name not in ("input", "target", "example")
+RUN_FLAGS = (
+    *(flag for flag in flags.VISUALIZE if flag.name != "input"),
+    *(flag for flag in flags.DECODER_OWN if flag.name == "eval_use_test_set"),
 )
 FLAGS = (
     *RUN_FLAGS,
@@ -61,14 +58,6 @@ def _run(argv):
         for number, values in results.items():
             file.write(json.dumps({"step": number, "split": split, **values}) + "\n")
     print(f"Wrote {path}")
-    if visualize.has_matplotlib():
-        from ut_keras.visualize import figures
-
-        found = metrics_file.read_curves(directory)
-        metrics = list(dict.fromkeys(metric for _, metric in found))
-        picture = os.path.join(directory, "curves.png")
-        figures.save(figures.curves({os.path.basename(run.run_dir): found}, metrics), picture)
-        print(f"Wrote {picture}")
 
 
 def by_steps(run, model, numbers, split, eval_steps=-1):

@@ -1,6 +1,6 @@
 """Draws the picture of docs/depth.md: right answers by steps, from docs/results/steps.jsonl.
 
-python docs/pictures.py            writes it, with the others
+python docs/depth_curves.py        writes docs/pictures/depth_steps.svg
 """
 
 import json
@@ -8,7 +8,9 @@ import os
 
 from drawing import COLOURS, INK, SOFT, Drawing
 
-RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results", "steps.jsonl")
+HERE = os.path.dirname(os.path.abspath(__file__))
+RESULTS = os.path.join(HERE, "results", "steps.jsonl")
+PICTURE = os.path.join(HERE, "pictures", "depth_steps.svg")
 PANELS = {
     "depth_parity": ("Parity of 20 digits", "accuracy"),
     "depth_addition": ("Sums of 20 digits", "accuracy_per_sequence"),
@@ -65,3 +67,8 @@ def _panel(drawing, left, title, lines):
     for name, colour in _colours().items():
         for curve in lines.get(name, []):
             drawing.curve([at(*point) for point in curve.items()], colour)
+
+
+if __name__ == "__main__":
+    with open(PICTURE, "w", encoding="utf-8") as picture:
+        picture.write(draw())

@@ -133,7 +133,7 @@ def flags_table():
 COMMANDS = {
     "t2t-avg-all": "`ut-avg-checkpoints --num_last_checkpoints=…`, or `--moving_average_decay`",
     "t2t-eval": "`python trainer.py --schedule=evaluate`",
-    "t2t-insights-server": "`ut-visualize` writes pages",
+    "t2t-insights-server": "`ut-visualize` draws pictures",
     "t2t-make-tf-configs": "a launcher sets `TF_CONFIG`: [training.md](training.md)",
     "t2t-translate-all": "`--schedule=train_eval_and_decode`, or a loop over `ut-decoder "
     "--checkpoint_path=…`",

@@ -1,8 +1,5 @@
 """Table 3. Not run: the training text (203 million words of novels) was not at hand, and two cores
-are too few. The command is the whole of it; on eight GPUs as in [Scale](scale.md) an update of
-`adaptive_universal_transformer_base` computes at most four times as long as one of
-`transformer_big` there (twice the batch, up to 12 steps for 6 layers): 0.16 s with TF32, so
-100,000 updates take some five hours.
+are too few. The command is the whole of it.
 """
 
 from tables import Cell, Score, Table

@@ -223,13 +223,10 @@ def _newest_step(directory):
 
 def _results(directory, step, split, needed=()):
     """{metric: value} that a run has recorded of a step, teacher-forced and decoded."""
-    if not needed and not os.path.exists(metrics_file.path(directory)):
-        return {}
-    curves = metrics_file.read_curves(directory)
     found = {
         metric: short(curve[step])
-        for (part, metric), curve in curves.items()
-        if part == split and step in curve
+        for metric, curve in _curves(directory, split).items()
+        if step in curve
     }
     if missing := [metric for metric in needed if metric not in found]:
         raise DataError(
@@ -239,9 +236,26 @@ def _results(directory, step, split, needed=()):
     return found
 
 
+def _curves(directory, split):
+    """{metric: {step: value}}, steps ascending; one that was evaluated twice as the last time."""
+    records = list(metrics_file.records(directory))
+    path = metrics_file.path(directory)
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            if len(file.readlines()) != len(records):
+                raise DataError(f"Every line must be a JSON object with a step. Received: {path}.")
+    curves = {}
+    for record in records:
+        if record.get("split") == split:
+            for metric, value in record.items():
+                if metric not in metrics_file.NO_METRICS:
+                    curves.setdefault(metric, {})[record["step"]] = value
+    return {metric: dict(sorted(curve.items())) for metric, curve in curves.items()}
+
+
 def _curve(directory, metric):
     """[[step, value]] of the validation, thinned out from its end."""
-    points = list(metrics_file.read_curves(directory)["dev", metric].items())
+    points = list(_curves(directory, "dev")[metric].items())
     kept = points[:: -max(1, -(-len(points) // _MOST_POINTS))]
     return [[step, float(f"{value:.4g}")] for step, value in reversed(kept)]
 

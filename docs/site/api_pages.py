@@ -1,15 +1,15 @@
-"""Writes the API's pages from docstrings and signatures; imports nothing of what it describes.
+"""Writes the API's pages: heads and docstrings as they stand in the source, which is not imported.
 
 Our docstrings have sections of their own ("Call arguments", "References"), and the fields of a
-NamedTuple say their shapes in comments: both are shown as they stand.
+NamedTuple say their shapes in comments; so nothing of them is put otherwise.
 """
 
 import ast
 import glob
 import os
-import re
+import textwrap
 
-from excerpts import ROOT, excerpt
+from excerpts import ROOT
 
 # What is on each page: patterns of paths; a module is on the first page that has it.
 PAGES = {
@@ -32,7 +32,7 @@ PAGES = {
             "ut_keras/text/text_encoder_base.py",
             "ut_keras/text/subword_text_encoder.py",
             "ut_keras/inference/export.py",
-            "ut_keras/visualize/__init__.py",
+            "ut_keras/visualize/*.py",
             "ut_keras/t2t_import.py",
             "ut_keras/registry.py",
         ),
@@ -93,18 +93,12 @@ PAGES = {
         "What the library is made of, besides.",
         (
             "ut_keras/*.py",
-            *(f"ut_keras/{room}/*.py" for room in ("models", "visualize")),
-            *(f"ut_keras/{room}/*.py" for room in ("files", "ops", "process")),
+            *(f"ut_keras/{room}/*.py" for room in ("models", "files", "ops", "process")),
         ),
     ),
 }
 # What is on no page: commands, which `--help` explains.
 LEFT_OUT = ("ut_keras/bin", "ut_keras/t2t")
-_SECTION = re.compile(
-    r"^(Args|Call arguments|Attributes|Fields|Returns|Yields|Raises|References):(.*)$"
-)
-_LISTS = ("Args", "Call arguments", "Attributes", "Fields", "Raises")
-_ENTRY = re.compile(r"^([\w*][\w*, .]*): (.*)$", re.DOTALL)
 _OF_KERAS = ("build", "call", "get_config", "from_config", "compute_output_shape")
 
 
@@ -130,53 +124,48 @@ def _modules(patterns):
 def _module(path):
     """The section of a module; None where nothing in it is public."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
-        tree = ast.parse(file.read())
-    members = [text for node in tree.body if (text := _member(path, node))] + _sets(path, tree)
+        text = file.read()
+    tree, lines = ast.parse(text), text.splitlines()
+    members = [part for node in tree.body for part in _member(lines, node)] + _sets(lines, tree)
     docstring = ast.get_docstring(tree)
     if not docstring or not (members or path.endswith("__init__.py")):
         return None
     name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     name = name if name.startswith("ut_keras") else f"ut_keras.{name}"
-    return "\n\n".join([f"## {name}", _docstring(docstring), *members])
+    return "\n\n".join([f"## {name}", f"```text\n{docstring}\n```", *members])
 
 
-def _sets(path, tree):
+def _sets(lines, tree):
     """Named sets, `NAME = derived(parent, …)`, as they stand; [] without any."""
     made = [node for node in tree.body if isinstance(node, ast.Assign)]
     made = [node for node in made if ast.unparse(node.value).startswith("derived(")]
     if not made:
         return []
-    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
-        lines = file.read().splitlines()[: made[-1].end_lineno]
     first = made[0].lineno - 1
     while lines[first - 1].startswith("#"):
         first -= 1
-    text = "\n".join(lines[first:])
-    return [f"```python\n{text}\n```"]
+    return [_code(lines[first : made[-1].end_lineno])]
 
 
-def _member(path, node):
-    """A class or function; None for what is not public or says nothing."""
-    documented = isinstance(node, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node)
-    if not documented or node.name.startswith("_"):
-        return None
-    parts = [f"### {_escape(node.name)}", _docstring(documented)]
+def _member(lines, node):
+    """A class with its methods, or a function; [] for what is not public or says nothing."""
+    if not _is_public(node):
+        return []
     if isinstance(node, ast.FunctionDef):
-        parts.insert(1, _signature(node))
-        return "\n\n".join(parts)
+        return [_heading(3, node.name), _head(lines, node)]
     methods = [child for child in node.body if isinstance(child, ast.FunctionDef)]
-    made_by = next((child for child in methods if child.name == "__init__"), None)
-    if made_by:
-        parts.insert(1, _signature(made_by, node.name))
-    elif _is_record(node):
-        parts.append(f"```python\n{_fields(path, node)}\n```")
+    parts = [_heading(3, node.name), _head(lines, node, with_fields=_is_record(node))]
     for method in methods:
-        text = ast.get_docstring(method)
-        if text and not method.name.startswith("_") and method.name not in _OF_KERAS:
-            called = f"{node.name}.{method.name}"
-            heading = f"#### {_escape(called)}"
-            parts += [heading, _signature(method, called), _docstring(text)]
-    return "\n\n".join(parts)
+        if method.name == "__init__":
+            parts.append(_code(lines[method.lineno - 1 : method.body[0].lineno - 1]))
+        elif _is_public(method) and method.name not in _OF_KERAS:
+            parts += [_heading(4, f"{node.name}.{method.name}"), _head(lines, method)]
+    return parts
+
+
+def _is_public(node):
+    is_either = isinstance(node, (ast.ClassDef, ast.FunctionDef))
+    return is_either and not node.name.startswith("_") and bool(ast.get_docstring(node))
 
 
 def _is_record(node):
@@ -185,109 +174,17 @@ def _is_record(node):
     return "NamedTuple" in words or "dataclass" in words
 
 
-def _fields(path, node):
-    """The fields, with their comments."""
-    lines = excerpt(path, node.name).splitlines()
-    ends = [n for n, line in enumerate(lines) if re.match(r"    (@|def )", line)]
-    return "\n".join(lines[: ends[0] if ends else None]).rstrip()
+def _head(lines, node, with_fields=False):
+    """What stands from the name, or the decorator, to the end of the docstring or fields."""
+    first = min(part.lineno for part in (node, *node.decorator_list))
+    fields = [part for part in node.body if with_fields and isinstance(part, ast.AnnAssign)]
+    return _code(lines[first - 1 : (fields or node.body)[-1 if fields else 0].end_lineno])
 
 
-def _signature(function, name=None):
-    """A fenced signature, without self; properties have none to show."""
-    decorators = {ast.unparse(decorator) for decorator in function.decorator_list}
-    name = name or function.name
-    if any("property" in decorator for decorator in decorators):
-        return f"```python\n{name}  # a property\n```"
-    arguments = [part for part in _arguments(function.args) if part not in ("self", "cls")]
-    one_line = f"{name}({', '.join(arguments)})"
-    if len(one_line) > 88:
-        one_line = "\n".join([f"{name}(", *(f"    {part}," for part in arguments), ")"])
-    return f"```python\n{one_line}\n```"
+def _heading(level, name):
+    return f"{'#' * level} {name}".replace("_", "\\_")
 
 
-def _arguments(args):
-    plain = [*args.posonlyargs, *args.args]
-    defaults = [None] * (len(plain) - len(args.defaults)) + args.defaults
-    parts = [_argument(arg, default) for arg, default in zip(plain, defaults, strict=True)]
-    if args.vararg:
-        parts.append(f"*{args.vararg.arg}")
-    elif args.kwonlyargs:
-        parts.append("*")
-    parts += map(_argument, args.kwonlyargs, args.kw_defaults)
-    return parts + ([f"**{args.kwarg.arg}"] if args.kwarg else [])
-
-
-def _argument(arg, default):
-    return arg.arg if default is None else f"{arg.arg}={ast.unparse(default)}"
-
-
-def _docstring(text):
-    """Markdown of a docstring: text, indented pieces as code, sections as lists."""
-    lines, parts, plain = text.splitlines(), [], []
-    while lines:
-        section = _SECTION.match(lines[0])
-        if not section:
-            plain.append(lines.pop(0))
-            continue
-        parts.append(_text(plain))
-        plain = []
-        title, rest = section.groups()
-        body = [rest.strip()] if rest.strip() else []
-        lines.pop(0)
-        while lines and (not lines[0].strip() or lines[0].startswith(" ") or (rest and body)):
-            if rest and not lines[0].strip():
-                break
-            if rest and _SECTION.match(lines[0]):
-                break
-            body.append(lines.pop(0))
-        parts.append(_section(title, body))
-    parts.append(_text(plain))
-    return "\n\n".join(filter(None, parts))
-
-
-def _section(title, body):
-    entries = [" ".join(entry) for entry in _entries(body)]
-    if title in _LISTS:
-        found = [(_ENTRY.match(entry), entry) for entry in entries]
-        items = [
-            f"- `{match[1]}`: {_escape(match[2])}" if match else f"- {_escape(entry)}"
-            for match, entry in found
-        ]
-        return f"**{title}**\n\n" + "\n".join(items)
-    return f"**{title}:** " + _escape(" ".join(entries))
-
-
-def _entries(body):
-    """Lines of a section, those that are indented deeper joined to the one before."""
-    entries = []
-    lines = [line for line in body if line.strip()]
-    least = min((len(line) - len(line.lstrip()) for line in lines), default=0)
-    for line in lines:
-        if entries and len(line) - len(line.lstrip()) > least:
-            entries[-1].append(line.strip())
-        else:
-            entries.append([line.strip()])
-    return entries
-
-
-def _text(lines):
-    """Paragraphs; what is indented becomes a fenced block."""
-    out, code = [], []
-    for line in [*lines, "end"]:
-        if line.startswith("    ") or (code and not line.strip()):
-            code.append(line[4:])
-            continue
-        if code:
-            out += ["", "```text", "\n".join(code).rstrip(), "```", ""]
-            code = []
-        out.append(_escape(line))
-    return "\n".join(out[:-1]).strip()
-
-
-def _escape(text):
-    """Text in which Markdown sees nothing but `code`."""
-    pieces = re.split(r"(`[^`]*`)", text)
-    return "".join(
-        piece if piece.startswith("`") else re.sub(r"([\\*_<\[\]])", r"\\\1", piece)
-        for piece in pieces
-    )
+def _code(lines):
+    text = textwrap.dedent("\n".join(lines))
+    return f"```python\n{text}\n```"

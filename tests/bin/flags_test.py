@@ -51,7 +51,7 @@ def test_help_shows_what_works_only(capsys):
     with pytest.raises(SystemExit) as caught:
         _parse("--help")
     assert caught.value.code == 0
-    shown = capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
     assert "--local_eval_frequency" in shown and "Default: 1000." in shown
     assert "--sync" not in shown and "--nogenerate_data" not in shown
 

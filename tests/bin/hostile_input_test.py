@@ -22,7 +22,6 @@ from ut_keras.bin import (
     decoder,
     exporter,
     import_t2t,
-    plot,
     visualize,
 )
 from ut_keras.inference import feature_record
@@ -73,7 +72,6 @@ def _argv(name, world):
         "visualize": [*run, "--input=number 1", f"--visualize_dir={world}/pictures"],
         "avg": [f"--prefix={world}/run/", "--num_last_checkpoints=2", f"--output_path={world}/a/a"],
         "datagen": [f"--problem={PROBLEM}", f"--data_dir={world}/new", f"--tmp_dir={world}/raw"],
-        "plot": [f"--runs={world}/run", f"--output={world}/curves.png"],
         "bleu": [f"--translation={world}/source", f"--reference={world}/source"],
         "import_t2t": [
             *(f"--t2t_output_dir={world}/t2t", f"--data_dir={world}/data"),
@@ -90,7 +88,6 @@ MAIN = {
     "visualize": visualize.main,
     "avg": avg_checkpoints.main,
     "datagen": datagen.main,
-    "plot": plot.main,
     "bleu": bleu.main,
     "import_t2t": import_t2t.main,
 }
@@ -144,7 +141,6 @@ _OTHER_VALUES = json.dumps(
         ("hparams.json", "visualize"),
         ("features.json", "exporter"),
         ("features.json", "avg"),
-        ("metrics.jsonl", "plot"),
     ],
 )
 def test_json(world, capsys, file, name, shape):
@@ -286,7 +282,6 @@ def _no_answer(*_):
         ("run/checkpoint", ["trainer", "decoder", "avg"]),
         ("run/model.ckpt-2.index", ["trainer", "decoder", "avg"]),
         ("run/model.ckpt-2.data-00000-of-00001", ["decoder", "avg"]),
-        ("run/metrics.jsonl", ["plot"]),
         (f"data/{VOCABULARY}", ["trainer", "decoder"]),
         ("data/shards.text2text_tsv-train.json", ["trainer"]),
         ("raw/train.tsv", ["datagen"]),
@@ -352,7 +347,6 @@ def test_user_packages(world, capsys, name, source, said):
         ("datagen", f"random_seed={2**63}", f"at most {2**63 - 1}"),
         ("datagen", "num_concurrent_processes=100000", "at most 1024"),
         ("datagen", f"inspect={10**30}", "at most 2147483647"),
-        ("visualize", f"example={10**20}", "at most 2147483647"),
         ("avg", f"num_last_checkpoints={10**30}", "at most 2147483647"),
         ("trainer", "hparams=num_hidden_layers=100000", "in [1, 1000]"),
         ("trainer", "hparams=hidden_size=4000000", "must fit in memory"),
@@ -421,7 +415,6 @@ def test_numbers_typed(world, monkeypatch, capsys, line):
         ("trainer", "--hparams=hidden_size=" + "9" * 100_000),
         ("decoder", "--output_dir=/" + "x" * 5000),
         ("bleu", "--translation=/" + "x" * 5000),
-        ("plot", "--metrics=" + "\udcff" * 1000),
         ("trainer", "--data_dir=/\udcff"),
     ],
 )

@@ -146,7 +146,12 @@ def _is_common(path, place):
 # Names that a person may give to files beside what is written, among them those that a program
 # would keep something of its own under.
 STEMS = ("", "target", "averaged", "run", "1", "checkpoint", "hparams.json", "model.ckpt-1.index")
-STEMS += ("metrics.jsonl", "index.html", f"{PROBLEM}-train-00000-of-00010", "eval/events.tfevents")
+STEMS += (
+    "metrics.jsonl",
+    "ponder_encoder.png",
+    f"{PROBLEM}-train-00000-of-00010",
+    "eval/events.tfevents",
+)
 ENDINGS = (".lock", ".partial", ".tmp", "_temp", ".incomplete", ".incomplete.mine", ".v2", ".out")
 ENDINGS += (".incomplete.8f3a0c1d", f".incomplete.{os.getpid()}", ".ut_keras-mine", ".ut_keras")
 
@@ -186,7 +191,7 @@ IN_THE_WAY = {
     _score: [".target.ut_keras-lock", ".target.ut_keras-partial"],
     _average: [".averaged.ut_keras-lock"],
     _export: [".export.ut_keras-lock"],
-    _draw: ["index.html", "attention_encoder_step_1.png"],
+    _draw: ["attention_encoder_step_1.png", "ponder_encoder.png"],
 }
 
 

@@ -28,21 +28,11 @@ def pages(site):
     return site["pages"].pages()
 
 
-def test_pictures_are_up_to_date(monkeypatch):
+def test_the_picture_of_depth_is_up_to_date(monkeypatch):
     monkeypatch.syspath_prepend(os.path.join(ROOT, "docs"))
-    pictures = importlib.import_module("pictures")
-    for name, draw in pictures.PICTURES.items():
-        with open(os.path.join(ROOT, "docs", "pictures", name), encoding="utf-8") as file:
-            assert file.read() == draw(), "run: python docs/pictures.py"
-
-
-def test_weights_of_a_position_sum_to_one(monkeypatch):
-    monkeypatch.syspath_prepend(os.path.join(ROOT, "docs"))
-    pictures = importlib.import_module("pictures")
-    for probabilities in pictures.PROBABILITIES.values():
-        weights = list(pictures.weights_of(probabilities))
-        assert sum(weights) == pytest.approx(1)
-        assert len(weights) == len(probabilities)
+    depth_curves = importlib.import_module("depth_curves")
+    with open(depth_curves.PICTURE, encoding="utf-8") as file:
+        assert file.read() == depth_curves.draw(), "run: python docs/depth_curves.py"
 
 
 def test_every_page_is_in_the_navigation_once(pages):
@@ -80,65 +70,10 @@ def test_every_module_is_on_a_page(site, pages):
             assert name in shown, f"{path} is on none of docs/site/api_pages.py's pages"
 
 
-DOCSTRING = """Does *this*, and [that].
-
-Second paragraph with `a_b`.
-
-    x = y * 2      (equation 1)
-
-Args:
-    name, other: str. One
-        and two.
-    *rest: int.
-Call arguments:
-    state: float [B, S].
-Returns:
-    `Thing`: output [B, S].
-Raises:
-    ValueError: if name < 1.
-References: Somebody 2019;
-another.
-
-After all.
-"""
-
-RENDERED = """Does \\*this\\*, and \\[that\\].
-
-Second paragraph with `a_b`.
-
-```text
-x = y * 2      (equation 1)
-```
-
-**Args**
-
-- `name, other`: str. One and two.
-- `*rest`: int.
-
-**Call arguments**
-
-- `state`: float \\[B, S\\].
-
-**Returns:** `Thing`: output \\[B, S\\].
-
-**Raises**
-
-- `ValueError`: if name \\< 1.
-
-**References:** Somebody 2019; another.
-
-After all."""
-
-
-def test_docstring(site):
-    rendered = site["api_pages"]._docstring(DOCSTRING)
-    assert re.sub(r"\n{3,}", "\n\n", rendered) == RENDERED
-
-
 def test_api_shows_fields_signatures_and_methods(pages):
     page = pages["api/layers.md"]
     assert "    remainders: tf.Tensor  # U float32, R\n" in page
-    assert "AdaptiveComputationTime(\n    block,\n    timing,\n    halting,\n" in page
+    assert "\ndef __init__(\n    self,\n    block: " in page
     assert "#### ACTHalting.halt\n" in page
     assert "_take_step" not in page and "get_config" not in page
 

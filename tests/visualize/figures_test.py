@@ -4,8 +4,8 @@ import sys
 import numpy as np
 import pytest
 
-from ut_keras import visualize
-from ut_keras.visualize.observation import Map, Observation, Place, PonderTimes
+from ut_keras.errors import UsageError
+from ut_keras.visualize.observer import Map, Observation, Place, PonderTimes
 
 pytest.importorskip("matplotlib", reason="no matplotlib: pip install 'ut_keras[plot]'")
 from ut_keras.visualize import figures
@@ -16,7 +16,7 @@ FACTS = ["$Mary went.", "<b>\u4e2d $x$", "Where is Mary?"]
 def _map(kind="encoder", queries=FACTS, keys=FACTS, places=((1, 1), (2, 1))):
     weights = np.random.default_rng(0).random([len(places), 3, len(queries), len(keys)])
     places = [Place(str(step), layer) for step, layer in places]
-    return Map(kind, places, weights.astype("float32"), queries, keys, None)
+    return Map(kind, places, weights.astype("float32"), queries, keys)
 
 
 def _seen(is_story=True, **maps):
@@ -132,20 +132,19 @@ def test_a_notebook_shows_it_once():
     assert pyplot is None or not pyplot.get_fignums()
 
 
-def test_without_matplotlib_there_is_one_clear_line(monkeypatch):
-    monkeypatch.setattr(visualize, "has_matplotlib", lambda: False)
-    monkeypatch.setattr(visualize, "observe", lambda *args: _seen())
-    for function in (visualize.attention, visualize.ponder):
-        with pytest.raises(ImportError, match=r"pip install 'ut_keras\[plot\]'"):
-            function(None, {})
+def test_the_files_of_others_are_left_alone(tmp_path):
+    figures.save_all(_seen(), str(tmp_path))
+    figures.check_is_free(str(tmp_path))
+    (tmp_path / "ponder_mine.png").write_bytes(b"\x89PNG")
+    with pytest.raises(UsageError, match="Received: '.*ponder_mine.png', which is left as it is"):
+        figures.check_is_free(str(tmp_path))
 
 
 def test_matplotlib_and_tensorflow_are_loaded_where_they_are_used():
     program = (
-        "import sys; from ut_keras import visualize;"
-        "import ut_keras.bin.plot, ut_keras.bin.visualize;"
+        "import sys; import ut_keras.bin.visualize;"
         "print([n for n in ('tensorflow', 'keras', 'matplotlib') if n in sys.modules]);"
-        "import ut_keras.visualize.html_page;"
+        "import ut_keras.visualize.figures;"
         "print('tensorflow' in sys.modules)"
     )
     command = [sys.executable, "-c", program]

@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 
 from tests.visualize import small_models
-from ut_keras import visualize
 from ut_keras.data.features import FeatureSpec
-from ut_keras.process import live_line
 from ut_keras.text import text_encoder
 from ut_keras.visualize import observer
 
@@ -16,7 +14,7 @@ FEATURES = {"inputs": [WORDS + [0, 0]], "targets": [TARGETS + [0]]}
 
 def test_everything_that_inspect_records():
     model = small_models.build("universal_transformer", small_models.ADAPTIVE)
-    seen = visualize.observe(model, FEATURES, ENCODERS)
+    seen = observer.observe(model, FEATURES, ENCODERS)
     whole = model.inspect({"inputs": np.array([WORDS]), "targets": np.array([TARGETS])})
     expected = {
         "encoder": whole.encoder.attention_weights,
@@ -40,7 +38,7 @@ def test_everything_that_inspect_records():
 
 def test_a_decoder_reads_what_was_written_before():
     model = small_models.build("universal_transformer")
-    seen = visualize.observe(model, FEATURES, ENCODERS)
+    seen = observer.observe(model, FEATURES, ENCODERS)
     own, memory = seen.maps["decoder"], seen.maps["memory"]
     assert own.queries == memory.queries == ["d", "e", "<EOS>"]
     assert own.keys == ["<start>", "d", "e"]
@@ -52,7 +50,7 @@ def test_a_decoder_reads_what_was_written_before():
 def test_targets_are_written_where_none_are_given():
     model = small_models.build("universal_transformer")
     written = model.generate({"inputs": np.array([WORDS])}).ids.numpy()[0, 0]
-    seen = visualize.observe(model, {"inputs": FEATURES["inputs"]}, ENCODERS)
+    seen = observer.observe(model, {"inputs": FEATURES["inputs"]}, ENCODERS)
     if 1 in written:
         written = written[: list(written).index(1) + 1]
     words = ENCODERS["targets"].decode([i for i in written if i]).split()
@@ -61,7 +59,7 @@ def test_targets_are_written_where_none_are_given():
 
 def test_story():
     model = small_models.story_model()
-    seen = visualize.observe(model, small_models.story(), ENCODERS)
+    seen = observer.observe(model, small_models.story(), ENCODERS)
     assert seen.is_story
     found = seen.maps["encoder"]
     assert found.keys == found.queries == ["a b .", "c d .", "a e ?"]  # no empty row
@@ -74,59 +72,38 @@ def test_story():
 
 def test_class_of_a_model_with_decoder():
     model = small_models.story_model("universal_transformer", "num_rec_steps=2")
-    seen = visualize.observe(model, small_models.story(), ENCODERS)
+    seen = observer.observe(model, small_models.story(), ENCODERS)
     assert seen.maps["memory"].weights.shape == (2, 2, 1, 3)
     assert seen.maps["memory"].queries == ["answer"]
 
 
 def test_one_halting_for_all_positions():
     model = small_models.build("universal_transformer", small_models.ADAPTIVE + ",act_type=global")
-    times = visualize.observe(model, FEATURES, ENCODERS).ponder["encoder"].times
+    times = observer.observe(model, FEATURES, ENCODERS).ponder["encoder"].times
     assert times.shape == (4,) and len(set(times)) == 1
 
 
 def test_attention_may_be_left_out():
     model = small_models.build("universal_transformer", small_models.ADAPTIVE)
-    whole = visualize.observe(model, FEATURES, ENCODERS)
-    seen = visualize.observe(model, FEATURES, ENCODERS, attention=False)
+    whole = observer.observe(model, FEATURES, ENCODERS)
+    seen = observer.observe(model, FEATURES, ENCODERS, attention=False)
     assert whole.maps and not seen.maps and seen.outputs == whole.outputs
     for stack, (labels, times) in whole.ponder.items():
         assert seen.ponder[stack].labels == labels
         np.testing.assert_allclose(seen.ponder[stack].times, times, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "changes, count",
-    [
-        ("num_rec_steps=2,num_inrecurrence_layers=2", 4),
-        ("num_rec_steps=2,num_mixedin_layers=2,mix_with_transformer='before_ut,after_ut'", 6),
-        ("recurrence_type=act,act_max_steps=3", 3),
-    ],
-)
-def test_attention_that_takes_much_memory_is_said_before(monkeypatch, capsys, changes, count):
-    model = small_models.build("universal_transformer", changes)
-    size = 4 * 2 * count * (4 * 4 + 3 * 3 + 3 * 4)  # of floats, heads, layers, pairs
-    monkeypatch.setattr(observer, "_MUCH", size - 1)
-    visualize.observe(model, FEATURES)
-    said = f"note: attention of 4 and 3 positions takes up to {live_line.size(size)} of memory"
-    assert capsys.readouterr().out.startswith(said)
-    visualize.observe(model, FEATURES, attention=False)
-    monkeypatch.setattr(observer, "_MUCH", size)
-    visualize.observe(model, FEATURES)
-    assert capsys.readouterr().out == ""
-
-
 def test_language_model_goes_on_from_a_prompt():
     specs = {"targets": FeatureSpec(small_models.ENCODER.vocab_size)}
     model = small_models.build("universal_transformer", specs=specs)
     prompt = small_models.ids("a b")
-    seen = visualize.observe(model, {"inputs": [prompt]}, ENCODERS)
+    seen = observer.observe(model, {"inputs": [prompt]}, ENCODERS)
     assert list(seen.maps) == ["decoder"]
     assert seen.maps["decoder"].queries[:2] == ["a", "b"] and seen.inputs == ""
 
 
 def _places(model):
-    found = visualize.observe(model, FEATURES, ENCODERS).maps["encoder"]
+    found = observer.observe(model, FEATURES, ENCODERS).maps["encoder"]
     assert len(found.places) == len(found.weights)
     return [tuple(place) for place in found.places]
 
@@ -151,7 +128,7 @@ def test_lstm():
     model = small_models.build(
         "lstm_seq2seq_attention", "attention_layer_size=16", set_name="lstm_attention"
     )
-    seen = visualize.observe(model, FEATURES, ENCODERS)
+    seen = observer.observe(model, FEATURES, ENCODERS)
     assert list(seen.maps) == ["memory"]
     assert seen.maps["memory"].weights.shape == (1, 2, 3, 4)
 
@@ -160,16 +137,16 @@ def test_one_example_of_a_batch():
     model = small_models.build("universal_transformer")
     batch = {name: [[2, 1], *rows[:1]] for name, rows in FEATURES.items()}
     batch = {name: [row + [0] * (6 - len(row)) for row in rows] for name, rows in batch.items()}
-    seen = visualize.observe(model, batch, ENCODERS, example=1)
-    alone = visualize.observe(model, FEATURES, ENCODERS)
+    seen = observer.observe(model, batch, ENCODERS, example=1)
+    alone = observer.observe(model, FEATURES, ENCODERS)
     np.testing.assert_array_equal(seen.maps["memory"].weights, alone.maps["memory"].weights)
     with pytest.raises(ValueError, match=r"example must be in \[0, 2\). Received: 2"):
-        visualize.observe(model, batch, ENCODERS, example=2)
+        observer.observe(model, batch, ENCODERS, example=2)
 
 
 def test_without_encoders_ids_are_the_labels():
     model = small_models.build("universal_transformer")
-    assert visualize.observe(model, FEATURES).maps["encoder"].keys == ["2", "3", "4", "<EOS>"]
+    assert observer.observe(model, FEATURES).maps["encoder"].keys == ["2", "3", "4", "<EOS>"]
 
 
 def test_words_and_reserved_ids():

@@ -55,10 +55,7 @@ def t2t_line(references: Sequence[str], hypotheses: Sequence[str], case_sensitiv
     command.load_tensorflow()  # which its package imports
     from ut_keras.metrics import bleu
 
-    def words(lines):
-        return [bleu.bleu_tokenize(line if case_sensitive else line.lower()) for line in lines]
-
-    score = bleu.compute_bleu(words(references), words(hypotheses))
+    score = bleu.bleu_of_lines(references, hypotheses, case_sensitive)
     return f"{_name(case_sensitive)} = {100 * score:6.2f}"
 
 

@@ -16,6 +16,7 @@ _CLOUD = "Google's Cloud ML Engine, which it is for, exists no more"
 _GRAPH = "it belongs to TensorFlow 1's graphs and sessions"
 _SEED: dict[str, Any] = {"least": 0, "most": limits.LARGEST_SEED}
 _THREADS: dict[str, Any] = {"least": 0, "most": limits.MOST_THREADS}
+_PROCESSES: dict[str, Any] = {"least": 1, "most": limits.MOST_THREADS}
 _LATER = "it is not supported yet"
 _NO_DIR = "it belongs to --translations_dir, which is not supported"
 _EXPORT = "exporting is a command of its own, ut-exporter"
@@ -75,31 +76,21 @@ DATAGEN = (
     _REGISTRY_HELP,
     Flag("random_seed", 429459, "The same seed gives the same files.", **_SEED),
     Flag("only_list", False, "Say what would be generated, and stop."),
-    Flag(
-        "exclude_problems", "", "Parts of names, joined by commas, that --problem is not to match."
-    ),
+    Flag("exclude_problems", "", "Parts of names, joined by commas, that are left out."),
     Flag("task_id", -1, "Write this file only, counted over all splits; see --only_list."),
     Flag("task_id_start", -1, "Write the files from this one on, up to --task_id_end."),
     Flag("task_id_end", -1, "Write the files before this one, from --task_id_start on."),
     Flag(
         "num_concurrent_processes",
         None,
-        "Processes to encode in. Default: all processors.",
+        "Processes to encode in. Default: all cores.",
         int,
-        least=1,
-        most=limits.MOST_THREADS,
+        **_PROCESSES,
     ),
     Flag("max_cases", 0, "Take the first so many samples of each split; 0 takes all.", least=0),
-    Flag(
-        "inspect",
-        0,
-        "Show so many records as text, and lengths, vocabulary, what is left out.",
-        least=0,
-    ),
+    Flag("inspect", 0, "Show so many records as text, and what is known of all.", least=0),
     *_refused("T2T refuses it for registered problems too", num_shards=0),
-    *_refused(
-        "there are no environment problems", env_problem_max_env_steps=0, env_problem_batch_size=0
-    ),
+    *_refused("there are no such problems", env_problem_max_env_steps=0, env_problem_batch_size=0),
     *_ABSL,
 )
 
@@ -144,63 +135,24 @@ TRAINER = (
     Flag("schedule", "continuous_train_and_eval", f"What to do. {_SCHEDULES}."),
     Flag("train_steps", 250000, "Updates altogether, those of earlier runs included.", least=0),
     Flag("eval_steps", 100, "Batches of an evaluation; 0 or less takes the whole split."),
-    Flag(
-        "local_eval_frequency",
-        1000,
-        "Save a checkpoint and evaluate every so many updates.",
-        least=1,
-    ),
-    Flag(
-        "eval_throttle_seconds",
-        0,
-        "Do not evaluate sooner than this after the last time (T2T: 600).",
-        least=0,
-    ),
+    Flag("local_eval_frequency", 1000, "Save and evaluate every so many updates.", least=1),
+    Flag("eval_throttle_seconds", 0, "Least time between evaluations (T2T: 600).", least=0),
     Flag("eval_use_test_set", False, 'Evaluate and decode the "test" split, not "dev".'),
     Flag("save_checkpoints_secs", 0, "If not 0: checkpoints by time instead of updates.", least=0),
-    Flag(
-        "keep_checkpoint_max",
-        20,
-        "How many of the newest checkpoints to keep; 0 keeps all.",
-        least=0,
-    ),
-    Flag(
-        "random_seed",
-        None,
-        "Seed of weights, dropout and data order. Default: a new one.",
-        int,
-        **_SEED,
-    ),
+    Flag("keep_checkpoint_max", 20, "How many newest checkpoints to keep; 0: all.", least=0),
+    Flag("random_seed", None, "Seed of weights, dropout, order. Default: a new one.", int, **_SEED),
     Flag("decode_hparams", "", 'For decoding: "beam_size=4,alpha=0.6,extra_length=100,…".'),
-    Flag(
-        "batch_size",
-        None,
-        "Instead of the hparam: a number, or auto for what fills the memory.",
-        str,
-    ),
-    Flag(
-        "global_batch_size",
-        None,
-        "Instead of batch_size, which counts for a device: of all devices together, however many.",
-        int,
-        least=1,
-    ),
+    Flag("batch_size", None, "Instead of the hparam; auto: what fills the memory.", str),
+    Flag("global_batch_size", None, "The batch_size of all devices together.", int, least=1),
     Flag("dry_run", True, "Try the largest batch before the first update: does it fit in memory?"),
-    Flag(
-        "worker_gpu", 1, "How many GPUs to use (of each worker); without any, the CPU.", **_THREADS
-    ),
+    Flag("worker_gpu", 1, "GPUs to use (of each worker); without any, the CPU.", **_THREADS),
     Flag(
         "cluster_resolver",
         "",
         "Who lists the workers: TF_CONFIG where it is set; slurm: the tasks that srun started; "
         "none: there is one, whatever the environment says.",
     ),
-    Flag(
-        "worker_wait_secs",
-        300,
-        "How long to wait for the other workers of TF_CONFIG to come.",
-        least=1,
-    ),
+    Flag("worker_wait_secs", 300, "How long to wait for the other workers to come.", least=1),
     Flag("use_tpu", False, "Train on a TPU."),
     Flag(
         "cloud_tpu_name",
@@ -209,13 +161,7 @@ TRAINER = (
     ),
     # docs/training.md
     Flag("warm_start_from", None, "Run or checkpoint to take the weights from, in a new run.", str),
-    Flag(
-        "eval_early_stopping_steps",
-        None,
-        "Stop if it got no better for so many updates.",
-        int,
-        least=0,
-    ),
+    Flag("eval_early_stopping_steps", None, "Stop after so many without progress.", int, least=0),
     Flag(
         "eval_early_stopping_metric",
         "loss",
@@ -233,12 +179,7 @@ TRAINER = (
     Flag("profile", None, "Updates to profile for TensorBoard: A-B.", str),
     Flag("log_step_count_steps", 100, "TensorBoard gets a point every so many updates.", least=1),
     Flag("xla_compile", False, "Compile the update by XLA."),
-    Flag(
-        "intra_op_parallelism_threads",
-        0,
-        "Threads within an operation; 0: one per core.",
-        **_THREADS,
-    ),
+    Flag("intra_op_parallelism_threads", 0, "Threads of an operation; 0: all cores.", **_THREADS),
     Flag("inter_op_parallelism_threads", 0, "Operations at a time; 0: one per core.", **_THREADS),
     Flag("log_device_placement", False, "Print where each operation runs."),
     Flag("optionally_use_dist_strat", False, "Without effect: tf.distribute is always used."),
@@ -247,25 +188,12 @@ TRAINER = (
     Flag("autotune_objective", None, "With it: metric to go by, as named in metrics.jsonl.", str),
     Flag("autotune_maximize", True, "With it: whether more of the metric is better."),
     Flag("autotune_max_trials", 10, "With it: trials altogether, earlier ones included.", least=1),
-    Flag(
-        "autotune_parallel_trials",
-        1,
-        "With it: trials at a time.",
-        least=1,
-        most=limits.MOST_THREADS,
-    ),
+    Flag("autotune_parallel_trials", 1, "With it: trials at a time.", **_PROCESSES),
     _USR_DIR,
     _REGISTRY_HELP,
-    *_refused(
-        "use --schedule=train_eval_and_decode or evaluate_and_decode", eval_run_autoregressive=False
-    ),
+    *_refused("use --schedule=train_eval_and_decode", eval_run_autoregressive=False),
     *_refused(_LATER, keep_checkpoint_every_n_hours=10000, gpu_automatic_mixed_precision=False),
-    *_refused(
-        "decoding files is a command of its own, ut-decoder",
-        decode_from_file="",
-        decode_to_file="",
-        decode_reference="",
-    ),
+    *_refused("use ut-decoder", decode_from_file="", decode_to_file="", decode_reference=""),
     *_refused(_EXPORT, export_saved_model=False, export_saved_model_api_version=1),
     *_refused("no schedule waits for another process's checkpoints", eval_timeout_mins=240),
     # What has gone with TensorFlow 1.
@@ -288,12 +216,7 @@ DECODER_OWN = (
     Flag("model", None, "Name of the model. Default: as in run.json.", str),
     Flag("hparams_set", None, "Named set of hparams; without it, the run's hparams.json.", str),
     Flag("hparams", "", "Values to replace, as for the trainer."),
-    Flag(
-        "data_dir",
-        None,
-        "Folder with the data, to decode a split; else with the vocabulary, if the run's has none.",
-        str,
-    ),
+    Flag("data_dir", None, "Folder with the data, or the vocabulary if the run has none.", str),
     Flag("output_dir", "", "Folder of the run; its newest checkpoint is taken."),
     Flag("checkpoint_path", None, "Checkpoint to take instead, such as run/model.ckpt-1000.", str),
     Flag("decode_from_file", "", "File to decode, one line after the other."),
@@ -396,15 +319,6 @@ _RUN = ("problem", "model", "hparams_set", "hparams", "data_dir", "output_dir", 
 _REGISTRY = ("t2t_usr_dir", "registry_help")
 VISUALIZE = (
     *(flag for flag in DECODER_OWN if flag.name in (*_RUN, *_REGISTRY)),
-    Flag("input", "", "What the model is to read; of a story, its sentences and the question."),
-    Flag("target", "", "What it is to write. Default: what it writes by itself."),
-    Flag("example", -1, "Instead of --input: the example of that number, from 0, of the split."),
-    Flag("eval_use_test_set", False, '--example is of the "test" split, not of "dev".'),
-    Flag("visualize_dir", None, "Folder to write the pictures and the page to.", str),
-)
-
-PLOT = (
-    Flag("runs", None, "Folders of runs with a metrics.jsonl, joined by commas.", str),
-    Flag("metrics", "loss", "Names in metrics.jsonl, joined by commas; each gets a panel."),
-    Flag("output", None, "File to write: .png, .svg or .pdf.", str),
+    Flag("input", "", 'What the model is to read; of a story: "sentence | sentence | question".'),
+    Flag("visualize_dir", None, "Folder to write the pictures to.", str),
 )

@@ -1,7 +1,6 @@
 """`metrics.jsonl` of a run: a line for every evaluation, written and read. No TensorFlow.
 
 {"step": 50, "time": 1.7e9, "split": "dev", "loss": 0.31, "accuracy": 0.9}
-{"step": 100, …}        ->  {("dev", "loss"): {50: 0.31, 100: 0.2}, …}
 
 A run that is killed may leave a torn line at the end: training passes over it and then cuts it off.
 """
@@ -13,12 +12,11 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ut_keras.errors import DataError
 from ut_keras.files import file_error, json_file, whole_file
 
 FILENAME = "metrics.jsonl"
 NO_METRICS = ("step", "time", "split")
-_LARGEST = 1e300  # what nothing can be drawn beyond
+_LARGEST = 1e300  # what can be computed with
 
 
 def path(output_dir: str) -> str:
@@ -64,34 +62,6 @@ def keep(output_dir: str, is_kept: Callable[[int], bool]) -> None:
             file.writelines(kept)
 
 
-def read_curves(run: str) -> dict[tuple[str, str], dict[int, float]]:
-    """The curves of a run.
-
-    A step that was evaluated twice counts as it was the last time.
-
-    Args:
-        run: str, the folder of the run or the file itself.
-    Returns:
-        dict from (split, metric) to a dict from step to value, steps ascending.
-    Raises:
-        DataError: if there is no such file, or it is empty, or a line is torn.
-    """
-    name = path(run) if os.path.isdir(run) else run
-    if not os.path.isfile(name):
-        raise DataError(
-            f"A run must hold {FILENAME}, which its first evaluation writes. Received: {name!r}, "
-            "which does not exist."
-        )
-    curves: dict[tuple[str, str], dict[int, float]] = {}
-    for number, line in enumerate(_lines(name), start=1):
-        step, split, values = _numbers(name, number, line)
-        for metric, value in values.items():
-            curves.setdefault((split, metric), {})[step] = value
-    if not curves:
-        raise DataError(f"{name} must hold an evaluation. Received: an empty file.")
-    return {key: dict(sorted(curve.items())) for key, curve in curves.items()}
-
-
 def _lines(name):
     """The lines of a file as bytes, a torn one at the end included."""
     if not os.path.exists(name):
@@ -105,23 +75,6 @@ def _record(line):
     """What a whole line holds, else None."""
     record = json_file.parse_line(line) if line.endswith(b"\n") else None
     return record if record and isinstance(record.get("step"), int) else None
-
-
-def _numbers(name, number, line):
-    """(step, split, {metric: value}) of a line."""
-    try:
-        record = json_file.parse(line)
-        values = {key: value for key, value in record.items() if key not in NO_METRICS}
-        if not all(_is_number(value) for value in [record["step"], *values.values()]):
-            raise ValueError("a value is no number")
-        return int(record["step"]), str(record.get("split", "")), values
-    except (ValueError, OverflowError, KeyError) as error:
-        text = line.decode("utf-8", "replace").rstrip("\r\n")
-        shown = text if len(text) <= 60 else text[:57] + "..."
-        raise DataError(
-            f"Every line must be a JSON object with a step and numbers, none beyond {_LARGEST:g}. "
-            f"Received: {name}, line {number}: {shown!r}; a torn line can be deleted."
-        ) from error
 
 
 def _is_number(value):

@@ -25,7 +25,6 @@ from ut_keras.inference import decode_rows, hub, portable, text_model
 from ut_keras.inference import run as run_lib
 from ut_keras.text.text_encoder_base import EOS, TextEncoder
 from ut_keras.visualize import observer
-from ut_keras.visualize.observation import Observation
 
 _ROWS, _CHARACTERS = 64, 32768  # of texts that go together
 
@@ -199,16 +198,16 @@ class SavedRun:
             raise ValueError("classify needs a model of classes. Received: one of symbols.")
         return self._run(("classify",), self._text_model.classify, texts)
 
-    def observe(self, text: str, attention: bool = True) -> Observation:
+    def observe(self, text: str, attention: bool = True) -> observer.Observation:
         """What the model does with a text while it reads and writes.
 
         Args:
             text: str.
             attention: bool. Whether to keep attention, whose size is that of the text squared: see
-                `visualize.observe`.
+                `observer.observe`.
         Returns:
-            `ut_keras.visualize` observation: `.maps` of attention, `.ponder` times by "encoder" and
-            "decoder", each with `labels` and `times` in steps, `.outputs`.
+            `Observation`: `.maps` of attention, `.ponder` times by "encoder" and "decoder", each
+            with `labels` and `times` in steps, `.outputs`.
         """
         self._checked([text])
         features = {"inputs": self._text_model.ids(tf.constant([text]))}

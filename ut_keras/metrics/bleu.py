@@ -1,11 +1,9 @@
-"""BLEU of files: T2T's own, and sacreBLEU, which others compare with.
+"""T2T's BLEU, in [0, 1], with a single reference.
 
-    bleu_wrapper("ref.txt", "hyp.txt")                          ->  0.2731      T2T, lower case
+    bleu_wrapper("ref.txt", "hyp.txt")                          ->  0.2731      lower case
     bleu_wrapper("ref.txt", "hyp.txt", case_sensitive=True)     ->  0.2654
-    sacrebleu_wrapper("ref.txt", "hyp.txt")                     ->  0.2648      mteval-13a, cased
 
-Both are in [0, 1], and need a single reference. They differ in how words are told apart, and in
-T2T's smoothing, which gives a little for an order of n-grams without a match.
+sacreBLEU, which others compare with, tells words apart otherwise: 0.2648 of the same, cased.
 
 References: Papineni et al. 2002; tensor2tensor/utils/bleu_hook.py; Post 2018 (sacreBLEU).
 """
@@ -79,32 +77,6 @@ def bleu_wrapper(ref_filename: str, hyp_filename: str, case_sensitive: bool = Fa
     Raises:
         ValueError: if they have not the same number of lines.
     """
-    references, hypotheses = _read_pair(ref_filename, hyp_filename)
-    if not case_sensitive:
-        references = [line.lower() for line in references]
-        hypotheses = [line.lower() for line in hypotheses]
-    return compute_bleu(
-        [bleu_tokenize(line) for line in references], [bleu_tokenize(line) for line in hypotheses]
-    )
-
-
-def sacrebleu_wrapper(ref_filename: str, hyp_filename: str, case_sensitive: bool = True) -> float:
-    """sacreBLEU's BLEU with its own settings, of the same files, in [0, 1]."""
-    import sacrebleu
-
-    references, hypotheses = _read_pair(ref_filename, hyp_filename)
-    if references[-1] == hypotheses[-1] == "":  # behind the last line break
-        references, hypotheses = references[:-1], hypotheses[:-1]
-    bleu = sacrebleu.corpus_bleu(hypotheses, [references], lowercase=not case_sensitive)
-    return bleu.score / 100
-
-
-def _ngrams(tokens, order):
-    starts = range(len(tokens) - order + 1)
-    return collections.Counter(tuple(tokens[start : start + order]) for start in starts)
-
-
-def _read_pair(ref_filename, hyp_filename):
     references, hypotheses = _read(ref_filename), _read(hyp_filename)
     if len(references) != len(hypotheses):
         raise ValueError(
@@ -112,7 +84,23 @@ def _read_pair(ref_filename, hyp_filename):
             f"Received: {ref_filename} with {len(references)}, {hyp_filename} with "
             f"{len(hypotheses)}."
         )
-    return references, hypotheses
+    return bleu_of_lines(references, hypotheses, case_sensitive)
+
+
+def bleu_of_lines(
+    references: Sequence[str], hypotheses: Sequence[str], case_sensitive: bool
+) -> float:
+    """T2T's BLEU of lists of lines, in [0, 1]."""
+
+    def words(lines):
+        return [bleu_tokenize(line if case_sensitive else line.lower()) for line in lines]
+
+    return compute_bleu(words(references), words(hypotheses))
+
+
+def _ngrams(tokens, order):
+    starts = range(len(tokens) - order + 1)
+    return collections.Counter(tuple(tokens[start : start + order]) for start in starts)
 
 
 def _read(filename):

@@ -3,45 +3,44 @@
 attention(seen)                     a heat map for every place in depth and every head
 attention(seen, query=-1)           bars: what one position looks at, as the paper's figures 5-8
 ponder(seen)                        bars: steps of each position, as the paper's figure 3
-curves(runs, ["loss"])              a panel for every metric, a line for every run
 """
 
-import math
+import glob
+import io
 import os
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import matplotlib.figure
 import numpy as np
 
-from ut_keras.files import whole_file
-from ut_keras.visualize import observation
-from ut_keras.visualize.observation import Observation
+from ut_keras.errors import UsageError
+from ut_keras.files import file_error, whole_file
+
+if TYPE_CHECKING:
+    from ut_keras.visualize.observer import Observation
 
 STYLES = ("bars", "heat")
+_TITLES = {"encoder": "encoder", "decoder": "decoder", "memory": "decoder to encoder"}
 COLOURS = matplotlib.colormaps["tab10"].colors
 _PONDER_COLOUR = "tab:orange"
 _LONGEST_LABEL = 40  # characters
 _MOST_LABELS = 100  # on an axis
 _LARGEST = 40.0  # inches
-_MOST_COLUMNS = 3  # of panels with curves
-_STYLES = ("-", "--", ":", "-.")
+_SOFTWARE = "ut_keras"  # noted in what is written, by which it is known again
 
 
 class Figure(matplotlib.figure.Figure):
     """A figure that a notebook shows once, as the value of its cell; pyplot knows nothing of it."""
 
     def _repr_png_(self):
-        import io
-
         file = io.BytesIO()
-        _save(self, file, "png")
+        _save(self, file)
         return file.getvalue()
 
 
 def attention(
-    seen: Observation,
+    seen: "Observation",
     kind: str | None = None,
     step: int | str | None = None,
     layer: int | None = None,
@@ -84,7 +83,7 @@ def attention(
     return _bars(found, places, heads, number % len(found.queries))
 
 
-def ponder(seen: Observation, stack: str | None = None) -> "Figure":
+def ponder(seen: "Observation", stack: str | None = None) -> "Figure":
     """Draws how many steps each position took.
 
     Args:
@@ -123,7 +122,7 @@ def ponder(seen: Observation, stack: str | None = None) -> "Figure":
     return figure
 
 
-def save_all(seen: Observation, directory: str) -> list[str]:
+def save_all(seen: "Observation", directory: str) -> list[str]:
     """Writes the figures: a heat map for every step, bars for all steps, ponder times.
 
     Args:
@@ -145,22 +144,30 @@ def save_all(seen: Observation, directory: str) -> list[str]:
     paths = []
     for name, figure in figures.items():
         path = os.path.join(directory, name)
-        save(figure, path)
+        with whole_file.writing(path, binary=True) as file:
+            _save(figure, file)
         paths.append(path)
     return paths
 
 
-def save(figure: matplotlib.figure.Figure, path: str) -> None:
-    """Writes a figure, whole or not at all; the ending of the path says the format."""
-    with whole_file.writing(path, binary=True) as file:
-        _save(figure, file, os.path.splitext(path)[1][1:].lower())
+def check_is_free(directory: str) -> None:
+    """UsageError if a folder has files of the names that `save_all` writes, of other programs."""
+    for pattern in ("attention_*.png", "ponder_*.png"):
+        for path in glob.glob(os.path.join(glob.escape(directory), pattern)):
+            file_error.check_is_file(path)
+            with open(path, "rb") as file:
+                if _SOFTWARE.encode() not in file.read(1000):
+                    raise UsageError(
+                        "The folder for pictures must have none but those of ut-visualize. "
+                        f"Received: {path!r}, which is left as it is."
+                    )
 
 
-def _save(figure, file, file_format):
+def _save(figure, file):
     with warnings.catch_warnings():
-        # Scripts that the font lacks show as boxes; the page shows them as they are.
+        # Scripts that the font lacks show as boxes.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
-        figure.savefig(file, format=file_format, dpi=100)
+        figure.savefig(file, format="png", dpi=100, metadata={"Software": _SOFTWARE})
 
 
 # What is picked.
@@ -229,7 +236,7 @@ def _heat_maps(found, places, heads):
     for axes in grid[-1]:
         _label_axis(axes.xaxis, found.keys, rotation=90)
     figure.colorbar(image, ax=grid, shrink=min(1.0, 2.5 / max(3, height)), label="attention weight")
-    figure.suptitle(f"{observation.KINDS[found.kind]} attention", fontsize=10)
+    figure.suptitle(f"{_TITLES[found.kind]} attention", fontsize=10)
     return figure
 
 
@@ -256,7 +263,7 @@ def _bars(found, places, heads, query):
     grid[0].invert_yaxis()
     handles, names = grid[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside right upper", fontsize=8)
-    title = f"{observation.KINDS[found.kind]} attention of: {_short(found.queries[query])}"
+    title = f"{_TITLES[found.kind]} attention of: {_short(found.queries[query])}"
     figure.suptitle(title, fontsize=10, parse_math=False)
     return figure
 
@@ -275,49 +282,3 @@ def _short(label):
 
 def _inches(size):
     return min(size, _LARGEST)
-
-
-def curves(runs: Mapping[str, Any], metrics: Sequence[str]) -> "Figure":
-    """Draws metrics over steps.
-
-    Args:
-        runs: dict from the name of a run to its curves, as `metrics_file.read_curves` gives them.
-        metrics: list of str; where a run lacks one, its line is missing.
-    Returns:
-        `matplotlib.figure.Figure`.
-    """
-    columns = min(_MOST_COLUMNS, len(metrics))
-    rows = math.ceil(len(metrics) / columns)
-    figure = Figure(figsize=(5.5 * columns, 3.6 * rows + 0.4), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, metric in zip(panels, metrics, strict=False):
-        names = []
-        for number, (run, curves) in enumerate(runs.items()):
-            colour = COLOURS[number % len(COLOURS)]
-            names += _draw_run(axes, run, curves, metric, colour)
-        axes.set_title(metric, parse_math=False)
-        axes.set_xlabel("step")
-        axes.grid(alpha=0.3)
-        _add_legend(axes, names)
-    for axes in panels[len(metrics) :]:
-        axes.set_visible(False)
-    return figure
-
-
-def _draw_run(axes, run, curves, metric, colour):
-    """Draws a line for every split; returns their names."""
-    splits = sorted(split for split, name in curves if name == metric)
-    several = len({split for split, _ in curves}) > 1
-    for number, split in enumerate(splits):
-        curve = curves[split, metric]
-        style = _STYLES[number % len(_STYLES)]
-        axes.plot(list(curve), list(curve.values()), style, marker=".", color=colour)
-    return [f"{run} ({split})" if several else run for split in splits]
-
-
-def _add_legend(axes, names):
-    """Names as they are: a "$" begins no formula, a "_" hides nothing; bytes are escaped."""
-    legend = axes.legend(axes.lines, ["name"] * len(names), fontsize=8)
-    for text, name in zip(legend.get_texts(), names, strict=True):
-        text.set_parse_math(False)
-        text.set_text(name.encode("utf-8", "backslashreplace").decode("utf-8"))

@@ -1,7 +1,11 @@
 """One example, one pass: what the model did, as an `Observation`.
 
-A decoder's position writes one symbol and has read those before it. So in its attention to itself a
-query is labelled by what is written there, and a key by what is read there, `<start>` at first.
+    seen.maps["encoder"].weights        [N, H, S, S]
+    seen.ponder["encoder"].times        [S]
+
+Padding is left out: of a story of bAbI, the empty rows before the question. A decoder's position
+writes one symbol and has read those before it. So in its attention to itself a query is labelled by
+what is written there, and a key by what is read there, `<start>` at first.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,13 +16,58 @@ import numpy as np
 
 from ut_keras.layers.depth import mixed_depth
 from ut_keras.layers.depth import stack as stack_lib
-from ut_keras.process import live_line
 from ut_keras.text import text_encoder
 from ut_keras.text.text_encoder_base import TextEncoder
-from ut_keras.visualize.observation import Map, Observation, Place, PonderTimes
 
 START = "<start>"
-_MUCH = 10**9  # bytes
+
+
+class Place(NamedTuple):
+    """Where in depth something attends."""
+
+    step: str  # "1", "2", … of a recurrence; "before" and "after" it; "1" without one
+    layer: int  # from 1
+
+
+class Map(NamedTuple):
+    """Attention of one kind; N places in depth, H heads."""
+
+    kind: str  # "encoder", "decoder" (both to themselves) or "memory" (decoder to encoder)
+    places: tuple  # of N `Place`s
+    weights: np.ndarray  # [N, H, T, S] float32
+    queries: list  # T str
+    keys: list  # S str
+
+    def __repr__(self) -> str:
+        shape = list(self.weights.shape)
+        return f"Map({self.kind}: weights {shape} of steps, heads, queries, keys)"
+
+
+class PonderTimes(NamedTuple):
+    """How long the positions of a stack pondered."""
+
+    labels: list  # S str
+    times: np.ndarray  # [S] float32, in steps
+
+    def __repr__(self) -> str:
+        of_each = zip(self.labels, self.times, strict=True)
+        return " ".join(f"{label}:{time:.3g}" for label, time in of_each)
+
+
+class Observation(NamedTuple):
+    """What is to be seen of one example."""
+
+    maps: dict  # from kind to `Map`
+    ponder: dict  # from "encoder" and "decoder" to `PonderTimes`
+    inputs: str  # "" for a language model
+    outputs: str  # the targets, given or written; of a classifier, what it answers
+    is_story: bool  # whether the source's positions are sentences
+
+    def __repr__(self) -> str:
+        """Few lines, for whoever looks at it in a notebook; the numbers are in its parts."""
+        ponder = (f"steps of the {stack}: {times!r}" for stack, times in self.ponder.items())
+        lines = (f"{self.inputs!r} -> {self.outputs!r}", *ponder, *map(repr, self.maps.values()))
+        return "\n".join(lines)
 
 
 def observe(
@@ -30,14 +79,24 @@ def observe(
 ) -> Observation:
     """Lets the model read an example, and looks.
 
-    Args and errors: as of `visualize.observe`.
+    Args:
+        model: with `forward`, as from `ut_keras.models.get`.
+        features: dict of int ids [B, ...]: "inputs" and, optionally, "targets". Without targets the
+            model writes them first; of a language model, "inputs" is then the prompt.
+        encoders: dict from feature name to `TextEncoder`, for the labels. Optional.
+        example: int, the row of the batch.
+        attention: bool. Whether its weights are kept, float32 of every step, layer and head: 4 N H
+            S^2 bytes of a source of S positions, twice while they are gathered. Ponder times are
+            little.
+    Returns:
+        `Observation`.
+    Raises:
+        ValueError: if there is no such example.
     """
     encoders = encoders or {}
     features = _one_example(model, features, example)
     if "targets" not in features:
         features = _with_targets(model, features)
-    if attention:
-        _say_if_large(model, features)
     output = model.forward(features, training=False, record_attention=attention)
     source = _source_positions(model, features, encoders)
     target, read = _target_positions(model, features, encoders)
@@ -52,10 +111,10 @@ def observe(
         taken = _steps_taken(found, positions)
         if taken is not None:
             ponder[stack] = PonderTimes(positions.labels, taken)
-        maps[stack] = _map(stack, layer, found.attention_weights, positions, keys, taken)
+        maps[stack] = _map(stack, layer, found.attention_weights, positions, keys)
         if stack == "decoder":
             weights = found.memory_attention_weights
-            maps["memory"] = _map("memory", layer, weights, positions, source, taken)
+            maps["memory"] = _map("memory", layer, weights, positions, source)
     return Observation(
         {kind: found for kind, found in maps.items() if found is not None},
         ponder,
@@ -63,33 +122,6 @@ def observe(
         _outputs(model, output, features, source, encoders),
         source is not None and source.is_story,
     )
-
-
-def _say_if_large(model, features):
-    """A line before attention takes much memory: it goes by the square of the length."""
-    source, target = (features[n].shape[1] if n in features else 0 for n in ("inputs", "targets"))
-    pairs = 0
-    if model.encoder is not None:
-        pairs += _attentions(model.encoder) * source**2
-    if model.decoder is not None:
-        pairs += _attentions(model.decoder) * target * (target + source)
-    size = 4 * getattr(model.hparams, "num_heads", 1) * pairs
-    if size > _MUCH:
-        print(
-            f"note: attention of {source:,} and {target:,} positions takes up to "
-            f"{live_line.size(size)} of memory, twice while it is gathered. It goes by the "
-            "square of the length; run.observe(text, attention=False) keeps ponder times alone",
-            flush=True,
-        )
-
-
-def _attentions(part):
-    """How many a stack or a part of its depth makes at most."""
-    parts = [getattr(part, name, None) for name in ("before", "depth", "recurrence", "after")]
-    if any(parts):
-        return sum(map(_attentions, filter(None, parts)))
-    steps = getattr(getattr(part, "halting", None), "max_steps", getattr(part, "num_steps", 1))
-    return steps * len(part.block.layers) if hasattr(part, "block") else 1
 
 
 class _Positions(NamedTuple):
@@ -169,7 +201,7 @@ def _steps_taken(found, positions):
     return np.broadcast_to(times, positions.kept.shape)[positions.kept]
 
 
-def _map(kind, layer, weights, positions, keys, taken):
+def _map(kind, layer, weights, positions, keys):
     """The `Map`, or None where no weights were recorded."""
     if weights is None or keys is None:
         return None
@@ -177,7 +209,7 @@ def _map(kind, layer, weights, positions, keys, taken):
     if not (positions.kept.all() and keys.kept.all()):  # else there is no need for a copy
         weights = weights[:, :, *np.ix_(positions.kept, keys.kept)]
     places = tuple(_places(getattr(layer, "depth", None), len(weights)))
-    return Map(kind, places, weights, positions.labels, keys.labels, taken)
+    return Map(kind, places, weights, positions.labels, keys.labels)
 
 
 def _places(depth, count):
@@ -258,6 +290,4 @@ def _token(encoder, number):
     label = encoder.decode([number])
     if "\N{REPLACEMENT CHARACTER}" in label:  # a byte that is no character by itself
         return f"0x{number - text_encoder.NUM_RESERVED_IDS:02x}"
-    return (
-        "<space>" if label == " " else printable(label)
-    )  # "\N{OPEN BOX}" reads as a letter, turned
+    return "<space>" if label == " " else printable(label)

@@ -4,13 +4,14 @@ import dataclasses
 import json
 import shutil
 
+import blocks
 import pytest
 from tables import page
 
 from tests.benchmarks.conftest import ROOT
 from tests.benchmarks.tables import made_up
 from tests.benchmarks.tables.made_up import CELL, TABLE, line
-from ut_keras.errors import DataError
+from ut_keras.errors import DataError, UserError
 
 
 def test_pages_and_pictures_are_up_to_date():
@@ -112,3 +113,8 @@ def test_runs_that_were_stopped_after_other_steps():
         "| task1, adaptive, seed 4: mean_error | 25.0 |  |  |\n"
         "| task1, adaptive, act_type=random, seed 2: mean_error |  | 25.0 (2.5) |  |"
     ) in text
+
+
+def test_a_page_without_a_block_is_refused():
+    with pytest.raises(UserError, match="Received: 0 of it"):
+        blocks.fill("", {"hours": "3"})

@@ -69,7 +69,7 @@ def test_a_line_has_the_curve_of_the_validation(folders, directory):
         (
             "metrics.jsonl",
             [{"step": 90, "split": "dev", "loss": "much"}],
-            "Every line must be a JSON",
+            "must have mean_error of dev",
         ),
         (
             "metrics.jsonl",
