@@ -83,8 +83,9 @@ self_attentions = Makers("self_attention_type")
 # [B, S, D] -> [B, S, D], called with `padding_mask`, `cache` and `training`, by `ffn_layer` or
 # `transformer_ffn_type`.
 transitions = Makers("ffn_layer")
-# Added to the embeddings, [B, S, D] -> [B, S, D]; or None. By `pos`. One that has `draw_places()`
-# draws for both sides together: it is called with `places` and, of a source, with its `ids`.
+# Added to the embeddings, [B, S, D] -> [B, S, D]; or None. By `pos`. One that has
+# `draw_places(rows)` draws for both sides together: it is called with `places` and, of a source,
+# with its `ids`.
 position_signals = Makers("pos")
 
 

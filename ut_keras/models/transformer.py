@@ -72,7 +72,10 @@ class Transformer(seq2seq.Seq2Seq):
         """With "places", where the signals of both sides draw them together."""
         layer = self.target_position if self.encoder is None else self.source_position
         draw = getattr(layer, "draw_places", None)
-        return features if draw is None else {**features, "places": draw()}
+        if draw is None:
+            return features
+        rows = tf.shape(next(iter(features.values())))[0]
+        return {**features, "places": draw(rows)}
 
     @staticmethod
     def _add_position(layer, x, features, side, training):

@@ -29,7 +29,7 @@ class CoupledPosition(keras.layers.Layer):
     So what is copied, or reversed, has the place where it is written, and digits of one value have
     one place in both numbers of a sum.
 
-        training:  pi(p), pi a permutation of 0 .. L-1 that is drawn for a batch, for both sides
+        training:  pi(p), pi a permutation of 0 .. L-1 that is drawn for a row, for both sides
         inference: p
 
     Cho et al. draw where the places begin, and leave them in a row. Then places far from each other
@@ -44,7 +44,7 @@ class CoupledPosition(keras.layers.Layer):
         x: float tensor [B, S, D].
         positions: int tensor, which positions they are; 0 .. S-1 by default. Optional.
         training: bool.
-        places: int32 [L], from `draw_places`; drawn in training without.
+        places: int32 [B, L], from `draw_places`; drawn in training without.
         ids: int32 [B, S], of a source. None of targets.
     Returns:
         Tensor like `x`.
@@ -90,13 +90,15 @@ class CoupledPosition(keras.layers.Layer):
             index = tf.range(tf.shape(x)[1])[tf.newaxis]
         index %= self.places
         if training:
-            index = tf.gather(self.draw_places() if places is None else places, index)
+            rows = tf.shape(x)[0]
+            places = self.draw_places(rows) if places is None else places
+            index = tf.gather(places, tf.broadcast_to(index, tf.shape(x)[:2]), batch_dims=1)
         return x + tf.gather(tf.cast(self.embedding, x.dtype), index)
 
-    def draw_places(self) -> tf.Tensor:
-        """int32 [L], a permutation."""
+    def draw_places(self, rows: tf.Tensor) -> tf.Tensor:
+        """int32 [rows, L], permutations."""
         seed = tf.cast(self.seed_generator.next(), tf.int32)
-        return tf.argsort(tf.random.stateless_uniform([self.places], seed))
+        return tf.argsort(tf.random.stateless_uniform([rows, self.places], seed))
 
     def _in_stretches(self, ids):
         """Places of a source: [B, S]."""
