@@ -86,6 +86,8 @@ def _download(path, raw_file):
                     _check(file.name, raw_file)
                 break
             except _OF_NETWORK as error:
+                if isinstance(error, urllib.error.HTTPError):
+                    error.close()
                 if not waits or not _may_pass(error):
                     raise _missing(path, raw_file, _reason(error)) from error
                 waiting.say(f"{_reason(error)}; asking again in {waits[0]} s")
