@@ -8,8 +8,6 @@ of the folder, and whatever becomes larger than it may, are refused. Members are
 owners and permissions.
 """
 
-import bz2
-import contextlib
 import fnmatch
 import functools
 import gzip
@@ -22,15 +20,13 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from typing import IO, Any
+from typing import IO
 
 from ut_keras import contract
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
 
 _BLOCK = 1 << 20  # bytes
-_LARGEST_READ = 1 << 24  # bytes; what is longer is a name that is none
-_OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 # The last two: of a zip file that is encrypted, or compressed in a way that Python does not know.
 _BROKEN = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error),
@@ -45,7 +41,7 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
         path: str. The archive.
         directory: str. The folder, of its own; if it is there already, nothing is done.
         members: tuple of str, patterns for the names of what is wanted; `*` is any text.
-        most_bytes: int. What all of the archive may have, unpacked.
+        most_bytes: int. What all files of the archive may have, unpacked.
 
     Returns:
         `directory`.
@@ -93,7 +89,10 @@ def read(
     """
     file_error.check_is_file(path)
     try:
-        for name, is_file, opened in _members(path, most_bytes):
+        total = 0
+        for name, size, is_file, opened in _members(path, most_bytes):
+            total += size
+            _check_size(total, most_bytes, path)
             name = name.removeprefix("./")
             if not any(fnmatch.fnmatchcase(name, pattern) for pattern in members):
                 continue
@@ -120,47 +119,29 @@ def open_gzip(path: str, most_bytes: int) -> io.BufferedReader:
 
 
 def _members(path, most_bytes):
-    """Yields (name, whether it is a file, function that opens it) of what is no folder."""
-    with open(path, "rb") as file:
-        start = file.read(6)
-    opener = next((_OPENERS[magic] for magic in _OPENERS if start.startswith(magic)), open)
-    with _Bounded(opener(path, "rb"), most_bytes, path) as stream:
-        if (archive := _tar(stream)) is not None:
-            size = 0
-            with archive:
-                while (member := archive.next()) is not None:
-                    archive.members.clear()  # which it keeps, however many there are
-                    size += member.size  # of a sparse one, more than stands in the archive
-                    _check_size(size, most_bytes, path)
-                    if not member.isdir():
-                        opened = functools.partial(archive.extractfile, member)
-                        yield member.name, member.isfile(), opened
-        elif zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                _check_size(sum(info.file_size for info in archive.infolist()), most_bytes, path)
-                for info in archive.infolist():
-                    if not info.filename.endswith("/"):  # `is_dir` fails without a name
-                        kind = stat.S_IFMT(info.external_attr >> 16)
-                        opened = functools.partial(archive.open, info)
-                        yield info.filename, kind in (0, stat.S_IFREG), opened
-        elif opener is not open:
-            stream.seek(0)
-            name = os.path.splitext(os.path.basename(path))[0]
-            yield name, True, functools.partial(contextlib.nullcontext, stream)
-        else:
-            raise EOFError("another kind of file" if os.path.getsize(path) else "nothing in it")
-
-
-def _tar(stream):
-    """The `TarFile`, or None if it is another kind of file."""
-    try:
-        return tarfile.open(fileobj=stream, mode="r:")
-    except tarfile.ReadError:
-        return None
+    """Yields (name, bytes, whether it is a file, function that opens it) of what is no folder."""
+    if not os.path.getsize(path):
+        raise EOFError("nothing in it")
+    if tarfile.is_tarfile(path):
+        with tarfile.open(path) as archive:
+            for member in archive:
+                if not member.isdir():
+                    opened = functools.partial(archive.extractfile, member)
+                    yield member.name, member.size, member.isfile(), opened
+    elif zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            for info in archive.infolist():
+                if not info.filename.endswith("/"):  # `is_dir` fails without a name
+                    kind = stat.S_IFMT(info.external_attr >> 16)
+                    opened = functools.partial(archive.open, info)
+                    yield info.filename, info.file_size, kind in (0, stat.S_IFREG), opened
+    else:
+        name = os.path.splitext(os.path.basename(path))[0]
+        yield name, 0, True, functools.partial(open_gzip, path, most_bytes)
 
 
 class _Bounded(io.RawIOBase):
-    """A file that has an end: what is beyond it is an error."""
+    """A compressed file that has an end: what is beyond it is an error."""
 
     def __init__(self, file, most_bytes, path):
         self._file = file
@@ -170,28 +151,10 @@ class _Bounded(io.RawIOBase):
     def readable(self):
         return True
 
-    def seekable(self):
-        return True
-
     def readinto(self, buffer):
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def read(self, size=-1):
-        if not 0 <= size <= _LARGEST_READ:
-            raise EOFError(f"a header of {size} bytes")
-        data = self._file.read(size)
+        count = self._file.readinto(buffer)
         _check_size(self._file.tell(), self._most_bytes, self._path)
-        return data
-
-    def seek(self, offset, whence=os.SEEK_SET):
-        if whence == os.SEEK_SET:
-            _check_size(offset, self._most_bytes, self._path)
-        return self._file.seek(offset, whence)
-
-    def tell(self):
-        return self._file.tell()
+        return count
 
     def close(self):
         self._file.close()
