@@ -85,7 +85,12 @@ def write(
             num_processes = process_pool.default_num_processes()
         with live_line.ProgressLine(f"{title}, writing", total, "{:,}".format) as line:
             try:
-                counts = process_pool.run(_WriteShard(encode), jobs, num_processes, line.add)
+                counts = process_pool.run(
+                    _WriteShard(encode),
+                    jobs,
+                    num_processes,
+                    done=lambda job: line.add(job.bucket.count),
+                )
                 if not sum(counts):
                     raise DataError(f"Expected records of {title}. Received: none.")
             except DataError:
@@ -192,17 +197,9 @@ class _WriteShard:
 
     encode: Callable
 
-    def __call__(self, job, report):
-        return tfrecords.write(self.encode(self._samples(job, report)), [job.path])
-
-    def _samples(self, job, report):
-        reported = 0
-        for count, record in enumerate(job.bucket.read(job.seed), start=1):
-            if count - reported == _REPORT_EVERY:
-                report(count - reported)
-                reported = count
-            yield pickle.loads(record)
-        report(job.bucket.count - reported)
+    def __call__(self, job):
+        samples = map(pickle.loads, job.bucket.read(job.seed))
+        return tfrecords.write(self.encode(samples), [job.path])
 
 
 def _remove(paths):
