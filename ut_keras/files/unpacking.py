@@ -126,8 +126,8 @@ def _members(path, most_bytes):
         with tarfile.open(path) as archive:
             for member in archive:
                 if not member.isdir():
-                    opened = functools.partial(archive.extractfile, member)
-                    yield member.name, member.size, member.isfile(), opened
+                    read_member = functools.partial(archive.extractfile, member)
+                    yield member.name, member.size, member.isfile(), read_member
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist():
