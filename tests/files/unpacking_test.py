@@ -11,7 +11,6 @@ import pytest
 
 from ut_keras.errors import DataError
 from ut_keras.files import unpacking
-from ut_keras.text import text_lines
 
 MOST = 100_000  # bytes
 
@@ -191,15 +190,3 @@ def test_what_grows_beyond_its_limit_is_refused(tmp_path, name, make):
     with pytest.raises(DataError, match=f"{name} must have at most {MOST} bytes, unpacked"):
         _unpack(tmp_path / name, tmp_path / "out", ("en.txt", "a"))
     assert os.listdir(tmp_path) == [name]
-
-
-def test_text_that_is_compressed_has_an_end(tmp_path, monkeypatch):
-    path = tmp_path / "en.gz"
-    path.write_bytes(gzip.compress(b"so\n" * 1000 + b"cool"))
-    assert list(text_lines.lines(str(path))) == ["so"] * 1000 + ["cool"]
-    with pytest.raises(DataError, match="en.gz must have at most 3000 bytes, unpacked"):
-        list(text_lines.lines(str(path), 3000))
-    monkeypatch.setattr(text_lines, "_LONGEST", 1000)
-    (tmp_path / "en").write_bytes(b"so\n" + b"x" * 999 + b"\n" + b"x" * 1001)
-    with pytest.raises(DataError, match="at most 1000 bytes. Received: .*en, line 3: more"):
-        list(text_lines.lines(str(tmp_path / "en")))

@@ -1,7 +1,6 @@
 """Archives, of which only what is wanted is unpacked, and no more than there may be.
 
     unpack(path, "tmp/corpus", ("corpus/*.en", "corpus/*.de"), most_bytes=10**9)
-    with open_gzip(path, most_bytes=10**9) as file: ...
 
 An archive is tar (also compressed), zip, or gzip of one file. Links, devices, names that lead out
 of the folder, and whatever becomes larger than it may, are refused. Members are copied out, without
@@ -11,10 +10,8 @@ owners and permissions.
 import fnmatch
 import functools
 import gzip
-import io
 import lzma
 import os
-import shutil
 import stat
 import tarfile
 import zipfile
@@ -64,7 +61,9 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
         target = inside(whole, name, path)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "wb") as file:
-            shutil.copyfileobj(source, file, _BLOCK)
+            while block := source.read(_BLOCK):
+                file.write(block)
+                _check_size(file.tell(), most_bytes, path)
 
     os.makedirs(os.path.dirname(directory) or ".", exist_ok=True)
     with whole_file.folder(directory) as temporary:
@@ -90,7 +89,7 @@ def read(
     file_error.check_is_file(path)
     try:
         total = 0
-        for name, size, is_file, opened in _members(path, most_bytes):
+        for name, size, is_file, opened in _members(path):
             total += size
             _check_size(total, most_bytes, path)
             name = name.removeprefix("./")
@@ -113,12 +112,7 @@ def read(
         raise _broken(path, error) from error
 
 
-def open_gzip(path: str, most_bytes: int) -> io.BufferedReader:
-    """Opens a `.gz` file to be read in bytes; DataError where it has more than `most_bytes`."""
-    return io.BufferedReader(_Bounded(gzip.open(path), most_bytes, path), _BLOCK)
-
-
-def _members(path, most_bytes):
+def _members(path):
     """Yields (name, bytes, whether it is a file, function that opens it) of what is no folder."""
     if not os.path.getsize(path):
         raise EOFError("nothing in it")
@@ -137,28 +131,7 @@ def _members(path, most_bytes):
                     yield info.filename, info.file_size, kind in (0, stat.S_IFREG), opened
     else:
         name = os.path.splitext(os.path.basename(path))[0]
-        yield name, 0, True, functools.partial(open_gzip, path, most_bytes)
-
-
-class _Bounded(io.RawIOBase):
-    """A compressed file that has an end: what is beyond it is an error."""
-
-    def __init__(self, file, most_bytes, path):
-        self._file = file
-        self._most_bytes = most_bytes
-        self._path = path
-
-    def readable(self):
-        return True
-
-    def readinto(self, buffer):
-        count = self._file.readinto(buffer)
-        _check_size(self._file.tell(), self._most_bytes, self._path)
-        return count
-
-    def close(self):
-        self._file.close()
-        super().close()
+        yield name, 0, True, functools.partial(gzip.open, path)  # whose size nothing tells
 
 
 def _check_size(size, most_bytes, path):
