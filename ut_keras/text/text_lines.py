@@ -6,9 +6,9 @@ Lines end at a line feed and nowhere else, so that line 17 of one file stays lin
 import codecs
 import contextlib
 import gzip
+import io
 import zlib
 from collections.abc import Iterator
-from typing import IO
 
 from ut_keras.errors import DataError
 from ut_keras.files import file_error
@@ -39,7 +39,7 @@ def read(path: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def opened(path: str) -> Iterator[IO[bytes]]:
+def opened(path: str) -> Iterator[gzip.GzipFile | io.BufferedReader]:
     """Opens a file, which may be `.gz`, to be read in bytes.
 
     Raises:
