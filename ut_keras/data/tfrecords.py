@@ -158,31 +158,18 @@ def read(path: str) -> Iterator[dict[str, list[int]]]:
         }
 
 
-def find_damaged(paths: Iterable[str]) -> str | None:
-    """Returns the first file that cannot be read to its end, or None."""
+def find_bad(paths: Iterable[str]) -> str | None:
+    """Returns the first file that is damaged or has other records than lists of ints, or None."""
     import tensorflow as tf
 
     for path in paths:
         try:
-            for _ in tf.data.TFRecordDataset(path).batch(10_000):
-                pass
-        except tf.errors.OpError:
-            return path
-    return None
-
-
-def find_foreign(paths: Iterable[str]) -> str | None:
-    """Returns the first file with a record that is no example of int64 lists, or None."""
-    import tensorflow as tf
-
-    for path in paths:
-        for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
-            try:
+            for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
                 features = tf.train.Example.FromString(record).features.feature.values()
-            except Exception:  # protobuf's own, which is no public name
-                return path
-            if any(feature.WhichOneof("kind") != "int64_list" for feature in features):
-                return path
+                if any(feature.WhichOneof("kind") != "int64_list" for feature in features):
+                    return path
+        except Exception:  # TensorFlow's, or protobuf's own, which is no public name
+            return path
     return None
 
 

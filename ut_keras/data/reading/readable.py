@@ -25,13 +25,13 @@ def errors(files: Sequence[str] = ()) -> Iterator[None]:
     try:
         yield
     except tf.errors.DataLossError as error:
-        damaged = tfrecords.find_damaged(files)
+        file = tfrecords.find_bad(files) or "one of the data files"
         raise DataError(
-            f"A TFRecord file must be whole. Received: {record_parser.brief(error)} in "
-            f"{damaged or 'one of the data files'}. Remove the file and generate the data again."
+            f"A TFRecord file must be whole. Received: {record_parser.brief(error)} in {file}. "
+            "Remove the file and generate the data again."
         ) from error
     except tf.errors.InvalidArgumentError as error:
-        message = record_parser.explain(str(error), lambda: tfrecords.find_foreign(files))
+        message = record_parser.explain(str(error), lambda: tfrecords.find_bad(files))
         if message is None:
             raise
         raise DataError(message) from error
