@@ -185,7 +185,7 @@ def _split_of_rows(path):
 
 def _read_table(path):
     try:
-        with text_lines.opened(path, TABLE.most_bytes) as file:
+        with text_lines.opened(path) as file:
             reader = csv.DictReader(
                 io.TextIOWrapper(file, encoding="utf-8", newline=""), delimiter="\t"
             )

@@ -111,8 +111,7 @@ class ProgramSearchAlgolisp(text_problems.Text2TextProblem):
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         path = download.fetch(tmp_dir, _ALGOLISP[split])
-        lines = text_lines.lines(path, _ALGOLISP[split].most_bytes)
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(text_lines.lines(path), start=1):
             try:
                 entry = json_file.parse(line)
                 words, tree = " ".join(entry["text"]), " ".join(_flat(entry["short_tree"]))

@@ -260,12 +260,7 @@ def test_checkpoint_state_of_t2t(world, capsys):
     ],
 )
 def test_shards(world, capsys, spoil, said):
-    """Also where nobody has noted how large they are, as in folders of T2T."""
     spoil(world / "data" / SHARD)
-    noted = said if said == "must be a file" else "must be as it was generated"
-    _refused(capsys, trainer.main, _argv("trainer", world), noted)
-    for manifest in (world / "data").glob("shards.*.json"):
-        manifest.unlink()
     _refused(capsys, trainer.main, _argv("trainer", world), said)
 
 
@@ -283,7 +278,6 @@ def _no_answer(*_):
         ("run/model.ckpt-2.index", ["trainer", "decoder", "avg"]),
         ("run/model.ckpt-2.data-00000-of-00001", ["decoder", "avg"]),
         (f"data/{VOCABULARY}", ["trainer", "decoder"]),
-        ("data/shards.text2text_tsv-train.json", ["trainer"]),
         ("raw/train.tsv", ["datagen"]),
         ("source", ["decoder", "bleu"]),
         ("t2t/hparams.json", ["import_t2t"]),

@@ -184,7 +184,6 @@ IN_THE_WAY = {
     _generate: [
         f".{PROBLEM}-train-00003-of-00010.ut_keras-lock",
         f"{PROBLEM}-train-00003-of-00010",
-        f"shards.{PROBLEM}-train.json",
         f"datagen.{PROBLEM}-train.json",
     ],
     _decode: [".target.ut_keras-lock", ".target.ut_keras-partial"],

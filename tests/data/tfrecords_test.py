@@ -1,4 +1,5 @@
 import os
+import shutil
 
 import pytest
 
@@ -80,3 +81,28 @@ def test_find_says_what_is_missing(tmp_path):
     with pytest.raises(DataError, match="of-00001 and of-00003") as error:
         tfrecords.find(tmp_path, "p", "train")
     _assert_one_line(error)
+
+
+def _write_numbers(folder, examples=200, length=800, first=1):
+    os.makedirs(folder, exist_ok=True)
+    paths = tfrecords.shard_paths(folder, "p", "train", 2)
+    tfrecords.write(({"targets": [first + i] * length} for i in range(examples)), paths)
+    return paths
+
+
+def test_the_fingerprint_is_of_what_the_files_hold(tmp_path):
+    files = _write_numbers(tmp_path / "a")
+    here = tfrecords.fingerprint(files)
+    total = sum(os.path.getsize(file) for file in files)
+    assert here.startswith(f"2 files, {total:,} bytes, sha256 ") and total > 4 * (1 << 15)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    os.utime(files[0], (0, 0))
+    assert tfrecords.fingerprint(tfrecords.find(tmp_path / "b", "p", "train")) == here
+    others = [
+        files[::-1],
+        files[:1],
+        _write_numbers(tmp_path / "shorter", examples=199),
+        _write_numbers(tmp_path / "other ids", first=2),
+        _write_numbers(tmp_path / "small", examples=2, length=2),
+    ]
+    assert len({here, *map(tfrecords.fingerprint, others)}) == 1 + len(others)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ut_keras import problems
-from ut_keras.data import shard_manifest, tfrecords
+from ut_keras.data import tfrecords
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.problems import babi_files
@@ -78,8 +78,8 @@ def test_worked_record_of_concat(tmp_path):
     assert sorted(os.listdir(tmp_path / "data")) == [
         "babi_qa_en_qa1_single-supporting-fact-dev-00000-of-00001",
         "babi_qa_en_qa1_single-supporting-fact-train-00000-of-00001",
-        "shards.babi_qa_en_qa1_single-supporting-fact-dev.json",
-        "shards.babi_qa_en_qa1_single-supporting-fact-train.json",
+        "datagen.babi_qa_en_qa1_single-supporting-fact-dev.json",
+        "datagen.babi_qa_en_qa1_single-supporting-fact-train.json",
         "vocab.babi_qa_en_qa1_single-supporting-fact.tokens",
     ]
     encoder = problem.feature_encoders(tmp_path / "data")["inputs"]
@@ -321,7 +321,6 @@ def test_records_without_the_task_are_read(tmp_path):
         for record in found:
             assert 1 <= record.pop("task")[0] <= 20
         tfrecords.write(found, [path])
-        os.remove(shard_manifest.path(tmp_path / "data", problem.filename, split))
     assert evaluate(problem, tmp_path / "data", {3}) == {}
     assert sum(len(t) for _, t in problem.dataset("train", tmp_path / "data", HPARAMS)) == 60
 

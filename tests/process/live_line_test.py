@@ -65,9 +65,9 @@ def clock():
 
 def test_line_says_rate_and_time_left(clock):
     stream = io.StringIO()
-    with live_line.ProgressLine("x", 4000, clock=clock, stream=stream, done=1000) as line:
-        clock.now += 50
-        line.add(500)
+    with live_line.ProgressLine("x", 4000, clock=clock, stream=stream) as line:
+        clock.now += 150
+        line.add(1500)
     assert stream.getvalue() == "x: 1500 of 4000 (38 %), 10/s, 4 min 10 s left\n"
 
 

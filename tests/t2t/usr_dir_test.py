@@ -253,8 +253,7 @@ def test_other_processes_load_the_package_too(load):
         """
         from tensor2tensor.data_generators import text_problems
 
-        def work(item, report):
-            report(1)
+        def work(item):
             return item + text_problems.Text2TextProblem().max_subtoken_length
         """,
         folder="gcp/trainer",

@@ -12,7 +12,6 @@ def test_to_and_from_lists():
     assert (ids.values.dtype, ids.row_splits.dtype) == (np.int32, np.int64)
     assert ids.row_splits.tolist() == [0, 2, 2, 3, 6, 6]
     assert ids.to_lists() == ROWS
-    assert ids.num_rows == 5
     assert [ids.row(i).tolist() for i in range(5)] == ROWS
     assert RaggedIds.from_lists([]).to_lists() == []
     small = RaggedIds.from_lists([[0, 2**16 - 1], [2]]).to_lists()

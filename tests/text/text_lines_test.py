@@ -1,3 +1,5 @@
+import gzip
+
 import pytest
 
 from ut_keras.errors import DataError
@@ -31,3 +33,13 @@ def test_broken_text_is_named_by_its_line(tmp_path):
 def test_one_line():
     assert text_lines.one_line("a\nb\r\nc\rd e") == "a b c d e"
     assert text_lines.one_line("ä \ud800") == "ä ?"  # half of a surrogate pair
+
+
+def test_lines_one_by_one(tmp_path, monkeypatch):
+    path = tmp_path / "en.gz"
+    path.write_bytes(gzip.compress(b"so\n" * 1000 + b"cool"))
+    assert list(text_lines.lines(str(path))) == ["so"] * 1000 + ["cool"]
+    monkeypatch.setattr(text_lines, "_LONGEST", 1000)
+    (tmp_path / "en").write_bytes(b"so\n" + b"x" * 999 + b"\n" + b"x" * 1001)
+    with pytest.raises(DataError, match="at most 1000 bytes. Received: .*en, line 3: more"):
+        list(text_lines.lines(str(tmp_path / "en")))

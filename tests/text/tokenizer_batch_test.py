@@ -9,7 +9,7 @@ from ut_keras.text import tokenizer, tokenizer_batch
 def _lists(tokens):
     """The tokens of every text, as `tokenizer.encode` gives them."""
     found = [
-        tokenizer_batch.text_of(tokens.data, start, length)
+        tokens.data[start : start + length].tobytes().decode("utf-8", "surrogatepass")
         for start, length in zip(tokens.starts, tokens.lengths, strict=True)
     ]
     starts = [0, *tokens.ends[:-1]]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import ut_keras
-from ut_keras.data import shard_manifest, tfrecords
+from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.hparam import changes as hparam_changes
 from ut_keras.inference import feature_record
@@ -106,4 +106,4 @@ def _data(setup, split):
         files = tfrecords.find(setup.data_dir, setup.problem.filename, split)
     except DataError:
         return None
-    return shard_manifest.fingerprint(files)
+    return tfrecords.fingerprint(files)

@@ -23,11 +23,11 @@ _NUMBERS = {os.strerror(number): number for number in errno.errorcode}
 
 @contextlib.contextmanager
 def named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Context in which an `OSError` that names no file is one of `path`."""
+    """Context in which an `OSError` of the system that names no file is one of `path`."""
     try:
         yield
     except OSError as error:
-        if error.filename is None:
+        if error.errno is not None and error.filename is None:
             error.filename = os.fspath(path)
         raise
 

@@ -1,36 +1,29 @@
 """Archives, of which only what is wanted is unpacked, and no more than there may be.
 
     unpack(path, "tmp/corpus", ("corpus/*.en", "corpus/*.de"), most_bytes=10**9)
-    with open_gzip(path, most_bytes=10**9) as file: ...
 
 An archive is tar (also compressed), zip, or gzip of one file. Links, devices, names that lead out
 of the folder, and whatever becomes larger than it may, are refused. Members are copied out, without
 owners and permissions.
 """
 
-import bz2
-import contextlib
 import fnmatch
 import functools
 import gzip
-import io
 import lzma
 import os
-import shutil
 import stat
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from typing import IO, Any
+from typing import IO
 
 from ut_keras import contract
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
 
 _BLOCK = 1 << 20  # bytes
-_LARGEST_READ = 1 << 24  # bytes; what is longer is a name that is none
-_OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 # The last two: of a zip file that is encrypted, or compressed in a way that Python does not know.
 _BROKEN = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error),
@@ -45,7 +38,7 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
         path: str. The archive.
         directory: str. The folder, of its own; if it is there already, nothing is done.
         members: tuple of str, patterns for the names of what is wanted; `*` is any text.
-        most_bytes: int. What all of the archive may have, unpacked.
+        most_bytes: int. What all files of the archive may have, unpacked.
 
     Returns:
         `directory`.
@@ -68,7 +61,9 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
         target = inside(whole, name, path)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "wb") as file:
-            shutil.copyfileobj(source, file, _BLOCK)
+            while block := source.read(_BLOCK):
+                file.write(block)
+                _check_size(file.tell(), most_bytes, path)
 
     os.makedirs(os.path.dirname(directory) or ".", exist_ok=True)
     with whole_file.folder(directory) as temporary:
@@ -93,7 +88,10 @@ def read(
     """
     file_error.check_is_file(path)
     try:
-        for name, is_file, opened in _members(path, most_bytes):
+        total = 0
+        for name, size, is_file, opened in _members(path):
+            total += size
+            _check_size(total, most_bytes, path)
             name = name.removeprefix("./")
             if not any(fnmatch.fnmatchcase(name, pattern) for pattern in members):
                 continue
@@ -114,88 +112,26 @@ def read(
         raise _broken(path, error) from error
 
 
-def open_gzip(path: str, most_bytes: int) -> io.BufferedReader:
-    """Opens a `.gz` file to be read in bytes; DataError where it has more than `most_bytes`."""
-    return io.BufferedReader(_Bounded(gzip.open(path), most_bytes, path), _BLOCK)
-
-
-def _members(path, most_bytes):
-    """Yields (name, whether it is a file, function that opens it) of what is no folder."""
-    with open(path, "rb") as file:
-        start = file.read(6)
-    opener = next((_OPENERS[magic] for magic in _OPENERS if start.startswith(magic)), open)
-    with _Bounded(opener(path, "rb"), most_bytes, path) as stream:
-        if (archive := _tar(stream)) is not None:
-            size = 0
-            with archive:
-                while (member := archive.next()) is not None:
-                    archive.members.clear()  # which it keeps, however many there are
-                    size += member.size  # of a sparse one, more than stands in the archive
-                    _check_size(size, most_bytes, path)
-                    if not member.isdir():
-                        opened = functools.partial(archive.extractfile, member)
-                        yield member.name, member.isfile(), opened
-        elif zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                _check_size(sum(info.file_size for info in archive.infolist()), most_bytes, path)
-                for info in archive.infolist():
-                    if not info.filename.endswith("/"):  # `is_dir` fails without a name
-                        kind = stat.S_IFMT(info.external_attr >> 16)
-                        opened = functools.partial(archive.open, info)
-                        yield info.filename, kind in (0, stat.S_IFREG), opened
-        elif opener is not open:
-            stream.seek(0)
-            name = os.path.splitext(os.path.basename(path))[0]
-            yield name, True, functools.partial(contextlib.nullcontext, stream)
-        else:
-            raise EOFError("another kind of file" if os.path.getsize(path) else "nothing in it")
-
-
-def _tar(stream):
-    """The `TarFile`, or None if it is another kind of file."""
-    try:
-        return tarfile.open(fileobj=stream, mode="r:")
-    except tarfile.ReadError:
-        return None
-
-
-class _Bounded(io.RawIOBase):
-    """A file that has an end: what is beyond it is an error."""
-
-    def __init__(self, file, most_bytes, path):
-        self._file = file
-        self._most_bytes = most_bytes
-        self._path = path
-
-    def readable(self):
-        return True
-
-    def seekable(self):
-        return True
-
-    def readinto(self, buffer):
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def read(self, size=-1):
-        if not 0 <= size <= _LARGEST_READ:
-            raise EOFError(f"a header of {size} bytes")
-        data = self._file.read(size)
-        _check_size(self._file.tell(), self._most_bytes, self._path)
-        return data
-
-    def seek(self, offset, whence=os.SEEK_SET):
-        if whence == os.SEEK_SET:
-            _check_size(offset, self._most_bytes, self._path)
-        return self._file.seek(offset, whence)
-
-    def tell(self):
-        return self._file.tell()
-
-    def close(self):
-        self._file.close()
-        super().close()
+def _members(path):
+    """Yields (name, bytes, whether it is a file, function that opens it) of what is no folder."""
+    if not os.path.getsize(path):
+        raise EOFError("nothing in it")
+    if tarfile.is_tarfile(path):
+        with tarfile.open(path) as archive:
+            for member in archive:
+                if not member.isdir():
+                    read_member = functools.partial(archive.extractfile, member)
+                    yield member.name, member.size, member.isfile(), read_member
+    elif zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            for info in archive.infolist():
+                if not info.filename.endswith("/"):  # `is_dir` fails without a name
+                    kind = stat.S_IFMT(info.external_attr >> 16)
+                    opened = functools.partial(archive.open, info)
+                    yield info.filename, info.file_size, kind in (0, stat.S_IFREG), opened
+    else:
+        name = os.path.splitext(os.path.basename(path))[0]
+        yield name, 0, True, functools.partial(gzip.open, path)  # whose size nothing tells
 
 
 def _check_size(size, most_bytes, path):

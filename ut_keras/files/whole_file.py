@@ -16,13 +16,11 @@ import re
 import secrets
 import shutil
 import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from ut_keras.files import file_error, path_lock
 
-_WAIT = 0.1  # seconds
 _LOCK = "lock"  # in each folder
 _LEFTOVER = re.compile(r"\..*\.ut_keras-[0-9a-f]{8}", re.DOTALL)
 # Of file systems that have no such thing as a folder to sync.
@@ -81,38 +79,6 @@ def folder(path: str) -> Iterator[str]:
     finally:
         if made:
             shutil.rmtree(made, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def growing(path: str) -> Iterator[str]:
-    """A folder for what grows over several runs until it is `path`; waits for others at it.
-
-    Args:
-        path: str.
-
-    Yields:
-        str, the folder, .NAME.ut_keras-growing. It stays, unless it is empty but for the lock.
-
-    Raises:
-        UserError: if there is something else of its name.
-    """
-    name = path_lock.beside(path, "growing")
-    lock = None
-    while lock is None:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(name)
-        with contextlib.suppress(FileNotFoundError):  # its last process has just removed it
-            if os.path.islink(name) or _LOCK not in (os.listdir(name) or [_LOCK]):
-                raise path_lock.foreign(name)
-            lock = path_lock.try_lock(os.path.join(name, _LOCK))
-        if lock is None:
-            time.sleep(_WAIT)
-    with lock:
-        try:
-            yield name
-        finally:
-            if os.listdir(name) == [_LOCK]:
-                shutil.rmtree(name, ignore_errors=True)
 
 
 def put(pairs: Iterable[tuple[str, str]]) -> None:

@@ -91,7 +91,6 @@ class ProgressLine:
         title: str. What the line begins with.
         total: number of units that there will be; None if that is not known.
         show: function from a number of units to text.
-        done: number of units that were there before; they do not count for the rate.
         clock: function that gives seconds.
         stream: file. Standard output if None.
     """
@@ -101,14 +100,13 @@ class ProgressLine:
         title: str,
         total: int | None = None,
         show: Callable[[int], str] = str,
-        done: int = 0,
         clock: Callable[[], float] = time.monotonic,
         stream: TextIO | None = None,
     ) -> None:
         self._title = title
         self._total = total
         self._show = show
-        self._before = self._done = done
+        self._done = 0
         self._clock = clock
         self._note = ""
         self._start = clock()
@@ -135,7 +133,7 @@ class ProgressLine:
 
     def text(self, now: float) -> str:
         """The line at a time of the clock."""
-        rate = (self._done - self._before) / max(now - self._start, 1e-9)
+        rate = self._done / max(now - self._start, 1e-9)
         parts = [f"{self._title}: {self._show(self._done)}"]
         if self._total:
             share = min(self._done / self._total, 1)

@@ -3,8 +3,6 @@
 RaggedIds([5, 6, 7], [0, 2, 2, 3])  is  [[5, 6], [], [7]]
 """
 
-import contextlib
-import gc
 import itertools
 import operator
 import typing
@@ -14,9 +12,6 @@ from typing import Self
 import numpy as np
 
 from ut_keras import contract
-
-# Handing out the same int objects is faster than making new ones.
-_SMALL_INTS = np.array(range(2**16), object)
 
 
 class RaggedIds(typing.NamedTuple):
@@ -52,10 +47,6 @@ class RaggedIds(typing.NamedTuple):
         values = [np.zeros(0, np.int32), *(part.values for part in parts)]
         return cls(np.concatenate(values), np.concatenate(splits))
 
-    @property
-    def num_rows(self) -> int:
-        return len(self.row_splits) - 1
-
     def row(self, i: int) -> np.ndarray:
         """Returns row i, int32; a view, not a copy."""
         return self.values[self.row_splits[i] : self.row_splits[i + 1]]
@@ -67,11 +58,8 @@ class RaggedIds(typing.NamedTuple):
 
     def to_lists(self) -> list[list[int]]:
         """Returns a list of lists of ints."""
-        with _no_garbage_collection():
-            is_small = self.values.max(initial=0) < len(_SMALL_INTS)
-            values = (_SMALL_INTS.take(self.values) if is_small else self.values).tolist()
-            splits = self.row_splits.tolist()
-            return [values[start:end] for start, end in zip(splits[:-1], splits[1:], strict=True)]
+        values, splits = self.values.tolist(), self.row_splits.tolist()
+        return [values[start:end] for start, end in itertools.pairwise(splits)]
 
 
 def _array(values):
@@ -87,15 +75,3 @@ def _is_no_row(row):
     except (TypeError, OverflowError):
         return True
     return False
-
-
-@contextlib.contextmanager
-def _no_garbage_collection():
-    """Python looks through all objects again and again as lists are made; ours hold no cycles."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

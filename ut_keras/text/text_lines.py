@@ -6,15 +6,14 @@ Lines end at a line feed and nowhere else, so that line 17 of one file stays lin
 import codecs
 import contextlib
 import gzip
+import io
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
 
 from ut_keras.errors import DataError
-from ut_keras.files import file_error, unpacking
+from ut_keras.files import file_error
 
 _LONGEST = 1 << 26  # bytes of a line
-_MOST_BYTES = 20 * 10**9  # of a text that is compressed
 
 
 def read(path: str) -> list[str]:
@@ -40,28 +39,24 @@ def read(path: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def opened(path: str, most_bytes: int = _MOST_BYTES) -> Iterator[BinaryIO]:
-    """Opens a file, which may be `.gz` and then have `most_bytes`, to be read in bytes.
+def opened(path: str) -> Iterator[gzip.GzipFile | io.BufferedReader]:
+    """Opens a file, which may be `.gz`, to be read in bytes.
 
     Raises:
-        DataError: if it is not whole, or has more.
+        DataError: if it is not whole.
     """
     file_error.check_is_file(path)
-    is_gzip = path.endswith(".gz")
-    with (
-        readable(path),
-        unpacking.open_gzip(path, most_bytes) if is_gzip else open(path, "rb") as file,
-    ):
+    with readable(path), gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
         yield file
 
 
-def lines(path: str, most_bytes: int = _MOST_BYTES) -> Iterator[str]:
+def lines(path: str) -> Iterator[str]:
     """Yields the lines of a file, which may be `.gz`, one by one and without their line breaks.
 
     Raises:
         DataError: names the line that is not UTF-8, or too long to be one; or see `opened`.
     """
-    with opened(path, most_bytes) as file:
+    with opened(path) as file:
         number = 0
         while line := file.readline(_LONGEST + 1):
             number += 1

@@ -69,11 +69,6 @@ def split(texts: Sequence[str]) -> Tokens:
     return Tokens(byte_array, starts, lengths, starts.searchsorted(text_ends))
 
 
-def text_of(data: np.ndarray, start: int, length: int) -> str:
-    """Returns one token as a string."""
-    return data[start : start + length].tobytes().decode("utf-8", "surrogatepass")
-
-
 def concatenate(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray, end: int) -> bytes:
     """Returns the tokens one behind the other, each followed by the byte `end`, as bytes."""
     lengths = lengths + 1

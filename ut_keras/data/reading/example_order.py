@@ -76,7 +76,7 @@ class ExampleOrder:
         """How many examples an epoch has."""
         return len(self._examples)
 
-    def fingerprint(self, seeds: Iterable[Sequence[int]]) -> int:
+    def fingerprint(self, seeds: Iterable[Sequence[int] | None]) -> int:
         """An int in [1, 2^62] that stands for the epochs of some seeds.
 
         Args:
@@ -87,11 +87,12 @@ class ExampleOrder:
             digest.update(array.tobytes())
         return 1 + int.from_bytes(digest.digest()[:8], "little") % 2**62
 
-    def epoch(self, seed: Sequence[int]) -> Epoch:
-        """Makes the `Epoch` of a seed, a list of ints in [0, 2^32)."""
+    def epoch(self, seed: Sequence[int] | None) -> Epoch:
+        """Makes the `Epoch` of a seed, a list of ints in [0, 2^32); None shuffles no examples."""
         # Unlike numpy's newer generators, this one will draw the same numbers in every version.
         random = np.random.RandomState(seed)
-        shuffled = random.permutation(len(self._examples))
+        count = len(self._examples)
+        shuffled = np.arange(count) if seed is None else random.permutation(count)
         buckets = self._buckets[shuffled]
         by_bucket = np.argsort(buckets, kind="stable")
         starts, stops, batch_buckets = self._cut(buckets)

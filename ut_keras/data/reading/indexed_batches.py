@@ -81,7 +81,7 @@ class IndexedBatches:
     Args:
         index: `RecordIndex`, with the length of every feature of an example.
         order: `ExampleOrder` of its examples, not empty.
-        seed_of: function from the number of a pass to its seed, a list of ints in [0, 2^32).
+        seed_of: function from the number of a pass to its seed, as `ExampleOrder.epoch` takes it.
         fill_to: int array [buckets]. How many rows to fill the batches of each bucket up to, with
             examples that they hold already. Optional.
         parse: function to a nest of tensors with a row for each record, which the datasets hold,
@@ -94,7 +94,7 @@ class IndexedBatches:
         self,
         index: "RecordIndex",
         order: "ExampleOrder",
-        seed_of: Callable[[int], list[int]],
+        seed_of: Callable[[int], list[int] | None],
         fill_to: Sequence[int] | None = None,
         *,
         parse: Callable[..., Any],

@@ -1,14 +1,13 @@
 """From TFRecord files to batches of (features, targets), as T2T batches them.
 
-    both         files -> index of all lengths, which tells how many batches there are
-    evaluation   files -> records -> examples -> buckets by length -> batches
-    training     index -> shuffled, batched (`example_order`) -> the records of a batch -> examples
+    files -> index of all lengths -> batches (`example_order`) -> the records of each -> examples
 
     ({"inputs": int32 [B, S], "targets": int32 [B, T]}, int32 [B, T])        0 = padding
 
 `batch_size` counts tokens per replica; a batch is for all replicas together. Training drops the
 examples longer than `max_length` and shuffles all of the rest; evaluation drops nothing and always
-gives the same batches, with the last, smaller ones of every bucket at the end. Both make one pass.
+gives the same batches, in the order of the records, with the last, smaller ones of every bucket at
+the end. Both make one pass.
 
 Data that is not as expected ends in a `DataError` of one line: right away where that costs
 nothing, else while iterating, inside `readable.errors()`.
@@ -31,7 +30,6 @@ from ut_keras.data.reading import (
 )
 from ut_keras.errors import DataError
 
-_PARSED_TOGETHER = 128
 _LONGEST_IN_EVALUATION = 1 << 20
 
 
@@ -114,7 +112,6 @@ def make_dataset(
     Raises:
         DataError: if there are no examples, or training would drop all of them.
     """
-    readable.note(files)
     drop_long = training or settings.eval_drop_long_sequences
     longest = settings.longest if drop_long else _LONGEST_IN_EVALUATION
 
@@ -134,32 +131,28 @@ def make_dataset(
         scheme.batch_sizes,
         settings.min_length,
         longest,
-        shuffle_batches=bool(settings.batch_shuffle_size),
+        shuffle_batches=training and bool(settings.batch_shuffle_size),
     )
     if not len(order):
         raise _no_examples(len(index), files, settings.min_length, longest, drop_long)
-    if not training:
-        dataset = _evaluation_batches(files, to_examples, scheme, settings, longest)
-        count = tf.data.experimental.assert_cardinality(order.num_batches)
-        return dataset.apply(count).map(_with_targets).prefetch(2)
-    batches = _training_batches(index, order, to_examples, scheme, settings, _seed_of(seed))
+    fill_to = scheme.batch_sizes if training and settings.static_shapes else None
+    parse = _parser(index, to_examples, scheme, settings)
+    seeds = _seed_of(seed, training)
+    batches = indexed_batches.IndexedBatches(index, order, seeds, fill_to, parse=parse)
     return batches if callable(seed) else batches.one_pass()
 
 
-def _seed_of(seed):
-    """A function from the number of a pass to the seed of its order."""
+def _seed_of(seed, training):
+    """A function from the number of a pass to the seed of its order; of evaluation, to None."""
+    if not training:
+        return lambda number: None
     if callable(seed):
         return lambda number: [seed(number) % 2**32, 0]
     seed = secrets.randbits(32) if seed is None else seed % 2**32
     return lambda number: [seed, number]
 
 
-def example_lengths(features: dict[str, Any]) -> tf.Tensor:
-    """The lengths [n] of n examples, that of the longest feature of each."""
-    return tf.reduce_max(_feature_lengths(features), axis=1)
-
-
-def _feature_lengths(features):
+def feature_lengths(features: dict[str, Any]) -> tf.Tensor:
     """The lengths [n, features] of n examples, the features in the order of their names."""
     return tf.stack(
         [
@@ -172,31 +165,6 @@ def _feature_lengths(features):
     )
 
 
-def _evaluation_batches(files, to_examples, scheme, settings, longest):
-    """The batches in the order of the records."""
-    boundaries = tf.constant(scheme.boundaries, tf.int32)
-
-    def with_bucket(features):
-        lengths = example_lengths(features)
-        keep = tf.logical_and(lengths >= settings.min_length, lengths <= longest)
-        features = {name: tf.ragged.boolean_mask(v, keep) for name, v in features.items()}
-        lengths = tf.boolean_mask(lengths, keep)
-        return features, tf.searchsorted(boundaries, lengths, side="right", out_type=tf.int64)
-
-    def records_of(file):
-        return tf.data.TFRecordDataset(file).map(lambda record: (file, record))
-
-    # Whatever can be done for many examples at once is: one by one it takes several times as long.
-    examples = (
-        tf.data.Dataset.from_tensor_slices(list(files))
-        .flat_map(records_of)
-        .batch(_PARSED_TOGETHER)
-        .map(to_examples, num_parallel_calls=tf.data.AUTOTUNE)
-    )
-    dataset = examples.map(with_bucket, num_parallel_calls=tf.data.AUTOTUNE).unbatch()
-    return _batch(dataset, scheme, settings.static_shapes)
-
-
 def _with_targets(features):
     weights = (features.pop("weights"),) if "weights" in features else ()
     return (features, features["targets"], *weights)
@@ -206,18 +174,18 @@ def _index(files, to_examples, key):
     """The `RecordIndex` of the files."""
 
     def lengths_of(files, records):
-        return _feature_lengths(to_examples(files, records))
+        return feature_lengths(to_examples(files, records))
 
-    with readable.errors():
+    with readable.errors(files):
         return record_index.get(files, lengths_of, key)
 
 
-def _training_batches(index, order, to_examples, scheme, settings, seed_of):
-    """The `IndexedBatches`, of (features, targets) and weights where there are any."""
+def _parser(index, to_examples, scheme, settings):
+    """What `IndexedBatches` parses by: to (features, targets), and weights where there are any."""
 
     def parse(files, records, lengths, longest, bucket):
         features = to_examples(files, records)
-        check = record_parser.check_lengths(_feature_lengths(features), lengths, index.path)
+        check = record_parser.check_lengths(feature_lengths(features), lengths, index.path)
         if settings.static_shapes:
             boundary = tf.cast(tf.constant(scheme.boundaries, tf.int64)[bucket], tf.int32)
             longest = tf.fill(tf.shape(longest), boundary - 1)
@@ -229,8 +197,7 @@ def _training_batches(index, order, to_examples, scheme, settings, seed_of):
                 }
             )
 
-    fill_to = scheme.batch_sizes if settings.static_shapes else None
-    return indexed_batches.IndexedBatches(index, order, seed_of, fill_to, parse=parse)
+    return parse
 
 
 def _lengths_key(record_specs, settings, preprocess):
@@ -282,30 +249,6 @@ def _scheme(settings, drop_long):
     if settings.static_shapes or not drop_long:
         scheme = batching.extended(scheme, settings.batch_size, longest, farthest)
     return scheme
-
-
-def _batch(dataset, scheme, static_shapes):
-    """Gathers (features, bucket) pairs to padded batches of one bucket each."""
-    sizes = tf.constant(scheme.batch_sizes, tf.int64)
-    specs = dataset.element_spec[0]
-
-    def padded_shape(spec, bucket):
-        if spec.shape.is_fully_defined():
-            return spec.shape
-        length = tf.constant(scheme.boundaries, tf.int64)[bucket] - 1 if static_shapes else None
-        return [length, *spec.shape[1:]]
-
-    def to_batch(bucket, window):
-        shapes = {name: padded_shape(spec, bucket) for name, spec in specs.items()}
-        # The identity makes a tensor of what tf.data takes for a ragged one with nothing ragged.
-        window = window.map(lambda features, _: {n: tf.identity(v) for n, v in features.items()})
-        return window.padded_batch(sizes[bucket], shapes)
-
-    return dataset.group_by_window(
-        key_func=lambda features, bucket: bucket,
-        reduce_func=to_batch,
-        window_size_func=lambda bucket: sizes[bucket],
-    )
 
 
 def _no_examples(count, files, shortest, longest, drop_long):

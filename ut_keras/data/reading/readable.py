@@ -4,7 +4,7 @@ for features, targets in readable.batches(dataset): …
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -13,33 +13,25 @@ from ut_keras.data import tfrecords
 from ut_keras.data.reading import record_parser
 from ut_keras.errors import DataError
 
-# Files that this process has made datasets of, the latest last. Only looked at after an error:
-# TensorFlow's own on a damaged file does not name it.
-_files_read: dict[str, None] = {}
-
-
-def note(files: Iterable[str]) -> None:
-    """Says which files are going to be read."""
-    for file in files:
-        _files_read.pop(file, None)
-        _files_read[file] = None
-
 
 @contextlib.contextmanager
-def errors() -> Iterator[None]:
-    """Turns TensorFlow's errors about data into a `DataError` of one line; iterate inside it."""
+def errors(files: Sequence[str] = ()) -> Iterator[None]:
+    """Turns TensorFlow's errors about data into a `DataError` of one line; iterate inside it.
+
+    Args:
+        files: list of str, those that are read from front to back, if they are: TensorFlow's own
+            error on a damaged file does not name it.
+    """
     try:
         yield
     except tf.errors.DataLossError as error:
-        damaged = tfrecords.find_damaged(reversed(_files_read))
+        file = tfrecords.find_bad(files) or "one of the data files"
         raise DataError(
-            f"A TFRecord file must be whole. Received: {record_parser.brief(error)} in "
-            f"{damaged or 'one of the data files'}. Remove the file and generate the data again."
+            f"A TFRecord file must be whole. Received: {record_parser.brief(error)} in {file}. "
+            "Remove the file and generate the data again."
         ) from error
     except tf.errors.InvalidArgumentError as error:
-        message = record_parser.explain(
-            str(error), lambda: tfrecords.find_foreign(reversed(_files_read))
-        )
+        message = record_parser.explain(str(error), lambda: tfrecords.find_bad(files))
         if message is None:
             raise
         raise DataError(message) from error

@@ -87,12 +87,12 @@ def fixed_shape(spec: "FeatureSpec") -> tuple[int, ...] | None:
     return (1,) if spec.modality == "class_label" else spec.shape
 
 
-def explain(text: str, find_foreign: Callable[[], str | None]) -> str | None:
+def explain(text: str, find_bad: Callable[[], str | None]) -> str | None:
     """Returns the line for the user if an error's text is about a record; else None.
 
     Args:
         text: str.
-        find_foreign: function without arguments: the file with a record that is no example.
+        find_bad: function without arguments: the file with a record that is no example.
     """
     match = _FAILED_CHECK.search(text)
     if match and match["check"] in _CHECKS:
@@ -104,7 +104,7 @@ def explain(text: str, find_foreign: Callable[[], str | None]) -> str | None:
     if "Could not parse example input" in text or "ParseExample" in text:
         return (
             "A record must be a tf.train.Example with lists of int64. Received: another, in "
-            f"{find_foreign() or 'one of the data files'}: {brief(text)}."
+            f"{find_bad() or 'one of the data files'}: {brief(text)}."
         )
     return None
 

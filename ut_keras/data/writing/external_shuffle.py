@@ -1,4 +1,4 @@
-"""Shuffles more records than fit into memory.
+"""Shuffles more records than fit into memory, by T2T's way: in buckets that do.
 
     buckets = Buckets(folder, num_buckets=10)
     for record in records:
@@ -6,22 +6,18 @@
     for bucket in buckets.close():
         for record in bucket.read(seed):             shuffled; without a seed in their order
 
-A bucket that fits into memory is shuffled there. A larger one is spread over smaller ones first,
-and those one after the other. Either way every order is equally likely, and the order depends on
-the seed and the records only.
+A bucket is shuffled in memory. The order depends on the seed and the records only.
 """
 
 import dataclasses
 import os
 import random
-import shutil
 import struct
-from typing import Any
+from collections.abc import Iterable
 
 from ut_keras.files import file_error
 
-# Bytes of records that one process holds, without what Python adds.
-MEMORY = 128 << 20
+_MEMORY = 64 << 20  # bytes of records that are held until they go to files
 _LENGTH = struct.Struct("<I")
 _OVERHEAD = 48  # bytes that Python adds to a record in a list
 
@@ -40,15 +36,14 @@ class Bucket:
     records: tuple = ()
     path: str | None = None
 
-    def read(self, seed: int | None = None, memory: int = MEMORY) -> Any:
-        """Yields the records; shuffled if there is a seed, an int or a str."""
-        rng = None if seed is None else random.Random(seed)
-        if self.path is None:
-            yield from _shuffled(self.records, rng)
-        elif rng is None:
-            yield from _stream(self.path)
-        else:
-            yield from _read_shuffled(self.path, rng, memory)
+    def read(self, seed: int | str | None = None) -> Iterable[bytes]:
+        """Returns the records; shuffled if there is a seed."""
+        records = self.records if self.path is None else _stream(self.path)
+        if seed is None:
+            return records
+        records = list(records)
+        random.Random(seed).shuffle(records)
+        return records
 
 
 class Buckets:
@@ -60,7 +55,7 @@ class Buckets:
         memory: int. Bytes of records from which on they go to files.
     """
 
-    def __init__(self, folder: str, num_buckets: int, memory: int = MEMORY // 2) -> None:
+    def __init__(self, folder: str, num_buckets: int, memory: int = _MEMORY) -> None:
         self._folder = folder
         self._memory = memory
         self._pending: list[list[bytes]] = [[] for _ in range(num_buckets)]
@@ -103,36 +98,7 @@ class Buckets:
         return os.path.join(self._folder, str(number))
 
 
-def _shuffled(records, rng):
-    if rng is None:
-        return records
-    records = list(records)
-    rng.shuffle(records)
-    return records
-
-
 def _stream(path):
     with open(path, "rb") as file:
         while length := file.read(_LENGTH.size):
             yield file.read(*_LENGTH.unpack(length))
-
-
-def _read_shuffled(path, rng, memory):
-    size = os.path.getsize(path)
-    if size <= memory:
-        yield from _shuffled(_stream(path), rng)
-        return
-    num_parts = size // memory + 2
-    folder = path + ".parts"
-    parts = Buckets(folder, num_parts, memory // 2)
-    for record in _stream(path):
-        parts.add(rng.randrange(num_parts), record)
-    for part in parts.close():
-        if part.path and os.path.getsize(part.path) == size:  # One record that is too large.
-            yield from _stream(part.path)
-        elif part.path:
-            yield from _read_shuffled(part.path, rng, memory)
-            os.remove(part.path)
-        else:
-            yield from _shuffled(part.records, rng)
-    shutil.rmtree(folder, ignore_errors=True)

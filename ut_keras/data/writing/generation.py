@@ -8,7 +8,6 @@ the bytes depend neither on the number of processes nor on which files one run m
 machines can share the work, and a run that was broken off goes on with the files that it lacks.
 
     datagen.<problem>-train.json                    what the files are made of: generation_plan.py
-    shards.<problem>-train.json                     how large the files are: shard_manifest.py
 
 Buckets and files that are being written lie in folders of `whole_file`.
 """
@@ -24,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ut_keras import contract
-from ut_keras.data import shard_manifest, tfrecords
+from ut_keras.data import tfrecords
 from ut_keras.data.writing import external_shuffle, generation_plan, process_pool
 from ut_keras.errors import DataError
 from ut_keras.files import whole_file
@@ -62,7 +61,7 @@ def write(
             files which are there were made of.
     """
     paths = [split.paths[shard] for shard in shards]
-    _remove([*paths, split.manifest_path])
+    _remove(paths)
     title = f"{split.filename} {split.name}"
     buckets_of = os.path.join(split.data_dir, f"{split.filename}-{split.name}")
     with whole_file.folder(buckets_of) as folder:
@@ -85,7 +84,12 @@ def write(
             num_processes = process_pool.default_num_processes()
         with live_line.ProgressLine(f"{title}, writing", total, "{:,}".format) as line:
             try:
-                counts = process_pool.run(_WriteShard(encode), jobs, num_processes, line.add)
+                counts = process_pool.run(
+                    _WriteShard(encode),
+                    jobs,
+                    num_processes,
+                    done=lambda job: line.add(job.bucket.count),
+                )
                 if not sum(counts):
                     raise DataError(f"Expected records of {title}. Received: none.")
             except DataError:
@@ -95,11 +99,8 @@ def write(
                     whole_file.remove_leftovers(path)
                 raise
             finally:
-                there = sum(map(os.path.exists, split.paths))
-                if not there or (there == split.num_shards and not origin["left_out"]):
+                if not any(map(os.path.exists, split.paths)):
                     _remove([split.origin_path])
-                if there == split.num_shards:
-                    shard_manifest.write(split.manifest_path, split.paths)
     return sum(counts)
 
 
@@ -192,17 +193,9 @@ class _WriteShard:
 
     encode: Callable
 
-    def __call__(self, job, report):
-        return tfrecords.write(self.encode(self._samples(job, report)), [job.path])
-
-    def _samples(self, job, report):
-        reported = 0
-        for count, record in enumerate(job.bucket.read(job.seed), start=1):
-            if count - reported == _REPORT_EVERY:
-                report(count - reported)
-                reported = count
-            yield pickle.loads(record)
-        report(job.bucket.count - reported)
+    def __call__(self, job):
+        samples = map(pickle.loads, job.bucket.read(job.seed))
+        return tfrecords.write(self.encode(samples), [job.path])
 
 
 def _remove(paths):

@@ -6,9 +6,9 @@
 
     datagen.<problem>-train.json      {"random_seed": 1, "shards": 10, "samples": …, "checksum": …}
 
-The JSON file, the origin of a split, is written before its first file. By the seed and a checksum
-of all samples a later run knows whether it may go on. When all files are there it stays only if
-samples were left out while reading; it says how many, and why.
+The JSON file, the origin of a split, is written before its first file, and stays. By the seed and a
+checksum of all samples a later run knows whether it may go on; it also says how many samples were
+left out while reading, and why.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ut_keras.data import shard_manifest, tfrecords
+from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.files import json_file, path_lock, whole_file
 
@@ -61,11 +61,6 @@ class Split:
     def origin_path(self) -> str:
         """str. The JSON file."""
         return origin_path(self.data_dir, self.filename, self.name)
-
-    @property
-    def manifest_path(self) -> str:
-        """str. The JSON file of `shard_manifest`."""
-        return shard_manifest.path(self.data_dir, self.filename, self.name)
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -169,10 +164,9 @@ def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[in
     if len(there) == split.num_shards:
         return []
     origin = read_origin(split.origin_path)
-    is_known = origin or shard_manifest.read(split.manifest_path)
     if not there or (origin and _fits(origin, split)):
         return [shard for shard in wanted if shard not in there]
-    if shards is None and is_known:
+    if shards is None and origin:
         return list(wanted)
     raise DataError(
         f"The files {split.filename}-{split.name}-* in {split.data_dir!r} must be of the same seed "
