@@ -10,8 +10,8 @@ from ut_keras.hparam import HParamError
 from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.position import randomized_position
-from ut_keras.text.text_encoder import EOS
 
+_EOS = 1  # as T2T has it
 _ORDERS = ("same", "reversed")
 
 
@@ -106,7 +106,7 @@ class CoupledPosition(keras.layers.Layer):
             raise ValueError(
                 f"pos='coupled' needs a source [batch, length]. Received: {ids.shape}."
             )
-        ends = ids == EOS
+        ends = ids == _EOS
         if self.separator:
             ends |= ids == self.separator
         length = tf.shape(ids)[1]
