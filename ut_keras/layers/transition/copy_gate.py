@@ -66,10 +66,9 @@ class CopyGate(PositionWise):
         self.seed_generator: Any = keras.random.SeedGenerator() if dropout_rate else None
 
     def build(self, x_shape: Shape) -> None:
-        common = {"kernel_initializer": self.kernel_initializer, "dtype": self.dtype_policy}
         bias = keras.initializers.Constant(self.bias_init)
-        self.hidden = dense.Dense(x_shape[-1], name="hidden", **common)
-        self.gate = dense.Dense(x_shape[-1], bias_initializer=bias, name="gate", **common)
+        self.hidden = dense.inside(self, x_shape[-1], "hidden")
+        self.gate = dense.inside(self, x_shape[-1], "gate", bias_initializer=bias)
         for layer in (self.hidden, self.gate):
             layer.build(x_shape)
 
