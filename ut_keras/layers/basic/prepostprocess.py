@@ -121,10 +121,5 @@ class PrePostProcess(Processing, PositionWise):
                 self.epsilon, name=f"{self.norm_type}_norm", dtype=self.dtype_policy
             )
         if letter == "d":
-            return dropout_lib.Dropout(
-                self.dropout_rate,
-                self.dropout_broadcast_dims,
-                name="dropout",
-                dtype=self.dtype_policy,
-            )
+            return dropout_lib.inside(self, self.dropout_broadcast_dims)
         return None

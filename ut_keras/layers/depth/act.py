@@ -140,7 +140,10 @@ class AdaptiveComputationTime(depth.Depth):
             ),
             maximum_iterations=max_steps,
         )
-        steps = self._with_confidence(records.stack_steps(last.steps), inputs.padding_mask)
+        steps = records.stack_steps(last.steps)
+        if steps is not None:
+            confidence = self.halting.confidence(steps.states, inputs.padding_mask)
+            steps = steps._replace(confidence=confidence)
         output = _output(
             last.rows.output, last.rows.halting, *records.stack_attention(last.record), steps
         )
@@ -241,12 +244,6 @@ class AdaptiveComputationTime(depth.Depth):
         weights = self.halting.per_position(taken.update_weights)[..., 0]
         weights = tf.broadcast_to(weights, tf.shape(state)[:2])
         return records.add_steps(steps, step, state, weights)
-
-    def _with_confidence(self, steps, padding_mask):
-        if steps is None:
-            return None
-        confidence = self.halting.confidence(steps.states, padding_mask)
-        return steps._replace(confidence=confidence)
 
     @classmethod
     def from_config(cls, config: Config) -> Self:
