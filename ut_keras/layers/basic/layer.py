@@ -29,7 +29,10 @@ class Layer(keras.layers.Layer):
 
 
 class PositionWise(Layer):
-    """A layer that keeps positions apart: its output is like its input, and masked like it."""
+    """A layer that keeps positions apart: its output is like its input, and masked like it.
+
+    Keras calls `compute_output_shape` by the name of what `build` takes: here `input_shape`, too.
+    """
 
     supports_masking = True  # Keras hands the mask on
 

@@ -55,11 +55,11 @@ class EndsPosition(randomized_position.RandomizedPosition):
     def __init__(self, positions: int, **kwargs: Any) -> None:
         super().__init__(positions, max_length=positions, **kwargs)
 
-    def build(self, x_shape: Shape) -> None:
-        if x_shape[-1] < _CHANNELS:
+    def build(self, input_shape: Shape) -> None:
+        if input_shape[-1] < _CHANNELS:
             raise HParamError(
                 f"Positions from both ends need a width of {_CHANNELS} at least, for each has half "
-                f"of the channels. Received: {x_shape[-1]}."
+                f"of the channels. Received: {input_shape[-1]}."
             )
 
     def call(

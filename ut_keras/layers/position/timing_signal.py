@@ -74,10 +74,10 @@ class LearnedPosition(PositionWise):
         self.max_length = max_length
         self.embedding_initializer = keras.initializers.get(embedding_initializer)
 
-    def build(self, x_shape: Shape) -> None:
+    def build(self, input_shape: Shape) -> None:
         self.embedding = self.add_weight(
             name="embedding",
-            shape=(self.max_length, x_shape[-1]),
+            shape=(self.max_length, input_shape[-1]),
             initializer=self.embedding_initializer,
         )
 

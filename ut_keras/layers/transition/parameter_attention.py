@@ -97,6 +97,9 @@ class ParameterAttention(PositionWise):
             initializer=keras.initializers.RandomNormal(stddev=stddev),
         )
 
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
+        return (*x_shape[:-1], self.hidden_size)
+
 
 @parts.transitions.register("parameter_attention")
 def _make(hp, side):
