@@ -204,23 +204,18 @@ def target_term(
     """
     targets, weights = weights_lib.of_targets(targets, class_labels, weights)
     logits = logits[:, tf.newaxis] if class_labels else logits
-    _check_fit(targets, logits)
-    if probabilities is None:
-        return cross_entropy(logits, targets, label_smoothing, weights)
-    of_steps = tf.reshape(weights * probabilities, [-1, tf.shape(targets)[1]])
-    targets = tf.tile(targets, [tf.shape(probabilities)[0], 1])
-    term = cross_entropy(logits, targets, label_smoothing, of_steps)
-    return term._replace(denominator=tf.reduce_sum(weights))
-
-
-def _check_fit(targets, logits):
-    """Raises ValueError: if there is not a target for each of the logits, as far as is known."""
     expected = logits.shape[1]
     if not targets.shape.is_compatible_with([None, expected]):
         raise ValueError(
             f"Targets must be [batch, {expected}] ids, as many as are predicted. "
             f"Received: {targets.shape}."
         )
+    if probabilities is None:
+        return cross_entropy(logits, targets, label_smoothing, weights)
+    of_steps = tf.reshape(weights * probabilities, [-1, tf.shape(targets)[1]])
+    targets = tf.tile(targets, [tf.shape(probabilities)[0], 1])
+    term = cross_entropy(logits, targets, label_smoothing, of_steps)
+    return term._replace(denominator=tf.reduce_sum(weights))
 
 
 def confidence_term(

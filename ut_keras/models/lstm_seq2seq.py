@@ -80,6 +80,7 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
     # The forward pass.
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
+        """See `Seq2Seq.encode`."""
         ids = self._ids(features, "inputs")
         real = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
         x = tf.reverse(self._embed(self.source_embedding, ids), [1])
@@ -91,6 +92,7 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         return LSTMMemory(encoded.states, None)
 
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
+        """See `Seq2Seq.decode`."""
         ids = self._ids(features, "targets")
         x = self._embed_shifted(ids)
         # T2T goes on for one position behind the last real one.

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_keras.layers.depth.depth import StackOutput
-from ut_keras.layers.depth.step_record import Steps
+from ut_keras.layers.depth.records import Steps
 
 
 class Encoded(NamedTuple):

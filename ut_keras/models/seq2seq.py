@@ -425,10 +425,12 @@ class Seq2Seq(keras_model.KerasModel):
         return self.decoder.start_cache(size)
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
+        """See `Depth.move_columns`."""
         return self.decoder.move_columns(cache, size, order)
 
     @property
     def places_matter(self) -> bool:
+        """See `Depth.places_matter`."""
         return self.decoder.places_matter
 
     @property

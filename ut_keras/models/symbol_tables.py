@@ -35,6 +35,10 @@ def make(
     """
     source, target, size = specs.get("inputs"), specs["targets"], hp.hidden_size
     head = target_embedding = softmax = source_embedding = None
+
+    def table(vocab_size, width, name):
+        return embedding.SymbolEmbedding(vocab_size, width, name=name, dtype=dtype_policy)
+
     if target.modality == "class_label":
         head = class_label_head_lib.ClassLabelHead(
             target.vocab_size,
@@ -44,13 +48,9 @@ def make(
             dtype=dtype_policy,
         )
     else:
-        target_embedding = softmax = embedding.SymbolEmbedding(
-            target.vocab_size, size, name="target_embedding", dtype=dtype_policy
-        )
+        target_embedding = softmax = table(target.vocab_size, size, "target_embedding")
         if not shares_softmax(hp, specs):
-            softmax = embedding.SymbolEmbedding(
-                target.vocab_size, softmax_size, name="softmax", dtype=dtype_policy
-            )
+            softmax = table(target.vocab_size, softmax_size, "softmax")
     if source is not None and source.modality == "sentences":
         source_embedding = embedding.SentenceEmbedding(
             source.vocab_size,
@@ -63,9 +63,7 @@ def make(
     elif source is not None and head is None and _shares_embedding(hp, specs):
         source_embedding = target_embedding
     elif source is not None:
-        source_embedding = embedding.SymbolEmbedding(
-            source.vocab_size, size, name="source_embedding", dtype=dtype_policy
-        )
+        source_embedding = table(source.vocab_size, size, "source_embedding")
     return SymbolTables(head, target_embedding, softmax, source_embedding)
 
 

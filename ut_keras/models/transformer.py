@@ -93,6 +93,7 @@ class Transformer(seq2seq.Seq2Seq):
         return layer(x, training=training, places=features.get("places"), ids=ids)
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
+        """See `Seq2Seq.encode`."""
         ids = self._ids(features, "inputs")
         padding_mask = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
         segments = features.get("inputs_segmentation")
@@ -125,6 +126,7 @@ class Transformer(seq2seq.Seq2Seq):
         return self.decoder.project_memory(encoded.stack.output, may_attend)
 
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
+        """See `Seq2Seq.decode`."""
         ids = self._ids(features, "targets")
         may_attend = attention_mask.causal_attention_mask(tf.shape(ids)[1])
         segments = features.get("targets_segmentation")
@@ -148,6 +150,7 @@ class Transformer(seq2seq.Seq2Seq):
         return of_pass._replace(num_steps=of_pass.num_steps or self.num_steps)
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
+        """See `Seq2Seq.start_cache`."""
         return self.decoder.start_cache(self._at_depth(size))
 
     def extend(

@@ -81,8 +81,8 @@ def test_what_a_layer_keeps(transition_postprocess_sequence):
     config = layer.get_config()
     again = layer.from_config(dict(config))
     assert again.copy_gate.bias_init == 0.5
-    settings = again.transition_block.settings
-    assert settings["postprocess_sequence"] == (transition_postprocess_sequence or "an")
+    sequence = again.transition_block.postprocess_sequence
+    assert sequence == (transition_postprocess_sequence or "an")
     # As it was saved before there were gates.
     del config["copy_gate"], config["transition_postprocess_sequence"]
     assert layer.from_config(config).copy_gate is None

@@ -112,12 +112,7 @@ class MultiHeadAttention(Layer):
         for projection in (self.query_projection, self.key_projection, self.value_projection):
             projection.build(query_shape)
         self.output_projection.build((*query_shape[:-1], self.value_channels))
-        self.weights_dropout = dropout_lib.Dropout(
-            self.dropout_rate,
-            self._shared_axes(),
-            name="dropout",
-            dtype=self.dtype_policy,
-        )
+        self.weights_dropout = dropout_lib.inside(self, self._shared_axes())
 
     def _shared_axes(self):
         """The axes of the weights that share their dropout decisions."""

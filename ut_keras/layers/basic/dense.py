@@ -87,12 +87,7 @@ class Dense(PositionWise):
 
 
 def inside(layer: Any, units: int, name: str, **arguments: Any) -> Dense:
-    """A `Dense` inside of another layer, by its initializer and dtype policy.
-
-    Args:
-        layer: has a `kernel_initializer`.
-        units, name, arguments: as of `Dense`.
-    """
+    """A `Dense` inside of another layer, by its `kernel_initializer` and dtype policy."""
     return Dense(
         units,
         kernel_initializer=layer.kernel_initializer,

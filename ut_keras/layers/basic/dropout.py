@@ -69,3 +69,8 @@ class Dropout(PositionWise):
         seed = tf.cast(self.seed_generator.next(), tf.int32)
         bits = tf.random.stateless_uniform([(count + 3) // 4], seed, None, None, tf.int64)
         return tf.reshape(tf.reshape(tf.bitcast(bits, tf.int16), [-1])[:count], shape)
+
+
+def inside(layer: Any, broadcast_dims: Sequence[int] = ()) -> Dropout:
+    """The `Dropout` of another layer, by its `dropout_rate` and dtype policy."""
+    return Dropout(layer.dropout_rate, broadcast_dims, name="dropout", dtype=layer.dtype_policy)

@@ -192,10 +192,10 @@ class TargetSpaceEmbedding(PositionWise):
         self.target_space_id = target_space_id
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, x_shape: Shape) -> None:
+    def build(self, input_shape: Shape) -> None:
         self.kernel = self.add_weight(
             name="kernel",
-            shape=(self.NUM_SPACES, x_shape[-1]),
+            shape=(self.NUM_SPACES, input_shape[-1]),
             initializer=self.kernel_initializer,
         )
 

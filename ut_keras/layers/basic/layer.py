@@ -11,9 +11,9 @@ from ut_keras.layers.basic.signature import Config, Shape
 class Layer(keras.layers.Layer):
     """A Keras layer that keeps each argument of `__init__` as an attribute of the same name.
 
-    So `get_config` need not be written out, as in scikit-learn's estimators; it is left to a class
+    So its config need not be written out, as in scikit-learn's estimators; it is left to a class
     to add what it keeps under another name. Initializers and layers among the arguments are
-    serialized, and made again by `from_config`. An `__init__` with `**kwargs` hands these on: the
+    serialized, and made again from a config. An `__init__` with `**kwargs` hands these on: the
     arguments of the class above are in the config, too.
     """
 
@@ -29,7 +29,10 @@ class Layer(keras.layers.Layer):
 
 
 class PositionWise(Layer):
-    """A layer that keeps positions apart: its output is like its input, and masked like it."""
+    """A layer that keeps positions apart: its output is like its input, and masked like it.
+
+    Keras calls `compute_output_shape` by the name of what `build` takes: here `input_shape`, too.
+    """
 
     supports_masking = True  # Keras hands the mask on
 

@@ -98,10 +98,10 @@ class PrePostProcess(Processing, PositionWise):
         self.sequence = sequence
         self.operations = tuple((letter, self._operation(letter)) for letter in letters)
 
-    def build(self, x_shape: Shape) -> None:
+    def build(self, input_shape: Shape) -> None:
         for letter, operation in self.operations:
             if letter == "n":
-                operation.build(x_shape)
+                operation.build(input_shape)
 
     def call(
         self, x: tf.Tensor, residual: tf.Tensor | None = None, training: bool | None = None
@@ -121,10 +121,5 @@ class PrePostProcess(Processing, PositionWise):
                 self.epsilon, name=f"{self.norm_type}_norm", dtype=self.dtype_policy
             )
         if letter == "d":
-            return dropout_lib.Dropout(
-                self.dropout_rate,
-                self.dropout_broadcast_dims,
-                name="dropout",
-                dtype=self.dtype_policy,
-            )
+            return dropout_lib.inside(self, self.dropout_broadcast_dims)
         return None

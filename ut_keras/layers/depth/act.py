@@ -22,10 +22,9 @@ from ut_keras.layers.depth import (
     act_decoding,
     act_skipping,
     act_step,
-    attention_record,
     depth,
+    records,
     recurrence,
-    step_record,
     transformer_block,
 )
 from ut_keras.layers.depth.depth import StackOutput
@@ -104,6 +103,7 @@ class AdaptiveComputationTime(depth.Depth):
 
     @property
     def rule(self) -> halting_lib.Rule:
+        """See `Depth.rule`."""
         return self.halting
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
@@ -133,16 +133,19 @@ class AdaptiveComputationTime(depth.Depth):
             (
                 ACTState(
                     start,
-                    attention_record.start(inputs.record_attention, inputs.memory),
-                    step_record.start(wants_steps, start.state, max_steps),
+                    records.start_attention(inputs.record_attention, inputs.memory),
+                    records.start_steps(wants_steps, start.state, max_steps),
                     self.block.start_tally(start.state) if inputs.training else (),
                 ),
             ),
             maximum_iterations=max_steps,
         )
-        steps = self._with_confidence(step_record.stack(last.steps), inputs.padding_mask)
+        steps = records.stack_steps(last.steps)
+        if steps is not None:
+            confidence = self.halting.confidence(steps.states, inputs.padding_mask)
+            steps = steps._replace(confidence=confidence)
         output = _output(
-            last.rows.output, last.rows.halting, *attention_record.stack(last.record), steps
+            last.rows.output, last.rows.halting, *records.stack_attention(last.record), steps
         )
         return output._replace(tally=last.tally)
 
@@ -150,7 +153,7 @@ class AdaptiveComputationTime(depth.Depth):
         taken = act_step.take(layers, loop.rows, given)
         step, real = loop.rows.step, given.inputs.padding_mask
         steps = loop.steps and self._add_to_record(loop.steps, step, taken, real)
-        record = attention_record.add(loop.record, step, taken.block_output)
+        record = records.add_attention(loop.record, step, taken.block_output)
         tally = transformer_block.add_tally(loop.tally, taken.block_output)
         return ACTState(taken.loop, record, steps, tally)
 
@@ -164,18 +167,22 @@ class AdaptiveComputationTime(depth.Depth):
         return [ponder_cost.term(result.ponder_cost, self.act_loss_weight, counted, rows)]
 
     def check_steps(self, num_steps: int | None) -> None:
+        """See `Depth.check_steps`."""
         self.timing.check_steps(num_steps)
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
+        """See `Depth.start_cache`."""
         num_steps = size.num_steps or self.halting.max_steps
         constant = self.halted_are_constant
         return act_decoding.start_cache(self._step_layers(), size, num_steps, constant)
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
+        """See `Depth.move_columns`."""
         return act_decoding.move_columns(self._step_layers(), cache, size, order)
 
     @property
     def places_matter(self) -> bool:
+        """See `Depth.places_matter`."""
         return self.block.places_matter or not self.halted_are_constant
 
     def extend(
@@ -236,13 +243,7 @@ class AdaptiveComputationTime(depth.Depth):
             state = tf.where(self.halting.per_position(counted), state, 0)
         weights = self.halting.per_position(taken.update_weights)[..., 0]
         weights = tf.broadcast_to(weights, tf.shape(state)[:2])
-        return step_record.add(steps, step, state, weights)
-
-    def _with_confidence(self, steps, padding_mask):
-        if steps is None:
-            return None
-        confidence = self.halting.confidence(steps.states, padding_mask)
-        return steps._replace(confidence=confidence)
+        return records.add_steps(steps, step, state, weights)
 
     @classmethod
     def from_config(cls, config: Config) -> Self:

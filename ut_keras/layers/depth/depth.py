@@ -7,7 +7,7 @@ import tensorflow as tf
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 from ut_keras.layers.depth import state_layer
-from ut_keras.layers.depth.step_record import Steps
+from ut_keras.layers.depth.records import Steps
 from ut_keras.layers.halting import halting, ponder_cost
 
 
@@ -44,11 +44,13 @@ class Depth(state_layer.StateLayer):
                 layer.build(state_shape)
 
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
+        """See `StateLayer.project_memory`."""
         return self.block.project_memory(memory, attention_mask)
 
     def extra_terms(
         self, tally: Any, rows: tf.Tensor | None = None
     ) -> list[ponder_cost.PonderTerm]:
+        """See `StateLayer.extra_terms`."""
         return self.block.extra_terms(tally, rows)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:

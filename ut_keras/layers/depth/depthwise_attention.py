@@ -61,6 +61,7 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence):
         self.weighting.build((None, *state_shape))
 
     def check_steps(self, num_steps: int | None) -> None:
+        """See `Depth.check_steps`."""
         if self.uses_depth_embedding and num_steps not in (None, self.num_steps):
             raise ValueError(
                 f"num_steps must be {self.num_steps}: each step has a learned embedding "

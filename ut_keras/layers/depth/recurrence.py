@@ -12,11 +12,7 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.layer import Layer
 from ut_keras.layers.basic.signature import PLAIN, Config, StepInputs
-from ut_keras.layers.depth import (
-    attention_record,
-    depth,
-    transformer_block,
-)
+from ut_keras.layers.depth import depth, records, transformer_block
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.depth.transformer_block import BlockOutput
 from ut_keras.layers.position import timing_signal
@@ -157,23 +153,26 @@ class Recurrence(depth.Depth):
             state,
             self.start(state, most),
             (),
-            attention_record.start(inputs.record_attention, inputs.memory),
+            records.start_attention(inputs.record_attention, inputs.memory),
             self.block.start_tally(state) if training else (),
         )
         last = self._loop(loop, (), lambda caches: constants, num_steps, most)
-        record = attention_record.stack(last.record)
+        record = records.stack_attention(last.record)
         return StackOutput(self.finish(last), None, None, *record, tally=last.tally)
 
     def check_steps(self, num_steps: int | None) -> None:
+        """See `Depth.check_steps`."""
         self.timing.check_steps(num_steps)
 
     @property
     def places_matter(self) -> bool:
+        """See `Depth.places_matter`."""
         return self.block.places_matter or bool(self.timing.cache_widths())
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
+        """See `Depth.extend`."""
         num_steps = window.size.num_steps or self.num_steps
         signals = self.timing.prepare(window.positions, num_steps)
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
@@ -217,7 +216,7 @@ class Recurrence(depth.Depth):
                     result.state,
                     result.carried,
                     tuple(cache.stores for cache in caches),
-                    attention_record.add(loop.record, loop.step, result.block_output),
+                    records.add_attention(loop.record, loop.step, result.block_output),
                     transformer_block.add_tally(loop.tally, result.block_output),
                 ),
             )

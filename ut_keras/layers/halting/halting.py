@@ -190,8 +190,34 @@ class Rule(Layer):
         return tf.reduce_any(padding_mask, axis=1) if self.by_example else padding_mask
 
 
+class Head(Rule, dense.Dense):
+    """A rule that reads a number off every position: called, it gives W x + b, [..., 1]."""
+
+    def __init__(
+        self,
+        name: str,
+        max_steps: int,
+        epsilon: float,
+        bias_init: float,
+        mask_padding: bool,
+        kernel_initializer: Initializer,
+    ) -> None:
+        super().__init__(
+            1,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=keras.initializers.Constant(bias_init),
+            name=name,
+            dtype="float32",  # whatever the policy: sums of p decide who halts
+        )
+        self.check(max_steps, epsilon)
+        self.max_steps = max_steps
+        self.epsilon = epsilon
+        self.bias_init = bias_init
+        self.mask_padding = mask_padding
+
+
 @keras.saving.register_keras_serializable(package="ut_keras")
-class ACTHalting(Rule, dense.Dense):
+class ACTHalting(Head):
     """Adds up probabilities of halting, step by step, until 1 - epsilon.
 
         p^n = sigmoid(W x^n + b)
@@ -230,22 +256,12 @@ class ACTHalting(Rule, dense.Dense):
         mask_padding: bool = False,
         kernel_initializer: Initializer = "glorot_uniform",
     ) -> None:
-        super().__init__(
-            1,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=keras.initializers.Constant(bias_init),
-            name="sigmoid_activation_for_pondering",
-            dtype="float32",  # whatever the policy: sums of p decide who halts
-        )
-        self.check(max_steps, epsilon)
+        name = "sigmoid_activation_for_pondering"
+        super().__init__(name, max_steps, epsilon, bias_init, mask_padding, kernel_initializer)
         if act_type not in ACT_TYPES:
             raise ValueError(f"act_type must be one of {ACT_TYPES}. Received: {act_type!r}.")
-        self.max_steps = max_steps
-        self.epsilon = epsilon
         self.act_type = act_type
-        self.bias_init = bias_init
         self.force_final_remainder = force_final_remainder
-        self.mask_padding = mask_padding
         self.decides_alone = act_type in ("basic", "accumulated")
         self.by_example = act_type == "global"
         if act_type == "random":
@@ -256,6 +272,7 @@ class ACTHalting(Rule, dense.Dense):
             super().build(state_shape)
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+        """See `Rule.halt`."""
         p = self._halting_probability(step, halting)
         halted, weights = self.spend(p, step, halting, self.force_final_remainder)
         return halted._replace(ponder_cost=halted.n_updates + halted.remainders), weights
@@ -272,6 +289,7 @@ class ACTHalting(Rule, dense.Dense):
         return class_label_head.pool(p[..., tf.newaxis], "masked_mean", real)[:, 0]
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
+        """See `Rule.mix`."""
         if self.act_type == "accumulated":
             return super().mix(state, output, update_weights)
         weights = tf.cast(self.per_position(update_weights), state.dtype)

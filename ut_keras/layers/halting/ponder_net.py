@@ -5,16 +5,15 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers.basic import dense
 from ut_keras.layers.basic.signature import Config, Initializer
 from ut_keras.layers.halting import halting
-from ut_keras.layers.halting.halting import Halting, Rule, Step, check_ends
+from ut_keras.layers.halting.halting import Halting, Step, check_ends
 
 OUTPUTS = ("threshold", "mean")
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class PonderNetHalting(Rule, dense.Dense):
+class PonderNetHalting(halting.Head):
     """The step at which a position halts is drawn; what is trained is the mean of the losses.
 
         l^n = sigmoid(W s^n + b);   p^n = l^n (1 - l^1) ... (1 - l^{n-1})
@@ -65,26 +64,16 @@ class PonderNetHalting(Rule, dense.Dense):
         mask_padding: bool = False,
         kernel_initializer: Initializer = "glorot_uniform",
     ) -> None:
-        super().__init__(
-            1,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=keras.initializers.Constant(bias_init),
-            name="ponder_net_for_pondering",
-            dtype="float32",
-        )
-        self.check(max_steps, epsilon)
+        name = "ponder_net_for_pondering"
+        super().__init__(name, max_steps, epsilon, bias_init, mask_padding, kernel_initializer)
         if not 0 < prior < 1:
             raise ValueError(f"prior must be between 0 and 1. Received: {prior}.")
         if output not in OUTPUTS:
             raise ValueError(f"output must be one of {OUTPUTS}. Received: {output!r}.")
-        self.max_steps = max_steps
-        self.epsilon = epsilon
         self.prior = prior
         self.output_kind = output
         self.expected_loss = expected_loss
         self.hands_on = hands_on
-        self.bias_init = bias_init
-        self.mask_padding = mask_padding
 
     def log_prior(self, max_steps: int) -> np.ndarray:
         """float32 [max_steps], log g."""
@@ -93,6 +82,7 @@ class PonderNetHalting(Rule, dense.Dense):
         return np.log(g).astype(np.float32)
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+        """See `Rule.halt`."""
         share = tf.sigmoid(self(tf.cast(step.after, tf.float32)))[..., 0]
         p = share * (1.0 - halting.halting_probability)
         halted, w = self.spend(p, step, halting, forced=True)
@@ -101,6 +91,7 @@ class PonderNetHalting(Rule, dense.Dense):
         return halted._replace(ponder_cost=halting.ponder_cost + divergence), w
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
+        """See `Rule.mix`."""
         if self.hands_on or self.output_kind == "mean":
             return super().mix(state, output, update_weights)
         return self.keep_last(state, output, update_weights)

@@ -5,15 +5,15 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.hparam import HParamError
-from ut_keras.layers.basic import class_label_head, dense
+from ut_keras.layers.basic import class_label_head
 from ut_keras.layers.basic.class_label_head import Pooling
 from ut_keras.layers.basic.signature import Initializer
 from ut_keras.layers.halting import halting
-from ut_keras.layers.halting.halting import Halting, Rule, Step, check_ends
+from ut_keras.layers.halting.halting import Halting, Step, check_ends
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class QHalting(Rule, dense.Dense):
+class QHalting(halting.Head):
     """After each step a head says whether that is it, which it is taught by the answers themselves.
 
         q^n    = W s^n + b
@@ -64,23 +64,14 @@ class QHalting(Rule, dense.Dense):
         mask_padding: bool = False,
         kernel_initializer: Initializer = "glorot_uniform",
     ) -> None:
-        super().__init__(
-            1,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=keras.initializers.Constant(bias_init),
-            name="q_halt_for_pondering",
-            dtype="float32",
-        )
-        self.check(max_steps, epsilon)
-        self.max_steps = max_steps
-        self.epsilon = epsilon
+        name = "q_halt_for_pondering"
+        super().__init__(name, max_steps, epsilon, bias_init, mask_padding, kernel_initializer)
         self.pooling = pooling
         self.by_example = pooling is not None
         self.decides_alone = pooling is None
-        self.bias_init = bias_init
-        self.mask_padding = mask_padding
 
     def confidence(self, states: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
+        """See `Rule.confidence`."""
         q = self(tf.cast(states, tf.float32))[..., 0]
         if self.pooling is None:
             return q
@@ -88,6 +79,7 @@ class QHalting(Rule, dense.Dense):
         return tf.transpose(class_label_head.pool(of_positions, self.pooling, padding_mask))
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+        """See `Rule.halt`."""
         if step.training:
             halted, moved = self.stop(tf.zeros_like(halting.running), step, halting)
             return halted, moved / step.max_steps
@@ -95,6 +87,7 @@ class QHalting(Rule, dense.Dense):
         return self.stop(tf.sigmoid(q) > 1.0 - self.epsilon, step, halting)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
+        """See `Rule.mix`."""
         return self.keep_last(state, output, update_weights)
 
 

@@ -74,10 +74,10 @@ class LearnedPosition(PositionWise):
         self.max_length = max_length
         self.embedding_initializer = keras.initializers.get(embedding_initializer)
 
-    def build(self, x_shape: Shape) -> None:
+    def build(self, input_shape: Shape) -> None:
         self.embedding = self.add_weight(
             name="embedding",
-            shape=(self.max_length, x_shape[-1]),
+            shape=(self.max_length, input_shape[-1]),
             initializer=self.embedding_initializer,
         )
 
@@ -163,8 +163,7 @@ class StepTimingSignal(Layer):
     def build(self, state_shape: Shape) -> None:
         self.hidden_size = state_shape[-1]
         concat = self.combine == "concat"
-        width = self.hidden_size * (2 if concat and self.position else 1)
-        self.step_channels = width
+        self.step_channels = self.hidden_size * (2 if concat and self.position else 1)
         self.layer_embedding: Any = None
         if self.step == "learned":
             self.layer_embedding = self.add_weight(
@@ -182,7 +181,7 @@ class StepTimingSignal(Layer):
             )
         if concat and self.position:
             self.projection = dense.inside(self, self.hidden_size, "dense", use_bias=False)
-            self.projection.build((None, None, width + (self.step_channels if self.step else 0)))
+            self.projection.build((None, None, self.step_channels * (2 if self.step else 1)))
 
     def prepare(self, positions: tf.Tensor, num_steps: int | None = None) -> StepSignals:
         """The parts that are the same at every step.

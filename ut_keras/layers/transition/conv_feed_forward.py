@@ -78,9 +78,7 @@ class ConvFeedForward(Layer):
         )
         for tap in self.taps:
             tap.build(x_shape)
-        self.relu_dropout = dropout_lib.Dropout(
-            self.dropout_rate, name="dropout", dtype=self.dtype_policy
-        )
+        self.relu_dropout = dropout_lib.inside(self)
         self.contract = dense.inside(self, self.hidden_size, "conv2")
         self.contract.build((*x_shape[:-1], self.filter_size))
 

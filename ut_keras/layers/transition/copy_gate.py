@@ -65,13 +65,12 @@ class CopyGate(PositionWise):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.seed_generator: Any = keras.random.SeedGenerator() if dropout_rate else None
 
-    def build(self, x_shape: Shape) -> None:
-        common = {"kernel_initializer": self.kernel_initializer, "dtype": self.dtype_policy}
+    def build(self, input_shape: Shape) -> None:
         bias = keras.initializers.Constant(self.bias_init)
-        self.hidden = dense.Dense(x_shape[-1], name="hidden", **common)
-        self.gate = dense.Dense(x_shape[-1], bias_initializer=bias, name="gate", **common)
+        self.hidden = dense.inside(self, input_shape[-1], "hidden")
+        self.gate = dense.inside(self, input_shape[-1], "gate", bias_initializer=bias)
         for layer in (self.hidden, self.gate):
-            layer.build(x_shape)
+            layer.build(input_shape)
 
     def call(
         self, x: tf.Tensor, training: bool | None = None, cache: cache_lib.LayerCache | None = None

@@ -59,7 +59,7 @@ class FeedForward(PositionWise):
 
     def build(self, x_shape: Shape) -> None:
         self.expand = dense.inside(self, self.filter_size, "conv1", activation="relu")
-        self.relu_dropout = self._dropout()
+        self.relu_dropout = dropout_lib.inside(self, self.dropout_broadcast_dims)
         self.contract = dense.inside(self, self.hidden_size, "conv2")
         self.expand.build(x_shape)
         self.contract.build((*x_shape[:-1], self.filter_size))
@@ -86,14 +86,6 @@ class FeedForward(PositionWise):
     def _expanded(self, x):
         """What is between the two, [B, S, F]."""
         return self.expand(x)
-
-    def _dropout(self):
-        return dropout_lib.Dropout(
-            self.dropout_rate,
-            self.dropout_broadcast_dims,
-            name="dropout",
-            dtype=self.dtype_policy,
-        )
 
     def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (*x_shape[:-1], self.hidden_size)

@@ -71,9 +71,7 @@ class ParameterAttention(PositionWise):
         self.output_projection.build((*x_shape[:-1], self.value_channels))
         self.key = self._memory("k", self.key_channels, (self.num_heads / self.hidden_size) ** 0.5)
         self.value = self._memory("v", self.value_channels, 1.0)
-        self.row_dropout = dropout_lib.Dropout(
-            self.dropout_rate, broadcast_dims=(2,), name="dropout", dtype=self.dtype_policy
-        )
+        self.row_dropout = dropout_lib.inside(self, broadcast_dims=(2,))
 
     def call(
         self,
@@ -98,6 +96,9 @@ class ParameterAttention(PositionWise):
             shape=(self.num_heads, self.memory_rows, channels // self.num_heads),
             initializer=keras.initializers.RandomNormal(stddev=stddev),
         )
+
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
+        return (*x_shape[:-1], self.hidden_size)
 
 
 @parts.transitions.register("parameter_attention")

@@ -135,9 +135,7 @@ class SeparableConvFeedForward(Layer):
             )
 
         self.expand = convolution(self.filter_size, self.kernel_sizes[0], "conv1", "relu")
-        self.relu_dropout = dropout_lib.Dropout(
-            self.dropout_rate, name="dropout", dtype=self.dtype_policy
-        )
+        self.relu_dropout = dropout_lib.inside(self)
         self.contract = convolution(self.hidden_size, self.kernel_sizes[1], "conv2")
         self.expand.build(x_shape)
         self.contract.build((*x_shape[:-1], self.filter_size))

@@ -8,6 +8,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense
+from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.transition import feed_forward
 
@@ -75,7 +76,7 @@ class SigmaMoE(feed_forward.FeedForward):
             self, self.filter_size, "expand", use_bias=False, activation="relu"
         )
         self.contract = dense.inside(self, self.hidden_size, "contract", use_bias=False)
-        self.relu_dropout = self._dropout()
+        self.relu_dropout = dropout_lib.inside(self, self.dropout_broadcast_dims)
         self.router.build(x_shape)
         self.expand.build(x_shape)
         self.contract.build((*x_shape[:-1], self.filter_size))

@@ -144,12 +144,15 @@ class TimingAndSRU(Layer):
                 layer.build(state_shape)
 
     def prepare(self, positions: tf.Tensor, num_steps: int | None = None) -> StepSignals:
+        """See `StepTimingSignal.prepare`."""
         return self.timing.prepare(positions, num_steps)
 
     def check_steps(self, num_steps: int | None) -> None:
+        """See `StepTimingSignal.check_steps`."""
         self.timing.check_steps(num_steps)
 
     def cache_widths(self) -> Widths:
+        """See `SRU.cache_widths`."""
         return self.sru.cache_widths()
 
     def call(
