@@ -8,6 +8,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.hparam import HParamError
 from ut_keras.layers.basic import from_hparams
+from ut_keras.layers.basic.layer import PositionWise
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.position import randomized_position
 
@@ -16,7 +17,7 @@ _ORDERS = ("same", "reversed")
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class CoupledPosition(keras.layers.Layer):
+class CoupledPosition(PositionWise):
     """Adds a learned vector of the place that a source and what is written of it share
     (`pos="coupled"`).
 
@@ -66,11 +67,11 @@ class CoupledPosition(keras.layers.Layer):
         self.separator = separator
         self.seed_generator = keras.random.SeedGenerator()
 
-    def build(self, x_shape: Shape) -> None:
+    def build(self, input_shape: Shape) -> None:
         # As strong as embeddings, which are scaled to variance 1.
         self.embedding = self.add_weight(
             name="embedding",
-            shape=(self.places, x_shape[-1]),
+            shape=(self.places, input_shape[-1]),
             initializer=keras.initializers.RandomNormal(stddev=1.0),
         )
 
