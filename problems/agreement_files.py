@@ -262,9 +262,7 @@ def read_edinburgh_nlu(tmp_dir: str | None, split: str) -> Iterator[Example]:
 
 
 def _read_lines(tmp_dir, name):
-    path = download.fetch(tmp_dir, OTHER_FILES[name])
-    with text_lines.readable(path), open(path, encoding="utf-8") as file:
-        return file.read().splitlines()
+    return text_lines.read(download.fetch(tmp_dir, OTHER_FILES[name]))
 
 
 def _fields(line, count, name, number):

@@ -16,7 +16,7 @@ import string
 from typing import NamedTuple, TypeAlias
 
 from ut_keras.problems import problem
-from ut_keras.problems.problem import Texts
+from ut_keras.problems.problem import Encoders, Texts
 from ut_keras.text import text_encoder
 
 _PRECEDENCE = {"+": 0, "-": 0, "*": 1, "/": 1}
@@ -59,7 +59,7 @@ class AlgebraInverse(problem.Problem):
     train_size = 100_000
     dev_size = 10_000
 
-    def feature_encoders(self, data_dir: str | None = None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None = None) -> Encoders:
         encoder = text_encoder.ByteTextEncoder()
         return {"inputs": encoder, "targets": encoder}
 

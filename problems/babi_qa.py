@@ -57,13 +57,13 @@ import functools
 import itertools
 import json
 import os
-from collections.abc import Iterator
 from typing import Any
 
 from ut_keras.data import features
 from ut_keras.errors import DataError
 from ut_keras.files import json_file
 from ut_keras.problems import babi_files, problem
+from ut_keras.problems.problem import Encoders, Metrics, Records, Specs
 from ut_keras.text import text_encoder
 
 _SEPARATOR = "<EOQ>"
@@ -107,11 +107,11 @@ class _BabiProblem(problem.Problem):
     def side_files(self) -> tuple[str, ...]:
         return (self.vocab_filename,)
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         encoder = text_encoder.TokenTextEncoder(os.path.join(data_dir or "", self.vocab_filename))
         return {"inputs": encoder, "targets": encoder}
 
-    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def record_specs(self, data_dir: str | None) -> Specs:
         return {**self.feature_specs(data_dir), "task": _TASK}
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
@@ -140,7 +140,7 @@ class _BabiProblem(problem.Problem):
             return babi_files.read_examples(*where, "test")
         return babi_files.read_validated_examples(*where, "train" if split == "train" else "valid")
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+    def feature_metrics(self, data_dir: str | None) -> Metrics:
         return {
             f"error/task_{task}": features.FeatureMetric(functools.partial(_wrong_answers, task))
             for task in self._dev_tasks
@@ -173,7 +173,7 @@ class BabiQaConcat(_BabiProblem):
         task = f"qa{self._task}_{babi_files.TASKS[self._task]}" if self._task else "qa0_all-tasks"
         return f"babi_qa_{self._subset}_{task}{'_valid' * self._valid}"
 
-    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def record_specs(self, data_dir: str | None) -> Specs:
         specs = super().record_specs(data_dir)
         return {**specs, "context": specs["inputs"]}
 
@@ -187,7 +187,7 @@ class BabiQaConcat(_BabiProblem):
 
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, list[int]]]:
+    ) -> Records:
         encoder = self.feature_encoders(data_dir)["inputs"]
         for example in self._examples(split, tmp_dir):
             yield {
@@ -214,7 +214,7 @@ class BabiQaSentence(_BabiProblem):
     def side_files(self) -> tuple[str, ...]:
         return (self.vocab_filename, self.metadata_filename)
 
-    def feature_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def feature_specs(self, data_dir: str | None) -> Specs:
         path = os.path.join(data_dir or "", self.metadata_filename)
         sentences, words = _shape(path)
         specs = super().feature_specs(data_dir)
@@ -254,7 +254,7 @@ class BabiQaSentence(_BabiProblem):
 
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, list[int]]]:
+    ) -> Records:
         encoder = self.feature_encoders(data_dir)["inputs"]
         rows, words = self.feature_specs(data_dir)["inputs"].shape
 

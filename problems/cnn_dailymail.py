@@ -64,15 +64,11 @@ class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for split in self.splits:
             download.fetch(tmp_dir, _ADDRESSES[split])
-        _folders(tmp_dir)
+        list(_paths(tmp_dir))
         super().prepare(data_dir, tmp_dir)
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        paths = {
-            name: os.path.join(folder, name)
-            for folder in _folders(tmp_dir)
-            for name in os.listdir(folder)
-        }
+        paths = {os.path.basename(path): path for path in _paths(tmp_dir)}
         for address in raw_text.read_lines(download.fetch(tmp_dir, _ADDRESSES[split])):
             path = paths.get(f"{hashlib.sha1(address.encode()).hexdigest()}.story")
             article, highlights = _read(path) if path else ((), ())
@@ -82,11 +78,9 @@ class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
                 self.left_out["without article or highlights" if path else "not there"] += 1
 
 
-def _folders(tmp_dir):
-    return [
-        raw_text.find_folder(tmp_dir, archive, f"{paper}/stories")
-        for paper, archive in _ARCHIVES.items()
-    ]
+def _paths(tmp_dir):
+    for paper, archive in _ARCHIVES.items():
+        yield from raw_text.find_all(tmp_dir, archive, f"{paper}/stories/*")
 
 
 def _read(path):

@@ -9,7 +9,7 @@ import zlib
 import numpy as np
 
 from ut_keras.problems import problem
-from ut_keras.problems.problem import Texts
+from ut_keras.problems.problem import Encoders, Texts
 from ut_keras.text import text_encoder
 
 _HELD_OUT_EVERY = 20
@@ -46,7 +46,7 @@ class GeneratedClasses(problem.Problem):
         """
         raise NotImplementedError
 
-    def feature_encoders(self, data_dir: str | None = None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None = None) -> Encoders:
         return {
             "inputs": text_encoder.TokenTextEncoder(tokens=list(self.words)),
             "targets": text_encoder.ClassLabelEncoder(self.labels),

@@ -116,12 +116,12 @@ def _register(name, archive, class_labels, base=LabelledTables, **attributes):
     attributes["archive"] = download.RawFile(
         file_name, url, sha256, licence, (members,), most_bytes
     )
-    made = text_problems.declare(__name__, name, base, class_labels=class_labels, **attributes)
+    made = problem.declare(__name__, name, base, class_labels=class_labels, **attributes)
     return text_problems.register_characters(f"{name}_characters")(made)
 
 
 def _register_shared_vocab(made, name):
-    text_problems.declare(__name__, f"{name}_shared_vocab", SharedVocab, made)
+    problem.declare(__name__, f"{name}_shared_vocab", SharedVocab, made)
 
 
 def _glue(folder, sha256, name=None, most_bytes=10**9):

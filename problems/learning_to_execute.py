@@ -48,7 +48,7 @@ import zlib
 from collections.abc import Sequence
 
 from ut_keras.problems import problem
-from ut_keras.problems.problem import Texts
+from ut_keras.problems.problem import Encoders, Texts
 from ut_keras.text import text_encoder
 
 # Two public generators, `chain_program` and `python_program`. Both make chains: the value of one
@@ -218,7 +218,7 @@ class LearningToExecute(problem.Problem):
     max_digits = 5
     max_operations = 2
 
-    def feature_encoders(self, data_dir: str | None = None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None = None) -> Encoders:
         encoder = text_encoder.ByteTextEncoder()
         return {"inputs": encoder, "targets": encoder}
 

@@ -49,7 +49,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ut_keras.problems import problem
-from ut_keras.problems.problem import Texts
+from ut_keras.problems.problem import Encoders, Texts
 from ut_keras.text import text_encoder
 
 VERBS = ("walk", "look", "run", "jump")
@@ -242,7 +242,7 @@ class ScanProblem(problem.Problem):
     def side_files(self) -> tuple[str, ...]:
         return (_VOCAB_FILENAME,)
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         encoder = text_encoder.TokenTextEncoder(os.path.join(data_dir or "", _VOCAB_FILENAME))
         return {"inputs": encoder, "targets": encoder}
 

@@ -46,6 +46,7 @@ from ut_keras.data import features
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.problems import agreement_files, last_word, problem
+from ut_keras.problems.problem import Encoders, Metrics, Records, Specs
 from ut_keras.text import text_encoder
 
 _MANY_ATTRACTORS, _ATTRACTORS_NOT_SAID = 6, 7
@@ -86,7 +87,7 @@ class _Agreement(problem.Problem):
 
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, list[int]]]:
+    ) -> Records:
         words = self._words(data_dir)
         for example in self.read_examples(tmp_dir, split):
             yield {**self.encode(example, words), "attractors": [_bucket(example.attractors)]}
@@ -107,17 +108,17 @@ class NumberPrediction(_Agreement):
     class_label_features = ("targets",)
     base_name = "sva_number_prediction"
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         path = os.path.join(data_dir or "", self.vocab_filename)
         return {
             "inputs": text_encoder.TokenTextEncoder(path),
             "targets": text_encoder.ClassLabelEncoder(agreement_files.TAGS),
         }
 
-    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def record_specs(self, data_dir: str | None) -> Specs:
         return {**self.feature_specs(data_dir), "attractors": _ATTRACTORS}
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+    def feature_metrics(self, data_dir: str | None) -> Metrics:
         return _by_attractors("accuracy", _is_number_right)
 
     def encode(self, example: agreement_files.Example, words: "_Words") -> dict[str, list[int]]:
@@ -132,17 +133,17 @@ class LanguageModeling(_Agreement):
 
     base_name = "sva_language_modeling"
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         path = os.path.join(data_dir or "", self.vocab_filename)
         return {"targets": text_encoder.TokenTextEncoder(path)}
 
-    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def record_specs(self, data_dir: str | None) -> Specs:
         specs = self.feature_specs(data_dir)
         size = specs["targets"].vocab_size
         wrong_verb = features.FeatureSpec(size, "class_label", default=text_encoder.PAD)
         return {**specs, "wrong_verb": wrong_verb, "attractors": _ATTRACTORS}
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+    def feature_metrics(self, data_dir: str | None) -> Metrics:
         name = "verb_ranking_accuracy"
         overall = features.FeatureMetric(_weighted(_is_right_verb_ahead))
         return {name: overall, **_by_attractors(name, _is_right_verb_ahead)}

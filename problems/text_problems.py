@@ -15,14 +15,13 @@ class label, a text, for "targets"; `TextConcat2ClassProblem` several texts for 
 
 import collections
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ut_keras import contract
-from ut_keras.data import features
 from ut_keras.data.writing import generation
 from ut_keras.problems import perplexity, problem
+from ut_keras.problems.problem import Encoders, Metrics, Records, Samples
 from ut_keras.text import text_encoder
 from ut_keras.text.text_encoder import SubwordTextEncoder, TokenTextEncoder
 
@@ -30,22 +29,11 @@ P = TypeVar("P", bound="Text2TextProblem")
 _MAX_SUBTOKEN_LENGTH = 200  # T2T's; bounds the time that a very long token takes.
 
 
-def declare(module: str, name: str, *bases: type, **attributes: Any) -> type:
-    """Makes a class of bases and attributes, and files it under `name`.
-
-    It is in a module, `rte_characters` as `RteCharacters`, where other processes find it.
-    """
-    class_name = "".join(word.capitalize() for word in name.split("_"))
-    made = type(class_name, bases, {**attributes, "__module__": module})
-    setattr(sys.modules[module], class_name, made)
-    return problem.register(name)(made)
-
-
 def register_characters(name: str) -> Callable[[type[P]], type[P]]:
     """Decorator of a problem: files it under `name` too, as a problem of bytes."""
 
     def decorator(problem_class):
-        declare(problem_class.__module__, name, problem_class, vocab_type="characters")
+        problem.declare(problem_class.__module__, name, problem_class, vocab_type="characters")
         return problem_class
 
     return decorator
@@ -92,7 +80,7 @@ class Text2TextProblem(problem.Problem):
     def side_files(self) -> tuple[str, ...]:
         return () if self.vocab_type == "characters" else (self.vocab_filename,)
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         encoder = self.text_encoder(data_dir)
         return {"inputs": encoder, "targets": encoder}
 
@@ -142,10 +130,10 @@ class Text2TextProblem(problem.Problem):
 class Text2SelfProblem(Text2TextProblem):
     """A language model; samples have "targets" only."""
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         return {"targets": self.text_encoder(data_dir)}
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+    def feature_metrics(self, data_dir: str | None) -> Metrics:
         return {"per_word_perplexity": perplexity.per_word(self.text_encoder(data_dir))}
 
 
@@ -169,7 +157,7 @@ class Text2ClassProblem(Text2TextProblem):
         own = () if self.class_labels else (self.labels_filename,)
         return (*super().side_files(), *own)
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         path = os.path.join(data_dir or "", self.labels_filename)
         filename = None if self.class_labels else path
         return {
@@ -196,9 +184,7 @@ class TextConcat2ClassProblem(Text2ClassProblem):
         for texts in super().texts_for_vocab(data_dir, tmp_dir):
             yield from texts
 
-    def encode_samples(
-        self, samples: Iterable[dict[str, Any]], data_dir: str
-    ) -> Iterator[dict[str, list[int]]]:
+    def encode_samples(self, samples: Samples, data_dir: str) -> Records:
         encoders = self.feature_encoders(data_dir)
         between = encoders["inputs"].encode("$")[:1]
         for sample in samples:

@@ -37,7 +37,7 @@ _LICENCE = "none stated; captions derived from Flickr30k; cite Elliott et al. 20
 def _files(part, target):
     names = (f"{part}.en.gz", f"{part}.{target}.gz")
     raw_files = (download.RawFile(n, _URL + n, _SHA256[n], _LICENCE) for n in names)
-    return (parallel_text.Sides(*raw_files),)
+    return (parallel_text.Sides(tuple(raw_files)),)
 
 
 class _Multi30k(translate.TranslateProblem):
