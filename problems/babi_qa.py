@@ -62,8 +62,8 @@ from typing import Any
 from ut_keras.data import features
 from ut_keras.errors import DataError
 from ut_keras.files import json_file
-from ut_keras.problems import babi_files, problem
-from ut_keras.problems.problem import Encoders, Metrics, Records, Specs
+from ut_keras.problems import babi_files, problem, text_problems
+from ut_keras.problems.problem import Metrics, Records, Specs
 from ut_keras.text import text_encoder
 
 _SEPARATOR = "<EOQ>"
@@ -73,7 +73,7 @@ _FAILED = 0.05  # A task fails above this share of wrong answers.
 _TASK = features.FeatureSpec(len(babi_files.TASKS) + 1, "class_label", default=0)
 
 
-class _BabiProblem(problem.Problem):
+class _BabiProblem(text_problems.WordsProblem):
     """What both forms share.
 
     Args:
@@ -100,17 +100,6 @@ class _BabiProblem(problem.Problem):
         self._train_tasks = tuple(babi_files.TASKS) if joint or not task else (task,)
         self._dev_tasks = (task,) if task else tuple(babi_files.TASKS)
 
-    @property
-    def vocab_filename(self) -> str:
-        return f"vocab.{self.filename}.tokens"
-
-    def side_files(self) -> tuple[str, ...]:
-        return (self.vocab_filename,)
-
-    def feature_encoders(self, data_dir: str | None) -> Encoders:
-        encoder = text_encoder.TokenTextEncoder(os.path.join(data_dir or "", self.vocab_filename))
-        return {"inputs": encoder, "targets": encoder}
-
     def record_specs(self, data_dir: str | None) -> Specs:
         return {**self.feature_specs(data_dir), "task": _TASK}
 
@@ -118,15 +107,24 @@ class _BabiProblem(problem.Problem):
         # Every split is read to its end before anything is written.
         for split in self.splits:
             self._examples(split, tmp_dir)
-        examples = [
+        self._store_metadata(self._all_examples(tmp_dir), data_dir)
+        super().prepare(data_dir, tmp_dir)
+
+    def words(self, tmp_dir: str | None) -> list[str]:
+        texts: collections.Counter[str] = collections.Counter()
+        for example in self._all_examples(tmp_dir):
+            texts.update((*example.story, example.question, example.answer))
+        counts: collections.Counter[str] = collections.Counter()
+        for text, count in texts.items():
+            for word in text.split():
+                counts[word] += count
+        return [*self.reserved_words, *text_problems.by_frequency(counts)]
+
+    def _all_examples(self, tmp_dir):
+        return [
             *babi_files.read_examples(tmp_dir, self._subset, self._train_tasks, "train"),
             *babi_files.read_examples(tmp_dir, self._subset, self._dev_tasks, "test"),
         ]
-        path = os.path.join(data_dir, self.vocab_filename)
-        if not os.path.exists(path):
-            words = [*self.reserved_words, *_words_by_frequency(examples)]
-            text_encoder.TokenTextEncoder(tokens=words).store_to_file(path)
-        self._store_metadata(examples, data_dir)
 
     def _store_metadata(self, examples, data_dir):
         """Writes what else has to be known of all examples."""
@@ -288,19 +286,6 @@ def _shape(path):
             f"{path} must hold the lengths that --generate_data writes. Received: {error!r}."
         ) from error
     return sentences, words
-
-
-def _words_by_frequency(examples):
-    texts: collections.Counter[str] = collections.Counter()
-    for example in examples:
-        texts.update(example.story)
-        texts[example.question] += 1
-        texts[example.answer] += 1
-    counts: collections.Counter[str] = collections.Counter()
-    for text, count in texts.items():
-        for word in text.split():
-            counts[word] += count
-    return sorted(counts, key=lambda word: (-counts[word], word))
 
 
 def _register():

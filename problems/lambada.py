@@ -34,7 +34,7 @@ stands in the context in 83 % of dev and test, 16 % of control.
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ut_keras.data import features
 from ut_keras.data.writing import download
@@ -196,9 +196,14 @@ class _Lambada(text_problems.Text2TextProblem):
     def read_train(self, tmp_dir: str | None) -> Iterator[str]:
         raise NotImplementedError
 
-    def last_word_accuracy(self, data_dir: str | None) -> Metrics:
+    def feature_metrics(self, data_dir: str | None) -> Metrics:
         (unknown_id,) = self.text_encoder(data_dir).encode(_UNKNOWN)
-        return {"last_word_accuracy": features.FeatureMetric(last_word.accuracy(unknown_id))}
+        functions = self.last_word_metrics(unknown_id)
+        return {name: features.FeatureMetric(*function) for name, function in functions.items()}
+
+    def last_word_metrics(self, unknown_id: int) -> dict[str, tuple[Callable, ...]]:
+        """{name: what a `FeatureMetric` is made of}."""
+        return {"last_word_accuracy": (last_word.accuracy(unknown_id),)}
 
 
 @problem.register("lambada_lm")
@@ -215,9 +220,9 @@ class LambadaLm(_Lambada):
         for line in self.read(split, tmp_dir):
             yield {"targets": line}
 
-    def feature_metrics(self, data_dir: str | None) -> Metrics:
-        nats = features.FeatureMetric(last_word.cross_entropy, perplexity.exp)
-        return {**self.last_word_accuracy(data_dir), "last_word_perplexity": nats}
+    def last_word_metrics(self, unknown_id: int) -> dict[str, tuple[Callable, ...]]:
+        nats = (last_word.cross_entropy, perplexity.exp)
+        return {**super().last_word_metrics(unknown_id), "last_word_perplexity": nats}
 
 
 @problem.register("lambada_lm_control")
@@ -244,13 +249,10 @@ class LambadaRc(_Lambada):
             passage, _, word = line.rpartition(" ")
             yield {"inputs": passage, "targets": word}
 
-    def feature_metrics(self, data_dir: str | None) -> Metrics:
-        (unknown_id,) = self.text_encoder(data_dir).encode(_UNKNOWN)
-        from_context = features.FeatureMetric(last_word.accuracy_from_context(unknown_id))
-        return {
-            **self.last_word_accuracy(data_dir),
-            "last_word_accuracy_from_context": from_context,
-        }
+    def last_word_metrics(self, unknown_id: int) -> dict[str, tuple[Callable, ...]]:
+        from_context = (last_word.accuracy_from_context(unknown_id),)
+        others = super().last_word_metrics(unknown_id)
+        return {**others, "last_word_accuracy_from_context": from_context}
 
 
 @problem.register("lambada_rc_control")

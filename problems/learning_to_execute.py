@@ -45,7 +45,7 @@ import functools
 import operator
 import random
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ut_keras.problems import problem
 from ut_keras.problems.problem import Encoders, Texts
@@ -240,39 +240,31 @@ class LearningToExecute(problem.Problem):
         return self.draw(rng, self.max_digits, self.max_operations)
 
     def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
-        """Returns (inputs, targets), two strings.
-
-        Args:
-            rng: `random.Random`.
-            digits: int. Of each literal.
-            operations: int.
-        """
+        """Draws (inputs, targets), of literals with so many digits, and so many operations."""
         raise NotImplementedError
 
 
 class Program(LearningToExecute):
-    """Sonnet's programs.
+    """Sonnet's programs, of some operations."""
 
-    Args:
-        ops: tuple of str, one of the sets of py.
-    """
-
-    def __init__(self, ops: tuple[str, ...]) -> None:
-        self._ops = ops
+    ops: tuple[str, ...]
 
     def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
-        text, answer = chain_program(rng, self._ops, digits, operations)
+        text, answer = chain_program(rng, self.ops, digits, operations)
         return text, str(answer)
 
 
-for _name, _ops in {
-    "program": ALL,
-    "control": CONTROL,
-    "addition": ADDITION,
-    "algebra": ALGEBRA,
-    "algebra_control": ALGEBRA_CONTROL,
-}.items():
-    problem.REGISTRY.add(f"lte_{_name}", functools.partial(Program, _ops))
+class Memory(LearningToExecute):
+    """Digits, to be written as `answer` has them."""
+
+    paper = "Dehghani et al. 2019, table 5"
+    max_digits = 55
+    max_operations = 1
+    answer: Callable[[str], str]
+
+    def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
+        inputs = draw_digits(rng, digits)
+        return inputs, self.answer(inputs)
 
 
 @problem.register("lte_program_zaremba")
@@ -288,33 +280,13 @@ class ProgramZaremba(LearningToExecute):
     draw_at_limits = draw_mixed
 
 
-@problem.register("lte_copy")
-class Copy(LearningToExecute):
-    """Write the digits."""
+_declare = functools.partial(problem.declare, __name__)
 
-    paper = "Dehghani et al. 2019, table 5"
-    max_digits = 55
-    max_operations = 1
-
-    def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
-        inputs = draw_digits(rng, digits)
-        return inputs, self.answer(inputs)
-
-    def answer(self, inputs: str) -> str:
-        return inputs
-
-
-@problem.register("lte_double")
-class Double(Copy):
-    """Write the digits twice."""
-
-    def answer(self, inputs: str) -> str:
-        return inputs * 2
-
-
-@problem.register("lte_reverse")
-class Reverse(Copy):
-    """Write the digits from the last to the first."""
-
-    def answer(self, inputs: str) -> str:
-        return inputs[::-1]
+_declare("lte_program", Program, ops=ALL)
+_declare("lte_control", Program, ops=CONTROL)
+_declare("lte_addition", Program, ops=ADDITION)
+_declare("lte_algebra", Program, ops=ALGEBRA)
+_declare("lte_algebra_control", Program, ops=ALGEBRA_CONTROL)
+_declare("lte_copy", Memory, answer=staticmethod(lambda digits: digits))
+_declare("lte_double", Memory, answer=staticmethod(lambda digits: digits * 2))
+_declare("lte_reverse", Memory, answer=staticmethod(lambda digits: digits[::-1]))

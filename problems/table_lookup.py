@@ -117,11 +117,10 @@ class PublishedTableLookup(TableLookup):
                     yield {"inputs": " ".join(words), "targets": label}
         drawn: set[str] = set()
         while len(drawn) < count:
-            words, label = self._drawn(rng, split)
-            inputs = " ".join(words)
-            if inputs not in drawn:
-                drawn.add(inputs)
-                yield {"inputs": inputs, "targets": label}
+            sample = self.sample(rng, split)
+            if sample["inputs"] not in drawn:
+                drawn.add(sample["inputs"])
+                yield sample
 
 
 @problem.register("ctl_backward_11")

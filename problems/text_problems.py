@@ -39,6 +39,42 @@ def register_characters(name: str) -> Callable[[type[P]], type[P]]:
     return decorator
 
 
+class WordsProblem(problem.Problem):
+    """Words with spaces between them, whose vocabulary is a file that is made once.
+
+    For problems that make their records otherwise than from texts alone.
+    """
+
+    @property
+    def vocab_filename(self) -> str:
+        return f"vocab.{self.filename}.tokens"
+
+    def side_files(self) -> tuple[str, ...]:
+        return (self.vocab_filename,)
+
+    def words(self, tmp_dir: str | None) -> list[str]:
+        """Returns the words of the vocabulary, in the order of their ids."""
+        raise NotImplementedError
+
+    def word_encoder(self, data_dir: str | None) -> TokenTextEncoder:
+        """Returns the encoder of words."""
+        return TokenTextEncoder(os.path.join(data_dir or "", self.vocab_filename))
+
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
+        encoder = self.word_encoder(data_dir)
+        return {"inputs": encoder, "targets": encoder}
+
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
+        path = os.path.join(data_dir, self.vocab_filename)
+        if not os.path.exists(path):
+            TokenTextEncoder(tokens=self.words(tmp_dir)).store_to_file(path)
+
+
+def by_frequency(counts: collections.Counter[str]) -> list[str]:
+    """Returns the words of a `Counter`, the most frequent first; equally frequent ones by name."""
+    return sorted(counts, key=lambda word: (-counts[word], word))
+
+
 class Text2TextProblem(problem.Problem):
     """Text to text; a subclass says its `generate_samples`.
 
@@ -121,7 +157,7 @@ class Text2TextProblem(problem.Problem):
                 texts, self.approx_vocab_size, max_subtoken_length=_MAX_SUBTOKEN_LENGTH
             )
         counts = collections.Counter(word for text in texts for word in text.split())
-        words = sorted(counts, key=lambda word: (-counts[word], word))[: self.approx_vocab_size]
+        words = by_frequency(counts)[: self.approx_vocab_size]
         if self.oov_token and self.oov_token not in words:
             words.insert(0, self.oov_token)
         return TokenTextEncoder(tokens=words)
