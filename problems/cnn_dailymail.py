@@ -61,14 +61,12 @@ class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
     def num_shards(self, split: str) -> int:
         return self.num_train_shards if split == "train" else 10
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in self.splits:
-            download.fetch(tmp_dir, _ADDRESSES[split])
-        list(_paths(tmp_dir))
-        super().prepare(data_dir, tmp_dir)
-
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        paths = {os.path.basename(path): path for path in _paths(tmp_dir)}
+        paths = {
+            os.path.basename(path): path
+            for paper, archive in _ARCHIVES.items()
+            for path in raw_text.find_all(tmp_dir, archive, f"{paper}/stories/*")
+        }
         for address in raw_text.read_lines(download.fetch(tmp_dir, _ADDRESSES[split])):
             path = paths.get(f"{hashlib.sha1(address.encode()).hexdigest()}.story")
             article, highlights = _read(path) if path else ((), ())
@@ -76,11 +74,6 @@ class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
                 yield {"inputs": " ".join(article), "targets": " ".join(highlights)}
             else:
                 self.left_out["without article or highlights" if path else "not there"] += 1
-
-
-def _paths(tmp_dir):
-    for paper, archive in _ARCHIVES.items():
-        yield from raw_text.find_all(tmp_dir, archive, f"{paper}/stories/*")
 
 
 def _read(path):

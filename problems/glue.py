@@ -266,11 +266,6 @@ class MultiNLIText2text(text_problems.Text2TextProblem):
     licence = _GLUE
     raw_files = (_MULTI_NLI.archive,)
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in self.splits:
-            _MULTI_NLI().path(split, tmp_dir)
-        super().prepare(data_dir, tmp_dir)
-
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for sample in _MULTI_NLI().generate_samples(split, data_dir, tmp_dir, seed):
             premise, hypothesis = sample["inputs"]

@@ -48,12 +48,6 @@ class LanguagemodelLm1b32k(text_problems.Text2SelfProblem):
     raw_files = (_CORPUS, _WORDS)
     max_samples_for_vocab = 63_000
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        _words(tmp_dir)
-        for names in _FILES.values():
-            raw_text.find(tmp_dir, _CORPUS, names[0])
-        super().prepare(data_dir, tmp_dir)
-
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         words = _words(tmp_dir)
         for name in _FILES[split]:

@@ -34,7 +34,7 @@ from collections.abc import Iterable, Iterator
 from ut_keras.errors import DataError
 from ut_keras.problems import parallel_text, problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
-from ut_keras.text import text_encoder
+from ut_keras.text import text_encoder, text_lines
 
 _HELD_OUT_EVERY = 20
 _BYTES_PER_SUBWORD = 400  # so that a model sees each often enough to learn it
@@ -117,16 +117,10 @@ class OwnText(text_problems.Text2TextProblem):
 
     def _read(self, tmp_dir, split):
         path = self._path(tmp_dir, split)
-        with open(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-                except UnicodeDecodeError as error:
-                    raise DataError(
-                        f"Text must be UTF-8. Received: {path}, line {number}: {error}."
-                    ) from error
-                if text.strip():
-                    yield self._fields(text, path, number)
+        for number, text in enumerate(text_lines.lines(path), start=1):
+            text = text.removeprefix("\ufeff") if number == 1 else text
+            if text.strip():
+                yield self._fields(text, path, number)
 
     def _fields(self, text, path, number):
         if len(self.fields) == 1:

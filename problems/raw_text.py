@@ -33,11 +33,6 @@ class OfArchive(problem.Problem):
     def raw_files(self) -> tuple[download.RawFile, ...]:  # type: ignore[override]
         return (self.archive,)
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in self.splits:
-            self.path(split, tmp_dir)
-        super().prepare(data_dir, tmp_dir)
-
     def path(self, split: str, tmp_dir: str | None) -> str:
         """Returns the path of the file of a split, after a download if need be."""
         return find(tmp_dir, self.archive, *self.members[split])

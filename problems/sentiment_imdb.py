@@ -34,17 +34,8 @@ class SentimentIMDB(text_problems.Text2ClassProblem):
     approx_vocab_size = 2**13
     class_labels = ("neg", "pos")
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in self.splits:
-            for label in self.class_labels:
-                _paths(split, label, tmp_dir)
-        super().prepare(data_dir, tmp_dir)
-
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for label in reversed(self.class_labels):
-            for path in _paths(split, label, tmp_dir):
+            files = f"aclImdb/{_PARTS[split]}/{label}/*"
+            for path in raw_text.find_all(tmp_dir, _ARCHIVE, files):
                 yield {"inputs": "\n".join(text_lines.read(path)).strip(), "targets": label}
-
-
-def _paths(split, label, tmp_dir):
-    return raw_text.find_all(tmp_dir, _ARCHIVE, f"aclImdb/{_PARTS[split]}/{label}/*")

@@ -130,6 +130,9 @@ class Text2TextProblem(problem.Problem):
         return SubwordTextEncoder(path)
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
+        if self.raw_files:  # Whatever of them is missing is said before anything is written.
+            for split in self.splits_to_generate(tmp_dir):
+                next(iter(self.generate_samples(split, data_dir, tmp_dir, seed=0)), None)
         if self.vocab_type == "characters":
             return
         path = os.path.join(data_dir, self.vocab_filename)

@@ -259,17 +259,13 @@ class WsjParsing(text_problems.Text2TextProblem):
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         return self.splits if _find(tmp_dir, "test") else self.splits[:2]
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in ("train", "dev"):
-            if not _find(tmp_dir, split):
-                raise DataError(
-                    f"Expected {_FILES[split]} in tmp_dir, with trees in brackets. "
-                    f"Received: tmp_dir={tmp_dir!r} without it."
-                )
-        super().prepare(data_dir, tmp_dir)
-
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        (path,) = _find(tmp_dir, split)
+        path = next(iter(_find(tmp_dir, split)), None)
+        if not path:
+            raise DataError(
+                f"Expected {_FILES[split]} in tmp_dir, with trees in brackets. "
+                f"Received: tmp_dir={tmp_dir!r} without it."
+            )
         for tree in map(clean, read(text_lines.lines(path), path)):
             if tree:
                 words, symbols = to_line(tree)
