@@ -23,6 +23,7 @@ import re
 from collections.abc import Container, Iterator
 from typing import NamedTuple
 
+from ut_keras import contract
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.text import text_lines
@@ -193,10 +194,10 @@ def _read_table(path):
                 )
             for row in reader:
                 if not _is_good(row):
-                    raise DataError(
-                        f"A row must have a sentence, verb_pos VBZ or VBP, its place and counts. "
-                        f"Received: {path}, line {reader.line_num}: {str(row)[:200]}."
+                    expected = (
+                        "A row must have a sentence, verb_pos VBZ or VBP, its place and counts."
                     )
+                    raise contract.bad_line(expected, path, reader.line_num, [*row.values()])
                 yield row
     except csv.Error as error:
         raise DataError(f"{path} must be a whole table in UTF-8. Received: {error}.") from error
@@ -264,7 +265,5 @@ def _read_lines(tmp_dir, name):
 def _fields(line, count, name, number):
     fields = line.split("\t")
     if len(fields) != count:
-        raise DataError(
-            f"{name} must have {count} fields in every line. Received: line {number}: {line!r}."
-        )
+        raise contract.bad_line(f"A line must have {count} fields.", name, number, line)
     return fields

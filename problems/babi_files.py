@@ -15,6 +15,7 @@ import glob
 import os
 from collections.abc import Sequence
 
+from ut_keras import contract
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.files import unpacking
@@ -142,9 +143,8 @@ def _parse(name, text):
                 stories[-1].append((tuple(sentences), _normalize(question), answer))
                 continue
         except (ValueError, IndexError) as error:
-            raise DataError(
-                f"{name} must hold lines of bAbI (number, text). Received: line {number}, {line!r}."
-            ) from error
+            expected = "A line of bAbI must be a number and text."
+            raise contract.bad_line(expected, name, number, line) from error
         sentences.append(_normalize(line))
     return stories
 

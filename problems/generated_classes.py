@@ -5,6 +5,8 @@ words are validation's to have (one in twenty) is never trained on, and the othe
 """
 
 import zlib
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -25,18 +27,20 @@ class Generated(problem.Problem):
 
     Attributes:
         sizes: dict from split to the number of its examples.
+        make_rng: function from a seed to what draws random numbers.
     """
 
     splits: tuple[str, ...] = ("train", "dev", "test")
     licence = "generated"
     sizes = {"train": 100_000, "dev": 2_000, "test": 2_000}
+    make_rng: Callable[[int], Any] = np.random.default_rng
 
-    def sample(self, rng: np.random.Generator, split: str) -> dict[str, str]:
+    def sample(self, rng: Any, split: str) -> dict[str, str]:
         """Draws {"inputs", "targets"} of "train", "dev" or "test"."""
         raise NotImplementedError
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        rng = np.random.default_rng(seed)
+        rng = type(self).make_rng(seed)
         for _ in range(self.sizes[split]):
             yield self.sample(rng, split)
 

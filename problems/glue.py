@@ -22,6 +22,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ut_keras import contract
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.problems import problem, raw_text, text_problems
@@ -61,11 +62,11 @@ class LabelledTables(raw_text.OfArchive, text_problems.TextConcat2ClassProblem):
             try:
                 yield from self.samples(line.split("\t"), split, tmp_dir)
             except IndexError as error:
-                raise DataError(
+                expected = (
                     f"A row must have texts in columns {self.text_columns} and one of "
-                    f"{', '.join(self.class_labels)}, or its number, in column "
-                    f"{self.label_column}. Received: {path}, line {number}: {line[:80]!r}."
-                ) from error
+                    f"{', '.join(self.class_labels)}, or its number, in column {self.label_column}."
+                )
+                raise contract.bad_line(expected, path, number, line) from error
 
     def samples(self, row: list[str], split: str, tmp_dir: str | None) -> Iterator[dict[str, Any]]:
         """Yields the samples of a row, a list of str."""

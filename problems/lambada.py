@@ -225,11 +225,6 @@ class LambadaLm(_Lambada):
         return {**super().last_word_metrics(unknown_id), "last_word_perplexity": nats}
 
 
-@problem.register("lambada_lm_control")
-class LambadaLmControl(LambadaLm):
-    dev_file = CONTROL
-
-
 @problem.register("lambada_rc")
 class LambadaRc(_Lambada):
     """All words of a passage but the last -> the last one, as a class."""
@@ -255,6 +250,5 @@ class LambadaRc(_Lambada):
         return {**others, "last_word_accuracy_from_context": from_context}
 
 
-@problem.register("lambada_rc_control")
-class LambadaRcControl(LambadaRc):
-    dev_file = CONTROL
+problem.declare(__name__, "lambada_lm_control", LambadaLm, dev_file=CONTROL)
+problem.declare(__name__, "lambada_rc_control", LambadaRc, dev_file=CONTROL)

@@ -47,15 +47,13 @@ import random
 import zlib
 from collections.abc import Callable, Sequence
 
-from ut_keras.problems import problem
-from ut_keras.problems.problem import Encoders, Texts
+from ut_keras.problems import generated_classes, problem
+from ut_keras.problems.problem import Encoders
 from ut_keras.text import text_encoder
 
-# Two public generators, `chain_program` and `python_program`. Both make chains: the value of one
-# operation is an operand of the next one, everything else is a literal. The first is the example of
-# Sonnet 1 (`learn_to_execute.py`), which has the task names of the Universal Transformer paper; the
-# second is Zaremba & Sutskever's own. The random numbers are Python's, so the samples are other
-# ones than theirs. Op sets of the first one:
+# Both generators make chains: the value of one operation is an operand of the next one, everything
+# else is a literal. `chain_program` is the example of Sonnet 1 (`learn_to_execute.py`). The random
+# numbers are Python's, so the samples are other ones than theirs. Its op sets:
 ADDITION = ("add",)
 ALGEBRA = ("add", "subtract", "multiply")
 CONTROL = ("if", "for")
@@ -205,16 +203,15 @@ class _PythonProgram:
         return self._rng.choice((("+", operator.add), ("-", operator.sub)))
 
 
-_SIZES = {"train": 1_000_000, "dev": 2_000, "test": 10_000}
 _TENTHS = {"train": range(8), "dev": (8,), "test": (9,)}
 
 
-class LearningToExecute(problem.Problem):
+class LearningToExecute(generated_classes.Generated):
     """Base class; a subclass draws (inputs, targets)."""
 
-    splits: tuple[str, ...] = ("train", "dev", "test")
     paper = "Dehghani et al. 2019, table 6"
-    licence = "generated"
+    sizes = {"train": 1_000_000, "dev": 2_000, "test": 10_000}
+    make_rng = random.Random
     max_digits = 5
     max_operations = 2
 
@@ -222,15 +219,12 @@ class LearningToExecute(problem.Problem):
         encoder = text_encoder.ByteTextEncoder()
         return {"inputs": encoder, "targets": encoder}
 
-    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        rng = random.Random(seed)
+    def sample(self, rng: random.Random, split: str) -> dict[str, str]:
         draw = self.draw_at_limits if split == "test" else self.draw_mixed
-        count = 0
-        while count < _SIZES[split]:
+        while True:
             inputs, targets = draw(rng)
             if zlib.crc32(inputs.encode()) % 10 in _TENTHS[split]:
-                count += 1
-                yield {"inputs": inputs, "targets": targets}
+                return {"inputs": inputs, "targets": targets}
 
     def draw_mixed(self, rng: random.Random) -> tuple[str, str]:
         digits, operations = rng.randint(1, self.max_digits), rng.randint(1, self.max_operations)

@@ -56,41 +56,6 @@ class LanguagemodelLm1b32k(text_problems.Text2SelfProblem):
                 yield {"targets": text}
 
 
-@problem.register("languagemodel_lm1b8k")
-class LanguagemodelLm1b8k(LanguagemodelLm1b32k):
-    """8k subwords."""
-
-    approx_vocab_size = 2**13
-
-
-@problem.register("languagemodel_lm1b_characters")
-class LanguagemodelLm1bCharacters(LanguagemodelLm1b32k):
-    """Bytes."""
-
-    vocab_type = "characters"
-
-
-@problem.register("languagemodel_lm1b32k_packed")
-class LanguagemodelLm1b32kPacked(packed.Packed, LanguagemodelLm1b32k):
-    """Rows of 256 subwords."""
-
-    vocab_name = "languagemodel_lm1b32k"
-
-
-@problem.register("languagemodel_lm1b8k_packed")
-class LanguagemodelLm1b8kPacked(packed.Packed, LanguagemodelLm1b8k):
-    """Rows of 256 subwords."""
-
-    vocab_name = "languagemodel_lm1b8k"
-
-
-@problem.register("languagemodel_lm1b_characters_packed")
-class LanguagemodelLm1bCharactersPacked(packed.Packed, LanguagemodelLm1bCharacters):
-    """Rows of 1,024 bytes."""
-
-    packed_length = 1024
-
-
 @functools.lru_cache(maxsize=1)
 def _words(tmp_dir):
     """The published vocabulary."""
@@ -98,3 +63,16 @@ def _words(tmp_dir):
     if not os.path.exists(path):
         path = download.fetch(tmp_dir, _WORDS)
     return frozenset(raw_text.read_lines(path))
+
+
+for _size, _said, _length in (
+    ("32k", {}, 256),
+    ("8k", {"approx_vocab_size": 2**13}, 256),
+    ("_characters", {"vocab_type": "characters"}, 1024),
+):
+    _name = f"languagemodel_lm1b{_size}"
+    _base: type = LanguagemodelLm1b32k
+    if _said:
+        _base = problem.declare(__name__, _name, _base, **_said)
+    _packed = {"vocab_name": _name, "packed_length": _length}
+    problem.declare(__name__, f"{_name}_packed", packed.Packed, _base, **_packed)

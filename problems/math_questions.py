@@ -15,6 +15,7 @@ The first two by characters (bytes + 2), the third with one vocabulary of subwor
   words.
 """
 
+from ut_keras import contract
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.files import json_file
@@ -64,9 +65,7 @@ class MathTwoVariables(text_problems.Text2TextProblem):
                 continue
             question, colon, answer = line.partition(":")
             if not colon:
-                raise DataError(
-                    f"Every line must be question:answer. Received: {path}, line {number}: {line}."
-                )
+                raise contract.bad_line("A line must be question:answer.", path, number, line)
             yield {"inputs": question, "targets": answer}
 
 
@@ -110,10 +109,8 @@ class ProgramSearchAlgolisp(text_problems.Text2TextProblem):
                 entry = json_file.parse(line)
                 words, tree = " ".join(entry["text"]), " ".join(_flat(entry["short_tree"]))
             except (ValueError, KeyError, TypeError, RecursionError) as error:
-                raise DataError(
-                    "Every line must be a JSON object with text and short_tree. "
-                    f"Received: {path}, line {number}: {error}."
-                ) from error
+                expected = "A line must be a JSON object with text and short_tree."
+                raise contract.bad_line(expected, path, number, error) from error
             yield {"inputs": words, "targets": tree}
 
 

@@ -31,6 +31,7 @@ T2T's way is parallel files, line n of one being the target of line n of the oth
 import os
 from collections.abc import Iterable, Iterator
 
+from ut_keras import contract
 from ut_keras.errors import DataError
 from ut_keras.problems import parallel_text, problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
@@ -127,11 +128,8 @@ class OwnText(text_problems.Text2TextProblem):
             return (text.strip(),)
         parts = tuple(part.strip() for part in text.split("\t"))
         if len(parts) != len(self.fields) or not all(parts):
-            shown = text if len(text) <= 80 else text[:77] + "..."
-            raise DataError(
-                f"Every line must be {'<TAB>'.join(self.fields)}, none of them empty. "
-                f"Received: {path}, line {number}: {shown!r}."
-            )
+            expected = f"Every line must be {'<TAB>'.join(self.fields)}, none of them empty."
+            raise contract.bad_line(expected, path, number, text)
         return parts
 
 

@@ -156,22 +156,13 @@ def add_primitive(primitive: str) -> Split:
     return split
 
 
-def template(ending: str) -> Split:
-    """Returns a split that tests on "VERB ENDING", of which training shows no verb at all.
+def template(
+    ending: str, test_verbs: tuple[str, ...] = VERBS, train_verbs: tuple[str, ...] = ()
+) -> Split:
+    """Returns a split that tests on "VERB ENDING", of which training shows a few verbs, or none.
 
     Commands with "turn ENDING" are in neither of the two.
     """
-    return _held_out_phrases(ending, test_verbs=VERBS, train_verbs=())
-
-
-def filler(num_verbs: int) -> Split:
-    """Returns a split that tests on "jump around right" and trains on so many other verbs there."""
-    return _held_out_phrases(
-        "around right", test_verbs=("jump",), train_verbs=("look", "walk", "run")[:num_verbs]
-    )
-
-
-def _held_out_phrases(ending, test_verbs, train_verbs):
     held_out = {f"{verb} {ending}" for verb in ("turn", *VERBS) if verb not in train_verbs}
     tested = {f"{verb} {ending}" for verb in test_verbs}
     never = {f"turn {ending}"}
@@ -206,12 +197,13 @@ _SPLITS = {
     "template_right": template("right"),
     "template_opposite_right": template("opposite right"),
     "template_around_right": template("around right"),
-    "template_jump_around_right": filler(3),
+    "template_jump_around_right": template("around right", ("jump",), ("look", "walk", "run")),
 }
 for _percent in (1, 2, 4, 8, 16, 32, 64):
     _SPLITS[f"simple_p{_percent}"] = at_random(_percent, f"scan_simple_p{_percent}")
-for _num_verbs in range(4):
-    _SPLITS[f"filler_num{_num_verbs}"] = filler(_num_verbs)
+for _number in range(4):
+    _shown = ("look", "walk", "run")[:_number]
+    _SPLITS[f"filler_num{_number}"] = template("around right", ("jump",), _shown)
 
 
 class ScanProblem(text_problems.WordsProblem):
