@@ -131,12 +131,10 @@ class _BabiProblem(text_problems.WordsProblem):
 
     def _examples(self, split, tmp_dir):
         tasks = self._train_tasks if split == "train" else self._dev_tasks
-        where = (tmp_dir, self._subset, tasks)
-        if not self._valid:
-            return babi_files.read_examples(*where, "train" if split == "train" else "test")
-        if split == "test":
-            return babi_files.read_examples(*where, "test")
-        return babi_files.read_validated_examples(*where, "train" if split == "train" else "valid")
+        subset, mode = self._subset, "train" if split == "train" else "test"
+        if self._valid and split != "test":
+            subset, mode = subset.replace("en", "en-valid"), "valid" if split == "dev" else "train"
+        return babi_files.read_examples(tmp_dir, subset, tasks, mode)
 
     def feature_metrics(self, data_dir: str | None) -> Metrics:
         return {

@@ -65,14 +65,13 @@ def _words(tmp_dir):
     return frozenset(raw_text.read_lines(path))
 
 
-for _size, _said, _length in (
-    ("32k", {}, 256),
-    ("8k", {"approx_vocab_size": 2**13}, 256),
-    ("_characters", {"vocab_type": "characters"}, 1024),
+for _size, _said, _of_packed in (
+    ("32k", {}, {"vocab_name": "languagemodel_lm1b32k"}),
+    ("8k", {"approx_vocab_size": 2**13}, {"vocab_name": "languagemodel_lm1b8k"}),
+    ("_characters", {"vocab_type": "characters"}, {"packed_length": 1024}),
 ):
     _name = f"languagemodel_lm1b{_size}"
     _base: type = LanguagemodelLm1b32k
     if _said:
         _base = problem.declare(__name__, _name, _base, **_said)
-    _packed = {"vocab_name": _name, "packed_length": _length}
-    problem.declare(__name__, f"{_name}_packed", packed.Packed, _base, **_packed)
+    problem.declare(__name__, f"{_name}_packed", packed.Packed, _base, **_of_packed)
