@@ -16,7 +16,6 @@ from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.field import HParamError
 from ut_keras.hparam.ranges import Range, RangedHParams
 from ut_keras.hparams import (  # noqa: F401  (they register)
-    deepstart,
     lstm,
     not_here,
     paper,

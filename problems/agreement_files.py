@@ -23,6 +23,7 @@ import re
 from collections.abc import Container, Iterator
 from typing import NamedTuple
 
+from ut_keras import contract
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.text import text_lines
@@ -79,38 +80,34 @@ _EDINBURGH = (
     "https://raw.githubusercontent.com/treszkai/edinburgh-nlu-cw/"
     "7312229f3b7bd6cbcc8108173b8af51487cfe23b/data/"
 )
+_BY_NC, _UNSAID = "CC BY-NC 4.0", "no licence is stated"
 OTHER_FILES = {
-    file.name: file
-    for file in (
-        download.RawFile(
-            "subj_agr_filtered.text",
+    url.rpartition("/")[2]: download.RawFile(url.rpartition("/")[2], url, sha256, licence)
+    for url, sha256, licence in (
+        (
             _GREEN + "linzen_testset/subj_agr_filtered.text",
             "618f7583d6cc3942b2127e5ffb61603e0fd8b031628d574b10b9bc2930452be4",
-            "CC BY-NC 4.0",
+            _BY_NC,
         ),
-        download.RawFile(
-            "subj_agr_filtered.gold",
+        (
             _GREEN + "linzen_testset/subj_agr_filtered.gold",
             "984be2eaf9f37812b1727ec165b2c9802fb71552684cc6a123daf96091118f5b",
-            "CC BY-NC 4.0",
+            _BY_NC,
         ),
-        download.RawFile(
-            "generated.tab",
+        (
             _GREEN + "agreement/English/generated.tab",
             "da6dd6390965f1292af8ffde649a8f18d39d67eec3c7d7a8dfc8559d35e8081b",
-            "CC BY-NC 4.0",
+            _BY_NC,
         ),
-        download.RawFile(
-            "wiki-dev.txt",
+        (
             _EDINBURGH + "wiki-dev.txt",
             "e38b28be5ced0af4aaca9e02aa6543fdac2f3ab40b124805663f4e78a28df0a6",
-            "no licence is stated",
+            _UNSAID,
         ),
-        download.RawFile(
-            "wiki-test.txt",
+        (
             _EDINBURGH + "wiki-test.txt",
             "1ff97d6ab9b9612da7ccbf9648553c0eeec2291b9bd7b698f3a85c1412f45abf",
-            "no licence is stated",
+            _UNSAID,
         ),
     )
 }
@@ -197,10 +194,10 @@ def _read_table(path):
                 )
             for row in reader:
                 if not _is_good(row):
-                    raise DataError(
-                        f"A row must have a sentence, verb_pos VBZ or VBP, its place and counts. "
-                        f"Received: {path}, line {reader.line_num}: {str(row)[:200]}."
+                    expected = (
+                        "A row must have a sentence, verb_pos VBZ or VBP, its place and counts."
                     )
+                    raise contract.bad_line(expected, path, reader.line_num, [*row.values()])
                 yield row
     except csv.Error as error:
         raise DataError(f"{path} must be a whole table in UTF-8. Received: {error}.") from error
@@ -262,15 +259,11 @@ def read_edinburgh_nlu(tmp_dir: str | None, split: str) -> Iterator[Example]:
 
 
 def _read_lines(tmp_dir, name):
-    path = download.fetch(tmp_dir, OTHER_FILES[name])
-    with text_lines.readable(path), open(path, encoding="utf-8") as file:
-        return file.read().splitlines()
+    return text_lines.read(download.fetch(tmp_dir, OTHER_FILES[name]))
 
 
 def _fields(line, count, name, number):
     fields = line.split("\t")
     if len(fields) != count:
-        raise DataError(
-            f"{name} must have {count} fields in every line. Received: line {number}: {line!r}."
-        )
+        raise contract.bad_line(f"A line must have {count} fields.", name, number, line)
     return fields

@@ -15,8 +15,8 @@ import random
 import string
 from typing import NamedTuple, TypeAlias
 
-from ut_keras.problems import problem
-from ut_keras.problems.problem import Texts
+from ut_keras.problems import generated_classes, problem
+from ut_keras.problems.problem import Encoders
 from ut_keras.text import text_encoder
 
 _PRECEDENCE = {"+": 0, "-": 0, "*": 1, "/": 1}
@@ -51,28 +51,26 @@ def _in_parentheses(tree, needed):
 
 
 @problem.register("algorithmic_algebra_inverse")
-class AlgebraInverse(problem.Problem):
+class AlgebraInverse(generated_classes.Generated):
     """Equation -> what the letter is."""
 
-    licence = "generated"
+    splits = ("train", "dev")
+    sizes = {"train": 100_000, "dev": 10_000}
+    make_rng = random.Random
     max_depth = {"train": 2, "dev": 3}
-    train_size = 100_000
-    dev_size = 10_000
 
-    def feature_encoders(self, data_dir: str | None = None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None = None) -> Encoders:
         encoder = text_encoder.ByteTextEncoder()
         return {"inputs": encoder, "targets": encoder}
 
-    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        rng = random.Random(seed)
-        for _ in range(self.train_size if split == "train" else self.dev_size):
-            letter, *others = rng.sample(string.ascii_lowercase, 26)
-            depths = [rng.randint(0, self.max_depth[split]) for _ in range(2)]
-            with_letter = random_tree(rng, depths[0], others, letter)
-            without = random_tree(rng, depths[1], others)
-            left, right = rng.sample([with_letter, without], 2)
-            answer = solve(with_letter, without, letter)
-            yield {"inputs": f"{letter}:{left}={right}", "targets": str(answer)}
+    def sample(self, rng: random.Random, split: str) -> dict[str, str]:
+        letter, *others = rng.sample(string.ascii_lowercase, 26)
+        depths = [rng.randint(0, self.max_depth[split]) for _ in range(2)]
+        with_letter = random_tree(rng, depths[0], others, letter)
+        without = random_tree(rng, depths[1], others)
+        left, right = rng.sample([with_letter, without], 2)
+        answer = solve(with_letter, without, letter)
+        return {"inputs": f"{letter}:{left}={right}", "targets": str(answer)}
 
 
 def random_tree(

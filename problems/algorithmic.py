@@ -22,13 +22,19 @@ Otherwise than in T2T, the symbol between two numbers is inside the vocabulary, 
 `reverse_nlplike` begin with the first one and stay inside it, as their lengths stay below 70.
 """
 
+import functools
+import operator
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
 from ut_keras.problems import problem
+from ut_keras.problems.problem import Encoders, Records
 from ut_keras.text import text_encoder
+
+_Pair: TypeAlias = tuple[list[int], list[int]]  # inputs and targets, symbols
 
 
 class AlgorithmicProblem(problem.Problem):
@@ -47,9 +53,7 @@ class AlgorithmicProblem(problem.Problem):
     dev_size = 10_000
     test_size = 1_000
 
-    def sample(
-        self, rng: np.random.Generator, max_length: int, exact: bool = False
-    ) -> tuple[list[int], list[int]]:
+    def sample(self, rng: np.random.Generator, max_length: int, exact: bool = False) -> _Pair:
         """Draws (inputs, targets), two lists of symbols.
 
         Args:
@@ -65,110 +69,57 @@ class AlgorithmicProblem(problem.Problem):
         """The targets of uniform symbols, their length uniform in 1..max_length."""
         raise NotImplementedError
 
-    def feature_encoders(self, data_dir: str | None = None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None = None) -> Encoders:
         size = self.num_symbols + self.has_separator + text_encoder.NUM_RESERVED_IDS
-        return {
-            "inputs": text_encoder.IntegerTextEncoder(size),
-            "targets": text_encoder.IntegerTextEncoder(size),
-        }
+        return dict.fromkeys(("inputs", "targets"), text_encoder.IntegerTextEncoder(size))
 
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, list[int]]]:
+    ) -> Records:
         rng = np.random.default_rng(seed)
         sizes = {"train": self.train_size, "dev": self.dev_size, "test": self.test_size}
         for _ in range(sizes[split]):
-            yield _to_ids(*self.sample_of_split(rng, split))
+            sequences = zip(("inputs", "targets"), self.sample_of_split(rng, split), strict=True)
+            yield {name: _to_ids(symbols) for name, symbols in sequences}
 
-    def sample_of_split(self, rng: np.random.Generator, split: str) -> tuple[list[int], list[int]]:
+    def sample_of_split(self, rng: np.random.Generator, split: str) -> _Pair:
         """Draws (inputs, targets) of "train", "dev" or "test"."""
         max_length = self.train_length if split == "train" else self.dev_length
         return self.sample(rng, max_length, exact=split == "test")
 
 
-def _to_ids(*sequences):
-    return {
-        name: [symbol + text_encoder.NUM_RESERVED_IDS for symbol in symbols] + [text_encoder.EOS]
-        for name, symbols in zip(("inputs", "targets"), sequences, strict=True)
-    }
+def _to_ids(symbols):
+    return [symbol + text_encoder.NUM_RESERVED_IDS for symbol in symbols] + [text_encoder.EOS]
 
 
-# Identity.
-
-
-@problem.register("algorithmic_identity_binary40")
-class IdentityBinary40(AlgorithmicProblem):
+class Identity(AlgorithmicProblem):
     """Copy the string."""
 
     def answer(self, symbols: list[int]) -> list[int]:
         return symbols
 
 
-@problem.register("algorithmic_identity_decimal40")
-class IdentityDecimal40(IdentityBinary40):
-    paper = "Dehghani et al. 2019, table 4"
-    num_symbols = 10
-
-
-@problem.register("algorithmic_identity_vocab95_train20_eval30")
-class IdentityVocab95Train20Eval30(IdentityBinary40):
-    num_symbols = 95
-    train_length = 20
-    dev_length = 30
-    train_size = 1_000_000
-
-
-@problem.register("tiny_algo")
-class TinyAlgo(IdentityBinary40):
-    """A handful of examples for tests. T2T's has neither EOS nor ids shifted beyond padding."""
-
-    splits = ("train", "dev")
-    num_train_shards = 1
-    train_size = 100
-    dev_size = 100
-
-
-# Shift.
-
-
-@problem.register("algorithmic_shift_decimal40")
-class ShiftDecimal40(AlgorithmicProblem):
+class Shift(AlgorithmicProblem):
     """Add 10 to every symbol of 0..9."""
 
     num_symbols = 20
-    dev_length = 80
     num_drawn = 10
 
     def answer(self, symbols: list[int]) -> list[int]:
         return [symbol + 10 for symbol in symbols]
 
 
-# Reverse.
-
-
-@problem.register("algorithmic_reverse_binary40")
-class ReverseBinary40(AlgorithmicProblem):
+class Reverse(AlgorithmicProblem):
     """Reverse the string."""
 
     def answer(self, symbols: list[int]) -> list[int]:
         return symbols[::-1]
 
 
-@problem.register("algorithmic_reverse_decimal40")
-class ReverseDecimal40(ReverseBinary40):
-    paper = "Dehghani et al. 2019, table 4"
-    num_symbols = 10
-
-
-@problem.register("algorithmic_reverse_decimal40_held_out")
-class ReverseDecimal40HeldOut(ReverseDecimal40):
+class ReverseHeldOut(Reverse):
     """Its dev strings have the lengths of training, and one in 50 strings is for them only."""
 
-    splits = ("train", "dev")
-    dev_length = 40
-    dev_size = 1_000
-
-    def sample_of_split(self, rng: np.random.Generator, split: str) -> tuple[list[int], list[int]]:
+    def sample_of_split(self, rng: np.random.Generator, split: str) -> _Pair:
         while True:
             inputs, targets = super().sample_of_split(rng, split)
             is_held_out = zlib.crc32(bytes(inputs)) % 50 == 0
@@ -176,106 +127,49 @@ class ReverseDecimal40HeldOut(ReverseDecimal40):
                 return inputs, targets
 
 
-@problem.register("algorithmic_reverse_binary40_test")
-class ReverseBinary40Test(ReverseBinary40):
-    """A small one for tests."""
-
-    splits = ("train", "dev")
-    num_train_shards = 1
-    train_length = 10
-    dev_length = 10
-    train_size = 1_000
-    dev_size = 100
-
-
-@problem.register("algorithmic_reverse_nlplike8k")
-class ReverseNlplike8k(AlgorithmicProblem):
+class ReverseNlplike(AlgorithmicProblem):
     """Reverse strings whose lengths and symbols are spread like those of sentences.
 
     Lengths are normal around 35 with standard deviation 7, symbols follow Zipf's law.
     """
 
     splits = ("train", "dev")
-    num_symbols = 8_000
-    exponent = 1.3
+    exponent = 1.0
     train_length = 70
     dev_length = 70
 
-    def sample(
-        self, rng: np.random.Generator, max_length: int, exact: bool = False
-    ) -> tuple[list[int], list[int]]:
+    def sample(self, rng: np.random.Generator, max_length: int, exact: bool = False) -> _Pair:
         length = int(abs(rng.normal(max_length / 2, max_length / 10)) + 1)
         uniform = rng.random(min(length, max_length))
-        symbols = np.searchsorted(self._cumulated(), uniform, side="right").tolist()
+        symbols = np.searchsorted(self._cumulated, uniform, side="right").tolist()
         return symbols, symbols[::-1]
 
+    @functools.cached_property
     def _cumulated(self):
         """[num_symbols], the probability of a symbol or one before it; the last is 1."""
-        if not hasattr(self, "_probabilities"):
-            weights = np.cumsum(np.arange(1, self.num_symbols + 1.0) ** -self.exponent)
-            self._probabilities = weights / weights[-1]
-        return self._probabilities
+        weights = np.cumsum(np.arange(1, self.num_symbols + 1.0) ** -self.exponent)
+        return weights / weights[-1]
 
 
-@problem.register("algorithmic_reverse_nlplike32k")
-class ReverseNlplike32k(ReverseNlplike8k):
-    num_symbols = 32_000
-    exponent = 1.05
-
-
-# Arithmetic.
-
-
-class _Arithmetic(AlgorithmicProblem):
+class Arithmetic(AlgorithmicProblem):
     """Two numbers, their digits from the least significant on, with symbol `num_symbols` between.
 
     The first has 1..max_length / 2 digits, the second so many that the inputs have at most, or
-    exactly, max_length symbols.
+    exactly, max_length symbols. The targets are the `result` of both.
     """
 
     has_separator = True
+    result: Callable[[int, int], int]
 
-    def result(self, left: int, right: int) -> int:
-        """The number to write as the targets."""
-        raise NotImplementedError
-
-    def sample(
-        self, rng: np.random.Generator, max_length: int, exact: bool = False
-    ) -> tuple[list[int], list[int]]:
+    def sample(self, rng: np.random.Generator, max_length: int, exact: bool = False) -> _Pair:
         base = self.num_symbols
         left_length = rng.integers(1, max_length // 2 + 1)
         left = _random_digits(rng, base, left_length)
         longest = max_length - 1 - left_length
         right = _random_digits(rng, base, longest if exact else rng.integers(1, longest + 1))
-        result = self.result(_to_number(left, base), _to_number(right, base))
-        return left + [base] + right, _to_digits(result, base)
-
-
-@problem.register("algorithmic_addition_binary40")
-class AdditionBinary40(_Arithmetic):
-    """Add two numbers."""
-
-    def result(self, left: int, right: int) -> int:
-        return left + right
-
-
-@problem.register("algorithmic_addition_decimal40")
-class AdditionDecimal40(AdditionBinary40):
-    paper = "Dehghani et al. 2019, table 4"
-    num_symbols = 10
-
-
-@problem.register("algorithmic_multiplication_binary40")
-class MultiplicationBinary40(_Arithmetic):
-    """Multiply two numbers."""
-
-    def result(self, left: int, right: int) -> int:
-        return left * right
-
-
-@problem.register("algorithmic_multiplication_decimal40")
-class MultiplicationDecimal40(MultiplicationBinary40):
-    num_symbols = 10
+        numbers = (int("".join(map(str, reversed(digits))), base) for digits in (left, right))
+        result = np.base_repr(self.result(*numbers), base)
+        return left + [base] + right, [int(digit) for digit in reversed(result)]
 
 
 def _random_digits(rng, base, length):
@@ -285,32 +179,55 @@ def _random_digits(rng, base, length):
     return digits
 
 
-def _to_number(digits, base):
-    number = 0
-    for digit in reversed(digits):
-        number = number * base + digit
-    return number
-
-
-def _to_digits(number, base):
-    digits: list[int] = []
-    while number or not digits:
-        number, digit = divmod(number, base)
-        digits.append(digit)
-    return digits
-
-
-# Sorting.
-
-
-@problem.register("algorithmic_sort_problem")
-class SortProblem(AlgorithmicProblem):
+class Sort(AlgorithmicProblem):
     """Sort symbols, which may occur several times."""
 
     eval_metrics = (*problem.Problem.eval_metrics, "edit_distance")
-    num_symbols = 20
-    train_length = 10
-    dev_length = 20
 
     def answer(self, symbols: list[int]) -> list[int]:
         return sorted(symbols)
+
+
+_OF_PAPER = {"num_symbols": 10, "paper": "Dehghani et al. 2019, table 4"}
+_FOR_TESTS = {"splits": ("train", "dev"), "num_train_shards": 1, "dev_size": 100}
+_ADD, _MULTIPLY = staticmethod(operator.add), staticmethod(operator.mul)
+_declare = functools.partial(problem.declare, __name__)
+
+_declare("algorithmic_identity_binary40", Identity)
+_declare("algorithmic_identity_decimal40", Identity, **_OF_PAPER)
+_declare(
+    "algorithmic_identity_vocab95_train20_eval30",
+    Identity,
+    num_symbols=95,
+    train_length=20,
+    dev_length=30,
+    train_size=1_000_000,
+)
+# T2T's has neither EOS nor ids shifted beyond padding.
+_declare("tiny_algo", Identity, **_FOR_TESTS, train_size=100)
+_declare("algorithmic_shift_decimal40", Shift, dev_length=80)
+_declare("algorithmic_reverse_binary40", Reverse)
+_declare("algorithmic_reverse_decimal40", Reverse, **_OF_PAPER)
+_declare(
+    "algorithmic_reverse_decimal40_held_out",
+    ReverseHeldOut,
+    **_OF_PAPER,
+    splits=("train", "dev"),
+    dev_length=40,
+    dev_size=1_000,
+)
+_declare(
+    "algorithmic_reverse_binary40_test",
+    Reverse,
+    **_FOR_TESTS,
+    train_length=10,
+    dev_length=10,
+    train_size=1_000,
+)
+_declare("algorithmic_reverse_nlplike8k", ReverseNlplike, num_symbols=8_000, exponent=1.3)
+_declare("algorithmic_reverse_nlplike32k", ReverseNlplike, num_symbols=32_000, exponent=1.05)
+_declare("algorithmic_addition_binary40", Arithmetic, result=_ADD)
+_declare("algorithmic_addition_decimal40", Arithmetic, result=_ADD, **_OF_PAPER)
+_declare("algorithmic_multiplication_binary40", Arithmetic, result=_MULTIPLY)
+_declare("algorithmic_multiplication_decimal40", Arithmetic, result=_MULTIPLY, num_symbols=10)
+_declare("algorithmic_sort_problem", Sort, num_symbols=20, train_length=10, dev_length=20)

@@ -15,6 +15,7 @@ import glob
 import os
 from collections.abc import Sequence
 
+from ut_keras import contract
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.files import unpacking
@@ -49,10 +50,10 @@ TASKS = {
     20: "agents-motivations",
 }
 SUBSETS = {"1k": "en", "10k": "en-10k"}
-_VALID_SUBSETS = {"en": "en-valid", "en-10k": "en-valid-10k"}
 _HELD_OUT_EVERY = 10  # stories
-# A question of task 1..20 with what was said before it; the story is a tuple of sentences.
-Example = collections.namedtuple("Example", ["task", "story", "question", "answer"])
+# A question of task 1..20 with what was said before it; the story is a tuple of sentences, and it
+# is the n-th of its file.
+Example = collections.namedtuple("Example", ["task", "story", "question", "answer", "number"])
 
 
 def read_examples(
@@ -62,51 +63,25 @@ def read_examples(
 
     Args:
         tmp_dir: str. Where the archive is.
-        subset: "en" or "en-10k".
+        subset: "en", "en-10k", or "en-valid", "en-valid-10k", the training files in two parts.
         tasks: sequence of int, 1..20.
-        mode: "train" or "test".
+        mode: "train" or "test"; "train" or "valid" of the parted ones.
 
     Raises:
         DataError: if a file is missing or is not bAbI's.
     """
-    names = _names(subset, tasks, mode)
-    return _flat(_parsed(tmp_dir, names), tasks)
-
-
-def read_validated_examples(
-    tmp_dir: str | None, subset: str, tasks: Sequence[int], mode: str
-) -> list[Example]:
-    """Returns the `Example`s of "train" or "valid", two parts of the training files.
-
-    Args and raised errors as of `read_examples`.
-    """
-    valid_subset = _VALID_SUBSETS[subset]
-    names = tuple(f"{_FOLDER}/{valid_subset}/qa{task}_{mode}.txt" for task in tasks)
-    if _lacking(names, _read_files(tmp_dir, names)):
-        print(f"bAbI: no {valid_subset}; every {_HELD_OUT_EVERY}th story is held out")
-        parts = [
-            [
-                story
-                for number, story in enumerate(stories, start=1)
-                if (number % _HELD_OUT_EVERY == 0) == (mode == "valid")
-            ]
-            for stories in _parsed(tmp_dir, _names(subset, tasks, "train"))
-        ]
-        return _flat(parts, tasks)
-    return _flat(_parsed(tmp_dir, names), tasks)
-
-
-def _names(subset, tasks, mode):
-    return tuple(f"{_FOLDER}/{subset}/qa{task}_{TASKS[task]}_{mode}.txt" for task in tasks)
-
-
-def _flat(files, tasks):
-    """The examples of some files of the tasks, each a list of stories."""
+    is_parted = "valid" in subset
+    middle = {task: "" if is_parted else f"{name}_" for task, name in TASKS.items()}
+    names = tuple(f"{_FOLDER}/{subset}/qa{task}_{middle[task]}{mode}.txt" for task in tasks)
+    if is_parted and _lacking(names, _read_files(tmp_dir, names)):
+        print(f"bAbI: no {subset}; every {_HELD_OUT_EVERY}th story is held out")
+        whole = read_examples(tmp_dir, subset.replace("-valid", ""), tasks, "train")
+        return [e for e in whole if (e.number % _HELD_OUT_EVERY == 0) == (mode == "valid")]
     return [
-        Example(task, *example)
-        for task, stories in zip(tasks, files, strict=True)
-        for story in stories
-        for example in story
+        Example(task, story, question, answer, number)
+        for task, stories in zip(tasks, _parsed(tmp_dir, names), strict=True)
+        for number, questions in enumerate(stories, start=1)
+        for story, question, answer in questions
     ]
 
 
@@ -142,9 +117,8 @@ def _parse(name, text):
                 stories[-1].append((tuple(sentences), _normalize(question), answer))
                 continue
         except (ValueError, IndexError) as error:
-            raise DataError(
-                f"{name} must hold lines of bAbI (number, text). Received: line {number}, {line!r}."
-            ) from error
+            expected = "A line of bAbI must be a number and text."
+            raise contract.bad_line(expected, name, number, line) from error
         sentences.append(_normalize(line))
     return stories
 

@@ -57,13 +57,13 @@ import functools
 import itertools
 import json
 import os
-from collections.abc import Iterator
 from typing import Any
 
 from ut_keras.data import features
 from ut_keras.errors import DataError
 from ut_keras.files import json_file
-from ut_keras.problems import babi_files, problem
+from ut_keras.problems import babi_files, problem, text_problems
+from ut_keras.problems.problem import Metrics, Records, Specs
 from ut_keras.text import text_encoder
 
 _SEPARATOR = "<EOQ>"
@@ -73,7 +73,7 @@ _FAILED = 0.05  # A task fails above this share of wrong answers.
 _TASK = features.FeatureSpec(len(babi_files.TASKS) + 1, "class_label", default=0)
 
 
-class _BabiProblem(problem.Problem):
+class _BabiProblem(text_problems.WordsProblem):
     """What both forms share.
 
     Args:
@@ -100,47 +100,43 @@ class _BabiProblem(problem.Problem):
         self._train_tasks = tuple(babi_files.TASKS) if joint or not task else (task,)
         self._dev_tasks = (task,) if task else tuple(babi_files.TASKS)
 
-    @property
-    def vocab_filename(self) -> str:
-        return f"vocab.{self.filename}.tokens"
-
-    def side_files(self) -> tuple[str, ...]:
-        return (self.vocab_filename,)
-
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
-        encoder = text_encoder.TokenTextEncoder(os.path.join(data_dir or "", self.vocab_filename))
-        return {"inputs": encoder, "targets": encoder}
-
-    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def record_specs(self, data_dir: str | None) -> Specs:
         return {**self.feature_specs(data_dir), "task": _TASK}
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         # Every split is read to its end before anything is written.
         for split in self.splits:
             self._examples(split, tmp_dir)
-        examples = [
+        self._store_metadata(self._all_examples(tmp_dir), data_dir)
+        super().prepare(data_dir, tmp_dir)
+
+    def words(self, tmp_dir: str | None) -> list[str]:
+        texts: collections.Counter[str] = collections.Counter()
+        for example in self._all_examples(tmp_dir):
+            texts.update((*example.story, example.question, example.answer))
+        counts: collections.Counter[str] = collections.Counter()
+        for text, count in texts.items():
+            for word in text.split():
+                counts[word] += count
+        return [*self.reserved_words, *text_problems.by_frequency(counts)]
+
+    def _all_examples(self, tmp_dir):
+        return [
             *babi_files.read_examples(tmp_dir, self._subset, self._train_tasks, "train"),
             *babi_files.read_examples(tmp_dir, self._subset, self._dev_tasks, "test"),
         ]
-        path = os.path.join(data_dir, self.vocab_filename)
-        if not os.path.exists(path):
-            words = [*self.reserved_words, *_words_by_frequency(examples)]
-            text_encoder.TokenTextEncoder(tokens=words).store_to_file(path)
-        self._store_metadata(examples, data_dir)
 
     def _store_metadata(self, examples, data_dir):
         """Writes what else has to be known of all examples."""
 
     def _examples(self, split, tmp_dir):
         tasks = self._train_tasks if split == "train" else self._dev_tasks
-        where = (tmp_dir, self._subset, tasks)
-        if not self._valid:
-            return babi_files.read_examples(*where, "train" if split == "train" else "test")
-        if split == "test":
-            return babi_files.read_examples(*where, "test")
-        return babi_files.read_validated_examples(*where, "train" if split == "train" else "valid")
+        subset, mode = self._subset, "train" if split == "train" else "test"
+        if self._valid and split != "test":
+            subset, mode = subset.replace("en", "en-valid"), "valid" if split == "dev" else "train"
+        return babi_files.read_examples(tmp_dir, subset, tasks, mode)
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+    def feature_metrics(self, data_dir: str | None) -> Metrics:
         return {
             f"error/task_{task}": features.FeatureMetric(functools.partial(_wrong_answers, task))
             for task in self._dev_tasks
@@ -173,7 +169,7 @@ class BabiQaConcat(_BabiProblem):
         task = f"qa{self._task}_{babi_files.TASKS[self._task]}" if self._task else "qa0_all-tasks"
         return f"babi_qa_{self._subset}_{task}{'_valid' * self._valid}"
 
-    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def record_specs(self, data_dir: str | None) -> Specs:
         specs = super().record_specs(data_dir)
         return {**specs, "context": specs["inputs"]}
 
@@ -187,7 +183,7 @@ class BabiQaConcat(_BabiProblem):
 
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, list[int]]]:
+    ) -> Records:
         encoder = self.feature_encoders(data_dir)["inputs"]
         for example in self._examples(split, tmp_dir):
             yield {
@@ -214,7 +210,7 @@ class BabiQaSentence(_BabiProblem):
     def side_files(self) -> tuple[str, ...]:
         return (self.vocab_filename, self.metadata_filename)
 
-    def feature_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def feature_specs(self, data_dir: str | None) -> Specs:
         path = os.path.join(data_dir or "", self.metadata_filename)
         sentences, words = _shape(path)
         specs = super().feature_specs(data_dir)
@@ -254,7 +250,7 @@ class BabiQaSentence(_BabiProblem):
 
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, list[int]]]:
+    ) -> Records:
         encoder = self.feature_encoders(data_dir)["inputs"]
         rows, words = self.feature_specs(data_dir)["inputs"].shape
 
@@ -288,19 +284,6 @@ def _shape(path):
             f"{path} must hold the lengths that --generate_data writes. Received: {error!r}."
         ) from error
     return sentences, words
-
-
-def _words_by_frequency(examples):
-    texts: collections.Counter[str] = collections.Counter()
-    for example in examples:
-        texts.update(example.story)
-        texts[example.question] += 1
-        texts[example.answer] += 1
-    counts: collections.Counter[str] = collections.Counter()
-    for text, count in texts.items():
-        for word in text.split():
-            counts[word] += count
-    return sorted(counts, key=lambda word: (-counts[word], word))
 
 
 def _register():

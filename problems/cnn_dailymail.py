@@ -61,17 +61,11 @@ class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
     def num_shards(self, split: str) -> int:
         return self.num_train_shards if split == "train" else 10
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in self.splits:
-            download.fetch(tmp_dir, _ADDRESSES[split])
-        _folders(tmp_dir)
-        super().prepare(data_dir, tmp_dir)
-
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         paths = {
-            name: os.path.join(folder, name)
-            for folder in _folders(tmp_dir)
-            for name in os.listdir(folder)
+            os.path.basename(path): path
+            for paper, archive in _ARCHIVES.items()
+            for path in raw_text.find_all(tmp_dir, archive, f"{paper}/stories/*")
         }
         for address in raw_text.read_lines(download.fetch(tmp_dir, _ADDRESSES[split])):
             path = paths.get(f"{hashlib.sha1(address.encode()).hexdigest()}.story")
@@ -80,13 +74,6 @@ class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
                 yield {"inputs": " ".join(article), "targets": " ".join(highlights)}
             else:
                 self.left_out["without article or highlights" if path else "not there"] += 1
-
-
-def _folders(tmp_dir):
-    return [
-        raw_text.find_folder(tmp_dir, archive, f"{paper}/stories")
-        for paper, archive in _ARCHIVES.items()
-    ]
 
 
 def _read(path):

@@ -10,42 +10,30 @@ to 10 digits, validation of 2 to 10, uniform; the test has 20. The task, its len
 drawn are ours; `algorithmic_addition_decimal40` is the one of Dehghani et al. 2019.
 """
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 
 from ut_keras.problems import generated_classes, problem
+from ut_keras.problems.problem import Encoders
 from ut_keras.text import text_encoder
 
 
 @problem.register("addition10")
-class Addition10(problem.Problem):
+class Addition10(generated_classes.Generated):
     """Each column has its answer, as a symbol in its place."""
 
-    splits = ("train", "dev", "test")
     eval_metrics = ("accuracy_per_sequence", "accuracy", "neg_log_perplexity")
-    licence = "generated"
-    sizes = {"train": 100_000, "dev": 2_000, "test": 2_000}
     lengths = {"train": (1, 10), "dev": (2, 10), "test": (20, 20)}
 
-    def feature_encoders(self, data_dir: str | None = None) -> dict[str, Any]:
+    def feature_encoders(self, data_dir: str | None = None) -> Encoders:
         columns = [f"{a}+{b}" for a in range(10) for b in range(10)]
         return {
             "inputs": text_encoder.TokenTextEncoder(tokens=columns),
             "targets": text_encoder.TokenTextEncoder(tokens=[str(digit) for digit in range(10)]),
         }
 
-    def generate_samples(
-        self, split: str, data_dir: str | None, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
-        rng = np.random.default_rng(seed)
+    def sample(self, rng: np.random.Generator, split: str) -> dict[str, str]:
         shortest, longest = self.lengths[split]
-        for _ in range(self.sizes[split]):
-            length = int(rng.integers(shortest, longest + 1))
-            yield self._drawn(rng, split, length)
-
-    def _drawn(self, rng, split, length):
+        length = int(rng.integers(shortest, longest + 1))
         while True:
             first, second = draw_numbers(rng, length)
             inputs = " ".join(f"{a}+{b}" for a, b in zip(f"0{first}", f"0{second}", strict=True))

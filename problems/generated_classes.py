@@ -1,15 +1,17 @@
-"""Base of tasks that are drawn at random, from words to a class.
+"""Bases of tasks that are drawn at random, most of them from words to a class.
 
 Training, validation and test draw for themselves, so nothing is held back by hand: an example whose
 words are validation's to have (one in twenty) is never trained on, and the other way round.
 """
 
 import zlib
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ut_keras.problems import problem
-from ut_keras.problems.problem import Texts
+from ut_keras.problems.problem import Encoders, Texts
 from ut_keras.text import text_encoder
 
 _HELD_OUT_EVERY = 20
@@ -20,50 +22,59 @@ def is_held_out(text: str) -> bool:
     return zlib.crc32(text.encode()) % _HELD_OUT_EVERY == 0
 
 
-class GeneratedClasses(problem.Problem):
+class Generated(problem.Problem):
+    """A subclass says how to draw a `sample` of a split.
+
+    Attributes:
+        sizes: dict from split to the number of its examples.
+        make_rng: function from a seed to what draws random numbers.
+    """
+
+    splits: tuple[str, ...] = ("train", "dev", "test")
+    licence = "generated"
+    sizes = {"train": 100_000, "dev": 2_000, "test": 2_000}
+    make_rng: Callable[[int], Any] = np.random.default_rng
+
+    def sample(self, rng: Any, split: str) -> dict[str, str]:
+        """Draws {"inputs", "targets"} of "train", "dev" or "test"."""
+        raise NotImplementedError
+
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
+        rng = type(self).make_rng(seed)
+        for _ in range(self.sizes[split]):
+            yield self.sample(rng, split)
+
+
+class GeneratedClasses(Generated):
     """A subclass says its `words` and `labels`, and how to `draw` an example of a split.
 
     Attributes:
         words: tuple of str, without spaces.
         labels: tuple of str.
-        sizes: dict from split to the number of its examples.
     """
 
-    splits: tuple[str, ...] = ("train", "dev", "test")
     class_label_features: tuple[str, ...] = ("targets",)
     eval_metrics: tuple[str, ...] = ("accuracy", "neg_log_perplexity")
-    licence = "generated"
     words: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
-    sizes = {"train": 100_000, "dev": 2_000, "test": 2_000}
 
     def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
-        """Draws (list of words, label).
-
-        Args:
-            rng: `numpy.random.Generator`.
-            split: "train", "dev" or "test".
-        """
+        """Draws (list of words, label)."""
         raise NotImplementedError
 
-    def feature_encoders(self, data_dir: str | None = None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None = None) -> Encoders:
         return {
             "inputs": text_encoder.TokenTextEncoder(tokens=list(self.words)),
             "targets": text_encoder.ClassLabelEncoder(self.labels),
         }
 
-    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        rng = np.random.default_rng(seed)
-        for _ in range(self.sizes[split]):
-            words, label = self._drawn(rng, split)
-            yield {"inputs": " ".join(words), "targets": label}
-
-    def _drawn(self, rng, split):
+    def sample(self, rng: np.random.Generator, split: str) -> dict[str, str]:
         while True:
             words, label = self.draw(rng, split)
-            is_trained = not is_held_out(" ".join(words)) or self.is_all_trained(words)
+            inputs = " ".join(words)
+            is_trained = not is_held_out(inputs) or self.is_all_trained(words)
             if is_trained == (split == "train"):
-                return words, label
+                return {"inputs": inputs, "targets": label}
 
     def is_all_trained(self, words: list[str]) -> bool:
         """Whether there are so few such examples that all are trained on, and none is held out."""

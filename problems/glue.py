@@ -22,6 +22,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ut_keras import contract
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.problems import problem, raw_text, text_problems
@@ -61,11 +62,11 @@ class LabelledTables(raw_text.OfArchive, text_problems.TextConcat2ClassProblem):
             try:
                 yield from self.samples(line.split("\t"), split, tmp_dir)
             except IndexError as error:
-                raise DataError(
+                expected = (
                     f"A row must have texts in columns {self.text_columns} and one of "
-                    f"{', '.join(self.class_labels)}, or its number, in column "
-                    f"{self.label_column}. Received: {path}, line {number}: {line[:80]!r}."
-                ) from error
+                    f"{', '.join(self.class_labels)}, or its number, in column {self.label_column}."
+                )
+                raise contract.bad_line(expected, path, number, line) from error
 
     def samples(self, row: list[str], split: str, tmp_dir: str | None) -> Iterator[dict[str, Any]]:
         """Yields the samples of a row, a list of str."""
@@ -116,12 +117,12 @@ def _register(name, archive, class_labels, base=LabelledTables, **attributes):
     attributes["archive"] = download.RawFile(
         file_name, url, sha256, licence, (members,), most_bytes
     )
-    made = text_problems.declare(__name__, name, base, class_labels=class_labels, **attributes)
+    made = problem.declare(__name__, name, base, class_labels=class_labels, **attributes)
     return text_problems.register_characters(f"{name}_characters")(made)
 
 
 def _register_shared_vocab(made, name):
-    text_problems.declare(__name__, f"{name}_shared_vocab", SharedVocab, made)
+    problem.declare(__name__, f"{name}_shared_vocab", SharedVocab, made)
 
 
 def _glue(folder, sha256, name=None, most_bytes=10**9):
@@ -265,11 +266,6 @@ class MultiNLIText2text(text_problems.Text2TextProblem):
 
     licence = _GLUE
     raw_files = (_MULTI_NLI.archive,)
-
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in self.splits:
-            _MULTI_NLI().path(split, tmp_dir)
-        super().prepare(data_dir, tmp_dir)
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for sample in _MULTI_NLI().generate_samples(split, data_dir, tmp_dir, seed):

@@ -32,17 +32,16 @@ only, as Chu et al. do; T2T's and the paper's class label is any word of the voc
 stands in the context in 83 % of dev and test, 16 % of control.
 """
 
-import glob
 import itertools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ut_keras.data import features
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.files import unpacking
-from ut_keras.problems import last_word, perplexity, problem, text_problems
-from ut_keras.problems.problem import Texts
+from ut_keras.problems import last_word, perplexity, problem, raw_text, text_problems
+from ut_keras.problems.problem import Encoders, Metrics, Texts
 from ut_keras.text import text_encoder, text_lines
 
 # Holds the four files below and train-novels/GENRE/*.txt, 2,662 novels, one sentence a line. Files
@@ -65,7 +64,7 @@ DEV = "lambada_development_plain_text.txt"  # 4,869 passages, one a line
 TEST = "lambada_test_plain_text.txt"  # 5,153
 CONTROL = "lambada_control_test_data_plain_text.txt"  # 5,000, of the same novels, not filtered
 VOCAB = "lambada-vocab-2.txt"  # word TAB count, by count
-_FOLDER = "lambada-dataset"
+_PASSAGES = "lambada-train-valid*/**/train.txt"
 _LEAST_CONTEXT = 50  # words; LAMBADA's passages have as many before the last sentence.
 
 
@@ -76,50 +75,40 @@ def fetch(tmp_dir: str | None) -> None:
         DataError: if it cannot be had.
     """
     if not is_there(tmp_dir):
-        path = download.fetch(tmp_dir, DATASET)
-        folder = os.path.join(tmp_dir or "", _FOLDER)
-        unpacking.unpack(path, folder, DATASET.members, DATASET.most_bytes)
-    for folder in _folders(tmp_dir):
-        archive = os.path.join(folder, "train-novels.tar")
-        if os.path.exists(archive):
-            novels = os.path.join(folder, "train-novels")
-            unpacking.unpack(archive, novels, ("*.txt",), DATASET.most_bytes)
+        raw_text.find(tmp_dir, DATASET, DEV, f"{DEV}.gz")
+    for archive in raw_text.look(tmp_dir, DATASET, "train-novels.tar"):
+        unpacking.unpack(archive, archive.removesuffix(".tar"), ("*.txt",), DATASET.most_bytes)
 
 
 def is_there(tmp_dir: str | None) -> bool:
     """Whether one of the files lies in tmp_dir, unpacked."""
-    return any(_find(tmp_dir, name) for name in (DEV, TEST, CONTROL, VOCAB))
+    return any(_look(tmp_dir, name) for name in (DEV, TEST, CONTROL, VOCAB))
 
 
 def novels(tmp_dir: str | None) -> list[str]:
     """Returns the paths of the novels, sorted."""
-    patterns = [
-        os.path.join(glob.escape(folder), "train-novels", "**", "*.txt")
-        for folder in _folders(tmp_dir)
-    ]
-    return sorted(path for pattern in patterns for path in glob.glob(pattern, recursive=True))
+    return raw_text.look(tmp_dir, DATASET, "train-novels/**/*.txt")
 
 
 def has_comprehension(tmp_dir: str | None) -> bool:
     """Whether the passages of Chu et al. lie in tmp_dir."""
-    return os.path.exists(os.path.join(tmp_dir or "", COMPREHENSION.name))
+    return raw_text.is_at_hand(tmp_dir, COMPREHENSION, _PASSAGES)
 
 
 def read(tmp_dir: str | None, name: str) -> Iterator[str]:
     """Yields the lines of `DEV`, `TEST`, `CONTROL` or `VOCAB`."""
-    path = _find(tmp_dir, name)
-    if not path:
+    paths = _look(tmp_dir, name)
+    if not paths:
         raise DataError(
             f"Expected {name} in tmp_dir, or {DATASET.name} from {DATASET.url} and nothing else of "
             f"it. Received: tmp_dir={tmp_dir!r} without them."
         )
-    yield from _read_lines(path)
+    return _read_lines(paths[0])
 
 
 def read_novels(tmp_dir: str | None) -> Iterator[str]:
     """Yields the sentences of all novels."""
-    for path in novels(tmp_dir):
-        yield from _read_lines(path)
+    return itertools.chain.from_iterable(map(_read_lines, novels(tmp_dir)))
 
 
 def read_comprehension(tmp_dir: str | None) -> Iterator[str]:
@@ -129,16 +118,9 @@ def read_comprehension(tmp_dir: str | None) -> Iterator[str]:
     novels: sentences with at least 50 words, then one more up to its last word.
     """
     if has_comprehension(tmp_dir):
-        path = os.path.join(tmp_dir or "", COMPREHENSION.name)
-        folder = path.removesuffix(".tar.gz")
-        unpacking.unpack(path, folder, COMPREHENSION.members, COMPREHENSION.most_bytes)
-        found = glob.glob(os.path.join(glob.escape(folder), "**", "train.txt"), recursive=True)
-        if not found:
-            raise DataError(f"{path} must hold a file train.txt. Received: none in it.")
-        yield from _read_lines(found[0])
-        return
-    for path in novels(tmp_dir):
-        yield from passages(_read_lines(path))
+        return _read_lines(raw_text.find_all(tmp_dir, COMPREHENSION, _PASSAGES)[0])
+    of_novels = (passages(_read_lines(path)) for path in novels(tmp_dir))
+    return itertools.chain.from_iterable(of_novels)
 
 
 def passages(sentences: Iterable[str]) -> Iterator[str]:
@@ -156,16 +138,8 @@ def passages(sentences: Iterable[str]) -> Iterator[str]:
         context = []
 
 
-def _folders(tmp_dir):
-    tmp_dir = tmp_dir or ""
-    return (tmp_dir, os.path.join(tmp_dir, _FOLDER))
-
-
-def _find(tmp_dir, name):
-    paths = (os.path.join(folder, name) for folder in _folders(tmp_dir))
-    return next(
-        (path + end for path in paths for end in ("", ".gz") if os.path.isfile(path + end)), None
-    )
+def _look(tmp_dir, name):
+    return raw_text.look(tmp_dir, DATASET, name, f"{name}.gz")
 
 
 def _read_lines(path):
@@ -222,16 +196,21 @@ class _Lambada(text_problems.Text2TextProblem):
     def read_train(self, tmp_dir: str | None) -> Iterator[str]:
         raise NotImplementedError
 
-    def last_word_accuracy(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+    def feature_metrics(self, data_dir: str | None) -> Metrics:
         (unknown_id,) = self.text_encoder(data_dir).encode(_UNKNOWN)
-        return {"last_word_accuracy": features.FeatureMetric(last_word.accuracy(unknown_id))}
+        functions = self.last_word_metrics(unknown_id)
+        return {name: features.FeatureMetric(*function) for name, function in functions.items()}
+
+    def last_word_metrics(self, unknown_id: int) -> dict[str, tuple[Callable, ...]]:
+        """{name: what a `FeatureMetric` is made of}."""
+        return {"last_word_accuracy": (last_word.accuracy(unknown_id),)}
 
 
 @problem.register("lambada_lm")
 class LambadaLm(_Lambada):
     """A language model of sentences; the last word of a passage is one of its predictions."""
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         return {"targets": self.text_encoder(data_dir)}
 
     def read_train(self, tmp_dir: str | None) -> Iterator[str]:
@@ -241,14 +220,9 @@ class LambadaLm(_Lambada):
         for line in self.read(split, tmp_dir):
             yield {"targets": line}
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
-        nats = features.FeatureMetric(last_word.cross_entropy, perplexity.exp)
-        return {**self.last_word_accuracy(data_dir), "last_word_perplexity": nats}
-
-
-@problem.register("lambada_lm_control")
-class LambadaLmControl(LambadaLm):
-    dev_file = CONTROL
+    def last_word_metrics(self, unknown_id: int) -> dict[str, tuple[Callable, ...]]:
+        nats = (last_word.cross_entropy, perplexity.exp)
+        return {**super().last_word_metrics(unknown_id), "last_word_perplexity": nats}
 
 
 @problem.register("lambada_rc")
@@ -270,15 +244,11 @@ class LambadaRc(_Lambada):
             passage, _, word = line.rpartition(" ")
             yield {"inputs": passage, "targets": word}
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
-        (unknown_id,) = self.text_encoder(data_dir).encode(_UNKNOWN)
-        from_context = features.FeatureMetric(last_word.accuracy_from_context(unknown_id))
-        return {
-            **self.last_word_accuracy(data_dir),
-            "last_word_accuracy_from_context": from_context,
-        }
+    def last_word_metrics(self, unknown_id: int) -> dict[str, tuple[Callable, ...]]:
+        from_context = (last_word.accuracy_from_context(unknown_id),)
+        others = super().last_word_metrics(unknown_id)
+        return {**others, "last_word_accuracy_from_context": from_context}
 
 
-@problem.register("lambada_rc_control")
-class LambadaRcControl(LambadaRc):
-    dev_file = CONTROL
+problem.declare(__name__, "lambada_lm_control", LambadaLm, dev_file=CONTROL)
+problem.declare(__name__, "lambada_rc_control", LambadaRc, dev_file=CONTROL)

@@ -4,84 +4,75 @@ Each is a `FeatureMetric.function`, or makes one: (logits, targets, features) ->
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ut_keras.text import text_encoder
 
-if TYPE_CHECKING:
-    import tensorflow as tf
 
-
-def predictions(
-    logits: "tf.Tensor", targets: "tf.Tensor"
-) -> "tuple[tf.Tensor, tf.Tensor, tf.Tensor]":
-    """What is predicted at the last word of each row, and what stands there.
+def mean(value: Callable) -> Callable:
+    """The mean of a value over the rows whose last word counts.
 
     Args:
-        logits: float tensor [B, T, V] with symbols, [B, V] with class labels.
-        targets: int tensor [B, T], [B, 1].
-
-    Returns:
-        (logits [B, V] float32, word ids [B] int32, weights [B] float32). The weight is 0 in a row
-        without EOS or without a word before it.
+        value: function of (logits [B, V] float32 at the last word, its ids [B] int32, features) to
+            (values [B], bool or float32; bool [B], which rows count, or None for all). A row
+            without EOS or without a word before it never counts.
     """
-    import tensorflow as tf
 
-    targets = tf.cast(targets, tf.int32)
-    if len(logits.shape) == 2:
-        return tf.cast(logits, tf.float32), targets[:, 0], tf.ones(tf.shape(targets)[:1])
-    is_end = tf.cast(targets == text_encoder.EOS, tf.int32)
-    ends = tf.argmax(is_end, axis=1, output_type=tf.int32)  # 0 where there is none.
-    places = tf.maximum(ends - 1, 0)
-    words = tf.gather(targets, places, batch_dims=1)
-    return (
-        tf.cast(tf.gather(logits, places, batch_dims=1), tf.float32),
-        words,
-        tf.cast(ends > 0, tf.float32),
-    )
+    def function(logits, targets, features):
+        import tensorflow as tf
+
+        targets = tf.cast(targets, tf.int32)
+        if len(logits.shape) == 2:  # classes [B, V], targets [B, 1]
+            words, is_there = targets[:, 0], tf.fill(tf.shape(targets)[:1], True)
+        else:
+            is_end = tf.cast(targets == text_encoder.EOS, tf.int32)
+            ends = tf.argmax(is_end, axis=1, output_type=tf.int32)  # 0 where there is none.
+            places = tf.maximum(ends - 1, 0)
+            words, is_there = tf.gather(targets, places, batch_dims=1), ends > 0
+            logits = tf.gather(logits, places, batch_dims=1)
+        values, counts = value(tf.cast(logits, tf.float32), words, features)
+        if counts is not None:
+            is_there = tf.logical_and(is_there, counts)
+        weights = tf.cast(is_there, tf.float32)
+        return tf.reduce_sum(tf.cast(values, tf.float32) * weights), tf.reduce_sum(weights)
+
+    return function
 
 
 def accuracy(unknown_id: int) -> Callable:
     """Share of rows whose last word has the largest logit; an unknown word is never right."""
 
-    def function(logits, targets, features):
+    def value(logits, words, features):
         import tensorflow as tf
 
         del features
-        logits, words, weights = predictions(logits, targets)
         right = tf.argmax(logits, axis=-1, output_type=tf.int32) == words
-        right = tf.logical_and(right, words != unknown_id)
-        return tf.reduce_sum(tf.cast(right, tf.float32) * weights), tf.reduce_sum(weights)
+        return tf.logical_and(right, words != unknown_id), None
 
-    return function
+    return mean(value)
 
 
 def accuracy_from_context(unknown_id: int) -> Callable:
     """The same, if only the words of the inputs may be chosen (Chu et al. 2017)."""
 
-    def function(logits, targets, features):
+    def value(logits, words, features):
         import tensorflow as tf
 
-        logits, words, weights = predictions(logits, targets)
         inputs = tf.cast(features["inputs"], tf.int32)
         no_words = (text_encoder.PAD, text_encoder.EOS, unknown_id)
         is_word = tf.reduce_all([inputs != i for i in no_words], axis=0)
         scores = tf.gather(logits, inputs, batch_dims=1)
         best = tf.argmax(tf.where(is_word, scores, scores.dtype.min), axis=1)
         right = tf.gather(inputs, best, batch_dims=1) == words
-        right = tf.logical_and(right, words != unknown_id)
-        return tf.reduce_sum(tf.cast(right, tf.float32) * weights), tf.reduce_sum(weights)
+        return tf.logical_and(right, words != unknown_id), None
 
-    return function
+    return mean(value)
 
 
-def cross_entropy(
-    logits: "tf.Tensor", targets: "tf.Tensor", features: "dict[str, tf.Tensor]"
-) -> "tuple[tf.Tensor, tf.Tensor]":
-    """Nats at the last word."""
+def _nats(logits, words, features):
     import tensorflow as tf
 
     del features
-    logits, words, weights = predictions(logits, targets)
-    nats = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=words, logits=logits)
-    return tf.reduce_sum(nats * weights), tf.reduce_sum(weights)
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=words, logits=logits), None
+
+
+cross_entropy = mean(_nats)  # at the last word

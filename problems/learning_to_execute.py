@@ -45,17 +45,15 @@ import functools
 import operator
 import random
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ut_keras.problems import problem
-from ut_keras.problems.problem import Texts
+from ut_keras.problems import generated_classes, problem
+from ut_keras.problems.problem import Encoders
 from ut_keras.text import text_encoder
 
-# Two public generators, `chain_program` and `python_program`. Both make chains: the value of one
-# operation is an operand of the next one, everything else is a literal. The first is the example of
-# Sonnet 1 (`learn_to_execute.py`), which has the task names of the Universal Transformer paper; the
-# second is Zaremba & Sutskever's own. The random numbers are Python's, so the samples are other
-# ones than theirs. Op sets of the first one:
+# Both generators make chains: the value of one operation is an operand of the next one, everything
+# else is a literal. `chain_program` is the example of Sonnet 1 (`learn_to_execute.py`). The random
+# numbers are Python's, so the samples are other ones than theirs. Its op sets:
 ADDITION = ("add",)
 ALGEBRA = ("add", "subtract", "multiply")
 CONTROL = ("if", "for")
@@ -205,32 +203,28 @@ class _PythonProgram:
         return self._rng.choice((("+", operator.add), ("-", operator.sub)))
 
 
-_SIZES = {"train": 1_000_000, "dev": 2_000, "test": 10_000}
 _TENTHS = {"train": range(8), "dev": (8,), "test": (9,)}
 
 
-class LearningToExecute(problem.Problem):
+class LearningToExecute(generated_classes.Generated):
     """Base class; a subclass draws (inputs, targets)."""
 
-    splits: tuple[str, ...] = ("train", "dev", "test")
     paper = "Dehghani et al. 2019, table 6"
-    licence = "generated"
+    sizes = {"train": 1_000_000, "dev": 2_000, "test": 10_000}
+    make_rng = random.Random
     max_digits = 5
     max_operations = 2
 
-    def feature_encoders(self, data_dir: str | None = None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None = None) -> Encoders:
         encoder = text_encoder.ByteTextEncoder()
         return {"inputs": encoder, "targets": encoder}
 
-    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        rng = random.Random(seed)
+    def sample(self, rng: random.Random, split: str) -> dict[str, str]:
         draw = self.draw_at_limits if split == "test" else self.draw_mixed
-        count = 0
-        while count < _SIZES[split]:
+        while True:
             inputs, targets = draw(rng)
             if zlib.crc32(inputs.encode()) % 10 in _TENTHS[split]:
-                count += 1
-                yield {"inputs": inputs, "targets": targets}
+                return {"inputs": inputs, "targets": targets}
 
     def draw_mixed(self, rng: random.Random) -> tuple[str, str]:
         digits, operations = rng.randint(1, self.max_digits), rng.randint(1, self.max_operations)
@@ -240,39 +234,31 @@ class LearningToExecute(problem.Problem):
         return self.draw(rng, self.max_digits, self.max_operations)
 
     def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
-        """Returns (inputs, targets), two strings.
-
-        Args:
-            rng: `random.Random`.
-            digits: int. Of each literal.
-            operations: int.
-        """
+        """Draws (inputs, targets), of literals with so many digits, and so many operations."""
         raise NotImplementedError
 
 
 class Program(LearningToExecute):
-    """Sonnet's programs.
+    """Sonnet's programs, of some operations."""
 
-    Args:
-        ops: tuple of str, one of the sets of py.
-    """
-
-    def __init__(self, ops: tuple[str, ...]) -> None:
-        self._ops = ops
+    ops: tuple[str, ...]
 
     def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
-        text, answer = chain_program(rng, self._ops, digits, operations)
+        text, answer = chain_program(rng, self.ops, digits, operations)
         return text, str(answer)
 
 
-for _name, _ops in {
-    "program": ALL,
-    "control": CONTROL,
-    "addition": ADDITION,
-    "algebra": ALGEBRA,
-    "algebra_control": ALGEBRA_CONTROL,
-}.items():
-    problem.REGISTRY.add(f"lte_{_name}", functools.partial(Program, _ops))
+class Memory(LearningToExecute):
+    """Digits, to be written as `answer` has them."""
+
+    paper = "Dehghani et al. 2019, table 5"
+    max_digits = 55
+    max_operations = 1
+    answer: Callable[[str], str]
+
+    def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
+        inputs = draw_digits(rng, digits)
+        return inputs, self.answer(inputs)
 
 
 @problem.register("lte_program_zaremba")
@@ -288,33 +274,13 @@ class ProgramZaremba(LearningToExecute):
     draw_at_limits = draw_mixed
 
 
-@problem.register("lte_copy")
-class Copy(LearningToExecute):
-    """Write the digits."""
+_declare = functools.partial(problem.declare, __name__)
 
-    paper = "Dehghani et al. 2019, table 5"
-    max_digits = 55
-    max_operations = 1
-
-    def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
-        inputs = draw_digits(rng, digits)
-        return inputs, self.answer(inputs)
-
-    def answer(self, inputs: str) -> str:
-        return inputs
-
-
-@problem.register("lte_double")
-class Double(Copy):
-    """Write the digits twice."""
-
-    def answer(self, inputs: str) -> str:
-        return inputs * 2
-
-
-@problem.register("lte_reverse")
-class Reverse(Copy):
-    """Write the digits from the last to the first."""
-
-    def answer(self, inputs: str) -> str:
-        return inputs[::-1]
+_declare("lte_program", Program, ops=ALL)
+_declare("lte_control", Program, ops=CONTROL)
+_declare("lte_addition", Program, ops=ADDITION)
+_declare("lte_algebra", Program, ops=ALGEBRA)
+_declare("lte_algebra_control", Program, ops=ALGEBRA_CONTROL)
+_declare("lte_copy", Memory, answer=staticmethod(lambda digits: digits))
+_declare("lte_double", Memory, answer=staticmethod(lambda digits: digits * 2))
+_declare("lte_reverse", Memory, answer=staticmethod(lambda digits: digits[::-1]))

@@ -48,53 +48,12 @@ class LanguagemodelLm1b32k(text_problems.Text2SelfProblem):
     raw_files = (_CORPUS, _WORDS)
     max_samples_for_vocab = 63_000
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        _words(tmp_dir)
-        for names in _FILES.values():
-            raw_text.find(tmp_dir, _CORPUS, names[0])
-        super().prepare(data_dir, tmp_dir)
-
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         words = _words(tmp_dir)
         for name in _FILES[split]:
             for line in raw_text.read_lines(raw_text.find(tmp_dir, _CORPUS, name)):
                 text = " ".join(word if word in words else "UNK" for word in line.split())
                 yield {"targets": text}
-
-
-@problem.register("languagemodel_lm1b8k")
-class LanguagemodelLm1b8k(LanguagemodelLm1b32k):
-    """8k subwords."""
-
-    approx_vocab_size = 2**13
-
-
-@problem.register("languagemodel_lm1b_characters")
-class LanguagemodelLm1bCharacters(LanguagemodelLm1b32k):
-    """Bytes."""
-
-    vocab_type = "characters"
-
-
-@problem.register("languagemodel_lm1b32k_packed")
-class LanguagemodelLm1b32kPacked(packed.Packed, LanguagemodelLm1b32k):
-    """Rows of 256 subwords."""
-
-    vocab_name = "languagemodel_lm1b32k"
-
-
-@problem.register("languagemodel_lm1b8k_packed")
-class LanguagemodelLm1b8kPacked(packed.Packed, LanguagemodelLm1b8k):
-    """Rows of 256 subwords."""
-
-    vocab_name = "languagemodel_lm1b8k"
-
-
-@problem.register("languagemodel_lm1b_characters_packed")
-class LanguagemodelLm1bCharactersPacked(packed.Packed, LanguagemodelLm1bCharacters):
-    """Rows of 1,024 bytes."""
-
-    packed_length = 1024
 
 
 @functools.lru_cache(maxsize=1)
@@ -104,3 +63,15 @@ def _words(tmp_dir):
     if not os.path.exists(path):
         path = download.fetch(tmp_dir, _WORDS)
     return frozenset(raw_text.read_lines(path))
+
+
+for _size, _said, _of_packed in (
+    ("32k", {}, {"vocab_name": "languagemodel_lm1b32k"}),
+    ("8k", {"approx_vocab_size": 2**13}, {"vocab_name": "languagemodel_lm1b8k"}),
+    ("_characters", {"vocab_type": "characters"}, {"packed_length": 1024}),
+):
+    _name = f"languagemodel_lm1b{_size}"
+    _base: type = LanguagemodelLm1b32k
+    if _said:
+        _base = problem.declare(__name__, _name, _base, **_said)
+    problem.declare(__name__, f"{_name}_packed", packed.Packed, _base, **_of_packed)

@@ -10,18 +10,16 @@ The first two by characters (bytes + 2), the third with one vocabulary of subwor
 - Two variables (Wangperawong 2018): one file, `symbolic_math_train.txt`; every eleventh line is
   dev, T2T's share of one in eleven files.
 - DeepMind's (Saxton et al. 2019), all modules; train is easy, medium and hard, dev interpolate and
-  extrapolate. T2T looks for the folder `v1.0`, where the archive has `mathematics_dataset-v1.0`.
+  extrapolate.
 - AlgoLisp (Polosukhin & Skidanov 2018): a description and a program as a tree, whose brackets are
   words.
 """
 
-import glob
-import os
-
+from ut_keras import contract
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
-from ut_keras.files import json_file, unpacking
-from ut_keras.problems import problem, text_problems
+from ut_keras.files import json_file
+from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
 from ut_keras.text import text_lines
 
@@ -61,18 +59,13 @@ class MathTwoVariables(text_problems.Text2TextProblem):
     raw_files = (_MLU,)
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        path = os.path.join(tmp_dir or "", "symbolic_math_train.txt")
-        if not os.path.exists(path):
-            folder = _unpacked(tmp_dir, _MLU)
-            (path,) = _found(os.path.join(folder, "**", "symbolic_math_train.txt"), _MLU)[:1]
-        for number, line in enumerate(_lines(path), start=1):
+        path = raw_text.find(tmp_dir, _MLU, "symbolic_math_train.txt")
+        for number, line in enumerate(filter(None, raw_text.read_lines(path)), start=1):
             if (number % _HELD_OUT_EVERY == 0) != (split == "dev"):
                 continue
             question, colon, answer = line.partition(":")
             if not colon:
-                raise DataError(
-                    f"Every line must be question:answer. Received: {path}, line {number}: {line}."
-                )
+                raise contract.bad_line("A line must be question:answer.", path, number, line)
             yield {"inputs": question, "targets": answer}
 
 
@@ -89,10 +82,9 @@ class MathDeepmindAll(text_problems.Text2TextProblem):
             "train": ("train-easy", "train-medium", "train-hard"),
             "dev": ("interpolate", "extrapolate"),
         }
-        folder = _unpacked(tmp_dir, _DEEPMIND)
         for level in levels[split]:
-            for path in _found(os.path.join(folder, "*v1.0", level, "*.txt"), _DEEPMIND):
-                lines = list(_lines(path))
+            for path in raw_text.find_all(tmp_dir, _DEEPMIND, f"*v1.0/{level}/*.txt"):
+                lines = list(filter(None, raw_text.read_lines(path)))
                 if len(lines) % 2:
                     raise DataError(
                         f"Lines must be questions and answers in turn. Received: {path}, "
@@ -116,10 +108,8 @@ class ProgramSearchAlgolisp(text_problems.Text2TextProblem):
                 entry = json_file.parse(line)
                 words, tree = " ".join(entry["text"]), " ".join(_flat(entry["short_tree"]))
             except (ValueError, KeyError, TypeError, RecursionError) as error:
-                raise DataError(
-                    "Every line must be a JSON object with text and short_tree. "
-                    f"Received: {path}, line {number}: {error}."
-                ) from error
+                expected = "A line must be a JSON object with text and short_tree."
+                raise contract.bad_line(expected, path, number, error) from error
             yield {"inputs": words, "targets": tree}
 
 
@@ -131,21 +121,3 @@ def _flat(tree):
         else:
             yield part
     yield "]"
-
-
-def _unpacked(tmp_dir, raw_file):
-    path = download.fetch(tmp_dir, raw_file)
-    folder = path.removesuffix(".tar.gz")
-    return unpacking.unpack(path, folder, raw_file.members, raw_file.most_bytes)
-
-
-def _found(pattern, raw_file):
-    """The files of an archive."""
-    paths = sorted(glob.glob(pattern, recursive=True))
-    if not paths:
-        raise DataError(f"{raw_file.name} must have files {pattern}. Received: none.")
-    return paths
-
-
-def _lines(path):
-    return filter(None, map(str.strip, text_lines.lines(path)))

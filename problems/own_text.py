@@ -31,10 +31,11 @@ T2T's way is parallel files, line n of one being the target of line n of the oth
 import os
 from collections.abc import Iterable, Iterator
 
+from ut_keras import contract
 from ut_keras.errors import DataError
 from ut_keras.problems import parallel_text, problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
-from ut_keras.text import text_encoder
+from ut_keras.text import text_encoder, text_lines
 
 _HELD_OUT_EVERY = 20
 _BYTES_PER_SUBWORD = 400  # so that a model sees each often enough to learn it
@@ -117,27 +118,18 @@ class OwnText(text_problems.Text2TextProblem):
 
     def _read(self, tmp_dir, split):
         path = self._path(tmp_dir, split)
-        with open(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-                except UnicodeDecodeError as error:
-                    raise DataError(
-                        f"Text must be UTF-8. Received: {path}, line {number}: {error}."
-                    ) from error
-                if text.strip():
-                    yield self._fields(text, path, number)
+        for number, text in enumerate(text_lines.lines(path), start=1):
+            text = text.removeprefix("\ufeff") if number == 1 else text
+            if text.strip():
+                yield self._fields(text, path, number)
 
     def _fields(self, text, path, number):
         if len(self.fields) == 1:
             return (text.strip(),)
         parts = tuple(part.strip() for part in text.split("\t"))
         if len(parts) != len(self.fields) or not all(parts):
-            shown = text if len(text) <= 80 else text[:77] + "..."
-            raise DataError(
-                f"Every line must be {'<TAB>'.join(self.fields)}, none of them empty. "
-                f"Received: {path}, line {number}: {shown!r}."
-            )
+            expected = f"Every line must be {'<TAB>'.join(self.fields)}, none of them empty."
+            raise contract.bad_line(expected, path, number, text)
         return parts
 
 

@@ -8,12 +8,10 @@ As in T2T the dev split is packed too, so that its `accuracy_per_sequence` count
 decoding takes the rows apart again.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any
-
 from ut_keras.data import features
 from ut_keras.data.reading import packing
 from ut_keras.problems import problem
+from ut_keras.problems.problem import Records, Samples, Specs
 
 # Segments and positions are counted, not looked up: any number will do.
 _COUNTED = features.FeatureSpec(2**31 - 1)
@@ -32,13 +30,11 @@ class Packed(problem.Problem):
     def max_length(self) -> int:  # type: ignore[override]
         return self.packed_length
 
-    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def record_specs(self, data_dir: str | None) -> Specs:
         specs = super().record_specs(data_dir)
         counted = (f"{name}_{part}" for name in specs for part in ("segmentation", "position"))
         return {**specs, **dict.fromkeys(counted, _COUNTED)}
 
-    def encode_samples(
-        self, samples: Iterable[dict[str, Any]], data_dir: str
-    ) -> Iterator[dict[str, list[int]]]:
+    def encode_samples(self, samples: Samples, data_dir: str) -> Records:
         # Of one file, which is shuffled by now: neighbours of a corpus are not packed together.
         return packing.pack(super().encode_samples(samples, data_dir), self.packed_length)

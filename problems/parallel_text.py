@@ -14,7 +14,7 @@ import html
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ut_keras.data.writing import download
@@ -24,40 +24,48 @@ from ut_keras.problems import raw_text
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>$")
 
 
-class Files(NamedTuple):
-    """The two sides of a corpus.
-
-    Fields:
-        archive: `RawFile` that has both.
-        source, target: tuple of str, the names that they may have, that in the archive first.
-    """
-
-    archive: download.RawFile
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-
-    @property
-    def raw_files(self) -> tuple[download.RawFile, ...]:
-        return (self.archive,)
-
-
 class Sides(NamedTuple):
-    """A corpus whose sides are downloaded one by one.
+    """A corpus of a file for each side, in one archive or downloaded one by one.
 
     Fields:
-        source, target: `RawFile`.
+        raw_files: tuple of two `RawFile`, what source and target are in, or are.
+        names: tuple of two tuples of str, the names that they may have in their archives, that in
+            the archive first; none of a file that is no archive.
     """
 
-    source: download.RawFile
-    target: download.RawFile
+    raw_files: tuple[download.RawFile, ...]
+    names: tuple[tuple[str, ...], ...] = ((), ())
 
-    @property
-    def raw_files(self) -> tuple[download.RawFile, ...]:
-        return tuple(self)
+    def find(self, tmp_dir: str | None) -> tuple[str, ...]:
+        """Returns the paths (source, target), after a download if need be.
+
+        Raises:
+            DataError: if they cannot be had.
+        """
+        return tuple(raw_text.find(tmp_dir, raw, *names) for raw, names in self._sides())
+
+    def is_at_hand(self, tmp_dir: str | None) -> bool:
+        """Whether nothing has to be downloaded."""
+        return all(raw_text.is_at_hand(tmp_dir, raw, *names) for raw, names in self._sides())
+
+    def pairs(self, tmp_dir: str | None) -> Iterator[tuple[str, ...]]:
+        """Yields (source, target), stripped; either may be empty.
+
+        Raises:
+            DataError: see `find`, `read_pairs`.
+        """
+        return read_pairs(self.find(tmp_dir))
+
+    def texts_for_vocab(self, tmp_dir: str | None) -> Iterator[str]:
+        """Yields the texts that T2T builds a vocabulary from: about 1 MB of each side."""
+        return itertools.chain.from_iterable(map(lines_for_vocab, self.find(tmp_dir)))
+
+    def _sides(self):
+        return zip(self.raw_files, self.names, strict=True)
 
 
 class Tables(NamedTuple):
-    """A corpus whose sides are columns of the tables in an archive.
+    """A corpus whose sides are columns of the tables in an archive; methods as of `Sides`.
 
     Fields:
         archive: `RawFile`.
@@ -74,70 +82,33 @@ class Tables(NamedTuple):
     def raw_files(self) -> tuple[download.RawFile, ...]:
         return (self.archive,)
 
+    def find(self, tmp_dir: str | None) -> tuple[str, ...]:
+        return tuple(raw_text.find_all(tmp_dir, self.archive, self.pattern))
 
-Corpus = Files | Sides | Tables
+    def is_at_hand(self, tmp_dir: str | None) -> bool:
+        return raw_text.is_at_hand(tmp_dir, self.archive, self.pattern)
 
+    def pairs(self, tmp_dir: str | None) -> Iterator[tuple[str, ...]]:
+        lines = itertools.chain.from_iterable(map(raw_text.read_lines, self.find(tmp_dir)))
+        return map(self._columns, lines)
 
-def find(tmp_dir: str | None, files: Corpus) -> tuple[str, ...]:
-    """Returns the paths (source, target), or those of tables, after a download if need be.
-
-    Raises:
-        DataError: if they cannot be had.
-    """
-    if isinstance(files, Tables):
-        return tuple(raw_text.find_all(tmp_dir, files.archive, files.pattern))
-    if isinstance(files, Sides):
-        return tuple(download.fetch(tmp_dir, side) for side in files)
-    sides = (files.source, files.target)
-    return tuple(raw_text.find(tmp_dir, files.archive, *names) for names in sides)
-
-
-def is_at_hand(tmp_dir: str | None, files: Corpus) -> bool:
-    """Whether nothing has to be downloaded."""
-    if isinstance(files, Tables):
-        return raw_text.is_at_hand(tmp_dir, files.archive, files.pattern)
-    if isinstance(files, Sides):
-        return all(os.path.isfile(os.path.join(tmp_dir or "", side.name)) for side in files)
-    sides = (files.source, files.target)
-    return all(raw_text.is_at_hand(tmp_dir, files.archive, *names) for names in sides)
-
-
-def pairs(tmp_dir: str | None, files: Corpus) -> Iterator[tuple[str, str]]:
-    """Yields (source, target) of a corpus, stripped; either may be empty.
-
-    Raises:
-        DataError: see `find`, `read_pairs`.
-    """
-    paths = find(tmp_dir, files)
-    if not isinstance(files, Tables):
-        yield from read_pairs(paths)
-        return
-    for path in paths:
-        for line in raw_text.read_lines(path):
-            yield _columns(line, files)
-
-
-def texts_for_vocab(tmp_dir: str | None, files: Corpus) -> Iterator[str]:
-    """Yields the texts of a corpus that T2T builds a vocabulary from: about 1 MB of each side."""
-    paths = find(tmp_dir, files)
-    if not isinstance(files, Tables):
+    def texts_for_vocab(self, tmp_dir: str | None) -> Iterator[str]:
+        paths = self.find(tmp_dir)
         for path in paths:
-            yield from lines_for_vocab(path)
-        return
-    for path in paths:
-        for line in lines_for_vocab(path, budget=2e6 / len(paths)):
-            yield from _columns(line, files)
+            for line in lines_for_vocab(path, budget=2e6 / len(paths)):
+                yield from self._columns(line)
+
+    def _columns(self, line):
+        """The two sides of a line; "" where it has fewer columns."""
+        columns = line.split("\t")
+        sides = (self.source, self.target)
+        return tuple(columns[i].strip() if i < len(columns) else "" for i in sides)
 
 
-def _columns(line, tables):
-    """The two sides of a line; "" where it has fewer columns."""
-    columns = line.split("\t")
-    return tuple(
-        columns[i].strip() if i < len(columns) else "" for i in (tables.source, tables.target)
-    )
+Corpus = Sides | Tables
 
 
-def read_pairs(paths: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def read_pairs(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Yields (source, target), stripped; either may be empty.
 
     Raises:

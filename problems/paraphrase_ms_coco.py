@@ -29,10 +29,8 @@ _ARCHIVE = download.RawFile(
 _NAMES = {"train": "captions_train2014.json", "dev": "captions_val2014.json"}
 
 
-@problem.register("paraphrase_generation_ms_coco_problem1d")
-@text_problems.register_characters("paraphrase_generation_ms_coco_problem1d_characters")
-class ParaphraseGenerationMsCocoProblem1d(raw_text.OfArchive, text_problems.Text2TextProblem):
-    """One way."""
+class ParaphraseGenerationMsCoco(raw_text.OfArchive, text_problems.Text2TextProblem):
+    """Captions as paraphrases of each other."""
 
     licence = _LICENCE
     archive = _ARCHIVE
@@ -56,9 +54,7 @@ class ParaphraseGenerationMsCocoProblem1d(raw_text.OfArchive, text_problems.Text
                     yield {"inputs": second, "targets": first}
 
 
-@problem.register("paraphrase_generation_ms_coco_problem2d")
-@text_problems.register_characters("paraphrase_generation_ms_coco_problem2d_characters")
-class ParaphraseGenerationMsCocoProblem2d(ParaphraseGenerationMsCocoProblem1d):
-    """Both ways."""
-
-    both_ways = True
+for _ways in (1, 2):
+    _name = f"paraphrase_generation_ms_coco_problem{_ways}d"
+    _made = problem.declare(__name__, _name, ParaphraseGenerationMsCoco, both_ways=_ways == 2)
+    text_problems.register_characters(f"{_name}_characters")(_made)

@@ -18,6 +18,7 @@ import dataclasses
 import functools
 import itertools
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -30,7 +31,12 @@ from ut_keras.process import live_line
 from ut_keras.text import text_encoder
 
 P = TypeVar("P", bound="Problem")
+Samples: TypeAlias = Iterable[dict[str, Any]]
 Texts: TypeAlias = Iterator[dict[str, str]]  # samples
+Records: TypeAlias = Iterator[dict[str, list[int]]]
+Encoders: TypeAlias = dict[str, text_encoder.TextEncoder]
+Metrics: TypeAlias = dict[str, features.FeatureMetric]
+Specs: TypeAlias = dict[str, features.FeatureSpec]
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -67,6 +73,17 @@ def register(name: str) -> Callable[[type[P]], type[P]]:
         return REGISTRY.register(name)(problem_class)
 
     return decorator
+
+
+def declare(module: str, name: str, *bases: type, **attributes: Any) -> type:
+    """Makes a class of bases and attributes, and files it under `name`.
+
+    It is in a module, `rte_characters` as `RteCharacters`, where other processes find it.
+    """
+    class_name = "".join(word.capitalize() for word in name.split("_"))
+    made = type(class_name, bases, {**attributes, "__module__": module})
+    setattr(sys.modules[module], class_name, made)
+    return register(name)(made)
 
 
 class Problem:
@@ -115,7 +132,7 @@ class Problem:
         """str. What the names of its files begin with."""
         return self.name
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         """Returns {"inputs": TextEncoder, "targets": TextEncoder}; no "inputs" in a language model.
 
         Raises:
@@ -123,7 +140,7 @@ class Problem:
         """
         raise NotImplementedError
 
-    def feature_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def feature_specs(self, data_dir: str | None) -> Specs:
         """Returns {"inputs": FeatureSpec, "targets": FeatureSpec}, what a model has to know."""
         specs = {
             name: features.FeatureSpec(
@@ -138,7 +155,7 @@ class Problem:
         title = f"feature_encoders of {self.name}"
         return contract.held(self.feature_encoders(data_dir), contract.FEATURE_ENCODERS, title)
 
-    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def record_specs(self, data_dir: str | None) -> Specs:
         """Returns {feature: FeatureSpec} as in the files, where `preprocess` changes them."""
         return self.feature_specs(data_dir)
 
@@ -153,7 +170,7 @@ class Problem:
 
     # What is measured, besides `eval_metrics`.
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+    def feature_metrics(self, data_dir: str | None) -> Metrics:
         """Returns {name: FeatureMetric}: metrics that read features, or ids of the vocabulary.
 
         Teacher-forced. Names with a "/" are kept out of the result line.
@@ -195,7 +212,7 @@ class Problem:
         """Yields the samples of a split as {"inputs": str, "targets": str}."""
         raise NotImplementedError
 
-    def encode_samples(self, samples: Iterable[dict[str, Any]], data_dir: str) -> Iterator[Any]:
+    def encode_samples(self, samples: Samples, data_dir: str) -> Iterator[Any]:
         """Yields the records {"inputs": [int], "targets": [int]} of samples, EOS included.
 
         Called once per file, in several processes where there are many samples. There may be more

@@ -15,10 +15,9 @@ line. A data folder of T2T trains here as it does there, without `per_word_perpl
 characters are the text itself; T2T's are the file's, with a space behind each.
 """
 
-from ut_keras.data import features
 from ut_keras.data.writing import download
 from ut_keras.problems import problem, raw_text, text_problems
-from ut_keras.problems.problem import Texts
+from ut_keras.problems.problem import Metrics, Texts
 from ut_keras.text import text_encoder
 
 _LICENCE = "the Penn Treebank's (LDC); the raw file is offered for research"
@@ -53,7 +52,7 @@ class LanguagemodelPtb10k(raw_text.OfArchive, text_problems.Text2SelfProblem):
         for line in raw_text.read_lines(self.path(split, tmp_dir)):
             yield {"targets": " ".join(line.split())}
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+    def feature_metrics(self, data_dir: str | None) -> Metrics:
         first = self.text_encoder(data_dir).decode(range(text_encoder.NUM_RESERVED_IDS))
         if self.vocab_type == "tokens" and first != " ".join(text_encoder.RESERVED_TOKENS):
             print(

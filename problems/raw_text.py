@@ -33,11 +33,6 @@ class OfArchive(problem.Problem):
     def raw_files(self) -> tuple[download.RawFile, ...]:  # type: ignore[override]
         return (self.archive,)
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in self.splits:
-            self.path(split, tmp_dir)
-        super().prepare(data_dir, tmp_dir)
-
     def path(self, split: str, tmp_dir: str | None) -> str:
         """Returns the path of the file of a split, after a download if need be."""
         return find(tmp_dir, self.archive, *self.members[split])
@@ -48,29 +43,43 @@ def find(tmp_dir: str | None, archive: download.RawFile, *names: str) -> str:
 
     Args:
         tmp_dir: str.
-        archive: `RawFile` that the file is in.
+        archive: `RawFile` that the file is in, or the file itself.
         *names: str, the names that the file may have, relative to the archive; the first is that
-            in the archive.
+            in the archive. None if it is no archive.
 
     Raises:
         DataError: if it cannot be had.
     """
-    return _find(_unpacked_file, tmp_dir, archive, names)
+    if not names:
+        return download.fetch(tmp_dir, archive)
+    return find_all(tmp_dir, archive, *_names(names))[0]
 
 
-def find_folder(tmp_dir: str | None, archive: download.RawFile, name: str) -> str:
-    """Returns the path of a folder of an archive; otherwise as `find`."""
-    return _find(_unpacked_folder, tmp_dir, archive, (name,))
+def find_all(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> list[str]:
+    """Returns the paths of what `look` finds, after a download if need be; raises as `find`."""
+    found = look(tmp_dir, archive, *patterns)
+    if not found:
+        archive_path = download.fetch(tmp_dir, archive)
+        target = _target(tmp_dir, archive)
+        unpacking.unpack(archive_path, target, archive.members, archive.most_bytes)
+        found = look(tmp_dir, archive, *patterns)
+    if not found:
+        raise DataError(f"{archive_path} must hold {patterns[0]}. Received: not in {target}.")
+    return found
 
 
-def find_all(tmp_dir: str | None, archive: download.RawFile, pattern: str) -> list[str]:
-    """Returns the paths of the files of an archive that fit a pattern, sorted; else as `find`."""
-    return _find(_unpacked_files, tmp_dir, archive, (pattern,))
+def look(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> list[str]:
+    """Returns the paths of what fits the first pattern that anything fits, unpacked, sorted."""
+    for folder in (tmp_dir or "", _target(tmp_dir, archive)):
+        for pattern in patterns:
+            if found := glob.glob(os.path.join(glob.escape(folder), pattern), recursive=True):
+                return sorted(found)
+    return []
 
 
 def is_at_hand(tmp_dir: str | None, archive: download.RawFile, *names: str) -> bool:
     """Whether nothing has to be downloaded for a file, or for those that fit a pattern."""
-    if _unpacked_file(tmp_dir, archive, names) or _unpacked_files(tmp_dir, archive, names):
+    if look(tmp_dir, archive, *_names(names)):
         return True
     archive_is_there = os.path.isfile(os.path.join(tmp_dir or "", archive.name))
     return archive_is_there and not os.path.isdir(_target(tmp_dir, archive))
@@ -94,43 +103,8 @@ def size(path: str) -> int:
         return sum(len(block) for block in iter(lambda: file.read(_BLOCK), b""))
 
 
-def _find(look, tmp_dir, archive, names):
-    """What `look` finds, if need be after the archive was fetched and unpacked."""
-    found = look(tmp_dir, archive, names)
-    if not found:
-        archive_path = download.fetch(tmp_dir, archive)
-        target = _target(tmp_dir, archive)
-        unpacking.unpack(archive_path, target, archive.members, archive.most_bytes)
-        found = look(tmp_dir, archive, names)
-    if not found:
-        raise DataError(f"{archive_path} must hold {names[0]}. Received: not in {target}.")
-    return found
-
-
-def _unpacked_file(tmp_dir, archive, names):
-    for folder in _folders(tmp_dir, archive):
-        for name in (*names, *map(os.path.basename, names)):
-            path = os.path.join(folder, name)
-            if os.path.isfile(path):
-                return path
-    return None
-
-
-def _unpacked_folder(tmp_dir, archive, names):
-    paths = (os.path.join(folder, names[0]) for folder in _folders(tmp_dir, archive))
-    return next(filter(os.path.isdir, paths), None)
-
-
-def _unpacked_files(tmp_dir, archive, names):
-    found = (
-        sorted(glob.glob(os.path.join(glob.escape(folder), names[0])))
-        for folder in _folders(tmp_dir, archive)
-    )
-    return next(filter(None, found), None)
-
-
-def _folders(tmp_dir, archive):
-    return (tmp_dir or "", _target(tmp_dir, archive))
+def _names(names):
+    return (*names, *map(os.path.basename, names))
 
 
 def _target(tmp_dir, archive):

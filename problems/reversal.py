@@ -6,10 +6,8 @@ translate_ende_wmt32k_copy    English to English: the targets are the inputs
 
 from typing import Any
 
-from ut_keras.data import features
 from ut_keras.errors import DataError
-from ut_keras.problems.problem import Problem
-from ut_keras.text import text_encoder
+from ut_keras.problems.problem import Encoders, Metrics, Problem, Specs
 
 _PARTS = ("", "_segmentation", "_position")  # The last two are those of packed problems.
 
@@ -34,10 +32,10 @@ class Derived:
             raise AttributeError(name)
         return getattr(self._base, name)
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         return self._turned(self._base.feature_encoders(data_dir))
 
-    def feature_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def feature_specs(self, data_dir: str | None) -> Specs:
         specs = self._turned(self._base.feature_specs(data_dir))
         modalities = {spec.modality for spec in specs.values()}
         if modalities != {"symbol"}:
@@ -47,7 +45,7 @@ class Derived:
             )
         return specs
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+    def feature_metrics(self, data_dir: str | None) -> Metrics:
         return {}  # They read the features the right way round.
 
     @property

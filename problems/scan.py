@@ -42,15 +42,12 @@ tells their examples: mcd1 to mcd3 (Keysers et al. 2020), which are lists of num
 the few random examples that the authors add to addprim_jump.
 """
 
-import functools
-import os
 import random
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ut_keras.problems import problem
+from ut_keras.problems import problem, text_problems
 from ut_keras.problems.problem import Texts
-from ut_keras.text import text_encoder
 
 VERBS = ("walk", "look", "run", "jump")
 DIRECTIONS = ("left", "right")
@@ -159,22 +156,13 @@ def add_primitive(primitive: str) -> Split:
     return split
 
 
-def template(ending: str) -> Split:
-    """Returns a split that tests on "VERB ENDING", of which training shows no verb at all.
+def template(
+    ending: str, test_verbs: tuple[str, ...] = VERBS, train_verbs: tuple[str, ...] = ()
+) -> Split:
+    """Returns a split that tests on "VERB ENDING", of which training shows a few verbs, or none.
 
     Commands with "turn ENDING" are in neither of the two.
     """
-    return _held_out_phrases(ending, test_verbs=VERBS, train_verbs=())
-
-
-def filler(num_verbs: int) -> Split:
-    """Returns a split that tests on "jump around right" and trains on so many other verbs there."""
-    return _held_out_phrases(
-        "around right", test_verbs=("jump",), train_verbs=("look", "walk", "run")[:num_verbs]
-    )
-
-
-def _held_out_phrases(ending, test_verbs, train_verbs):
     held_out = {f"{verb} {ending}" for verb in ("turn", *VERBS) if verb not in train_verbs}
     tested = {f"{verb} {ending}" for verb in test_verbs}
     never = {f"turn {ending}"}
@@ -199,9 +187,6 @@ def _parted(found, is_test):
     return train, test
 
 
-_VOCAB_FILENAME = "vocab.scan.tokens"
-
-
 # How the commands are divided, by the name behind "scan_".
 _SPLITS = {
     "simple": at_random(80, seed="scan_simple"),
@@ -212,58 +197,46 @@ _SPLITS = {
     "template_right": template("right"),
     "template_opposite_right": template("opposite right"),
     "template_around_right": template("around right"),
-    "template_jump_around_right": filler(3),
+    "template_jump_around_right": template("around right", ("jump",), ("look", "walk", "run")),
 }
 for _percent in (1, 2, 4, 8, 16, 32, 64):
     _SPLITS[f"simple_p{_percent}"] = at_random(_percent, f"scan_simple_p{_percent}")
-for _num_verbs in range(4):
-    _SPLITS[f"filler_num{_num_verbs}"] = filler(_num_verbs)
+for _number in range(4):
+    _shown = ("look", "walk", "run")[:_number]
+    _SPLITS[f"filler_num{_number}"] = template("around right", ("jump",), _shown)
 
 
-class ScanProblem(problem.Problem):
-    """Commands to actions.
+class ScanProblem(text_problems.WordsProblem):
+    """Commands to actions, divided as a split of `_SPLITS` does.
 
-    Args:
-        division: str, a key of `_SPLITS`.
-        valid: bool. Hold out a tenth of the training examples, as "dev".
+    Where there is "dev", it is a tenth of the training examples.
     """
 
-    splits: tuple[str, ...] = ("train", "test")
     num_train_shards = 1
     paper = "Lake & Baroni 2018"
     licence = "generated from the published grammar; the authors' files are BSD"
+    vocab_filename = "vocab.scan.tokens"
+    division: Split
 
-    def __init__(self, division: str, valid: bool = False) -> None:
-        self._division = division
-        self._valid = valid
-        if valid:
-            self.splits = ("train", "dev", "test")
-
-    def side_files(self) -> tuple[str, ...]:
-        return (_VOCAB_FILENAME,)
-
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
-        encoder = text_encoder.TokenTextEncoder(os.path.join(data_dir or "", _VOCAB_FILENAME))
-        return {"inputs": encoder, "targets": encoder}
-
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        path = os.path.join(data_dir, _VOCAB_FILENAME)
-        if not os.path.exists(path):
-            tokens = [*WORDS, *ACTIONS]
-            text_encoder.TokenTextEncoder(tokens=tokens).store_to_file(path)
+    def words(self, tmp_dir: str | None) -> list[str]:
+        return [*WORDS, *ACTIONS]
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        train, test = _SPLITS[self._division](commands())
+        train, test = self.division(commands())
         parts = {"train": train, "test": test}
-        if self._valid:
+        if "dev" in self.splits:
             hold_out = at_random(90, seed=f"{self.name} dev")
             parts["train"], parts["dev"] = hold_out(train)
         for command in parts[split]:
             yield {"inputs": command.text, "targets": " ".join(command.actions)}
 
 
-for _division in _SPLITS:
-    for _end in ("", "_valid"):
-        problem.REGISTRY.add(
-            f"scan_{_division}{_end}", functools.partial(ScanProblem, _division, bool(_end))
+for _division, _split in _SPLITS.items():
+    for _end, _splits in (("", ("train", "test")), ("_valid", ("train", "dev", "test"))):
+        problem.declare(
+            __name__,
+            f"scan_{_division}{_end}",
+            ScanProblem,
+            division=staticmethod(_split),
+            splits=_splits,
         )

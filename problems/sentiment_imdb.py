@@ -7,8 +7,6 @@
 train 25,000          dev 25,000 (the test set, as in T2T)
 """
 
-import os
-
 from ut_keras.data.writing import download
 from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
@@ -36,19 +34,8 @@ class SentimentIMDB(text_problems.Text2ClassProblem):
     approx_vocab_size = 2**13
     class_labels = ("neg", "pos")
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in self.splits:
-            for label in self.class_labels:
-                _folder(split, label, tmp_dir)
-        super().prepare(data_dir, tmp_dir)
-
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for label in reversed(self.class_labels):
-            folder = _folder(split, label, tmp_dir)
-            for name in sorted(os.listdir(folder)):
-                text = "\n".join(text_lines.read(os.path.join(folder, name)))
-                yield {"inputs": text.strip(), "targets": label}
-
-
-def _folder(split, label, tmp_dir):
-    return raw_text.find_folder(tmp_dir, _ARCHIVE, f"aclImdb/{_PARTS[split]}/{label}")
+            files = f"aclImdb/{_PARTS[split]}/{label}/*"
+            for path in raw_text.find_all(tmp_dir, _ARCHIVE, files):
+                yield {"inputs": "\n".join(text_lines.read(path)).strip(), "targets": label}

@@ -10,8 +10,8 @@ backslashes and doubled quotation marks.
 full: train 650,000, dev 50,000          polarity: train 560,000, dev 38,000
 """
 
+from ut_keras import contract
 from ut_keras.data.writing import download
-from ut_keras.errors import DataError
 from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
 
@@ -41,35 +41,22 @@ class _Yelp(raw_text.OfArchive, text_problems.Text2ClassProblem):
         for number, line in enumerate(raw_text.read_lines(path), start=1):
             label, text = line[1:2], line[5:-1].strip()
             if label not in self.class_labels[1:]:
-                raise DataError(
-                    'A line must be "NUMBER","TEXT". '
-                    f"Received: {path}, line {number}: {line[:80]!r}."
-                )
+                raise contract.bad_line('A line must be "NUMBER","TEXT".', path, number, line)
             yield {"inputs": text, "targets": label}
 
 
-def _members(kind):
+def _register(kind, num_classes, sha256=None):
     folder = f"yelp_review_{kind}_csv"
-    return {"train": (f"{folder}/train.csv",), "dev": (f"{folder}/test.csv",)}
-
-
-@problem.register("sentiment_yelp_full")
-@text_problems.register_characters("sentiment_yelp_full_characters")
-class SentimentYelpFull(_Yelp):
-    """Five stars."""
-
-    archive = _archive("full")
-    members = _members("full")
-    class_labels = ("0", "1", "2", "3", "4", "5")
-
-
-@problem.register("sentiment_yelp_polarity")
-@text_problems.register_characters("sentiment_yelp_polarity_characters")
-class SentimentYelpPolarity(_Yelp):
-    """For or against."""
-
-    archive = _archive(
-        "polarity", "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35"
+    made = problem.declare(
+        __name__,
+        f"sentiment_yelp_{kind}",
+        _Yelp,
+        archive=_archive(kind, sha256),
+        members={"train": (f"{folder}/train.csv",), "dev": (f"{folder}/test.csv",)},
+        class_labels=tuple(map(str, range(num_classes + 1))),
     )
-    members = _members("polarity")
-    class_labels = ("0", "1", "2")
+    text_problems.register_characters(f"sentiment_yelp_{kind}_characters")(made)
+
+
+_register("full", 5)  # stars
+_register("polarity", 2, "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35")

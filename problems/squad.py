@@ -37,11 +37,6 @@ class SquadText2text(text_problems.Text2TextProblem):
     licence = _LICENCE
     raw_files = tuple(_FILES.values())
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for file in _FILES.values():
-            download.fetch(tmp_dir, file)
-        super().prepare(data_dir, tmp_dir)
-
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         articles = json_file.read(download.fetch(tmp_dir, _FILES[split]), DataError)["data"]
         paragraphs = (paragraph for article in articles for paragraph in article["paragraphs"])

@@ -40,19 +40,19 @@ import collections
 import functools
 import os
 import re
-from collections.abc import Callable, Iterator
 
 from ut_keras.data import features
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
-from ut_keras.problems import agreement_files, last_word, problem
+from ut_keras.problems import agreement_files, last_word, problem, text_problems
+from ut_keras.problems.problem import Encoders, Metrics, Records, Specs
 from ut_keras.text import text_encoder
 
 _MANY_ATTRACTORS, _ATTRACTORS_NOT_SAID = 6, 7
 _ATTRACTORS = features.FeatureSpec(8, "class_label", default=_ATTRACTORS_NOT_SAID)
 
 
-class _Agreement(problem.Problem):
+class _Agreement(text_problems.WordsProblem):
     """What both ways to ask share."""
 
     splits: tuple[str, ...] = ("train", "dev", "test")
@@ -68,36 +68,24 @@ class _Agreement(problem.Problem):
     def vocab_filename(self) -> str:
         return f"vocab.{self.base_name}.tokens"
 
-    def side_files(self) -> tuple[str, ...]:
-        return (self.vocab_filename,)
+    def words(self, tmp_dir: str | None) -> list[str]:
+        sentences = agreement_files.read_sentences(tmp_dir)
+        counts = collections.Counter(word for sentence in sentences for word in sentence.split())
+        return text_problems.by_frequency(counts)
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        path = os.path.join(data_dir, self.vocab_filename)
-        if not os.path.exists(path):
-            counts: collections.Counter[str] = collections.Counter()
-            for sentence in agreement_files.read_sentences(tmp_dir):
-                counts.update(sentence.split())
-            words = sorted(counts, key=lambda word: (-counts[word], word))
-            text_encoder.TokenTextEncoder(tokens=words).store_to_file(path)
-
-    def read_examples(self, tmp_dir: str | None, split: str) -> Iterator[agreement_files.Example]:
-        """Yields the `Example`s of a split."""
-        return agreement_files.read_split(tmp_dir, split)
+    # (tmp_dir, split) -> the `Example`s of the split.
+    read_examples = staticmethod(agreement_files.read_split)
 
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, list[int]]]:
-        words = self._words(data_dir)
+    ) -> Records:
+        words = _Words(self.word_encoder(data_dir))
         for example in self.read_examples(tmp_dir, split):
             yield {**self.encode(example, words), "attractors": [_bucket(example.attractors)]}
 
     def encode(self, example: agreement_files.Example, words: "_Words") -> dict[str, list[int]]:
         """Returns the features of an `Example`, except for the attractors."""
         raise NotImplementedError
-
-    def _words(self, data_dir):
-        path = os.path.join(data_dir, self.vocab_filename)
-        return _Words(text_encoder.TokenTextEncoder(path))
 
 
 class NumberPrediction(_Agreement):
@@ -107,17 +95,16 @@ class NumberPrediction(_Agreement):
     class_label_features = ("targets",)
     base_name = "sva_number_prediction"
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
-        path = os.path.join(data_dir or "", self.vocab_filename)
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         return {
-            "inputs": text_encoder.TokenTextEncoder(path),
+            "inputs": self.word_encoder(data_dir),
             "targets": text_encoder.ClassLabelEncoder(agreement_files.TAGS),
         }
 
-    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def record_specs(self, data_dir: str | None) -> Specs:
         return {**self.feature_specs(data_dir), "attractors": _ATTRACTORS}
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+    def feature_metrics(self, data_dir: str | None) -> Metrics:
         return _by_attractors("accuracy", _is_number_right)
 
     def encode(self, example: agreement_files.Example, words: "_Words") -> dict[str, list[int]]:
@@ -132,19 +119,18 @@ class LanguageModeling(_Agreement):
 
     base_name = "sva_language_modeling"
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
-        path = os.path.join(data_dir or "", self.vocab_filename)
-        return {"targets": text_encoder.TokenTextEncoder(path)}
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
+        return {"targets": self.word_encoder(data_dir)}
 
-    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def record_specs(self, data_dir: str | None) -> Specs:
         specs = self.feature_specs(data_dir)
         size = specs["targets"].vocab_size
         wrong_verb = features.FeatureSpec(size, "class_label", default=text_encoder.PAD)
         return {**specs, "wrong_verb": wrong_verb, "attractors": _ATTRACTORS}
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+    def feature_metrics(self, data_dir: str | None) -> Metrics:
         name = "verb_ranking_accuracy"
-        overall = features.FeatureMetric(_weighted(_is_right_verb_ahead))
+        overall = features.FeatureMetric(last_word.mean(_is_right_verb_ahead))
         return {name: overall, **_by_attractors(name, _is_right_verb_ahead)}
 
     def encode(self, example: agreement_files.Example, words: "_Words") -> dict[str, list[int]]:
@@ -204,66 +190,38 @@ def _bucket(attractors):
     return min(attractors, _MANY_ATTRACTORS)
 
 
-# Metrics.
+# Metrics: values of `last_word.mean`.
 
 
-def _is_number_right(logits, targets, features):
-    """(whether it is right [B], weights [B]), both float32."""
+def _is_number_right(logits, labels, features):
     import tensorflow as tf
 
-    logits, labels, weights = last_word.predictions(logits, targets)
-    right = tf.argmax(logits, axis=-1, output_type=tf.int32) == labels
-    return tf.cast(right, tf.float32), weights
+    del features
+    return tf.argmax(logits, axis=-1, output_type=tf.int32) == labels, None
 
 
-def _is_right_verb_ahead(logits, targets, features):
-    """The same, of the right form against the wrong one."""
+def _is_right_verb_ahead(logits, right, features):
     import tensorflow as tf
 
-    logits, right, weights = last_word.predictions(logits, targets)
-    wrong = features["wrong_verb"][:, 0]
+    wrong = tf.cast(features["wrong_verb"][:, 0], tf.int32)
     ahead = tf.gather(logits, right, batch_dims=1) > tf.gather(logits, wrong, batch_dims=1)
-    weights *= tf.cast(wrong != text_encoder.PAD, tf.float32)
-    return tf.cast(ahead, tf.float32), weights
+    return ahead, wrong != text_encoder.PAD
 
 
-def _by_attractors(name, is_right):
-    return {
-        f"{name}/attractors_{count}": features.FeatureMetric(_weighted(is_right, count))
-        for count in range(_MANY_ATTRACTORS)
-    }
+def _by_attractors(name, value):
+    def of(number):
+        def of_rows(logits, words, features):
+            values, counts = value(logits, words, features)
+            is_one = features["attractors"][:, 0] == number
+            return values, is_one if counts is None else counts & is_one
 
+        return features.FeatureMetric(last_word.mean(of_rows))
 
-def _weighted(is_right, attractors=None):
-    """The mean of `is_right`, over the rows with so many attractors if a number is given."""
-
-    def function(logits, targets, features):
-        import tensorflow as tf
-
-        right, weights = is_right(logits, targets, features)
-        if attractors is not None:
-            weights *= tf.cast(features["attractors"][:, 0] == attractors, tf.float32)
-        return tf.reduce_sum(right * weights), tf.reduce_sum(weights)
-
-    return function
-
-
-# Other test sets.
+    return {f"{name}/attractors_{number}": of(number) for number in range(_MANY_ATTRACTORS)}
 
 
 class _OtherTestSet(_Agreement):
-    """Mixed in: sentences of another file, with the vocabulary of the table."""
-
-    def __init__(
-        self,
-        read: Callable[[str | None, str], Iterator[agreement_files.Example]],
-        splits: tuple[str, ...],
-        files: tuple[str, ...],
-    ) -> None:
-        self._read = read
-        self.splits = splits
-        self.raw_files = tuple(agreement_files.OTHER_FILES[name] for name in files)
-        self.licence = self.raw_files[0].licence
+    """Comes first in the list of bases: sentences of another file, with the table's vocabulary."""
 
     paper = ""
 
@@ -277,38 +235,31 @@ class _OtherTestSet(_Agreement):
                 f"its data first. Received: data_dir={data_dir!r} without {self.vocab_filename}."
             )
 
-    def read_examples(self, tmp_dir: str | None, split: str) -> Iterator[agreement_files.Example]:
-        return self._read(tmp_dir, split)
 
-
-class _OtherNumberPrediction(_OtherTestSet, NumberPrediction):
-    pass
-
-
-class _OtherLanguageModeling(_OtherTestSet, LanguageModeling):
-    pass
-
-
-def _register():
-    """Files 8 names: sva_{number_prediction,language_modeling}[_TESTSET]."""
-    test_sets = {
-        "linzen_testset": (
-            agreement_files.read_linzen_testset,
-            ("test",),
-            ("subj_agr_filtered.text", "subj_agr_filtered.gold"),
-        ),
-        "gulordava": (agreement_files.read_gulordava, ("test",), ("generated.tab",)),
-        "edinburgh_nlu": (
-            agreement_files.read_edinburgh_nlu,
-            ("dev", "test"),
-            ("wiki-dev.txt", "wiki-test.txt"),
-        ),
-    }
-    ways = ((NumberPrediction, _OtherNumberPrediction), (LanguageModeling, _OtherLanguageModeling))
-    for own, other in ways:
-        problem.REGISTRY.add(own.base_name, own)
-        for name, arguments in test_sets.items():
-            problem.REGISTRY.add(f"{own.base_name}_{name}", functools.partial(other, *arguments))
-
-
-_register()
+_OTHER_TEST_SETS = {
+    "linzen_testset": (
+        agreement_files.read_linzen_testset,
+        ("test",),
+        ("subj_agr_filtered.text", "subj_agr_filtered.gold"),
+    ),
+    "gulordava": (agreement_files.read_gulordava, ("test",), ("generated.tab",)),
+    "edinburgh_nlu": (
+        agreement_files.read_edinburgh_nlu,
+        ("dev", "test"),
+        ("wiki-dev.txt", "wiki-test.txt"),
+    ),
+}
+for _base in (NumberPrediction, LanguageModeling):
+    problem.REGISTRY.add(_base.base_name, _base)
+    for _name, (_read, _splits, _files) in _OTHER_TEST_SETS.items():
+        _raw_files = tuple(agreement_files.OTHER_FILES[name] for name in _files)
+        problem.declare(
+            __name__,
+            f"{_base.base_name}_{_name}",
+            _OtherTestSet,
+            _base,
+            read_examples=staticmethod(_read),
+            splits=_splits,
+            raw_files=_raw_files,
+            licence=_raw_files[0].licence,
+        )

@@ -17,12 +17,10 @@ depths and the number of examples are ours; sudoku as a test of depth is of Wang
 ("Hierarchical Reasoning Model"), whose puzzles are 9 x 9 and need guessing.
 """
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 
 from ut_keras.problems import generated_classes, problem
+from ut_keras.problems.problem import Encoders
 from ut_keras.text import text_encoder
 
 SIZE, BOX_HEIGHT, BOX_WIDTH = 6, 2, 3
@@ -48,31 +46,22 @@ _SEEN_FROM = [_seen_from(cell) for cell in range(SIZE * SIZE)]
 
 
 @problem.register("sudoku6")
-class Sudoku6(problem.Problem):
+class Sudoku6(generated_classes.Generated):
     """Tests deeper puzzles than it trains."""
 
-    splits = ("train", "dev", "test")
     eval_metrics = ("accuracy_per_sequence", "accuracy", "neg_log_perplexity")
     paper = "Wang et al. 2025"
-    licence = "generated"
     sizes = {"train": 30_000, "dev": 1_000, "test": 1_000}
     depths = {"train": (1, 4), "dev": (5, 6), "test": (7, 8)}
 
-    def feature_encoders(self, data_dir: str | None = None) -> dict[str, Any]:
+    def feature_encoders(self, data_dir: str | None = None) -> Encoders:
         numbers = [str(number) for number in range(1, SIZE + 1)]
         cells = text_encoder.TokenTextEncoder(tokens=[EMPTY, *numbers])
         return {"inputs": cells, "targets": cells}
 
-    def generate_samples(
-        self, split: str, data_dir: str | None, tmp_dir: str | None, seed: int
-    ) -> Iterator[dict[str, str]]:
-        rng = np.random.default_rng(seed)
+    def sample(self, rng: np.random.Generator, split: str) -> dict[str, str]:
         shallowest, deepest = self.depths[split]
-        for _ in range(self.sizes[split]):
-            depth = int(rng.integers(shallowest, deepest + 1))
-            yield self._drawn(rng, split, depth)
-
-    def _drawn(self, rng, split, depth):
+        depth = int(rng.integers(shallowest, deepest + 1))
         while True:
             solution = draw_solution(rng)
             targets = _text(solution)

@@ -61,27 +61,6 @@ class TableLookup(generated_classes.GeneratedClasses):
         return len(words) == 2
 
 
-@problem.register("ctl_forward_iid")
-class TableLookupIid(TableLookup):
-    """Tests the depths that it trains."""
-
-    depths = {"train": (1, 5), "dev": (2, 5), "test": (2, 5)}
-
-
-@problem.register("ctl_backward")
-class TableLookupBackward(TableLookup):
-    """The functions as they are written, the last one first."""
-
-    order = -1
-
-
-@problem.register("ctl_backward_iid")
-class TableLookupBackwardIid(TableLookupBackward):
-    """Tests the depths that it trains."""
-
-    depths = TableLookupIid.depths
-
-
 @problem.register("ctl_forward_11")
 class PublishedTableLookup(TableLookup):
     """As published: eleven functions, of which two are trained alone only.
@@ -117,15 +96,16 @@ class PublishedTableLookup(TableLookup):
                     yield {"inputs": " ".join(words), "targets": label}
         drawn: set[str] = set()
         while len(drawn) < count:
-            words, label = self._drawn(rng, split)
-            inputs = " ".join(words)
-            if inputs not in drawn:
-                drawn.add(inputs)
-                yield {"inputs": inputs, "targets": label}
+            sample = self.sample(rng, split)
+            if sample["inputs"] not in drawn:
+                drawn.add(sample["inputs"])
+                yield sample
 
 
-@problem.register("ctl_backward_11")
-class PublishedTableLookupBackward(PublishedTableLookup):
-    """The last function first."""
+_IID = {"train": (1, 5), "dev": (2, 5), "test": (2, 5)}
+_BACKWARD = -1  # the functions as they are written, the last one first
 
-    order = -1
+problem.declare(__name__, "ctl_forward_iid", TableLookup, depths=_IID)
+problem.declare(__name__, "ctl_backward", TableLookup, order=_BACKWARD)
+problem.declare(__name__, "ctl_backward_iid", TableLookup, order=_BACKWARD, depths=_IID)
+problem.declare(__name__, "ctl_backward_11", PublishedTableLookup, order=_BACKWARD)

@@ -15,14 +15,13 @@ class label, a text, for "targets"; `TextConcat2ClassProblem` several texts for 
 
 import collections
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ut_keras import contract
-from ut_keras.data import features
 from ut_keras.data.writing import generation
 from ut_keras.problems import perplexity, problem
+from ut_keras.problems.problem import Encoders, Metrics, Records, Samples
 from ut_keras.text import text_encoder
 from ut_keras.text.text_encoder import SubwordTextEncoder, TokenTextEncoder
 
@@ -30,25 +29,50 @@ P = TypeVar("P", bound="Text2TextProblem")
 _MAX_SUBTOKEN_LENGTH = 200  # T2T's; bounds the time that a very long token takes.
 
 
-def declare(module: str, name: str, *bases: type, **attributes: Any) -> type:
-    """Makes a class of bases and attributes, and files it under `name`.
-
-    It is in a module, `rte_characters` as `RteCharacters`, where other processes find it.
-    """
-    class_name = "".join(word.capitalize() for word in name.split("_"))
-    made = type(class_name, bases, {**attributes, "__module__": module})
-    setattr(sys.modules[module], class_name, made)
-    return problem.register(name)(made)
-
-
 def register_characters(name: str) -> Callable[[type[P]], type[P]]:
     """Decorator of a problem: files it under `name` too, as a problem of bytes."""
 
     def decorator(problem_class):
-        declare(problem_class.__module__, name, problem_class, vocab_type="characters")
+        problem.declare(problem_class.__module__, name, problem_class, vocab_type="characters")
         return problem_class
 
     return decorator
+
+
+class WordsProblem(problem.Problem):
+    """Words with spaces between them, whose vocabulary is a file that is made once.
+
+    For problems that make their records otherwise than from texts alone.
+    """
+
+    @property
+    def vocab_filename(self) -> str:
+        return f"vocab.{self.filename}.tokens"
+
+    def side_files(self) -> tuple[str, ...]:
+        return (self.vocab_filename,)
+
+    def words(self, tmp_dir: str | None) -> list[str]:
+        """Returns the words of the vocabulary, in the order of their ids."""
+        raise NotImplementedError
+
+    def word_encoder(self, data_dir: str | None) -> TokenTextEncoder:
+        """Returns the encoder of words."""
+        return TokenTextEncoder(os.path.join(data_dir or "", self.vocab_filename))
+
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
+        encoder = self.word_encoder(data_dir)
+        return {"inputs": encoder, "targets": encoder}
+
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
+        path = os.path.join(data_dir, self.vocab_filename)
+        if not os.path.exists(path):
+            TokenTextEncoder(tokens=self.words(tmp_dir)).store_to_file(path)
+
+
+def by_frequency(counts: collections.Counter[str]) -> list[str]:
+    """Returns the words of a `Counter`, the most frequent first; equally frequent ones by name."""
+    return sorted(counts, key=lambda word: (-counts[word], word))
 
 
 class Text2TextProblem(problem.Problem):
@@ -92,7 +116,7 @@ class Text2TextProblem(problem.Problem):
     def side_files(self) -> tuple[str, ...]:
         return () if self.vocab_type == "characters" else (self.vocab_filename,)
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         encoder = self.text_encoder(data_dir)
         return {"inputs": encoder, "targets": encoder}
 
@@ -106,6 +130,9 @@ class Text2TextProblem(problem.Problem):
         return SubwordTextEncoder(path)
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
+        if self.raw_files:  # Whatever of them is missing is said before anything is written.
+            for split in self.splits_to_generate(tmp_dir):
+                next(iter(self.generate_samples(split, data_dir, tmp_dir, seed=0)), None)
         if self.vocab_type == "characters":
             return
         path = os.path.join(data_dir, self.vocab_filename)
@@ -133,7 +160,7 @@ class Text2TextProblem(problem.Problem):
                 texts, self.approx_vocab_size, max_subtoken_length=_MAX_SUBTOKEN_LENGTH
             )
         counts = collections.Counter(word for text in texts for word in text.split())
-        words = sorted(counts, key=lambda word: (-counts[word], word))[: self.approx_vocab_size]
+        words = by_frequency(counts)[: self.approx_vocab_size]
         if self.oov_token and self.oov_token not in words:
             words.insert(0, self.oov_token)
         return TokenTextEncoder(tokens=words)
@@ -142,10 +169,10 @@ class Text2TextProblem(problem.Problem):
 class Text2SelfProblem(Text2TextProblem):
     """A language model; samples have "targets" only."""
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         return {"targets": self.text_encoder(data_dir)}
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+    def feature_metrics(self, data_dir: str | None) -> Metrics:
         return {"per_word_perplexity": perplexity.per_word(self.text_encoder(data_dir))}
 
 
@@ -169,7 +196,7 @@ class Text2ClassProblem(Text2TextProblem):
         own = () if self.class_labels else (self.labels_filename,)
         return (*super().side_files(), *own)
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         path = os.path.join(data_dir or "", self.labels_filename)
         filename = None if self.class_labels else path
         return {
@@ -196,9 +223,7 @@ class TextConcat2ClassProblem(Text2ClassProblem):
         for texts in super().texts_for_vocab(data_dir, tmp_dir):
             yield from texts
 
-    def encode_samples(
-        self, samples: Iterable[dict[str, Any]], data_dir: str
-    ) -> Iterator[dict[str, list[int]]]:
+    def encode_samples(self, samples: Samples, data_dir: str) -> Records:
         encoders = self.feature_encoders(data_dir)
         between = encoders["inputs"].encode("$")[:1]
         for sample in samples:

@@ -62,7 +62,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
         else:
             for split in self.splits_to_generate(tmp_dir):
                 for files in self.files[split]:
-                    parallel_text.find(tmp_dir, files)
+                    files.find(tmp_dir)
         super().prepare(data_dir, tmp_dir)
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
@@ -74,7 +74,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
             yield from itertools.chain.from_iterable(pairs)
             return
         for files in self.files["train"]:
-            yield from parallel_text.texts_for_vocab(tmp_dir, files)
+            yield from files.texts_for_vocab(tmp_dir)
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for source, target in self._pairs(split, tmp_dir):
@@ -97,10 +97,10 @@ class TranslateProblem(text_problems.Text2TextProblem):
             yield from parallel_text.read_builder(folder, name, self.source, self.target)
             return
         for files in self.files[split]:
-            yield from parallel_text.pairs(tmp_dir, files)
+            yield from files.pairs(tmp_dir)
 
     def _at_hand(self, tmp_dir, split):
-        return all(parallel_text.is_at_hand(tmp_dir, files) for files in self.files[split])
+        return all(files.is_at_hand(tmp_dir) for files in self.files[split])
 
     def _builder(self, tmp_dir):
         """The folder of tensorflow-datasets, where the files themselves are not there."""

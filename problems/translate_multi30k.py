@@ -37,23 +37,15 @@ _LICENCE = "none stated; captions derived from Flickr30k; cite Elliott et al. 20
 def _files(part, target):
     names = (f"{part}.en.gz", f"{part}.{target}.gz")
     raw_files = (download.RawFile(n, _URL + n, _SHA256[n], _LICENCE) for n in names)
-    return (parallel_text.Sides(*raw_files),)
+    return (parallel_text.Sides(tuple(raw_files)),)
 
 
-class _Multi30k(translate.TranslateProblem):
+class Multi30k(translate.TranslateProblem):
     """English to a language."""
 
     licence = _LICENCE
     num_train_shards = 10
     approx_vocab_size = 2**13
-
-    @property
-    def files(self) -> dict[str, tuple[parallel_text.Corpus, ...]]:  # type: ignore[override]
-        return {
-            "train": _files("train", self.target),
-            "dev": _files("val", self.target),
-            "test": _files("test_2016_flickr", self.target),
-        }
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         """All of it: it is small."""
@@ -61,15 +53,12 @@ class _Multi30k(translate.TranslateProblem):
             yield from sample.values()
 
 
-@problem.register("translate_ende_multi30k")
-class TranslateEndeMulti30k(_Multi30k):
-    """English to German."""
-
-    target = "de"
-
-
-@problem.register("translate_enfr_multi30k")
-class TranslateEnfrMulti30k(_Multi30k):
-    """English to French."""
-
-    target = "fr"
+_PARTS = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
+for _target in ("de", "fr"):
+    problem.declare(
+        __name__,
+        f"translate_en{_target}_multi30k",
+        Multi30k,
+        target=_target,
+        files={split: _files(part, _target) for split, part in _PARTS.items()},
+    )

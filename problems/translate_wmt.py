@@ -18,7 +18,8 @@ import re
 from typing import Any
 
 from ut_keras.data.writing import download
-from ut_keras.problems import packed, parallel_text, text_problems, translate
+from ut_keras.problems import packed, parallel_text, problem, translate
+from ut_keras.problems.problem import Encoders
 from ut_keras.text import text_encoder
 
 _LICENCE = "research use (WMT; Europarl, UN and Common Crawl text under their own terms)"
@@ -39,7 +40,8 @@ def _corpus(url, sides, sha256=None, licence=_LICENCE, members=(), part="", most
     name = url.rpartition("/")[2].removesuffix("?raw=true")
     members = members or (f"{head}*{tail}",)
     archive = download.RawFile(name, url, sha256, licence, members, most, part)
-    return parallel_text.Files(archive, *((f"{head}{side}{tail}",) for side in both.split(",")))
+    names = tuple((f"{head}{side}{tail}",) for side in both.split(","))
+    return parallel_text.Sides((archive, archive), names)
 
 
 # Archives of several languages: address, checksum, what a language has of it, and the languages
@@ -103,11 +105,11 @@ def _newstest2013(language):
 
 def _newstest2014(language):
     """All of its 3,003 lines; plain files `newstest2014.{en,…}` do as well."""
-    names = (
+    names = tuple(
         (f"dev/newstest2014-{language}en-{kind}.{side}.sgm", f"dev/newstest2014.{side}")
         for kind, side in (("ref", "en"), ("src", language))
     )
-    return parallel_text.Files(_newstest2013(language).archive, *names)
+    return _newstest2013(language)._replace(names=names)
 
 
 def _opennmt(part):
@@ -166,7 +168,7 @@ def _register(stem, variants, train, dev, test=(), base=translate.TranslateProbl
         if size != variant:
             of_size["vocab_name"] = f"{stem}{size}"
             bases = (packed.Packed, base)
-        text_problems.declare(__name__, f"{stem}{variant}", *bases, **of_size)
+        problem.declare(__name__, f"{stem}{variant}", *bases, **of_size)
 
 
 class _TwoVocabularies(translate.TranslateProblem):
@@ -177,15 +179,14 @@ class _TwoVocabularies(translate.TranslateProblem):
     def side_files(self) -> tuple[str, ...]:
         return tuple(f"{self.vocab_filename}.{side}" for side in (self.source, self.target))
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         paths = (os.path.join(data_dir or "", name) for name in self.side_files())
         encoders = map(text_encoder.SubwordTextEncoder, paths)
         return dict(zip(("inputs", "targets"), encoders, strict=True))
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         paths = {
-            split: [parallel_text.find(tmp_dir, files) for files in parts]
-            for split, parts in self.files.items()
+            split: [files.find(tmp_dir) for files in parts] for split, parts in self.files.items()
         }
         for name, side in zip(self.side_files(), zip(*paths["train"], strict=True), strict=True):
             path = os.path.join(data_dir, name)

@@ -22,12 +22,10 @@ split, the most frequent word first.
 
 import itertools
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Any
 
 from ut_keras.data.writing import download
 from ut_keras.problems import problem, raw_text, text_problems
-from ut_keras.problems.problem import Texts
+from ut_keras.problems.problem import Records, Samples, Texts
 from ut_keras.text import text_encoder
 
 _LICENCE = "CC BY-SA (Wikipedia)"
@@ -71,9 +69,7 @@ class LanguagemodelWikitext2(raw_text.OfArchive, text_problems.Text2SelfProblem)
         while window := list(itertools.islice(words, _WINDOW)):
             yield {"targets": " ".join(window)}
 
-    def encode_samples(
-        self, samples: Iterable[dict[str, Any]], data_dir: str
-    ) -> Iterator[dict[str, list[int]]]:
+    def encode_samples(self, samples: Samples, data_dir: str) -> Records:
         encoder = self.text_encoder(data_dir)
         for sample in samples:
             yield {"targets": encoder.encode(sample["targets"])}  # EOS is where a line ends

@@ -21,14 +21,13 @@ labelled brackets, see `score`.
 """
 
 import collections
-import os
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
-from ut_keras.problems import problem, text_problems
+from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
 from ut_keras.text import text_lines
 
@@ -258,19 +257,15 @@ class WsjParsing(text_problems.Text2TextProblem):
     raw_files = tuple(download.RawFile(name, "", licence=_LICENCE) for name in _FILES.values())
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
-        return self.splits if _find(tmp_dir, _FILES["test"]) else self.splits[:2]
-
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        for split in ("train", "dev"):
-            if not _find(tmp_dir, _FILES[split]):
-                raise DataError(
-                    f"Expected {_FILES[split]} in tmp_dir, with trees in brackets. "
-                    f"Received: tmp_dir={tmp_dir!r} without it."
-                )
-        super().prepare(data_dir, tmp_dir)
+        return self.splits if _find(tmp_dir, "test") else self.splits[:2]
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        path = _find(tmp_dir, _FILES[split])
+        path = next(iter(_find(tmp_dir, split)), None)
+        if not path:
+            raise DataError(
+                f"Expected {_FILES[split]} in tmp_dir, with trees in brackets. "
+                f"Received: tmp_dir={tmp_dir!r} without it."
+            )
         for tree in map(clean, read(text_lines.lines(path), path)):
             if tree:
                 words, symbols = to_line(tree)
@@ -282,6 +277,6 @@ class WsjParsing(text_problems.Text2TextProblem):
         return score(references, hypotheses)
 
 
-def _find(tmp_dir, name):
-    path = os.path.join(tmp_dir or "", name)
-    return next((path + end for end in ("", ".gz") if os.path.isfile(path + end)), None)
+def _find(tmp_dir, split):
+    name = _FILES[split]
+    return raw_text.look(tmp_dir, download.RawFile(name, ""), name, f"{name}.gz")

@@ -235,6 +235,11 @@ def held(value: Any, kind: Kind, title: str) -> Any:
     return value
 
 
+def bad_line(expected: str, path: str, number: int, received: Any) -> DataError:
+    """The error of a line of a raw file; `expected` is the sentence that says what it must be."""
+    return DataError(f"{expected} Received: {path}, line {number}: {shown(received)}.")
+
+
 def shown(value: Any) -> str:
     """A value in a message."""
     text = repr(value)

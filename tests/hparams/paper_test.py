@@ -55,3 +55,11 @@ def test_as_many_weights_on_multi30k():
     assert base == pytest.approx(2.4e6, rel=0.05)
     assert count("universal_transformer") == pytest.approx(base, rel=0.02)
     assert count("universal_transformer", "adaptive_") == pytest.approx(base, rel=0.02)
+
+
+@pytest.mark.parametrize("size", ["base", "small", "tiny"])
+def test_only_the_halting_bias_differs(size):
+    """The sets that start deep differ from T2T's in the halting bias only."""
+    of_t2t = hparams.get(f"adaptive_universal_transformer_{size}").to_dict()
+    deep = hparams.get(f"adaptive_universal_transformer_{size}_deepstart").to_dict()
+    assert {k: v for k, v in deep.items() if v != of_t2t[k]} == {"act_halting_bias_init": -3.0}

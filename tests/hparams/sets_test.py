@@ -47,11 +47,7 @@ LACKING_IN_T2T = {
     "sentence_mask_stddev": 0.0,
     "trim_stories": False,
 }
-OURS = [
-    name
-    for name in hparams.names()
-    if SETS.get(name).__module__ in ("ut_keras.hparams.deepstart", "ut_keras.hparams.paper")
-]
+OURS = [name for name in hparams.names() if SETS.get(name).__module__ == "ut_keras.hparams.paper"]
 
 
 @pytest.mark.parametrize("name", sorted(set(hparams.names()) - set(OURS)))

@@ -10,7 +10,7 @@ from ut_keras.problems import algebra
 
 def small(split):
     problem = problems.get("algorithmic_algebra_inverse")
-    problem.train_size = problem.dev_size = 500
+    problem.sizes = {"train": 500, "dev": 500}
     return list(problem.generate_samples(split, None, None, seed=4))
 
 
@@ -62,5 +62,5 @@ def test_depths():
 
 def test_generate_data(tmp_path):
     problem = problems.get("algorithmic_algebra_inverse")
-    problem.train_size, problem.dev_size = 30, 10
+    problem.sizes = {"train": 30, "dev": 10}
     assert problem.generate_data(tmp_path) == {"train": 30, "dev": 10}

@@ -81,7 +81,7 @@ def test_program_mix_and_limits():
 
 def test_worked_record(tmp_path, monkeypatch):
     sizes = {"train": 200, "dev": 20, "test": 20}
-    monkeypatch.setattr(learning_to_execute, "_SIZES", sizes)
+    monkeypatch.setattr(learning_to_execute.LearningToExecute, "sizes", sizes)
     problem = problems.get("lte_program")
     encoder = problem.feature_encoders()["targets"]
     assert encoder.encode("137738") == [51, 53, 57, 57, 53, 58]

@@ -6,7 +6,6 @@ import pytest
 
 from tests.problems import archives
 from ut_keras import problems
-from ut_keras.problems import parallel_text
 
 pytestmark = pytest.mark.usefixtures("no_checksums")
 
@@ -208,7 +207,7 @@ def test_two_languages_of_one_archive_do_not_hide_each_other(tmp_path):
         ("translate_encs_wmt32k", 2, "cs"),
     ):
         files = problems.get(name).files["train"][position]
-        pairs = list(parallel_text.pairs(str(tmp_path), files))
+        pairs = list(files.pairs(str(tmp_path)))
         stem = f"commoncrawl.{language}-en"
         assert pairs == [(f"{stem} en {i}", f"{stem} {language} {i}") for i in range(3)]
 

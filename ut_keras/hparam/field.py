@@ -50,35 +50,11 @@ class Check(NamedTuple):
 Conditions = tuple[tuple[str, tuple], ...]
 
 
-class _Facts(NamedTuple):
-    interval: str
-    check: Check | None
-    architecture: bool
-    supported: tuple | None
-    inert: str
-    comma_separated: bool
-    training: bool
-    parts: Any
-    read_if: Conditions
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What a declaration says of a hyperparameter besides its type and default.
 
-
-def field(
-    default: Any,
-    interval: str = "",
-    *,
-    check: Check | None = None,
-    architecture: bool = False,
-    supported: tuple | None = None,
-    inert: str = "",
-    comma_separated: bool = False,
-    training: bool = False,
-    parts: Any = None,
-    read_if: Conditions = (),
-) -> Any:
-    """Declares a hyperparameter.
-
-    Args:
-        default: T2T's default.
+    Fields:
         interval: str such as "[0, 1)". Where a number must lie.
         check: `Check`. A condition that the interval cannot say.
         architecture: bool. True if weights trained with one value are useless under another.
@@ -91,10 +67,21 @@ def field(
         read_if: tuple of (name, values). It is read only where all these other fields have one of
             their values, or one of them as a factor ("a*b"); what the hparams lack is passed over.
     """
-    facts = _Facts(
-        interval, check, architecture, supported, inert, comma_separated, training, parts, read_if
-    )
-    return dataclasses.field(default=default, metadata={"facts": facts})
+
+    interval: str = ""
+    check: Check | None = None
+    architecture: bool = False
+    supported: tuple | None = None
+    inert: str = ""
+    comma_separated: bool = False
+    training: bool = False
+    parts: Any = None
+    read_if: Conditions = ()
+
+
+def field(default: Any, interval: str = "", **facts: Any) -> Any:
+    """Declares a hyperparameter by T2T's default, an interval, and what else `Facts` has."""
+    return dataclasses.field(default=default, metadata={"facts": Facts(interval, **facts)})
 
 
 training = functools.partial(field, training=True)
@@ -115,7 +102,7 @@ class FieldSpec:
         kind: int, float, bool or str.
         choices: tuple of str. The values of a Literal, else empty.
         optional: bool. True if None is a value.
-        facts: what `field` was given.
+        facts: `Facts`.
     """
 
     name: str
@@ -123,7 +110,7 @@ class FieldSpec:
     kind: type
     choices: tuple
     optional: bool
-    facts: _Facts
+    facts: Facts
 
     @property
     def expected(self) -> str:

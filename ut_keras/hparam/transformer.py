@@ -7,6 +7,7 @@ Frozen, flat and typed; names and defaults are T2T's (`transformer_base`,
 """
 
 import dataclasses
+import functools
 from typing import Any, Literal, get_args
 
 from ut_keras import parts
@@ -26,6 +27,12 @@ from ut_keras.hparam.field import (
 
 # The last two are ours.
 _Position = Literal["timing", "emb", "none", "timing_from_features", "randomized", "rotary"]
+_position = functools.partial(
+    field,
+    architecture=True,
+    supported=("timing", "emb", "none", "randomized", "rotary", None),
+    parts=parts.position_signals,
+)
 _RANDOMIZED = (("pos", ("randomized",)),)
 _Recurrence = Literal["basic", "act", "highway", "skip", "dwa", "gru", "lstm"]
 # Which recurrences, and which other parts, read a field.
@@ -145,12 +152,7 @@ class TransformerHParams(without_effect.TransformerNames, BasicHParams):
     )
 
     # --- What is added to the embeddings --------------------------------------------------------
-    pos: _Position | None = field(
-        "timing",
-        architecture=True,
-        supported=("timing", "emb", "none", "randomized", "rotary", None),
-        parts=parts.position_signals,
-    )
+    pos: _Position | None = _position("timing")
     pos_randomized_range: int = field(2048, POSITIVE, read_if=_RANDOMIZED)  # ours
     use_target_space_embedding: bool = field(True, architecture=True)
     embedding_dropout: float | None = training(None, RATE)  # ours; None: as between layers
@@ -176,12 +178,7 @@ class UniversalTransformerHParams(without_effect.UniversalTransformerNames, Tran
     """Hyperparameters of a Universal Transformer; adaptive where `recurrence_type` is "act"."""
 
     # --- Other defaults than the Transformer's --------------------------------------------------
-    pos: _Position | None = field(
-        None,
-        architecture=True,
-        supported=("timing", "emb", "none", "randomized", "rotary", None),
-        parts=parts.position_signals,
-    )
+    pos: _Position | None = _position(None)
 
     # --- Recurrence -----------------------------------------------------------------------------
     recurrence_type: _Recurrence = field("basic", architecture=True, parts=parts.recurrences)

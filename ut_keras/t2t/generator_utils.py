@@ -4,6 +4,7 @@ References: tensor2tensor/data_generators/generator_utils.py.
 """
 
 import gzip
+import itertools
 import os
 import random
 import shutil
@@ -17,7 +18,7 @@ from ut_keras.data.writing import download, generation
 from ut_keras.errors import DataError
 from ut_keras.files import unpacking, whole_file
 from ut_keras.problems import parallel_text
-from ut_keras.t2t import text_encoder
+from ut_keras.t2t import text_encoder, text_files
 
 UNSHUFFLED_SUFFIX = "-unshuffled"
 _VOCAB_BUDGET = 1e6  # characters of each file that a vocabulary is built from
@@ -192,28 +193,17 @@ def get_or_generate_tabbed_vocab(
     vocab_filename: str,
     vocab_size: int,
 ) -> text_encoder.SubwordTextEncoder:
-    def texts():
-        with open(os.path.join(tmp_dir, source_filename), encoding="utf-8") as file:
-            for line in file:
-                if "\t" in line.strip():
-                    yield line.strip().split("\t", 1)[index].strip()
-
-    return get_or_generate_vocab_inner(data_dir, vocab_filename, vocab_size, texts())
+    samples = text_files.text2text_txt_tab_iterator(os.path.join(tmp_dir, source_filename))
+    texts = (sample[("inputs", "targets")[index]] for sample in samples)
+    return get_or_generate_vocab_inner(data_dir, vocab_filename, vocab_size, texts)
 
 
 def get_or_generate_txt_vocab(
     data_dir: str, vocab_filename: str, vocab_size: int, filepatterns: str | list[str]
 ) -> text_encoder.SubwordTextEncoder:
-    import glob
-
     patterns = [filepatterns] if isinstance(filepatterns, str) else filepatterns
-
-    def texts():
-        for path in (path for pattern in patterns for path in sorted(glob.glob(pattern))):
-            with open(path, encoding="utf-8") as file:
-                yield from (line.strip() for line in file)
-
-    return get_or_generate_vocab_inner(data_dir, vocab_filename, vocab_size, texts())
+    texts = itertools.chain.from_iterable(map(text_files.txt_line_sharded_iterator, patterns))
+    return get_or_generate_vocab_inner(data_dir, vocab_filename, vocab_size, texts)
 
 
 # Raw files.

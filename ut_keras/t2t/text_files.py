@@ -42,21 +42,21 @@ def txt_and_label_iterator(txt_path: str) -> Iterator[list[Any]]:
         yield [found[1], int(found[2])]
 
 
+def _pairs(one, other):
+    """Ends with the shorter one, as in T2T."""
+    return zip(one, other, strict=False)
+
+
 def text2text_txt_iterator(source_txt_path: str, target_txt_path: str) -> Iterator[dict[str, str]]:
     """Yields samples of two files, line by line; ends with the shorter one, as in T2T."""
-    lines = zip(
-        txt_line_iterator(source_txt_path), txt_line_iterator(target_txt_path), strict=False
-    )
-    for source, target in lines:
+    for source, target in _pairs(*map(txt_line_iterator, (source_txt_path, target_txt_path))):
         yield {"inputs": source, "targets": target}
 
 
 def text2text_txt_iterator_with_label(
     source_txt_path: str, target_txt_path: str
 ) -> Iterator[dict[str, Any]]:
-    lines = zip(
-        txt_line_iterator(source_txt_path), txt_and_label_iterator(target_txt_path), strict=False
-    )
+    lines = _pairs(txt_line_iterator(source_txt_path), txt_and_label_iterator(target_txt_path))
     for source, (target, label) in lines:
         yield {"inputs": source, "targets": target, "extra_label": [label]}
 
@@ -71,12 +71,8 @@ def text2text_txt_iterator_with_index(
 def text2text_txt_sharded_iterator(
     source_txt_pattern: str, target_txt_pattern: str
 ) -> Iterator[dict[str, str]]:
-    lines = zip(
-        txt_line_sharded_iterator(source_txt_pattern),
-        txt_line_sharded_iterator(target_txt_pattern),
-        strict=False,
-    )
-    for source, target in lines:
+    patterns = (source_txt_pattern, target_txt_pattern)
+    for source, target in _pairs(*map(txt_line_sharded_iterator, patterns)):
         yield {"inputs": source, "targets": target}
 
 
@@ -99,8 +95,7 @@ def text2class_txt_iterator(
 ) -> Iterator[dict[str, Any]]:
     """Yields samples of a file of texts and one of labels, numbers or out of `class_strs`."""
     numbers = {label: number for number, label in enumerate(class_strs or ())}
-    lines = zip(txt_line_iterator(source_txt_path), txt_line_iterator(label_txt_path), strict=False)
-    for source, label in lines:
+    for source, label in _pairs(*map(txt_line_iterator, (source_txt_path, label_txt_path))):
         yield {"inputs": source, "label": numbers[label] if class_strs else int(label)}
 
 
