@@ -124,27 +124,10 @@ def test_signatures(loaded):
     def names(name):
         return set(loaded(name).signatures)
 
-    assert names("adaptive") == {"serving_default", "positions", "ids", "encode", "score"}
-    assert names("prompts") == {"serving_default", "positions", "ids", "encode", "score"}
-    assert names("classes") == {"serving_default", "positions", "ids", "encode", "classify"}
-    assert names("encoder_symbols") == {"serving_default", "positions", "ids", "encode"}
-
-
-@pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "lstm"]))
-def test_positions_are_what_a_search_may_hold(loaded, name, beams=3, room=6):
-    _, encoders = export_models.build(name)
-    lengths = [len(row) for row in export_models.rows(encoders, export_models.TEXTS)]
-    serve = loaded(name).signatures["positions"]
-    found = serve(inputs=tf.constant(export_models.TEXTS))
-    assert found["lengths"].numpy().tolist() == lengths
-    assert found["positions"].numpy().tolist() == [beams * (n + room) for n in lengths]
-
-
-@pytest.mark.parametrize("name, lengths", [("story", [20, 20]), ("classes", [3, 1])])
-def test_positions_where_nothing_is_searched(loaded, name, lengths):
-    found = loaded(name).signatures["positions"](inputs=tf.constant(["is", ""]))
-    assert found["lengths"].numpy().tolist() == lengths
-    assert found["positions"].numpy().tolist() == lengths
+    assert names("adaptive") == {"serving_default", "ids", "encode", "score"}
+    assert names("prompts") == {"serving_default", "ids", "encode", "score"}
+    assert names("classes") == {"serving_default", "ids", "encode", "classify"}
+    assert names("encoder_symbols") == {"serving_default", "ids", "encode"}
 
 
 def test_is_freed_when_it_is_dropped(exports):

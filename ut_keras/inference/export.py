@@ -9,10 +9,6 @@ Its signatures, by what there is to the model:
     score            inputs, targets string [B]      -> scores [B]
     encode           inputs string [B]               -> ids int32 [B, S], states [B, S, D]
     ids              inputs int32 [B, S]             -> outputs int32 [B, beams, T], scores
-    positions        inputs string [B]               -> lengths int32 [B], positions int64 [B]
-
-The last tells, without the model, how many ids a text is and how many a search of it holds at most:
-beams x (what it reads and may write). Memory grows with those of the largest times B.
 
 Whoever loads it has to `import tensorflow_text`, or be a server that is linked with its operations.
 docs/serving.md shows it at work.
@@ -121,15 +117,7 @@ def _functions(texts, search):
     def score(inputs, targets):
         return {"scores": texts.score(targets, inputs)}
 
-    def positions(inputs):
-        lengths = texts.lengths(inputs)
-        room, beams = 0, 1
-        if texts.predictor.searches:
-            room, beams = search["decode_length"], search["beam_size"]
-        return {"lengths": lengths, "positions": beams * (tf.cast(lengths, tf.int64) + room)}
-
     yield "serving_default", generate, [strings]
-    yield "positions", positions, [strings]
     yield "ids", lambda inputs: _of_ids(texts, search, inputs), [_ids_spec(texts)]
     yield "encode", lambda inputs: _encoded(texts, inputs), [strings]
     if texts.predictor.classifies:

@@ -6,7 +6,6 @@ What is exported, and what `ut_keras.load` gives. Texts may be of any length, em
 and there may be none.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -143,14 +142,6 @@ class TextModel:
             {"inputs": tf.pad(ids, [[0, 1]] + [[0, 0]] * (len(ids.shape) - 1))}
         )
         return EncodedTexts(ids, tf.cast(states.stack.output[:-1], tf.float32))
-
-    def lengths(self, texts: tf.Tensor) -> tf.Tensor:
-        """int32 [B]: how many ids the model reads of string [B], padding in a story included."""
-        rows = self._sources(texts)
-        if isinstance(rows, tf.RaggedTensor):
-            return tf.cast(rows.row_lengths(), tf.int32) * math.prod(rows.shape[2:])
-        sentences, words = rows.shape[1:]
-        return tf.fill([tf.shape(rows)[0]], sentences * words)
 
     # Their parts.
 
