@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from ut_keras.decoding import generate
 from ut_keras.decoding import options as options_lib
-from ut_keras.inference import decode_rows, portable, text_model
+from ut_keras.inference import padding, portable, text_model
 from ut_keras.inference import run as run_lib
 from ut_keras.text.text_encoder_base import EOS, TextEncoder
 from ut_keras.visualize import observer
@@ -219,7 +219,7 @@ class SavedRun:
             )
         results: list[Any] = [None] * len(texts)
         lengths = [len(text) for text in texts]
-        for batch in decode_rows.plan(lengths, _CHARACTERS, _ROWS):
+        for batch in padding.plan(lengths, _CHARACTERS, _ROWS):
             found = self._traces[key](tf.constant([texts[i] for i in batch]), *arguments)
             rows = zip(found.texts.numpy(), found.scores.numpy(), strict=True)
             for i, (written, scores) in zip(batch, rows, strict=True):
