@@ -137,12 +137,6 @@ def test_a_run_of_fixed_depth_halts_by_convergence(tmp_path, writes):
     assert 1 <= writes[0].inspect(features).encoder.ponder_times.numpy().max() < 3
 
 
-def test_no_number_is_left(run, tmp_path, capsys):
-    os.makedirs(tmp_path / "served" / str(2**63 - 1))
-    argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
-    assert "must leave a number for the next export" in _error(capsys, *argv)
-
-
 def test_what_the_dead_left_goes(run, tmp_path, writes):
     served = tmp_path / "served"
     alive, dead = ".5.ut_keras-8f3a0c1d", ".6.ut_keras-00000000"
