@@ -1,7 +1,7 @@
 """ut-exporter: a trained model as a SavedModel that takes and gives text.
 
     ut-exporter --output_dir=run --data_dir=data --export_dir=served
-    ut-exporter --output_dir=run --data_dir=data --export_dir=served --export_quantize=float16 \\
+    ut-exporter --output_dir=run --data_dir=data --export_dir=served \\
       --decode_hparams="beam_size=4,alpha=0.6,extra_length=50,max_input_size=256"
 
 Writes EXPORT_DIR/TIME, as TensorFlow Serving wants it; docs/serving.md goes on from there.
@@ -39,10 +39,10 @@ def main(args: command.Args) -> None:
         raise UsageError(
             f"--format must be one of {', '.join(_FORMATS)}. Received: {args.format!r}."
         )
-    if args.format == "safetensors" and args.export_quantize:
+    if args.export_quantize and args.format in ("saved_model", "safetensors"):
         raise UsageError(
-            "--format=safetensors is of 32 bits. "
-            f"Received: --export_quantize={args.export_quantize}."
+            "--export_quantize goes with --format=litert or ctranslate2. "
+            f"Received: --format={args.format}."
         )
     run = decode_setup.check_run(args)
     search, values = _search(args, run)
@@ -66,11 +66,11 @@ def _export(args, run, search, values, directory):
     model, path = run.load_model(values["num_steps"])
     print(f"Weights: {path}", flush=True)
     length = max(0, values["max_input_size"])
-    search = {**search, "quantize": args.export_quantize}
     try:
         with file_error.told_as(directory):
             if args.format == "litert":
-                _write_litert(run, model, directory, length or None, search)
+                quantized = {**search, "quantize": args.export_quantize}
+                _write_litert(run, model, directory, length or None, quantized)
             elif args.format == "safetensors":
                 from ut_keras.inference import portable
 

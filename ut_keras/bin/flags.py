@@ -358,7 +358,7 @@ EXPORTER_OWN = (
         "saved_model",
         "saved_model; litert: a .tflite for small devices; safetensors; ctranslate2.",
     ),
-    Flag("export_quantize", "", "float16 or int8: store the weights in so many bits."),
+    Flag("export_quantize", "", "float16 or int8: weights of litert, ctranslate2 in so many bits."),
     *_refused("TF Hub modules are SavedModels now", export_as_tfhub=False),
     *_refused("TensorFlow 2 writes saved_model.pb only", as_text=True),
 )
