@@ -19,15 +19,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.decoding import generate
-from ut_keras.decoding import options as options_lib
-from ut_keras.inference import padding, portable, text_model
+from ut_keras.inference import feature_record, padding, portable, text_model
 from ut_keras.inference import run as run_lib
 from ut_keras.text.text_encoder_base import EOS, TextEncoder
 from ut_keras.visualize import observer
 from ut_keras.visualize.observation import Observation
 
-_ROWS, _CHARACTERS = 64, 32768  # of texts that go together
+_ROWS, _IDS, _CHARACTERS = 64, 8192, 32768  # of texts that go together
 
 
 def load(
@@ -70,7 +68,11 @@ class SavedRun:
         self.model = model
         self.encoders = encoders
         self._text_model = text_model.TextModel(model, encoders)
-        self._traces: dict[tuple, Any] = {}
+        self._to_text = feature_record.to_text_function(encoders, model.specs)
+        strings = tf.TensorSpec([None], tf.string)
+        self._classify = tf.function(
+            self._text_model.classify, input_signature=[strings], autograph=False
+        )
 
     def __reduce__(self) -> tuple:
         """Pickled with its weights, without traces."""
@@ -160,22 +162,24 @@ class SavedRun:
             for every text a list of (str, score), the best first; of classes the likeliest one
             with its log probability.
         """
-        if not self._text_model.predictor.searches:
-            return self._run(("generate",), self._text_model.generate, texts)
         if {"forced_prefix", "return_steps"} & options.keys():
             raise ValueError(
                 "A run writes texts, freely; forced_prefix and return_steps are of ids, for "
                 f"model.generate. Received: {', '.join(options)}."
             )
-        asked = options_lib.Options(beam_size, **{"own_room": True, **options})
-        asked.check()
-        numbers = generate.numbers(asked)
-        fixed = {name: getattr(asked, name) for name in options_lib.FIXED}
+        rows, predictor = self._rows(texts), self._text_model.predictor
 
-        def search(texts, numbers):
-            return self._text_model.generate(texts, **fixed, **numbers)
+        def write(batch):
+            found = predictor([rows[i] for i in batch], beam_size=beam_size, **options)
+            return [
+                [
+                    (self._to_text("targets", ids), float(score))
+                    for ids, score in zip(*beams, strict=True)
+                ]
+                for beams in found
+            ]
 
-        return self._run(("generate", *fixed.values(), *numbers), search, texts, numbers)
+        return _in_batches([len(row) for row in rows], _IDS, write)
 
     def classify(self, texts: Sequence[str]) -> list[str]:
         """The likeliest class of every text.
@@ -191,7 +195,16 @@ class SavedRun:
         """For every text a list of (class, log probability), the likeliest first."""
         if not self._text_model.predictor.classifies:
             raise ValueError("classify needs a model of classes. Received: one of symbols.")
-        return self._run(("classify",), self._text_model.classify, texts)
+        texts = self._checked(texts)
+
+        def classify(batch):
+            found = self._classify(tf.constant([texts[i] for i in batch]))
+            return [
+                [(name.decode("utf-8"), float(score)) for name, score in zip(*row, strict=True)]
+                for row in zip(found.texts.numpy(), found.scores.numpy(), strict=True)
+            ]
+
+        return _in_batches([len(text) for text in texts], _CHARACTERS, classify)
 
     def observe(self, text: str, attention: bool = True) -> Observation:
         """What the model does with a text while it reads and writes.
@@ -208,29 +221,17 @@ class SavedRun:
         features = {"inputs": self._text_model.ids(tf.constant([text]))}
         return observer.observe(self.model, features, self.encoders, attention=attention)
 
-    def _run(self, key, function, texts, *arguments):
-        """What a function gives for all texts; traced once for a key."""
-        texts = self._checked(texts)
-        if key not in self._traces:
-            strings = tf.TensorSpec([None], tf.string)
-            specs = tf.nest.map_structure(tf.TensorSpec.from_tensor, arguments)
-            self._traces[key] = tf.function(
-                function, input_signature=[strings, *specs], autograph=False
-            )
-        results: list[Any] = [None] * len(texts)
-        lengths = [len(text) for text in texts]
-        for batch in padding.plan(lengths, _CHARACTERS, _ROWS):
-            found = self._traces[key](tf.constant([texts[i] for i in batch]), *arguments)
-            rows = zip(found.texts.numpy(), found.scores.numpy(), strict=True)
-            for i, (written, scores) in zip(batch, rows, strict=True):
-                written = (text.decode("utf-8") for text in written)
-                results[i] = list(zip(written, map(float, scores), strict=True))
-        return results
+    def _rows(self, texts):
+        """What the model reads of each text: list of ids [S] or [sentences, words]."""
+        if self._text_model.predictor.is_language_model:
+            return [self.encoders["targets"].encode(text) for text in self._strings(texts)]
+        if self.model.specs["inputs"].modality == "sentences":
+            texts = self._checked(texts)
+            return [self._text_model.ids(tf.constant([text]))[0].numpy() for text in texts]
+        return [[*self.encoders["inputs"].encode(text), EOS] for text in self._strings(texts)]
 
     def _checked(self, texts):
         """The list of texts. What the graph would leave out is said here."""
-        if isinstance(texts, str | bytes | Mapping | Set) or not isinstance(texts, Iterable):
-            raise ValueError(f"texts must be a list of str. Received: {reprlib.repr(texts)}.")
         found = self._strings(texts)
         name = "targets" if self._text_model.predictor.is_language_model else "inputs"
         is_story = self.model.specs[name].modality == "sentences"
@@ -240,6 +241,8 @@ class SavedRun:
 
     @staticmethod
     def _strings(texts):
+        if isinstance(texts, str | bytes | Mapping | Set) or not isinstance(texts, Iterable):
+            raise ValueError(f"texts must be a list of str. Received: {reprlib.repr(texts)}.")
         found = list(texts)
         for text in found:
             if not isinstance(text, str) or re.search("[\ud800-\udfff]", text):
@@ -247,3 +250,12 @@ class SavedRun:
                     f"A text must be a str, of Unicode characters. Received: {reprlib.repr(text)}."
                 )
         return found
+
+
+def _in_batches(lengths, most, function):
+    """What a function of row numbers gives, a list, for all rows in their order."""
+    results: list[Any] = [None] * len(lengths)
+    for batch in padding.plan(lengths, most, _ROWS):
+        for i, found in zip(batch, function(batch), strict=True):
+            results[i] = found
+    return results

@@ -188,8 +188,7 @@ class TextModel:
 
     def _with_seed(self, options):
         """A trace must not hold the seed that happened to be drawn when it was made."""
-        temperature = options.get("temperature", 0)
-        if options.get("seed") is None and (tf.is_tensor(temperature) or temperature):
+        if options.get("seed") is None and options.get("temperature"):
             seed = tf.random.uniform([], maxval=tf.int32.max, dtype=tf.int32)
             return {**options, "seed": seed}
         return options
