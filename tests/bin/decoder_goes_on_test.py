@@ -1,6 +1,5 @@
 """ut-decoder stopped and called again: it goes on where it was, with the same settings alone."""
 
-import json
 import os
 import shutil
 import signal
@@ -91,28 +90,6 @@ def test_does_not_go_on_with_something_else(
     assert decoder.main([*argv, how]) == 0
     assert interruption["batches"] >= 9
     assert "starting anew" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_changed_lines_of_a_partial_file_are_decoded_again(
-    run, source, tmp_path, capsys, interruption
-):
-    argv = run.argv(f"--decode_from_file={source[0]}", _HOW)
-    assert decoder.main([*argv, f"--decode_to_file={tmp_path / 'whole'}"]) == 0
-    argv.append(f"--decode_to_file={tmp_path / 'out'}")
-    interruption.update(batches=0, at=4)
-    assert decoder.main(argv) == 143
-    lines = (tmp_path / ".out.ut_keras-partial").read_text().splitlines(keepends=True)
-    assert len(lines) == 5
-    record = json.loads(lines[2])
-    record["results"][0][0] += " 1"
-    lines[2] = json.dumps(record) + "\n"
-    (tmp_path / ".out.ut_keras-partial").write_text("".join(lines))
-    interruption.update(batches=0, at=None)
-    assert decoder.main(argv) == 0
-    assert "its last 3 batches are decoded again" in capsys.readouterr().out
-    assert interruption["batches"] == 8
-    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 def test_one_command_at_a_time_writes_a_target(run, source, tmp_path, capsys):

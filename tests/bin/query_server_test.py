@@ -1,30 +1,48 @@
-import concurrent.futures
 import contextlib
+import http.server
 import json
 import re
-import shutil
-import signal
 import socket
-import subprocess
-import sys
 import threading
 
 import pytest
-import tensorflow as tf
 
 from tests.bin import small_run
-from tests.inference import export_models, shouting
-from ut_keras import export, hparams, models
-from ut_keras.bin import command_line, flags, query_server
+from ut_keras.bin import query_server
 from ut_keras.errors import UsageError
-from ut_keras.inference import local_server, served_export
+
+
+class _Shouting(http.server.BaseHTTPRequestHandler):
+    """Answers as TensorFlow Serving does: beams of a text in capitals, and itself."""
+
+    def do_POST(self):
+        texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["instances"]
+        outputs = [[text.encode().upper().decode(), text] for text in texts]
+        rows = [{"outputs": row, "scores": [-0.25, -1.5]} for row in outputs]
+        status, answer = 200, {"predictions": rows}
+        if self.path != "/v1/models/shout:predict":
+            status, answer = 404, {"error": f"Servable not found: {self.path}"}
+        elif max(map(len, texts)) > 40:
+            status, answer = 413, {"error": "A text must have at most 40 bytes."}
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
 
 
 @pytest.fixture(scope="module")
 def address():
     """ "host:port" of a server that shouts."""
-    with shouting.serving() as address:
-        yield address
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Shouting) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
 
 
 def _main(*argv):
@@ -66,10 +84,8 @@ def test_no_server_and_other_servers(address, capsys):
     assert "must be the REST API" in error("--server=127.0.0.1:x", *ask)
     assert "must be host:port" in error("--server=https://localhost:1", *ask)
     assert "must be host:port" in error("--server=localhost:1/v1/models", *ask)
-    assert "status 404" in error(f"--server={address}", "--servable_name=a/b c", "--inputs_once=x")
-    assert "status 504" in error(
-        f"--server={address}", "--servable_name=shout", "--inputs_once=wait"
-    )
+    line = error(f"--server={address}", "--servable_name=a/b c", "--inputs_once=x")
+    assert "status 404" in line and "/v1/models/a%2Fb%20c:predict" in line
     assert "port must be from 1 to 65535" in error("--server=localhost:99999", *ask)
     assert "must be the REST API" in error("--server=localhost\r\n:1", *ask)
     assert "must be UTF-8" in error("--server=localhost:1", "--servable_name=\udcff", ask[1])
@@ -79,20 +95,6 @@ def test_no_server_and_other_servers(address, capsys):
     assert "--servable_name must be given" in error("--server=localhost:1")
     assert "timeout_secs must be at least 1" in error("--timeout_secs=0", *ask)
     assert "Cloud ML" in error("--cloud_mlengine_model_name=x")
-    assert "must be an export" in error("--serve_dir=/nowhere")
-    assert "--serve_dir serves" in error("--serve_dir=/nowhere", "--server=x")
-
-
-def test_the_newest_export_is_served(tmp_path):
-    """As ut-exporter numbers them; what is half written has no saved_model.pb."""
-    for name in ("9", "10", "11", "temp-12", "notes"):
-        (tmp_path / name).mkdir()
-        if name != "11":
-            (tmp_path / name / "saved_model.pb").touch()
-    assert local_server.newest_export(str(tmp_path)) == str(tmp_path / "10")
-    assert local_server.newest_export(str(tmp_path / "9")) == str(tmp_path / "9")
-    with pytest.raises(UsageError, match="or one with exports"):
-        local_server.newest_export(str(tmp_path / "11"))
 
 
 @contextlib.contextmanager
@@ -189,151 +191,3 @@ def test_an_address_that_is_not_found_in_time(monkeypatch):
     with pytest.raises(UsageError, match="no answer within 0.05 s"):
         query_server.predict("nowhere.invalid:80", "shout", ["x"], 0.05)
     over.set()
-
-
-def test_what_cannot_be_served_is_told_before(tmp_path, capsys, monkeypatch):
-    def error(name, *argv):
-        argv = [f"--serve_dir={tmp_path / name}", *argv]
-        return small_run.error(capsys, query_server.main, argv)
-
-    class Sums(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "inputs")])
-        def sums(self, inputs):
-            return {"outputs": inputs + self.weights, "scores": inputs}
-
-    module = Sums()
-    module.weights = tf.Variable([1.0])
-    tf.saved_model.save(module, str(tmp_path / "other"), module.sums)
-    for name in ("empty", "garbage"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "saved_model.pb").write_bytes(b"garbage" if name == "garbage" else b"")
-    shutil.copytree(tmp_path / "other", tmp_path / "torn")
-    (tmp_path / "torn/variables/variables.data-00000-of-00001").write_bytes(b"x")
-    for name in ("empty", "garbage", "torn"):
-        line = error(name, "--port=0")
-        assert "must be an export that can be loaded. Received: " in line and name in line
-        assert "no file name" not in line and "Graph execution" not in line
-    line = error("other", "--port=0")
-    assert "must be an export of ut-exporter" in line and "serving_default" in line
-    # Before TensorFlow is loaded.
-    monkeypatch.setattr(query_server.command, "load_tensorflow", None)
-    with monkeypatch.context() as without:
-        without.setitem(sys.modules, "uvicorn", None)
-        assert "pip install 'ut_keras[serve]'" in error("other")
-    for argv in (["--port=99999"], ["--port=-1"], ["--host=no-such-host.invalid"]):
-        assert "--host and --port must be free to listen on" in error("other", *argv)
-    assert "--host must be an address" in error("other", "--host=")
-
-
-def test_listens_on_loopback_unless_told_otherwise():
-    args = command_line.parse(flags.QUERY_SERVER, ["--serve_dir=x"], "", "")
-    assert args.host == "127.0.0.1"
-    assert command_line.parse(flags.QUERY_SERVER, [], "", "").serve_dir is None
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    directory = str(tmp_path_factory.mktemp("export") / "1")
-    model, encoders = export_models.build("bytes")
-    export.export_saved_model(model, encoders, directory, **export_models.SEARCH)
-    return directory
-
-
-def test_serves_an_export(exported):
-    limits = shouting.limits(timeout_secs=60)
-    with shouting.serving(served_export.Export(exported, limits), timeout_secs=60) as address:
-        answers = query_server.predict(address, "shout", export_models.TEXTS, 60)
-        alone = [query_server.predict(address, "shout", [t], 60)[0] for t in export_models.TEXTS]
-    assert [answer["outputs"] for answer in alone] == [answer["outputs"] for answer in answers]
-    wanted = export_models.expected("bytes", export_models.TEXTS)
-    assert [answer["outputs"] for answer in answers] == [written for written, _ in wanted]
-    for answer, (_, scores) in zip(answers, wanted, strict=True):
-        assert answer["scores"] == pytest.approx(scores, abs=1e-5)
-
-
-def test_positions_are_bounded_before_anything_is_searched(exported, monkeypatch):
-    served = served_export.Export(exported, shouting.limits(timeout_secs=60, max_positions=99))
-    served([b"so"] * 3)  # x 3 beams x (2 bytes + EOS + 6 more) = 81
-    session = served._session.run
-    ran = []
-    monkeypatch.setattr(served._session, "run", lambda *a, **k: ran.append(a) or session(*a, **k))
-    with pytest.raises(served_export.Refusal, match="must be at most 99. Received: 108") as refusal:
-        served([b"so"] * 4)
-    assert refusal.value.status == 413
-    with pytest.raises(served_export.Refusal, match="at most 40 symbols .* Received: 41."):
-        served([b"x" * 40])
-    assert len(ran) == 2 and all(set(outputs) == {"lengths", "positions"} for outputs, _ in ran)
-
-
-def _peak(process):
-    """The most memory that a process had at a time, in MB."""
-    with open(f"/proc/{process.pid}/status") as file:
-        [line] = [line for line in file if line.startswith("VmHWM")]
-    return int(line.split()[1]) / 1000
-
-
-@pytest.mark.slow
-def test_memory_is_bounded_under_the_largest_requests(tmp_path):
-    """16,000 texts of one byte took 11 GB; those that are answered take what the limits allow."""
-    encoders, specs = export_models.features("bytes")
-    overrides = "hidden_size=128,num_hidden_layers=2,batch_size=8"
-    model = models.from_specs("transformer", hparams.get("transformer_tiny", overrides), specs)
-    directory = str(tmp_path / "1")
-    export.export_saved_model(model, encoders, directory, beam_size=4, decode_length=40)
-    few, many = ["x" * 200] * 33, ["x"] * 64  # 31,812 and 10,752 positions of 32,768
-    refused = [["x"] * 16_000, ["x" * 2048] * 8, ["x" * 300] * 40, ["x"] * 65]
-    with _command(directory, "--timeout_secs=300") as (process, address):
-        before = _peak(process)
-        for texts in refused:
-            status, answer = shouting.post(address, json.dumps({"instances": texts}))
-            assert status == 413, answer
-        assert _peak(process) < before + 100
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            asked = [
-                pool.submit(query_server.predict, address, "shout", texts, 600)
-                for texts in (few, few, many)
-            ]
-            assert [len(future.result()) for future in asked] == [33, 33, 64]
-        # 2 at a time; a position is 2 layers x keys and values of 128 floats, held and reordered.
-        assert _peak(process) < before + 1000
-
-
-@pytest.mark.slow
-def test_a_search_that_takes_too_long_is_stopped(tmp_path):
-    model, encoders = export_models.build("prompts")
-    directory = str(tmp_path / "1")
-    endless = {"beam_size": 1, "decode_length": 10**6, "min_length": 10**6}
-    export.export_saved_model(model, encoders, directory, **endless)
-    served = served_export.Export(directory, shouting.limits(max_positions=10**7))
-    for _ in range(3):  # more often than searches may run at a time
-        with pytest.raises(served_export.Refusal, match="more than 1 s"):
-            served([b"so"])
-
-
-@contextlib.contextmanager
-def _command(directory, *argv):
-    """Context with the process of the command that serves, and "host:port"."""
-    command = [sys.executable, "-m", "ut_keras.bin.query_server", f"--serve_dir={directory}"]
-    with subprocess.Popen(
-        [*command, "--port=0", "--servable_name=shout", *argv],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            line = next(line for line in process.stdout if "http://" in line)  # it loads, too
-            where = line.strip().partition("http://")[2]
-            yield process, where.partition("/")[0]
-        finally:
-            process.kill()
-
-
-@pytest.mark.slow
-def test_a_signal_ends_it_in_a_line(exported):
-    with _command(exported, "--timeout_secs=60") as (process, address):
-        assert query_server.predict(address, "shout", ["so"], 60)[0]["outputs"]
-        with shouting.connected(address):  # which it does not wait for
-            process.send_signal(signal.SIGTERM)
-            shown = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM
-    assert shown == ("", "SIGTERM: stopped.\n")

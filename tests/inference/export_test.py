@@ -15,8 +15,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from tests.inference import export_models
-from ut_keras import export, hparams, models
-from ut_keras.inference import export as export_lib
+from ut_keras import export
 
 BROKEN = [b"\xff\xfe so", b"a\xe2\x82", b"\xed\xa0\x80 1", b""]
 _CLIENT = """
@@ -124,27 +123,10 @@ def test_signatures(loaded):
     def names(name):
         return set(loaded(name).signatures)
 
-    assert names("adaptive") == {"serving_default", "positions", "ids", "encode", "score"}
-    assert names("prompts") == {"serving_default", "positions", "ids", "encode", "score"}
-    assert names("classes") == {"serving_default", "positions", "ids", "encode", "classify"}
-    assert names("encoder_symbols") == {"serving_default", "positions", "ids", "encode"}
-
-
-@pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "lstm"]))
-def test_positions_are_what_a_search_may_hold(loaded, name, beams=3, room=6):
-    _, encoders = export_models.build(name)
-    lengths = [len(row) for row in export_models.rows(encoders, export_models.TEXTS)]
-    serve = loaded(name).signatures["positions"]
-    found = serve(inputs=tf.constant(export_models.TEXTS))
-    assert found["lengths"].numpy().tolist() == lengths
-    assert found["positions"].numpy().tolist() == [beams * (n + room) for n in lengths]
-
-
-@pytest.mark.parametrize("name, lengths", [("story", [20, 20]), ("classes", [3, 1])])
-def test_positions_where_nothing_is_searched(loaded, name, lengths):
-    found = loaded(name).signatures["positions"](inputs=tf.constant(["is", ""]))
-    assert found["lengths"].numpy().tolist() == lengths
-    assert found["positions"].numpy().tolist() == lengths
+    assert names("adaptive") == {"serving_default", "ids", "encode", "score"}
+    assert names("prompts") == {"serving_default", "ids", "encode", "score"}
+    assert names("classes") == {"serving_default", "ids", "encode", "classify"}
+    assert names("encoder_symbols") == {"serving_default", "ids", "encode"}
 
 
 def test_is_freed_when_it_is_dropped(exports):
@@ -277,68 +259,6 @@ def test_draws_differ_from_call_to_call(exports):
     assert answers[0] == answers[1]
 
 
-@pytest.mark.slow
-def test_float16_is_half_the_size(exports, tmp_path):
-    encoders, specs = export_models.features("bytes")
-    model = export_models.variant_model("transformer", specs)  # another: its weights are changed
-    model.set_weights(
-        [np.resize(w, w.shape) for w in export_models.build("bytes")[0].get_weights()]
-    )
-    directory = str(tmp_path / "1")
-    search = export_models.SEARCH
-    export.export_saved_model(model, encoders, directory, quantize="float16", **search)
-    size = _bytes_of_weights(exports("bytes"))
-    assert size >= 4 * model.count_params()
-    assert _bytes_of_weights(directory) == size / 2
-    model.set_weights([w.astype("float16").astype("float32") for w in model.get_weights()])
-    serve = _load(directory).signatures
-    ids = export_models.padded(export_models.rows(encoders, export_models.TEXTS))
-    wanted = model.generate({"inputs": ids}, own_room=True, **export_models.SEARCH)
-    np.testing.assert_array_equal(serve["ids"](inputs=tf.constant(ids))["outputs"], wanted.ids)
-    found = serve["serving_default"](inputs=tf.constant(export_models.TEXTS))
-    np.testing.assert_allclose(found["scores"], wanted.scores, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_int8_is_a_quarter_of_the_size(tmp_path):
-    encoders, specs = export_models.features("bytes")
-    sizes = "hidden_size=64,filter_size=256,num_heads=2"
-    model = models.from_specs("transformer", hparams.get("transformer_tiny", sizes), specs)
-    directory = str(tmp_path / "1")
-    export.export_saved_model(model, encoders, directory, quantize="int8", beam_size=1)
-    size = 4 * sum(np.prod(v.shape) for v in model.variables)
-    reader = tf.train.load_checkpoint(os.path.join(directory, "variables", "variables"))
-    names = [name for name in reader.get_variable_to_shape_map() if name.startswith("weights/")]
-    assert sum(reader.get_tensor(name).nbytes for name in names) < 0.3 * size
-    encode = _load(directory).signatures["encode"]
-    ids = export_models.padded(export_models.rows(encoders, export_models.TEXTS[:2]))
-    wanted = model.encode({"inputs": ids}).stack.output
-    found = encode(inputs=tf.constant(export_models.TEXTS[:2]))["states"]
-    error = np.abs(found - wanted).mean()
-    assert 1e-4 < error < 0.2 * np.abs(wanted).mean()
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_8_bits_with_a_scale_for_each_channel(axis):
-    """Rows, or columns, of very different sizes lose no more than half a step of their own."""
-    random = np.random.default_rng(0)
-    sizes = np.moveaxis(np.geomspace(1e-3, 1e3, 7)[np.newaxis], axis, 0)  # [7, 1] or [1, 7]
-    value = (sizes * random.normal(size=[7, 7])).astype("float32")
-    value[:, 3] = 0  # which has no scale
-    kept, scale = export_lib._in_8_bits(tf.constant(value))
-    assert kept.dtype == tf.int8 and tuple(scale.shape) == sizes.shape
-    steps = np.abs(value).max(axis=axis, keepdims=True) / 127
-    error = np.abs(tf.cast(kept, tf.float32) * scale - value)
-    assert np.all(error <= 0.5001 * steps)
-
-
-def _bytes_of_weights(directory):
-    reader = tf.train.load_checkpoint(os.path.join(directory, "variables", "variables"))
-    names = [name for name in reader.get_variable_to_shape_map() if name.startswith("weights/")]
-    weights = [reader.get_tensor(name) for name in names]
-    return sum(weight.nbytes for weight in weights if weight.dtype.kind == "f")
-
-
 def _operations(directory):
     with open(os.path.join(directory, "saved_model.pb"), "rb") as file:
         content = saved_model_pb2.SavedModel.FromString(file.read())
@@ -390,7 +310,7 @@ def test_the_model_is_as_before(exports):
     model, encoders = export_models.build("bytes")
     ids = export_models.padded(export_models.rows(encoders, ["so cool", "4"]))
     before = model.generate({"inputs": ids}, **export_models.SEARCH)
-    exports("bytes", quantize="float16")
+    exports("bytes", alpha=0.5)
     after = model.generate({"inputs": ids}, **export_models.SEARCH)
     np.testing.assert_array_equal(before.ids, after.ids)
     np.testing.assert_array_equal(before.scores, after.scores)
@@ -418,7 +338,6 @@ def test_mistakes(tmp_path):
         assert not [name for name in os.listdir(tmp_path) if name != "full"]
 
     refused(ValueError, "beam_size must be at most the size of the vocabulary, 258", beam_size=259)
-    refused(ValueError, "quantize must be one of", quantize="int4")
     refused(ValueError, "max_input_length must be at least 0", max_input_length=-1)
     refused(ValueError, "forced_prefix", forced_prefix=[[1]])
     refused(ValueError, "decode_length must be at least 0", decode_length=-1)

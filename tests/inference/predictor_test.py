@@ -51,7 +51,7 @@ def test_stories_without_blank_rows(pooling):
     found = predictor(rows)
     scores = [beams.scores[0] for beams in found]
     np.testing.assert_allclose(graph.generate(tf.constant(texts)).scores[:, 0], scores, rtol=1e-4)
-    np.testing.assert_array_equal(graph.lengths(tf.constant(texts)), [15, 5, 5, 20])
+    assert graph.ids(tf.constant(texts)).shape == [4, 4, 5]  # with as few rows as the longest has
     for row, score in zip(rows, scores, strict=True):
         np.testing.assert_allclose(predictor([row])[0].scores, [score], rtol=1e-4)
 

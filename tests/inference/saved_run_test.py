@@ -97,9 +97,9 @@ def test_other_values_need_no_other_graph(loaded):
         compare({**searching, "min_length": 1 + i, "eos_penalty": 0.5 + i})
         compare({"temperature": 0.5 + i, "seed": i, "top_k": i, "top_p": 0.5, "decode_length": 3})
         if i:
-            assert len(loaded._traces) == number
-        number = len(loaded._traces)
-    traces = (trace.experimental_get_tracing_count() for trace in loaded._traces.values())
+            assert len(model._searches) == number
+        number = len(model._searches)
+    traces = (search.experimental_get_tracing_count() for search in model._searches.values())
     assert set(traces) == {1}
 
 

@@ -1,7 +1,7 @@
 """ut-exporter: a trained model as a SavedModel that takes and gives text.
 
     ut-exporter --output_dir=run --data_dir=data --export_dir=served
-    ut-exporter --output_dir=run --data_dir=data --export_dir=served --export_quantize=float16 \\
+    ut-exporter --output_dir=run --data_dir=data --export_dir=served \\
       --decode_hparams="beam_size=4,alpha=0.6,extra_length=50,max_input_size=256"
 
 Writes EXPORT_DIR/TIME, as TensorFlow Serving wants it; docs/serving.md goes on from there.
@@ -15,6 +15,7 @@ Writes EXPORT_DIR/TIME with model.tflite and the vocabularies; see docs/on_devic
 """
 
 import os
+import pathlib
 import re
 import sys
 import time
@@ -26,9 +27,6 @@ from ut_keras.inference import decode_hparams, feature_record
 
 _FORMATS = ("saved_model", "litert", "safetensors", "ctranslate2")
 _QUANTIZATIONS = ("", "float16", "int8")
-_LARGEST_NUMBER = 2**63 - 1  # that a server reads
-# Of ut-decoder's results and files.
-_NOT_HERE = ("return_beams", "write_beam_scores", "batch_size", "num_samples", "log_results")
 
 
 @command.of(flags.EXPORTER, "ut-exporter", __doc__)
@@ -41,10 +39,10 @@ def main(args: command.Args) -> None:
         raise UsageError(
             f"--format must be one of {', '.join(_FORMATS)}. Received: {args.format!r}."
         )
-    if args.format == "safetensors" and args.export_quantize:
+    if args.export_quantize and args.format in ("saved_model", "safetensors"):
         raise UsageError(
-            "--format=safetensors is of 32 bits. "
-            f"Received: --export_quantize={args.export_quantize}."
+            "--export_quantize goes with --format=litert or ctranslate2. "
+            f"Received: --format={args.format}."
         )
     run = decode_setup.check_run(args)
     search, values = _search(args, run)
@@ -68,11 +66,11 @@ def _export(args, run, search, values, directory):
     model, path = run.load_model(values["num_steps"])
     print(f"Weights: {path}", flush=True)
     length = max(0, values["max_input_size"])
-    search = {**search, "quantize": args.export_quantize}
     try:
         with file_error.told_as(directory):
             if args.format == "litert":
-                _write_litert(run, model, directory, length or None, search)
+                quantized = {**search, "quantize": args.export_quantize}
+                _write_litert(run, model, directory, length or None, quantized)
             elif args.format == "safetensors":
                 from ut_keras.inference import portable
 
@@ -114,10 +112,8 @@ def _write_litert(run, model, directory, length, search):
 
 def _search(args, run):
     """(options of the search, all decode hparams)"""
-    fields = {
-        name: field for name, field in decode_hparams.DECODER.items() if name not in _NOT_HERE
-    }
-    values = decode_hparams.parse(args.decode_hparams, fields)
+    length = {"max_input_size": decode_hparams.DECODER["max_input_size"]}
+    values = decode_hparams.parse(args.decode_hparams, {**decode_hparams.SEARCH, **length})
     if run.class_labels:  # as in T2T, nothing to search
         return {"beam_size": 1}, values
     decode_hparams.check_fits(values, run.specs["targets"].vocab_size)
@@ -128,21 +124,13 @@ def _number(base):
     """The time, or the next number if the folder holds a higher one: a server takes the highest."""
     names = (re.fullmatch(r"\.?([0-9]+)(\.ut_keras-.*)?", name) for name in os.listdir(base))
     highest = max((int(name[1]) for name in names if name), default=0)
-    if highest >= _LARGEST_NUMBER:
-        raise UsageError(
-            f"--export_dir must leave a number for the next export, at most {_LARGEST_NUMBER}. "
-            f"Received: {base!r}, which holds {highest}."
-        )
     return max(int(time.time()), highest + 1)
 
 
 def _size(directory):
     """Bytes of all files."""
-    return sum(
-        os.path.getsize(os.path.join(folder, file))
-        for folder, _, files in os.walk(directory)
-        for file in files
-    )
+    files = (path for path in pathlib.Path(directory).rglob("*") if path.is_file())
+    return sum(path.stat().st_size for path in files)
 
 
 if __name__ == "__main__":

@@ -281,7 +281,7 @@ EXPORTER_OWN = (
         "saved_model",
         "saved_model; litert: a .tflite for small devices; safetensors; ctranslate2.",
     ),
-    Flag("export_quantize", "", "float16 or int8: store the weights in so many bits."),
+    Flag("export_quantize", "", "float16 or int8: weights of litert, ctranslate2 in so many bits."),
     *_refused("TF Hub modules are SavedModels now", export_as_tfhub=False),
     *_refused("TensorFlow 2 writes saved_model.pb only", as_text=True),
 )
@@ -299,18 +299,6 @@ QUERY_SERVER = (
     Flag("data_dir", None, _TEXT, str),
     Flag("t2t_usr_dir", None, _TEXT, str),
     *_refused(_CLOUD, cloud_mlengine_model_name=None, cloud_mlengine_model_version=None),
-    # A small server to try an export with.
-    Flag("serve_dir", None, "Serve this export, or the newest in this folder, yourself.", str),
-    Flag("host", "127.0.0.1", "With --serve_dir: address to listen on; only this machine's own."),
-    Flag("port", 8501, "With --serve_dir: port to listen on."),
-    Flag("max_request_bytes", 65536, "With --serve_dir: size of a request."),
-    Flag("max_text_bytes", 2048, "With --serve_dir: size of a text; together 8 times as much."),
-    Flag("max_texts", 64, "With --serve_dir: texts of a request."),
-    Flag(
-        "max_positions",
-        32768,
-        "With --serve_dir: texts x beams x the longest that a text and its answer may be.",
-    ),
 )
 
 

@@ -1,17 +1,14 @@
-"""ut-query-server: asks a served model, or serves one on this machine to try it.
+"""ut-query-server: asks a model that TensorFlow Serving serves.
 
     ut-query-server --server=localhost:8501 --servable_name=ende --inputs_once="Two dogs play."
     ut-query-server --server=localhost:8501 --servable_name=ende       asks what is typed
-    ut-query-server --serve_dir=served --servable_name=ende            the newest export of it
 
-It speaks the REST API of TensorFlow Serving. Without --serve_dir it listens on nothing; with it, on
-loopback unless --host says otherwise. That server is for trying: docs/serving.md has a real one.
+It speaks the REST API; docs/serving.md says how a model is served.
 """
 
 import contextlib
 import http.client
 import json
-import logging
 import sys
 import urllib.parse
 from collections.abc import Sequence
@@ -27,52 +24,19 @@ _MOST_BYTES = 2**23  # of an answer; parsed it may take 30 times as much
 
 @command.of(flags.QUERY_SERVER, "ut-query-server", __doc__)
 def main(args: command.Args) -> None:
-    for name in (
-        *("timeout_secs", "max_request_bytes", "max_text_bytes"),
-        *("max_texts", "max_positions"),
-    ):
-        if getattr(args, name) < 1:
-            raise UsageError(f"--{name} must be at least 1. Received: {getattr(args, name)}.")
-    if args.serve_dir:
-        if args.server or args.inputs_once is not None:
-            raise UsageError("--serve_dir serves; --server and --inputs_once ask a server.")
-        _serve(args)
-        return
+    if args.timeout_secs < 1:
+        raise UsageError(f"--timeout_secs must be at least 1. Received: {args.timeout_secs}.")
     for name in ("server", "servable_name"):
         if not getattr(args, name):
-            raise UsageError(f"--{name} must be given, or --serve_dir.")
+            raise UsageError(f"--{name} must be given.")
     if args.inputs_once is not None:
         _ask(args, args.inputs_once)
-        return None
+        return
     for line in _typed():
         try:
             _ask(args, line)
         except UsageError as error:
             print(f"error: {error}", file=sys.stderr, flush=True)
-
-
-def _serve(args):
-    """Serves until a signal comes."""
-    from ut_keras.inference import local_server, served_export
-
-    if not args.host:
-        raise UsageError("--host must be an address to listen on. Received: ''.")
-    directory = local_server.newest_export(args.serve_dir)
-    try:
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise UsageError("--serve_dir needs uvicorn: pip install 'ut_keras[serve]'.") from error
-    # Bound before anything is loaded: a port of 0 takes a free one.
-    with local_server.listening(args.host, args.port) as listener:
-        command.load_tensorflow(directory)
-        export = served_export.Export(directory, args)
-        app = local_server.App(args.servable_name or "model", export, args)
-        host, port = listener.getsockname()[:2]
-        host = f"[{host}]" if ":" in host else host
-        where = f"http://{host}:{port}/v1/models/{app.name}"
-        print(f"Serving {directory} at {where}", flush=True)
-        logging.basicConfig(format="%(asctime)s %(message)s")
-        local_server.server(app).run([listener])
 
 
 def predict(

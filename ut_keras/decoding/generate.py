@@ -20,21 +20,6 @@ from ut_keras.layers.basic.signature import Shape
 _OFF_AT_ZERO = ("eos_penalty", "temperature", "min_length")  # what has no place in a graph then
 
 
-def numbers(options: Options) -> dict[str, tf.Tensor]:
-    """What a graph takes as inputs: dict from name to scalar tensor.
-
-    Another value needs no new trace; an option that is left out of it or comes into it does.
-    """
-    values = {
-        name: tf.constant(getattr(options, name), dtype)
-        for name, dtype in NUMBERS.items()
-        if getattr(options, name) or name not in _OFF_AT_ZERO
-    }
-    if options.temperature and options.seed is not None:
-        values["seed"] = tf.constant(options.seed % 2**31, tf.int32)
-    return values
-
-
 def generate(
     model: keras.Model, features: Mapping[str, Any], options: Options
 ) -> beam_search.Decoded:
@@ -49,8 +34,7 @@ def generate(
     Raises:
         ValueError: if an option is out of range or the source is missing.
     """
-    if not any(tf.is_tensor(getattr(options, name)) for name in NUMBERS):
-        options.check()
+    options.check()
     model.check_steps(options.num_steps)
     vocab_size = model.specs["targets"].vocab_size
     if options.beam_size > vocab_size:
@@ -89,14 +73,8 @@ def _joined(parts):
 
 
 def _graph(options):
-    """What decides about what is traced: `Options` with True for a number that has a place there.
-
-    A tensor is there because it is not 0.
-    """
-    places = {
-        name: tf.is_tensor(getattr(options, name)) or bool(getattr(options, name))
-        for name in _OFF_AT_ZERO
-    }
+    """What decides about the trace: `Options` with True for a number that has a place there."""
+    places = {name: bool(getattr(options, name)) for name in _OFF_AT_ZERO}
     has_prefix = options.forced_prefix is not None
     others = {**dict.fromkeys(NUMBERS, True), "seed": None, "return_steps": False}
     return dataclasses.replace(options, **{**others, **places}, forced_prefix=has_prefix)

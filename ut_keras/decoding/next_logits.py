@@ -1,4 +1,4 @@
-"""From a Transformer to the next-logits function that a search wants, with and without a cache."""
+"""From a model to the next-logits function that a search wants, with and without a cache."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -46,13 +46,12 @@ def make(
     prompt = given.get("prompt")
     if use_cache and not reason:
         return _cached(model, memory, prompt, _batch_size(given), beams, room, num_steps)
-    return _whole_prefix(model, memory, prompt, beams, num_steps), ()
+    return _uncached(model, memory, prompt, beams, num_steps), ()
 
 
 def _cached(model, memory, prompt, batch_size, beams, room, num_steps):
     prompt_length = 0 if prompt is None else tf.shape(prompt)[1]
-    make = prefix_lib.FixedPrefixCache if isinstance(room, int) else prefix_lib.PrefixCache
-    prefixes: Any = make(model, batch_size, beams, prompt_length, room, num_steps)
+    prefixes = prefix_lib.PrefixCache(model, batch_size, beams, prompt_length, room, num_steps)
     prefix = prefixes.start()
     columns_of_symbols = model.softmax.columns()
 
@@ -73,9 +72,23 @@ def _cached(model, memory, prompt, batch_size, beams, room, num_steps):
     return next_logits, prefix
 
 
-def _whole_prefix(model, memory, prompt, beams, num_steps):
+def _uncached(model, memory, prompt, beams, num_steps):
     if memory is not None:
         memory = tuple(_repeated(part, beams) for part in memory)
+
+    def decode(ids, position):
+        if not model.decoder_is_causal:  # the room left behind the prefix would be seen
+            ids = ids[:, : position + 1]
+        return model.decode({"targets": ids}, StepInputs(memory=memory, num_steps=num_steps)).output
+
+    return _whole_prefix(model, decode, prompt, beams)
+
+
+def _whole_prefix(model, decode, prompt, beams):
+    """A function that keeps nothing: it reads all that is written for every symbol.
+
+    `decode` is a function (ids int32 [B · K, T], position) -> [B · K, at least position + 1, D].
+    """
     if prompt is not None:
         prompt = tf.repeat(prompt, beams, axis=0)
 
@@ -85,10 +98,7 @@ def _whole_prefix(model, memory, prompt, beams, num_steps):
         if prompt is not None:
             ids = tf.concat([prompt, ids], axis=1)
             position += tf.shape(prompt)[1]
-        if not model.decoder_is_causal:  # the room left behind the prefix would be seen
-            ids = ids[:, : position + 1]
-        decoded = model.decode({"targets": ids}, StepInputs(memory=memory, num_steps=num_steps))
-        logits = model.logits(decoded.output[:, position : position + 1])
+        logits = model.logits(decode(ids, position)[:, position : position + 1])
         return tf.reshape(logits, [shape[0], beams, logits.shape[-1]]), cache
 
     return next_logits
@@ -105,3 +115,53 @@ def _repeated(memory, times):
 def _batch_size(given):
     (source,) = given.values()
     return source.shape[0] or tf.shape(source)[0]
+
+
+def make_recurrent(
+    model: keras.Model, given: Mapping[str, tf.Tensor], beams: int, use_cache: bool = True
+) -> tuple[Callable[..., Any], Any]:
+    """Makes the function of an LSTM, whose state is the cache: as large behind any prefix.
+
+    Args:
+        model: with `start`, `read`, `read_all` and `decode_states`, such as an `LSTMSeq2seq`.
+        given, beams, use_cache: as of `make`, and so are the results.
+    """
+    memory = None
+    if model.encoder is not None:
+        memory = model.project_memory(model.encode(given), given)
+        memory = _each(lambda part: tf.repeat(part, beams, axis=0), memory)
+    prompt = given.get("prompt")
+    if not use_cache:
+
+        def decode(ids, position):
+            return model.decode_states(ids[:, : position + 1], memory)
+
+        return _whole_prefix(model, decode, prompt, beams), ()
+    (source,) = given.values()
+    return _step_by_step(model, memory, prompt, tf.shape(source)[0], beams)
+
+
+def _step_by_step(model, memory, prompt, batch_size, beams):
+    state = model.start(memory, batch_size * beams)
+    first = tf.zeros([batch_size, beams], tf.int32)  # shown to the decoder before it writes
+    if prompt is not None:
+        shifted = tf.pad(tf.repeat(prompt, beams, axis=0), [[0, 0], [1, 0]])  # [B · K, P + 1]
+        state = model.read_all(shifted[:, :-1], state)
+        first = tf.reshape(shifted[:, -1], [batch_size, beams])
+
+    def next_logits(query, state):
+        last = tf.maximum(query.position - 1, 0)
+        symbols = tf.where(query.position > 0, query.ids[:, :, last], first)
+        if beams > 1:  # at first all beams of an example are alike
+            parents = tf.where(query.position > 0, query.ancestors[:, :, last], 0)
+            rows = tf.reshape(tf.range(batch_size)[:, tf.newaxis] * beams + parents, [-1])
+            state = _each(lambda part: tf.gather(part, rows), state)
+        logits, state = model.read(tf.reshape(symbols, [-1]), state, memory)
+        return tf.reshape(logits, [batch_size, beams, logits.shape[-1]]), state
+
+    return next_logits, state
+
+
+def _each(function, nest):
+    """`function` of every tensor of a nest; None stays."""
+    return tf.nest.map_structure(lambda part: None if part is None else function(part), nest)

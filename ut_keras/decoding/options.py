@@ -33,9 +33,6 @@ def _option(default, least=None, most=None, dtype="", hparam=None, hparam_defaul
 class Options:
     """What can be asked of a search.
 
-    In a traced function its numbers may be scalar tensors, as `generate.numbers` gives them. Their
-    values are not known there, so whoever makes them calls `check` before.
-
     Fields:
         beam_size: int. 1 is greedy.
         alpha: float. Length penalty ((5 + length) / 6)^alpha of beam search.
@@ -50,7 +47,8 @@ class Options:
         temperature: float. Above 0, symbols are drawn instead of searched for.
         top_k: int. Draws from so many of the likeliest; 0: all.
         top_p: float in (0, 1]. Draws from the likeliest that have this probability together.
-        seed: int, or scalar tensor. Of the draws; without it they differ from call to call.
+        seed: int; in a traced function a scalar tensor, too. Of the draws; without it they differ
+            from call to call.
         forced_prefix: int [B, P] that results begin with, whatever else is asked, 0-padded on the
             right. It is scored.
         cache: bool. Whether earlier positions are kept; False runs over the whole prefix.
@@ -122,5 +120,3 @@ SPECS = {
 }
 # The numbers that a graph takes as inputs, with their dtypes.
 NUMBERS = {name: spec.dtype for name, spec in SPECS.items() if spec.dtype}
-# What decides about the graph; a forced prefix by whether there is one.
-FIXED = tuple(name for name in SPECS if name not in (*NUMBERS, "seed")) + ("cache",)

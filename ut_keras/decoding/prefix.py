@@ -6,7 +6,7 @@ several beams only those that a beam still descends from. Most beams soon descen
 beams have one and a half columns at a position, not four.
 
 Where a layer looks at places (a convolution, relative positions), columns of several beams stay in
-the order of `layers.cache`, none is left out.
+the order of `layers.cache`, none is left out; so they do where no shape may change on the way.
 """
 
 from typing import Any, NamedTuple
@@ -28,43 +28,6 @@ class Prefix(NamedTuple):
     seen: Any  # bool [B, K, C]: whether a beam descends from a column; () if all stay
 
 
-class FixedPrefixCache:
-    """Room for all positions from the start, so that no shape changes on the way.
-
-    Arguments and methods as of `PrefixCache`; without a prompt. `room` is an int.
-    """
-
-    def __init__(
-        self,
-        model: Any,
-        batch_size: Any,
-        beams: int,
-        prompt_length: Any,
-        room: Any,
-        num_steps: int | None = None,
-    ) -> None:
-        del prompt_length
-        self.model = model
-        self.size = cache_lib.CacheSize(batch_size, beams, room, num_steps)
-
-    def start(self) -> Prefix:
-        """See `PrefixCache.start`."""
-        columns = tf.constant(self.size.columns)
-        return Prefix(self.model.start_cache(self.size), columns, columns, ())
-
-    def next_window(
-        self, prefix: Prefix, query: beam_search.Query
-    ) -> tuple[cache_lib.Window, Prefix]:
-        """See `PrefixCache.next_window`."""
-        beams = tf.range(self.size.beams)
-        ancestors = None
-        if self.size.beams > 1:
-            here = tf.range(self.size.length) == query.position
-            ancestors = tf.where(here, beams[:, tf.newaxis], query.ancestors)
-        columns = query.position * self.size.beams + beams
-        return cache_lib.window(columns, self.size, ancestors), prefix
-
-
 class PrefixCache:
     """Makes room for the next columns, and says what they see.
 
@@ -73,7 +36,8 @@ class PrefixCache:
         batch_size: int32 scalar B.
         beams: int K.
         prompt_length: int32 scalar or int. Positions before the first that is written.
-        room: int32 scalar. How many are written at most.
+        room: int32 scalar. How many are written at most. An int, without a prompt: there is room
+            for all from the start, so that no shape changes on the way.
         num_steps: int. Steps in depth; None: those of the model.
     """
 
@@ -92,7 +56,8 @@ class PrefixCache:
         self.beams = beams
         self.prompt_length = prompt_length
         self.room = room
-        self.leaves_out = beams > 1 and not model.places_matter
+        self.grows = not isinstance(room, int)
+        self.leaves_out = self.grows and beams > 1 and not model.places_matter
 
     def start(self) -> Prefix:
         """The `Prefix` before the first position, with room for the prompt and a block."""
@@ -121,11 +86,12 @@ class PrefixCache:
         if self.leaves_out:
             parents = query.ancestors[:, :, tf.maximum(query.position - 1, 0)]
             prefix = prefix._replace(seen=tf.gather(prefix.seen, parents, batch_dims=1))
-        prefix = tf.cond(
-            prefix.used + self.beams > prefix.columns,
-            lambda: self._larger(prefix, query.position),
-            lambda: prefix,
-        )
+        if self.grows:
+            prefix = tf.cond(
+                prefix.used + self.beams > prefix.columns,
+                lambda: self._larger(prefix, query.position),
+                lambda: prefix,
+            )
         size, beams = self._size(prefix.columns), tf.range(self.beams)
         columns = prefix.used + beams
         prefix = prefix._replace(used=prefix.used + self.beams)
@@ -163,9 +129,13 @@ class PrefixCache:
 
     def _block(self, position):
         """How many positions there is to be room for."""
+        if not self.grows:
+            return self.room
         return tf.minimum(max(COLUMNS // self.beams, POSITIONS), self.room - position)
 
     def _size(self, columns):
         """`CacheSize`; where columns are left out, a column has nothing to do with a beam."""
+        if not self.grows:
+            return cache_lib.CacheSize(self.batch_size, self.beams, self.room, self.num_steps)
         beams = 1 if self.leaves_out else self.beams
         return cache_lib.CacheSize(self.batch_size, beams, columns // beams, self.num_steps)

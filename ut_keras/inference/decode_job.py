@@ -3,8 +3,8 @@
     results = decode(setup, rows)                 the beams of each row, as texts
     results = score(setup, targets, sources)      [log probability] of each
 
-Knows what was asked for (`decode_setup.Setup`) and hands it to what does not: `decode_rows`,
-`Predictor`, `journal`.
+Knows what was asked for (`decode_setup.Setup`) and hands it to what does not: `padding.plan`,
+`Predictor`, `journal`. An interrupted job goes on with what its journal holds.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ut_keras.errors import UsageError
 from ut_keras.files import path_lock
-from ut_keras.inference import decode_hparams, decode_rows, feature_record, journal
-from ut_keras.process import interruption
+from ut_keras.inference import decode_hparams, feature_record, journal
+from ut_keras.process import interruption, live_line
 from ut_keras.text import text_lines
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 128  # decoded together
 _TOKENS = 8192  # positions decoded together, those of all beams counted
-_JOB_VERSION = 2
+_JOB_VERSION = 3
 
 
 def decode(setup: Any, rows: Sequence[Any]) -> list[list[str]]:
@@ -102,22 +102,30 @@ def _in_batches(setup, rows, sources, lengths, num_beams, function):
     batches = _plan(setup, predictor, lengths, num_beams)
     work = _open_journal(setup, path, batches, rows, sources)
     what = "lines" if setup.source else "examples"
-    progress = decode_rows.RowProgress(lengths, what)
-    progress.add([number for number, length in enumerate(lengths) if not length], is_new=False)
-
-    def decode_batch(number, batch):
-        with _enough_memory(batch, [lengths[i] for i in batch], what):
-            return function(predictor, number, batch)
-
-    with interruption.StopRequest() as stop:
-        results = decode_rows.decode_rows(
-            batches, decode_batch, work, progress, lambda: stop.requested
-        )
-    progress.end()
-    if results is None:
+    results: dict[int, list[str]] = {row: [""] for row, length in enumerate(lengths) if not length}
+    for number, found in (work.finished if work else {}).items():
+        results.update(zip(batches[number], found, strict=True))
+    done = sum(lengths[row] for row in results)
+    progress = live_line.ProgressLine("decoding, positions", sum(lengths), "{:,}".format, done)
+    with interruption.StopRequest() as stop, progress:
+        for number, batch in enumerate(batches):
+            if batch[0] in results:
+                continue
+            batch_lengths = [lengths[row] for row in batch]
+            with _enough_memory(batch, batch_lengths, what):
+                found = function(predictor, number, batch)
+            results.update(zip(batch, found, strict=True))
+            if work:
+                work.add(number, found)
+            done += sum(batch_lengths)
+            progress.set(done, f"{len(results):,}/{len(rows):,} {what}")
+            if stop.requested:
+                break
+    if len(results) < len(rows):
         kept = f", kept in {work.path}. Give the same command again to go on." if work else "."
-        raise stop.stopped(f"stopped; {progress.rows} of {len(rows)} {what} are decoded{kept}")
-    return [results.get(number, [""]) for number in range(len(rows))]
+        raise stop.stopped(f"stopped; {len(results)} of {len(rows)} {what} are decoded{kept}")
+    print(f"Decoded {len(rows):,} {what}.", flush=True)
+    return [results[row] for row in range(len(rows))]
 
 
 @contextlib.contextmanager
@@ -138,6 +146,8 @@ def _enough_memory(batch, lengths, what):
 
 def _plan(setup, predictor, lengths, num_beams):
     """The batches of rows that are not empty; T2T's batch_size counts rows. No beams: scores."""
+    from ut_keras.inference import padding
+
     most = setup.values["batch_size"]
     same_length = bool(predictor.why_equal_lengths(scores=not num_beams))
     if same_length and not num_beams:  # of source and target
@@ -145,7 +155,7 @@ def _plan(setup, predictor, lengths, num_beams):
     tokens = 0 if most else max(1, _TOKENS // max(1, num_beams))
     filled = [number for number, length in enumerate(lengths) if length]
     filled_lengths = [lengths[number] for number in filled]
-    batches = decode_rows.plan(filled_lengths, tokens, most or MOST_ROWS, same_length)
+    batches = padding.plan(filled_lengths, tokens, most or MOST_ROWS, same_length)
     return [[filled[place] for place in batch] for batch in batches]
 
 
@@ -165,7 +175,7 @@ def _open_journal(setup, checkpoint, batches, rows, sources):
         "problem": setup.problem.name,
         "model": setup.model_name,
         "hparams": setup.hp.to_dict(),
-        "encoders": feature_record.described(setup.encoders),
+        "features": feature_record.description(setup),
         "weights": weights,
     }
     digest = hashlib.sha256(json.dumps(job, sort_keys=True, default=str).encode()).hexdigest()
@@ -175,12 +185,6 @@ def _open_journal(setup, checkpoint, batches, rows, sources):
         print(f"Going on with what {path} holds of an earlier run.", flush=True)
     elif work.is_of_another_job:
         print(f"note: {path} is of another input, model or setting; starting anew.", flush=True)
-    if work.lines_left_out:
-        print(
-            f"note: {path} is not as it was written; its last {work.lines_left_out} batches are "
-            "decoded again.",
-            flush=True,
-        )
     return work
 
 

@@ -9,10 +9,6 @@ Its signatures, by what there is to the model:
     score            inputs, targets string [B]      -> scores [B]
     encode           inputs string [B]               -> ids int32 [B, S], states [B, S, D]
     ids              inputs int32 [B, S]             -> outputs int32 [B, beams, T], scores
-    positions        inputs string [B]               -> lengths int32 [B], positions int64 [B]
-
-The last tells, without the model, how many ids a text is and how many a search of it holds at most:
-beams x (what it reads and may write). Memory grows with those of the largest times B.
 
 Whoever loads it has to `import tensorflow_text`, or be a server that is linked with its operations.
 docs/serving.md shows it at work.
@@ -31,8 +27,6 @@ from ut_keras.inference import text_model
 from ut_keras.ops import written_gradient
 from ut_keras.text.text_encoder_base import TextEncoder
 
-QUANTIZATIONS = ("", "float16", "int8")
-_FEW = 1024  # numbers of a variable that is not worth a scale
 _TRACES = ("_searches", "_scores")  # that a model keeps
 
 
@@ -45,7 +39,6 @@ def export_saved_model(
     alpha: float = 0.6,
     decode_length: int = 50,
     max_input_length: int = 0,
-    quantize: str = "",
     **options: Any,
 ) -> None:
     """Writes the folder, whole or not at all.
@@ -57,21 +50,17 @@ def export_saved_model(
         beam_size, alpha, decode_length, options: of the search, see `model.generate`; here own_room
             is True by default. A model of classes, and an encoder without decoder, have none.
         max_input_length: int. Sources are cut to so many ids, EOS included; 0: they are not.
-        quantize: "", "float16" or "int8": the weights are stored in so many bits, in 8 with a scale
-            for each channel, and computed with in 32.
     Raises:
         ValueError: if an argument or an encoder does not fit.
         FileExistsError: if the folder is there.
     """
-    if quantize not in QUANTIZATIONS:
-        raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
     for name in {"forced_prefix", "return_steps"} & options.keys():
         raise ValueError(f"An export writes freely, and texts alone. Received: {name}.")
     if os.path.exists(directory):
         raise FileExistsError(17, "An export needs a folder that is not there yet", directory)
     texts = text_model.TextModel(model, encoders, max_input_length)
     search = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length, **options}
-    module, signatures = _module(texts, search, quantize)
+    module, signatures = _module(texts, search)
     os.makedirs(os.path.dirname(directory) or ".", exist_ok=True)
     with whole_file.folder(directory) as temporary:
         written = os.path.join(temporary, "saved_model")
@@ -79,32 +68,17 @@ def export_saved_model(
         whole_file.put([(written, directory)])
 
 
-def _module(texts, search, quantize):
+def _module(texts, search):
     """(`tf.Module` that holds all that the signatures use, dict of signatures)."""
     module = tf.Module()
     module.encoders = list(texts.encoder_ops.values())
-    variables = texts.model.variables
-    if quantize:
-        module.weights = [_Rounded(variable, quantize) for variable in variables]
-    else:
-        module.weights = [variable.value for variable in variables]
-
-    def traced(function, specs):
-        def run(*arguments):
-            values = [weight.widened() for weight in module.weights]
-            with keras.StatelessScope(zip(variables, values, strict=True)):
-                return function(*arguments)
-
-        if not quantize:
-            traces = tf.function(function, input_signature=specs, autograph=False)
-            return traces.get_concrete_function()
-        with fresh_traces(texts.model):
-            signature = tf.function(run, input_signature=specs, autograph=False)
-            return signature.get_concrete_function()
-
-    with fresh_traces(texts.model):  # those that are there have our gradients in them
+    module.weights = [variable.value for variable in texts.model.variables]
+    with fresh_traces(texts.model):
         signatures = {
-            name: traced(function, specs) for name, function, specs in _functions(texts, search)
+            name: tf.function(
+                function, input_signature=specs, autograph=False
+            ).get_concrete_function()
+            for name, function, specs in _functions(texts, search)
         }
     return module, signatures
 
@@ -121,15 +95,7 @@ def _functions(texts, search):
     def score(inputs, targets):
         return {"scores": texts.score(targets, inputs)}
 
-    def positions(inputs):
-        lengths = texts.lengths(inputs)
-        room, beams = 0, 1
-        if texts.predictor.searches:
-            room, beams = search["decode_length"], search["beam_size"]
-        return {"lengths": lengths, "positions": beams * (tf.cast(lengths, tf.int64) + room)}
-
     yield "serving_default", generate, [strings]
-    yield "positions", positions, [strings]
     yield "ids", lambda inputs: _of_ids(texts, search, inputs), [_ids_spec(texts)]
     yield "encode", lambda inputs: _encoded(texts, inputs), [strings]
     if texts.predictor.classifies:
@@ -170,41 +136,9 @@ def _classes(texts, inputs):
     return {"classes": classes, "scores": scores}
 
 
-class _Rounded(tf.Module):
-    """A variable with the value in fewer bits; of what is no float, with the value."""
-
-    def __init__(self, variable, kind):
-        super().__init__()
-        value = tf.convert_to_tensor(variable.value)
-        self.dtype, self.scale = value.dtype, None
-        if value.dtype.is_floating and kind == "float16":
-            value = tf.cast(value, tf.float16)
-        elif value.dtype.is_floating and len(value.shape) > 1 and tf.size(value) >= _FEW:
-            value, scale = _in_8_bits(value)
-            self.scale = tf.Variable(scale, trainable=False)
-        self.value = tf.Variable(value, trainable=False)
-
-    def widened(self):
-        """The tensor that is computed with."""
-        value = tf.cast(self.value, self.dtype)
-        return value if self.scale is None else value * self.scale
-
-
-def _in_8_bits(value):
-    """(int8 tensor, scales) with a scale for each column, or each row, whichever are smaller."""
-    ways = []
-    for axis in (0, -1):
-        size = tf.reduce_max(tf.abs(value), axis=axis, keepdims=True)
-        # By the mean of logarithms: what is small among its kind should not be lost.
-        ways.append((tf.reduce_mean(tf.math.log(tf.boolean_mask(size, size > 0))), size))
-    _, size = min(ways, key=lambda way: float(way[0]))
-    scale = tf.where(size > 0, size / 127, 1.0)
-    return tf.cast(tf.round(value / scale), tf.int8), scale
-
-
 @contextlib.contextmanager
 def fresh_traces(model: keras.Model) -> Iterator[None]:
-    """While a signature is traced whose weights are tensors of its own graph."""
+    """While a signature is traced: the traces that are there have our gradients in them."""
     kept = {name: model.__dict__.pop(name) for name in _TRACES if name in model.__dict__}
     try:
         yield

@@ -98,8 +98,8 @@ def load(directory: str) -> FeatureRecord | None:
     Raises:
         DataError: if it is not as `save` writes it, or a vocabulary is missing or another one.
     """
-    path = os.path.join(directory, FILENAME)
-    return made(json_file.read(path, DataError), path) if os.path.exists(path) else None
+    described = _read(directory)
+    return _made(described, directory) if described else None
 
 
 def made(values: Mapping[str, Any], path: str) -> FeatureRecord:
@@ -111,15 +111,7 @@ def made(values: Mapping[str, Any], path: str) -> FeatureRecord:
     Raises:
         DataError: as `load`.
     """
-    content, directory = _content(values, path), os.path.dirname(path)
-    encoders: dict[str, Any] = {}
-    restored: dict[str, Any] = {}
-    for name, values in content.encoders.items():
-        key = json.dumps(values)
-        if key not in restored:
-            restored[key] = _restore(directory, values)
-        encoders[name] = restored[key]
-    return FeatureRecord(content.specs, encoders, content.target_space_id)
+    return _made(_described(values, path), os.path.dirname(path))
 
 
 def check_same_encoders(directory: str, record: FeatureRecord) -> None:
@@ -132,8 +124,8 @@ def check_same_encoders(directory: str, record: FeatureRecord) -> None:
         DataError: if an encoder is of another kind or has another vocabulary, or one in other
             order.
     """
-    content = _read(directory)
-    for name, there in (content.encoders if content else {}).items():
+    described = _read(directory)
+    for name, there in (described.encoders if described else {}).items():
         here = _describe(record.encoders.get(name))
         if there is None or here is None:
             continue
@@ -160,36 +152,24 @@ def description(record: FeatureRecord) -> dict[str, str]:
     return texts
 
 
-def described(encoders: Mapping[str, Any]) -> dict[str, Any]:
-    """What each of a dict of encoders is, its vocabulary included, as JSON can hold it."""
-    return {name: _describe(encoder) for name, encoder in encoders.items()}
-
-
 def filenames(directory: str) -> list[str]:
     """The names of the files that `save` wrote, or []."""
-    content = _read(directory)
-    if content is None:
+    described = _read(directory)
+    if described is None:
         return []
-    names = {
-        values["filename"] for values in content.encoders.values() if "filename" in (values or {})
-    }
+    encoders = filter(None, described.encoders.values())
+    names = {values["filename"] for values in encoders if "filename" in values}
     return [FILENAME, *sorted(names)]
 
 
-class _Content(NamedTuple):
-    """What the file holds: as `FeatureRecord`, but `encoders` holds what they can be made of."""
-
-    specs: dict
-    encoders: dict
-    target_space_id: int
-
-
 def _read(directory):
+    """What `_described` makes of the folder's file, or None."""
     path = os.path.join(directory, FILENAME)
-    return _content(json_file.read(path, DataError), path) if os.path.exists(path) else None
+    return _described(json_file.read(path, DataError), path) if os.path.exists(path) else None
 
 
-def _content(content, path):
+def _described(content, path):
+    """A `FeatureRecord` that has, for an encoder, the dict that it can be made of, or None."""
     try:
         features = dict(content["features"])
         specs = {
@@ -203,10 +183,22 @@ def _content(content, path):
             if "filename" in values:
                 # Only a name: what it says must not reach out of the folder.
                 values["filename"] = os.path.basename(values["filename"])
-        return _Content(specs, encoders, int(content["target_space_id"]))
+        return FeatureRecord(specs, encoders, int(content["target_space_id"]))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         reason = error if isinstance(error, DataError) else f"{type(error).__name__} {error}."
         raise DataError(f"{path} must be as ut-trainer writes it. Received: {reason}") from error
+
+
+def _made(described, directory):
+    """The `FeatureRecord` with its encoders; one that two features share is made once."""
+    encoders: dict[str, Any] = {}
+    restored: dict[str, Any] = {}
+    for name, values in described.encoders.items():
+        key = json.dumps(values)
+        if key not in restored:
+            restored[key] = _restore(directory, values)
+        encoders[name] = restored[key]
+    return described._replace(encoders=encoders)
 
 
 def _store(directory, feature, encoder):

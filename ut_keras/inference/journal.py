@@ -1,14 +1,12 @@
 """What is finished of a long work, kept in a file, so that it can go on after an interruption.
 
     {"ut_keras": "journal", "job": "4f1c…"}
-    {"batch": 0, "results": [["ein Hund"], ["zwei Hunde"]], "sha256": "9b0a…"}
-    {"batch": 1, "results": [["Schnee"]], "sha256": "c17e…"}
+    {"batch": 0, "results": [["ein Hund"], ["zwei Hunde"]]}
+    {"batch": 1, "results": [["Schnee"]]}
 
-A line is a batch. Its checksum is of the job, too: what is torn, changed or of another job ends
-what is gone on with.
+A line is a batch. A line that is torn ends what is gone on with.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -20,7 +18,7 @@ _BEGINS = b'{"ut_keras": "journal", '  # which says whose it is
 
 
 class Journal:
-    """The finished batches of a job.
+    """The finished batches of a job, in a file that one process writes at a time.
 
     Args:
         path: str, of the journal.
@@ -32,11 +30,9 @@ class Journal:
 
     def __init__(self, path: str, job: str) -> None:
         self.path = path
-        self.finished: dict[int, Any] = {}  # results by the number of the batch
+        self.finished: dict[int, Any] = {}  # results by the number of the batch, as they were found
         self.is_of_another_job = False
-        self.lines_left_out = 0  # that are not as they were written
-        self._job = job
-        whole = self._read()
+        whole = self._read(job)
         if whole:
             os.truncate(path, whole)
         else:
@@ -45,47 +41,27 @@ class Journal:
 
     def add(self, batch: int, results: Sequence[Any]) -> None:
         """Notes the results of a batch, a list that JSON can hold."""
-        self.finished[batch] = results
-        record = {"batch": batch, "results": results}
-        self._write({**record, "sha256": self._checksum(record)})
+        with file_error.named(self.path), open(self.path, "ab") as file:
+            file.write(_line({"batch": batch, "results": results}))
 
-    def remove(self) -> None:
-        """Ends the journal: the results are where they belong."""
-        os.remove(self.path)
-
-    def _read(self):
+    def _read(self, job):
         """Reads what is there; returns the number of bytes that are whole."""
         try:
             with open_own(self.path) as file:
-                lines = [_BEGINS + file.readline(), *file]
+                first, *lines = [_BEGINS + file.readline(), *file]
         except FileNotFoundError:
             return 0
-        whole = 0
-        for number, line in enumerate(lines):
+        if _record(first).get("job") != job:
+            self.is_of_another_job = True
+            return 0
+        whole = len(first)
+        for line in lines:
             record = _record(line)
-            if number == 0 and (record or {}).get("job") != self._job:
-                self.is_of_another_job = True
-                return 0
-            if number and not self._is_ours(record):
-                self.lines_left_out = len(lines) - number
+            if not isinstance(record.get("batch"), int):
                 break
-            if number:
-                self.finished[record["batch"]] = record["results"]
+            self.finished[record["batch"]] = record["results"]
             whole += len(line)
         return whole
-
-    def _is_ours(self, record):
-        if not record or not isinstance(record.get("batch"), int):
-            return False
-        return record.pop("sha256", None) == self._checksum(record)
-
-    def _checksum(self, record):
-        content = json.dumps([self._job, record["batch"], record.get("results")])
-        return hashlib.sha256(content.encode()).hexdigest()
-
-    def _write(self, record):
-        with file_error.named(self.path), open(self.path, "ab") as file:
-            file.write(_line(record))
 
 
 def open_own(path: str) -> IO[bytes]:
@@ -102,7 +78,5 @@ def _line(record):
 
 
 def _record(line):
-    """The dict that a line holds; None if it is torn."""
-    if not line.endswith(b"\n"):
-        return None
-    return json_file.parse_line(line)
+    """The dict that a line holds; {} if it is torn."""
+    return (json_file.parse_line(line) or {}) if line.endswith(b"\n") else {}

@@ -2,6 +2,7 @@
 
 why_equal_lengths(model)                why not those of other lengths; "" where they may
 groups([3, 2, 3])                       [[0, 2], [1]]: what goes together then
+plan([3, 9, 2, 8], 20, 64)              [[1, 3], [0, 2]]: the batches of many rows
 in_groups(lengths, function, results)   the same in a graph
 """
 
@@ -42,6 +43,36 @@ def groups(lengths: Iterable[Any]) -> list[list[int]]:
     for place, length in enumerate(lengths):
         found.setdefault(length, []).append(place)
     return list(found.values())
+
+
+def plan(
+    lengths: Sequence[int], tokens: int, most_rows: int, same_length: bool = False
+) -> list[list[int]]:
+    """Groups rows into batches, those of like length together, the longest first.
+
+    So no work is wasted on padding, and if memory is too small, the first batch tells.
+
+    Args:
+        lengths: list of int, of the rows.
+        tokens: int. A batch, padded to its longest row, has at most so many positions, unless it
+            is a single row. 0 for any number.
+        most_rows: int. Rows of a batch.
+        same_length: bool. Only rows of equal length go together, so that none is padded.
+    Returns:
+        list of lists of indices into `lengths`: every row once.
+    """
+    batches: list[list[int]] = []
+    # Rows of one length stay in their order: the same rows give the same batches.
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        batch = batches[-1] if batches else []
+        longest = lengths[batch[0]] if batch else 0
+        fits = batch and len(batch) < most_rows
+        fits = fits and (not tokens or (len(batch) + 1) * longest <= tokens)
+        if fits and (not same_length or lengths[row] == longest):
+            batch.append(row)
+        else:
+            batches.append([row])
+    return batches
 
 
 def padded(rows: Sequence[Any]) -> np.ndarray:

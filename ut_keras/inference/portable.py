@@ -102,23 +102,23 @@ def load(directory: str) -> tuple[keras.Model, dict[str, Any]]:
 
 
 def _assign(variables, path):
-    import safetensors
+    import safetensors.numpy
 
     try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            there = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-            here = {name: tuple(variable.shape) for name, variable in variables.items()}
-            differing = sorted(name for name in there | here if there.get(name) != here.get(name))
-            if differing:
-                first = differing[0]
-                raise DataError(
-                    f"{path} must hold the variables of its model, {first} {here.get(first)}. "
-                    f"Received: {there.get(first)} ({len(differing)} differ)."
-                )
-            for name, variable in variables.items():
-                variable.assign(file.get_tensor(name))
+        weights = safetensors.numpy.load_file(path)
     except safetensors.SafetensorError as error:
         raise DataError(f"{path} must be a safetensors file. Received: {error}.") from error
+    there = {name: value.shape for name, value in weights.items()}
+    here = {name: tuple(variable.shape) for name, variable in variables.items()}
+    differing = sorted(name for name in there | here if there.get(name) != here.get(name))
+    if differing:
+        first = differing[0]
+        raise DataError(
+            f"{path} must hold the variables of its model, {first} {here.get(first)}. "
+            f"Received: {there.get(first)} ({len(differing)} differ)."
+        )
+    for name, variable in variables.items():
+        variable.assign(weights[name])
 
 
 def _digest(path):

@@ -19,14 +19,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.decoding import generate
-from ut_keras.decoding import options as options_lib
-from ut_keras.inference import decode_rows, hub, portable, text_model
+from ut_keras.inference import feature_record, padding, portable, text_model
 from ut_keras.inference import run as run_lib
 from ut_keras.text.text_encoder_base import EOS, TextEncoder
 from ut_keras.visualize import observer
 
-_ROWS, _CHARACTERS = 64, 32768  # of texts that go together
+_ROWS, _IDS, _CHARACTERS = 64, 8192, 32768  # of texts that go together
 
 
 def load(
@@ -39,7 +37,7 @@ def load(
 
     Args:
         output_dir: str, the folder of a run, as ut-trainer, ut-import-t2t and ut-avg-checkpoints
-            write it; one that `SavedRun.save` wrote; or hf://user/name.
+            write it; or one that `SavedRun.save` wrote.
         checkpoint_path: str, such as "run/model.ckpt-1000". Default: the newest of the folder.
         problem: a `Problem`, for a run without features.json. Optional.
         data_dir: str, the folder with the problem's vocabulary; goes with `problem`.
@@ -50,8 +48,6 @@ def load(
         HParamError, CheckpointError: if hparams or weights cannot be used.
     """
     directory = os.path.expanduser(os.fspath(output_dir))
-    if directory.startswith(hub.PREFIX):
-        directory = hub.fetch(directory)
     if portable.is_there(directory):
         return SavedRun(*portable.load(directory))
     run = run_lib.read(directory, checkpoint_path, problem, data_dir)
@@ -71,7 +67,11 @@ class SavedRun:
         self.model = model
         self.encoders = encoders
         self._text_model = text_model.TextModel(model, encoders)
-        self._traces: dict[tuple, Any] = {}
+        self._to_text = feature_record.to_text_function(encoders, model.specs)
+        strings = tf.TensorSpec([None], tf.string)
+        self._classify = tf.function(
+            self._text_model.classify, input_signature=[strings], autograph=False
+        )
 
     def __reduce__(self) -> tuple:
         """Pickled with its weights, without traces."""
@@ -86,10 +86,6 @@ class SavedRun:
             DataError: if there is something, or an encoder is not of this library.
         """
         portable.save(directory, self.model, self.encoders)
-
-    def push(self, address: str, private: bool = False, card: str = "") -> str:
-        """Uploads what `save` writes to the Hugging Face hub: see `hub.push`."""
-        return hub.push(address, self, private, card)
 
     def dataset(
         self, pairs: Iterable[tuple[str, str]], batch_size: int = 64, seed: int | None = None
@@ -165,22 +161,24 @@ class SavedRun:
             for every text a list of (str, score), the best first; of classes the likeliest one
             with its log probability.
         """
-        if not self._text_model.predictor.searches:
-            return self._run(("generate",), self._text_model.generate, texts)
         if {"forced_prefix", "return_steps"} & options.keys():
             raise ValueError(
                 "A run writes texts, freely; forced_prefix and return_steps are of ids, for "
                 f"model.generate. Received: {', '.join(options)}."
             )
-        asked = options_lib.Options(beam_size, **{"own_room": True, **options})
-        asked.check()
-        numbers = generate.numbers(asked)
-        fixed = {name: getattr(asked, name) for name in options_lib.FIXED}
+        rows, predictor = self._rows(texts), self._text_model.predictor
 
-        def search(texts, numbers):
-            return self._text_model.generate(texts, **fixed, **numbers)
+        def write(batch):
+            found = predictor([rows[i] for i in batch], beam_size=beam_size, **options)
+            return [
+                [
+                    (self._to_text("targets", ids), float(score))
+                    for ids, score in zip(*beams, strict=True)
+                ]
+                for beams in found
+            ]
 
-        return self._run(("generate", *fixed.values(), *numbers), search, texts, numbers)
+        return _in_batches([len(row) for row in rows], _IDS, write)
 
     def classify(self, texts: Sequence[str]) -> list[str]:
         """The likeliest class of every text.
@@ -196,7 +194,16 @@ class SavedRun:
         """For every text a list of (class, log probability), the likeliest first."""
         if not self._text_model.predictor.classifies:
             raise ValueError("classify needs a model of classes. Received: one of symbols.")
-        return self._run(("classify",), self._text_model.classify, texts)
+        texts = self._checked(texts)
+
+        def classify(batch):
+            found = self._classify(tf.constant([texts[i] for i in batch]))
+            return [
+                [(name.decode("utf-8"), float(score)) for name, score in zip(*row, strict=True)]
+                for row in zip(found.texts.numpy(), found.scores.numpy(), strict=True)
+            ]
+
+        return _in_batches([len(text) for text in texts], _CHARACTERS, classify)
 
     def observe(self, text: str, attention: bool = True) -> observer.Observation:
         """What the model does with a text while it reads and writes.
@@ -213,29 +220,17 @@ class SavedRun:
         features = {"inputs": self._text_model.ids(tf.constant([text]))}
         return observer.observe(self.model, features, self.encoders, attention=attention)
 
-    def _run(self, key, function, texts, *arguments):
-        """What a function gives for all texts; traced once for a key."""
-        texts = self._checked(texts)
-        if key not in self._traces:
-            strings = tf.TensorSpec([None], tf.string)
-            specs = tf.nest.map_structure(tf.TensorSpec.from_tensor, arguments)
-            self._traces[key] = tf.function(
-                function, input_signature=[strings, *specs], autograph=False
-            )
-        results: list[Any] = [None] * len(texts)
-        lengths = [len(text) for text in texts]
-        for batch in decode_rows.plan(lengths, _CHARACTERS, _ROWS):
-            found = self._traces[key](tf.constant([texts[i] for i in batch]), *arguments)
-            rows = zip(found.texts.numpy(), found.scores.numpy(), strict=True)
-            for i, (written, scores) in zip(batch, rows, strict=True):
-                written = (text.decode("utf-8") for text in written)
-                results[i] = list(zip(written, map(float, scores), strict=True))
-        return results
+    def _rows(self, texts):
+        """What the model reads of each text: list of ids [S] or [sentences, words]."""
+        if self._text_model.predictor.is_language_model:
+            return [self.encoders["targets"].encode(text) for text in self._strings(texts)]
+        if self.model.specs["inputs"].modality == "sentences":
+            texts = self._checked(texts)
+            return [self._text_model.ids(tf.constant([text]))[0].numpy() for text in texts]
+        return [[*self.encoders["inputs"].encode(text), EOS] for text in self._strings(texts)]
 
     def _checked(self, texts):
         """The list of texts. What the graph would leave out is said here."""
-        if isinstance(texts, str | bytes | Mapping | Set) or not isinstance(texts, Iterable):
-            raise ValueError(f"texts must be a list of str. Received: {reprlib.repr(texts)}.")
         found = self._strings(texts)
         name = "targets" if self._text_model.predictor.is_language_model else "inputs"
         is_story = self.model.specs[name].modality == "sentences"
@@ -245,6 +240,8 @@ class SavedRun:
 
     @staticmethod
     def _strings(texts):
+        if isinstance(texts, str | bytes | Mapping | Set) or not isinstance(texts, Iterable):
+            raise ValueError(f"texts must be a list of str. Received: {reprlib.repr(texts)}.")
         found = list(texts)
         for text in found:
             if not isinstance(text, str) or re.search("[\ud800-\udfff]", text):
@@ -252,3 +249,12 @@ class SavedRun:
                     f"A text must be a str, of Unicode characters. Received: {reprlib.repr(text)}."
                 )
         return found
+
+
+def _in_batches(lengths, most, function):
+    """What a function of row numbers gives, a list, for all rows in their order."""
+    results: list[Any] = [None] * len(lengths)
+    for batch in padding.plan(lengths, most, _ROWS):
+        for i, found in zip(batch, function(batch), strict=True):
+            results[i] = found
+    return results

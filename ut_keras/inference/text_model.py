@@ -6,7 +6,6 @@ What is exported, and what `ut_keras.load` gives. Texts may be of any length, em
 and there may be none.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -144,14 +143,6 @@ class TextModel:
         )
         return EncodedTexts(ids, tf.cast(states.stack.output[:-1], tf.float32))
 
-    def lengths(self, texts: tf.Tensor) -> tf.Tensor:
-        """int32 [B]: how many ids the model reads of string [B], padding in a story included."""
-        rows = self._sources(texts)
-        if isinstance(rows, tf.RaggedTensor):
-            return tf.cast(rows.row_lengths(), tf.int32) * math.prod(rows.shape[2:])
-        sentences, words = rows.shape[1:]
-        return tf.fill([tf.shape(rows)[0]], sentences * words)
-
     # Their parts.
 
     def _sources(self, texts):
@@ -197,8 +188,7 @@ class TextModel:
 
     def _with_seed(self, options):
         """A trace must not hold the seed that happened to be drawn when it was made."""
-        temperature = options.get("temperature", 0)
-        if options.get("seed") is None and (tf.is_tensor(temperature) or temperature):
+        if options.get("seed") is None and options.get("temperature"):
             seed = tf.random.uniform([], maxval=tf.int32.max, dtype=tf.int32)
             return {**options, "seed": seed}
         return options

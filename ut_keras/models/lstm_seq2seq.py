@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.data.features import FeatureSpec
-from ut_keras.decoding import recurrent_next_logits
+from ut_keras.decoding import next_logits
 from ut_keras.hparam import BasicHParams, HParamError
 from ut_keras.hparam.lstm import LSTMHParams
 from ut_keras.layers.basic import from_hparams
@@ -117,7 +117,7 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         num_steps: int | None = None,
     ) -> tuple[Callable[..., Any], Any]:
         self.check_steps(num_steps)
-        return recurrent_next_logits.make(self, given, beams, room, use_cache)
+        return next_logits.make_recurrent(self, given, beams, use_cache)
 
     def start(self, memory: Any, num_rows: Any) -> Any:
         """The state before the first position; memory is that of the rows."""
