@@ -1,7 +1,7 @@
 """What a run leaves behind in numbers: TensorBoard's files and `metrics.jsonl`.
 
 output_dir/events.out.…        training: losses, learning rate, speed, ponder times
-output_dir/eval/events.out.…   evaluation, under T2T's tags; attention and ponder times of examples
+output_dir/eval/events.out.…   evaluation, under T2T's tags
 output_dir/metrics.jsonl       one JSON object per evaluation
 
 What cannot be written, as on a full disk, is said and left out: training does not end for it.
@@ -11,7 +11,7 @@ import contextlib
 import glob
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ import tensorflow as tf
 
 from ut_keras.files import file_error, metrics_file, whole_file
 from ut_keras.training import train_step
-from ut_keras.training.evaluation_pictures import Pictures
 
 
 class Summaries(train_step.Hook):
@@ -64,7 +63,9 @@ class Summaries(train_step.Hook):
         with self._told_failures(), self._writer("").as_default(step):
             for tag, value in scalars.items():
                 tf.summary.scalar(tag, value)
-            _write_histograms(ponder or {})
+            for stack, (times, mask) in (ponder or {}).items():
+                real = np.asarray(times)[np.asarray(mask) > 0]
+                tf.summary.histogram(f"ponder_times/{stack}", real)
             self._writer("").flush()
 
     def write_evaluation(
@@ -87,23 +88,6 @@ class Summaries(train_step.Hook):
         record = {"step": step, "time": round(time.time(), 3), "split": split, **results}
         with self._told_failures():
             metrics_file.append(self._output_dir, record)
-
-    def write_pictures(self, step: int, make_pictures: Callable[[], Pictures]) -> None:
-        """Writes what was looked at in an evaluation.
-
-        Args:
-            step: int.
-            make_pictures: function to `evaluation_pictures.Pictures`; not called where nothing is
-                written.
-        """
-        if not self._enabled:
-            return
-        with self._told_failures(), self._writer("eval").as_default(step):
-            pictures = make_pictures()
-            _write_histograms(pictures.ponder)
-            for tag, image in pictures.images.items():
-                tf.summary.image(tag, image)
-            self._writer("eval").flush()
 
     def ends(self) -> None:
         self.close()
@@ -138,12 +122,6 @@ class Summaries(train_step.Hook):
         if name.startswith("loss") or "/" in name or name == "ponder_time":
             return name
         return f"metrics-{self._problem_name}/targets/{name}"
-
-
-def _write_histograms(ponder):
-    for stack, (times, mask) in ponder.items():
-        real = np.asarray(times)[np.asarray(mask) > 0]
-        tf.summary.histogram(f"ponder_times/{stack}", real)
 
 
 SUFFIX = ".v2.ut_keras"  # of our event files, by which those of others are left alone

@@ -21,7 +21,7 @@ import tensorflow as tf
 from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.checkpoints import checkpoint as checkpoint_lib
 from ut_keras.files import file_error
-from ut_keras.training import distribution, evaluation_pictures, moving_average, train_loop
+from ut_keras.training import distribution, moving_average, train_loop
 from ut_keras.training import summaries as summaries_lib
 from ut_keras.training.early_stopping import EarlyStopping
 from ut_keras.training.evaluation import Evaluator
@@ -67,7 +67,6 @@ class Trainer:
         self.write_records = write_records or (lambda: None)
         self._is_chief = distribution.is_chief(strategy)
         self._summaries = summaries_lib.Summaries(output_dir, problem_name, self._is_chief)
-        self._pictures = evaluation_pictures.EvaluationPictures(model)
         self._early_stopping = settings.early_stopping
         self._best = BestCheckpoint(output_dir, model)
         decay = settings.moving_average_decay
@@ -224,7 +223,6 @@ class Trainer:
         if evaluated is None:
             raise _left(stop, loop)
         self._summaries.write_evaluation(step, self._settings.eval_split, evaluated)
-        self._summaries.write_pictures(step, lambda: self._pictures(make_eval_dataset))
         shown = {name: value for name, value in evaluated.items() if "/" not in name}
         print(f"evaluation at step {step}: {result_line(shown)}", flush=True)
         decoded = self._decode(step, make_eval_dataset, stop, loop) if decode else {}
