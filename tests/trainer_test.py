@@ -14,6 +14,7 @@ import time
 import pytest
 
 import trainer
+from tests.bin import small_run
 from ut_keras.bin import command_line, flags, run_setup
 from ut_keras.training import run_folder
 
@@ -200,34 +201,12 @@ def test_workers_that_do_not_come(data_dir, tmp_path, capsys, monkeypatch):
     assert "--worker_wait_secs must be at least 1" in line
 
 
-@pytest.mark.slow
-def test_batch_size_auto_fills_the_memory_and_is_kept(data_dir, tmp_path, capsys, monkeypatch):
-    from ut_keras.training import dry_run
-
-    shares = []
-
-    def share_that_fits(self):
-        shares.append(self._batch_of(1)[1])
-        return 0.8
-
-    monkeypatch.setattr(dry_run.LargestBatch, "share_that_fits", share_that_fits)
-    for _ in range(2):
-        assert trainer.main(_argv(data_dir, tmp_path, "--batch_size=auto")) == 0
-    assert shares == [(20, 11)]
-    assert json.loads((tmp_path / "hparams.json").read_text())["batch_size"] == 192
-    out = capsys.readouterr().out
-    assert out.count("batch_size=192 will fill the memory") == 1
-    assert re.search(r"^Largest batch: 15 x 11, .* of memory$", out, re.MULTILINE)
-
-
 def test_what_does_not_fit_in_memory_is_told_before_the_first_update(
     data_dir, tmp_path, capsys, monkeypatch
 ):
-    from ut_keras.process import device_memory
-
-    monkeypatch.setattr(device_memory._Cpu, "limit", lambda self: 10_000)  # enough for the weights
+    small_run.let_no_update_fit(monkeypatch)
     message = _error(capsys, _argv(data_dir, tmp_path))
-    assert "20 rows of up to 11 ids" in message
+    assert "20 rows of up to 11 ids: OOM when allocating. Take a smaller batch_size" in message
     assert not list(tmp_path.glob("model.ckpt*"))
 
 

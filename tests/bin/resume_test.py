@@ -10,7 +10,6 @@ import tensorflow as tf
 import trainer
 from tests.bin import small_run
 from ut_keras.bin import datagen
-from ut_keras.process import device_memory
 
 PROBLEM = "text2text_tsv"
 VOCABULARY = f"vocab.{PROBLEM}.8192.subwords"
@@ -142,7 +141,7 @@ REFUSALS = {
 def test_a_refusal_changes_nothing(world, capsys, monkeypatch, name):
     spoil, changed, said = REFUSALS[name]
     if spoil == "memory":
-        monkeypatch.setattr(device_memory._Cpu, "limit", lambda self: 1_000_000)
+        small_run.let_no_update_fit(monkeypatch)
     elif spoil:
         spoil(world)
     before = _content(world / "run")

@@ -28,8 +28,8 @@ from ut_keras.inference import decode_hparams, free_decoding
 from ut_keras.process import interruption
 from ut_keras.training import (
     distribution,
-    reports,
     summaries,
+    train_loop,
     trainer,
 )
 from ut_keras.training import trainer as trainer_lib
@@ -217,14 +217,14 @@ def _while_rewinding():
 def beside_the_steps():
     """Is killed two updates after the second checkpoint was begun, and before it is named."""
     writing = threading.Event()
-    plain = reports.Reports.after_update
+    plain = train_loop.TrainLoop._report
 
-    def after_update(part, step, result):
-        if step == 2 * EVERY + 1:
+    def report(loop, result):
+        if loop.step == 2 * EVERY + 1:
             assert writing.wait(60)
-        plain(part, step, result)
-        if step == 2 * EVERY + 2:
-            print(f"killed at step {step}", flush=True)
+        plain(loop, result)
+        if loop.step == 2 * EVERY + 2:
+            print(f"killed at step {loop.step}", flush=True)
             _kill()
 
     plain_record = checkpoint_files.record
@@ -235,7 +235,7 @@ def beside_the_steps():
         writing.set()
         return time.sleep(600)
 
-    reports.Reports.after_update = after_update
+    train_loop.TrainLoop._report = report
     checkpoint_files.record = record
     # Evaluation waits for what is being written.
     trainer_lib.Trainer.train_eval_and_decode = trainer_lib.Trainer.train

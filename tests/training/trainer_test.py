@@ -115,7 +115,7 @@ def test_resumed_run_equals_one_never_stopped(tmp_path):
 
 
 def test_the_largest_batch_leaves_no_trace(tmp_path, capsys, monkeypatch):
-    def largest_batch(self, share=1.0):
+    def largest_batch(self):
         _, targets = batch = next(iter(_epoch(0)))
         return batch, targets.shape
 
@@ -125,7 +125,7 @@ def test_the_largest_batch_leaves_no_trace(tmp_path, capsys, monkeypatch):
         trainer, model = _make(tmp_path / name, settings={"dry_run": True})
         trainer.train(_epoch)
         monkeypatch.setattr(epochs.Epochs, "largest_batch", largest_batch)
-        assert ("Largest batch: " in capsys.readouterr().out) == (name == "tried")
+        assert ("Trying the largest batch, 4 rows" in capsys.readouterr().out) == (name == "tried")
         found[name] = _weights(model)
     for expected, actual in zip(*found.values(), strict=True):
         np.testing.assert_array_equal(actual, expected)

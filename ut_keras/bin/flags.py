@@ -172,12 +172,7 @@ TRAINER = (
         **_SEED,
     ),
     Flag("decode_hparams", "", 'For decoding: "beam_size=4,alpha=0.6,extra_length=100,…".'),
-    Flag(
-        "batch_size",
-        None,
-        "Instead of the hparam: a number, or auto for what fills the memory.",
-        str,
-    ),
+    Flag("batch_size", None, "Instead of the hparam.", int, least=1),
     Flag(
         "global_batch_size",
         None,

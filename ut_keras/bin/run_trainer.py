@@ -15,7 +15,6 @@ from ut_keras import hparam, models
 from ut_keras.bin import run_terms
 from ut_keras.bin.run_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
-from ut_keras.errors import UsageError
 from ut_keras.inference import feature_record, run_record
 from ut_keras.training import rendezvous
 
@@ -69,10 +68,6 @@ def _make_trainer(setup):
     data = _Data(setup, strategy)
     _check_data(setup, data)
     trainer = _trainer(setup, strategy, data.static_shapes)
-    if setup.finds_batch_size:
-        hp = _fill_memory(setup.hp, trainer, data.epoch, strategy)
-        setup = dataclasses.replace(setup, hp=hp)
-        data = _Data(setup, strategy)
     num_replicas = strategy.num_replicas_in_sync
     trainer.write_records = functools.partial(_write_records, setup, num_replicas)
     return trainer, data.epoch, data.evaluation
@@ -182,29 +177,6 @@ def _trainer(setup, strategy, static_shapes):
         ),
         problem_name=problem.name,
     )
-
-
-def _fill_memory(hp, trainer, make_epoch, strategy):
-    """The hparams with the largest batch size that fits in memory."""
-    from ut_keras.training import distribution
-
-    share = trainer.share_that_fits(make_epoch)
-    if share is None:
-        raise UsageError(
-            "--batch_size=auto needs to know the memory, and batches of a few rows to measure by. "
-            "Received: a device, static shapes or data for which that is not so; give a number."
-        )
-    batch_size = distribution.from_chief(strategy, _rounded_down(share * hp.batch_size))
-    print(f"batch_size={batch_size} will fill the memory", flush=True)
-    return hp.override({"batch_size": batch_size})
-
-
-def _rounded_down(value):
-    """To a number with two leading binary digits: 4096, 6144, 8192, 12288..."""
-    if value < 2:
-        return 1
-    power = 2 ** (int(value).bit_length() - 2)
-    return int(value) // power * power
 
 
 def metric_functions(problem: Any) -> dict[str, Any]:

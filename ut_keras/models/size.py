@@ -25,8 +25,7 @@ def check(hp: Any, specs: Mapping[str, FeatureSpec]) -> None:
     """
     if tf.config.list_physical_devices("GPU"):
         return
-    meter = device_memory.of(tf.distribute.OneDeviceStrategy("CPU:0"))
-    needed, there = _BYTES * least_weights(hp, specs), meter and meter.limit()
+    needed, there = _BYTES * least_weights(hp, specs), device_memory.limit()
     if there is not None and needed > there:
         names = ("hidden_size", "filter_size", "num_hidden_layers")
         sizes = ", ".join(f"{name}={getattr(hp, name)}" for name in names if hasattr(hp, name))

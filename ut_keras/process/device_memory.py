@@ -1,14 +1,9 @@
-"""How much memory the devices of a run have, and the most that was in use.
-
-A GPU's allocator counts; on the CPU it is the operating system (Linux, elsewhere nothing is known).
-"""
+"""How much memory this process may use on the CPU, by the operating system; known on Linux only."""
 
 import os
 import re
-from typing import Any
 
-import tensorflow as tf
-
+_MEMORY, _STATUS = "/proc/meminfo", "/proc/self/status"
 # Of a container, in the second and the first version of control groups: folder, files with the
 # limit and the use, and the line of memory.stat with what of it are files that can be dropped.
 _CGROUPS = (
@@ -22,63 +17,13 @@ _CGROUPS = (
 )
 
 
-def of(strategy: tf.distribute.Strategy) -> Any:
-    """The memory meter for the devices of a strategy, or None where nothing can be known."""
-    device = tf.DeviceSpec.from_string(strategy.extended.worker_devices[0])
-    if device.device_type == "GPU":
-        return _Gpu(f"GPU:{device.device_index}")
-    if device.device_type == "CPU" and _Cpu.is_known():
-        return _Cpu()
-    return None
-
-
-class _Gpu:
-    """The first GPU; the others have as much to do."""
-
-    # Too large a batch is an error there, which can be caught.
-    may_be_tried = True
-
-    def __init__(self, name):
-        self._name = name
-
-    def limit(self):
-        """Bytes that the allocator may use, or None."""
-        from tensorflow.python.client import device_lib
-
-        found = [d for d in device_lib.list_local_devices() if d.name.endswith(self._name)]
-        return found[0].memory_limit if found else None
-
-    def reset_peak(self):
-        tf.config.experimental.reset_memory_stats(self._name)
-
-    def peak(self):
-        """Bytes in use at the worst moment since `reset_peak`."""
-        return tf.config.experimental.get_memory_info(self._name)["peak"]
-
-
-class _Cpu:
-    """The memory of this process."""
-
-    # Linux kills a process that uses too much.
-    may_be_tried = False
-
-    @staticmethod
-    def is_known():
-        return os.path.exists("/proc/self/clear_refs")
-
-    def limit(self):
-        """Bytes that this process may use: what it does, and what is left."""
-        left = [_kilobytes("/proc/meminfo", "MemAvailable")]
-        left += [room for cgroup in _CGROUPS if (room := _left_in(*cgroup)) is not None]
-        return min(left) + _kilobytes("/proc/self/status", "VmRSS")
-
-    def reset_peak(self):
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")
-
-    def peak(self):
-        """Bytes in use at the worst moment since `reset_peak`."""
-        return _kilobytes("/proc/self/status", "VmHWM")
+def limit() -> int | None:
+    """Bytes that this process may use: what it does, and what is left; None where unknown."""
+    if not os.path.exists(_MEMORY):
+        return None
+    left = [_kilobytes(_MEMORY, "MemAvailable")]
+    left += [room for cgroup in _CGROUPS if (room := _left_in(*cgroup)) is not None]
+    return min(left) + _kilobytes(_STATUS, "VmRSS")
 
 
 def _left_in(folder, most, used, droppable):

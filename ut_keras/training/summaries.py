@@ -18,10 +18,9 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.files import file_error, metrics_file, whole_file
-from ut_keras.training import train_step
 
 
-class Summaries(train_step.Hook):
+class Summaries:
     """Writes the numbers of a run.
 
     Args:
@@ -88,9 +87,6 @@ class Summaries(train_step.Hook):
         record = {"step": step, "time": round(time.time(), 3), "split": split, **results}
         with self._told_failures():
             metrics_file.append(self._output_dir, record)
-
-    def ends(self) -> None:
-        self.close()
 
     def close(self) -> None:
         """Writes what is still to be written."""

@@ -130,10 +130,6 @@ class Trainer:
         """Evaluates the newest checkpoint and decodes with it."""
         return self.evaluate(make_epoch, make_eval_dataset, decode=True)
 
-    def share_that_fits(self, make_epoch: Callable[[int], Any]) -> float | None:
-        """See `TrainLoop.share_that_fits`."""
-        return self._begun(make_epoch).share_that_fits()
-
     def _begun(self, make_epoch):
         self._loop = train_loop.TrainLoop(
             self._model,

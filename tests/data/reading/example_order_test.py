@@ -73,15 +73,14 @@ def test_one_bucket():
     assert sorted(map(len, _batches(order.epoch([0])))) == [1, 2]
 
 
-@pytest.mark.parametrize("share, rows", [(1.0, 5), (0.5, 2), (0.01, 1)])
-def test_the_largest_batch_has_the_longest_examples(share, rows):
+def test_the_largest_batch_has_the_longest_examples():
     order = _order(longest=50)
     assert SCHEME.batch_sizes[-1] == 5
-    epoch = order.largest(share)
+    epoch = order.largest()
     assert len(epoch) == 1
     assert epoch.buckets.tolist() == [len(SCHEME.boundaries)]
     found = LENGTHS[epoch.examples(0)]
-    assert found.tolist() == sorted(LENGTHS[LENGTHS <= 50])[::-1][:rows]
+    assert found.tolist() == sorted(LENGTHS[LENGTHS <= 50])[::-1][:5]
 
 
 def test_the_largest_batch_is_full_where_there_are_few_long_examples():

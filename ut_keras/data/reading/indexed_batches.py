@@ -162,13 +162,9 @@ class IndexedBatches:
         start = number * self.num_batches + min(first, self.num_batches)
         return self._slices(start, _ENDLESS, part).prefetch(2 * part.replicas)
 
-    def largest(self, share: float = 1.0) -> tf.data.Dataset:
-        """A dataset of one batch, as large as any; its shapes are as open as those of the others.
-
-        Args:
-            share: as in `ExampleOrder.largest`.
-        """
-        largest = self._order.largest(share)
+    def largest(self) -> tf.data.Dataset:
+        """A dataset of one batch, as large as any; its shapes are as open as the others'."""
+        largest = self._order.largest()
         batch = self._rows_of(largest.examples(0).astype(np.int64), largest.buckets[0], 0, 1)
         spec = self.onwards().element_spec
         return tf.data.Dataset.from_tensors(batch).map(
