@@ -4,6 +4,7 @@ Dropout, shuffling, buckets, Adam, evaluation, free decoding, checkpoints: all t
 """
 
 import concurrent.futures
+import contextlib
 import glob
 import json
 import os
@@ -91,13 +92,22 @@ def state(path):
 
 
 def events(output_dir, folder):
-    """(step, tag) of all values in TensorBoard's files; those of a speed need some time first."""
+    """(step, tag) that TensorBoard shows; those of a speed need some time first.
+
+    It reads the files in the order of their names, and drops steps that come again.
+    """
+    shown: dict[str, list] = {}
+    for path in sorted(glob.glob(os.path.join(output_dir, folder, "events.out.*"))):
+        with contextlib.suppress(tf.errors.DataLossError):  # a torn end
+            for event in tf.compat.v1.train.summary_iterator(path):
+                for value in event.summary.value:
+                    steps = shown.setdefault(value.tag, [])
+                    steps[:] = [step for step in steps if step < event.step] + [event.step]
     return sorted(
-        (event.step, value.tag)
-        for path in glob.glob(os.path.join(output_dir, folder, "events.out.*"))
-        for event in tf.compat.v1.train.summary_iterator(path)
-        for value in event.summary.value
-        if not re.search("per_second|wait", value.tag)
+        (step, tag)
+        for tag, steps in shown.items()
+        for step in steps
+        if not re.search("per_second|wait", tag)
     )
 
 

@@ -243,39 +243,11 @@ def test_a_folder_that_is_removed_meanwhile(tmp_path, made_anew):
                 (output_dir / "hparams.json").touch()
         return toy.dataset(num_batches=4, seed=epoch)
 
-    with pytest.raises(saving.FolderLost, match="results up to step 12 are lost") as caught:
+    with pytest.raises(saving.FolderLost, match="results up to step 12 are lost"):
         trainer.continuous_train_and_eval(epochs, toy.dataset)
+    assert made_anew == os.path.exists(output_dir)
     if made_anew:
-        assert "Nothing is written to what is there now." in str(caught.value)
         assert os.listdir(output_dir) == ["hparams.json"]
-        return
-    assert "state of step 12 was saved anew; newest checkpoint: " in str(caught.value)
-    _assert_saved(output_dir, model)
-
-
-def _assert_saved(output_dir, model):
-    again, model_again = _make(output_dir, seed=2)
-    again.evaluate(None, toy.dataset)
-    variables = zip(model.trainable_variables, model_again.trainable_variables, strict=True)
-    for a, b in variables:
-        np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.slow
-def test_a_folder_that_is_removed_while_averages_are_evaluated(tmp_path):
-    output_dir = tmp_path / "run"
-    output_dir.mkdir()
-    settings = {"moving_average_decay": 0.5}
-    trainer, model = _make(output_dir, settings=settings)
-
-    def remove():
-        trainer._loop._saver.finish()
-        shutil.rmtree(output_dir)
-        return toy.dataset()
-
-    with pytest.raises(saving.FolderLost, match="up to step 6 are lost.*saved anew"):
-        trainer.continuous_train_and_eval(_epoch, remove)
-    _assert_saved(output_dir, model)
 
 
 def test_ctrl_c_during_evaluation(tmp_path):

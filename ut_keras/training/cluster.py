@@ -10,17 +10,15 @@ writes the files of the run.
 
 import itertools
 import json
-import math
 import os
 import re
 from collections.abc import MutableMapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ut_keras.errors import UserError
 
 _VARIABLE = "TF_CONFIG"
 _TASKS = "SLURM_STEP_NUM_TASKS"
-_MOST_TASKS = 10_000
 _FIRST_PORT = 8888  # of the tasks of a node, as SlurmClusterResolver of TensorFlow has it
 RESOLVERS = ("", "slurm", "none")
 
@@ -117,20 +115,30 @@ def from_environment(
 def _of_slurm(environment):
     """TF_CONFIG of this task.
 
-    Not by TensorFlow's resolver: it fails on what is missing, expands 10^9 nodes, and sorts node10
-    before node9, while tasks are counted in the order of the list.
+    Not by TensorFlow's resolver: it fails on what is missing, and sorts node10 before node9, while
+    tasks are counted in the order of the list.
     """
-    found: list[Any] = []
-    for name, (expected, read) in _OF_A_STEP.items():
-        given = environment.get(name)
-        value = read(given or "", *found)
-        if value is None:
-            raise ClusterError(
-                f"--cluster_resolver=slurm needs a step that srun started: {name} must be "
-                f"{expected}. Received: {'nothing' if given is None else repr(given)}."
-            )
-        found.append(value)
-    _, index, counts, hosts = found
+    try:
+        index, total = int(environment["SLURM_PROCID"]), int(environment[_TASKS])
+        counts = [
+            int(count)
+            for part in environment["SLURM_STEP_TASKS_PER_NODE"].split(",")
+            for count, times in re.findall(r"^([0-9]+)(?:\(x([0-9]+)\))?$", part)
+            for _ in range(int(times or 1))
+        ]
+        hosts = _hosts(environment["SLURM_STEP_NODELIST"])
+        is_whole = 0 <= index < total == sum(counts)
+        is_whole = is_whole and len(hosts) == len(set(hosts)) == len(counts)
+    except (KeyError, ValueError):
+        is_whole = False
+    if not is_whole:
+        names = (_TASKS, "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NODELIST")
+        given = ", ".join(f"{name}={environment.get(name)}" for name in names)
+        raise ClusterError(
+            "--cluster_resolver=slurm needs a step that srun started: the number of the task below "
+            'that of all, tasks like "2(x3),1", and as many nodes, like "node[1-3,07],other". '
+            f"Received: {given}."
+        )
     workers = [
         f"{host}:{_FIRST_PORT + i}"
         for host, count in zip(hosts, counts, strict=True)
@@ -139,64 +147,26 @@ def _of_slurm(environment):
     return json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}})
 
 
-def _number(text, least, most):
-    is_one = re.fullmatch("[0-9]{1,9}", text) and least <= int(text) <= most
-    return int(text) if is_one else None
-
-
-def _counts(text, num_tasks, index):
-    """[2, 2, 1] of "2(x2),1"."""
-    del index
-    counts: list[int] = []
-    for part in text.split(","):
-        digits = re.fullmatch(r"([0-9]+)(?:\(x([0-9]+)\))?", part)
-        texts = digits.groups("1") if digits else ("", "")
-        number, times = (_number(text, 1, num_tasks) for text in texts)
-        if number is None or times is None or len(counts) > num_tasks:
-            return None
-        counts += [number] * times
-    return counts if sum(counts) == num_tasks else None
-
-
-def _hosts(text, num_tasks, index, counts):
+def _hosts(text):
     """["a7", "a8", "b"] of "a[7-8],b"; "r[1-2]n[1-2]" are four."""
-    del num_tasks, index
-    hosts: list = []
-    pieces = re.findall(r"[\w.-]+|\[[^][]*\]|.", text, re.ASCII | re.DOTALL)
-    for is_name, parts in itertools.groupby(pieces, ",".__ne__):
-        choices = [_choices(part, len(counts)) for part in parts] if is_name else [[]]
-        if None in choices or math.prod(map(len, choices)) > len(counts) - len(hosts):
-            return None
-        hosts += map("".join, itertools.product(*choices))
-    return hosts if len(hosts) == len(set(hosts)) == len(counts) else None
+    hosts: list[str] = []
+    for name in re.split(r",(?![^[]*\])", text):  # at commas that are not in brackets
+        parts = [
+            _choices(part[1:-1]) if part.startswith("[") else [part]
+            for part in re.findall(r"[^[\]]+|\[[^[\]]*\]", name)
+        ]
+        hosts += map("".join, itertools.product(*parts))
+    return hosts
 
 
-def _choices(piece, most):
-    """["08", "09", "10"] of "[08-10]", ["node"] of "node"."""
-    if not piece.startswith("["):
-        return [piece] if re.fullmatch(r"[\w.-]+", piece, re.ASCII) else None
-    found: list = []
-    for part in piece[1:-1].split(","):
-        digits = re.fullmatch("([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
-        if digits is None:
-            return None
-        first, last = int(digits[1]), int(digits[2] or digits[1])
-        if not 0 <= last - first < most - len(found):
-            return None
-        found += [str(i).zfill(len(digits[1])) for i in range(first, last + 1)]
+def _choices(text):
+    """["08", "09", "10", "2"] of "08-10,2"."""
+    found: list[str] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        numbers = range(int(first), int(last or first) + 1)
+        found += [str(number).zfill(len(first)) for number in numbers]
     return found
-
-
-# What a variable must be, and a function from its text and the values before to its own, or None.
-_OF_A_STEP: dict[str, tuple[str, Any]] = {
-    _TASKS: (f"a number from 1 to {_MOST_TASKS}", lambda text: _number(text, 1, _MOST_TASKS)),
-    "SLURM_PROCID": (f"a number below {_TASKS}", lambda text, total: _number(text, 0, total - 1)),
-    "SLURM_STEP_TASKS_PER_NODE": (f'like "2(x3),1" and, together, {_TASKS}', _counts),
-    "SLURM_STEP_NODELIST": (
-        'like "node[1-3,07],other", a node for each number of SLURM_STEP_TASKS_PER_NODE',
-        _hosts,
-    ),
-}
 
 
 def host_and_port(address: str) -> tuple[str, int] | None:

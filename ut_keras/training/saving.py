@@ -15,8 +15,6 @@ from ut_keras.checkpoints import checkpoint
 from ut_keras.checkpoints.checkpoint import CheckpointError
 from ut_keras.errors import UserError
 
-_CHECKPOINT = ("checkpoint", "model.ckpt-", ".checkpoint.", ".model.ckpt-")
-
 
 class FolderLost(CheckpointError):
     """The folder of a run was removed while it trained."""
@@ -46,14 +44,6 @@ class OutputFolder:
         except OSError:  # A disk of the network that does not answer for now.
             return False
 
-    @property
-    def is_of_others(self) -> bool:
-        """Whether more is at the path than a checkpoint that was being written meanwhile."""
-        try:
-            return not all(name.startswith(_CHECKPOINT) for name in os.listdir(self._path))
-        except FileNotFoundError:
-            return False
-
     def check(self, step: int) -> None:
         """Ends a run whose folder is gone, before it makes another one there.
 
@@ -65,23 +55,6 @@ class OutputFolder:
                 f"--output_dir must stay where it is while training. Received: {self._path} was "
                 f"removed, and the checkpoints, records and results up to step {step} are lost."
             )
-
-    def saved_anew(self, error: Any, saver: Any, step: int) -> FolderLost:
-        """Saves what the memory still holds, if nobody else has the place now.
-
-        Args:
-            error: the `FolderLost` of `check`.
-            saver: `Saver`.
-            step: int.
-
-        Returns:
-            `FolderLost`, which says so besides.
-        """
-        if self.is_of_others:
-            return FolderLost(f"{error} Nothing is written to what is there now.")
-        saver.start(step)
-        saver.finish()
-        return FolderLost(f"{error} The state of step {step} was saved anew; {saver.newest()}.")
 
 
 class NonFiniteError(UserError, ArithmeticError):
@@ -145,12 +118,9 @@ class Saver:
 
     def save(self, step: int) -> None:
         """Starts to save the state of `step`, unless it is saved or has been tried."""
-        if step not in (self._saved_step, self.failed_step):
-            self._before_save(step)
-            self.start(step)
-
-    def start(self, step: int) -> None:
-        """Starts to write the state of `step`; what fails is told by `finish`."""
+        if step in (self._saved_step, self.failed_step):
+            return
+        self._before_save(step)
         self.finish()
         if self._is_chief:
             self._checkpoints.start_saving()

@@ -272,9 +272,6 @@ class TrainLoop:
         self._summaries.close()
         self._progress.end_line()
         self._profiler.end()
-        if isinstance(error, saving.FolderLost):
-            self._epochs.write_position()
-            raise self._folder.saved_anew(error, self._saver, self.step) from None
         if isinstance(error, distribution.LOST_WORKER_ERRORS) and self._num_workers > 1:
             raise distribution.WorkerLost(
                 f"Another worker has stopped answering, at step {self.step}. Run the same "
