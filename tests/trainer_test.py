@@ -14,7 +14,6 @@ import time
 import pytest
 
 import trainer
-from tests.bin import small_run
 from ut_keras.bin import command_line, flags, run_setup
 from ut_keras.training import run_folder
 
@@ -200,15 +199,6 @@ def test_workers_that_do_not_come(data_dir, tmp_path, capsys, monkeypatch):
     assert f"Received no answer from {addresses[1]}. Run" in lines[1]
     line = _error(capsys, _argv(data_dir, tmp_path, "--worker_wait_secs=0"))
     assert "--worker_wait_secs must be at least 1" in line
-
-
-def test_what_does_not_fit_in_memory_is_told_before_the_first_update(
-    data_dir, tmp_path, capsys, monkeypatch
-):
-    small_run.let_no_update_fit(monkeypatch)
-    message = _error(capsys, _argv(data_dir, tmp_path))
-    assert "20 rows of up to 11 ids: OOM when allocating. Take a smaller batch_size" in message
-    assert not list(tmp_path.glob("model.ckpt*"))
 
 
 def test_folder_without_data(tmp_path, capsys):

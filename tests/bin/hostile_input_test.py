@@ -66,7 +66,7 @@ def _argv(name, world):
         "trainer": [
             *run,
             *(f"--problem={PROBLEM}", "--model=transformer", "--hparams_set=transformer_tiny"),
-            *(f"--hparams={small}", "--train_steps=3", "--nodry_run"),
+            *(f"--hparams={small}", "--train_steps=3"),
         ],
         "decoder": [*run, f"--decode_from_file={world}/source", f"--decode_to_file={world}/target"],
         "exporter": [*run, f"--export_dir={world}/export"],

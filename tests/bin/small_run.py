@@ -63,15 +63,3 @@ def error(capsys, main, argv):
     assert len(lines) == 1, lines
     assert lines[0].startswith("error: ")
     return lines[0]
-
-
-def let_no_update_fit(monkeypatch):
-    """Makes the update one that takes more memory than there is."""
-    import tensorflow as tf
-
-    from ut_keras.training import train_step
-
-    def update(batch):
-        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
-
-    monkeypatch.setattr(train_step, "make_train_step", lambda *arguments: update)

@@ -129,7 +129,6 @@ def _trainer(output_dir):
         "eval_every_steps": EVERY,
         "log_every_steps": 4,
         "keep_checkpoints": 3,
-        "dry_run": True,
     }
     decode = decode_hparams.parse("batch_size=8,num_samples=8")
     return toy.trainer_of(

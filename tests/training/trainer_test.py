@@ -21,7 +21,6 @@ from ut_keras.process import interruption, live_line
 from ut_keras.training import (
     distribution,
     early_stopping,
-    epochs,
     evaluation,
     saving,
     trainer,
@@ -111,23 +110,6 @@ def test_resumed_run_equals_one_never_stopped(tmp_path):
     second.train(_epoch)
     assert second.step == 12
     for expected, actual in zip(_weights(whole_model), _weights(model), strict=True):
-        np.testing.assert_array_equal(actual, expected)
-
-
-def test_the_largest_batch_leaves_no_trace(tmp_path, capsys, monkeypatch):
-    def largest_batch(self):
-        _, targets = batch = next(iter(_epoch(0)))
-        return batch, targets.shape
-
-    found = {}
-    for name in ("plain", "tried"):
-        (tmp_path / name).mkdir()
-        trainer, model = _make(tmp_path / name, settings={"dry_run": True})
-        trainer.train(_epoch)
-        monkeypatch.setattr(epochs.Epochs, "largest_batch", largest_batch)
-        assert ("Trying the largest batch, 4 rows" in capsys.readouterr().out) == (name == "tried")
-        found[name] = _weights(model)
-    for expected, actual in zip(*found.values(), strict=True):
         np.testing.assert_array_equal(actual, expected)
 
 

@@ -39,7 +39,7 @@ OTHER_SCHEDULES = {
     "continuous_decode_from_file": "ut-decoder --decode_from_file decodes a checkpoint",
     "decode": "ut-decoder decodes a checkpoint",
     "run_std_server": "workers are listed in TF_CONFIG, see docs/training.md",
-    "test": "--train_steps=1 tries a run, after --dry_run has tried its largest batch",
+    "test": "--train_steps=1 tries a run",
 }
 _SCHEDULES = "; ".join(f"{name}: {what}" for name, what in SCHEDULES.items())
 
@@ -180,7 +180,6 @@ TRAINER = (
         int,
         least=1,
     ),
-    Flag("dry_run", True, "Try the largest batch before the first update: does it fit in memory?"),
     Flag(
         "worker_gpu", 1, "How many GPUs to use (of each worker); without any, the CPU.", **_THREADS
     ),

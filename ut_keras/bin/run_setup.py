@@ -1,7 +1,7 @@
 """From flags to a run: everything that can be checked without TensorFlow.
 
 setup = run_setup.check(args)      names, hparams, output_dir: answered in well under a second
-trainer, … = run_trainer.make_trainer(setup)
+trainer, … = trainer.make_trainer(setup)
 """
 
 import argparse

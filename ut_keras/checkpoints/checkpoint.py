@@ -14,7 +14,6 @@ data. `checkpoint_files` knows how one gets to the disk, and which there are.
 import concurrent.futures
 import contextlib
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import keras
@@ -123,16 +122,6 @@ class Checkpoints:
             return None
         writing, self._writing = self._writing, None
         return writing.result()
-
-    @contextlib.contextmanager
-    def unchanged(self) -> Iterator[None]:
-        """Context after which the state is what it was before."""
-        self.finish_saving()
-        self._take_copy()
-        try:
-            yield
-        finally:
-            self._copy.put_back()
 
     def _take_copy(self):
         if self._copy is None:
@@ -391,15 +380,6 @@ class VariableCopy:
 
     def take(self) -> None:
         """Copies the values."""
-        for original, copy in self._pairs():
-            copy.assign(original)
-
-    def put_back(self) -> None:
-        """Gives the variables the values that were copied last."""
-        for original, copy in self._pairs():
-            original.assign(copy.value())
-
-    def _pairs(self):
         for group, variables in self._originals.items():
             for name, original in variables.items():
-                yield original, self.groups[group][name]
+                self.groups[group][name].assign(original)

@@ -66,22 +66,6 @@ class Epochs:
     def _order(self):
         return 0 if self._passes is None else self._passes.fingerprint
 
-    def largest_batch(self) -> Any:
-        """The largest batch that an epoch may have.
-
-        Returns:
-            (batch, (rows over all replicas, ids of the longest)), or None where the dataset does
-            not say.
-        """
-        if self._passes is None:
-            return None
-        with readable.errors():
-            dataset = self._passes.largest()
-            features, targets, *_ = next(iter(dataset))
-            columns = max(feature.shape[1] for feature in features.values())
-            batch = next(iter(distribution.distribute(self._strategy, dataset)))
-            return batch, (targets.shape[0], columns)
-
     def __iter__(self) -> Self:
         return self
 

@@ -72,7 +72,8 @@ def exchange(cluster: Cluster, seconds: float, statement: Mapping[str, Any]) -> 
 
 def _gather(server, workers, ends_at, statement):
     """The chief's part: hears all, and answers all."""
-    statements, connections = {0: statement}, {}
+    statements = {0: statement}
+    connections: dict[int, socket.socket] = {}
     server.settimeout(_PAUSE_SECONDS)
     with contextlib.ExitStack() as stack:
         while True:

@@ -22,16 +22,11 @@ import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.checkpoints import checkpoint as checkpoint_lib
-from ut_keras.errors import UserError
 from ut_keras.process import interruption
 from ut_keras.training import distribution, progress, saving, train_step
 from ut_keras.training import epochs as epochs_lib
 from ut_keras.training.train_settings import TrainSettings
 from ut_keras.training.train_step import StepResult
-
-
-class TooLarge(UserError):
-    """The largest batch does not fit in memory."""
 
 
 class TrainLoop:
@@ -211,37 +206,11 @@ class TrainLoop:
                 f"share. Received: step {self.step} in {self._output_dir} here, another elsewhere."
             )
 
-    def begin(self, trains: bool = True) -> None:
-        """The last that can be refused, and then what is written first.
-
-        Args:
-            trains: bool. Whether there will be an update.
-        """
-        if trains and self.step < self._settings.train_steps and self._settings.dry_run:
-            self._try_largest_batch()
+    def begin(self) -> None:
+        """Writes what comes first, now that nothing can be refused any more."""
         if self._is_chief:
             checkpoint_files.remove_torn(self._output_dir)
             self._write_records()
-
-    def _try_largest_batch(self):
-        """Updates by the largest batch, on a copy of the state: what does not fit fails at once.
-
-        It is named beforehand: Linux kills a process that takes too much without a word.
-        """
-        largest = self._epochs.largest_batch()
-        if largest is None:  # the data do not tell
-            return
-        batch, (rows, length) = largest
-        print(f"Trying the largest batch, {rows} rows of up to {length} ids…", flush=True)
-        with self._checkpoints.unchanged():
-            try:
-                float(self._update(batch).loss)  # read, so that it has ended
-            except tf.errors.ResourceExhaustedError as error:
-                reason = str(error.message or error).strip().splitlines()[0]
-                raise TooLarge(
-                    f"The largest batch must fit in memory. Received: {rows} rows of up to "
-                    f"{length} ids: {reason}. Take a smaller batch_size or max_length."
-                ) from error
 
     def settle(self) -> None:
         """Waits for what is being saved: records of a step without its checkpoint are taken back.

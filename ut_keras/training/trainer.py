@@ -64,7 +64,7 @@ class Trainer:
         self._settings = settings
         self._evaluator = evaluator
         self._free_decoder = free_decoder
-        self.write_records = write_records or (lambda: None)
+        self._write_records = write_records or (lambda: None)
         self._is_chief = distribution.is_chief(strategy)
         self._summaries = summaries_lib.Summaries(output_dir, problem_name, self._is_chief)
         self._early_stopping = settings.early_stopping
@@ -140,7 +140,7 @@ class Trainer:
             make_epoch,
             self._average,
             self._summaries,
-            self.write_records,
+            self._write_records,
         )
         return self._loop
 
@@ -152,7 +152,7 @@ class Trainer:
             decoder = self._free_decoder if decode and self._is_chief else None
             check_metric(self._early_stopping, self._evaluator, decoder, make_eval_dataset)
             stops = self._stops_early()
-            loop.begin(trains=not stops)
+            loop.begin()
             # An earlier run may have stopped between saving a step and evaluating it.
             is_due = stops or self._is_unevaluated(loop.step, decode)
             self._summaries.rewind(loop.step, step_is_evaluated=not is_due)
