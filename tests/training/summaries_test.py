@@ -1,6 +1,8 @@
 import json
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from ut_keras.training import summaries
 
@@ -61,3 +63,16 @@ def test_is_evaluated(tmp_path):
     written.write_evaluation(2, "dev", {"decode/accuracy": 0.5}, kind="decode")
     assert written.is_evaluated(2, "dev", decoded=True)
     written.close()
+
+
+def test_ponder_histograms_are_of_real_positions(tmp_path):
+    ponder = {"encoder": (np.array([[2.0, 3.0, 9.0]]), np.array([[1, 1, 0]]))}
+    written = summaries.Summaries(str(tmp_path))
+    written.write_training(7, {}, ponder)
+    written.close()
+    [path] = tmp_path.glob("events.out.*")
+    events = tf.compat.v1.train.summary_iterator(str(path))
+    [(step, value)] = [(event.step, value) for event in events for value in event.summary.value]
+    assert (step, value.tag) == (7, "ponder_times/encoder")
+    buckets = tf.make_ndarray(value.tensor)
+    assert buckets[0, 0] == 2 and buckets[-1, 1] == 3 and buckets[:, 2].sum() == 2

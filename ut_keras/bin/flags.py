@@ -184,12 +184,6 @@ TRAINER = (
         "worker_gpu", 1, "How many GPUs to use (of each worker); without any, the CPU.", **_THREADS
     ),
     Flag(
-        "cluster_resolver",
-        "",
-        "Who lists the workers: TF_CONFIG where it is set; slurm: the tasks that srun started; "
-        "none: there is one, whatever the environment says.",
-    ),
-    Flag(
         "worker_wait_secs",
         300,
         "How long to wait for the other workers of TF_CONFIG to come.",

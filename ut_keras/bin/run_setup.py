@@ -120,7 +120,7 @@ def check(args: argparse.Namespace) -> Setup:
         eval_split=eval_split(args, problem),
         seed=seed,
         decode=decode,
-        cluster=cluster.from_environment(resolver=args.cluster_resolver),
+        cluster=cluster.from_environment(),
         early_stopping=_early_stopping(args, schedule),
         profile_steps=_profile_steps(args.profile),
     )

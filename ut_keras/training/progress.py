@@ -12,7 +12,7 @@ import collections
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -21,22 +21,6 @@ from ut_keras.training.train_step import StepResult
 
 _WINDOW = 100  # steps that the line speaks about
 _BAR_WIDTH = 20
-
-
-class _Span(NamedTuple):
-    """Time between two readings of results, in seconds, and what happened in it.
-
-    Fields:
-        start, end: on the clock.
-        steps, tokens: how many.
-        waited: for batches.
-    """
-
-    start: float
-    end: float
-    steps: int
-    tokens: float
-    waited: float
 
 
 class Progress:
@@ -65,6 +49,8 @@ class Progress:
 
     def restart_clock(self) -> None:
         """Leaves what follows out of the speed: call it when training goes on after a pause."""
+        # Of each reading: when the one before it was, and since then the updates, their tokens, and
+        # the seconds of waiting for batches.
         self._timed: collections.deque = collections.deque(maxlen=_WINDOW)
         self._timed_from: float | None = None
         self._waited = 0.0
@@ -101,7 +87,7 @@ class Progress:
         # The first results include compilation.
         if self._timed_from is not None:
             tokens = sum(values["tokens"] for _, values in fetched)
-            self._timed.append(_Span(self._timed_from, now, len(fetched), tokens, self._waited))
+            self._timed.append((self._timed_from, len(fetched), tokens, self._waited))
         self._timed_from = now
         self._waited = 0.0
         return fetched
@@ -135,11 +121,12 @@ class Progress:
     def _speed(self):
         if not self._timed:
             return {}
-        seconds = max(self._timed[-1].end - self._timed[0].start, 1e-9)
+        starts, steps, tokens, waited = zip(*self._timed, strict=True)
+        seconds = max(self._timed_from - starts[0], 1e-9)
         return {
-            "steps_per_second": sum(span.steps for span in self._timed) / seconds,
-            "tokens_per_second": sum(span.tokens for span in self._timed) / seconds,
-            "input_wait": sum(span.waited for span in self._timed) / seconds,
+            "steps_per_second": sum(steps) / seconds,
+            "tokens_per_second": sum(tokens) / seconds,
+            "input_wait": sum(waited) / seconds,
         }
 
     def _bar(self, step):
