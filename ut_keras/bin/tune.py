@@ -27,15 +27,10 @@ from ut_keras.training import run_folder, search, trial_process
 _WAIT_SECONDS = 0.2
 _OWN_FLAGS = {"hparams_range", "output_dir", "hparams", "random_seed", "generate_data"}
 # The identity of a search, beside its ranges: with other values its trials could not be compared.
-_SAME: tuple[str, ...] = (
-    "problem",
-    "model",
-    "hparams_set",
-    "hparams",
-    "hparams_range",
-    "autotune_objective",
+_SAME = (
+    *("problem", "model", "hparams_set", "hparams", "hparams_range", "autotune_objective"),
+    *("autotune_maximize", "train_steps", "eval_steps", "eval_use_test_set", "schedule"),
 )
-_SAME += ("autotune_maximize", "train_steps", "eval_steps", "eval_use_test_set", "schedule")
 
 
 def run(args: argparse.Namespace, program: str) -> None:
@@ -94,15 +89,11 @@ def check(args: argparse.Namespace) -> tuple[Any, Any, Any]:
             "--autotune_objective=loss must be minimised: give --noautotune_maximize. "
             "Received: --autotune_maximize=True, the default."
         )
-    if args.train_steps < 1:
-        raise UsageError(f"--train_steps must be at least 1. Received: {args.train_steps}.")
     if os.environ.get("TF_CONFIG"):
         raise UsageError(
             "TF_CONFIG must not be set for --hparams_range: a trial has one process. "
             f"Received: {os.environ['TF_CONFIG']}."
         )
-    if not args.hparams_set:
-        raise UsageError("--hparams_set must be given: what the trials start from.")
     ranges = hparams_lib.get_range(args.hparams_range)
     setup = run_setup.check(args)
     if setup.schedule == "train" or not setup.trains:

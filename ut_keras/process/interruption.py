@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from typing import Any, Self
+from typing import Any
 
 _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
 
@@ -37,8 +37,7 @@ class StoppedAtOnce(KeyboardInterrupt):
     """
 
     def __init__(self, number: signal.Signals) -> None:
-        lost = "; what was not saved before is lost" if StopRequest.num_open else ""
-        super().__init__(f"{_NAMES[number]}: stopped{lost}.")
+        super().__init__(f"{_NAMES[number]}: stopped.")
         self.exit_code = 128 + number
 
 
@@ -120,20 +119,10 @@ class StopRequest(_Handlers):
             as there is nothing to save.
     """
 
-    num_open = 0  # contexts that are entered, and in which something may be lost
-
     def __init__(self, waits: bool = True) -> None:
         super().__init__()
         self.waits = waits
         self._signal: Any = None
-
-    def __enter__(self) -> Self:
-        StopRequest.num_open += 1
-        return super().__enter__()
-
-    def __exit__(self, *exception: Any) -> None:
-        StopRequest.num_open -= 1
-        super().__exit__(*exception)
 
     @property
     def requested(self) -> bool:
