@@ -21,7 +21,6 @@ import keras
 import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint, checkpoint_files
-from ut_keras.checkpoints import checkpoint as checkpoint_lib
 from ut_keras.process import interruption
 from ut_keras.training import distribution, progress, saving, train_step
 from ut_keras.training import epochs as epochs_lib
@@ -74,7 +73,7 @@ class TrainLoop:
         self._epochs = epochs_lib.Epochs(make_epoch, strategy)
         with strategy.scope():
             optimizer.build(model.trainable_variables)
-        self._checkpoints = checkpoint_lib.Checkpoints(
+        self._checkpoints = checkpoint.Checkpoints(
             output_dir,
             model,
             optimizer,
@@ -201,7 +200,7 @@ class TrainLoop:
         if self._average and not self._checkpoints.has_moving_average:
             self._average.reset()
         if not distribution.is_agreed(self._strategy, self.step):
-            raise checkpoint_lib.CheckpointError(
+            raise checkpoint.CheckpointError(
                 f"All workers must find the same checkpoints in --output_dir, on a disk that they "
                 f"share. Received: step {self.step} in {self._output_dir} here, another elsewhere."
             )

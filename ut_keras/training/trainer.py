@@ -19,7 +19,6 @@ import keras
 import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint, checkpoint_files
-from ut_keras.checkpoints import checkpoint as checkpoint_lib
 from ut_keras.files import file_error
 from ut_keras.training import distribution, moving_average, train_loop
 from ut_keras.training import summaries as summaries_lib
@@ -111,7 +110,7 @@ class Trainer:
     ) -> dict[str, float]:
         """Evaluates the newest checkpoint."""
         del make_epoch
-        checkpoints = checkpoint_lib.restored(
+        checkpoints = checkpoint.restored(
             self._output_dir, self._model, self._average and self._average.variables
         )
         newest: Any = checkpoints.newest
