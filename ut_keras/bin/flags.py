@@ -172,7 +172,6 @@ TRAINER = (
         **_SEED,
     ),
     Flag("decode_hparams", "", 'For decoding: "beam_size=4,alpha=0.6,extra_length=100,…".'),
-    Flag("batch_size", None, "Instead of the hparam.", int, least=1),
     Flag(
         "global_batch_size",
         None,

@@ -87,7 +87,8 @@ def check(args: argparse.Namespace) -> Setup:
     output_dir = os.path.expanduser(args.output_dir)
     record = run_record.read(output_dir)
     hp, saved = final_hparams(args, output_dir, record)
-    hp = _with_batch_size(args, hp)
+    if args.global_batch_size is not None:
+        hp = hp.override({"batch_size": args.global_batch_size})
     trains = schedule not in _OF_A_CHECKPOINT
     hp.check_supported(training=trains)
     decode = decode_hparams.parse(args.decode_hparams)
@@ -140,17 +141,6 @@ def check_names(args: argparse.Namespace) -> None:
     for flag, check_name in checks.items():
         if getattr(args, flag, None):
             check_name(getattr(args, flag))
-
-
-def _with_batch_size(args, hp):
-    sizes = [args.global_batch_size, args.batch_size]
-    if None not in sizes:
-        raise UsageError(
-            "--global_batch_size stands in place of --batch_size; give one of them. Received: "
-            f"--global_batch_size={args.global_batch_size}, --batch_size={args.batch_size}."
-        )
-    given = [size for size in sizes if size is not None]
-    return hp.override({"batch_size": given[0]}) if given else hp
 
 
 def _early_stopping(args, schedule):
