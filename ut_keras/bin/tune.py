@@ -94,6 +94,8 @@ def check(args: argparse.Namespace) -> tuple[Any, Any, Any]:
             "TF_CONFIG must not be set for --hparams_range: a trial has one process. "
             f"Received: {os.environ['TF_CONFIG']}."
         )
+    if not args.hparams_set:
+        raise UsageError("--hparams_set must be given: what the trials start from.")
     ranges = hparams_lib.get_range(args.hparams_range)
     setup = run_setup.check(args)
     if setup.schedule == "train" or not setup.trains:
