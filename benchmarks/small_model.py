@@ -8,8 +8,7 @@ Adaptive, hidden 128, filter 256, at most 4 steps, 48 stories of 11 sentences of
 209. A side is a process that reads its batches from files as the trainer does. Sides take turns of
 two epochs of 21, so that a noisy machine is noisy for all; ratios are medians over the turns.
 
-"first step" counts from when TensorFlow is imported and the data are there; the trainer's trial of
-the largest batch is part of it.
+"first step" counts from when TensorFlow is imported and the data are there.
 """
 
 import argparse
@@ -118,13 +117,11 @@ def work(args):
     import tensorflow as tf
 
     from ut_keras import hparams, models, problems
-    from ut_keras.training import distribution, dry_run, epochs, train_step
+    from ut_keras.training import distribution, epochs, train_step
 
     try:
         from ut_keras import optimizers
-        from ut_keras.process import device_memory
     except ImportError:  # 0.1.0
-        from ut_keras.training import memory as device_memory
         from ut_keras.training import optimize as optimizers
 
     if args.threads:
@@ -149,8 +146,6 @@ def work(args):
     batches = epochs.Epochs(make_epoch, strategy)
     spec = None if args.jit_compile else batches.element_spec
     step = train_step.make_train_step(model, optimizer, strategy, spec, args.jit_compile)
-    meter = device_memory.of(strategy)
-    dry_run.LargestBatch(step, batches.largest_batch, meter, not args.jit_compile).run()
     float(step(next(batches)).loss)
     print("TIMES", json.dumps(clock.read()), flush=True)
     for _ in sys.stdin:

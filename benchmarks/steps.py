@@ -18,7 +18,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from ut_keras import limits
-from ut_keras.bin import command, command_line, decode_setup, flags, run_setup, run_trainer
+from ut_keras.bin import command, command_line, decode_setup, flags, run_setup, trainer
 from ut_keras.errors import UsageError
 from ut_keras.files import metrics_file, whole_file
 
@@ -92,7 +92,7 @@ def evaluator(run, model):
     return evaluation.Evaluator(
         model,
         tf.distribute.get_strategy(),
-        run_trainer.metric_functions(run.problem),
+        trainer.metric_functions(run.problem),
         run.problem.feature_metrics(run.data_dir),
         run.problem.summarize,
     )

@@ -195,40 +195,10 @@ def test_workers_that_do_not_come(data_dir, tmp_path, capsys, monkeypatch):
     assert trainer.main(_argv(data_dir, tmp_path, "--worker_wait_secs=1")) == 75
     lines = capsys.readouterr().out.removeprefix("Loading TensorFlow…\n").splitlines()
     assert lines[0] == f"Waiting 1 s at most for {addresses[1]}"
-    assert re.match("All workers must come within --worker_wait_secs=1. .*refused", lines[1])
+    assert lines[1].startswith("All workers must come within --worker_wait_secs=1. ")
+    assert f"Received no answer from {addresses[1]}. Run" in lines[1]
     line = _error(capsys, _argv(data_dir, tmp_path, "--worker_wait_secs=0"))
     assert "--worker_wait_secs must be at least 1" in line
-
-
-@pytest.mark.slow
-def test_batch_size_auto_fills_the_memory_and_is_kept(data_dir, tmp_path, capsys, monkeypatch):
-    from ut_keras.training import dry_run
-
-    shares = []
-
-    def share_that_fits(self):
-        shares.append(self._batch_of(1)[1])
-        return 0.8
-
-    monkeypatch.setattr(dry_run.LargestBatch, "share_that_fits", share_that_fits)
-    for _ in range(2):
-        assert trainer.main(_argv(data_dir, tmp_path, "--batch_size=auto")) == 0
-    assert shares == [(20, 11)]
-    assert json.loads((tmp_path / "hparams.json").read_text())["batch_size"] == 192
-    out = capsys.readouterr().out
-    assert out.count("batch_size=192 will fill the memory") == 1
-    assert re.search(r"^Largest batch: 15 x 11, .* of memory$", out, re.MULTILINE)
-
-
-def test_what_does_not_fit_in_memory_is_told_before_the_first_update(
-    data_dir, tmp_path, capsys, monkeypatch
-):
-    from ut_keras.process import device_memory
-
-    monkeypatch.setattr(device_memory._Cpu, "limit", lambda self: 10_000)  # enough for the weights
-    message = _error(capsys, _argv(data_dir, tmp_path))
-    assert "20 rows of up to 11 ids" in message
-    assert not list(tmp_path.glob("model.ckpt*"))
 
 
 def test_folder_without_data(tmp_path, capsys):

@@ -26,7 +26,7 @@ def _train(run, place):
     hparams = ",".join(f"{key}={value}" for key, value in small_run.SMALL.items())
     argv = ["--problem=algorithmic_reverse_binary40", "--model=transformer", f"--hparams={hparams}"]
     argv += ["--hparams_set=transformer_tiny", f"--data_dir={DATA_DIR}", f"--output_dir={place}"]
-    return trainer.main, [*argv, "--train_steps=1", "--nodry_run"]
+    return trainer.main, [*argv, "--train_steps=1"]
 
 
 def _import(run, place):

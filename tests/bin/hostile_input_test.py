@@ -65,7 +65,7 @@ def _argv(name, world):
         "trainer": [
             *run,
             *(f"--problem={PROBLEM}", "--model=transformer", "--hparams_set=transformer_tiny"),
-            *(f"--hparams={small}", "--train_steps=3", "--nodry_run"),
+            *(f"--hparams={small}", "--train_steps=3"),
         ],
         "decoder": [*run, f"--decode_from_file={world}/source", f"--decode_to_file={world}/target"],
         "exporter": [*run, f"--export_dir={world}/export"],
@@ -343,9 +343,8 @@ def test_user_packages(world, capsys, name, source, said):
         ("datagen", f"inspect={10**30}", "at most 2147483647"),
         ("avg", f"num_last_checkpoints={10**30}", "at most 2147483647"),
         ("trainer", "hparams=num_hidden_layers=100000", "in [1, 1000]"),
-        ("trainer", "hparams=hidden_size=4000000", "must fit in memory"),
         pytest.param(
-            *("trainer", "hparams=filter_size=1000000000", "must fit in memory"),
+            *("trainer", "hparams=filter_size=1000000000", "must be enough memory"),
             marks=pytest.mark.slow,
         ),
         ("trainer", f"hparams=batch_size={10**20}", "at most 2147483647"),

@@ -10,7 +10,6 @@ import tensorflow as tf
 import trainer
 from tests.bin import small_run
 from ut_keras.bin import datagen
-from ut_keras.process import device_memory
 
 PROBLEM = "text2text_tsv"
 VOCABULARY = f"vocab.{PROBLEM}.8192.subwords"
@@ -133,17 +132,14 @@ REFUSALS = {
     ),
     "damaged checkpoints": (_damage_all, {}, "No checkpoint can be read"),
     "lost checkpoints": (_without_checkpoints, {}, "must hold a checkpoint"),
-    "too little memory": ("memory", {"train_steps": 9}, "rows of up to"),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSALS)
-def test_a_refusal_changes_nothing(world, capsys, monkeypatch, name):
+def test_a_refusal_changes_nothing(world, capsys, name):
     spoil, changed, said = REFUSALS[name]
-    if spoil == "memory":
-        monkeypatch.setattr(device_memory._Cpu, "limit", lambda self: 1_000_000)
-    elif spoil:
+    if spoil:
         spoil(world)
     before = _content(world / "run")
     assert "best/hparams.json" in before

@@ -27,7 +27,6 @@ def _argv(tmp_path, *more):
         (["--profile=9-3"], "A-B. Received: '9-3'"),
         (["--profile=yes"], "A-B. Received: 'yes'"),
         (["--global_batch_size=0"], "global_batch_size must be at least 1. Received: 0"),
-        (["--global_batch_size=64", "--batch_size=8"], "Received: --global_batch_size=64, --batch"),
     ],
 )
 def test_what_is_refused(tmp_path, capsys, more, message):

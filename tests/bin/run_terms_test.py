@@ -75,7 +75,6 @@ def _argv(data_dir, output_dir, *more, hparams=_HPARAMS):
         "--schedule=train",
         "--train_steps=2",
         "--random_seed=3",
-        "--dry_run=False",
         *more,
     ]
 

@@ -15,10 +15,9 @@ from tests.bin import small_run
 from ut_keras import hparams
 from ut_keras.bin import command, command_line, flags, tune
 from ut_keras.errors import UsageError
-from ut_keras.process import live_line
 from ut_keras.training import search
 
-pytest.importorskip("optuna")
+optuna = pytest.importorskip("optuna")
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _PROGRAM = f"import runpy; runpy.run_path({str(_ROOT / 'tests/bin/tuned_program.py')!r})"
@@ -58,8 +57,16 @@ def _search(argv):
     return command.run(run, argv)
 
 
-def _record(directory):
-    return json.loads((directory / "search/search.json").read_text())
+def _trials(directory):
+    """The trials as Optuna reads them."""
+    backend = optuna.storages.journal.JournalFileBackend(str(directory / "search/search.journal"))
+    storage = optuna.storages.JournalStorage(backend)
+    return optuna.load_study(study_name="search", storage=storage).trials
+
+
+def _told(directory):
+    """What is known of the trials, without the times."""
+    return [(t.number, t.state.name, t.value, t.params, t.user_attrs) for t in _trials(directory)]
 
 
 def _starts(directory, number):
@@ -75,18 +82,18 @@ def _wait_for(path, process):
 
 def test_a_search_leaves_its_record_and_a_table(tmp_path, capsys):
     assert _search(_argv(tmp_path)) == 0
-    record = _record(tmp_path)
-    values = [trial["value"] for trial in record["trials"]]
-    assert len(values) == 5 and record["best_trial"] == values.index(max(values))
-    assert {trial["state"] for trial in record["trials"]} == {"complete"}
-    assert {trial["step"] for trial in record["trials"]} == {6}
-    lines = capsys.readouterr().out.splitlines()
-    table = lines[lines.index(next(line for line in lines if line.startswith("trial  "))) :]
-    assert table[0].split() == [
-        *("trial", "score", "step", "learning_rate_constant", "num_heads", "ffn_layer")
-    ]
-    assert table[1].startswith(f"trial-{record['best_trial']} ")
-    assert "--hparams=hidden_size=12,learning_rate_constant=" in table[-1]
+    trials = _trials(tmp_path)
+    values = [trial.value for trial in trials]
+    assert len(values) == 5 and {trial.state.name for trial in trials} == {"COMPLETE"}
+    *_, first, second, _, _, last, best = capsys.readouterr().out.splitlines()
+    number = values.index(max(values))
+    tried = trials[number].params["learning_rate_constant"]
+    assert first.startswith(f"trial-{number}: learning_rate_constant={tried:.4g} num_heads=")
+    assert first.endswith(f": score={max(values):.4g}")
+    assert second.endswith(f": score={sorted(values)[-2]:.4g}")
+    assert last.endswith(f": score={min(values):.4g}")
+    assert f"best: trial-{number}, " in best
+    assert "--hparams=hidden_size=12,learning_rate_constant=" in best
 
 
 def test_the_folder_of_somebody_else_is_left(tmp_path, capsys):
@@ -94,41 +101,48 @@ def test_the_folder_of_somebody_else_is_left(tmp_path, capsys):
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
     assert _search(_argv(tmp_path)) == 2
-    assert "trial-1', which is none of search.json's" in capsys.readouterr().err
-    assert mine.read_text() == "mine" and not (tmp_path / "search" / "search.json").exists()
-
-
-def test_says_how_far_the_trials_are(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(live_line, "_LOG_SECONDS", 0)
-    assert _search(_argv(tmp_path, autotune_max_trials="1")) == 0
-    lines = capsys.readouterr().out.splitlines()
-    told = [line for line in lines if line.startswith("search: trial-0: ")]
-    assert told and lines.index(told[-1]) < lines.index(
-        next(line for line in lines if line.startswith("trial-0: score="))
-    )
+    assert "trial-1', which is of no search" in capsys.readouterr().err
+    assert mine.read_text() == "mine" and not (tmp_path / "search" / "search.journal").exists()
 
 
 def test_the_same_command_redoes_nothing_and_more_trials_go_on(tmp_path):
     assert _search(_argv(tmp_path)) == 0
-    first = _record(tmp_path)["trials"]
+    first = _told(tmp_path)
     assert _search(_argv(tmp_path)) == 0
     assert _search(_argv(tmp_path, autotune_max_trials="7", random_seed=None)) == 0
-    trials = _record(tmp_path)["trials"]
+    trials = _told(tmp_path)
     assert trials[:5] == first and len(trials) == 7
     assert all(len(_starts(tmp_path, number)) == 1 for number in range(7))
 
 
 def test_it_finds_what_is_best(tmp_path):
     ranges = hparams.get_range(_RANGE)
-    trials = []
-    for number in range(25):
-        params, values = search.propose(ranges, trials, True, 3)
-        trial = search.Trial(number, params, values, "complete")
-        trial.value = -abs(values["num_heads"] - 3) - abs(values["learning_rate_constant"] - 0.5)
-        trials.append(trial)
+    study = search.open_study(str(tmp_path), {"autotune_maximize": True}, random_seed=3)
+    for _ in range(25):
+        trial = search.next_trial(study, ranges, (), 25)
+        values = trial.user_attrs["hparams"]
+        value = -abs(values["num_heads"] - 3) - abs(values["learning_rate_constant"] - 0.5)
+        study.tell(trial, value)
+    trials = study.trials
     late = [trial.value for trial in trials[12:]]
     assert sum(late) / len(late) > sum(t.value for t in trials[:5]) / 5
-    assert max(trials, key=lambda trial: trial.value).hparams["num_heads"] == 3
+    assert study.best_trial.user_attrs["hparams"]["num_heads"] == 3
+
+
+def test_a_torn_end_is_as_if_it_had_not_been_written(tmp_path):
+    identity = {"autotune_maximize": True, "train_steps": 6}
+    search.open_study(str(tmp_path), identity)
+    path = tmp_path / "search.journal"
+    path.write_bytes(path.read_bytes()[:-5])
+    search.open_study(str(tmp_path), identity)
+    assert search.open_study(str(tmp_path), identity).user_attrs["train_steps"] == 6
+
+
+def test_what_is_no_search(tmp_path):
+    (tmp_path / "search.journal").write_text("mine\n")
+    with pytest.raises(UsageError, match="search.journal must hold a search. Received: "):
+        search.open_study(str(tmp_path), {"autotune_maximize": True})
+    assert (tmp_path / "search.journal").read_text() == "mine\n"
 
 
 @pytest.mark.slow
@@ -155,29 +169,29 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(tmp_path, end):
     if end != signal.SIGKILL:
         assert process.returncode == 128 + end
         assert "Run the same command again to go on" in output
-    assert [trial["state"] for trial in _record(parted)["trials"]] == ["complete", "running"]
+    assert [trial.state.name for trial in _trials(parted)] == ["COMPLETE", "RUNNING"]
 
     assert _search(_argv(parted)) == 0
     assert (parted / "search/trial-1/saved").exists()
-    assert _record(parted) == _record(whole)
+    assert _told(parted) == _told(whole)
     assert [len(_starts(parted, number)) for number in range(5)] == [1, 2, 1, 1, 1]
 
 
 def test_a_trial_that_fails_is_told_and_left_out(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TUNED_PROGRAM", "broken")
     assert _search(_argv(tmp_path)) == 0
-    trial = _record(tmp_path)["trials"][1]
-    assert (trial["state"], trial["value"]) == ("failed", None)
-    assert trial["reason"] == "The loss and the weights must be finite."
+    trial = _trials(tmp_path)[1]
+    assert (trial.state.name, trial.value) == ("FAIL", None)
+    assert trial.user_attrs["reason"] == "The loss and the weights must be finite."
     assert "trial-1 failed: The loss and the weights must be" in capsys.readouterr().out
 
 
 def test_hparams_that_do_not_go_together_are_a_failed_trial(tmp_path):
     assert _search(_argv(tmp_path, hparams="hidden_size=8")) == 0
-    trials = _record(tmp_path)["trials"]
-    failed = [trial for trial in trials if trial["hparams"]["num_heads"] == 3]
-    assert failed and len(failed) < len(trials)
-    assert all("divisible by num_heads" in trial["reason"] for trial in failed)
+    found = [trial.user_attrs for trial in _trials(tmp_path)]
+    failed = [attributes for attributes in found if attributes["hparams"]["num_heads"] == 3]
+    assert failed and len(failed) < len(found)
+    assert all("divisible by num_heads" in attributes["reason"] for attributes in failed)
 
 
 def test_trials_at_a_time_share_the_gpus(tmp_path, monkeypatch):
@@ -191,7 +205,7 @@ def test_trials_at_a_time_share_the_gpus(tmp_path, monkeypatch):
 
 def test_what_the_command_line_fixes_is_not_searched(tmp_path):
     assert _search(_argv(tmp_path, hparams="hidden_size=12,num_heads=4")) == 0
-    assert all("num_heads" not in trial["hparams"] for trial in _record(tmp_path)["trials"])
+    assert all("num_heads" not in t.user_attrs["hparams"] for t in _trials(tmp_path))
 
 
 def test_wrong_objective_is_told_and_can_be_put_right(tmp_path, capsys):
@@ -225,7 +239,7 @@ def test_another_search_needs_another_folder(tmp_path, capsys):
 )
 def test_mistakes_are_told_before_anything_starts(tmp_path, capsys, changed, message):
     assert message in small_run.error(capsys, _search, _argv(tmp_path, **changed))
-    assert not (tmp_path / "search/search.json").exists()
+    assert not (tmp_path / "search/search.journal").exists()
 
 
 def test_several_workers(tmp_path, capsys, monkeypatch):
@@ -253,9 +267,9 @@ def test_with_the_real_trainer(tmp_path, capsys):
         train_steps="2",
     )
     assert trainer.main(argv) == 0
-    (trial,) = _record(tmp_path)["trials"]
-    assert trial["state"] == "complete" and trial["step"] == 2 and trial["value"] > 0
+    (trial,) = _trials(tmp_path)
+    assert trial.state.name == "COMPLETE" and trial.value > 0
     run = json.loads((tmp_path / "search/trial-0/hparams.json").read_text())
-    assert run["learning_rate_constant"] == trial["hparams"]["learning_rate_constant"]
+    assert run["learning_rate_constant"] == trial.params["learning_rate_constant"]
     assert run["hidden_size"] == 12
     assert "best: trial-0" in capsys.readouterr().out

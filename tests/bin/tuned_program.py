@@ -18,6 +18,9 @@ number = os.path.basename(directory)
 mode = os.environ.get("TUNED_PROGRAM", "")
 with open(os.path.join(directory, "starts"), "a", encoding="utf-8") as file:
     file.write(os.environ.get("CUDA_VISIBLE_DEVICES", "none") + "\n")
+if int(hparams["hidden_size"]) % int(hparams.get("num_heads", 1)):
+    print("error: hidden_size must be divisible by num_heads.", file=sys.stderr)
+    sys.exit(2)
 if mode == "broken" and number == "trial-1":
     print("error: The loss and the weights must be finite.", file=sys.stderr)
     sys.exit(2)

@@ -159,7 +159,7 @@ ENDINGS += (".incomplete.8f3a0c1d", f".incomplete.{os.getpid()}", ".ut_keras-min
 def _train_shortly(place, run):
     hparams = ",".join(f"{name}={value}" for name, value in small_run.SMALL.items())
     decode = "--decode_hparams=num_samples=1,beam_size=1,extra_length=1"
-    steps = ["--train_steps=2", "--local_eval_frequency=1", "--eval_steps=1", "--nodry_run"]
+    steps = ["--train_steps=2", "--local_eval_frequency=1", "--eval_steps=1"]
     return _train(place, run, f"--hparams={hparams}", *steps, decode, "--keep_checkpoint_max=1")
 
 

@@ -4,7 +4,6 @@ what is required, its commands are ours, and what it says of the workers our cod
 import json
 import os
 import re
-import shlex
 import subprocess
 import types
 
@@ -32,26 +31,29 @@ def _check(words):
     assert args.output_dir and args.data_dir and args.global_batch_size == 4096
 
 
-def test_slurm(monkeypatch):
+def _program(folder, name, text):
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_slurm(tmp_path):
+    """With a Slurm that starts the second task, and a ut-trainer that tells what it gets."""
     [script] = _blocks("Slurm", "text")
-    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
     assert script.startswith("#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 ")
-    [line] = [x for x in script.replace("\\\n", " ").splitlines() if x.startswith("srun ")]
-    command = shlex.split(line)
-    assert command[1] == "ut-trainer"
-    _check(command[2:])
-    # What Slurm sets in the second of such tasks.
-    environment = {
-        "SLURM_STEP_NUM_TASKS": "2",
-        "SLURM_STEP_NODELIST": "node[1-2]",
-        "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
-        "SLURM_PROCID": "1",
-    }
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("TF_CONFIG", "")
-    found = cluster.from_environment(resolver="slurm")
-    assert found == (("node1:8888", "node2:8888"), 1)
+    _program(tmp_path, "scontrol", '[ "$*" = "show hostnames" ] && printf "node9\\nnode10\\n"')
+    _program(tmp_path, "srun", 'SLURM_PROCID=1 "$@"')
+    _program(tmp_path, "ut-trainer", 'printf "%s\\n" "$TF_CONFIG" "$@"')
+    config, *words = subprocess.run(
+        ["bash", "-c", script],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    _check(words)
+    found = cluster.from_environment({"TF_CONFIG": config})
+    assert found == (("node9:8888", "node10:8888"), 1)
 
 
 def test_kubeflow(tmp_path):
@@ -70,9 +72,7 @@ def test_kubeflow(tmp_path):
     assert mounts == {volume["name"] for volume in pod["volumes"]}
     trainer = job["spec"]["trainer"]
     # The command, with a ut-trainer that tells what it gets.
-    told = tmp_path / "ut-trainer"
-    told.write_text('#!/bin/sh\nprintf "%s\\n" "$TF_CONFIG" "$@"\n')
-    told.chmod(0o755)
+    _program(tmp_path, "ut-trainer", 'printf "%s\\n" "$TF_CONFIG" "$@"')
     given = {variable["name"]: variable["value"] for variable in trainer["env"]}
     for index in range(trainer["numNodes"]):
         environment = {**given, "JOB_COMPLETION_INDEX": str(index)}

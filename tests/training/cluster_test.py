@@ -1,5 +1,4 @@
 import json
-import os
 
 import pytest
 
@@ -80,82 +79,3 @@ def test_not_a_configuration(text):
 def test_addresses_of_version_6_are_in_brackets():
     assert _read({"worker": ["[::1]:1", "a:1"]}) == (("[::1]:1", "a:1"), 0)
     assert cluster.host_and_port("[::1]:22") == ("::1", 22)
-
-
-_SLURM = {
-    "SLURM_STEP_NODELIST": "node[1-2]",
-    "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
-    "SLURM_STEP_NUM_TASKS": "4",
-    "SLURM_PROCID": "3",
-    "SLURM_LOCALID": "1",
-}
-
-
-def test_tasks_of_slurm(monkeypatch):
-    for name, value in _SLURM.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    with pytest.raises(cluster.ClusterError, match="--cluster_resolver=slurm.*NUM_TASKS=4"):
-        cluster.from_environment()
-    found = cluster.from_environment(resolver="slurm")
-    assert found == (("node1:8888", "node1:8889", "node2:8888", "node2:8889"), 3)
-    assert json.loads(os.environ["TF_CONFIG"])["task"] == {"type": "worker", "index": 3}
-    assert cluster.from_environment(resolver="none") is None
-    assert "TF_CONFIG" not in os.environ
-
-
-def test_slurm_without_a_step():
-    with pytest.raises(cluster.ClusterError, match="Received: 'slrum'"):
-        cluster.from_environment({}, resolver="slrum")
-    with pytest.raises(cluster.ClusterError, match="needs a step that srun started"):
-        cluster.from_environment({}, resolver="slurm")
-    assert cluster.from_environment({"SLURM_STEP_NUM_TASKS": "1"}) is None
-
-
-@pytest.mark.parametrize(
-    "nodes, counts, workers",
-    [
-        ("one", "1", None),
-        ("a,b", "2,1", "a:8888 a:8889 b:8888"),
-        ("a[9-10]", "1(x2)", "a9:8888 a10:8888"),  # as Slurm counts the tasks, not sorted
-        ("a[08-10,2],b-c.d", "1(x5)", "a08:8888 a09:8888 a10:8888 a2:8888 b-c.d:8888"),
-        ("r[1-2]n[1-2]x", "1(x4)", "r1n1x:8888 r1n2x:8888 r2n1x:8888 r2n2x:8888"),
-    ],
-)
-def test_nodes_of_slurm(nodes, counts, workers):
-    total = len(workers.split()) if workers else 1
-    environment = _SLURM | {
-        "SLURM_STEP_NODELIST": nodes,
-        "SLURM_STEP_TASKS_PER_NODE": counts,
-        "SLURM_STEP_NUM_TASKS": str(total),
-        "SLURM_PROCID": str(total - 1),
-    }
-    found = cluster.from_environment(environment, "slurm")
-    assert found == (workers and (tuple(workers.split()), total - 1))
-
-
-@pytest.mark.parametrize(
-    "name, values",
-    {
-        "SLURM_STEP_NUM_TASKS": ["0", "-4", "4.0", "٤", "10001", "9" * 5000],
-        "SLURM_PROCID": ["4", "-1", "x", "1000000000000", "3 "],
-        "SLURM_STEP_TASKS_PER_NODE": [
-            *["2", "3(x2)", "2(x2", "2(x", "2(2)", "4(x0)", "0,4", "2,,2", "-2,6", "x"],
-            *["1(x1000000000)", "2(x2),0(x1000000000)", ",".join(["1(x4)"] * 20_000)],
-        ],
-        "SLURM_STEP_NODELIST": [
-            *["node1", "node1,node1", "node[1-3]", "node[1-1000000000]", "node[1-2", "node1-2]"],
-            *["node[2-1]", "node[1-]", "node[x]", "node[]", "[[1-2]]", "a b,c", "a\n,b", "a:1,b"],
-            *[",", "[0-1]" * 20_000, "[" * 100_000, "," * 100_000],
-        ],
-    }.items(),
-)
-def test_what_slurm_does_not_say(name, values):
-    """Told by the variable's name, and soon: nothing is counted out that is too much."""
-    for value in [None, "", *values]:
-        environment = {key: _SLURM[key] for key in _SLURM if key != name or value is not None}
-        environment |= {name: value} if value is not None else {}
-        with pytest.raises(cluster.ClusterError, match=rf"srun started: {name} must be ") as caught:
-            cluster.from_environment(environment, "slurm")
-        shown = "nothing" if value is None else repr(value)
-        assert str(caught.value).endswith(f"Received: {shown}.")

@@ -3,6 +3,7 @@ import io
 import pytest
 import tensorflow as tf
 
+from tests.training import toy
 from ut_keras.training import progress, train_step
 
 
@@ -130,3 +131,26 @@ def test_speed_follows_the_recent_steps():
         line.add(1, _result())
         line.fetch()
     assert line.averages()["tokens_per_second"] == pytest.approx(500.0)
+
+
+def test_shallow_pondering_is_told_with_its_cure():
+    line = progress.advice(1000, {"ponder_time": 2.04})
+    assert "ponder 2.04 steps" in line
+    assert "--hparams=act_halting_bias_init=-3.0" in line and "_deepstart" in line
+
+
+@pytest.mark.parametrize(
+    "step, averages",
+    [(999, {"ponder_time": 2.0}), (1000, {"ponder_time": 2.6}), (1000, {"loss": 1.0})],
+)
+def test_no_advice_on_pondering(step, averages):
+    assert progress.advice(step, averages) is None
+
+
+def test_a_run_says_it_once(tmp_path, capsys):
+    # The toy ponders two steps.
+    trainer, _ = toy.make_trainer(
+        tmp_path, train_steps=1500, eval_every_steps=1000, log_every_steps=500
+    )
+    trainer.train(lambda number: toy.dataset(num_batches=1000))
+    assert capsys.readouterr().out.count("Warning: positions ponder 2.00 steps") == 1

@@ -1,5 +1,6 @@
 """Workers wait for each other, as long as they are told to, and hear what each states."""
 
+import contextlib
 import re
 import socket
 import socketserver
@@ -36,8 +37,9 @@ def test_all_go_on_when_the_last_has_come(addresses, capsys):
     threads = [threading.Thread(target=exchange, args=(index,), daemon=True) for index in range(3)]
     for thread in threads[:2]:
         thread.start()
-    while capsys.readouterr().out.count(addresses[2]) < 1:
+    while f"at most for {addresses[0]}\n" not in capsys.readouterr().out:
         time.sleep(0.01)
+    time.sleep(0.3)
     assert not done
     threads[2].start()
     while len(done) < 3:
@@ -49,6 +51,20 @@ def test_all_go_on_when_the_last_has_come(addresses, capsys):
     stated = {address: {"index": i, "both": [1.5, None]} for i, address in enumerate(addresses)}
     for statements in done.values():
         assert list(statements.items()) == list(stated.items())
+
+
+def test_one_that_was_killed_meanwhile_must_come_back(addresses):
+    port = int(addresses[0].rpartition(":")[2])
+
+    def come_and_go():
+        while True:
+            with contextlib.suppress(ConnectionRefusedError):
+                with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+                    connection.sendall(b'{"worker": 1, "statement": {}}\n')
+                return
+
+    threading.Thread(target=come_and_go, daemon=True).start()
+    assert f"no answer from {addresses[1]}, {addresses[2]}." in _wait_in_vain(addresses, seconds=1)
 
 
 def _answering(port, answer):
@@ -64,18 +80,28 @@ def _answering(port, answer):
     return server
 
 
-def _wait_in_vain(workers, seconds=0):
+def _wait_in_vain(workers, index=0, seconds=0):
     with pytest.raises(rendezvous.WorkersMissing) as caught:
-        rendezvous.exchange(cluster.Cluster(tuple(workers), 0), seconds, {})
+        rendezvous.exchange(cluster.Cluster(tuple(workers), index), seconds, {})
     assert caught.value.exit_code == 75
     return str(caught.value)
 
 
 def test_who_has_not_come_is_named(addresses):
-    assert re.search(
-        rf"--worker_wait_secs=0\. Received no answer from {addresses[1]}: .*refused",
-        _wait_in_vain(addresses),
+    expected = rf"--worker_wait_secs=0\. Received no answer from {addresses[1]}, {addresses[2]}\."
+    assert re.search(expected, _wait_in_vain(addresses))
+    assert re.search(f"no answer from {addresses[0]}: .*refused", _wait_in_vain(addresses, 1))
+
+
+def test_who_has_come_hears_who_has_not(addresses):
+    said = []
+    waiting = threading.Thread(
+        target=lambda: said.append(_wait_in_vain(addresses, 1, seconds=30)), daemon=True
     )
+    waiting.start()
+    said.append(_wait_in_vain(addresses, seconds=2))
+    waiting.join(30)
+    assert len(said) == 2 and all(f"no answer from {addresses[2]}." in line for line in said)
 
 
 _NONE = "it answers as no worker does that waits"
@@ -87,14 +113,13 @@ _NONE = "it answers as no worker does that waits"
         (b"", _NONE),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", _NONE),
         (b"[1]\n", _NONE),
-        # One that was killed in between must come back: it has not heard what the others state.
-        (b"{}\n", "it does not ask"),
+        (b"{}\n", _NONE),
     ],
 )
 def test_what_answers_and_is_no_worker_that_waits(addresses, answer, reason):
-    server = _answering(int(addresses[1].rpartition(":")[2]), answer)
+    server = _answering(int(addresses[0].rpartition(":")[2]), answer)
     try:
-        assert f"{addresses[1]}: {reason}" in _wait_in_vain(addresses[:2])
+        assert f"{addresses[0]}: {reason}" in _wait_in_vain(addresses[:2], 1)
     finally:
         server.shutdown()
         server.server_close()
@@ -105,7 +130,8 @@ def test_anybody_may_say_anything_on_the_port(addresses):
     port = int(addresses[0].rpartition(":")[2])
 
     def talk():
-        for said in (b"GET / HTTP/1.1\r\n\r\n", b'{"worker": 1}', b"\xff\n", b"[]\n", b""):
+        strange = (b'{"worker": 1}', b'{"worker": 9, "statement": {}}\n', b'{"worker": []}\n')
+        for said in (b"GET / HTTP/1.1\r\n\r\n", *strange, b"\xff\n", b"[]\n", b""):
             while True:
                 try:
                     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
@@ -116,16 +142,28 @@ def test_anybody_may_say_anything_on_the_port(addresses):
 
     talking = threading.Thread(target=talk, daemon=True)
     talking.start()
-    assert "it does not ask" not in _wait_in_vain(addresses[:2], seconds=1)
+    assert f"no answer from {addresses[1]}." in _wait_in_vain(addresses[:2], seconds=1)
     talking.join(30)
     assert not talking.is_alive()
 
 
 @pytest.mark.parametrize("name", ["no-such-host.invalid", "x" * 64, "a..b"])
-def test_names_that_do_not_resolve(addresses, name):
-    workers = (addresses[0], f"{name}:2222")
-    with pytest.raises(cluster.ClusterError, match=f"can be resolved. Received: {name}:2222: "):
-        rendezvous.exchange(cluster.Cluster(workers, 0), 0, {})
+def test_names_that_do_not_resolve(addresses, name, monkeypatch):
+    monkeypatch.setattr(rendezvous, "_NAME_SECONDS", 0)
+    workers = (addresses[0], f"{name}:{addresses[1].rpartition(':')[2]}")
+    chief = threading.Thread(target=lambda: refused.append(_refused(workers, 0)), daemon=True)
+    refused = []
+    chief.start()
+    refused.append(_refused(workers, 1))
+    chief.join(30)
+    assert len(refused) == 2
+    assert all(f"can be resolved. Received: {workers[1]}: " in line for line in refused)
+
+
+def _refused(workers, index):
+    with pytest.raises(cluster.ClusterError) as caught:
+        rendezvous.exchange(cluster.Cluster(workers, index), 30, {})
+    return str(caught.value)
 
 
 def test_a_port_that_is_taken(addresses):

@@ -19,31 +19,15 @@ def _run(folder, steps):
 
 
 def _steps(folder):
-    """Steps in TensorBoard's files of training and evaluation, and in metrics.jsonl."""
-    found = []
-    for part in ("", "eval", "decode"):
-        found.append(
-            sorted(
-                event.step
-                for path in (folder / part).glob("events.out.*")
-                for event in tf.compat.v1.train.summary_iterator(str(path))
-                if event.summary.value
-            )
-        )
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
-    return [*found, [json.loads(line)["step"] for line in lines]]
+    return [
+        json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()
+    ]
 
 
-@pytest.mark.parametrize(
-    "step_is_evaluated, expected",
-    [
-        (True, [[1, 2, 3, 4], [2, 4], [2, 4], [2, 2, 4, 4]]),
-        (False, [[1, 2, 3, 4], [2], [2], [2, 2]]),
-    ],
-)
+@pytest.mark.parametrize("step_is_evaluated, expected", [(True, [2, 2, 4, 4]), (False, [2, 2])])
 def test_later_records_go(tmp_path, step_is_evaluated, expected):
     _run(tmp_path, [1, 2, 3, 4, 5, 6, 7])
-    summaries.rewind(str(tmp_path), 4, step_is_evaluated)
+    summaries.Summaries(str(tmp_path)).rewind(4, step_is_evaluated)
     assert _steps(tmp_path) == expected
     assert not list(tmp_path.rglob("*ut_keras-*"))
 
@@ -52,32 +36,32 @@ def test_what_is_whole_is_left_alone(tmp_path):
     _run(tmp_path, [1, 2])
     (tmp_path / "note.txt").write_text("x")
     before = {path: path.stat().st_ino for path in tmp_path.rglob("*")}
-    summaries.rewind(str(tmp_path), 2, True)
+    summaries.Summaries(str(tmp_path)).rewind(2)
     assert {path: path.stat().st_ino for path in tmp_path.rglob("*")} == before
 
 
 def test_torn_ends_go(tmp_path):
     _run(tmp_path, [1, 2, 3])
-    for path in (*tmp_path.glob("events.out.*"), tmp_path / "metrics.jsonl"):
-        path.write_bytes(path.read_bytes()[:-5])
-    summaries.rewind(str(tmp_path), 3, True)
-    assert _steps(tmp_path) == [[1, 2], [2], [2], [2]]
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(path.read_bytes()[:-5])
+    summaries.Summaries(str(tmp_path)).rewind(3)
+    assert _steps(tmp_path) == [2]
 
 
 def test_nothing_to_rewind(tmp_path):
-    summaries.rewind(str(tmp_path), 0, False)
+    summaries.Summaries(str(tmp_path)).rewind(0, False)
     assert not list(tmp_path.iterdir())
 
 
 def test_is_evaluated(tmp_path):
-    assert not summaries.is_evaluated(str(tmp_path), 2, "dev", False)
     written = summaries.Summaries(str(tmp_path))
+    assert not written.is_evaluated(2, "dev", False)
     written.write_evaluation(2, "dev", {"accuracy": 0.5})
-    assert summaries.is_evaluated(str(tmp_path), 2, "dev", decoded=False)
-    assert not summaries.is_evaluated(str(tmp_path), 2, "dev", decoded=True)
-    assert not summaries.is_evaluated(str(tmp_path), 2, "test", decoded=False)
+    assert written.is_evaluated(2, "dev", decoded=False)
+    assert not written.is_evaluated(2, "dev", decoded=True)
+    assert not written.is_evaluated(2, "test", decoded=False)
     written.write_evaluation(2, "dev", {"decode/accuracy": 0.5}, kind="decode")
-    assert summaries.is_evaluated(str(tmp_path), 2, "dev", decoded=True)
+    assert written.is_evaluated(2, "dev", decoded=True)
     written.close()
 
 

@@ -4,6 +4,7 @@ Dropout, shuffling, buckets, Adam, evaluation, free decoding, checkpoints: all t
 """
 
 import concurrent.futures
+import contextlib
 import glob
 import json
 import os
@@ -28,8 +29,8 @@ from ut_keras.inference import decode_hparams, free_decoding
 from ut_keras.process import interruption
 from ut_keras.training import (
     distribution,
-    reports,
     summaries,
+    train_loop,
     trainer,
 )
 from ut_keras.training import trainer as trainer_lib
@@ -91,13 +92,22 @@ def state(path):
 
 
 def events(output_dir, folder):
-    """(step, tag) of all values in TensorBoard's files; those of a speed need some time first."""
+    """(step, tag) that TensorBoard shows; those of a speed need some time first.
+
+    It reads the files in the order of their names, and drops steps that come again.
+    """
+    shown: dict[str, list] = {}
+    for path in sorted(glob.glob(os.path.join(output_dir, folder, "events.out.*"))):
+        with contextlib.suppress(tf.errors.DataLossError):  # a torn end
+            for event in tf.compat.v1.train.summary_iterator(path):
+                for value in event.summary.value:
+                    steps = shown.setdefault(value.tag, [])
+                    steps[:] = [step for step in steps if step < event.step] + [event.step]
     return sorted(
-        (event.step, value.tag)
-        for path in glob.glob(os.path.join(output_dir, folder, "events.out.*"))
-        for event in tf.compat.v1.train.summary_iterator(path)
-        for value in event.summary.value
-        if not re.search("per_second|wait", value.tag)
+        (step, tag)
+        for tag, steps in shown.items()
+        for step in steps
+        if not re.search("per_second|wait", tag)
     )
 
 
@@ -119,7 +129,6 @@ def _trainer(output_dir):
         "eval_every_steps": EVERY,
         "log_every_steps": 4,
         "keep_checkpoints": 3,
-        "dry_run": True,
     }
     decode = decode_hparams.parse("batch_size=8,num_samples=8")
     return toy.trainer_of(
@@ -217,14 +226,14 @@ def _while_rewinding():
 def beside_the_steps():
     """Is killed two updates after the second checkpoint was begun, and before it is named."""
     writing = threading.Event()
-    plain = reports.Reports.after_update
+    plain = train_loop.TrainLoop._report
 
-    def after_update(part, step, result):
-        if step == 2 * EVERY + 1:
+    def report(loop, result):
+        if loop.step == 2 * EVERY + 1:
             assert writing.wait(60)
-        plain(part, step, result)
-        if step == 2 * EVERY + 2:
-            print(f"killed at step {step}", flush=True)
+        plain(loop, result)
+        if loop.step == 2 * EVERY + 2:
+            print(f"killed at step {loop.step}", flush=True)
             _kill()
 
     plain_record = checkpoint_files.record
@@ -235,7 +244,7 @@ def beside_the_steps():
         writing.set()
         return time.sleep(600)
 
-    reports.Reports.after_update = after_update
+    train_loop.TrainLoop._report = report
     checkpoint_files.record = record
     # Evaluation waits for what is being written.
     trainer_lib.Trainer.train_eval_and_decode = trainer_lib.Trainer.train

@@ -46,8 +46,7 @@ class ToyModel(keras.Model):
     def call(self, features, training=None):
         return self.forward(features, training).logits
 
-    def forward(self, features, training=None, record_attention=False):
-        del record_attention  # it has no attention
+    def forward(self, features, training=None):
         state = tf.gather(self.table.value, features["inputs"])
         logits = self.head(self.dropout(state, training=training))
         ponder = tf.where(features["inputs"] != 0, 2.0, 9.0)

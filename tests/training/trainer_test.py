@@ -21,7 +21,6 @@ from ut_keras.process import interruption, live_line
 from ut_keras.training import (
     distribution,
     early_stopping,
-    epochs,
     evaluation,
     saving,
     trainer,
@@ -111,23 +110,6 @@ def test_resumed_run_equals_one_never_stopped(tmp_path):
     second.train(_epoch)
     assert second.step == 12
     for expected, actual in zip(_weights(whole_model), _weights(model), strict=True):
-        np.testing.assert_array_equal(actual, expected)
-
-
-def test_the_largest_batch_leaves_no_trace(tmp_path, capsys, monkeypatch):
-    def largest_batch(self, share=1.0):
-        _, targets = batch = next(iter(_epoch(0)))
-        return batch, targets.shape
-
-    found = {}
-    for name in ("plain", "tried"):
-        (tmp_path / name).mkdir()
-        trainer, model = _make(tmp_path / name, settings={"dry_run": True})
-        trainer.train(_epoch)
-        monkeypatch.setattr(epochs.Epochs, "largest_batch", largest_batch)
-        assert ("Largest batch: " in capsys.readouterr().out) == (name == "tried")
-        found[name] = _weights(model)
-    for expected, actual in zip(*found.values(), strict=True):
         np.testing.assert_array_equal(actual, expected)
 
 
@@ -243,39 +225,11 @@ def test_a_folder_that_is_removed_meanwhile(tmp_path, made_anew):
                 (output_dir / "hparams.json").touch()
         return toy.dataset(num_batches=4, seed=epoch)
 
-    with pytest.raises(saving.FolderLost, match="results up to step 12 are lost") as caught:
+    with pytest.raises(saving.FolderLost, match="results up to step 12 are lost"):
         trainer.continuous_train_and_eval(epochs, toy.dataset)
+    assert made_anew == os.path.exists(output_dir)
     if made_anew:
-        assert "Nothing is written to what is there now." in str(caught.value)
         assert os.listdir(output_dir) == ["hparams.json"]
-        return
-    assert "state of step 12 was saved anew; newest checkpoint: " in str(caught.value)
-    _assert_saved(output_dir, model)
-
-
-def _assert_saved(output_dir, model):
-    again, model_again = _make(output_dir, seed=2)
-    again.evaluate(None, toy.dataset)
-    variables = zip(model.trainable_variables, model_again.trainable_variables, strict=True)
-    for a, b in variables:
-        np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.slow
-def test_a_folder_that_is_removed_while_averages_are_evaluated(tmp_path):
-    output_dir = tmp_path / "run"
-    output_dir.mkdir()
-    settings = {"moving_average_decay": 0.5}
-    trainer, model = _make(output_dir, settings=settings)
-
-    def remove():
-        trainer._loop._saver.finish()
-        shutil.rmtree(output_dir)
-        return toy.dataset()
-
-    with pytest.raises(saving.FolderLost, match="up to step 6 are lost.*saved anew"):
-        trainer.continuous_train_and_eval(_epoch, remove)
-    _assert_saved(output_dir, model)
 
 
 def test_ctrl_c_during_evaluation(tmp_path):

@@ -105,7 +105,6 @@ def test_two_workers_that_read_their_own_rows_equal_one_device(runs):
     one, *workers = (run["files"] for run in runs)
     for worker in workers:
         assert worker["traces"] == 1
-        assert worker["largest"] == list(one["largest"])
         np.testing.assert_allclose(worker["losses"], one["losses"], rtol=1e-5)
         _assert_equal_weights(worker["weights"], one["weights"])
 

@@ -10,7 +10,9 @@ In the folder of a run, the run's own files are left as they are. `--weights_dty
 them in 16 bits, a run to hand on in half the size; of one checkpoint it is that alone.
 """
 
+import contextlib
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -191,20 +193,17 @@ def make_output_dir(source: str, path: str) -> bool:
         with run_folder.lock(folder):
             if _other_checkpoint(path) or run_folder.foreign_record(folder):
                 return False
-            return _copy_records(source, path)
+            for record in (*_RECORDS, *feature_record.filenames(source)):
+                with (
+                    contextlib.suppress(FileNotFoundError),
+                    open(os.path.join(source, record), "rb") as file,
+                    whole_file.writing(os.path.join(folder, record), binary=True) as copy,
+                ):
+                    shutil.copyfileobj(file, copy)
+            checkpoint_files.record(folder, [path])
+            return os.path.exists(os.path.join(folder, "hparams.json"))
     except path_lock.LockedError:  # a trainer has just begun there
         return False
-
-
-def _copy_records(source, path):
-    folder = os.path.dirname(path)
-    for record in (*_RECORDS, *feature_record.filenames(source)):
-        if os.path.exists(os.path.join(source, record)):
-            with open(os.path.join(source, record), "rb") as file:
-                content = file.read()
-            _write(os.path.join(folder, record), content)
-    checkpoint_files.record(folder, [path])
-    return os.path.exists(os.path.join(folder, "hparams.json"))
 
 
 def _other_checkpoint(path):
@@ -213,11 +212,6 @@ def _other_checkpoint(path):
         return checkpoint_files.newest(os.path.dirname(path)) not in (None, path)
     except checkpoint_files.CheckpointError:
         return True
-
-
-def _write(path, content):
-    with whole_file.writing(path, binary=True) as file:
-        file.write(content)
 
 
 if __name__ == "__main__":

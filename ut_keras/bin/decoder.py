@@ -112,10 +112,10 @@ def _decode_split(setup):
 
 
 def _load_tensorflow(setup):
-    from ut_keras.bin import run_trainer
+    from ut_keras.bin import trainer
 
     command.load_tensorflow(setup.run_dir)
-    run_trainer.configure_tensorflow(setup.args)
+    trainer.configure_tensorflow(setup.args)
 
 
 def _read_references(setup, lines):

@@ -40,7 +40,7 @@ OTHER_SCHEDULES = {
     "continuous_decode_from_file": "ut-decoder --decode_from_file decodes a checkpoint",
     "decode": "ut-decoder decodes a checkpoint",
     "run_std_server": "workers are listed in TF_CONFIG, see docs/training.md",
-    "test": "--train_steps=1 tries a run, after --dry_run has tried its largest batch",
+    "test": "--train_steps=1 tries a run",
 }
 _SCHEDULES = "; ".join(f"{name}: {what}" for name, what in SCHEDULES.items())
 
@@ -142,16 +142,8 @@ TRAINER = (
     Flag("keep_checkpoint_max", 20, "How many newest checkpoints to keep; 0: all.", least=0),
     Flag("random_seed", None, "Seed of weights, dropout, order. Default: a new one.", int, **_SEED),
     Flag("decode_hparams", "", 'For decoding: "beam_size=4,alpha=0.6,extra_length=100,…".'),
-    Flag("batch_size", None, "Instead of the hparam; auto: what fills the memory.", str),
     Flag("global_batch_size", None, "The batch_size of all devices together.", int, least=1),
-    Flag("dry_run", True, "Try the largest batch before the first update: does it fit in memory?"),
     Flag("worker_gpu", 1, "GPUs to use (of each worker); without any, the CPU.", **_THREADS),
-    Flag(
-        "cluster_resolver",
-        "",
-        "Who lists the workers: TF_CONFIG where it is set; slurm: the tasks that srun started; "
-        "none: there is one, whatever the environment says.",
-    ),
     Flag("worker_wait_secs", 300, "How long to wait for the other workers to come.", least=1),
     Flag("use_tpu", False, "Train on a TPU."),
     Flag(

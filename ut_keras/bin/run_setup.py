@@ -1,7 +1,7 @@
 """From flags to a run: everything that can be checked without TensorFlow.
 
 setup = run_setup.check(args)      names, hparams, output_dir: answered in well under a second
-trainer, … = run_trainer.make_trainer(setup)
+trainer, … = trainer.make_trainer(setup)
 """
 
 import argparse
@@ -42,7 +42,6 @@ class Setup:
         cluster: `Cluster`, or None for one worker.
         early_stopping: `EarlyStopping`.
         profile_steps: (first, last) updates to profile, or None.
-        finds_batch_size: bool. Whether the batch size is the largest that fits in memory.
     """
 
     args: Any
@@ -58,7 +57,6 @@ class Setup:
     cluster: Any
     early_stopping: Any
     profile_steps: tuple | None
-    finds_batch_size: bool
 
     @property
     def trains(self) -> bool:
@@ -89,7 +87,8 @@ def check(args: argparse.Namespace) -> Setup:
     output_dir = os.path.expanduser(args.output_dir)
     record = run_record.read(output_dir)
     hp, saved = final_hparams(args, output_dir, record)
-    hp, finds_batch_size = _with_batch_size(args, hp, saved, output_dir)
+    if args.global_batch_size is not None:
+        hp = hp.override({"batch_size": args.global_batch_size})
     trains = schedule not in _OF_A_CHECKPOINT
     hp.check_supported(training=trains)
     decode = decode_hparams.parse(args.decode_hparams)
@@ -122,10 +121,9 @@ def check(args: argparse.Namespace) -> Setup:
         eval_split=eval_split(args, problem),
         seed=seed,
         decode=decode,
-        cluster=cluster.from_environment(resolver=args.cluster_resolver),
+        cluster=cluster.from_environment(),
         early_stopping=_early_stopping(args, schedule),
         profile_steps=_profile_steps(args.profile),
-        finds_batch_size=finds_batch_size and trains,
     )
 
 
@@ -143,28 +141,6 @@ def check_names(args: argparse.Namespace) -> None:
     for flag, check_name in checks.items():
         if getattr(args, flag, None):
             check_name(getattr(args, flag))
-
-
-def _with_batch_size(args, hp, saved, output_dir):
-    """(hparams, whether the batch size is still to be found)."""
-    if args.global_batch_size is not None:
-        if args.batch_size is not None:
-            raise UsageError(
-                "--global_batch_size stands in place of --batch_size; give one of them. Received: "
-                f"--global_batch_size={args.global_batch_size}, --batch_size={args.batch_size}."
-            )
-        return hp.override({"batch_size": args.global_batch_size}), False
-    if args.batch_size is None:
-        return hp, False
-    if args.batch_size != "auto":
-        if not args.batch_size.isdecimal():
-            raise UsageError(
-                f"--batch_size must be a number or auto. Received: {args.batch_size!r}."
-            )
-        return hp.override({"batch_size": int(args.batch_size)}), False
-    if checkpoint_files.exists(output_dir) and saved is not None:
-        return hp.override({"batch_size": saved.batch_size}), False
-    return hp, True
 
 
 def _early_stopping(args, schedule):

@@ -7,11 +7,23 @@
 Running the same command again goes on where the last run stopped.
 """
 
+# A run's folder says what it holds: `hparams.json` the final hparams, `run.json` the problem, the
+# model and the random seed, `features.json` and the vocabularies what the ids are.
+
 import contextlib
+import dataclasses
+import functools
+import os
 import pathlib
 import sys
+from typing import Any
 
-from ut_keras.bin import command, flags
+from ut_keras import hparam, models
+from ut_keras.bin import command, flags, run_setup, run_terms
+from ut_keras.bin.run_setup import Setup
+from ut_keras.checkpoints import checkpoint_files
+from ut_keras.inference import feature_record, run_record
+from ut_keras.training import rendezvous, run_folder
 
 # The program of a trial of a search: this, whether it is installed or not.
 _TRIAL = (
@@ -27,18 +39,204 @@ def main(args: command.Args) -> None:
 
         tune.run(args, _TRIAL)
         return
-    from ut_keras.bin import run_setup, run_trainer
-    from ut_keras.training import run_folder
-
     setup = run_setup.check(args)
     with run_folder.lock(setup.output_dir) if setup.writes else contextlib.nullcontext():
         command.load_tensorflow("TensorFlow")
-        run_trainer.configure_tensorflow(args)
+        configure_tensorflow(args)
         if args.generate_data:
             setup.problem.generate_data(setup.data_dir, setup.tmp_dir)
-        trainer, make_epoch, make_eval_dataset = run_trainer.make_trainer(setup)
+        trainer, make_epoch, make_eval_dataset = make_trainer(setup)
         schedule = getattr(trainer, setup.schedule)
         schedule(make_epoch, make_eval_dataset)
+
+
+def configure_tensorflow(args: command.Args) -> None:
+    """Passes on the flags about the runtime; must come before anything is computed."""
+    intra, inter = args.intra_op_parallelism_threads, args.inter_op_parallelism_threads
+    if not (intra or inter or args.log_device_placement):
+        return
+    import tensorflow as tf
+
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(intra)
+        tf.config.threading.set_inter_op_parallelism_threads(inter)
+    except RuntimeError:  # in a program that has computed already
+        print("note: TensorFlow runs already, so its threads stay as they are", flush=True)
+    tf.debugging.set_log_device_placement(args.log_device_placement)
+
+
+def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
+    """Builds the model and all that trains it; loads TensorFlow.
+
+    Returns:
+        (trainer, make_epoch, make_eval_dataset): what a schedule is called with.
+
+    Raises:
+        WorkerLost: if another worker has gone meanwhile.
+    """
+    from ut_keras.training import distribution
+
+    try:
+        return _make_trainer(setup)
+    except distribution.LOST_WORKER_ERRORS as error:
+        if setup.cluster is None:
+            raise
+        raise distribution.WorkerLost(
+            "Another worker has stopped answering before the first step. Run the same command on "
+            "all workers."
+        ) from error
+
+
+def _make_trainer(setup):
+    import keras
+
+    from ut_keras.training import distribution
+
+    strategy = _strategy(setup)
+    # Workers that were given no seed have drawn one each.
+    setup = dataclasses.replace(setup, seed=distribution.from_chief(strategy, setup.seed))
+    keras.utils.set_random_seed(setup.seed % 2**32)
+    # What is compiled for every shape should meet few of them.
+    static_shapes = setup.args.xla_compile or distribution.needs_static_shapes(strategy)
+    datasets = _datasets(setup, strategy, static_shapes)
+    _check_data(setup, *datasets)
+    return _trainer(setup, strategy, static_shapes), *datasets
+
+
+def _strategy(setup):
+    """The `tf.distribute.Strategy`, of workers that were told the same."""
+    from ut_keras.training import distribution
+
+    args = setup.args
+    tpu = args.cloud_tpu_name if args.use_tpu else None
+    if setup.cluster is not None:
+        statement = run_terms.statement(setup)
+        statements = rendezvous.exchange(setup.cluster, args.worker_wait_secs, statement)
+        rendezvous.check(statements, setup.cluster.index)
+    return distribution.get_strategy(args.worker_gpu, cluster=setup.cluster, tpu=tpu)
+
+
+def _datasets(setup, strategy, static_shapes):
+    """(make_epoch, make_eval_dataset); to trace one takes longer than to read a small one."""
+    is_global = setup.args.global_batch_size is not None
+    num_replicas = 1 if is_global else strategy.num_replicas_in_sync
+
+    def of(split, seed=None):
+        return setup.problem.dataset(
+            split,
+            setup.data_dir,
+            setup.hp,
+            num_replicas=num_replicas,
+            seed=seed,
+            static_shapes=static_shapes,
+        )
+
+    @functools.lru_cache(maxsize=1)
+    def make_epoch(number):
+        start = setup.seed * 1000003 + number
+        return of("train", seed=lambda passed: (start + passed) % 2**31)
+
+    return make_epoch, functools.lru_cache(maxsize=1)(lambda: of(setup.eval_split))
+
+
+def _check_data(setup, make_epoch, make_eval_dataset):
+    """Tells of data that cannot be read, or have another vocabulary, before a model is built."""
+    if setup.trains:
+        make_epoch(0)
+    if setup.schedule != "train":
+        make_eval_dataset()
+    if checkpoint_files.exists(setup.output_dir):
+        features = feature_record.of_problem(setup.problem, setup.data_dir)
+        feature_record.check_same_encoders(setup.output_dir, features)
+
+
+def _trainer(setup, strategy, static_shapes):
+    from ut_keras import optimizers
+    from ut_keras.inference import free_decoding
+    from ut_keras.training import evaluation, train_settings
+    from ut_keras.training import trainer as trainer_lib
+
+    args, problem, data_dir = setup.args, setup.problem, setup.data_dir
+    with strategy.scope():
+        model = models.get(args.model, setup.hp, problem, data_dir)
+        optimizer = optimizers.get(setup.hp, args.train_steps) if setup.trains else None
+    encoders, specs = problem.feature_encoders(data_dir), problem.feature_specs(data_dir)
+    return trainer_lib.Trainer(
+        model,
+        optimizer,
+        strategy,
+        setup.output_dir,
+        train_settings.TrainSettings(
+            train_steps=args.train_steps,
+            eval_steps=args.eval_steps,
+            eval_every_steps=args.local_eval_frequency,
+            eval_throttle_seconds=args.eval_throttle_seconds,
+            save_every_seconds=args.save_checkpoints_secs,
+            keep_checkpoints=args.keep_checkpoint_max,
+            log_every_steps=args.log_step_count_steps,
+            jit_compile=args.xla_compile,
+            static_shapes=static_shapes,
+            eval_split=setup.eval_split,
+            early_stopping=setup.early_stopping,
+            moving_average_decay=args.moving_average_decay,
+            warm_start_from=args.warm_start_from,
+            profile_steps=setup.profile_steps,
+        ),
+        evaluation.Evaluator(
+            model,
+            strategy,
+            metric_functions(problem),
+            problem.feature_metrics(data_dir),
+            problem.summarize,
+        ),
+        free_decoding.FreeDecoder(
+            model,
+            setup.decode,
+            to_text=feature_record.to_text_function(encoders, specs),
+            score=problem.score_decoded,
+        ),
+        problem_name=problem.name,
+        write_records=functools.partial(_write_records, setup, strategy.num_replicas_in_sync),
+    )
+
+
+def metric_functions(problem: Any) -> dict[str, Any]:
+    """The problem's metrics, as far as there are any of that name."""
+    from ut_keras import metrics
+
+    known = set(metrics.names())
+    missing = [name for name in problem.eval_metrics if name not in known]
+    if missing:
+        print(f"Metrics that are not supported yet are left out: {', '.join(missing)}", flush=True)
+    return {name: metrics.get(name) for name in problem.eval_metrics if name in known}
+
+
+def _write_records(setup, num_replicas):
+    terms = run_terms.of(setup, num_replicas)
+    if checkpoint_files.exists(setup.output_dir):
+        for line in run_terms.changes(run_record.read(setup.output_dir), terms, setup):
+            print(line, flush=True)
+    _write_records_to(setup.output_dir, setup, terms)
+    if setup.schedule != "train":
+        # So that the best weights can be used as a run of their own.
+        best_dir = os.path.join(setup.output_dir, "best")
+        os.makedirs(best_dir, exist_ok=True)
+        _write_records_to(best_dir, setup, terms)
+
+
+def _write_records_to(directory, setup, terms):
+    run_record.write(  # first: by it `run_folder` knows the others
+        directory,
+        problem=setup.problem.name,
+        model=setup.args.model,
+        hparams_set=setup.args.hparams_set,
+        hparams=setup.args.hparams,
+        random_seed=setup.seed,
+        trained_with=terms,
+    )
+    hparam.save(setup.hp, os.path.join(directory, "hparams.json"))
+    features = feature_record.of_problem(setup.problem, setup.data_dir)
+    feature_record.save(directory, features)
 
 
 if __name__ == "__main__":

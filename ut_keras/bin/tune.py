@@ -1,7 +1,7 @@
 """Hyperparameter search: `trainer.py --hparams_range=NAME --autotune_objective=METRIC …`.
 
-    output_dir/trial-N       an ordinary run each, with log.txt
-    output_dir/search.json   all trials, what they tried and reached
+    output_dir/trial-N          an ordinary run each, with log.txt
+    output_dir/search.journal   Optuna's: all trials, what they tried and reached
 
 Running the same command again goes on: unfinished trials first, each from its newest checkpoint;
 finished ones are not redone.
@@ -10,34 +10,27 @@ finished ones are not redone.
 import argparse
 import math
 import os
-import re
 import shlex
 import sys
 import time
 from typing import Any
 
-from ut_keras import hparam
 from ut_keras import hparams as hparams_lib
 from ut_keras.bin import command, flags, run_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.hparam import ranges as hparam_ranges
-from ut_keras.process import interruption, live_line
+from ut_keras.process import interruption
 from ut_keras.training import run_folder, search, trial_process
 
 _WAIT_SECONDS = 0.2
 _OWN_FLAGS = {"hparams_range", "output_dir", "hparams", "random_seed", "generate_data"}
 # The identity of a search, beside its ranges: with other values its trials could not be compared.
-_SAME: tuple[str, ...] = (
-    "problem",
-    "model",
-    "hparams_set",
-    "hparams",
-    "hparams_range",
-    "autotune_objective",
+_SAME = (
+    *("problem", "model", "hparams_set", "hparams", "hparams_range", "autotune_objective"),
+    *("autotune_maximize", "train_steps", "eval_steps", "eval_use_test_set", "schedule"),
 )
-_SAME += ("autotune_maximize", "train_steps", "eval_steps", "eval_use_test_set", "schedule")
 
 
 def run(args: argparse.Namespace, program: str) -> None:
@@ -53,23 +46,22 @@ def run(args: argparse.Namespace, program: str) -> None:
     """
     hp, ranges, setup = check(args)
     with run_folder.lock(setup.output_dir):
+        _check_free(setup.output_dir, args.autotune_max_trials)
         identity = {name: getattr(args, name) for name in _SAME}
         identity["ranges"] = [str(item) for item in ranges]
-        record = search.SearchRecord(setup.output_dir, identity, args.random_seed)
-        _check_new_trials(setup.output_dir, len(record.trials))
+        study = search.open_study(setup.output_dir, identity, args.random_seed)
         for line in hparam_ranges.without_effect(ranges, hp):
             print(f"note: {line}", flush=True)
         if args.generate_data:
             command.load_tensorflow()
             setup.problem.generate_data(setup.data_dir, setup.tmp_dir)
-        running = _Search(args, setup, hp, ranges, record, program)
         with interruption.StopRequest() as stop:
-            running.run(stop)
-    print(search.table(record), flush=True)
-    if not record.best():
-        reasons = "; ".join(dict.fromkeys(trial.reason for trial in record.trials))
-        raise UsageError(f"A trial of a search must end well. Received: {reasons or 'no trials'}.")
-    best = record.best()[0]
+            _Search(args, setup, ranges, study, program).run(stop)
+    print("\n".join(search.table(study)), flush=True)
+    if all(trial.value is None for trial in study.trials):
+        reasons = "; ".join(dict.fromkeys(trial.user_attrs["reason"] for trial in study.trials))
+        raise UsageError(f"A trial of a search must end well. Received: {reasons}.")
+    best = study.best_trial
     print(
         f"best: trial-{best.number}, by --hparams_set={args.hparams_set} "
         f"--hparams={shlex.quote(_overrides(args, best))}",
@@ -97,8 +89,6 @@ def check(args: argparse.Namespace) -> tuple[Any, Any, Any]:
             "--autotune_objective=loss must be minimised: give --noautotune_maximize. "
             "Received: --autotune_maximize=True, the default."
         )
-    if args.train_steps < 1:
-        raise UsageError(f"--train_steps must be at least 1. Received: {args.train_steps}.")
     if os.environ.get("TF_CONFIG"):
         raise UsageError(
             "TF_CONFIG must not be set for --hparams_range: a trial has one process. "
@@ -125,7 +115,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any, Any]:
     if not ranges:
         raise UsageError("--hparams must leave a range to search. Received: all are set.")
     gpu_groups(args.autotune_parallel_trials)
-    search.check_installed()
+    search.optuna()
     return setup.hp, ranges, setup
 
 
@@ -163,158 +153,114 @@ def trial_arguments(args: argparse.Namespace, output_dir: str, trial: Any, seed:
         *kept,
         f"--hparams={_overrides(args, trial)}",
         f"--random_seed={seed}",
-        f"--output_dir={_trial_dir(output_dir, trial)}",
+        f"--output_dir={_trial_dir(output_dir, trial.number)}",
     ]
 
 
 class _Search:
     """The trials that run, and what becomes of them."""
 
-    def __init__(self, args, setup, hp, ranges, record, program):
+    def __init__(self, args, setup, ranges, study, program):
         self._args = args
         self._setup = setup
-        self._hp = hp
         self._ranges = ranges
-        self._record = record
+        self._study = study
         self._program = program
-        self._seed = record.random_seed
         self._running = {}  # slot -> (trial, process)
-        self._line = live_line.ProgressLine("search")
 
     def run(self, stop):
         """Runs trials until there are enough of them."""
         gpus = gpu_groups(self._args.autotune_parallel_trials)
-        stopped = None
         try:
             while True:
-                more = False
+                is_more = False
                 for slot in range(len(gpus)):
-                    if slot not in self._running and not stop.requested and stopped is None:
-                        more = self._start(slot, gpus[slot]) or more
-                if not self._running and not more:
+                    if slot not in self._running and not stop.requested:
+                        is_more = self._start(slot, gpus[slot]) or is_more
+                if not self._running and not is_more:
                     break
                 time.sleep(_WAIT_SECONDS)
-                if self._line.is_due and self._running:
-                    self._line.say(self._how_far())
                 for slot, (trial, process) in list(self._running.items()):
-                    if stop.requested or stopped is not None:
+                    if stop.requested:
                         process.stop()
                     if process.exit_code is not None:
                         del self._running[slot]
-                        stopped = self._end(trial, process, stop) or stopped
+                        self._end(trial, process, stop)
         finally:
-            self._line.close()
             for _, process in self._running.values():
                 process.kill()
         if stop.requested:
             raise stop.stopped(
                 "the search stopped, its trials are saved. Run the same command again to go on."
             )
-        if stopped is not None:
-            raise interruption.Interrupted(
-                f"A trial was stopped (exit code {stopped}) and the search with it. Run the same "
-                "command again to go on.",
-                stopped,
-            )
 
     def _start(self, slot, gpus):
         """Starts the next trial, if it can be; False if there is none."""
-        trial = self._next()
+        busy = [trial.number for trial, _ in self._running.values()]
+        most = self._args.autotune_max_trials
+        trial = search.next_trial(self._study, self._ranges, busy, most)
         if trial is None:
             return False
-        directory = _trial_dir(self._setup.output_dir, trial)
+        directory = _trial_dir(self._setup.output_dir, trial.number)
         lock = trial_process.try_lock(directory)
         if lock is None:
             # The process of a search that was killed saves and ends. Tried again at the next turn.
             return True
-        arguments = trial_arguments(self._args, self._setup.output_dir, trial, self._seed)
+        seed = self._study.user_attrs["random_seed"]
+        arguments = trial_arguments(self._args, self._setup.output_dir, trial, seed)
         words = [sys.executable, "-P", "-c", self._program, *arguments]
         process = trial_process.TrialProcess(words, directory, gpus, lock)
         self._running[slot] = trial, process
-        self._print(trial, search.assignments(trial))
+        print(f"trial-{trial.number}: {search.tried(trial)} ({directory}/log.txt)", flush=True)
         return True
 
-    def _how_far(self):
-        """What the trials that run have said last."""
-        running = sorted(self._running.values(), key=lambda pair: pair[0].number)
-        said = ((trial.number, process.last_line() or "starting") for trial, process in running)
-        return "; ".join(f"trial-{number}: {line}" for number, line in said)
-
-    def _print(self, trial, text):
-        self._line.close()
-        print(f"trial-{trial.number}: {text}", flush=True)
-
-    def _next(self):
-        """The first trial that has to run: an unfinished one, else a new one, else None."""
-        busy = {trial.number for trial, _ in self._running.values()}
-        for trial in self._record.trials:
-            if trial.state == search.RUNNING and trial.number not in busy:
-                return trial
-        while len(self._record.trials) < self._args.autotune_max_trials:
-            params, values = search.propose(
-                self._ranges, self._record.trials, self._args.autotune_maximize, self._seed
-            )
-            trial = self._record.add(params, values)
-            try:
-                self._hp.override(values).check_supported()
-            except hparam.HParamError as error:
-                self._fail(trial, str(error))
-                continue
-            return trial
-        return None
-
     def _end(self, trial, process, stop):
-        """Files what a process that has ended leaves; returns its exit code if it was stopped."""
+        """Files what a process has left; what was stopped with the search is to go on."""
         code = process.exit_code
         if code == 0:
             self._read_objective(trial)
-        elif code < 0 and stop.requested:
-            pass  # before it could save; it runs again
-        elif code < 0:
-            self._fail(trial, f"killed by signal {-code}")
-        elif code in (1, 2):
-            self._fail(trial, process.last_line())
-        else:
-            return code
-        return None
+        elif not stop.requested:
+            self._fail(trial, f"killed by signal {-code}" if code < 0 else process.last_line())
 
     def _read_objective(self, trial):
-        directory = _trial_dir(self._setup.output_dir, trial)
-        step, value = search.objective_at_the_end(
-            directory, self._setup.problem.name, self._args.autotune_objective
-        )
+        directory = _trial_dir(self._setup.output_dir, trial.number)
+        objective = self._args.autotune_objective
+        step, value = search.objective_at_the_end(directory, self._setup.problem.name, objective)
         if not math.isfinite(value):
-            self._fail(trial, f"{self._args.autotune_objective}={value} at step {step}")
+            self._fail(trial, f"{objective}={value} at step {step}")
             return
-        trial.state, trial.step, trial.value = search.COMPLETE, step, value
-        self._record.write()
-        best = self._record.best()[0]
-        found = f"{self._args.autotune_objective}={value:.4g}"
-        self._print(trial, f"{found} (best: {best.value:.4g}, trial-{best.number})")
+        self._study.tell(trial, value)
+        best = self._study.best_trial
+        print(
+            f"trial-{trial.number}: {objective}={search.number(value)} "
+            f"(best: {search.number(best.value)}, trial-{best.number})",
+            flush=True,
+        )
 
     def _fail(self, trial, reason):
-        trial.state, trial.reason = search.FAILED, reason
-        self._record.write()
-        self._print(trial, f"failed: {reason}")
+        search.fail(self._study, trial, reason)
+        print(f"trial-{trial.number} failed: {reason}", flush=True)
 
 
-def _check_new_trials(output_dir, first):
-    found = (re.fullmatch("trial-([0-9]+)", name) for name in os.listdir(output_dir))
-    others = [match[0] for match in found if match and int(match[1]) >= first]
-    if others:
+def _check_free(output_dir, max_trials):
+    """Checks that a folder for a new search has no trials."""
+    if os.path.exists(os.path.join(output_dir, search.FILENAME)):
+        return
+    taken = [_trial_dir(output_dir, number) for number in range(max_trials)]
+    if there := next(filter(os.path.lexists, taken), None):
         raise UsageError(
-            "--output_dir must leave the names of the next trials free. Received: "
-            f"{os.path.join(output_dir, others[0])!r}, which is none of search.json's."
+            "--output_dir must leave the names of the trials free. "
+            f"Received: {there!r}, which is of no search."
         )
 
 
-def _trial_dir(output_dir, trial):
-    return os.path.join(output_dir, f"trial-{trial.number}")
+def _trial_dir(output_dir, number):
+    return os.path.join(output_dir, f"trial-{number}")
 
 
 def _overrides(args, trial):
     own = ",".join(
         f"{name}='{value}'" if isinstance(value, str) and "," in value else f"{name}={value}"
-        for name, value in trial.hparams.items()
+        for name, value in trial.user_attrs["hparams"].items()
     )
     return ",".join(filter(None, [args.hparams, own]))

@@ -14,7 +14,6 @@ data. `checkpoint_files` knows how one gets to the disk, and which there are.
 import concurrent.futures
 import contextlib
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import keras
@@ -26,7 +25,6 @@ from ut_keras.files import file_error
 
 if TYPE_CHECKING:
     import numpy as np
-from collections.abc import Mapping
 
 _SEED_SUFFIX = "seed_generator_state"
 _AVERAGE = "moving_average"
@@ -79,8 +77,9 @@ class Checkpoints:
         self._keep = keep
         # Path of the newest checkpoint; of several that there are, the one that was read.
         self.newest = next(iter(checkpoint_files.newest_first(directory)), None)
+        # Copies of the groups in host memory, where a train step does not change them.
+        self._copies: dict[str, dict[str, tf.Variable]] = {}
         self._checkpoint: tf.train.Checkpoint | None = None
-        self._copy: Any = None  # `VariableCopy`, made when it is wanted
         self._writer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
         self._writing: concurrent.futures.Future | None = None
 
@@ -124,21 +123,20 @@ class Checkpoints:
         writing, self._writing = self._writing, None
         return writing.result()
 
-    @contextlib.contextmanager
-    def unchanged(self) -> Iterator[None]:
-        """Context after which the state is what it was before."""
-        self.finish_saving()
-        self._take_copy()
-        try:
-            yield
-        finally:
-            self._copy.put_back()
-
     def _take_copy(self):
-        if self._copy is None:
-            self._copy = VariableCopy(self._groups)
-            self._checkpoint = tf.train.Checkpoint(**self._copy.groups)
-        self._copy.take()
+        if self._checkpoint is None:
+            with tf.device("CPU:0"):
+                self._copies = {
+                    group: {
+                        name: tf.Variable(tf.zeros(v.shape, v.dtype), trainable=False)
+                        for name, v in variables.items()
+                    }
+                    for group, variables in self._groups.items()
+                }
+            self._checkpoint = tf.train.Checkpoint(**self._copies)
+        for group, variables in self._groups.items():
+            for name, variable in variables.items():
+                self._copies[group][name].assign(variable)
 
     def _write(self, step):
         try:
@@ -366,40 +364,3 @@ def _unescape(name):
 
 def _first_line(error):
     return str(getattr(error, "message", error)).strip().splitlines()[0]
-
-
-class VariableCopy:
-    """Copies of groups of variables in host memory, where a train step does not change them.
-
-    Args:
-        groups: dict from group to dict from name to `tf.Variable`, mirrored ones included.
-
-    Attributes:
-        groups: the copies, under the same names.
-    """
-
-    def __init__(self, groups: Mapping[str, Mapping[str, tf.Variable]]) -> None:
-        self._originals = groups
-        with tf.device("CPU:0"):
-            self.groups = {
-                group: {
-                    name: tf.Variable(tf.zeros(v.shape, v.dtype), trainable=False)
-                    for name, v in variables.items()
-                }
-                for group, variables in groups.items()
-            }
-
-    def take(self) -> None:
-        """Copies the values."""
-        for original, copy in self._pairs():
-            copy.assign(original)
-
-    def put_back(self) -> None:
-        """Gives the variables the values that were copied last."""
-        for original, copy in self._pairs():
-            original.assign(copy.value())
-
-    def _pairs(self):
-        for group, variables in self._originals.items():
-            for name, original in variables.items():
-                yield original, self.groups[group][name]

@@ -171,7 +171,6 @@ def from_specs(
             f"a dict ut_keras.hparam.from_dict. Received: a {type(hparams).__name__}."
         )
     features_lib.check(specs)
-    importlib.import_module("ut_keras.models.size").check(hparams, specs)
     model_class = _CLASSES.get(name)
     if isinstance(model_class, str):
         module_name, class_name = model_class.split(":")

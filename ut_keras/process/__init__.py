@@ -1,1 +1,1 @@
-"""The process and its surroundings: signals, memory, waiting, its line on the screen."""
+"""The process and its surroundings: signals, waiting, its line on the screen."""

@@ -12,9 +12,7 @@ import os
 import signal
 import sys
 import threading
-import weakref
-from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
 
@@ -39,8 +37,7 @@ class StoppedAtOnce(KeyboardInterrupt):
     """
 
     def __init__(self, number: signal.Signals) -> None:
-        lost = "; what was not saved before is lost" if StopRequest.num_open else ""
-        super().__init__(f"{_NAMES[number]}: stopped{lost}.")
+        super().__init__(f"{_NAMES[number]}: stopped.")
         self.exit_code = 128 + number
 
 
@@ -69,8 +66,8 @@ class _Handlers:
 class EndsAtOnce(_Handlers):
     """Context in which a signal raises `StoppedAtOnce`, so that what was begun is cleared away.
 
-    Python drops what is raised while an object is deleted, and so may anybody's `except:`. Then
-    the process exits where it is, and so it does at a second signal.
+    At a second one the process exits where it is: the first may have been dropped, as by an
+    `except:` of somebody's.
 
     Args:
         stderr: int. File descriptor that the line goes to, if there is nobody to raise to.
@@ -86,22 +83,12 @@ class EndsAtOnce(_Handlers):
         self._raises = raises
         self._is_last = is_last
         self._signal: signal.Signals | None = None
-        self._dropped: Any = None
-        self._previous_hook: Callable[..., Any] = sys.unraisablehook
-
-    def __enter__(self) -> Self:
-        self._previous_hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
-        return super().__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, *exception: Any) -> None:
         if self._is_last:
             self._previous = dict.fromkeys(self._previous, signal.SIG_DFL)
         super().__exit__(kind, *exception)
-        sys.unraisablehook = self._previous_hook
-        if self._signal is None:
-            return
-        self._dropped.detach()
-        if not issubclass(kind or Exception, (StoppedAtOnce, Interrupted)):
+        if self._signal and not issubclass(kind or Exception, (StoppedAtOnce, Interrupted)):
             # Somebody has made another error of it.
             raise StoppedAtOnce(self._signal)
 
@@ -110,19 +97,8 @@ class EndsAtOnce(_Handlers):
         stopped = StoppedAtOnce(signal.Signals(number))
         if not self._raises or self._signal is not None:
             self._exit(str(stopped), stopped.exit_code)
-        # Called when nobody holds what was raised any more.
-        self._dropped = weakref.finalize(stopped, self._exit, str(stopped), stopped.exit_code)
         self._signal = signal.Signals(number)
-        try:
-            raise stopped
-        finally:
-            del stopped  # which this frame, on the way of the traceback, would hold
-
-    def _unraisable(self, unraisable):
-        # Where Python would print a trace and drop it.
-        if isinstance(unraisable.exc_value, StoppedAtOnce):
-            self._exit(str(unraisable.exc_value), unraisable.exc_value.exit_code)
-        self._previous_hook(unraisable)
+        raise stopped
 
     def _exit(self, line, exit_code):
         with contextlib.suppress(Exception):  # such as that of a stream that was just being flushed
@@ -143,20 +119,10 @@ class StopRequest(_Handlers):
             as there is nothing to save.
     """
 
-    num_open = 0  # contexts that are entered, and in which something may be lost
-
     def __init__(self, waits: bool = True) -> None:
         super().__init__()
         self.waits = waits
         self._signal: Any = None
-
-    def __enter__(self) -> Self:
-        StopRequest.num_open += 1
-        return super().__enter__()
-
-    def __exit__(self, *exception: Any) -> None:
-        StopRequest.num_open -= 1
-        super().__exit__(*exception)
 
     @property
     def requested(self) -> bool:

@@ -66,25 +66,6 @@ class Epochs:
     def _order(self):
         return 0 if self._passes is None else self._passes.fingerprint
 
-    def largest_batch(self, share: float = 1.0) -> Any:
-        """The largest batch that an epoch may have.
-
-        Args:
-            share: float in (0, 1]. How much of its rows to take.
-
-        Returns:
-            (batch, (rows over all replicas, ids of the longest)), or None where the dataset does
-            not say.
-        """
-        if self._passes is None:
-            return None
-        with readable.errors():
-            dataset = self._passes.largest(share)
-            features, targets, *_ = next(iter(dataset))
-            columns = max(feature.shape[1] for feature in features.values())
-            batch = next(iter(distribution.distribute(self._strategy, dataset)))
-            return batch, (targets.shape[0], columns)
-
     def __iter__(self) -> Self:
         return self
 

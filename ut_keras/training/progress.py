@@ -1,4 +1,4 @@
-"""The progress line: what the last batches say, and how long it will take.
+"""What is told of the updates: the progress line, and TensorBoard's training curves.
 
     [####......] step 1200/5000  loss 0.412  seq accuracy 0.87  ponder 2.61  input wait 2%
     15,300 tokens/s  51 ms/step  03:12 left
@@ -11,8 +11,8 @@ reading them every step would make the device wait.
 import collections
 import contextlib
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TextIO
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -21,24 +21,6 @@ from ut_keras.training.train_step import StepResult
 
 _WINDOW = 100  # steps that the line speaks about
 _BAR_WIDTH = 20
-
-
-class _Span(NamedTuple):
-    """Time between two readings of results, in seconds, and what happened in it.
-
-    Fields:
-        start, end: on the clock.
-        steps, tokens: how many.
-        waited: for batches.
-        read: for results; while it waits for them, a device is at work.
-    """
-
-    start: float
-    end: float
-    steps: int
-    tokens: float
-    waited: float
-    read: float
 
 
 class Progress:
@@ -67,6 +49,8 @@ class Progress:
 
     def restart_clock(self) -> None:
         """Leaves what follows out of the speed: call it when training goes on after a pause."""
+        # Of each reading: when the one before it was, and since then the updates, their tokens, and
+        # the seconds of waiting for batches.
         self._timed: collections.deque = collections.deque(maxlen=_WINDOW)
         self._timed_from: float | None = None
         self._waited = 0.0
@@ -93,7 +77,6 @@ class Progress:
         Returns:
             list of (step, dict from name to float), one for every update since the last call.
         """
-        asked = self._clock()
         fetched = [(step, _to_floats(result)) for step, result in self._pending]
         self._pending = []
         if not fetched:
@@ -104,9 +87,7 @@ class Progress:
         # The first results include compilation.
         if self._timed_from is not None:
             tokens = sum(values["tokens"] for _, values in fetched)
-            self._timed.append(
-                _Span(self._timed_from, now, len(fetched), tokens, self._waited, now - asked)
-            )
+            self._timed.append((self._timed_from, len(fetched), tokens, self._waited))
         self._timed_from = now
         self._waited = 0.0
         return fetched
@@ -140,12 +121,12 @@ class Progress:
     def _speed(self):
         if not self._timed:
             return {}
-        seconds = max(self._timed[-1].end - self._timed[0].start, 1e-9)
+        starts, steps, tokens, waited = zip(*self._timed, strict=True)
+        seconds = max(self._timed_from - starts[0], 1e-9)
         return {
-            "steps_per_second": sum(span.steps for span in self._timed) / seconds,
-            "tokens_per_second": sum(span.tokens for span in self._timed) / seconds,
-            "input_wait": sum(span.waited for span in self._timed) / seconds,
-            "device_wait": sum(span.read for span in self._timed) / seconds,
+            "steps_per_second": sum(steps) / seconds,
+            "tokens_per_second": sum(tokens) / seconds,
+            "input_wait": sum(waited) / seconds,
         }
 
     def _bar(self, step):
@@ -179,3 +160,24 @@ def _to_floats(result):
     del scalars["losses"], scalars["ponder"]
     values.update({name: float(value) for name, value in scalars.items()})
     return values
+
+
+_AFTER_STEPS = 1000  # before that, ponder times have not settled
+_FEW_STEPS = 2.5
+
+
+def advice(step: int, averages: Mapping[str, float]) -> str | None:
+    """What is to be said to whoever lets positions ponder hardly at all; else None.
+
+    Args:
+        step: int.
+        averages: those of `Progress`.
+    """
+    ponder = averages.get("ponder_time")
+    if step < _AFTER_STEPS or ponder is None or ponder >= _FEW_STEPS:
+        return None
+    return (
+        f"Warning: positions ponder {ponder:.2f} steps on average, so most of the depth is never "
+        "used. Begin with a lower halting probability: --hparams=act_halting_bias_init=-3.0, or a "
+        "set whose name ends in _deepstart (T2T's bias of 1 halts after about 2 steps)."
+    )

@@ -3,18 +3,16 @@
     statements = rendezvous.exchange(cluster, 300, {"train_steps": 1000})   {worker: its dict}
 
 TensorFlow waits for them without an end, and hears no Ctrl-C meanwhile. So nobody goes to it before
-all are there: each answers on its port and asks at all others', and goes on when it has heard from
-each and each has heard from it. Loads no TensorFlow.
+all are there: they come to the chief's port, and the chief tells all when the last has come, or who
+is missing. Loads no TensorFlow.
 
-    asks      {"worker": 1}
-    answers   {"train_steps": 1000}
-    asks      (an empty line once it has that; it hangs up first, so that the port is free)
+    a worker  {"worker": 1, "statement": {"train_steps": 1000}}
+    chief     {"statements": [{"train_steps": 1000}, {"train_steps": 1000}]}  or  {"missing": […]}
 """
 
 import contextlib
 import json
 import socket
-import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -23,18 +21,21 @@ from ut_keras.files import json_file
 from ut_keras.process.interruption import Interrupted
 from ut_keras.training.cluster import Cluster, ClusterError, host_and_port
 
-_NAME_SECONDS = 30  # A machine's name may be known a little later than another starts.
+_NAME_SECONDS = 30  # A machine's name may be known a little later than it starts.
 _PAUSE_SECONDS = 0.2
-_CONNECT_SECONDS = 2
-_TALK_SECONDS = 5  # from the first to the last byte
+_TALK_SECONDS = 5
 _LONGEST_LINE = 1 << 20  # bytes
 
 
 class WorkersMissing(Interrupted):
     """Workers have not come."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, exit_code=75)  # "try again", in sysexits.h
+    def __init__(self, seconds: float, missing: str) -> None:
+        super().__init__(
+            f"All workers must come within --worker_wait_secs={seconds}. Received no answer from "
+            f"{missing}. Run the same command on all workers.",
+            exit_code=75,  # "try again", in sysexits.h
+        )
 
 
 def exchange(cluster: Cluster, seconds: float, statement: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,135 +53,114 @@ def exchange(cluster: Cluster, seconds: float, statement: Mapping[str, Any]) -> 
         ClusterError: if this worker's port is taken, or a name cannot be resolved.
         WorkersMissing: if some have not come.
     """
-    started = time.monotonic()
-    here = cluster.workers[cluster.index]
-    found = {here: json.loads(json.dumps(statement))}  # as the others receive it
-    with _Answers(here, statement) as answers:
-        is_told = False
+    chief, *others = cluster.workers
+    awaited = others if cluster.is_chief else [chief]
+    print(f"Waiting {seconds} s at most for {', '.join(awaited)}", flush=True)
+    ends_at = time.monotonic() + seconds
+    # Where it is not the chief's, to see that TensorFlow will have it.
+    with _listener(cluster.workers[cluster.index]) as server:
+        if cluster.is_chief:
+            answer = _gather(server, cluster.workers, ends_at, statement)
+    if not cluster.is_chief:
+        answer = _join(cluster, ends_at, statement)
+    if "missing" in answer:
+        raise WorkersMissing(seconds, ", ".join(answer["missing"]))
+    for worker in cluster.workers:
+        _check_name(worker)
+    return dict(zip(cluster.workers, answer["statements"], strict=True))
+
+
+def _gather(server, workers, ends_at, statement):
+    """The chief's part: hears all, and answers all."""
+    statements = {0: statement}
+    connections: dict[int, socket.socket] = {}
+    server.settimeout(_PAUSE_SECONDS)
+    with contextlib.ExitStack() as stack:
         while True:
-            failures = {}
-            for worker in cluster.workers:
-                if worker not in found:
-                    try:
-                        found[worker] = _ask(worker, cluster.index)
-                    except (OSError, ValueError) as error:
-                        failures[worker] = error
-            deaf = [
-                worker
-                for number, worker in enumerate(cluster.workers)
-                if number != cluster.index and number not in answers.heard
-            ]
-            if not failures and not deaf:
-                return {worker: found[worker] for worker in cluster.workers}
-            waited = time.monotonic() - started
-            names = [
-                worker
-                for worker, error in failures.items()
-                if isinstance(error, (socket.gaierror, UnicodeError))
-            ]
-            if names and waited >= min(seconds, _NAME_SECONDS):
-                raise ClusterError(
-                    f"The workers of TF_CONFIG must have names that can be resolved. "
-                    f"Received: {names[0]}: {_text(failures[names[0]])}."
-                )
-            if waited >= seconds:
-                reasons = [f"{worker}: {_text(error)}" for worker, error in failures.items()]
-                reasons = reasons or [f"{worker}: it does not ask" for worker in deaf]
-                raise WorkersMissing(
-                    f"All workers must come within --worker_wait_secs={seconds}. Received no "
-                    f"answer from {'; '.join(reasons)}. Run the same command on all workers."
-                )
-            if failures and not is_told:
-                print(f"Waiting {seconds} s at most for {', '.join(failures)}", flush=True)
-                is_told = True
-            time.sleep(_PAUSE_SECONDS)
+            # One that was killed meanwhile must come back.
+            for index in [i for i in connections if _is_gone(connections[i])]:
+                del statements[index], connections[index]
+            missing = [each for i, each in enumerate(workers) if i not in statements]
+            if not missing or time.monotonic() >= ends_at:
+                break
+            try:
+                connection, _ = server.accept()
+            except TimeoutError:
+                continue
+            stack.enter_context(connection)
+            connection.settimeout(_TALK_SECONDS)
+            # Anybody may come to a port and say anything.
+            with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+                said = _read(connection)
+                index, stated = range(1, len(workers)).index(said["worker"]) + 1, said["statement"]
+                statements[index], connections[index] = stated, connection
+        stated = [statements.get(i) for i in range(len(workers))]
+        # As the others receive it.
+        answer = json.loads(json.dumps({"missing": missing} if missing else {"statements": stated}))
+        for connection in connections.values():
+            with contextlib.suppress(OSError):
+                connection.sendall(_line(answer))
+                connection.recv(1)  # until the other has hung up: then the port is free
+    return answer
 
 
-class _Answers:
-    """Tells whoever asks on this worker's port; a context.
-
-    Attributes:
-        heard: set of int, the workers that have the answer.
-    """
-
-    def __init__(self, address, statement):
-        self.heard = set()
-        self._line = json.dumps(statement).encode() + b"\n"
-        self._server = _listener(address)
-        self._server.settimeout(_PAUSE_SECONDS)
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._accept, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exception):
-        self._ends.set()
-        self._thread.join()
-        self._server.close()
-
-    def _accept(self):
-        while not self._ends.is_set():
-            with contextlib.suppress(OSError):  # nobody has come, or has gone at once
-                connection, _ = self._server.accept()
-                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
-
-    def _answer(self, connection):
-        # Anybody may come to a port and say anything.
-        with connection, contextlib.suppress(OSError, ValueError):
-            lines = _Lines(connection)
-            worker = json_file.parse(lines.read()).get("worker")
-            connection.sendall(self._line)
-            if lines.read() == b"":
-                self.heard.add(worker)
-            connection.recv(1)  # until the other has hung up
-
-
-class _Lines:
-    """Reads lines from a connection, within `_TALK_SECONDS` altogether."""
-
-    def __init__(self, connection):
-        self._connection = connection
-        self._ends_at = time.monotonic() + _TALK_SECONDS
-        self._read = b""
-
-    def read(self):
-        """The next line, bytes.
-
-        Raises:
-            OSError: if it does not come in time.
-            ValueError: if the other hangs up, or the line is too long.
-        """
-        while b"\n" not in self._read:
-            left = self._ends_at - time.monotonic()
-            if left <= 0:
-                raise TimeoutError("timed out")
-            self._connection.settimeout(left)
-            more = self._connection.recv(1 << 16)
-            if not more or len(self._read) > _LONGEST_LINE:
-                raise ValueError("it answers as no worker does that waits")
-            self._read += more
-        line, _, self._read = self._read.partition(b"\n")
-        return line
-
-
-def _ask(address, index):
-    """What a worker states.
-
-    Raises:
-        OSError, ValueError: if it does not.
-    """
-    with socket.create_connection(host_and_port(address), timeout=_CONNECT_SECONDS) as connection:
-        lines = _Lines(connection)
-        connection.sendall(json.dumps({"worker": index}).encode() + b"\n")
+def _join(cluster, ends_at, statement):
+    """The part of the others: what the chief answers."""
+    chief = cluster.workers[0]
+    while True:
         try:
-            statement = json_file.parse(lines.read())
-        except ValueError as error:
+            with socket.create_connection(host_and_port(chief), _TALK_SECONDS) as connection:
+                connection.sendall(_line({"worker": cluster.index, "statement": statement}))
+                connection.settimeout(max(0, ends_at - time.monotonic()) + _TALK_SECONDS)
+                answer = _read(connection)
+                if answer.keys() & {"missing", "statements"}:
+                    return answer
+                reason: Any = _NO_CHIEF
+        except ValueError:
             # One that trains already (it will stop, as this one is missing), or something else.
-            raise ValueError("it answers as no worker does that waits") from error
-        connection.sendall(b"\n")
-        return statement
+            reason = _NO_CHIEF
+        except OSError as error:
+            reason = error.strerror or error
+        if time.monotonic() >= ends_at:
+            return {"missing": [f"{chief}: {reason}"]}
+        time.sleep(_PAUSE_SECONDS)
+
+
+_NO_CHIEF = "it answers as no worker does that waits"
+
+
+def _is_gone(connection):
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)
+    finally:
+        connection.settimeout(_TALK_SECONDS)
+
+
+def _line(value):
+    return json.dumps(value).encode() + b"\n"
+
+
+def _read(connection):
+    with connection.makefile("rb") as file:
+        return json_file.parse(file.readline(_LONGEST_LINE))
+
+
+def _check_name(worker):
+    ends_at = time.monotonic() + _NAME_SECONDS
+    while True:
+        try:
+            socket.getaddrinfo(*host_and_port(worker))
+            return
+        except (socket.gaierror, UnicodeError) as error:
+            if time.monotonic() >= ends_at:
+                raise ClusterError(
+                    "The workers of TF_CONFIG must have names that can be resolved. "
+                    f"Received: {worker}: {getattr(error, 'strerror', error)}."
+                ) from error
+        time.sleep(_PAUSE_SECONDS)
 
 
 def _listener(address):
@@ -199,10 +179,6 @@ def _listener(address):
             f"The port of this worker in TF_CONFIG must be free to listen on. "
             f"Received: {address}: {error.strerror}."
         ) from error
-
-
-def _text(error):
-    return getattr(error, "strerror", None) or error
 
 
 _MOST_SHOWN = 5

@@ -14,17 +14,13 @@ import tensorflow as tf
 from ut_keras.checkpoints import checkpoint
 from ut_keras.checkpoints.checkpoint import CheckpointError
 from ut_keras.errors import UserError
-from ut_keras.training import train_step
-from ut_keras.training.train_step import StepResult
-
-_CHECKPOINT = ("checkpoint", "model.ckpt-", ".checkpoint.", ".model.ckpt-")
 
 
 class FolderLost(CheckpointError):
     """The folder of a run was removed while it trained."""
 
 
-class OutputFolder(train_step.Hook):
+class OutputFolder:
     """Knows a folder again, which a path alone does not: another run may have made one there.
 
     Args:
@@ -48,17 +44,6 @@ class OutputFolder(train_step.Hook):
         except OSError:  # A disk of the network that does not answer for now.
             return False
 
-    @property
-    def is_of_others(self) -> bool:
-        """Whether more is at the path than a checkpoint that was being written meanwhile."""
-        try:
-            return not all(name.startswith(_CHECKPOINT) for name in os.listdir(self._path))
-        except FileNotFoundError:
-            return False
-
-    def before_save(self, step: int) -> None:
-        self.check(step)
-
     def check(self, step: int) -> None:
         """Ends a run whose folder is gone, before it makes another one there.
 
@@ -71,70 +56,27 @@ class OutputFolder(train_step.Hook):
                 f"removed, and the checkpoints, records and results up to step {step} are lost."
             )
 
-    def saved_anew(self, error: Any, saver: Any, step: int) -> FolderLost:
-        """Saves what the memory still holds, if nobody else has the place now.
-
-        Args:
-            error: the `FolderLost` of `check`.
-            saver: `Saver`.
-            step: int.
-
-        Returns:
-            `FolderLost`, which says so besides.
-        """
-        if self.is_of_others:
-            return FolderLost(f"{error} Nothing is written to what is there now.")
-        saver.start(step)
-        saver.finish()
-        return FolderLost(f"{error} The state of step {step} was saved anew; {saver.newest()}.")
-
-
-class NonFinite(ArithmeticError):
-    """What is not finite any more, and at which step; a loop makes a `NonFiniteError` of it."""
-
 
 class NonFiniteError(UserError, ArithmeticError):
     """The loss or a weight is not finite any more."""
 
 
-class WeightCheck(train_step.Hook):
-    """Keeps weights that are not finite from being saved.
-
-    Args:
-        model: a built Keras model.
-    """
-
-    def __init__(self, model: keras.Model) -> None:
-        self._variables = model.trainable_variables
-
-    def before_save(self, step: int) -> None:
-        finite = [tf.reduce_all(tf.math.is_finite(variable)) for variable in self._variables]
-        for variable, is_finite in zip(self._variables, tf.stack(finite).numpy(), strict=True):
-            if not is_finite:
-                raise NonFinite(f"{variable.path} at step {step}")
+def non_finite_weight(model: keras.Model) -> str | None:
+    """The path of a trainable weight of a built model that is not finite, or None."""
+    variables = model.trainable_variables
+    finite = tf.stack([tf.reduce_all(tf.math.is_finite(variable)) for variable in variables])
+    pairs = zip(variables, finite.numpy(), strict=True)
+    return next((variable.path for variable, is_finite in pairs if not is_finite), None)
 
 
-def non_finite_error(received: Any, newest: Any) -> NonFiniteError:
-    """The error to raise.
-
-    Args:
-        received: `NonFinite`.
-        newest: str, which checkpoint there is.
-    """
-    return NonFiniteError(
-        f"The loss and the weights must be finite. Received: {received}. Try a lower "
-        "learning_rate_constant (or learning_rate), more learning_rate_warmup_steps or "
-        f"clip_grad_norm=1.0. Nothing of the broken weights was saved; {newest}."
-    )
-
-
-class Saver(train_step.Hook):
+class Saver:
     """Saves when it is time; knows which step is saved, and which could not be (the next time is).
 
     Args:
         checkpoints: `Checkpoints`.
         is_chief: bool. Whether this process writes them.
-        before_save: function of the step, called before its state is taken.
+        before_save: function of the step, called before its state is taken: the last chance to
+            find that it is no good.
         before_speaking: function to call before a line is printed.
         every_steps: int. Updates from one checkpoint to the next ...
         every_seconds: ... or seconds, if not 0.
@@ -163,26 +105,22 @@ class Saver(train_step.Hook):
         """The state of `step` is what was read."""
         self._saved_step = step
 
-    def begins(self, step: int) -> None:
+    def restart_clock(self) -> None:
+        """Counts the seconds to the next checkpoint from here."""
         self._begun_at = time.monotonic()
 
-    def after_update(self, step: int, result: StepResult) -> None:
+    def save_if_due(self, step: int) -> None:
+        """Saves the state of `step` if it is time; says what has failed meanwhile."""
         self.finish(wait=False)
         if self._is_due(step):
             self.save(step)
-            self._begun_at = time.monotonic()
-
-    def ends(self) -> None:
-        self.finish()
+            self.restart_clock()
 
     def save(self, step: int) -> None:
         """Starts to save the state of `step`, unless it is saved or has been tried."""
-        if step not in (self._saved_step, self.failed_step):
-            self._before_save(step)
-            self.start(step)
-
-    def start(self, step: int) -> None:
-        """Starts to write the state of `step`; what fails is told by `finish`."""
+        if step in (self._saved_step, self.failed_step):
+            return
+        self._before_save(step)
         self.finish()
         if self._is_chief:
             self._checkpoints.start_saving()

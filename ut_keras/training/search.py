@@ -1,112 +1,131 @@
-"""What a search has tried, in `output_dir/search.json`, and what it tries next.
+"""A search as a study of Optuna's, in `output_dir/search.journal`, and what its trials reached.
 
-The file is replaced as a whole after every change. It is written before a trial starts and after it
-has ended, so a search that is killed finds its unfinished trials there. Not Optuna's own storage:
-which search it is, hparams and reasons would be attributes that we write, read and check all the
-same, and Optuna alone could read the file.
+    study = open_study(output_dir, {"train_steps": 1000, …})
+    trial = next_trial(study, ranges, (), 10)     is in the file before it runs
+    study.tell(trial, 0.93)
+
+Optuna and not KerasTuner: a proposal can be asked for and the result told later, so a trial is an
+ordinary run of the trainer in a process of its own. KerasTuner wants to build the model, call `fit`
+and hold the trial's state itself.
 """
 
-import dataclasses
-import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ut_keras.errors import UsageError
-from ut_keras.files import json_file, metrics_file, whole_file
+from ut_keras.files import metrics_file
 
-RUNNING, COMPLETE, FAILED = "running", "complete", "failed"
-
-
-@dataclasses.dataclass
-class Trial:
-    """One try.
-
-    Fields:
-        number: int, from 0.
-        params: dict from hparam name to what the tuner calls its value (see `Range.suggest`).
-        hparams: dict from hparam name to value.
-        state: "running" (or stopped on the way), "complete" or "failed".
-        value: float. The objective, if complete.
-        step: int. At which update that was.
-        reason: str. Why it failed.
-    """
-
-    number: int
-    params: dict
-    hparams: dict
-    state: str = RUNNING
-    value: float | None = None
-    step: int | None = None
-    reason: str = ""
+FILENAME = "search.journal"
+_RANDOM_TRIALS = 5  # before the estimator has enough to go by; Optuna's 10 are all of T2T's trials
 
 
-class SearchRecord:
-    """The trials of a search, on disk.
+def optuna() -> Any:
+    """The package, where it is installed; else a `UsageError`."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise UsageError(
+            f"--hparams_range needs Optuna: pip install 'optuna>=4,<5'. Received: {error}."
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | None = None) -> Any:
+    """The study of a folder, which is made if there is none.
 
     Args:
-        output_dir: str, an existing folder.
-        identity: dict of what must not change on the way, of JSON's types. What begins with
-            "autotune_" may, as long as no trial is complete.
-        random_seed: int, or None: that of the file, or a new one.
+        output_dir: str, an existing folder that nobody else writes to.
+        identity: dict of what must not change on the way, of JSON's types; it becomes the study's
+            user attributes. "autotune_objective" may, as long as no trial is complete.
+        random_seed: int, or None: that of the study, or a new one.
+
+    Returns:
+        `optuna.Study`. Its trials have the user attributes "hparams" and, where they failed,
+        "reason".
 
     Raises:
-        UsageError: if the folder holds another search.
+        UsageError: if the folder holds another search, or somebody else's file of that name.
     """
+    journal = optuna().storages.journal
+    path = os.path.join(output_dir, FILENAME)
+    _mend(path)
+    # Who was killed while it wrote has left the lock.
+    lock = journal.JournalFileOpenLock(path, grace_period=3)
+    storage = optuna().storages.JournalStorage(journal.JournalFileBackend(path, lock))
+    study = optuna().create_study(
+        study_name="search",
+        storage=storage,
+        direction="maximize" if identity["autotune_maximize"] else "minimize",
+        load_if_exists=True,
+    )
+    there = study.user_attrs
+    if random_seed is None:
+        random_seed = there.get("random_seed", secrets.randbelow(2**31))
+    for name, here in {**identity, "random_seed": random_seed}.items():
+        if name in there and there[name] == here:
+            continue
+        may_change = name == "autotune_objective" and not _has_result(study)
+        if name in there and not may_change:
+            raise UsageError(
+                f"{output_dir} holds a search with {name}={there[name]!r}; take another "
+                f"--output_dir. Received: {name}={here!r}."
+            )
+        study.set_user_attr(name, here)
+    return study
 
-    def __init__(
-        self, output_dir: str, identity: Mapping[str, Any], random_seed: int | None = None
-    ) -> None:
-        self._path = os.path.join(output_dir, "search.json")
-        self.identity = dict(identity)
-        self.trials: list[Trial] = []
-        self.random_seed = random_seed
-        if os.path.exists(self._path):
-            self._read(output_dir)
-        if self.random_seed is None:
-            self.random_seed = secrets.randbelow(2**31)
 
-    def add(self, params: dict[str, Any], hparams: dict[str, Any]) -> Trial:
-        """Files a new trial and returns it."""
-        trial = Trial(len(self.trials), params, hparams)
-        self.trials.append(trial)
-        self.write()
-        return trial
+def _has_result(study):
+    return any(trial.value is not None for trial in study.trials)
 
-    def best(self) -> list[Trial]:
-        """The complete trials, the best one first."""
-        sign = -1 if self.identity["autotune_maximize"] else 1
-        complete: list[Any] = [trial for trial in self.trials if trial.state == COMPLETE]
-        return sorted(complete, key=lambda trial: sign * trial.value)
 
-    def write(self) -> None:
-        """Writes the file, whole or not at all."""
-        content = {
-            "search": {**self.identity, "random_seed": self.random_seed},
-            "best_trial": next((trial.number for trial in self.best()), None),
-            "trials": [dataclasses.asdict(trial) for trial in self.trials],
-        }
-        with whole_file.writing(self._path) as file:
-            json.dump(content, file, indent=1)
-            file.write("\n")
+def _mend(path):
+    """Removes the torn line of a process that was killed, or a disk that was full, within it."""
+    if not os.path.exists(path):
+        return
+    with open(path, "r+b") as file:
+        content = file.read()
+        if content and not content.startswith(b'{"op_code":'):
+            raise UsageError(f"{path} must hold a search. Received: {content[:40]!r}.")
+        file.truncate(content.rfind(b"\n") + 1)
 
-    def _read(self, output_dir):
-        try:
-            content = json_file.read(self._path)
-            there = dict(content["search"])
-            self.trials = [Trial(**trial) for trial in content["trials"]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{self._path} must hold a search. Received: {error}.") from error
-        if self.random_seed is None:
-            self.random_seed = there["random_seed"]
-        for name, here in {**self.identity, "random_seed": self.random_seed}.items():
-            may_change = name.startswith("autotune_") and not self.best()
-            if there.get(name) != here and not may_change:
-                raise UsageError(
-                    f"{output_dir} holds a search with {name}={there.get(name)!r}; take another "
-                    f"--output_dir. Received: {name}={here!r}."
-                )
+
+def next_trial(study: Any, ranges: Sequence[Any], busy: Collection[int], most: int) -> Any:
+    """The first trial that has to run: an unfinished one, else a new one, else None.
+
+    It proposes by the tree-structured Parzen estimator (Bergstra et al. 2011), by a seed of the
+    search's and the trial's number, so a search that was killed proposes what it would have.
+
+    Args:
+        study: as `open_study` makes it.
+        ranges: tuple of `Range`.
+        busy: ints, numbers of the trials that run.
+        most: int. How many trials there may be.
+
+    Returns:
+        `optuna.Trial`, with the user attribute "hparams".
+    """
+    trials = study.trials
+    left = (t for t in trials if not t.state.is_finished() and t.number not in busy)
+    unfinished = next(left, None)
+    if unfinished is None and len(trials) >= most:
+        return None
+    number = len(trials) if unfinished is None else unfinished.number
+    seed = (study.user_attrs["random_seed"] * 1000003 + number) % 2**32
+    study.sampler = optuna().samplers.TPESampler(n_startup_trials=_RANDOM_TRIALS, seed=seed)
+    resume = optuna().trial.Trial  # one of another process, as `ask` gives its own
+    trial = study.ask() if unfinished is None else resume(study, unfinished._trial_id)
+    if "hparams" not in trial.user_attrs:
+        trial.set_user_attr("hparams", {item.name: item.suggest(trial) for item in ranges})
+    return trial
+
+
+def fail(study: Any, trial: Any, reason: str) -> None:
+    """Files that a trial, as of `next_trial`, has failed."""
+    trial.set_user_attr("reason", reason)
+    study.tell(trial, state=optuna().trial.TrialState.FAIL)
 
 
 def objective_at_the_end(trial_dir: str, problem_name: str, objective: str) -> tuple[int, float]:
@@ -138,100 +157,25 @@ def objective_at_the_end(trial_dir: str, problem_name: str, objective: str) -> t
     return found
 
 
-_SHOWN_REASON = 60
+def table(study: Any) -> list[str]:
+    """A line for each trial: the best one first, then the failed and the unfinished ones."""
+    trials = sorted(study.trials, key=lambda trial: trial.value is None)
+    complete = [trial for trial in trials if trial.value is not None]
+    complete.sort(key=lambda trial: trial.value, reverse=study.direction.name == "MAXIMIZE")
+    lines = []
+    for trial in [*complete, *trials[len(complete) :]]:
+        reached = trial.user_attrs.get("reason") or trial.state.name.lower()
+        if trial.value is not None:
+            reached = f"{study.user_attrs['autotune_objective']}={number(trial.value)}"
+        lines.append(f"trial-{trial.number}: {tried(trial)}: {reached}")
+    return lines
 
 
-def table(record: SearchRecord) -> str:
-    """All trials as text: the best one first, then the failed and the unfinished ones.
-
-    Args:
-        record: `SearchRecord`.
-    """
-    best = record.best()
-    others = [trial for trial in record.trials if trial.state != COMPLETE]
-    names = list(dict.fromkeys(name for trial in record.trials for name in trial.hparams))
-    rows = [["trial", record.identity["autotune_objective"], "step", *names]]
-    for trial in best + others:
-        state = number(trial.value) if trial in best else trial.state
-        step = "" if trial.step is None else str(trial.step)
-        values = [number(trial.hparams.get(name, "")) for name in names]
-        rows.append([f"trial-{trial.number}", state, step, *values])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    lines += [
-        f"trial-{trial.number} failed: {_shortened(trial.reason)}"
-        for trial in others
-        if trial.state == FAILED
-    ]
-    return "\n".join(lines)
-
-
-def assignments(trial: Trial) -> str:
+def tried(trial: Any) -> str:
     """What a trial tries, in one line."""
-    return " ".join(f"{name}={number(value)}" for name, value in trial.hparams.items())
+    hparams = trial.user_attrs.get("hparams", {})
+    return " ".join(f"{name}={number(value)}" for name, value in hparams.items())
 
 
 def number(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _shortened(text):
-    return text if len(text) <= _SHOWN_REASON else text[: _SHOWN_REASON - 1] + "…"
-
-
-_RANDOM_TRIALS = 5  # before the estimator has enough to go by; Optuna's 10 are all of T2T's trials
-
-
-def check_installed() -> None:
-    """Raises `UsageError` if Optuna is missing."""
-    try:
-        import optuna
-    except ImportError as error:
-        raise UsageError(
-            f"--hparams_range needs Optuna: pip install 'optuna>=4,<5'. Received: {error}."
-        ) from error
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-
-
-def propose(
-    ranges: Sequence[Any], trials: Sequence[Any], maximize: bool, seed: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Proposes a trial by Optuna's tree-structured Parzen estimator (Bergstra et al. 2011).
-
-    Optuna and not KerasTuner: a proposal can be asked for and the result told later, so the trial
-    is an ordinary run of the trainer in a process of its own. KerasTuner wants to build the model,
-    call `fit` and hold the trial's state itself. Nothing of Optuna's lasts: its study is made anew
-    from the trials for every proposal, with a seed of the search's seed and the trial's number, so
-    a search that was killed proposes what it would have proposed.
-
-    Args:
-        ranges: tuple of `Range`.
-        trials: list of `Trial`, all that there are.
-        maximize: bool.
-        seed: int.
-
-    Returns:
-        (params, hparams), as in `Trial`.
-    """
-    import optuna
-
-    sampler = optuna.samplers.TPESampler(
-        n_startup_trials=_RANDOM_TRIALS, seed=(seed * 1000003 + len(trials)) % 2**32
-    )
-    study = optuna.create_study(direction="maximize" if maximize else "minimize", sampler=sampler)
-    for trial in trials:
-        if trial.state == COMPLETE:
-            fixed = optuna.trial.FixedTrial(trial.params)
-            for item in ranges:
-                item.suggest(fixed)
-            study.add_trial(
-                optuna.trial.create_trial(
-                    params=fixed.params, distributions=fixed.distributions, value=trial.value
-                )
-            )
-    asked = study.ask()
-    hparams = {item.name: item.suggest(asked) for item in ranges}
-    return asked.params, hparams

@@ -8,7 +8,6 @@ What cannot be written, as on a full disk, is said and left out: training does n
 """
 
 import contextlib
-import glob
 import os
 import time
 from collections.abc import Mapping
@@ -17,11 +16,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.files import file_error, metrics_file, whole_file
-from ut_keras.training import train_step
+from ut_keras.files import file_error, metrics_file
 
 
-class Summaries(train_step.Hook):
+class Summaries:
     """Writes the numbers of a run.
 
     Args:
@@ -39,14 +37,30 @@ class Summaries(train_step.Hook):
         self._writers: dict[str, Any] = {}
 
     def rewind(self, step: int, step_is_evaluated: bool = True) -> None:
-        """Removes what an earlier run recorded of later steps; see `rewind`."""
+        """Takes metrics.jsonl back to the step that a run goes on from.
+
+        A run that was killed has recorded evaluations after its newest checkpoint, which come
+        again, and may have stopped in the middle of a line. What is left is what a run that was
+        never stopped would have recorded. (TensorBoard by itself drops later steps that it has.)
+
+        Args:
+            step: int, the last step to keep.
+            step_is_evaluated: bool. Whether to keep the evaluations of `step` itself.
+        """
         if self._enabled:
+            last = step if step_is_evaluated else step - 1
             with self._told_failures():
-                rewind(self._output_dir, step, step_is_evaluated)
+                metrics_file.keep(self._output_dir, lambda recorded: recorded <= last)
 
     def is_evaluated(self, step: int, split: str, decoded: bool) -> bool:
-        """Whether an earlier run has recorded the evaluation of a step."""
-        return is_evaluated(self._output_dir, step, split, decoded)
+        """Whether the evaluation of a step is recorded, and if `decoded` the free decoding too."""
+        records = [
+            record
+            for record in metrics_file.records(self._output_dir)
+            if record["step"] == step and record.get("split") == split
+        ]
+        kinds = {any(name.startswith("decode/") for name in record) for record in records}
+        return kinds >= ({False, True} if decoded else {False})
 
     def write_training(
         self, step: int, scalars: Mapping[str, float], ponder: Mapping[str, Any] | None = None
@@ -89,9 +103,6 @@ class Summaries(train_step.Hook):
         with self._told_failures():
             metrics_file.append(self._output_dir, record)
 
-    def ends(self) -> None:
-        self.close()
-
     def close(self) -> None:
         """Writes what is still to be written."""
         for writer in list(self._writers.values()):
@@ -114,64 +125,10 @@ class Summaries(train_step.Hook):
     def _writer(self, folder):
         if folder not in self._writers:
             path = os.path.join(self._output_dir, folder)
-            writer = tf.summary.create_file_writer(path, filename_suffix=SUFFIX)
-            self._writers[folder] = writer
+            self._writers[folder] = tf.summary.create_file_writer(path)
         return self._writers[folder]
 
     def _tag(self, name):
         if name.startswith("loss") or "/" in name or name == "ponder_time":
             return name
         return f"metrics-{self._problem_name}/targets/{name}"
-
-
-SUFFIX = ".v2.ut_keras"  # of our event files, by which those of others are left alone
-
-
-def rewind(output_dir: str, step: int, step_is_evaluated: bool) -> None:
-    """Takes the records of a run back to the step that it goes on from.
-
-    A run that was killed has recorded steps after its newest checkpoint, which come again, and may
-    have stopped in the middle of a line. What is left is what a run that was never stopped would
-    have recorded. Files are replaced as a whole.
-
-    Args:
-        output_dir: str.
-        step: int, the last step to keep.
-        step_is_evaluated: bool. Whether to keep the evaluations of `step` itself.
-    """
-    evaluated = step if step_is_evaluated else step - 1
-    metrics_file.keep(output_dir, lambda recorded: recorded <= evaluated)
-    for folder, last in (("", step), ("eval", evaluated), ("decode", evaluated)):
-        for path in sorted(glob.glob(os.path.join(glob.escape(output_dir), folder, f"*{SUFFIX}"))):
-            _rewind_events(path, last)
-
-
-def is_evaluated(output_dir: str, step: int, split: str, decoded: bool) -> bool:
-    """Whether the evaluation of a step is recorded, and if `decoded` the free decoding too."""
-    records = [
-        record
-        for record in metrics_file.records(output_dir)
-        if record["step"] == step and record.get("split") == split
-    ]
-    kinds = {any(name.startswith("decode/") for name in record) for record in records}
-    return kinds >= ({False, True} if decoded else {False})
-
-
-def _rewind_events(path, last):
-    kept, is_changed = [], False
-    try:
-        for serialized in tf.data.TFRecordDataset(path).as_numpy_iterator():
-            if tf.compat.v1.Event.FromString(serialized).step <= last:
-                kept.append(serialized)
-            else:
-                is_changed = True
-    except tf.errors.OpError:
-        is_changed = True
-    if is_changed:
-        with whole_file.folder(path) as temporary:
-            # TensorBoard would take names with "tfevents" in them for its own.
-            whole = os.path.join(temporary, "whole")
-            with tf.io.TFRecordWriter(whole) as writer:
-                for serialized in kept:
-                    writer.write(serialized)
-            whole_file.put([(whole, path)])

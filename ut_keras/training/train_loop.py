@@ -1,16 +1,17 @@
-"""The loop of updates, over named parts that are told what happens (`train_step.Hook`).
+"""The loop of updates, from one checkpoint to the next.
 
     with TrainLoop(model, optimizer, strategy, output_dir, settings, make_epoch, …) as loop:
         loop.begin()
         loop.train_to(1000)
         loop.end()
 
-The parts, in the order in which a batch meets them: `epochs` (batches without end), `train_step`
-(the update), `profiling`, `reports` (the line and the curves), `saving`. It goes on where an
-earlier run stopped. Ctrl-C is read between two updates: see `interruption`.
+What a batch meets, in this order: `epochs` (batches without end), `train_step` (the update),
+`progress` (the line) and `summaries` (the curves), `saving`. It goes on where an earlier run
+stopped. Ctrl-C is read between two updates: see `interruption`.
 """
 
 import functools
+import math
 import os
 import time
 from collections.abc import Callable
@@ -20,16 +21,8 @@ import keras
 import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint, checkpoint_files
-from ut_keras.checkpoints import checkpoint as checkpoint_lib
-from ut_keras.process import device_memory, interruption
-from ut_keras.training import (
-    distribution,
-    dry_run,
-    progress,
-    reports,
-    saving,
-    train_step,
-)
+from ut_keras.process import interruption
+from ut_keras.training import distribution, progress, saving, train_step
 from ut_keras.training import epochs as epochs_lib
 from ut_keras.training.train_settings import TrainSettings
 from ut_keras.training.train_step import StepResult
@@ -70,6 +63,7 @@ class TrainLoop:
         self._output_dir = output_dir
         self._settings = settings
         self._average = average
+        self._summaries = summaries
         self._write_records = write_records
         self._is_chief = distribution.is_chief(strategy)
         self.step = 0
@@ -79,7 +73,7 @@ class TrainLoop:
         self._epochs = epochs_lib.Epochs(make_epoch, strategy)
         with strategy.scope():
             optimizer.build(model.trainable_variables)
-        self._checkpoints = checkpoint_lib.Checkpoints(
+        self._checkpoints = checkpoint.Checkpoints(
             output_dir,
             model,
             optimizer,
@@ -97,14 +91,8 @@ class TrainLoop:
             settings.eval_every_steps,
             settings.save_every_seconds,
         )
-        self._parts = [
-            StepProfiler(output_dir, settings.profile_steps),
-            reports.Reports(self._progress, summaries, optimizer, settings.log_every_steps),
-            saving.WeightCheck(model),
-            self._folder,
-            summaries,
-            self._saver,
-        ]
+        self._profiler = StepProfiler(output_dir, settings.profile_steps)
+        self._is_advised = False
         self._restore()
 
     # The loop.
@@ -117,17 +105,20 @@ class TrainLoop:
         """
         if self.step >= last_step:
             return
-        self._tell("begins", self.step)
+        self._progress.restart_clock()
+        self._saver.restart_clock()
         started = time.monotonic()
         update = self._update
         while self.step < last_step:
             with self._progress.waiting_for_input():
                 batch = next(self._epochs)
-            self._tell("before_update", self.step + 1)
+            self._profiler.before_update(self.step + 1)
             result = update(batch)
             self.step += 1
             self.stop.waits = True
-            self._tell("after_update", self.step, result)
+            self._profiler.after_update(self.step, result)
+            self._report(result)
+            self._saver.save_if_due(self.step)
             if self.stop.is_due(self.step):
                 self._saver.save(self.step)
                 self._saver.finish()
@@ -149,13 +140,44 @@ class TrainLoop:
             self._average,
         )
 
-    def _tell(self, event, *args):
-        for part in self._parts:
-            getattr(part, event)(*args)
+    def _report(self, result):
+        """Reads the results of updates when a line or a record is due, and no sooner."""
+        self._progress.add(self.step, result)
+        if self._progress.is_due:
+            self._read_results()
+            self._progress.show(self.step)
+        if self.step % self._settings.log_every_steps == 0:
+            self._read_results()
+            averages = self._progress.averages()
+            rate = float(keras.ops.convert_to_tensor(self._optimizer.learning_rate))
+            scalars = {**averages, "learning_rate": rate}
+            self._summaries.write_training(self.step, scalars, result.ponder)
+            advice = None if self._is_advised else progress.advice(self.step, averages)
+            if advice:
+                self._is_advised = True
+                self._progress.end_line()
+                print(advice, flush=True)
+
+    def _read_results(self):
+        for step, values in self._progress.fetch():
+            if not math.isfinite(values["loss"]):
+                raise self._non_finite(f"loss={values['loss']} at step {step}")
 
     def _before_save(self, step):
-        self._tell("before_save", step)
+        self._read_results()
+        if path := saving.non_finite_weight(self._model):
+            raise self._non_finite(f"{path} at step {step}")
+        self._folder.check(step)
         self._epochs.write_position()
+
+    def _non_finite(self, received):
+        self._saver.finish()
+        return saving.NonFiniteError(
+            f"The loss and the weights must be finite. Received: {received}. Try a lower "
+            "learning_rate_constant (or learning_rate), more learning_rate_warmup_steps or "
+            "clip_grad_norm=1.0. Nothing of the broken weights was saved; "
+            f"{self._saver.newest()}."
+        )
 
     # Beginning and end.
 
@@ -178,21 +200,13 @@ class TrainLoop:
         if self._average and not self._checkpoints.has_moving_average:
             self._average.reset()
         if not distribution.is_agreed(self._strategy, self.step):
-            raise checkpoint_lib.CheckpointError(
+            raise checkpoint.CheckpointError(
                 f"All workers must find the same checkpoints in --output_dir, on a disk that they "
                 f"share. Received: step {self.step} in {self._output_dir} here, another elsewhere."
             )
 
-    def begin(self, trains: bool = True) -> None:
-        """The last that can be refused, and then what is written first.
-
-        Args:
-            trains: bool. Whether there will be an update.
-        """
-        tries = trains and self.step < self._settings.train_steps and self._settings.dry_run
-        if tries and (largest := self._largest_batch()):
-            with self._checkpoints.unchanged():
-                print(largest.run(), flush=True)
+    def begin(self) -> None:
+        """Writes what comes first, now that nothing can be refused any more."""
         if self._is_chief:
             checkpoint_files.remove_torn(self._output_dir)
             self._write_records()
@@ -222,13 +236,10 @@ class TrainLoop:
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         self.stop.__exit__(kind, error, traceback)
-        for part in reversed(self._parts):
-            part.ends()
-        if isinstance(error, saving.NonFinite):
-            raise saving.non_finite_error(error, self._saver.newest()) from None
-        if isinstance(error, saving.FolderLost):
-            self._epochs.write_position()
-            raise self._folder.saved_anew(error, self._saver, self.step) from None
+        self._saver.finish()
+        self._summaries.close()
+        self._progress.end_line()
+        self._profiler.end()
         if isinstance(error, distribution.LOST_WORKER_ERRORS) and self._num_workers > 1:
             raise distribution.WorkerLost(
                 f"Another worker has stopped answering, at step {self.step}. Run the same "
@@ -255,32 +266,8 @@ class TrainLoop:
             exit_code=143,
         )
 
-    # The largest batch.
 
-    def share_that_fits(self) -> float | None:
-        """How much larger the largest batch could be to fill the memory but for a reserve.
-
-        Returns:
-            float, what to multiply the batch size by; None where the memory is not known.
-        """
-        largest = self._largest_batch()
-        with self._checkpoints.unchanged():
-            return largest and largest.share_that_fits()
-
-    def _largest_batch(self):
-        """The `LargestBatch` of the data, or None where they do not tell."""
-        if self._epochs.largest_batch() is None:
-            return None
-        return dry_run.LargestBatch(
-            self._update,
-            self._epochs.largest_batch,
-            device_memory.of(self._strategy),
-            any_shape=not self._settings.static_shapes,
-            agree=functools.partial(distribution.any_worker, self._strategy),
-        )
-
-
-class StepProfiler(train_step.Hook):
+class StepProfiler:
     """TensorBoard's profile of the updates `first` to `last`: where the time goes.
 
     Args:
@@ -303,9 +290,10 @@ class StepProfiler(train_step.Hook):
     def after_update(self, step: int, result: StepResult) -> None:
         if self._is_on and step >= self._last:
             result.loss.numpy()  # what a device is still at belongs to the profile
-            self.ends()
+            self.end()
 
-    def ends(self) -> None:
+    def end(self) -> None:
+        """Writes what there is; called once more, even after an error."""
         if not self._is_on:
             return
         self._is_on = False

@@ -26,7 +26,6 @@ class TrainSettings:
             evaluated and decoded with.
         warm_start_from: str or None. Run or checkpoint to take weights from, in a new run.
         profile_steps: (first, last) updates to profile, or None.
-        dry_run: bool. Whether to try the largest batch before the first update.
     """
 
     train_steps: int = 250000
@@ -43,4 +42,3 @@ class TrainSettings:
     moving_average_decay: float = 0.0
     warm_start_from: str | None = None
     profile_steps: tuple | None = None
-    dry_run: bool = False

@@ -19,7 +19,6 @@ import keras
 import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint, checkpoint_files
-from ut_keras.checkpoints import checkpoint as checkpoint_lib
 from ut_keras.files import file_error
 from ut_keras.training import distribution, moving_average, train_loop
 from ut_keras.training import summaries as summaries_lib
@@ -64,7 +63,7 @@ class Trainer:
         self._settings = settings
         self._evaluator = evaluator
         self._free_decoder = free_decoder
-        self.write_records = write_records or (lambda: None)
+        self._write_records = write_records or (lambda: None)
         self._is_chief = distribution.is_chief(strategy)
         self._summaries = summaries_lib.Summaries(output_dir, problem_name, self._is_chief)
         self._early_stopping = settings.early_stopping
@@ -111,7 +110,7 @@ class Trainer:
     ) -> dict[str, float]:
         """Evaluates the newest checkpoint."""
         del make_epoch
-        checkpoints = checkpoint_lib.restored(
+        checkpoints = checkpoint.restored(
             self._output_dir, self._model, self._average and self._average.variables
         )
         newest: Any = checkpoints.newest
@@ -130,10 +129,6 @@ class Trainer:
         """Evaluates the newest checkpoint and decodes with it."""
         return self.evaluate(make_epoch, make_eval_dataset, decode=True)
 
-    def share_that_fits(self, make_epoch: Callable[[int], Any]) -> float | None:
-        """See `TrainLoop.share_that_fits`."""
-        return self._begun(make_epoch).share_that_fits()
-
     def _begun(self, make_epoch):
         self._loop = train_loop.TrainLoop(
             self._model,
@@ -144,7 +139,7 @@ class Trainer:
             make_epoch,
             self._average,
             self._summaries,
-            self.write_records,
+            self._write_records,
         )
         return self._loop
 
@@ -156,7 +151,7 @@ class Trainer:
             decoder = self._free_decoder if decode and self._is_chief else None
             check_metric(self._early_stopping, self._evaluator, decoder, make_eval_dataset)
             stops = self._stops_early()
-            loop.begin(trains=not stops)
+            loop.begin()
             # An earlier run may have stopped between saving a step and evaluating it.
             is_due = stops or self._is_unevaluated(loop.step, decode)
             self._summaries.rewind(loop.step, step_is_evaluated=not is_due)

@@ -71,19 +71,3 @@ def test_no_examples():
 def test_one_bucket():
     order = example_order.ExampleOrder([1, 2, 3], [], [2])
     assert sorted(map(len, _batches(order.epoch([0])))) == [1, 2]
-
-
-@pytest.mark.parametrize("share, rows", [(1.0, 5), (0.5, 2), (0.01, 1)])
-def test_the_largest_batch_has_the_longest_examples(share, rows):
-    order = _order(longest=50)
-    assert SCHEME.batch_sizes[-1] == 5
-    epoch = order.largest(share)
-    assert len(epoch) == 1
-    assert epoch.buckets.tolist() == [len(SCHEME.boundaries)]
-    found = LENGTHS[epoch.examples(0)]
-    assert found.tolist() == sorted(LENGTHS[LENGTHS <= 50])[::-1][:rows]
-
-
-def test_the_largest_batch_is_full_where_there_are_few_long_examples():
-    order = _order(np.array([3, 4, 40, 5]))
-    assert order.largest().examples(0).tolist() == [2] * 6

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.data.reading.small_files import SYMBOLS, arrays, example, rows, settings, write
+from tests.data.reading.small_files import SYMBOLS, arrays, example, settings, write
 from ut_keras.data.reading import example_order, indexed_batches, input_pipeline, record_index
 from ut_keras.data.reading.indexed_batches import Part
 from ut_keras.errors import DataError
@@ -115,19 +115,6 @@ def test_a_worker_may_have_several_replicas(tmp_path):
     passes = _passes(write(tmp_path, [example(5)] * 16), num_replicas=16)
     _, targets = next(iter(passes.onwards(0, 0, Part(1, 2, 8))))
     assert targets.shape[1] == 5
-
-
-@pytest.mark.parametrize("static_shapes", [False, True])
-def test_largest(tmp_path, static_shapes):
-    files = write(tmp_path, [example(n) for n in (3, 5, 30, 9, 32, 5)])
-    passes = _passes(files, settings(static_shapes=static_shapes))
-    largest = passes.largest()
-    assert int(largest.cardinality()) == 1
-    assert largest.element_spec == passes.one_pass().element_spec
-    ((features, targets),) = list(largest)
-    assert targets.shape == features["inputs"].shape == (2, 32)
-    inputs = {name: value.numpy() for name, value in features.items()}
-    assert rows([(inputs, targets)]) == [example(32)["inputs"], example(30)["inputs"]]
 
 
 def test_it_is_no_dataset(tmp_path):

@@ -106,20 +106,6 @@ class ExampleOrder:
             self._examples[shuffled[by_bucket]], starts[turn], stops[turn], batch_buckets[turn]
         )
 
-    def largest(self, share: float = 1.0) -> Epoch:
-        """An epoch of one batch, as large as any: of the bucket with the longest examples.
-
-        Args:
-            share: float in (0, 1]. How much of the rows of a batch to take.
-        """
-        bucket = self._buckets.max()
-        examples = self._examples[self._buckets == bucket]
-        longest_first = examples[np.argsort(-self._lengths[examples], kind="stable")]
-        rows = max(1, round(share * self._sizes[bucket]))
-        batch = np.resize(longest_first, rows)
-        starts, stops, buckets = (np.array([n], np.int64) for n in (0, rows, bucket))
-        return Epoch(batch, starts, stops, buckets)
-
     def _cut(self, buckets):
         """(starts, stops, buckets) of batches, where the examples are sorted by bucket."""
         counts = np.bincount(buckets, minlength=len(self._sizes))

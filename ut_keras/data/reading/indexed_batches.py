@@ -162,23 +162,6 @@ class IndexedBatches:
         start = number * self.num_batches + min(first, self.num_batches)
         return self._slices(start, _ENDLESS, part).prefetch(2 * part.replicas)
 
-    def largest(self, share: float = 1.0) -> tf.data.Dataset:
-        """A dataset of one batch, as large as any; its shapes are as open as those of the others.
-
-        Args:
-            share: as in `ExampleOrder.largest`.
-        """
-        largest = self._order.largest(share)
-        batch = self._rows_of(largest.examples(0).astype(np.int64), largest.buckets[0], 0, 1)
-        spec = self.onwards().element_spec
-        return tf.data.Dataset.from_tensors(batch).map(
-            lambda *batch: tf.nest.map_structure(
-                lambda value, its: tf.compat.v1.placeholder_with_default(value, its.shape),
-                batch,
-                spec,
-            )
-        )
-
     def _slices(self, start, stop, part):
         """The worker's slices of the batches `start` to `stop`, counted over all passes."""
 

@@ -3,7 +3,7 @@ import types
 import pytest
 import tensorflow as tf
 
-from ut_keras.bin import run_trainer
+from ut_keras.bin import trainer
 from ut_keras.training.distribution import WorkerLost
 
 
@@ -14,6 +14,6 @@ def test_a_worker_lost_before_the_first_step(monkeypatch, cluster, error):
     def lost(setup):
         raise tf.errors.UnavailableError(None, None, "Connection reset by peer")
 
-    monkeypatch.setattr(run_trainer, "_make_trainer", lost)
+    monkeypatch.setattr(trainer, "_make_trainer", lost)
     with pytest.raises(error):
-        run_trainer.make_trainer(types.SimpleNamespace(cluster=cluster))
+        trainer.make_trainer(types.SimpleNamespace(cluster=cluster))
