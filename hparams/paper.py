@@ -151,6 +151,15 @@ universal_transformer_algorithmic_coupled = derived(
 universal_transformer_algorithmic_coupled_reversed = derived(
     universal_transformer_algorithmic_coupled, pos="coupled(order='reversed')"
 )
+# 12 is the sign, so that digits of one value share a place. For the carry a position has to know
+# the one before it, which permuted places do not tell.
+universal_transformer_algorithmic_coupled_sum = derived(
+    universal_transformer_algorithmic_coupled,
+    pos="coupled(places=256, separator=12)",
+    self_attention_type="dot_product_relative",
+    max_relative_position=4,
+    num_heads=2,
+)
 
 # --- Learning to Execute --------------------------------------------------------------------------
 

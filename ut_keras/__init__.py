@@ -30,8 +30,9 @@ def load(
     """Returns what has been trained and saved.
 
     Args:
-        path: str or `os.PathLike`. The folder of a run, a file that `model.save` wrote, or the name
-            of a run that comes along, see `pretrained` (a folder of that name goes first).
+        path: str or `os.PathLike`. The folder of a run, a file that `model.save` wrote, the name
+            of a run that comes along, see `pretrained` (a folder of that name goes first), or
+            "hf://user/name@revision" of the Hugging Face hub.
         checkpoint_path, problem, data_dir: of a folder, see `saved_run.load`.
     Returns:
         `SavedRun` of a folder, ready for texts; `keras.Model` of a file.
@@ -46,11 +47,13 @@ def load(
     from ut_keras.errors import DataError
     from ut_keras.inference import saved_run
 
-    if not os.path.exists(os.path.expanduser(path)):
+    is_address = os.fspath(path).startswith("hf://")
+    if not is_address and not os.path.exists(os.path.expanduser(path)):
         if path not in pretrained.names():
             raise DataError(
-                "path must be the folder of a run, a .keras file, or the name of a run that comes "
-                f"along: {', '.join(pretrained.names())}. Received: {os.fspath(path)!r}."
+                "path must be the folder of a run, a .keras file, hf://user/name, or the name of a "
+                f"run that comes along: {', '.join(pretrained.names())}. "
+                f"Received: {os.fspath(path)!r}."
             )
         path = pretrained.folder(path)
     return saved_run.load(path, checkpoint_path, problem, data_dir)

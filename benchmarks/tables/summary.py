@@ -61,7 +61,7 @@ HEADLINES = (
     Headline("bAbI 1k, single: error", "babi_1k_single", "*/adaptive"),
     Headline("Copy, 40 digits to 400: strings", "algorithmic", "copy/coupled", _STRINGS, "0.35"),
     Headline("Reverse, 40 to 400: strings", "algorithmic", "reverse/coupled", _STRINGS, "0.46"),
-    Headline("Addition, 40 to 400: sums", "algorithmic", "addition/universal", _STRINGS, "0.02"),
+    Headline("Addition, 40 to 400: sums", "algorithmic", "addition/coupled", _STRINGS, "0.02"),
     Headline("Learning to Execute: programs", "lte", "program/universal", _STRINGS),
     Headline("SCAN, length over 26", "scan", "length 26/universal", _STRINGS, _SCAN),
     Headline("Table lookup (our tables), forward", "depth_ctl", "forward/ndr", "accuracy", _NDR),

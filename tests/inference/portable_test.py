@@ -45,13 +45,6 @@ def test_answers_as_the_run_does(run, folder):
         np.testing.assert_array_equal(weights[name], variable)
 
 
-def test_a_folder_as_the_cache_of_a_hub_has_it(run, folder, tmp_path):
-    for name in os.listdir(folder):
-        (tmp_path / name).symlink_to(os.path.join(folder, name))
-    (tmp_path / "README.md").write_text("A card.")
-    assert ut_keras.load(tmp_path).translate(TEXTS) == run.translate(TEXTS)
-
-
 def test_a_number_of_steps_is_kept(run, tmp_path):
     portable.save(tmp_path / "two", run.model.with_steps(2), run.encoders)
     assert ut_keras.load(tmp_path / "two").model.num_steps == 2

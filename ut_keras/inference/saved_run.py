@@ -19,7 +19,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.inference import feature_record, padding, portable, text_model
+from ut_keras.inference import feature_record, hub, padding, portable, text_model
 from ut_keras.inference import run as run_lib
 from ut_keras.text.text_encoder_base import EOS, TextEncoder
 from ut_keras.visualize import observer
@@ -37,7 +37,7 @@ def load(
 
     Args:
         output_dir: str, the folder of a run, as ut-trainer, ut-import-t2t and ut-avg-checkpoints
-            write it; or one that `SavedRun.save` wrote.
+            write it; one that `SavedRun.save` wrote; or hf://user/name.
         checkpoint_path: str, such as "run/model.ckpt-1000". Default: the newest of the folder.
         problem: a `Problem`, for a run without features.json. Optional.
         data_dir: str, the folder with the problem's vocabulary; goes with `problem`.
@@ -48,6 +48,8 @@ def load(
         HParamError, CheckpointError: if hparams or weights cannot be used.
     """
     directory = os.path.expanduser(os.fspath(output_dir))
+    if directory.startswith(hub.PREFIX):
+        directory = hub.fetch(directory)
     if portable.is_there(directory):
         return SavedRun(*portable.load(directory))
     run = run_lib.read(directory, checkpoint_path, problem, data_dir)
@@ -86,6 +88,10 @@ class SavedRun:
             DataError: if there is something, or an encoder is not of this library.
         """
         portable.save(directory, self.model, self.encoders)
+
+    def push(self, address: str, private: bool = False, card: str = "") -> str:
+        """Uploads what `save` writes to the Hugging Face hub: see `hub.push`."""
+        return hub.push(address, self, private, card)
 
     def dataset(
         self, pairs: Iterable[tuple[str, str]], batch_size: int = 64, seed: int | None = None

@@ -1,0 +1,164 @@
+import hashlib
+import http.server
+import json
+import os
+import threading
+
+import huggingface_hub
+import huggingface_hub.constants
+import pytest
+
+import ut_keras
+from ut_keras.errors import DataError, UsageError
+from ut_keras.inference import hub
+
+COMMIT = "0123456789" * 4
+TEXTS = ["Two dogs are playing."]
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    """What the hub answers to a download of user/name, of which main and COMMIT are revisions."""
+
+    def do_HEAD(self):
+        self._answer(head=True)
+
+    def do_GET(self):
+        self._answer()
+
+    def _answer(self, head=False):
+        self.server.asked.append(self.path)
+        path, files = self.path.split("?")[0], self.server.files
+        headers, content, status = {}, b"", 200
+        if path in (f"/api/models/user/name/revision/{name}" for name in ("main", COMMIT)):
+            siblings = [{"rfilename": name} for name in files]
+            content = {"id": "user/name", "sha": COMMIT, "siblings": siblings}
+        elif path == f"/api/models/user/name/tree/{COMMIT}":
+            content = [
+                {"type": "file", "path": name, "size": len(data), "oid": _etag(data)}
+                for name, data in files.items()
+            ]
+        elif path.startswith(f"/user/name/resolve/{COMMIT}/") and path.split("/")[-1] in files:
+            content = files[path.split("/")[-1]]
+            headers = {"X-Repo-Commit": COMMIT, "ETag": f'"{_etag(content)}"'}
+        else:
+            status, headers = 404, {"X-Error-Code": "RepoNotFound"}
+        content = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if not head:
+            self.wfile.write(content)
+
+    def log_message(self, *args):
+        pass
+
+
+def _etag(content):
+    return hashlib.sha1(content).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def run():
+    return ut_keras.load("multi30k_ende")
+
+
+@pytest.fixture
+def server(run, tmp_path, monkeypatch):
+    """A hub with user/name, and an empty cache."""
+    run.save(tmp_path / "run")
+    made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    made.asked = []
+    made.files = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    made.files["evil.py"] = b"raise SystemExit"
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    constants, address = huggingface_hub.constants, f"http://127.0.0.1:{made.server_port}"
+    template = f"{address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(constants, "ENDPOINT", address)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+def _offline(monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+
+
+def test_loads_what_a_run_saved_and_only_that(server, run, monkeypatch, tmp_path):
+    expected = run.translate(TEXTS)
+    assert ut_keras.load("hf://user/name").translate(TEXTS) == expected
+    assert not any("evil" in path for path in server.asked)
+    assert ut_keras.load(f"hf://user/name@{COMMIT}").translate(TEXTS) == expected
+    _offline(monkeypatch)
+    assert ut_keras.load("hf://user/name").translate(TEXTS) == expected
+
+
+def test_what_is_not_there(server, monkeypatch, tmp_path):
+    with pytest.raises(DataError, match="hf://user/other cannot be reached") as raised:
+        ut_keras.load("hf://user/other")
+    assert "\n" not in str(raised.value)
+    _offline(monkeypatch)
+    with pytest.raises(DataError, match=f"the cache is {tmp_path}/cache"):
+        ut_keras.load("hf://user/name")
+
+
+def test_what_is_not_ours(server):
+    server.files = {"pytorch_model.bin": b"x", "README.md": b"y"}
+    with pytest.raises(DataError, match="without config.json"):
+        ut_keras.load("hf://user/name")
+
+
+def test_a_config_of_others(server):
+    server.files["config.json"] = b'{"architectures": ["Bert"]}'
+    with pytest.raises(DataError, match="another's config"):
+        ut_keras.load("hf://user/name")
+
+
+@pytest.mark.parametrize(
+    "address", ["hf://", "hf://user", "hf://a/b/c", "hf://../x@", "hf://a/b@ c"]
+)
+def test_an_address_that_is_none(address):
+    with pytest.raises(UsageError, match="must be hf://user/name"):
+        ut_keras.load(address)
+
+
+def test_pushes_one_commit_of_the_files_and_a_card(run, monkeypatch):
+    done = {}
+
+    class Api:
+        def __init__(self, library_name):
+            assert library_name == "ut_keras"
+
+        def create_repo(self, name, private, exist_ok):
+            done["repository"] = name, private, exist_ok
+
+        def file_exists(self, repo_id, filename):
+            return False
+
+        def upload_folder(self, repo_id, folder_path):
+            done["files"] = sorted(os.listdir(folder_path))
+            with open(os.path.join(folder_path, "README.md"), encoding="utf-8") as file:
+                done["card"] = file.read()
+            return f"https://hub/{repo_id}/commit/1"
+
+    monkeypatch.setattr(huggingface_hub, "HfApi", Api)
+    assert run.push("hf://user/name", private=True) == "https://hub/user/name/commit/1"
+    assert done["repository"] == ("user/name", True, True)
+    names = ["README.md", "config.json", "model.safetensors", "vocab.inputs.subwords"]
+    assert done["files"] == names
+    assert done["card"].startswith("---\nlibrary_name: ut_keras") and "hf://user" in done["card"]
+
+
+def test_pushes_no_revision_and_says_what_the_hub_says(run, server):
+    with pytest.raises(UsageError, match="makes a commit of its own"):
+        run.push("hf://user/name@v1")
+    with pytest.raises(DataError, match="the token is that of"):
+        run.push("hf://user/name")
+
+
+def test_without_the_library(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
+    with pytest.raises(UsageError, match="pip install"):
+        hub.fetch("hf://user/name")

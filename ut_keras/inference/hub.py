@@ -1,0 +1,124 @@
+"""Models on the Hugging Face hub, in the form of `portable`.
+
+    ut_keras.load("hf://user/name")            or "hf://user/name@v1", a branch, tag or commit
+    run.push("hf://user/name")
+
+`pip install "ut_keras[hub]"`. The token is that of `hf auth login` or HF_TOKEN, the cache
+and being offline (HF_HUB_OFFLINE=1) are the hub's own. Only the files that `portable` writes are
+fetched.
+"""
+
+import os
+import re
+import tempfile
+from typing import Any
+
+from ut_keras.errors import DataError, UsageError
+from ut_keras.inference import portable
+
+PREFIX = "hf://"
+_ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?", re.ASCII)
+_FILES = [portable.CONFIG, portable.WEIGHTS, "vocab.*"]
+_CARD = """---
+library_name: ut_keras
+tags: [universal-transformer, tensorflow, keras]
+---
+# {name}
+
+    pip install "ut_keras[hub]"
+
+    import ut_keras
+
+    run = ut_keras.load("{address}")
+"""
+
+
+def fetch(address: str) -> str:
+    """Downloads what is not in the cache yet.
+
+    Args:
+        address: str, "hf://user/name" or "hf://user/name@revision".
+    Returns:
+        str, a folder for `portable.load`.
+    Raises:
+        DataError: if there is no such model, or nobody answers and the cache has it not.
+        UsageError: if the address is none, or huggingface_hub is not installed.
+    """
+    repository, revision = _parse(address)
+    hub = _library()
+    try:
+        folder = hub.snapshot_download(
+            repository, revision=revision, allow_patterns=_FILES, library_name="ut_keras"
+        )
+    except Exception as error:  # of the library, of the connection, of the disk
+        from huggingface_hub import constants
+
+        raise _told(address, error, f"the cache is {constants.HF_HUB_CACHE}") from error
+    if not portable.is_there(folder):
+        raise DataError(
+            f"{address} must be a model that run.push or run.save wrote. "
+            f"Received: one without {portable.CONFIG}."
+        )
+    return folder
+
+
+def push(address: str, run: Any, private: bool = False, card: str = "") -> str:
+    """Uploads a run in one commit; makes the repository if there is none.
+
+    Args:
+        address: str, "hf://user/name".
+        run: `SavedRun`.
+        private: bool, of a new repository.
+        card: str, the README.md; by default how to load it, where the repository has none.
+    Returns:
+        str, the commit's address in a browser.
+    Raises:
+        DataError: if the hub does not take it.
+        UsageError: as `fetch`; or if a revision is named.
+    """
+    repository, revision = _parse(address)
+    if revision:
+        raise UsageError(f"push makes a commit of its own. Received: the revision {revision!r}.")
+    hub = _library()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = os.path.join(temporary, "run")
+        run.save(folder)
+        try:
+            api = hub.HfApi(library_name="ut_keras")
+            api.create_repo(repository, private=private, exist_ok=True)
+            if not card and not api.file_exists(repository, "README.md"):
+                card = _CARD.format(name=repository.split("/")[1], address=address)
+            if card:
+                with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
+                    file.write(card)
+            commit = api.upload_folder(repo_id=repository, folder_path=folder)
+        except Exception as error:
+            raise _told(
+                address, error, "the token is that of `hf auth login` or HF_TOKEN"
+            ) from error
+    return str(commit)
+
+
+def _parse(address):
+    found = _ADDRESS.fullmatch(address)
+    if not found:
+        raise UsageError(
+            f"A model on the hub must be hf://user/name or hf://user/name@revision. "
+            f"Received: {address!r}."
+        )
+    return found.groups()
+
+
+def _library():
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise UsageError(
+            'Models on the hub need huggingface_hub: pip install "ut_keras[hub]". Received: none.'
+        ) from error
+    return huggingface_hub
+
+
+def _told(address, error, hint):
+    said = " ".join(str(error).split()) or type(error).__name__
+    return DataError(f"{address} cannot be reached ({hint}). Received: {said[:300]}")
