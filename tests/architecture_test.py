@@ -69,7 +69,6 @@ ALLOWED = {
         "ut_keras.training",
     ),
     "ut_keras.t2t_import": ("ut_keras.hparam", "ut_keras.data.features", "ut_keras.models"),
-    "ut_keras.t2t_slots": ("ut_keras.t2t_import",),
     "ut_keras.checkpoints": ("ut_keras.checkpoints",),
     # From the folder of a run to answers; nothing here trains.
     "ut_keras.inference": (

@@ -3,12 +3,11 @@ import pytest
 from ut_keras import hparams
 from ut_keras.hparam import LSTMHParams, TransformerHParams, UniversalTransformerHParams
 from ut_keras.hparam.field import HParamError
-from ut_keras.t2t import common_hparams, hparam, models_lstm, models_transformer
-from ut_keras.t2t import models_universal_transformer as universal
+from ut_keras.t2t import common_hparams, hparam, models
 
 
 def test_a_set_that_is_changed_comes_back_as_ours():
-    changed = models_transformer.transformer_base()
+    changed = models.transformer_base()
     changed.hidden_size = 128
     changed.num_heads += 8
     changed.set_hparam("filter_size", 256)
@@ -25,14 +24,13 @@ def test_a_set_that_is_changed_comes_back_as_ours():
 
 @pytest.mark.parametrize("name", ["transformer_big", "adaptive_universal_transformer_tiny"])
 def test_a_set_that_is_not_changed_stays_what_it_is(name):
-    module = universal if "universal" in name else models_transformer
-    assert hparam.finished(getattr(module, name)(), name) == hparams.get(name)
+    assert hparam.finished(getattr(models, name)(), name) == hparams.get(name)
 
 
 def test_the_fields_say_what_it_is():
-    assert type(hparam.finished(models_lstm.lstm_seq2seq(), "set")) is LSTMHParams
-    made = models_transformer.transformer_tiny()
-    universal.update_hparams_for_universal_transformer(made)
+    assert type(hparam.finished(models.lstm_seq2seq(), "set")) is LSTMHParams
+    made = models.transformer_tiny()
+    models.update_hparams_for_universal_transformer(made)
     made.add_hparam("gates_inputs", "s")  # T2T's sets lack it
     hp = hparam.finished(made, "set")
     assert type(hp) is UniversalTransformerHParams
@@ -46,7 +44,7 @@ def test_the_fields_say_what_it_is():
 
 def test_a_field_that_nothing_reads_is_said_once(capsys):
     for _ in range(2):
-        changed = models_transformer.transformer_tiny()
+        changed = models.transformer_tiny()
         changed.add_hparam("made_up_by_hparam_test", 3)
         hp = hparam.finished(changed, "hparams set mine")
     assert hp == hparams.get("transformer_tiny")
@@ -55,14 +53,14 @@ def test_a_field_that_nothing_reads_is_said_once(capsys):
 
 
 def test_values_are_checked():
-    changed = models_transformer.transformer_tiny()
+    changed = models.transformer_tiny()
     changed.hidden_size = "wide"
     with pytest.raises(HParamError, match="hidden_size must be an int"):
         hparam.finished(changed, "set")
     with pytest.raises(ValueError, match="Received: no_such"):
         changed.set_hparam("no_such", 1)
     with pytest.raises(AttributeError):
-        models_transformer.transformer_no_such  # noqa: B018
+        models.transformer_no_such  # noqa: B018
 
 
 def test_t2ts_own_methods():

@@ -119,7 +119,8 @@ def _load(source, model_name, target_space_id, seed):
     import keras
     import tensorflow as tf
 
-    from ut_keras import optimizers, t2t_import, t2t_slots
+    from ut_keras import optimizers, t2t_import
+    from ut_keras.t2t import slots
 
     checkpoint_files.state(source)
     keras.utils.set_random_seed(seed)
@@ -129,7 +130,7 @@ def _load(source, model_name, target_space_id, seed):
             raise ValueError("its newest checkpoint must hold global_step, the number of updates.")
         model = t2t_import.load_checkpoint(source, model_name, target_space_id)
         optimizer = optimizers.get(model.hparams)
-        step = t2t_slots.load_optimizer(source, model, optimizer)
+        step = slots.load_optimizer(source, model, optimizer)
     # The rest is what TensorFlow's reader makes of damaged files.
     except (ValueError, tf.errors.OpError, IndexError, RuntimeError) as error:
         message = str(getattr(error, "message", error))

@@ -9,7 +9,9 @@ It speaks the REST API; docs/serving.md says how a model is served.
 import contextlib
 import http.client
 import json
+import queue
 import sys
+import threading
 import urllib.parse
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +19,6 @@ from typing import Any
 from ut_keras.bin import command, flags
 from ut_keras.errors import UsageError
 from ut_keras.files import json_file
-from ut_keras.process import deadline
 
 _MOST_BYTES = 2**23  # of an answer; parsed it may take 30 times as much
 
@@ -65,7 +66,7 @@ def predict(
     path = f"/v1/models/{urllib.parse.quote(servable_name, safe='')}:predict"
     body = json.dumps({"instances": texts}).encode()
     try:
-        status, content = deadline.call(timeout_secs, _post, address, path, body, timeout_secs)
+        status, content = _within(timeout_secs, _post, address, path, body, timeout_secs)
     except (OSError, OverflowError, ValueError, http.client.HTTPException) as error:
         raise UsageError(
             f"--server must be the REST API of a server. Received: {server!r}, "
@@ -104,6 +105,30 @@ def _post(address, path, body, timeout_secs):
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         with connection.getresponse() as response:
             return response.status, response.read(_MOST_BYTES)
+
+
+def _within(seconds, function, *arguments):
+    """What a function returns, or TimeoutError: it waits for others, and for so long in all.
+
+    It runs in a thread, which is left behind if it takes longer: nothing else ends, for instance,
+    the look-up of an address, or a server that drips.
+    """
+    answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def run():
+        try:
+            answers.put((function(*arguments), None))
+        except BaseException as error:  # raised where it is waited for
+            answers.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        value, error = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no answer within {seconds:g} s") from None
+    if error is not None:
+        raise error
+    return value
 
 
 def _ask(args, text):

@@ -24,15 +24,7 @@ from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
 from ut_keras.problems import perplexity, problem
 from ut_keras.t2t import hparam as t2t_hparam
-from ut_keras.t2t import (
-    one_pass,
-    overridden,
-    problem_hparams,
-    said_once,
-    text_encoder,
-    text_problems,
-    translate,
-)
+from ut_keras.t2t import missing, one_pass, overridden, text_encoder, text_problems, translate
 from ut_keras.t2t import problem as t2t_problem
 from ut_keras.t2t.modalities import ModalityType
 from ut_keras.text.text_encoder import TextEncoder
@@ -101,7 +93,7 @@ class Adapted(problem.Problem):
             return names
         others = [name for name in names if name not in _OF_CLASSES]
         if others and not overridden.is_ours(self.t2t, "eval_metrics"):  # ours are those of texts
-            said_once.say(
+            missing.say_once(
                 f"note: of {self.name}, whose targets are classes, are left out: "
                 f"{', '.join(others)}"
             )
@@ -137,7 +129,7 @@ class Adapted(problem.Problem):
             if kind == ModalityType.IDENTITY:  # what packing adds
                 continue
             if name not in ("inputs", "targets"):
-                said_once.say(f"note: no model is shown the feature {name!r} of {self.name}")
+                missing.say_once(f"note: no model is shown the feature {name!r} of {self.name}")
                 continue
             if kind not in _MODALITIES:
                 raise DataError(
@@ -196,7 +188,7 @@ class Adapted(problem.Problem):
                     made[id(encoder)] = text_encoder.plain(encoder, sizes.get(name))
                 encoders[name] = made[id(encoder)]
             for name in _without_effect(hparams):
-                said_once.say(f"note: {name} of {self.name} has no effect here")
+                missing.say_once(f"note: {name} of {self.name} has no effect here")
             self._known[data_dir] = encoders, hparams
         return self._known[data_dir]
 
@@ -432,7 +424,7 @@ class AdaptedWithIds(Adapted):
 
 def _without_effect(hparams):
     """The names of what T2T's `hparams` of a problem says and nothing here reads."""
-    before = problem_hparams.default().values()
+    before = t2t_problem.default_hparams().values()
     return [
         name
         for name, value in hparams.values().items()

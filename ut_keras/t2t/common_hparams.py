@@ -5,7 +5,7 @@ from typing import Any
 
 from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.ranges import RangedHParams  # noqa: F401
-from ut_keras.t2t import hparam, sets
+from ut_keras.t2t import hparam, models
 
 # Where they differ from the defaults of ours, which are `transformer_base`'s.
 _BASIC = {
@@ -38,4 +38,4 @@ def basic_params1() -> hparam.HParams:
 
 
 def __getattr__(name: str) -> Callable[[], Any]:
-    return sets.function(name)
+    return getattr(models, name)

@@ -17,7 +17,7 @@ from ut_keras import hparam as hparam_lib
 from ut_keras.hparam import BasicHParams, saved
 from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.hparam.field import BOOLS, specs
-from ut_keras.t2t import said_once
+from ut_keras.t2t import missing
 
 _IGNORED = saved.T2T_BOOKKEEPING | saved.T2T_FUNCTION_TABLES | set(saved.RETIRED)
 
@@ -123,7 +123,7 @@ def finished(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
     known = {name for cls in hparam_lib.classes() for name in specs(cls)} | _IGNORED
     unknown = sorted(values.keys() - known)
     if unknown:
-        said_once.say(f"note: {title} adds {', '.join(unknown)}, which nothing reads")
+        missing.say_once(f"note: {title} adds {', '.join(unknown)}, which nothing reads")
     return hparam_lib.from_dict({name: values[name] for name in values if name in known})
 
 

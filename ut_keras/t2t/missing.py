@@ -4,9 +4,16 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ut_keras.errors import UserError
-from ut_keras.t2t import said_once
 
 _loading = 0  # packages that are being imported
+_said: set[str] = set()
+
+
+def say_once(line: str) -> None:
+    """Prints a line about a package, whose sets and problems a command makes several times."""
+    if line not in _said:
+        _said.add(line)
+        print(line, flush=True)
 
 
 class Missing(UserError, ImportError):
@@ -36,7 +43,7 @@ class Absent:
     def __call__(self, *args: Any, **kwargs: Any) -> "Absent":
         if not _loading:
             self._refuse()
-        said_once.say(f"note: {self._error(self._name)} What is made of it cannot be used.")
+        say_once(f"note: {self._error(self._name)} What is made of it cannot be used.")
         return self
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type]:

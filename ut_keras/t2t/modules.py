@@ -17,22 +17,21 @@ _PAGE = "docs/t2t_package.md"
 STAND_INS = {
     "data_generators.generator_utils": "generator_utils",
     "data_generators.problem": "problem",
-    "data_generators.problem_hparams": "problem_hparams",
     "data_generators.text_encoder": "text_encoder",
     "data_generators.text_problems": "text_problems",
-    "data_generators.tokenizer": "tokenizer",
+    "data_generators.tokenizer": ".text.tokenizer",
     "data_generators.translate": "translate",
     "layers.common_hparams": "common_hparams",
     "layers.modalities": "modalities",
-    "models.lstm": "models_lstm",
-    "models.research.universal_transformer": "models_universal_transformer",
-    "models.transformer": "models_transformer",
-    "problems": "all_problems",
+    "models.lstm": "models",
+    "models.research.universal_transformer": "models",
+    "models.transformer": "models",
+    "problems": "registry",
     "utils.hparam": "hparam",
     "utils.metrics": "metrics",
     "utils.misc_utils": "misc_utils",
     "utils.registry": "registry",
-    "utils.t2t_model": "t2t_model",
+    "utils.t2t_model": "models",
 }
 # What is nearest to what is not here, by the beginning of the name.
 _NEAREST = {
@@ -106,7 +105,7 @@ class _Module(types.ModuleType):
         if full in _WITHOUT_EFFECT:
             return lambda *args, **kwargs: None
         if self._name in STAND_INS:
-            module = importlib.import_module(f"ut_keras.t2t.{STAND_INS[self._name]}")
+            module = importlib.import_module(f".{STAND_INS[self._name]}", "ut_keras.t2t")
             if hasattr(module, name):
                 return getattr(module, name)
         if self._name.startswith("data_generators."):

@@ -2,7 +2,7 @@
 
 from ut_keras import contract
 from ut_keras.errors import DataError
-from ut_keras.t2t import problem, said_once, text_problems
+from ut_keras.t2t import missing, problem, text_problems
 
 _OURS = "ut_keras.t2t."
 # What a problem may override in T2T and what is read here: without it, data would be others.
@@ -42,7 +42,7 @@ def check(t2t: problem.Problem) -> None:
             )
     for name, reason in _UNREAD.items():
         if not is_ours(t2t, name):
-            said_once.say(f"note: {name} of {class_name} has no effect here: {reason}")
+            missing.say_once(f"note: {name} of {class_name} has no effect here: {reason}")
     contract.check(t2t, contract.OF_T2T)
     _check_vocabulary(t2t)
 

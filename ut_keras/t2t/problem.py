@@ -9,7 +9,7 @@ import types
 from typing import Any
 
 from ut_keras.errors import DataError
-from ut_keras.t2t import generator_utils, hparam, metrics, problem_hparams, text_encoder
+from ut_keras.t2t import generator_utils, hparam, metrics, text_encoder
 from ut_keras.text.text_encoder import TextEncoder
 
 
@@ -28,6 +28,23 @@ _SPACES = """
     MK_TOK CS_TOK CS_CHR DNA REAL IMAGE PEPTIDE PY_TOK CPP_TOK STROKES PICKLED_PYTHON
 """
 SpaceID: Any = types.SimpleNamespace(**{name: i for i, name in enumerate(_SPACES.split())})
+
+
+def default_hparams() -> hparam.HParams:
+    """The values that `Problem.hparams` changes."""
+    return hparam.HParams(
+        loss_multiplier=1.0,
+        batch_size_multiplier=1,
+        stop_at_eos=0,
+        modality={},
+        vocab_size={},
+        # T2T's older problems give (kind, vocabulary size) here.
+        input_modality={},
+        target_modality=None,
+        input_space_id=0,
+        target_space_id=0,
+        tasks=[],
+    )
 
 
 def default_model_hparams() -> hparam.HParams:
@@ -121,7 +138,7 @@ class Problem:
         if self._hparams is None:
             model_hparams = model_hparams or default_model_hparams()
             self.get_feature_encoders(model_hparams.get("data_dir"))
-            values = problem_hparams.default()
+            values = default_hparams()
             self.hparams(values, model_hparams)
             self._hparams = values
         return self._hparams

@@ -18,7 +18,8 @@ from ut_keras import models
 from ut_keras import problems as problems_lib
 from ut_keras.hparams.registry import RANGES, SETS
 from ut_keras.problems.problem import REGISTRY as PROBLEMS
-from ut_keras.t2t import adapted_problem, hparam, misc_utils, modules, t2t_model
+from ut_keras.t2t import adapted_problem, hparam, misc_utils, modules
+from ut_keras.t2t import models as t2t_models
 from ut_keras.t2t import problem as t2t_problem
 
 
@@ -72,7 +73,7 @@ def register_ranged_hparams(name: str, function: Callable) -> None:
 
 @_registering
 def register_model(name: str, model_class: type) -> None:
-    ours = t2t_model.ours(model_class)
+    ours = t2t_models.ours(model_class)
     if ours is not None:
         models.register_alias(name, ours)
         return
@@ -121,6 +122,9 @@ def hparams(name: str) -> hparam.HParams:
 def list_problems() -> list[str]:
     """The names of all problems, sorted."""
     return problems_lib.names()
+
+
+available = list_problems  # as `tensor2tensor.problems` has it
 
 
 def list_hparams(prefix: str | None = None) -> list[str]:

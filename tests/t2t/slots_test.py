@@ -6,8 +6,9 @@ import pytest
 import tensorflow as tf
 
 from tests import t2t_golden_test as t2t
-from ut_keras import optimizers, t2t_import, t2t_slots
+from ut_keras import optimizers, t2t_import
 from ut_keras.optimizers import adafactor, adam
+from ut_keras.t2t import slots
 
 FOLDER = os.path.join(t2t.FOLDER, "ckpt", "transformer")
 ADAPTIVE = os.path.join(t2t.FOLDER, "ckpt", "adaptive_universal_transformer")
@@ -29,17 +30,17 @@ def _variables(path=FOLDER):
 def test_checkpoint_goes_on(folder, name):
     model = t2t_import.load_checkpoint(folder, name, target_space_id=11)
     optimizer = optimizers.get(model.hparams)
-    assert t2t_slots.load_optimizer(folder, model, optimizer) == 20
+    assert slots.load_optimizer(folder, model, optimizer) == 20
     assert int(optimizer.iterations) == 20
     variables = _variables(folder)
     # T2T's powers follow from the step, as ours do.
     for number, beta in ((1, optimizer.beta_1), (2, optimizer.beta_2)):
         assert variables[f"training/beta{number}_power"] == pytest.approx(beta**21, rel=1e-5)
     for number, suffix in ((0, "Adam"), (1, "Adam_1")):
-        slots = [optimizer.slots()[v.path][number] for v in model.trainable_variables]
-        for weight, value in t2t_import.export_variables(model, slots).items():
+        kept = [optimizer.slots()[v.path][number] for v in model.trainable_variables]
+        for weight, value in t2t_import.export_variables(model, kept).items():
             np.testing.assert_array_equal(value, variables[f"training/{weight}/{suffix}"])
-    assert np.abs(slots[0].numpy()).max() > 0
+    assert np.abs(kept[0].numpy()).max() > 0
 
 
 def test_weight_without_statistics_keeps_its_own(model):
@@ -48,14 +49,14 @@ def test_weight_without_statistics_keeps_its_own(model):
     for suffix in ("Adam", "Adam_1"):
         del variables[f"{scale}/{suffix}"]
     optimizer = adam.Adam()
-    t2t_slots.assign(model, optimizer, _training(variables))
-    slots = optimizer.slots()["encoder/layer_prepostprocess/layer_norm/layer_norm_scale"]
-    assert not np.any([slot.numpy() for slot in slots])
+    slots.assign(model, optimizer, _training(variables))
+    kept = optimizer.slots()["encoder/layer_prepostprocess/layer_norm/layer_norm_scale"]
+    assert not np.any([slot.numpy() for slot in kept])
 
 
 def test_other_optimizer_is_told(model):
     with pytest.raises(ValueError, match="must be that of the T2T run. Received: Adafactor, which"):
-        t2t_slots.assign(model, adafactor.Adafactor(table_shards=16), _training(_variables()))
+        slots.assign(model, adafactor.Adafactor(table_shards=16), _training(_variables()))
 
 
 def test_wrong_shape_changes_nothing(model):
@@ -63,7 +64,7 @@ def test_wrong_shape_changes_nothing(model):
     name = "training/transformer/body/target_space_embedding/kernel/Adam_1"
     optimizer = adam.Adam()
     with pytest.raises(ValueError, match=f"{name} must have 1024 numbers.*Received: 992"):
-        t2t_slots.assign(model, optimizer, {**variables, name: variables[name][:-1]})
+        slots.assign(model, optimizer, {**variables, name: variables[name][:-1]})
     assert int(optimizer.iterations) == 0
     assert not np.any(
         [
@@ -83,7 +84,7 @@ def test_adafactor_with_fewer_rows_than_shards(model):
         variables[table.format(shard)] = np.full(rows, shard, "float32")
         columns = np.full(32, shard if rows else np.nan, "float32")
         variables[table.format(shard) + "_1"] = columns
-    t2t_slots.assign(model, optimizer, variables)
+    slots.assign(model, optimizer, variables)
     rows, columns = optimizer.slots()["target_embedding/weights"]
     np.testing.assert_array_equal(rows.numpy(), [0, 1, 2, 3])
     np.testing.assert_array_equal(columns.numpy(), np.repeat([[0], [1], [2], [3]], 32, axis=1))
@@ -91,7 +92,7 @@ def test_adafactor_with_fewer_rows_than_shards(model):
 
 def test_no_checkpoint(model, tmp_path):
     with pytest.raises(ValueError, match="must hold a checkpoint. Received"):
-        t2t_slots.load_optimizer(str(tmp_path), model, adam.Adam())
+        slots.load_optimizer(str(tmp_path), model, adam.Adam())
 
 
 def test_run_of_an_unknown_optimizer_can_be_used(tmp_path):

@@ -2,7 +2,7 @@
 
     model = t2t_import.load_checkpoint(t2t_output_dir, "transformer")
     optimizer = optimizers.get(model.hparams)
-    t2t_slots.load_optimizer(t2t_output_dir, model, optimizer)
+    slots.load_optimizer(t2t_output_dir, model, optimizer)
 
 T2T keeps them beside the weights, as training/WEIGHT/OPTIMIZER, training/WEIGHT/OPTIMIZER_1, ...
 in the order in which its optimizer makes them.
