@@ -105,8 +105,8 @@ def _in_batches(setup, rows, sources, lengths, num_beams, function):
     results: dict[int, list[str]] = {row: [""] for row, length in enumerate(lengths) if not length}
     for number, found in (work.finished if work else {}).items():
         results.update(zip(batches[number], found, strict=True))
-    done = sum(lengths[row] for row in results)
-    progress = live_line.ProgressLine("decoding, positions", sum(lengths), "{:,}".format, done)
+    left = sum(lengths) - sum(lengths[row] for row in results)
+    progress = live_line.ProgressLine("decoding, positions", left, "{:,}".format)
     with interruption.StopRequest() as stop, progress:
         for number, batch in enumerate(batches):
             if batch[0] in results:
@@ -117,8 +117,7 @@ def _in_batches(setup, rows, sources, lengths, num_beams, function):
             results.update(zip(batch, found, strict=True))
             if work:
                 work.add(number, found)
-            done += sum(batch_lengths)
-            progress.set(done, f"{len(results):,}/{len(rows):,} {what}")
+            progress.add(sum(batch_lengths), f"{len(results):,}/{len(rows):,} {what}")
             if stop.requested:
                 break
     if len(results) < len(rows):

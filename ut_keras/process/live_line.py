@@ -112,9 +112,9 @@ class ProgressLine:
         self._start = clock()
         self._line = LiveLine(stream, _LOG_SECONDS, clock)
 
-    def add(self, count: int) -> None:
+    def add(self, count: int, note: str = "") -> None:
         """Counts `count` more units."""
-        self.set(self._done + count)
+        self.set(self._done + count, note)
 
     def set(self, done: int, note: str = "") -> None:
         """Says that `done` units are there, and what else the line is to say."""
