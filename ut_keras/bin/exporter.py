@@ -28,7 +28,10 @@ _FORMATS = ("saved_model", "litert", "safetensors", "ctranslate2")
 _QUANTIZATIONS = ("", "float16", "int8")
 _LARGEST_NUMBER = 2**63 - 1  # that a server reads
 # Of ut-decoder's results and files.
-_NOT_HERE = ("return_beams", "write_beam_scores", "batch_size", "num_samples", "log_results")
+_NOT_HERE = (
+    *("return_beams", "write_beam_scores", "batch_size", "num_samples", "log_results"),
+    "multiproblem_task_id",
+)
 
 
 @command.of(flags.EXPORTER, "ut-exporter", __doc__)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import ut_keras
-from ut_keras.data import shard_manifest, tfrecords
+from ut_keras.data import shard_manifest
 from ut_keras.errors import DataError
 from ut_keras.hparam import changes as hparam_changes
 from ut_keras.inference import feature_record
@@ -103,7 +103,7 @@ def statement(setup: Any) -> dict[str, Any]:
 def _data(setup, split):
     """The fingerprint of a split; None where it has no files, which is told when it is read."""
     try:
-        files = tfrecords.find(setup.data_dir, setup.problem.filename, split)
+        files = setup.problem.split_files(split, setup.data_dir)
     except DataError:
         return None
     return shard_manifest.fingerprint(files)

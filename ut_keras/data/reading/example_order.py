@@ -10,10 +10,13 @@ on within an epoch without passing over what it has seen.
 """
 
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from ut_keras.errors import DataError
 
 
 class Epoch(NamedTuple):
@@ -91,7 +94,7 @@ class ExampleOrder:
         """Makes the `Epoch` of a seed, a list of ints in [0, 2^32)."""
         # Unlike numpy's newer generators, this one will draw the same numbers in every version.
         random = np.random.RandomState(seed)
-        shuffled = random.permutation(len(self._examples))
+        shuffled = self._shuffled(random)
         buckets = self._buckets[shuffled]
         by_bucket = np.argsort(buckets, kind="stable")
         starts, stops, batch_buckets = self._cut(buckets)
@@ -104,6 +107,10 @@ class ExampleOrder:
         return Epoch(
             self._examples[shuffled[by_bucket]], starts[turn], stops[turn], batch_buckets[turn]
         )
+
+    def _shuffled(self, random):
+        """The examples of an epoch, as places in `_examples`."""
+        return random.permutation(len(self._examples))
 
     def largest(self, share: float = 1.0) -> Epoch:
         """An epoch of one batch, as large as any: of the bucket with the longest examples.
@@ -131,3 +138,48 @@ class ExampleOrder:
         starts = np.concatenate(cut)
         stops = np.minimum(starts + self._sizes[batch_buckets], bucket_stops[batch_buckets])
         return starts, stops, batch_buckets
+
+
+class MixedOrder(ExampleOrder):
+    """Makes epochs in which each of several groups of examples has its share.
+
+    An epoch has about as many examples as there are: of a group with a small share some, others
+    each time; those of one with a large share several times. Of each bucket a group gives the same
+    part, so that all epochs have as many batches.
+
+    Args:
+        groups: int array [n], the group of every example.
+        shares: list of float, that of each group; their sum is 1.
+        arguments: as of `ExampleOrder`.
+    Raises:
+        DataError: if a group has a share and no example.
+    """
+
+    def __init__(
+        self, groups: np.ndarray, shares: Sequence[float], *arguments: Any, **named: Any
+    ) -> None:
+        super().__init__(*arguments, **named)
+        groups = np.asarray(groups)[self._examples]
+        sizes = np.bincount(groups, minlength=len(shares))
+        if any(share and not size for share, size in zip(shares, sizes, strict=True)):
+            raise DataError(
+                "Every problem of a mixture must have examples that are not too long. "
+                f"Received: {', '.join(map(str, sizes))} of them."
+            )
+        times = len(groups) * np.asarray(shares) / np.maximum(sizes, 1)  # that each example comes
+        kinds = groups * len(self._sizes) + self._buckets
+        self._members = [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
+        # Up to whole ones, or a few examples of a small share would never come.
+        self._counts = [
+            math.ceil(len(members) * times[groups[members[0]]] - 1e-6) for members in self._members
+        ]
+        buckets = self._buckets[[members[0] for members in self._members]]
+        counts = np.bincount(buckets, self._counts, len(self._sizes))
+        self.num_batches = int(np.ceil(counts / self._sizes).sum())
+
+    def fingerprint(self, seeds: Iterable[Sequence[int]]) -> int:
+        return super().fingerprint([*seeds, self._counts])
+
+    def _shuffled(self, random):
+        drawn = map(np.resize, map(random.permutation, self._members), self._counts)
+        return random.permutation(np.concatenate(list(drawn)))

@@ -15,10 +15,12 @@ nothing, else while iterating, inside `readable.errors()`.
 """
 
 import dataclasses
+import functools
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+import numpy as np
 import tensorflow as tf
 
 from ut_keras.data.reading import (
@@ -90,6 +92,8 @@ def make_dataset(
     num_replicas: int = 1,
     seed: int | Callable[[int], int] | None = None,
     preprocess: Callable[..., Any] | None = None,
+    parse: Callable[..., Any] | None = None,
+    mixture: Sequence[tuple[int, float]] = (),
 ) -> "tf.data.Dataset | indexed_batches.IndexedBatches":
     """Makes the batches of one pass over `files`.
 
@@ -105,6 +109,11 @@ def make_dataset(
             int32 tensors, ragged [n, (length)], [n, (length), ...] or, where the shape is fixed,
             [n, ...]. "weights", float [n, 1] or ragged like the targets, are no feature, but what
             examples weigh in loss and metrics. Optional.
+        parse: function from n records, string tensors of their files and of themselves, to their
+            features, where those are not just `record_specs`. Optional.
+        mixture: list of pairs, where `files` are of several problems: how many of them, in their
+            order, are of each, and its share of what training reads. Evaluation reads a record of
+            each file in turn. Optional.
 
     Returns:
         A `tf.data.Dataset` of (features, targets), or (features, targets, weights) where there are
@@ -119,16 +128,24 @@ def make_dataset(
     longest = settings.longest if drop_long else _LONGEST_IN_EVALUATION
 
     def to_examples(files, records):
-        features = record_parser.parse_records(files, records, record_specs)
+        if parse is None:
+            features = record_parser.parse_records(files, records, record_specs)
+        else:
+            features = parse(files, records)
         if preprocess is not None:
             features = preprocess(features)
         return _truncate(features, settings)
 
     scheme = _scheme(settings, drop_long)
     scheme = scheme._replace(batch_sizes=[size * num_replicas for size in scheme.batch_sizes])
-    key = _lengths_key(record_specs, settings, preprocess)
+    key = _lengths_key(record_specs, settings, preprocess or parse)
     index = _index(files, to_examples, key)
-    order = example_order.ExampleOrder(
+    make_order: Callable[..., Any] = example_order.ExampleOrder
+    if mixture and training:
+        numbers, shares = zip(*mixture, strict=True)
+        groups = np.repeat(np.repeat(range(len(shares)), numbers), index.counts)
+        make_order = functools.partial(example_order.MixedOrder, groups, shares)
+    order = make_order(
         index.lengths.max(axis=1) if len(index.lengths) else index.lengths,
         scheme.boundaries,
         scheme.batch_sizes,
@@ -139,7 +156,8 @@ def make_dataset(
     if not len(order):
         raise _no_examples(len(index), files, settings.min_length, longest, drop_long)
     if not training:
-        dataset = _evaluation_batches(files, to_examples, scheme, settings, longest)
+        together = len(files) if mixture else 1
+        dataset = _evaluation_batches(files, to_examples, scheme, settings, longest, together)
         count = tf.data.experimental.assert_cardinality(order.num_batches)
         return dataset.apply(count).map(_with_targets).prefetch(2)
     batches = _training_batches(index, order, to_examples, scheme, settings, _seed_of(seed))
@@ -172,8 +190,8 @@ def _feature_lengths(features):
     )
 
 
-def _evaluation_batches(files, to_examples, scheme, settings, longest):
-    """The batches in the order of the records."""
+def _evaluation_batches(files, to_examples, scheme, settings, longest, together):
+    """The batches in the order of the records, one of each of so many files in turn."""
     boundaries = tf.constant(scheme.boundaries, tf.int32)
 
     def with_bucket(features):
@@ -189,7 +207,7 @@ def _evaluation_batches(files, to_examples, scheme, settings, longest):
     # Whatever can be done for many examples at once is: one by one it takes several times as long.
     examples = (
         tf.data.Dataset.from_tensor_slices(list(files))
-        .flat_map(records_of)
+        .interleave(records_of, cycle_length=together)
         .batch(_PARSED_TOGETHER)
         .map(to_examples, num_parallel_calls=tf.data.AUTOTUNE)
     )
