@@ -7,7 +7,7 @@ _IMAGES = f"there are no problems of images; the nearest for other data: {_TEXT}
 _PAIRS = "it is not here yet; bring its files as text2text_tmpdir"
 _LANGUAGE_MODEL = "it is not here yet; bring its text as text2self_txt"
 _WIKIPEDIA = "its vocabulary is made of Wikipedia's dumps, which are not read here"
-_SEVERAL = "a run has one problem"
+_SEVERAL = "a package may make it, of multi_problem.MultiProblem"
 _CLEANED = "no sentences are cleaned, and no TMX files are read here"
 
 for _pattern, _reason in {
@@ -24,7 +24,6 @@ for _pattern, _reason in {
     "gene_expression_*": "there are no problems of genes",
     "genomics_*": "there are no problems of genes",
     "timeseries_*": "there are no problems of real numbers",
-    "multi_problem*": _SEVERAL,
     # Text to classes.
     "multi_nli_*": f"{_WIKIPEDIA}; the nearest: multi_nli, multi_nli_text2text",
     "stanford_nli_*": f"{_WIKIPEDIA}; the nearest: stanford_nli",

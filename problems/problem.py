@@ -314,6 +314,10 @@ class Problem:
 
     # Reading.
 
+    def split_files(self, split: str, data_dir: str) -> list[str]:
+        """Returns the paths of the TFRecord files of a split; raises DataError without them."""
+        return tfrecords.find(data_dir, self.filename, split)
+
     def dataset(
         self,
         split: str,
@@ -343,7 +347,7 @@ class Problem:
             DataError: if data are missing, or no example is left.
         """
         # Before TensorFlow is loaded, which takes seconds.
-        files = tfrecords.find(data_dir, self.filename, split)
+        files = self.split_files(split, data_dir)
         specs = self.record_specs(data_dir)
         reader = self.reader(split, hparams)
 

@@ -38,8 +38,8 @@ def main(args: command.Args) -> None:
         problem.generate_data(
             data_dir, tmp_dir, args.random_seed, tasks, processes, args.max_cases or None
         )
-        if args.inspect:
-            _inspect(problem, data_dir, args.inspect)
+        for one in getattr(problem, "tasks", [problem]) if args.inspect else ():
+            _inspect(one, data_dir, args.inspect)
 
 
 def _names(args, known):

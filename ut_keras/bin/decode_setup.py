@@ -217,10 +217,17 @@ def _check_fits(mode, problem, specs, values):
             f"are {specs['inputs'].modality}; without a file its {'/'.join(problem.splits[1:])} "
             "split is decoded."
         )
+    task = values["multiproblem_task_id"]
+    vocab_size = specs["targets"].vocab_size
+    if task >= 0 and (mode != FILE or "inputs" in specs or task >= vocab_size):
+        raise UsageError(
+            "The decode hparam multiproblem_task_id goes with --decode_from_file and a problem of "
+            f"several, and must be below {vocab_size}. Received: {task}, for {problem.name}."
+        )
     if modality == "class_label":  # as in T2T, nothing to search
         values["beam_size"] = 1
     elif mode != SCORE:
-        decode_hparams.check_fits(values, specs["targets"].vocab_size)
+        decode_hparams.check_fits(values, vocab_size)
 
 
 def _files(args, mode, names, values):

@@ -49,7 +49,11 @@ def _decode_file(setup):
     lines = text_lines.read(setup.source)
     references = _read_references(setup, lines)
     _load_tensorflow(setup)
-    if setup.is_language_model:
+    task = setup.values["multiproblem_task_id"]
+    if task >= 0:
+        ids = line_encoding.sources(setup.source, lines, setup.encoders["targets"])
+        ids = [[*row[:-1], task] if row else row for row in ids]
+    elif setup.is_language_model:
         ids = line_encoding.prompts(setup.source, lines, setup.encoders["targets"])
     else:
         ids = line_encoding.sources(setup.source, lines, setup.encoders["inputs"])

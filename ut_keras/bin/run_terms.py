@@ -103,7 +103,7 @@ def statement(setup: Any) -> dict[str, Any]:
 def _data(setup, split):
     """The fingerprint of a split; None where it has no files, which is told when it is read."""
     try:
-        files = tfrecords.find(setup.data_dir, setup.problem.filename, split)
+        files = setup.problem.split_files(split, setup.data_dir)
     except DataError:
         return None
     return tfrecords.fingerprint(files)

@@ -12,7 +12,7 @@ from ut_keras.hparam.field import NON_NEGATIVE, POSITIVE, RATE, field, inert, la
 
 OTHER_MODELS = "only other models of T2T read it"
 NO_EXPERTS = "experts are those of ffn_layer=sigma_moe, which has arguments of its own"
-_ONE_PROBLEM = "a run has one problem, where T2T does not read it either"
+_NO_WEIGHTS = "multiproblem_reweight_label_loss is False, where T2T does not read it either"
 _LAYERS = "the depth is num_rec_steps, or act_max_steps where recurrence_type is 'act'"
 
 
@@ -98,19 +98,20 @@ class BasicNames:
     scheduled_sampling_warmup_steps: int = later(50000, NON_NEGATIVE)
 
     # --- Several problems at once ---------------------------------------------------------------
-    multiproblem_mixing_schedule: Literal["constant", "exponential", "pretrain"] = inert(
-        "constant", _ONE_PROBLEM
+    # Of T2T packages, t2t/multi_problem.py; a run of one problem reads none, as in T2T.
+    multiproblem_mixing_schedule: Literal["constant", "exponential", "pretrain"] = training(
+        "constant"
     )
-    multiproblem_schedule_max_examples: float = inert(1e7, _ONE_PROBLEM)
-    multiproblem_schedule_threshold: float = inert(0.5, _ONE_PROBLEM)
-    multiproblem_per_task_threshold: str = field("", inert=_ONE_PROBLEM, comma_separated=True)
-    multiproblem_reweight_label_loss: bool = inert(False, _ONE_PROBLEM)
-    multiproblem_label_weight: float = inert(0.5, _ONE_PROBLEM)
-    multiproblem_target_eval_only: bool = inert(False, _ONE_PROBLEM)
-    multiproblem_vocab_size: int = inert(-1, _ONE_PROBLEM)
-    multiproblem_max_input_length: int = inert(-1, _ONE_PROBLEM)
-    multiproblem_max_target_length: int = inert(-1, _ONE_PROBLEM)
-    multiproblem_fixed_train_length: int = inert(-1, _ONE_PROBLEM)
+    multiproblem_schedule_max_examples: float = training(1e7)
+    multiproblem_schedule_threshold: float = training(0.5, "[0, 1]")
+    multiproblem_per_task_threshold: str = training("", comma_separated=True)
+    multiproblem_reweight_label_loss: bool = training(False)
+    multiproblem_label_weight: float = inert(0.5, _NO_WEIGHTS)
+    multiproblem_target_eval_only: bool = training(False)
+    multiproblem_vocab_size: int = training(-1)
+    multiproblem_max_input_length: int = training(-1)
+    multiproblem_max_target_length: int = training(-1)
+    multiproblem_fixed_train_length: int = training(-1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

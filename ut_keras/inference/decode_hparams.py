@@ -38,6 +38,7 @@ DECODER = {
     "return_beams": Field(False),
     "write_beam_scores": Field(False),
     "max_input_size": Field(-1, -1),
+    "multiproblem_task_id": Field(-1, -1),
     "log_results": Field(True),
 }
 
@@ -61,7 +62,6 @@ _FIXED = {
     "decode_in_memory": False,
     "decode_timeout_mins": 240,
     "skip_eos_postprocess": False,
-    "multiproblem_task_id": -1,
     "export_extra_infer_outputs": "",
     "summaries_log_dir": "decode",
     "save_images": False,

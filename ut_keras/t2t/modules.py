@@ -16,6 +16,7 @@ from ut_keras.t2t.missing import Absent, Missing
 _PAGE = "docs/t2t_package.md"
 STAND_INS = {
     "data_generators.generator_utils": "generator_utils",
+    "data_generators.multi_problem": "multi_problem",
     "data_generators.problem": "problem",
     "data_generators.text_encoder": "text_encoder",
     "data_generators.text_problems": "text_problems",

@@ -12,6 +12,7 @@ _REFUSED = {
     "eval_metric_fns": "eval_metrics",
     "filepattern": "dataset_filename",
     "input_fn": "preprocess_example",
+    "normalize_example": "task_list",
     "preprocess": "preprocess_example",
     "_maybe_pack_examples": "packed_length",
     "_pack_fn": "packed_length",

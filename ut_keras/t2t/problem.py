@@ -84,6 +84,17 @@ class Problem:
         self._was_copy = was_copy
         self._encoders: dict[str, TextEncoder] | None = None
         self._hparams: hparam.HParams | None = None
+        self._task_id = -1
+
+    # As a task of a `multi_problem.MultiProblem`.
+
+    @property
+    def task_id(self) -> int:
+        """The id that stands before the targets, behind those of the vocabulary."""
+        return self._task_id
+
+    def set_task_id(self, new_task_id: int) -> None:
+        self._task_id = new_task_id
 
     # Generation.
 

@@ -18,7 +18,7 @@ from ut_keras import models
 from ut_keras import problems as problems_lib
 from ut_keras.hparams.registry import RANGES, SETS
 from ut_keras.problems.problem import REGISTRY as PROBLEMS
-from ut_keras.t2t import adapted_problem, hparam, misc_utils, modules
+from ut_keras.t2t import hparam, misc_utils, modules, multi_problem
 from ut_keras.t2t import models as t2t_models
 from ut_keras.t2t import problem as t2t_problem
 
@@ -58,7 +58,7 @@ def _registering(function):
 @_registering
 def register_problem(name: str, problem_class: type[t2t_problem.Problem]) -> None:
     problem_class.name = name
-    _add(PROBLEMS, name, lambda: adapted_problem.adapt(problem_class()))
+    _add(PROBLEMS, name, lambda: multi_problem.adapt(problem_class()))
 
 
 @_registering

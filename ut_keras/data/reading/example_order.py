@@ -10,10 +10,13 @@ on within an epoch without passing over what it has seen.
 """
 
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from ut_keras.errors import DataError
 
 
 class Epoch(NamedTuple):
@@ -91,8 +94,7 @@ class ExampleOrder:
         """Makes the `Epoch` of a seed, a list of ints in [0, 2^32); None shuffles no examples."""
         # Unlike numpy's newer generators, this one will draw the same numbers in every version.
         random = np.random.RandomState(seed)
-        count = len(self._examples)
-        shuffled = np.arange(count) if seed is None else random.permutation(count)
+        shuffled = self._in_order() if seed is None else self._shuffled(random)
         buckets = self._buckets[shuffled]
         by_bucket = np.argsort(buckets, kind="stable")
         starts, stops, batch_buckets = self._cut(buckets)
@@ -106,6 +108,13 @@ class ExampleOrder:
             self._examples[shuffled[by_bucket]], starts[turn], stops[turn], batch_buckets[turn]
         )
 
+    def _in_order(self):
+        """The examples of an epoch that is not shuffled, as places in `_examples`."""
+        return np.arange(len(self._examples))
+
+    def _shuffled(self, random):
+        return random.permutation(len(self._examples))
+
     def _cut(self, buckets):
         """(starts, stops, buckets) of batches, where the examples are sorted by bucket."""
         counts = np.bincount(buckets, minlength=len(self._sizes))
@@ -118,3 +127,56 @@ class ExampleOrder:
         starts = np.concatenate(cut)
         stops = np.minimum(starts + self._sizes[batch_buckets], bucket_stops[batch_buckets])
         return starts, stops, batch_buckets
+
+
+class MixedOrder(ExampleOrder):
+    """Makes epochs in which each of several groups of examples has its share.
+
+    An epoch has about as many examples as there are: of a group with a small share some, others
+    each time; those of one with a large share several times. Of each bucket a group gives the same
+    part, so that all epochs have as many batches. Where nothing is shuffled the groups take turns.
+
+    Args:
+        groups: int array [n], the group of every example.
+        shares: list of float, that of each group; their sum is 1. None: every example comes once.
+        arguments: as of `ExampleOrder`.
+    Raises:
+        DataError: if a group has a share and no example.
+    """
+
+    def __init__(
+        self, groups: np.ndarray, shares: Sequence[float] | None, *arguments: Any, **named: Any
+    ) -> None:
+        super().__init__(*arguments, **named)
+        self._groups = groups = np.asarray(groups)[self._examples]
+        sizes = np.bincount(groups, minlength=len(shares or ()))
+        shares = list(sizes / max(1, len(groups))) if shares is None else shares
+        if any(share and not size for share, size in zip(shares, sizes, strict=True)):
+            raise DataError(
+                "Every problem of a mixture must have examples that are not too long. "
+                f"Received: {', '.join(map(str, sizes))} of them."
+            )
+        times = len(groups) * np.asarray(shares) / np.maximum(sizes, 1)  # that each example comes
+        kinds = groups * len(self._sizes) + self._buckets
+        self._members = [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
+        # Up to whole ones, or a few examples of a small share would never come.
+        self._counts = [
+            math.ceil(len(members) * times[groups[members[0]]] - 1e-6) for members in self._members
+        ]
+        buckets = self._buckets[[members[0] for members in self._members]]
+        counts = np.bincount(buckets, self._counts, len(self._sizes))
+        self.num_batches = int(np.ceil(counts / self._sizes).sum())
+
+    def fingerprint(self, seeds: Iterable[Sequence[int] | None]) -> int:
+        return super().fingerprint([*seeds, self._counts])
+
+    def _in_order(self):
+        in_group = np.zeros_like(self._groups)  # how many of its group come before
+        for group in np.unique(self._groups):
+            places = np.flatnonzero(self._groups == group)
+            in_group[places] = np.arange(len(places))
+        return np.lexsort((self._groups, in_group))
+
+    def _shuffled(self, random):
+        drawn = map(np.resize, map(random.permutation, self._members), self._counts)
+        return random.permutation(np.concatenate(list(drawn)))

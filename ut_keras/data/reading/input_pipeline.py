@@ -14,10 +14,12 @@ nothing, else while iterating, inside `readable.errors()`.
 """
 
 import dataclasses
+import functools
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+import numpy as np
 import tensorflow as tf
 
 from ut_keras.data.reading import (
@@ -88,6 +90,8 @@ def make_dataset(
     num_replicas: int = 1,
     seed: int | Callable[[int], int] | None = None,
     preprocess: Callable[..., Any] | None = None,
+    parse: Callable[..., Any] | None = None,
+    mixture: Sequence[tuple[int, float]] = (),
 ) -> "tf.data.Dataset | indexed_batches.IndexedBatches":
     """Makes the batches of one pass over `files`.
 
@@ -103,6 +107,11 @@ def make_dataset(
             int32 tensors, ragged [n, (length)], [n, (length), ...] or, where the shape is fixed,
             [n, ...]. "weights", float [n, 1] or ragged like the targets, are no feature, but what
             examples weigh in loss and metrics. Optional.
+        parse: function from n records, string tensors of their files and of themselves, to their
+            features, where those are not just `record_specs`. Optional.
+        mixture: list of pairs, where `files` are of several problems: how many of them, in their
+            order, are of each, and its share of what training reads. Evaluation reads all, a record
+            of each problem in turn. Optional.
 
     Returns:
         A `tf.data.Dataset` of (features, targets), or (features, targets, weights) where there are
@@ -116,16 +125,25 @@ def make_dataset(
     longest = settings.longest if drop_long else _LONGEST_IN_EVALUATION
 
     def to_examples(files, records):
-        features = record_parser.parse_records(files, records, record_specs)
+        if parse is None:
+            features = record_parser.parse_records(files, records, record_specs)
+        else:
+            features = parse(files, records)
         if preprocess is not None:
             features = preprocess(features)
         return _truncate(features, settings)
 
     scheme = _scheme(settings, drop_long)
     scheme = scheme._replace(batch_sizes=[size * num_replicas for size in scheme.batch_sizes])
-    key = _lengths_key(record_specs, settings, preprocess)
+    key = _lengths_key(record_specs, settings, preprocess or parse)
     index = _index(files, to_examples, key)
-    order = example_order.ExampleOrder(
+    make_order: Callable[..., Any] = example_order.ExampleOrder
+    if mixture:
+        numbers, shares = zip(*mixture, strict=True)
+        groups = np.repeat(np.repeat(range(len(shares)), numbers), index.counts)
+        given = shares if training else None
+        make_order = functools.partial(example_order.MixedOrder, groups, given)
+    order = make_order(
         index.lengths.max(axis=1) if len(index.lengths) else index.lengths,
         scheme.boundaries,
         scheme.batch_sizes,
@@ -136,9 +154,9 @@ def make_dataset(
     if not len(order):
         raise _no_examples(len(index), files, settings.min_length, longest, drop_long)
     fill_to = scheme.batch_sizes if training and settings.static_shapes else None
-    parse = _parser(index, to_examples, scheme, settings)
+    to_batch = _parser(index, to_examples, scheme, settings)
     seeds = _seed_of(seed, training)
-    batches = indexed_batches.IndexedBatches(index, order, seeds, fill_to, parse=parse)
+    batches = indexed_batches.IndexedBatches(index, order, seeds, fill_to, parse=to_batch)
     return batches if callable(seed) else batches.one_pass()
 
 

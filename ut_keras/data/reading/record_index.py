@@ -53,6 +53,9 @@ class RecordIndex:
         sizes: int array [n], bytes of every record.
         lengths: int32 array [n, ...], lengths of the features of the examples.
         path: str, the file that the index is kept in, if it is.
+
+    Attributes:
+        counts: int array [files], how many records each file has.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class RecordIndex:
                 f"{self._file_starts[-1]} bytes with records of {self._offsets[-1]}, {files[0]} "
                 "and the like."
             )
+        self.counts = np.diff(np.searchsorted(self._offsets, self._file_starts))
         self._check_shares()
         self._descriptors = [os.open(file, os.O_RDONLY) for file in files]
         weakref.finalize(self, _close, self._descriptors)
@@ -79,14 +83,16 @@ class RecordIndex:
 
     def _check_shares(self):
         """Examples are dealt out to the files one by one: none stays empty while others fill."""
-        ends = np.searchsorted(self._offsets, self._file_starts)
-        counts = np.diff(ends)
-        if len(self) >= _MANY_EACH * len(self.files) and not counts.all():
-            raise DataError(
-                f"A TFRecord file must have its share of the {len(self):,} records of "
-                f"{len(self.files)} files. Received: {self.files[counts.argmin()]}, which is "
-                "empty. Remove it and generate the data again."
-            )
+        splits = np.array([file.rpartition("-of-")[0].rpartition("-")[0] for file in self.files])
+        for split in np.unique(splits):
+            files = np.flatnonzero(splits == split)
+            counts = self.counts[files]
+            if counts.sum() >= _MANY_EACH * len(files) and not counts.all():
+                raise DataError(
+                    f"A TFRecord file must have its share of the {counts.sum():,} records of "
+                    f"{len(files)} files. Received: {self.files[files[counts.argmin()]]}, which is "
+                    "empty. Remove it and generate the data again."
+                )
 
     def read(self, numbers: np.ndarray) -> tuple[np.ndarray, list[bytes]]:
         """Reads records.

@@ -1,0 +1,337 @@
+"""Several problems in one run: tensor2tensor.data_generators.multi_problem."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import trainer
+from ut_keras import hparams, problems
+from ut_keras.bin import datagen, decoder, exporter
+from ut_keras.data import tfrecords
+from ut_keras.data.reading import example_order
+from ut_keras.errors import DataError
+from ut_keras.t2t import multi_problem
+
+_PACKAGE = """
+from tensor2tensor.data_generators import multi_problem, problem, text_problems
+from tensor2tensor.utils import registry
+
+class _Splits:
+  is_generate_per_split = True
+  dataset_splits = [
+      {"split": problem.DatasetSplit.TRAIN, "shards": 2},
+      {"split": problem.DatasetSplit.EVAL, "shards": 1},
+  ]
+
+@registry.register_problem
+class Tales(_Splits, text_problems.Text2SelfProblem):
+  @property
+  def approx_vocab_size(self):
+    return 2**8
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    for number in range(40 if dataset_split == "train" else 4):
+      yield {"targets": "the %s tale, number %d." % (dataset_split, number)}
+
+class _Shared(_Splits):
+  @property
+  def use_vocab_from_other_problem(self):
+    return Tales()
+
+@registry.register_problem
+class Reviews(_Shared, text_problems.Text2ClassProblem):
+  @property
+  def num_classes(self):
+    return 2
+  def class_labels(self, data_dir):
+    return ["bad", "very good"]
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    for number in range(20 if dataset_split == "train" else 3):
+      yield {"inputs": "the tale %d" % number, "label": number % 2}
+
+@registry.register_problem
+class Titles(_Shared, text_problems.Text2TextProblem):
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    for number in range(10 if dataset_split == "train" else 2):
+      yield {"inputs": "the tale, number %d" % number, "targets": "tale %d" % number}
+
+@registry.register_problem
+class AllOfThem(multi_problem.MultiProblem):
+  def __init__(self, was_reversed=False, was_copy=False):
+    super(AllOfThem, self).__init__(was_reversed, was_copy)
+    self.task_list.append(Tales())
+    self.task_list.append(Reviews())
+    self.task_list.append(Titles())
+  @property
+  def vocab_type(self):
+    return text_problems.VocabType.SUBWORD
+"""
+_CUTS = ("multiproblem_max_input_length", "multiproblem_max_target_length")
+_SMALL = "batch_size=128,hidden_size=16,filter_size=16,num_heads=2,num_hidden_layers=1"
+
+
+@pytest.fixture
+def package(load):
+    return load(_PACKAGE)
+
+
+@pytest.fixture
+def made(package, tmp_path):
+    """(the problem, the folder with its data)"""
+    problem = problems.get("all_of_them")
+    data_dir = str(tmp_path / "data")
+    problem.generate_data(data_dir, str(tmp_path / "tmp"))
+    return problem, data_dir
+
+
+def _hp(changes=""):
+    return hparams.get("transformer_tiny", f"{_SMALL},{changes}".rstrip(","))
+
+
+def _rows(dataset):
+    return [
+        np.trim_zeros(row, "b").tolist() for _, targets in dataset for row in np.asarray(targets)
+    ]
+
+
+def _records(data_dir, name, split):
+    paths = tfrecords.find(data_dir, name, split)
+    return [record for path in paths for record in tfrecords.read(path)]
+
+
+def _tasks(rows, problem):
+    """How many rows are of each problem."""
+    ids = [task.t2t.task_id for task in problem.tasks]
+    return [sum(task in row for row in rows) for task in ids]
+
+
+# What T2T's normalize_example_nlp made of records, with 82 entries in the vocabulary, without cuts
+# and with one of 2 inputs and 1 target: problem, record, both targets.
+_OF_T2T = [
+    ("tales", {"targets": [5, 6, 1]}, [82, 5, 6, 1], [82, 5, 6, 1]),
+    ("reviews", {"inputs": [5, 6, 1], "targets": [1]}, [5, 6, 83, 86], [5, 6, 83, 86]),
+    ("reviews", {"inputs": [5, 6, 7, 1], "targets": [0]}, [5, 6, 7, 83, 85], [5, 6, 7, 83, 85]),
+    (
+        "titles",
+        {"inputs": [5, 6, 7, 1], "targets": [8, 9, 1]},
+        [5, 6, 7, 84, 8, 9, 1],
+        [5, 6, 84, 8],
+    ),
+]
+
+
+def test_examples_are_those_of_t2t(package):
+    t2t = problems.get("all_of_them").t2t
+    t2t.update_task_ids(82)
+    names, records, whole, cut = zip(*_OF_T2T, strict=True)
+    files = [f"some/folder/{name}-train-00000-of-00002" for name in names]
+    for expected, most in ((whole, (-1, -1)), (cut, (2, 1))):
+        hp = _hp().override(dict(zip(_CUTS, most, strict=True)))
+        made = multi_problem.Joined(t2t, hp).parse(files, [*map(tfrecords.serialize, records)])
+        assert made["targets"].to_list() == list(expected)
+
+
+def test_examples_of_every_problem(made):
+    problem, data_dir = made
+    vocabulary = problem.tasks[0].feature_encoders(data_dir)["targets"]
+    size = vocabulary.vocab_size
+    tale, review, title = size, size + 1, size + 2
+    # The vocabulary, a number for each problem, and the classes of the one with most.
+    assert problem.feature_specs(data_dir)["targets"].vocab_size == size + 3 + 2
+    assert [task.t2t.task_id for task in problem.tasks] == [tale, review, title]
+
+    expected = [[tale, *record["targets"]] for record in _records(data_dir, "tales", "dev")]
+    for record in _records(data_dir, "reviews", "dev"):
+        assert record["inputs"][-1] == 1 and len(record["targets"]) == 1
+        expected.append([*record["inputs"][:-1], review, size + 3 + record["targets"][0]])
+    for record in _records(data_dir, "titles", "dev"):
+        assert record["inputs"][-1] == record["targets"][-1] == 1
+        expected.append([*record["inputs"][:-1], title, *record["targets"]])
+    assert sorted(_rows(problem.dataset("dev", data_dir, _hp()))) == sorted(expected)
+    assert [*vocabulary.encode("the tale 1"), review, size + 4] in expected
+    assert [*vocabulary.encode("the tale, number 1"), title, *vocabulary.encode("tale 1"), 1] in (
+        expected
+    )
+
+    # Text to text is cut, the rest is not.
+    cut = "multiproblem_max_input_length=2,multiproblem_max_target_length=1"
+    rows = _rows(problem.dataset("dev", data_dir, _hp(cut)))
+    texts = _records(data_dir, "titles", "dev")
+    expected[-2:] = [[*text["inputs"][:2], title, text["targets"][0]] for text in texts]
+    assert sorted(rows) == sorted(expected)
+    only = _rows(problem.dataset("dev", data_dir, _hp("multiproblem_target_eval_only=True")))
+    assert _tasks(only, problem) == [0, 3, 0]
+    # The first batches of an evaluation have some of each, as T2T's do.
+    few = _hp("use_fixed_batch_size=True").override("batch_size=2")
+    assert _tasks(_rows(problem.dataset("dev", data_dir, few).take(2)), problem) == [2, 1, 1]
+
+
+def test_files_vocabulary_and_names(made, tmp_path):
+    problem, data_dir = made
+    names = sorted(path.name for path in (tmp_path / "data").iterdir())
+    assert [name for name in names if name.startswith("vocab.")] == ["vocab.tales.256.subwords"]
+    assert not [name for name in names if "all_of_them" in name]
+    assert problem.splits == ("train", "dev")
+    encoder = problem.feature_encoders(data_dir)["targets"]
+    size = encoder.vocab_size
+    tales = problem.tasks[0].feature_encoders(data_dir)["targets"]
+    for text in ("very good", "_good_ tale", "bad, and\nworse"):
+        assert encoder.encode(text) == tales.encode(text)
+    assert encoder.decode([*tales.encode("the tale"), size - 1]) == "the tale very good"
+    assert encoder.decode([size - 5, size - 2]) == "bad"
+    assert problem.generate_data(data_dir) == {}
+
+
+@pytest.mark.parametrize(
+    "changes, shares",
+    [
+        ("", [0.5, 0.25, 0.25]),
+        ("multiproblem_schedule_threshold=0.2", [0.8, 0.1, 0.1]),
+        ("multiproblem_per_task_threshold='5,1,1'", [5 / 7, 1 / 7, 1 / 7]),
+        (
+            "multiproblem_mixing_schedule=pretrain,multiproblem_schedule_max_examples=0",
+            [0, 0.5, 0.5],
+        ),
+    ],
+)
+def test_a_pass_has_the_shares_that_hparams_say(made, changes, shares):
+    problem, data_dir = made
+    passes = problem.dataset("train", data_dir, _hp(changes), seed=lambda number: number)
+    first, second = (_rows(passes.onwards(number).take(passes.num_batches)) for number in range(2))
+    assert _tasks(first, problem) == pytest.approx([70 * share for share in shares], abs=6)
+    assert _tasks(first, problem) == _tasks(second, problem)
+    assert first != second
+    # Any place is found again.
+    later = _rows(passes.onwards(1, 2).take(passes.num_batches - 2))
+    assert later == second[-len(later) :]
+
+
+def test_every_example_comes_in_time():
+    lengths = np.array([3] * 50 + [9] * 3 + [4] * 5)
+    groups = np.array([0] * 53 + [1] * 5)
+    order = example_order.MixedOrder(groups, [0.25, 0.75], lengths, [8], [4, 4])
+    epochs = [order.epoch([7, number]) for number in range(60)]
+    assert {len(epoch) for epoch in epochs} == {order.num_batches}
+    assert set(np.concatenate([epoch.order for epoch in epochs])) == set(range(58))
+    counts = np.bincount(epochs[0].order, minlength=58)
+    assert counts[:53].max() == 1 and set(counts[53:]) <= {8, 9}
+    assert order.fingerprint([[1]]) != example_order.MixedOrder(
+        groups, [0.3, 0.7], lengths, [8], [4, 4]
+    ).fingerprint([[1]])
+    with pytest.raises(DataError, match="must have examples that are not too long"):
+        example_order.MixedOrder(groups * 0, [0.5, 0.5], lengths, [8], [4, 4])
+
+
+@pytest.mark.slow
+def test_from_generation_to_decoding(package, registries, tmp_path, capsys):
+    flags = [
+        f"--t2t_usr_dir={package}",
+        "--problem=all_of_them",
+        f"--data_dir={tmp_path}/data",
+        f"--tmp_dir={tmp_path}/tmp",
+    ]
+    assert datagen.main([*flags, "--inspect=1"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n{name}, dev\n" in out for name in ("tales", "reviews", "titles"))
+
+    def train(run, steps):
+        words = [f"--output_dir={tmp_path}/{run}", f"--train_steps={steps}", "--random_seed=5"]
+        chosen = ["--model=transformer", "--hparams_set=transformer_tiny", f"--hparams={_SMALL}"]
+        assert trainer.main([*flags, *words, *chosen, "--eval_steps=0"]) == 0
+        return capsys.readouterr().out
+
+    said = [train("stopped", 15), train("stopped", 40), train("whole", 40)]
+    results = [re.findall(r"evaluation at step 40: (.*)", text)[0] for text in said[1:]]
+    assert results[0] == results[1]  # goes on exactly
+    names = {word.partition("=")[0] for word in results[0].split()}
+    wanted = {f"{m}_{t}" for m in ("accuracy", "neg_log_perplexity") for t in ("tales", "reviews")}
+    assert wanted | {"accuracy", "accuracy_titles"} <= names
+
+    (tmp_path / "lines.txt").write_text("the tale 3\n\nthe tale 4\n")
+    run = [f"--output_dir={tmp_path}/whole", f"--t2t_usr_dir={package}"]
+    vocab_size = json.loads((tmp_path / "whole/features.json").read_text())["features"]["targets"][
+        "vocab_size"
+    ]
+    decoding = f"--decode_hparams=beam_size=1,extra_length=3,multiproblem_task_id={vocab_size - 4}"
+    files = [f"--decode_from_file={tmp_path}/lines.txt", f"--decode_to_file={tmp_path}/out.txt"]
+    assert decoder.main([*run, decoding, *files]) == 0
+    lines = (tmp_path / "out.txt").read_text().split("\n")
+    assert len(lines) == 4 and lines[1] == ""
+    assert exporter.main([*run, f"--export_dir={tmp_path}/export"]) == 0
+    capsys.readouterr()
+    for bad in (
+        [f"--decode_hparams=multiproblem_task_id={vocab_size}", *files],
+        ["--decode_hparams=multiproblem_task_id=3", "--decode_interactive"],
+    ):
+        assert decoder.main([*run, *bad]) != 0
+        assert "multiproblem_task_id goes with --decode_from_file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ("multiproblem_mixing_schedule=exponential", "must be constant, or pretrain with"),
+        ("multiproblem_mixing_schedule=pretrain", "must be constant, or pretrain with"),
+        ("multiproblem_reweight_label_loss=True", "multiproblem_reweight_label_loss must be False"),
+        ("multiproblem_fixed_train_length=9", "multiproblem_fixed_train_length must be -1"),
+        ("multiproblem_vocab_size=9999", "multiproblem_vocab_size must be -1"),
+        ("multiproblem_per_task_threshold='1,2'", "must be 3 weights"),
+        ("multiproblem_per_task_threshold='1,-2,1'", "must be 3 weights"),
+        ("multiproblem_per_task_threshold='0,0,0'", "must be 3 weights"),
+    ],
+)
+def test_hparams_that_are_refused(made, changes, said):
+    problem, data_dir = made
+    with pytest.raises(DataError, match=said):
+        problem.dataset("train", data_dir, _hp(changes))
+
+
+@pytest.mark.parametrize(
+    "body, said",
+    [
+        ("self.task_list = []", "must be a Text2SelfProblem and others behind it. Received: none"),
+        ("self.task_list = [Tales()]", "others behind it. Received: Tales"),
+        ("self.task_list = [Titles(), Tales()]", "Received: Titles, Tales"),
+        (
+            "self.task_list = [Tales(), problem.Problem()]",
+            "must be problems of text_problems. Received: Tales, Problem",
+        ),
+        ("self.task_list = [Tales(), Tales()]", "must be different problems"),
+        (
+            "self.task_list = [Tales(), Other()]",
+            "must be problems of one vocabulary, by use_vocab_from_",
+        ),
+        (
+            "self.task_list = [Tales(), Bytes()]",
+            "must be problems whose vocab_type is subwords. Received: Tales, Bytes",
+        ),
+        ("self.task_list = [Tales(), Packed()]", "that are not packed"),
+        ("self.task_list = [Tales(), Shown()]", "without a preprocess_example of their own"),
+    ],
+)
+def test_lists_of_problems_that_are_refused(load, body, said):
+    load(
+        f"""{_PACKAGE}
+@registry.register_problem
+class Other(_Splits, text_problems.Text2TextProblem):
+  pass
+@registry.register_problem
+class Bytes(_Splits, text_problems.Text2TextProblem):
+  vocab_type = text_problems.VocabType.CHARACTER
+@registry.register_problem
+class Packed(_Shared, text_problems.Text2TextProblem):
+  packed_length = 32
+@registry.register_problem
+class Shown(_Shared, text_problems.Text2TextProblem):
+  def preprocess_example(self, example, mode, hparams):
+    return example
+@registry.register_problem
+class Wrong(multi_problem.MultiProblem):
+  def __init__(self, was_reversed=False, was_copy=False):
+    super(Wrong, self).__init__(was_reversed, was_copy)
+    {body}
+"""
+    )
+    with pytest.raises(DataError, match=said):
+        problems.get("wrong")

@@ -1,0 +1,303 @@
+"""T2T's data_generators.multi_problem: one run that is trained on several problems of text.
+
+    class Mine(multi_problem.MultiProblem):
+        def __init__(self, was_reversed=False, was_copy=False):
+            super().__init__(was_reversed, was_copy)
+            self.task_list = [Tales(), Reviews(), Titles()]       a language model, then others
+
+Everything is one language model, over the vocabulary of the first problem, a number for each, and
+the classes:
+
+    Tales      a text                    [task] text EOS
+    Reviews    inputs, class             inputs [task] [class]
+    Titles     inputs, targets           inputs [task] targets EOS
+
+A training pass is of as many examples as all problems have together, of which each gives its share.
+
+References: tensor2tensor/data_generators/multi_problem.py.
+"""
+
+import collections
+import dataclasses
+import functools
+import re
+from typing import Any
+
+from ut_keras.data import features
+from ut_keras.errors import DataError
+from ut_keras.problems import problem
+from ut_keras.t2t import adapted_problem, metrics, overridden, text_problems
+from ut_keras.t2t import problem as t2t_problem
+from ut_keras.text import text_encoder
+from ut_keras.text.subword_vocabulary import escape_token
+
+_UNCUT = 2**31 - 1
+
+
+class MultiProblem(t2t_problem.Problem):
+    """Several problems, by T2T's methods; a subclass fills `task_list`."""
+
+    def __init__(self, was_reversed: bool = False, was_copy: bool = False) -> None:
+        super().__init__(was_reversed, was_copy)
+        self.task_list: list[Any] = []
+
+    def update_task_ids(self, encoder_vocab_size: int) -> None:
+        for number, task in enumerate(self.task_list):
+            task.set_task_id(encoder_vocab_size + number)
+
+    def get_max_num_classes(self) -> int:
+        return max((task.num_classes for task in self.task_list if _has_classes(task)), default=0)
+
+    def eval_metrics(self) -> list[str]:
+        names = [metrics.Metrics.ACC, metrics.Metrics.NEG_LOG_PERPLEXITY]
+        if any("summarize" in task.name for task in self.task_list):
+            names += [metrics.Metrics.ROUGE_2_F, metrics.Metrics.ROUGE_L_F]
+        return names
+
+
+def adapt(t2t: t2t_problem.Problem) -> problem.Problem:
+    """Makes a `problems.Problem` of a problem of T2T's kind, one or several."""
+    return AdaptedMulti(t2t) if isinstance(t2t, MultiProblem) else adapted_problem.adapt(t2t)
+
+
+def _has_classes(task):
+    return isinstance(task, text_problems.Text2ClassProblem)
+
+
+class AdaptedMulti(problem.Problem):
+    """A `MultiProblem` behind the contract of problems/problem.py.
+
+    Args:
+        t2t: `MultiProblem`.
+
+    Attributes:
+        tasks: list of `Adapted`, the problems.
+    """
+
+    def __init__(self, t2t: MultiProblem) -> None:
+        self.t2t = t2t
+        self.name = t2t.name
+        _check_tasks(t2t)
+        self.tasks = [adapted_problem.adapt(task) for task in t2t.task_list]
+        self._encoders: dict[str | None, text_encoder.SubwordTextEncoder] = {}
+
+    def check(self) -> None:
+        for t2t in (self.t2t, *self.t2t.task_list):
+            overridden.check(t2t)
+
+    # What it says about itself.
+
+    @property
+    def splits(self) -> tuple[str, ...]:  # type: ignore[override]
+        first, *others = (task.splits for task in self.tasks)
+        return tuple(name for name in first if all(name in splits for splits in others))
+
+    @property
+    def eval_metrics(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(self.t2t.eval_metrics())
+
+    @property
+    def target_space_id(self) -> int:  # type: ignore[override]
+        return self.tasks[0].target_space_id
+
+    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+        if data_dir not in self._encoders:
+            self._encoders[data_dir] = self._extended(data_dir)
+        return {"targets": self._encoders[data_dir]}
+
+    def _extended(self, data_dir):
+        """The first problem's vocabulary; behind it entries that no text has, of tasks and classes.
+
+        T2T writes nothing for them; here a class is read by its name.
+        """
+        encoder = self.tasks[0].feature_encoders(data_dir)["targets"]
+        if not isinstance(encoder, text_encoder.SubwordTextEncoder):
+            raise DataError(
+                f"The first problem of {self.name} must have an encoder of T2T's subwords. "
+                f"Received: {type(encoder).__name__}."
+            )
+        self.t2t.update_task_ids(encoder.vocab_size)
+        entries = [""] * len(self.tasks)
+        labels = [t.class_labels(data_dir) for t in self.t2t.task_list if _has_classes(t)]
+        for number in range(self.t2t.get_max_num_classes()):
+            names = dict.fromkeys(names[number] for names in labels if number < len(names))
+            entries.append("_" + escape_token("/".join(names), encoder.alphabet))
+        return text_encoder.SubwordTextEncoder(subtokens=[*encoder.subtokens, *entries])
+
+    def feature_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+        size = self.feature_encoders(data_dir)["targets"].vocab_size
+        return {"targets": features.FeatureSpec(size)}
+
+    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+        from ut_keras import metrics as metrics_lib
+
+        self.feature_encoders(data_dir)  # which tells the problems their numbers
+        return {
+            f"{name}_{task.name}": features.FeatureMetric(
+                functools.partial(_metric, metrics_lib.get(name), task.t2t.task_id)
+            )
+            for task in self.tasks
+            for name in self.eval_metrics
+            if name in metrics_lib.names()
+        }
+
+    # Data.
+
+    def num_shards(self, split: str) -> int:
+        return sum(task.num_shards(split) for task in self.tasks)
+
+    def generate_data(self, data_dir: str, *args: Any, **options: Any) -> dict[str, int]:
+        counts: collections.Counter[str] = collections.Counter()
+        for task in self.tasks:
+            counts.update(task.generate_data(data_dir, *args, **options))
+        self._encoders.clear()
+        return dict(counts)
+
+    def split_files(self, split: str, data_dir: str) -> list[str]:
+        return [path for task in self.tasks for path in task.split_files(split, data_dir)]
+
+    def dataset(
+        self,
+        split: str,
+        data_dir: str,
+        hparams: Any,
+        num_replicas: int = 1,
+        seed: Any = None,
+        static_shapes: bool = False,
+    ) -> Any:
+        specs = self.feature_specs(data_dir)
+        shares = _shares(hparams, len(self.tasks), specs["targets"].vocab_size)
+        tasks = list(zip(self.tasks, shares, strict=True))
+        if split != "train" and hparams.multiproblem_target_eval_only:
+            tasks = tasks[1:2]
+        files = [task.split_files(split, data_dir) for task, _ in tasks]
+
+        from ut_keras.data.reading import input_pipeline
+
+        settings = input_pipeline.InputSettings.from_hparams(hparams)
+        return input_pipeline.make_dataset(
+            [path for paths in files for path in paths],
+            specs,
+            dataclasses.replace(settings, static_shapes=static_shapes),
+            training=split == "train",
+            num_replicas=num_replicas,
+            seed=seed,
+            parse=Joined(self.t2t, hparams).parse,
+            mixture=[(len(paths), share) for paths, (_, share) in zip(files, tasks, strict=True)],
+        )
+
+
+class Joined:
+    """Makes records of all problems examples of the one language model.
+
+    Args:
+        t2t: `MultiProblem`, whose problems have their task ids.
+        hparams: with T2T's `multiproblem_max_input_length` and `multiproblem_max_target_length`.
+    """
+
+    def __init__(self, t2t: MultiProblem, hparams: Any) -> None:
+        tasks = t2t.task_list
+        first_class = tasks[0].task_id + len(tasks)
+        most = (hparams.multiproblem_max_input_length, hparams.multiproblem_max_target_length)
+        self._names = [task.dataset_filename() for task in tasks]
+        self._offsets = [first_class if _has_classes(task) else 0 for task in tasks]
+        # By task, of inputs and of targets.
+        self._most = [
+            [n if n > 0 and task.has_inputs and not _has_classes(task) else _UNCUT for n in most]
+            for task in tasks
+        ]
+        self._first_task = tasks[0].task_id
+        ids = features.FeatureSpec(max(self._first_task, t2t.get_max_num_classes()))
+        self._specs = {"inputs": ids._replace(default=text_encoder.EOS), "targets": ids}
+        self.preprocess_key = repr((self._names, self._offsets, self._most, self._first_task))
+
+    def parse(self, files: Any, records: Any) -> dict[str, Any]:
+        """The features of n records, string tensors [n]: {"targets": ids [n, (length)]}."""
+        import tensorflow as tf
+
+        from ut_keras.data.reading import record_parser
+
+        rows = record_parser.parse_records(files, records, self._specs)
+        patterns = [f".*/{re.escape(name)}-(train|dev|test)-[^/]*" for name in self._names]
+        matches = [tf.strings.regex_full_match(files, pattern) for pattern in patterns]
+        task = tf.argmax(tf.stack(matches, axis=1), axis=1, output_type=tf.int32)
+        most = tf.gather(tf.constant(self._most), task)
+        offsets = tf.gather(tf.constant(self._offsets), task)
+        inputs = _cut(rows["inputs"][:, :-1], most[:, 0])
+        targets = _cut(rows["targets"], most[:, 1])
+        shift = tf.gather(offsets, targets.value_rowids())
+        targets = targets.with_flat_values(targets.flat_values + shift)
+        number = self._first_task + task
+        return {"targets": tf.concat([inputs, number[:, tf.newaxis], targets], axis=1)}
+
+
+def _cut(rows, most):
+    """Ragged [n, (length)] without what is behind so many ids of each row, int [n]."""
+    import tensorflow as tf
+
+    places = tf.ragged.range(tf.cast(rows.row_lengths(), tf.int32)).flat_values
+    kept = places < tf.gather(most, rows.value_rowids())
+    return tf.ragged.boolean_mask(rows, rows.with_flat_values(kept))
+
+
+def _metric(function, task_id, logits, targets, features):
+    """A metric of what stands behind the number of a task."""
+    import tensorflow as tf
+
+    del features
+    is_task = tf.cast(targets == task_id, tf.float32)
+    behind = tf.cumsum(is_task, axis=1, exclusive=True)
+    return function(logits, targets, behind * (1 - is_task))
+
+
+# What is refused, and what T2T's hparams come to.
+
+
+def _check_tasks(t2t):
+    tasks = t2t.task_list
+
+    def check(is_fine, expected):
+        if not is_fine:
+            names = ", ".join(type(task).__name__ for task in tasks) or "none"
+            raise DataError(f"task_list of {t2t.name} must be {expected}. Received: {names}.")
+
+    is_first_self = tasks and isinstance(tasks[0], text_problems.Text2SelfProblem)
+    check(is_first_self and len(tasks) > 1, "a Text2SelfProblem and others behind it")
+    is_text = all(isinstance(task, text_problems.Text2TextProblem) for task in tasks)
+    check(is_text, "problems of text_problems")
+    subwords = all(task.vocab_type == text_problems.VocabType.SUBWORD for task in tasks)
+    check(subwords, "problems whose vocab_type is subwords")
+    check(not any(task.packed_length for task in tasks), "problems that are not packed")
+    is_ours = all(overridden.is_ours(task, "preprocess_example") for task in tasks)
+    check(is_ours, "problems without a preprocess_example of their own")
+    check(len({task.dataset_filename() for task in tasks}) == len(tasks), "different problems")
+    one = len({task.vocab_filename for task in tasks}) == 1
+    check(one, "problems of one vocabulary, by use_vocab_from_other_problem")
+
+
+def _shares(hp, number, vocab_size):
+    """The share of each problem in what training reads; raises DataError for what is not here."""
+
+    def check(name, is_fine, expected):
+        if not is_fine:
+            value = getattr(hp, f"multiproblem_{name}")
+            raise DataError(
+                f"multiproblem_{name} must be {expected}: the rest of T2T's MultiProblem is not "
+                f"here. Received: {value}."
+            )
+
+    check("reweight_label_loss", not hp.multiproblem_reweight_label_loss, "False")
+    check("fixed_train_length", hp.multiproblem_fixed_train_length <= 0, "-1")
+    check("vocab_size", hp.multiproblem_vocab_size <= vocab_size, "-1")
+    schedule, others = hp.multiproblem_mixing_schedule, hp.multiproblem_schedule_threshold
+    if hp.multiproblem_per_task_threshold:
+        words = hp.multiproblem_per_task_threshold.split(",")
+        are_weights = all(re.fullmatch(r"\s*[0-9]{1,9}(\.[0-9]*)?\s*", word) for word in words)
+        weights = [float(word) for word in words] if are_weights else []
+        is_fine = len(weights) == number and sum(weights) > 0
+        check("per_task_threshold", is_fine, f"{number} weights, not all of them 0")
+        return [weight / sum(weights) for weight in weights]
+    if schedule == "pretrain" and hp.multiproblem_schedule_max_examples <= 0:
+        schedule, others = "constant", 1.0
+    check("mixing_schedule", schedule == "constant", "constant, or pretrain with 0 max_examples")
+    return [1 - others] + [others / (number - 1)] * (number - 1)
