@@ -335,3 +335,27 @@ class Wrong(multi_problem.MultiProblem):
     )
     with pytest.raises(DataError, match=said):
         problems.get("wrong")
+
+
+def test_problems_of_t2t_can_be_among_them(load):
+    load(
+        """
+from tensor2tensor.data_generators import imdb, lm1b, multi_problem
+from tensor2tensor.utils import registry
+
+@registry.register_problem
+class Reviews(imdb.SentimentIMDB):
+  @property
+  def use_vocab_from_other_problem(self):
+    return lm1b.LanguagemodelLm1b32k()
+
+@registry.register_problem
+class LanguagemodelReviews(multi_problem.MultiProblem):
+  def __init__(self, was_reversed=False, was_copy=False):
+    super(LanguagemodelReviews, self).__init__(was_reversed, was_copy)
+    self.task_list = [lm1b.LanguagemodelLm1b32k(), Reviews()]
+"""
+    )
+    problem = problems.get("languagemodel_reviews")
+    assert [task.name for task in problem.tasks] == ["languagemodel_lm1b32k", "reviews"]
+    assert problem.splits == ("train", "dev")

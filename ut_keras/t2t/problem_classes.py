@@ -43,7 +43,8 @@ def find(class_name: str) -> type | None:
         "oov_token": ours.oov_token,
         "packed_length": getattr(ours, "packed_length", None),
     }
-    return base and type(class_name, (_OnOurs, base), said)
+    kind = _ClassesOfOurs if isinstance(ours, our_text.Text2ClassProblem) else _OnOurs
+    return base and type(class_name, (kind, base), said)
 
 
 def _base(ours):
@@ -78,14 +79,6 @@ class _OnOurs:
         shared: Any = self._ours if self._ours.vocab_name else super()
         return shared.vocab_filename
 
-    @property
-    def num_classes(self) -> int:
-        return len(self._ours.class_labels)
-
-    def class_labels(self, data_dir: str | None) -> list[str]:
-        del data_dir
-        return list(self._ours.class_labels)
-
     def generate_samples(
         self, data_dir: str, tmp_dir: str | None, dataset_split: str
     ) -> Iterable[dict[str, Any]]:
@@ -96,7 +89,8 @@ class _OnOurs:
         samples = ours.generate_samples(split, data_dir, tmp_dir, DEFAULT_SEED)
         if not isinstance(ours, our_text.Text2ClassProblem):
             return samples
-        labels = self.class_labels(data_dir)
+        t2t: Any = self
+        labels = t2t.class_labels(data_dir)
         return (
             {"inputs": sample["inputs"], "label": labels.index(sample["targets"])}
             for sample in samples
@@ -114,3 +108,15 @@ class _OnOurs:
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         super().hparams(defaults, model_hparams)  # type: ignore[misc]
         defaults.target_space_id = self._ours.target_space_id
+
+
+class _ClassesOfOurs(_OnOurs):
+    """The same of a problem whose targets are classes."""
+
+    @property
+    def num_classes(self) -> int:
+        return len(self._ours.class_labels)
+
+    def class_labels(self, data_dir: str | None) -> list[str]:
+        del data_dir
+        return list(self._ours.class_labels)
