@@ -1,8 +1,8 @@
 """Table 4: trained on strings of 1 to 40 decimal digits, tested on exactly 400. Of addition, 400
 are both numbers and the sign. Char-acc and seq-acc are of greedy decoding that ends at EOS;
 validation, by teacher forcing, is on lengths of 1 to 400 that training has not. `coupled` is ours:
-both sides share places (`pos=coupled`), which of them belong together being told; how they are drawn
-was chosen by other strings of up to 400 symbols than those of any split (see what was tried).
+both sides share places (`pos=coupled`), which of them belong together being told; how they are
+drawn was chosen by other strings of up to 400 symbols than those of any split (see what was tried).
 """
 
 from tables import Cell, Score, Table
