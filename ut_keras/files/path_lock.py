@@ -2,20 +2,24 @@
 
     with held("run/run", "--output_dir must be written by one command at a time", "run"): ...
 
-The file of the lock, run/.run.ut_keras-lock, holds the number of its process, and is there as long
-as the lock is; what a killed process leaves locks nothing. Anything else of that name is
-somebody's, is left as it is, and the lock is refused.
+The file of the lock, run/.run.ut_keras-lock, is there as long as the lock is; what a killed process
+leaves locks nothing. Its first line says whose it is: a file, pipe or link of that name that does
+not begin with it is somebody's, is left as it is, and the lock is refused.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
+import stat
+import tempfile
 from collections.abc import Iterator
 from typing import IO
 
 from ut_keras.errors import UserError
+from ut_keras.files import file_error
 
-_MOST_DIGITS = 20
+_SIGNATURE = b"a lock of ut_keras, held as long as this process lives:\n"
 
 
 class LockedError(UserError):
@@ -45,6 +49,8 @@ def held(path: str, expected: str, received: str) -> Iterator[None]:
     if file is None:
         raise LockedError(f"{expected}. Received: {received}, {_holder(lock)} does so already.")
     with file:
+        with contextlib.suppress(OSError):  # a full disk
+            os.write(file.fileno(), f"{os.getpid()}\n".encode())
         try:
             yield
         finally:
@@ -62,7 +68,11 @@ def try_lock(path: str) -> IO[bytes] | None:
         UserError: if there is something else of its name.
     """
     while True:
-        file = _open(path, os.O_CREAT)
+        try:
+            file = open_own(path)
+        except FileNotFoundError:
+            _make(path)
+            continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -71,9 +81,7 @@ def try_lock(path: str) -> IO[bytes] | None:
         except OSError:  # a file system that has no locks
             return file
         if _is_at(file, path):
-            file.truncate(0)
-            with contextlib.suppress(OSError):  # a full disk
-                file.write(f"{os.getpid()}\n".encode())
+            file.truncate(len(_SIGNATURE))
             return file
         file.close()  # Whoever held it has removed it meanwhile.
 
@@ -89,7 +97,7 @@ def left_behind(path: str) -> Iterator[bool]:
         bool. False if the process lives, if there is no such lock, or if nobody can tell.
     """
     try:
-        file = _open(path)
+        file = open_own(path)
     except (OSError, UserError):
         yield False
         return
@@ -102,16 +110,47 @@ def left_behind(path: str) -> Iterator[bool]:
             yield _is_at(file, path)
 
 
-def open_own(path: str, flags: int = 0) -> IO[bytes]:
-    """Opens a file of ours to be read and written, without a buffer.
+def open_own(path: str, signature: bytes = _SIGNATURE) -> IO[bytes]:
+    """Opens a file of ours to be read and written, without a buffer, behind what it begins with.
+
+    No link is followed, no pipe waited for.
 
     Raises:
-        FileNotFoundError: if there is nothing of its name, and `flags` do not make it.
-        UserError: if there is a link, pipe or folder, which is somebody's.
+        FileNotFoundError: if there is nothing of its name.
+        UserError: if there is something else, that is somebody's.
     """
-    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EMLINK):
+            raise foreign(path) from error
+        raise
+    file = os.fdopen(descriptor, "r+b", buffering=0)
+    is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    if not is_file or file.read(len(signature)) != signature:
+        file.close()
         raise foreign(path)
-    return os.fdopen(os.open(path, os.O_RDWR | flags, 0o666), "r+b", buffering=0)
+    return file
+
+
+def _make(path):
+    """Makes a lock file, its first line in it, if there is nothing of its name."""
+    folder = os.path.dirname(path) or "."
+    with (
+        file_error.named(path),
+        tempfile.NamedTemporaryFile("wb", 0, prefix=".ut_keras-", dir=folder) as new,
+    ):
+        rest = _SIGNATURE
+        while rest:
+            rest = rest[new.write(rest) :]
+        try:
+            os.link(new.name, path)
+        except FileExistsError:  # another process was faster
+            pass
+        except OSError:  # a file system that has no second names
+            with contextlib.suppress(FileExistsError), open(path, "xb") as file:
+                file.write(_SIGNATURE)
 
 
 def foreign(path: str) -> UserError:
@@ -122,17 +161,6 @@ def foreign(path: str) -> UserError:
     )
 
 
-def _open(path, flags=0):
-    """Opens a lock, which holds a number, or nothing yet."""
-    file = open_own(path, flags)
-    content = file.read(_MOST_DIGITS)
-    if content and not content.strip().isdigit():
-        file.close()
-        raise foreign(path)
-    file.seek(0)
-    return file
-
-
 def _is_at(file, path):
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
@@ -141,7 +169,7 @@ def _is_at(file, path):
 
 def _holder(path):
     """The process that has written its number to the lock, as text."""
-    with contextlib.suppress(OSError, UserError), _open(path) as file:
-        if number := file.read().strip():
+    with contextlib.suppress(OSError, UserError), open_own(path) as file:
+        if (number := file.read(20).strip()).isdigit():
             return f"process {number.decode()}"
     return "another process"

@@ -65,12 +65,8 @@ class Journal:
 
 
 def open_own(path: str) -> IO[bytes]:
-    """Opens a journal, behind what it begins with; raises as `path_lock.open_own`."""
-    file = path_lock.open_own(path)
-    if file.read(len(_BEGINS)) != _BEGINS:
-        file.close()
-        raise path_lock.foreign(path)
-    return file
+    """Opens a journal, if it is one; raises as `path_lock.open_own`."""
+    return path_lock.open_own(path, _BEGINS)
 
 
 def _line(record):
