@@ -17,10 +17,10 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from ut_keras import limits
 from ut_keras.bin import command, command_line, decode_setup, flags, run_setup, trainer
 from ut_keras.errors import UsageError
 from ut_keras.files import metrics_file, whole_file
+from ut_keras.hparam import limits
 
 RUN_FLAGS = (
     *(flag for flag in flags.VISUALIZE if flag.name != "input"),

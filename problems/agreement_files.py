@@ -23,7 +23,7 @@ import re
 from collections.abc import Container, Iterator
 from typing import NamedTuple
 
-from ut_keras import contract
+from ut_keras.data import contract
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.text import text_lines

@@ -15,7 +15,7 @@ import glob
 import os
 from collections.abc import Sequence
 
-from ut_keras import contract
+from ut_keras.data import contract
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.files import unpacking

@@ -22,7 +22,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ut_keras import contract
+from ut_keras.data import contract
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.problems import problem, raw_text, text_problems

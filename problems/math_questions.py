@@ -15,7 +15,7 @@ The first two by characters (bytes + 2), the third with one vocabulary of subwor
   words.
 """
 
-from ut_keras import contract
+from ut_keras.data import contract
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.files import json_file

@@ -31,7 +31,7 @@ T2T's way is parallel files, line n of one being the target of line n of the oth
 import os
 from collections.abc import Iterable, Iterator
 
-from ut_keras import contract
+from ut_keras.data import contract
 from ut_keras.errors import DataError
 from ut_keras.problems import parallel_text, problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts

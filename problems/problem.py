@@ -23,8 +23,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from ut_keras import contract, registry
-from ut_keras.data import features, tfrecords
+from ut_keras import registry
+from ut_keras.data import contract, features, tfrecords
 from ut_keras.data.writing import example_batch, generation, generation_plan
 from ut_keras.errors import DataError
 from ut_keras.process import live_line

@@ -10,7 +10,7 @@ backslashes and doubled quotation marks.
 full: train 650,000, dev 50,000          polarity: train 560,000, dev 38,000
 """
 
-from ut_keras import contract
+from ut_keras.data import contract
 from ut_keras.data.writing import download
 from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts

@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from ut_keras import contract
+from ut_keras.data import contract
 from ut_keras.data.writing import generation
 from ut_keras.problems import perplexity, problem
 from ut_keras.problems.problem import Encoders, Metrics, Records, Samples

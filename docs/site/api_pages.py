@@ -73,7 +73,7 @@ PAGES = {
         (
             "ut_keras/training/*.py",
             "ut_keras/checkpoints/*.py",
-            "ut_keras/losses.py",
+            "ut_keras/metrics/losses.py",
             "ut_keras/optimizers/*.py",
             "ut_keras/metrics/*.py",
         ),

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.models import examples
-from ut_keras import losses
+from ut_keras.metrics import losses
 from ut_keras.models import keras_model
 
 QUIET = "layer_prepostprocess_dropout=0.0,attention_dropout=0.0,relu_dropout=0.0"

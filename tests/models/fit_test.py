@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_keras import hparams, losses, models, optimizers, problems
+from ut_keras import hparams, models, optimizers, problems
+from ut_keras.metrics import losses
 from ut_keras.training import train_step
 
 SIZES = {"inputs": 12, "targets": 12}

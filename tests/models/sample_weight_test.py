@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from tests.models import examples
-from ut_keras import losses, metrics
-from ut_keras.metrics import keras_metrics
+from ut_keras import metrics
+from ut_keras.metrics import keras_metrics, losses
 from ut_keras.training import evaluation, train_step
 
 KINDS = ("universal", "adaptive", "encoder", "lstm_classifier")

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from tests.models import examples
 from tests.models.examples import B, C, V
-from ut_keras import hparam, hparams, losses, models
+from ut_keras import hparam, hparams, models
+from ut_keras.metrics import losses
 
 ALL = sorted(examples.KINDS)
 _NO_DROPOUT = {"layer_prepostprocess_dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}

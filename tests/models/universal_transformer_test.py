@@ -3,9 +3,10 @@ import pytest
 import tensorflow as tf
 
 from tests.models import examples
-from ut_keras import hparam, hparams, losses, models, parts
+from ut_keras import hparam, hparams, models, parts
 from ut_keras.layers.depth import recurrence
 from ut_keras.layers.halting import halting, ponder_cost
+from ut_keras.metrics import losses
 
 
 def _ponder_times(out):

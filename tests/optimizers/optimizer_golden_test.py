@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from tests import t2t_golden_test as t2t
-from ut_keras import losses, optimizers, t2t_import
+from ut_keras import optimizers, t2t_import
+from ut_keras.metrics import losses
 from ut_keras.t2t import slots as t2t_slots
 
 

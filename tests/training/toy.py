@@ -6,9 +6,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import losses, metrics, optimizers
+from ut_keras import metrics, optimizers
 from ut_keras.decoding import beam_search
 from ut_keras.inference import decode_hparams, free_decoding
+from ut_keras.metrics import losses
 from ut_keras.training import distribution, evaluation, train_settings
 from ut_keras.training import trainer as trainer_lib
 

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from tests.training import toy
-from ut_keras import losses, optimizers
+from ut_keras import optimizers
+from ut_keras.metrics import losses
 from ut_keras.training import distribution, train_step
 
 

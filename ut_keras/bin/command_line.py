@@ -12,8 +12,9 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from ut_keras import limits, registry
+from ut_keras import registry
 from ut_keras.errors import UsageError
+from ut_keras.hparam import limits
 
 
 @dataclasses.dataclass(frozen=True)

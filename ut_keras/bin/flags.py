@@ -7,8 +7,8 @@ import dataclasses
 import getpass
 from typing import Any
 
-from ut_keras import limits
 from ut_keras.bin.command_line import Flag
+from ut_keras.hparam import limits
 
 _TPU = "it belongs to Google's TPU runtime of TensorFlow 1; --use_tpu --cloud_tpu_name do without"
 _SERVER = "workers are listed in the environment variable TF_CONFIG, see docs/training.md"

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, get_args
 
-from ut_keras import limits
 from ut_keras.errors import DataError
+from ut_keras.hparam import limits
 
 Modality = Literal["symbol", "sentences", "class_label"]
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ut_keras import contract
+from ut_keras.data import contract
 from ut_keras.errors import DataError, UserError
 from ut_keras.files import whole_file
 

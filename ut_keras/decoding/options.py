@@ -8,7 +8,7 @@ import dataclasses
 import numbers
 from typing import Any, NamedTuple
 
-from ut_keras import limits
+from ut_keras.hparam import limits
 
 
 class Spec(NamedTuple):

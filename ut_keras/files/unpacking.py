@@ -19,7 +19,6 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import IO
 
-from ut_keras import contract
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
 
@@ -50,7 +49,11 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
     """
     if os.path.isdir(directory):
         return directory
-    contract.held(members, contract.MEMBERS, f"The members of {os.path.basename(path)}")
+    if not members or isinstance(members, str) or not all(isinstance(m, str) for m in members):
+        raise DataError(
+            f"The members of {os.path.basename(path)} must be a tuple of patterns such as "
+            f"('*.txt',). Received: {members!r}."
+        )
     if os.path.lexists(directory):
         raise DataError(
             f"{directory} must be the folder that {os.path.basename(path)} is unpacked to. "

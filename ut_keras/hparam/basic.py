@@ -8,9 +8,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from ut_keras import limits
+from ut_keras.hparam import limits, without_effect
 from ut_keras.hparam import overrides as overrides_lib
-from ut_keras.hparam import without_effect
 from ut_keras.hparam.field import (
     NON_NEGATIVE,
     POSITIVE,

@@ -16,8 +16,8 @@ import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ut_keras import limits
 from ut_keras.errors import UserError
+from ut_keras.hparam import limits
 
 POSITIVE = "[1, inf)"
 NON_NEGATIVE = "[0, inf)"

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ut_keras import limits, registry
+from ut_keras import registry
 from ut_keras.decoding.options import SPECS, Options
 from ut_keras.errors import UsageError
+from ut_keras.hparam import limits
 from ut_keras.hparam import overrides as hparam_overrides
 
 

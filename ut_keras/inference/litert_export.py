@@ -25,10 +25,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras import limits
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding.options import Options
 from ut_keras.files import whole_file
+from ut_keras.hparam import limits
 from ut_keras.inference import export, padding
 from ut_keras.inference.predictor import Predictor
 from ut_keras.layers.attention import cache as cache_lib

@@ -12,9 +12,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ut_keras import limits
 from ut_keras.errors import DataError
 from ut_keras.files import json_file, whole_file
+from ut_keras.hparam import limits
 
 FILENAME = "run.json"
 _TEXTS = ("problem", "model", "hparams_set", "hparams")

@@ -9,8 +9,8 @@ Two dogs are playing
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ut_keras import limits
 from ut_keras.errors import DataError
+from ut_keras.hparam import limits
 from ut_keras.inference import decode_job, line_encoding
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import hparam, losses
+from ut_keras import hparam
 from ut_keras.data.features import FeatureSpec
+from ut_keras.metrics import losses
 from ut_keras.metrics import weights as weights_lib
 from ut_keras.models import losses as model_losses
 from ut_keras.models.output import ModelOutput

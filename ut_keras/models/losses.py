@@ -4,8 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_keras import losses
 from ut_keras.layers.depth import state_layer
+from ut_keras.metrics import losses
 from ut_keras.metrics import weights as weights_lib
 from ut_keras.models.output import ModelOutput
 

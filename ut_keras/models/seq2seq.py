@@ -24,7 +24,7 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import embedding, from_hparams, symbol_ids
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput
-from ut_keras.losses import LossTerm
+from ut_keras.metrics.losses import LossTerm
 from ut_keras.models import assemble, keras_model, losses, symbol_tables
 from ut_keras.models.output import Encoded, Inspection, ModelOutput
 

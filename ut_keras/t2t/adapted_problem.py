@@ -17,8 +17,8 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ut_keras import contract, hparam
-from ut_keras.data import features, tfrecords
+from ut_keras import hparam
+from ut_keras.data import contract, features, tfrecords
 from ut_keras.data.reading import packing
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError

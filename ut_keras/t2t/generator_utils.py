@@ -11,8 +11,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ut_keras import contract
-from ut_keras.data import tfrecords
+from ut_keras.data import contract, tfrecords
 from ut_keras.data.reading import packing
 from ut_keras.data.writing import download, generation
 from ut_keras.errors import DataError

@@ -1,6 +1,6 @@
 """What a package's problem overrides of T2T's methods: whether it is read here, and can be."""
 
-from ut_keras import contract
+from ut_keras.data import contract
 from ut_keras.errors import DataError
 from ut_keras.t2t import missing, problem, text_problems
 

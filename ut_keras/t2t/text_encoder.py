@@ -8,7 +8,7 @@ References: tensor2tensor/data_generators/text_encoder.py.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ut_keras import contract
+from ut_keras.data import contract
 from ut_keras.text import text_encoder
 
 PAD, EOS = RESERVED_TOKENS = list(text_encoder.RESERVED_TOKENS)

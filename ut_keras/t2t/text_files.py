@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ut_keras.contract import text_of
+from ut_keras.data.contract import text_of
 from ut_keras.errors import DataError
 from ut_keras.text.ragged_ids import RaggedIds
 from ut_keras.text.text_encoder_base import EOS, TextEncoder

@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ut_keras import contract
-from ut_keras.contract import shown, text_of
+from ut_keras.data import contract
+from ut_keras.data.contract import shown, text_of
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
 from ut_keras.t2t import generator_utils, hparam, metrics, problem, text_encoder

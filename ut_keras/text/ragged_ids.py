@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from ut_keras import contract
+from ut_keras.errors import DataError
 
 
 class RaggedIds(typing.NamedTuple):
@@ -34,7 +34,10 @@ class RaggedIds(typing.NamedTuple):
             return cls(_array(itertools.chain.from_iterable(rows)), row_splits)
         except (TypeError, OverflowError):
             wrong = next(filter(_is_no_row, rows))
-            raise contract.no_ids("a text", wrong, "a list of ints from 0 to 2^31 - 1") from None
+            raise DataError(
+                "The ids of a text must be a list of ints from 0 to 2^31 - 1. "
+                f"Received: {repr(wrong)[:100]}."
+            ) from None
 
     @classmethod
     def concatenate(cls, parts: Iterable["RaggedIds"]) -> Self:

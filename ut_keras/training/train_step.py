@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras import losses, metrics
+from ut_keras import metrics
+from ut_keras.metrics import losses
 from ut_keras.training import ponder
 
 

@@ -22,8 +22,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ut_keras import contract
-from ut_keras.data import tfrecords
+from ut_keras.data import contract, tfrecords
 from ut_keras.data.writing import external_shuffle, generation_plan, process_pool
 from ut_keras.errors import DataError
 from ut_keras.files import whole_file

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ut_keras import limits
 from ut_keras.errors import DataError, UserError
+from ut_keras.hparam import limits
 
 _MOST_SHARDS = 10_000  # of a split; each is a file, and open while it is written
 _MOST_CLASSES = 10**6
@@ -204,10 +204,6 @@ FEATURE_ENCODERS = Kind(
     f"a dict, each value {ENCODER.expected}",
     lambda encoders: isinstance(encoders, dict) and all(map(ENCODER.fits, encoders.values())),
 )
-MEMBERS = Kind(
-    "a tuple of patterns for what is wanted of the archive, such as ('*.txt',)",
-    _several(_LINE, 1).fits,
-)
 
 
 def check(problem: Any, table: Mapping[str, Kind]) -> None:
@@ -299,6 +295,6 @@ def ids(title: str, values: Any) -> list[int]:
         raise no_ids(title, values) from None
 
 
-def no_ids(title: str, values: Any, expected: str = "ints of 64 bits") -> DataError:
+def no_ids(title: str, values: Any) -> DataError:
     """The error of what should be ids."""
-    return DataError(f"The ids of {title} must be {expected}. Received: {shown(values)}.")
+    return DataError(f"The ids of {title} must be ints of 64 bits. Received: {shown(values)}.")

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tests.layers import layer_checks
-from ut_keras import losses
+from ut_keras.metrics import losses
 
 B, T, V = 3, 4, 7
 TARGETS = np.array([[3, 5, 1, 0], [6, 1, 0, 0], [0, 0, 0, 0]], "int32")
