@@ -155,7 +155,7 @@ universal_transformer_algorithmic_coupled_reversed = derived(
 # the one before it, which permuted places do not tell.
 universal_transformer_algorithmic_coupled_sum = derived(
     universal_transformer_algorithmic_coupled,
-    pos="coupled(places=256, separator=12)",
+    pos="coupled(separator=12)",
     self_attention_type="dot_product_relative",
     max_relative_position=4,
     num_heads=2,

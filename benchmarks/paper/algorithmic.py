@@ -27,16 +27,17 @@ COUPLED = {
 
 
 def _cell(task, name):
+    cell = f"{task}/{name}"
     char, _, sequence = PAPER[task].get(name, "").partition(" ")
     model, hparams_set = MODELS.get(name) or ("universal_transformer", COUPLED[task])
     return Cell(
-        name=f"{task}/{name}",
+        name=cell,
         problem=f"algorithmic_{PROBLEMS[task]}_decimal40",
         model=model,
         hparams_set=hparams_set,
-        updates=6_000,
+        updates=10_000 if cell == "addition/coupled" else 6_000,
         every=2_000,
-        valid="accuracy",
+        valid="accuracy_per_sequence" if cell == "addition/coupled" else "accuracy",
         # Batches to validate on: those of `coupled` hold 64 strings each, others 2,048 symbols.
         eval_steps=20 if name == "coupled" else 100,
         scores=(

@@ -64,7 +64,7 @@ def exports(tmp_path_factory):
 @pytest.fixture(scope="module")
 def loaded(exports):
     """Function from the name of a model to its export, loaded once: a second's work."""
-    return functools.cache(lambda name: _load(exports(name)))
+    return functools.cache(lambda name, **changed: _load(exports(name, **changed)))
 
 
 def _load(directory):
@@ -141,10 +141,13 @@ def test_is_freed_when_it_is_dropped(exports):
 def test_ids(loaded):
     model, encoders = export_models.build("adaptive")
     ids = export_models.padded(export_models.rows(encoders, export_models.TEXTS))
-    found = loaded("adaptive").signatures["ids"](inputs=tf.constant(ids))
-    wanted = model.generate({"inputs": ids}, own_room=True, **export_models.SEARCH)
+    options = {"return_steps": True, "exit_threshold": 0.5}
+    found = loaded("adaptive", **options).signatures["ids"](inputs=tf.constant(ids))
+    wanted = model.generate({"inputs": ids}, own_room=True, **export_models.SEARCH, **options)
     np.testing.assert_array_equal(found["outputs"], wanted.ids)
     np.testing.assert_allclose(found["scores"], wanted.scores, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(found["source_steps"], wanted.source_steps)
+    np.testing.assert_array_equal(found["target_steps"], wanted.target_steps)
 
 
 @pytest.mark.parametrize("name", _some_slow(["adaptive", "bytes"]))

@@ -161,7 +161,8 @@ def test_weights_in_fewer_bits(tmp_path):
         ("act", (0,), {}, "source_length must be at least 1. Received: 0"),
         ("act", (4,), {"quantize": "int4"}, "quantize must be one of .*Received: 'int4'"),
         ("act", (4,), {"beam_size": 0}, "beam_size must be at least 1. Received: 0"),
-        ("act", (4,), {"forced_prefix": [[2]]}, "writes freely. Received: forced_prefix"),
+        ("act", (4,), {"forced_prefix": [[2]]}, "writes freely .* Received: forced_prefix"),
+        ("act", (4,), {"exit_threshold": 0.5}, "halts as .* Received: exit_threshold"),
         ("global", (4,), {}, "sources of one length, .* act_type=global"),
         # The default run has it in tests/bin/exporter_test.py.
         pytest.param(

@@ -15,7 +15,7 @@ import tensorflow as tf
 from ut_keras.decoding import beam_search, constraints, score, side_by_side
 from ut_keras.decoding.options import NUMBERS, Options
 from ut_keras.layers.basic import symbol_ids
-from ut_keras.layers.basic.signature import Shape
+from ut_keras.layers.basic.signature import Shape, StepInputs
 
 _OFF_AT_ZERO = ("eos_penalty", "temperature", "min_length")  # what has no place in a graph then
 
@@ -35,7 +35,7 @@ def generate(
         ValueError: if an option is out of range or the source is missing.
     """
     options.check()
-    model.check_steps(options.num_steps)
+    model.check_steps(options.num_steps, options.exit_threshold)
     vocab_size = model.specs["targets"].vocab_size
     if options.beam_size > vocab_size:
         raise ValueError(
@@ -56,7 +56,7 @@ def generate(
     else:
         found = _joined(side_by_side.run(search, rows, values))
     if options.return_steps:
-        source_steps, target_steps = score.steps(model, given, found.ids, options.num_steps)
+        source_steps, target_steps = score.steps(model, given, found.ids, options)
         found = found._replace(source_steps=source_steps, target_steps=target_steps)
     return found
 
@@ -128,7 +128,11 @@ def _search(model, given, graph, values):
         is_fixed = isinstance(max_length, int)
         max_length += source.shape[1] if is_fixed else tf.shape(source)[1]
     next_logits, cache = model.make_next_logits(
-        given, graph.beam_size, max_length, graph.cache, graph.num_steps
+        given,
+        graph.beam_size,
+        max_length,
+        graph.cache,
+        StepInputs(num_steps=graph.num_steps, exit_threshold=graph.exit_threshold),
     )
     task = beam_search.Task(
         next_logits,

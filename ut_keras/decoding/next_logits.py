@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.decoding import prefix as prefix_lib
-from ut_keras.layers.basic.signature import StepInputs
+from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.transformer_layer import Memory
 
 _LOG = logging.getLogger("ut_keras")
@@ -20,7 +20,7 @@ def make(
     beams: int,
     room: Any,
     use_cache: bool = True,
-    num_steps: int | None = None,
+    inputs: StepInputs = PLAIN,
 ) -> tuple[Callable[..., Any], Any]:
     """Makes the function.
 
@@ -32,7 +32,7 @@ def make(
             too, for a cache of one size from the start.
         use_cache: bool. Whether to keep what is computed of earlier positions, where that can be
             exact; else every symbol runs over the whole prefix.
-        num_steps: int. Steps in depth; None: those of the model.
+        inputs: `StepInputs`. How deep a pass goes: num_steps and exit_threshold.
     Returns:
         (next_logits, cache), see `beam_search`.
     """
@@ -42,16 +42,16 @@ def make(
         model._said_why_not_cached = True
     memory = None
     if model.encoder is not None:
-        memory = model.project_memory(model.encode(given, StepInputs(num_steps=num_steps)), given)
+        memory = model.project_memory(model.encode(given, inputs), given)
     prompt = given.get("prompt")
     if use_cache and not reason:
-        return _cached(model, memory, prompt, _batch_size(given), beams, room, num_steps)
-    return _uncached(model, memory, prompt, beams, num_steps), ()
+        return _cached(model, memory, prompt, _batch_size(given), beams, room, inputs)
+    return _uncached(model, memory, prompt, beams, inputs), ()
 
 
-def _cached(model, memory, prompt, batch_size, beams, room, num_steps):
+def _cached(model, memory, prompt, batch_size, beams, room, inputs):
     prompt_length = 0 if prompt is None else tf.shape(prompt)[1]
-    prefixes = prefix_lib.PrefixCache(model, batch_size, beams, prompt_length, room, num_steps)
+    prefixes = prefix_lib.PrefixCache(model, batch_size, beams, prompt_length, room, inputs)
     prefix = prefixes.start()
     columns_of_symbols = model.softmax.columns()
 
@@ -72,14 +72,14 @@ def _cached(model, memory, prompt, batch_size, beams, room, num_steps):
     return next_logits, prefix
 
 
-def _uncached(model, memory, prompt, beams, num_steps):
+def _uncached(model, memory, prompt, beams, inputs):
     if memory is not None:
         memory = tuple(_repeated(part, beams) for part in memory)
 
     def decode(ids, position):
         if not model.decoder_is_causal:  # the room left behind the prefix would be seen
             ids = ids[:, : position + 1]
-        return model.decode({"targets": ids}, StepInputs(memory=memory, num_steps=num_steps)).output
+        return model.decode({"targets": ids}, inputs._replace(memory=memory)).output
 
     return _whole_prefix(model, decode, prompt, beams)
 

@@ -44,6 +44,8 @@ class Options:
         eos_penalty: float. What EOS costs more, in log probability.
         no_repeat_ngram_size: int n. No n symbols in a row are written twice; 0: they may.
         num_steps: int. Steps in depth, see `Transformer.with_steps`; None: as many as ever.
+        exit_threshold: float. A position halts when what its halting rule adds up or compares is
+            beyond it: sooner below 1 - epsilon, later above; None: beyond 1 - epsilon as ever.
         temperature: float. Above 0, symbols are drawn instead of searched for.
         top_k: int. Draws from so many of the likeliest; 0: all.
         top_p: float in (0, 1]. Draws from the likeliest that have this probability together.
@@ -65,6 +67,7 @@ class Options:
     eos_penalty: float = _option(0.0, None, None, "float32", "eos_penalty")
     no_repeat_ngram_size: int = _option(0, 0, hparam="no_repeat_ngram_size")
     num_steps: int | None = _option(None, 1, limits.MOST_STEPS, "", "num_steps", 0)
+    exit_threshold: float | None = _option(None, 0, 1, "", "exit_threshold", 0.0)
     temperature: float = _option(0.0, 0, None, "float32", "sampling_temp")
     top_k: int = _option(0, 0, None, "int32", "top_k")
     top_p: float = _option(1.0, 0, 1, "float32", "top_p")

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from ut_keras.decoding import beam_search
 from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.basic.signature import PLAIN, StepInputs
 
 COLUMNS, POSITIONS = 32, 8  # a block is of so many at least
 
@@ -38,7 +39,7 @@ class PrefixCache:
         prompt_length: int32 scalar or int. Positions before the first that is written.
         room: int32 scalar. How many are written at most. An int, without a prompt: there is room
             for all from the start, so that no shape changes on the way.
-        num_steps: int. Steps in depth; None: those of the model.
+        inputs: `StepInputs`. How deep a pass goes: num_steps and exit_threshold.
     """
 
     def __init__(
@@ -48,10 +49,10 @@ class PrefixCache:
         beams: int,
         prompt_length: Any,
         room: Any,
-        num_steps: int | None = None,
+        inputs: StepInputs = PLAIN,
     ) -> None:
         self.model = model
-        self.num_steps = num_steps
+        self.depth = (inputs.num_steps, inputs.exit_threshold)
         self.batch_size = batch_size
         self.beams = beams
         self.prompt_length = prompt_length
@@ -136,6 +137,6 @@ class PrefixCache:
     def _size(self, columns):
         """`CacheSize`; where columns are left out, a column has nothing to do with a beam."""
         if not self.grows:
-            return cache_lib.CacheSize(self.batch_size, self.beams, self.room, self.num_steps)
+            return cache_lib.CacheSize(self.batch_size, self.beams, self.room, *self.depth)
         beams = 1 if self.leaves_out else self.beams
-        return cache_lib.CacheSize(self.batch_size, beams, columns // beams, self.num_steps)
+        return cache_lib.CacheSize(self.batch_size, beams, columns // beams, *self.depth)

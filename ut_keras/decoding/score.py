@@ -7,30 +7,35 @@ import keras
 import tensorflow as tf
 
 from ut_keras.decoding import side_by_side
+from ut_keras.decoding.options import Options
 from ut_keras.ops import log_softmax
 
 
 def score(
-    model: keras.Model, features: Mapping[str, Any], num_steps: int | None = None
+    model: keras.Model,
+    features: Mapping[str, Any],
+    num_steps: int | None = None,
+    exit_threshold: float | None = None,
 ) -> tf.Tensor:
     """See `Seq2Seq.score`."""
     if "targets" not in features:
         raise ValueError(f"features must hold 'targets'. Received: {sorted(features)}.")
-    model.check_steps(num_steps)
+    model.check_steps(num_steps, exit_threshold)
     features = {name: tf.cast(features[name], tf.int32) for name in model.specs if name in features}
-    run = _compiled(model, _log_probs, features, num_steps)
+    run = _compiled(model, _log_probs, features, num_steps, exit_threshold)
     return tf.concat(side_by_side.run(run, features), axis=0)
 
 
 def steps(
-    model: keras.Model, given: Mapping[str, tf.Tensor], written: tf.Tensor, num_steps: int | None
+    model: keras.Model, given: Mapping[str, tf.Tensor], written: tf.Tensor, options: Options
 ) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """How many steps a model that ponders took; exactly, for a cached step is that of a whole pass.
 
     Args:
-        model, num_steps: as of `score`.
+        model: as of `score`.
         given: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} of a language model.
         written: int32 [B, K, T].
+        options: those by which it was written.
     Returns:
         (float32 [B, S], float32 [B, K, T]), 0 at padding; None where nothing ponders.
     """
@@ -42,7 +47,8 @@ def steps(
         features = {"targets": tf.concat([sources, targets], axis=1)}
     else:
         features = {"inputs": sources, "targets": targets}
-    of_source, of_target = _compiled(model, _ponder_times, features, num_steps)(features)
+    depth = (options.num_steps, options.exit_threshold)
+    of_source, of_target = _compiled(model, _ponder_times, features, *depth)(features)
     if of_source is not None:
         of_source = tf.where(source != 0, of_source[:: shape[1]], 0.0)
     if of_target is not None:
@@ -66,14 +72,17 @@ def _ponder_times(output, features):
     return tuple(found)
 
 
-def _compiled(model, function, features, num_steps):
+def _compiled(model, function, features, num_steps, exit_threshold):
     """A function of a pass' output and the features; one trace for all batches and lengths."""
     traces = model.__dict__.setdefault("_scores", {})
-    key = (function, num_steps)
+    key = (function, num_steps, exit_threshold)
     if key not in traces:
 
         def run(features):
-            return function(model.forward(features, training=False, num_steps=num_steps), features)
+            output = model.forward(
+                features, training=False, num_steps=num_steps, exit_threshold=exit_threshold
+            )
+            return function(output, features)
 
         signature = {
             name: tf.TensorSpec([None] * ids.shape.rank, tf.int32) for name, ids in features.items()

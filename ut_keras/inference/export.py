@@ -8,7 +8,8 @@ Its signatures, by what there is to the model:
     classify         inputs string [B]               -> classes string [B, C], scores [B, C]
     score            inputs, targets string [B]      -> scores [B]
     encode           inputs string [B]               -> ids int32 [B, S], states [B, S, D]
-    ids              inputs int32 [B, S]             -> outputs int32 [B, beams, T], scores
+    ids              inputs int32 [B, S]             -> outputs int32 [B, beams, T], scores; with
+        return_steps source_steps float32 [B, S] and target_steps [B, beams, T], where it ponders
 
 Whoever loads it has to `import tensorflow_text`, or be a server that is linked with its operations.
 docs/serving.md shows it at work.
@@ -22,6 +23,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_keras.decoding import score as score_lib
+from ut_keras.decoding.options import Options
 from ut_keras.files import whole_file
 from ut_keras.inference import text_model
 from ut_keras.ops import written_gradient
@@ -48,14 +51,15 @@ def export_saved_model(
         encoders: dict from feature name to `TextEncoder`, as `problem.feature_encoders` gives it.
         directory: str, a folder that is not there yet. A server wants a number for its last part.
         beam_size, alpha, decode_length, options: of the search, see `model.generate`; here own_room
-            is True by default. A model of classes, and an encoder without decoder, have none.
+            is True by default, and return_steps is of the signature `ids`. A model of classes, and
+            an encoder without decoder, have none.
         max_input_length: int. Sources are cut to so many ids, EOS included; 0: they are not.
     Raises:
         ValueError: if an argument or an encoder does not fit.
         FileExistsError: if the folder is there.
     """
-    for name in {"forced_prefix", "return_steps"} & options.keys():
-        raise ValueError(f"An export writes freely, and texts alone. Received: {name}.")
+    if "forced_prefix" in options:
+        raise ValueError("An export writes freely. Received: forced_prefix.")
     if os.path.exists(directory):
         raise FileExistsError(17, "An export needs a folder that is not there yet", directory)
     texts = text_model.TextModel(model, encoders, max_input_length)
@@ -85,6 +89,8 @@ def _module(texts, search):
 
 def _functions(texts, search):
     """Yields (name, function, specs of its arguments) of every signature."""
+    search = dict(search)
+    returns_steps = search.pop("return_steps", False) and texts.predictor.searches
     strings = tf.TensorSpec([None], tf.string, name="inputs")
     targets = tf.TensorSpec([None], tf.string, name="targets")
 
@@ -96,7 +102,7 @@ def _functions(texts, search):
         return {"scores": texts.score(targets, inputs)}
 
     yield "serving_default", generate, [strings]
-    yield "ids", lambda inputs: _of_ids(texts, search, inputs), [_ids_spec(texts)]
+    yield "ids", lambda inputs: _of_ids(texts, search, inputs, returns_steps), [_ids_spec(texts)]
     yield "encode", lambda inputs: _encoded(texts, inputs), [strings]
     if texts.predictor.classifies:
         yield "classify", lambda inputs: _classes(texts, inputs), [strings]
@@ -112,7 +118,7 @@ def _ids_spec(texts):
     return tf.TensorSpec([None, *(spec.shape or [None])], tf.int32, name="inputs")
 
 
-def _of_ids(texts, search, inputs):
+def _of_ids(texts, search, inputs, returns_steps):
     feature = "targets" if texts.predictor.is_language_model else "inputs"
     size = texts.model.specs[feature].vocab_size
     checks = [
@@ -122,8 +128,15 @@ def _of_ids(texts, search, inputs):
         )
     ]
     with tf.control_dependencies(checks):
-        outputs, scores = texts.generate_ids(tf.identity(inputs), **search)
-    return {"outputs": outputs, "scores": scores}
+        inputs = tf.identity(inputs)
+        outputs, scores = texts.generate_ids(inputs, **search)
+    found = {"outputs": outputs, "scores": scores}
+    if returns_steps:
+        given = {"prompt" if feature == "targets" else "inputs": inputs}
+        steps = score_lib.steps(texts.model, given, outputs, Options(**search))
+        taken = zip(("source_steps", "target_steps"), steps, strict=True)
+        found.update((name, of_ids) for name, of_ids in taken if of_ids is not None)
+    return found
 
 
 def _encoded(texts, inputs):

@@ -65,8 +65,11 @@ def export_litert(
     options = {"own_room": True, **options}
     search = Options(beam_size, decode_length=decode_length, **options)
     search.check()
-    if search.forced_prefix is not None:
-        raise ValueError("An export writes freely. Received: forced_prefix.")
+    for name in ("forced_prefix", "exit_threshold"):
+        if getattr(search, name) is not None:
+            raise ValueError(
+                f"A LiteRT model writes freely and halts as it was trained to. Received: {name}."
+            )
     shape = _source_shape(model, source_length)
     if search.num_steps is not None:
         model = model.with_steps(search.num_steps)

@@ -114,9 +114,9 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         beams: int,
         room: Any,
         use_cache: bool = True,
-        num_steps: int | None = None,
+        inputs: StepInputs = PLAIN,
     ) -> tuple[Callable[..., Any], Any]:
-        self.check_steps(num_steps)
+        self.check_steps(inputs.num_steps, inputs.exit_threshold)
         return next_logits.make_recurrent(self, given, beams, use_cache)
 
     def start(self, memory: Any, num_rows: Any) -> Any:

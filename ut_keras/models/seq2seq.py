@@ -170,12 +170,14 @@ class Seq2Seq(keras_model.KerasModel):
         training: bool | None = None,
         record_attention: bool = False,
         num_steps: int | None = None,
+        exit_threshold: float | None = None,
     ) -> ModelOutput:
         """The whole pass.
 
         Args:
             features, training, num_steps: as in a call.
             record_attention: bool. Whether to keep the attention weights.
+            exit_threshold: float in [0, 1]. Beyond it a position halts: see `decoding.options`.
         Returns:
             `ModelOutput`.
         Raises:
@@ -183,7 +185,10 @@ class Seq2Seq(keras_model.KerasModel):
         """
         self._check_features(features)
         inputs = StepInputs(
-            num_steps=num_steps, record_attention=record_attention, training=training
+            num_steps=num_steps,
+            exit_threshold=exit_threshold,
+            record_attention=record_attention,
+            training=training,
         )
         if training:
             features = self._with_places(features)
@@ -312,17 +317,20 @@ class Seq2Seq(keras_model.KerasModel):
 
     # Depth.
 
-    def check_steps(self, num_steps: int | None) -> None:
-        """Checks a number of steps in depth.
+    def check_steps(self, num_steps: int | None, exit_threshold: float | None = None) -> None:
+        """Checks how deep a pass is to go.
 
         Raises:
-            ValueError: if there is no recurrence in depth, or a weight for each step.
+            ValueError: if there is no recurrence in depth, or a weight for each step; with a
+                threshold, if no position decides.
         """
-        if num_steps is not None:
-            raise ValueError(
-                "num_steps needs a model with recurrence in depth. "
-                f"Received: num_steps={num_steps} of a {type(self).__name__}."
-            )
+        given = {"num_steps": num_steps, "exit_threshold": exit_threshold}
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name} needs a model with recurrence in depth. "
+                    f"Received: {name}={value} of a {type(self).__name__}."
+                )
 
     def with_steps(self, num_steps: int) -> Self:
         """This model with another number of steps in depth, for inference; it shares the layers.
@@ -363,8 +371,8 @@ class Seq2Seq(keras_model.KerasModel):
             decode_length: int. Positions beyond the source's (or the prompt's) length; as in T2T
                 that of the padded batch, unless own_room=True.
             options: own_room, min_length, eos_penalty, no_repeat_ngram_size, forced_prefix,
-                temperature, top_k, top_p, seed, cache, num_steps, return_steps: see
-                `decoding.options.Options`.
+                temperature, top_k, top_p, seed, cache, num_steps, exit_threshold, return_steps:
+                see `decoding.options.Options`.
         Returns:
             `Decoded`: ids int32 [B, beams, <= S + decode_length], 0 behind EOS; scores float32
             [B, beams], best first; with return_steps source_steps and target_steps.
@@ -377,12 +385,17 @@ class Seq2Seq(keras_model.KerasModel):
         self._check_ids(features, ["inputs"] if "inputs" in self.specs else ["inputs", "targets"])
         return generate_lib.generate(self, features, asked)
 
-    def score(self, features: Mapping[str, Any], num_steps: int | None = None) -> tf.Tensor:
+    def score(
+        self,
+        features: Mapping[str, Any],
+        num_steps: int | None = None,
+        exit_threshold: float | None = None,
+    ) -> tf.Tensor:
         """How likely given targets are.
 
         Args:
             features: dict with "targets" [B, T] and, but for language models, "inputs" [B, S].
-            num_steps: as in a call.
+            num_steps, exit_threshold: as of `forward`.
         Returns:
             float32 [B]: log probability of the targets up to their padding, EOS included if it is
             there; no length penalty.
@@ -392,7 +405,7 @@ class Seq2Seq(keras_model.KerasModel):
         """
         self._check_writes_symbols("score")
         self._check_ids(features, list(self.specs))
-        return score_lib.score(self, features, num_steps)
+        return score_lib.score(self, features, num_steps, exit_threshold)
 
     def _check_ids(self, features, names):
         """Here, for what is compiled does not say which feature it was."""
@@ -415,10 +428,10 @@ class Seq2Seq(keras_model.KerasModel):
         beams: int,
         room: Any,
         use_cache: bool = True,
-        num_steps: int | None = None,
+        inputs: StepInputs = PLAIN,
     ) -> tuple[Callable[..., Any], Any]:
         """What a search asks for the next symbol; see `decoding.next_logits`."""
-        return next_logits.make(self, given, beams, room, use_cache, num_steps)
+        return next_logits.make(self, given, beams, room, use_cache, inputs)
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """An empty cache of the decoder: see `Depth.start_cache`."""

@@ -37,10 +37,15 @@ class UniversalTransformer(transformer.Transformer):
         real = tf.cast(self._ids(features, "targets") != 0, tf.int32)
         return tf.cumsum(real, axis=1, reverse=True) > 0
 
-    def check_steps(self, num_steps: int | None) -> None:
+    def check_steps(self, num_steps: int | None, exit_threshold: float | None = None) -> None:
         for stack in (self.encoder, self.decoder):
             if stack is not None:
                 stack.check_steps(num_steps)
+        if exit_threshold is not None and self._rule is None:
+            raise ValueError(
+                "exit_threshold needs positions that decide how many steps they take. "
+                f"Received: a model of recurrence_type={self.hparams.recurrence_type!r}."
+            )
 
     @property
     def why_not_cached(self) -> str:

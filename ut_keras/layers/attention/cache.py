@@ -27,7 +27,8 @@ class CacheSize(NamedTuple):
     batch: tf.Tensor  # int32 scalar B
     beams: int  # K
     length: tf.Tensor  # int32 scalar L
-    num_steps: int | None = None  # steps in depth; None: as many as a recurrence was made for
+    num_steps: int | None = None  # these two as of `StepInputs`
+    exit_threshold: float | None = None
 
     @property
     def columns(self) -> tf.Tensor:

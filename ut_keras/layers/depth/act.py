@@ -125,20 +125,20 @@ class AdaptiveComputationTime(depth.Depth):
 
     def _run(self, layers, start, given):
         """The loop in which all positions take all steps."""
-        inputs, max_steps = given.inputs, given.max_steps
+        inputs, limits = given.inputs, (given.max_steps, given.epsilon)
         wants_steps = inputs.training and self.halting.expected_loss
         (last,) = tf.while_loop(
-            lambda loop: self.halting.may_step(loop.rows.halting, max_steps),
+            lambda loop: self.halting.may_step(loop.rows.halting, *limits),
             lambda loop: (self._take_step(layers, loop, given),),
             (
                 ACTState(
                     start,
                     records.start_attention(inputs.record_attention, inputs.memory),
-                    records.start_steps(wants_steps, start.state, max_steps),
+                    records.start_steps(wants_steps, start.state, given.max_steps),
                     self.block.start_tally(start.state) if inputs.training else (),
                 ),
             ),
-            maximum_iterations=max_steps,
+            maximum_iterations=given.max_steps,
         )
         steps = records.stack_steps(last.steps)
         if steps is not None:
@@ -190,7 +190,11 @@ class AdaptiveComputationTime(depth.Depth):
     ) -> tuple[tf.Tensor, Any]:
         """See `Depth.extend`; with what `act_decoding` does for halted positions."""
         inputs = StepInputs(
-            window.attention_mask, memory=memory, num_steps=window.size.num_steps, training=False
+            window.attention_mask,
+            memory=memory,
+            num_steps=window.size.num_steps,
+            exit_threshold=window.size.exit_threshold,
+            training=False,
         )
         given = self._given(state, inputs, window.positions)
         constant = self.halted_are_constant
@@ -213,7 +217,10 @@ class AdaptiveComputationTime(depth.Depth):
         max_steps = inputs.num_steps or self.halting.max_steps
         positions = tf.range(tf.shape(state)[1]) if positions is None else positions
         signals = self.timing.prepare(positions, max_steps)
-        return act_step.Given(inputs, None if self.injection is None else state, signals, max_steps)
+        first = None if self.injection is None else state
+        threshold = inputs.exit_threshold
+        epsilon = self.halting.epsilon if threshold is None else 1.0 - threshold
+        return act_step.Given(inputs, first, signals, max_steps, epsilon)
 
     @property
     def halted_are_constant(self) -> bool:

@@ -143,7 +143,7 @@ def extend_deepening(
         return (DeepeningState(columns._replace(state=state), cache),)
 
     (last,) = tf.while_loop(
-        lambda loop: layers.halting.may_step(loop.columns.halting, given.max_steps),
+        lambda loop: layers.halting.may_step(loop.columns.halting, given.max_steps, given.epsilon),
         body,
         (DeepeningState(act_step.start(layers, state), cache),),
         maximum_iterations=given.max_steps,

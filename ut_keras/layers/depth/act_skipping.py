@@ -119,7 +119,7 @@ def loop_over_running(
         stores,
     )
     (last,) = tf.while_loop(
-        lambda loop: layers.halting.may_step(loop.rows.halting, given.max_steps),
+        lambda loop: layers.halting.may_step(loop.rows.halting, given.max_steps, given.epsilon),
         body,
         (start,),
         shape_invariants=(_shapes(start),),
@@ -169,7 +169,9 @@ def run_examples(
     some = tf.nest.map_structure(lambda x: tf.TensorShape([None, *x.shape[1:]]), start[1:])
     loop_shapes = act_step.Pondering(start.step.shape, *some)
     _, last, (halting, output) = tf.while_loop(
-        lambda rows, loop, results: layers.halting.may_step(loop.halting, given.max_steps),
+        lambda rows, loop, results: layers.halting.may_step(
+            loop.halting, given.max_steps, given.epsilon
+        ),
         body,
         first,
         shape_invariants=(tf.TensorShape([None]), loop_shapes, shapes[2]),

@@ -43,6 +43,7 @@ class Given(NamedTuple):
     first: tf.Tensor | None  # [B, S, D], the states before all steps; None without an injection
     signals: Any  # `StepSignals`
     max_steps: int
+    epsilon: float
     places: tf.Tensor | None = None  # int32 [S], which of the positions of `signals`; None: all
     signal_cache: Any = None  # `LayerCache` of what `timing` keeps
     # Rows in front that halted in an earlier pass, and whose states alone are wanted: int32 scalar.
@@ -88,7 +89,8 @@ def take(layers: StepLayers, loop: Pondering, given: Given) -> Taken:
     state.set_shape(before.shape)
 
     seen = (_last(part, given.earlier, loop.output) for part in (before, x, state))
-    step = Step(loop.step, given.max_steps, inputs.padding_mask, inputs.training, *seen)
+    limits = (given.max_steps, given.epsilon)
+    step = Step(loop.step, *limits, inputs.padding_mask, inputs.training, *seen)
     halting, update_weights = rule.halt(step, loop.halting)
     output = rule.mix(step.after, loop.output, update_weights)
     output.set_shape(loop.output.shape)

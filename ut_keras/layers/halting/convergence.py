@@ -44,7 +44,7 @@ class ConvergenceHalting(Rule):
             return self.stop(tf.zeros_like(halting.running), step, halting)
         before, after = (tf.cast(x, tf.float32) for x in (step.before, step.after))
         change, size = (tf.norm(x, axis=-1) for x in (after - before, after))
-        return self.stop(change < self.epsilon * size, step, halting)
+        return self.stop(change < step.epsilon * size, step, halting)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
         """See `Rule.mix`."""

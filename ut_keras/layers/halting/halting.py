@@ -36,6 +36,7 @@ class Step(NamedTuple):
 
     number: tf.Tensor  # int32 scalar n, from 0
     max_steps: int  # nobody takes more
+    epsilon: float  # who has come to 1 - epsilon halts
     padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     training: bool | None
     before: tf.Tensor  # [B, S, D], the state s^{n-1}
@@ -55,7 +56,7 @@ class Rule(Layer):
 
     Attributes:
         max_steps: int. No position takes more, unless a pass is given a number of its own.
-        epsilon: float. A loop ends when no `halting_probability` is below 1 - epsilon.
+        epsilon: float. Who has come to 1 - epsilon halts, unless a pass is given another.
         mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
         by_example: bool. Whether all positions of an example halt together; it then leaves the
             loop at inference (`act_skipping`).
@@ -105,9 +106,9 @@ class Rule(Layer):
         real = self.counted(padding_mask)
         return Halting(zeros if real is None else tf.where(real, zeros, 1.0), zeros, zeros, zeros)
 
-    def may_step(self, halting: Halting, max_steps: int) -> tf.Tensor:
-        """bool scalar, the condition of a loop: somebody is below the threshold and may go on."""
-        below = halting.halting_probability < 1.0 - self.epsilon
+    def may_step(self, halting: Halting, max_steps: int, epsilon: float) -> tf.Tensor:
+        """bool scalar, the condition of a loop: somebody is below 1 - epsilon and may go on."""
+        below = halting.halting_probability < 1.0 - epsilon
         return tf.reduce_any(below & (halting.n_updates < max_steps))
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
@@ -134,7 +135,7 @@ class Rule(Layer):
             as `halt`; the ponder cost is still that before.
         """
         running, before = halting.running, halting.halting_probability
-        reached = before + p > 1.0 - self.epsilon
+        reached = before + p > 1.0 - step.epsilon
         if forced:
             reached |= step.is_last
         new_halted = tf.cast(running & reached, tf.float32)

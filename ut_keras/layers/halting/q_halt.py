@@ -84,7 +84,7 @@ class QHalting(halting.Head):
             halted, moved = self.stop(tf.zeros_like(halting.running), step, halting)
             return halted, moved / step.max_steps
         q = self.confidence(step.after[tf.newaxis], step.padding_mask)[0]
-        return self.stop(tf.sigmoid(q) > 1.0 - self.epsilon, step, halting)
+        return self.stop(tf.sigmoid(q) > 1.0 - step.epsilon, step, halting)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
         """See `Rule.mix`."""

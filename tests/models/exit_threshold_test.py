@@ -1,0 +1,69 @@
+"""Another threshold of halting at inference than in training, with the same weights."""
+
+import numpy as np
+import pytest
+
+from tests.models import examples
+
+_SHALLOW = "act_max_steps=4,act_halting_bias_init=-1.5"
+VARIANTS = {
+    "act": ("adaptive", _SHALLOW, 0.4),
+    "act_copy": ("adaptive", f"{_SHALLOW},act_halted_state=copy", 0.4),
+    "global": ("adaptive", f"{_SHALLOW},act_type=global", 0.4),
+    "ponder_net": ("adaptive", f"{_SHALLOW},act_type=ponder_net", 0.4),
+    "stick_breaking": ("adaptive", f"{_SHALLOW},act_type=stick_breaking", 0.2),
+    "q_halt": ("encoder", f"{_SHALLOW},act_type=q_halt", 0.15),
+    "convergence": ("encoder", f"{_SHALLOW},act_type=convergence", 0.2),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_is_the_model_that_was_made_with_it(variant):
+    kind, overrides, threshold = VARIANTS[variant]
+    model, features = examples.make(kind, overrides), examples.features(kind)
+    wanted = examples.make(kind, f"{overrides},act_epsilon={1 - threshold}")
+    wanted.set_weights(model.get_weights())
+    as_ever = model.inspect(features).encoder.ponder_times
+    got = model.forward(features, exit_threshold=threshold)
+    want = wanted.forward(features)
+    np.testing.assert_allclose(got.logits, want.logits, atol=1e-5)
+    np.testing.assert_array_equal(got.encoder.ponder_times, want.encoder.ponder_times)
+    assert np.sum(got.encoder.ponder_times) < np.sum(as_ever)
+    np.testing.assert_array_equal(model.inspect(features).encoder.ponder_times, as_ever)
+    if kind == "adaptive":
+        for beam_size in (1, 2):
+            one, other = (
+                model.generate(
+                    features, beam_size, exit_threshold=threshold, decode_length=1, **options
+                )
+                for options in ({"return_steps": True}, {"cache": False})
+            )
+            found = wanted.generate(features, beam_size, decode_length=1, return_steps=True)
+            np.testing.assert_array_equal(one.ids, found.ids)
+            np.testing.assert_array_equal(one.ids, other.ids)
+            np.testing.assert_allclose(one.scores, found.scores, rtol=1e-4)
+            np.testing.assert_array_equal(one.source_steps, found.source_steps)
+            np.testing.assert_array_equal(one.target_steps, found.target_steps)
+        score = model.score(features, exit_threshold=threshold)
+        np.testing.assert_allclose(score, wanted.score(features), rtol=1e-4)
+
+
+def test_a_higher_one_goes_deeper():
+    model = examples.make("adaptive", "act_max_steps=4,act_type=ponder_net,act_epsilon=0.1")
+    features = examples.features("adaptive")
+    as_ever, deep = (
+        np.array(model.forward(features, exit_threshold=threshold).encoder.ponder_times)
+        for threshold in (None, 0.9999)
+    )
+    assert np.all(deep >= as_ever) and np.sum(deep) > np.sum(as_ever)
+
+
+def test_refuses():
+    features = examples.features("universal")
+    with pytest.raises(ValueError, match="exit_threshold needs positions that decide how many"):
+        examples.make("universal").generate(features, exit_threshold=0.5)
+    with pytest.raises(ValueError, match="exit_threshold needs a model with recurrence in depth"):
+        examples.make("transformer").generate(examples.features("transformer"), exit_threshold=0.5)
+    for wrong in (-0.1, 1.5, float("nan"), "0.5"):
+        with pytest.raises(ValueError, match="exit_threshold must be"):
+            examples.make("adaptive").generate(features, exit_threshold=wrong)
