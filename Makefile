@@ -24,7 +24,7 @@ demo: $(VENV)/.installed
 quick: $(VENV)/.installed
 	$(PY) -m pytest -m "not slow" tests/hparam tests/hparams tests/bin/flags_test.py \
 	  tests/layers/depth/act_test.py tests/files tests/registry_test.py tests/parts_test.py \
-	  tests/limits_test.py tests/process/live_line_test.py
+	  tests/process/live_line_test.py
 
 test: $(VENV)/.installed
 	$(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow" --durations=20
