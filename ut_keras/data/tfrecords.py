@@ -33,7 +33,7 @@ def shard_paths(data_dir: str, filename: str, split: str, num_shards: int) -> li
 
 
 def find(data_dir: str, filename: str, split: str) -> list[str]:
-    """Returns the paths of the shards of a split, in order.
+    """Returns the paths of the shards that are there, in order.
 
     Args:
         data_dir: str. The folder that data generation wrote, by us or by T2T.
@@ -179,12 +179,6 @@ def fingerprint(files: Sequence[str]) -> str:
     Of the sizes of the files, in their order, and of the beginning and the end of each, so that
     gigabytes need not be read; other examples or another order give another one, a copy or another
     name the same. What is damaged in between is told by the checksum of a record when it is read.
-
-    Args:
-        files: list of str.
-
-    Returns:
-        str.
     """
     digest, total = hashlib.sha256(), 0
     for path in files:

@@ -124,19 +124,17 @@ def make_dataset(
     drop_long = training or settings.eval_drop_long_sequences
     longest = settings.longest if drop_long else _LONGEST_IN_EVALUATION
 
+    parsed = parse or functools.partial(record_parser.parse_records, specs=record_specs)
+
     def to_examples(files, records):
-        if parse is None:
-            features = record_parser.parse_records(files, records, record_specs)
-        else:
-            features = parse(files, records)
-        if preprocess is not None:
-            features = preprocess(features)
-        return _truncate(features, settings)
+        features = parsed(files, records)
+        return _truncate(preprocess(features) if preprocess else features, settings)
 
     scheme = _scheme(settings, drop_long)
     scheme = scheme._replace(batch_sizes=[size * num_replicas for size in scheme.batch_sizes])
     key = _lengths_key(record_specs, settings, preprocess or parse)
-    index = _index(files, to_examples, key)
+    with readable.errors(files):
+        index = record_index.get(files, lambda *some: feature_lengths(to_examples(*some)), key)
     make_order: Callable[..., Any] = example_order.ExampleOrder
     if mixture:
         numbers, shares = zip(*mixture, strict=True)
@@ -183,21 +181,6 @@ def feature_lengths(features: dict[str, Any]) -> tf.Tensor:
     )
 
 
-def _with_targets(features):
-    weights = (features.pop("weights"),) if "weights" in features else ()
-    return (features, features["targets"], *weights)
-
-
-def _index(files, to_examples, key):
-    """The `RecordIndex` of the files."""
-
-    def lengths_of(files, records):
-        return feature_lengths(to_examples(files, records))
-
-    with readable.errors(files):
-        return record_index.get(files, lengths_of, key)
-
-
 def _parser(index, to_examples, scheme, settings):
     """What `IndexedBatches` parses by: to (features, targets), and weights where there are any."""
 
@@ -208,12 +191,12 @@ def _parser(index, to_examples, scheme, settings):
             boundary = tf.cast(tf.constant(scheme.boundaries, tf.int64)[bucket], tf.int32)
             longest = tf.fill(tf.shape(longest), boundary - 1)
         with tf.control_dependencies([check]):
-            return _with_targets(
-                {
-                    name: _padded(features[name], longest[number])
-                    for number, name in enumerate(sorted(features))
-                }
-            )
+            batch = {
+                name: _padded(features[name], longest[number])
+                for number, name in enumerate(sorted(features))
+            }
+        weights = (batch.pop("weights"),) if "weights" in batch else ()
+        return (batch, batch["targets"], *weights)
 
     return parse
 

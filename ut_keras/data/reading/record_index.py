@@ -111,16 +111,11 @@ class RecordIndex:
         files = np.searchsorted(self._file_starts, starts, side="right") - 1
         sizes = stops - starts
         places = starts - self._file_starts[files]
+        descriptors = [self._descriptors[file] for file in files.tolist()]
         # A read, other than a mapped page, can fail without the end of the process, and others run
         # while it waits.
-        descriptors, pread = self._descriptors, os.pread
         try:
-            frames = [
-                pread(descriptors[file], size, place)
-                for file, size, place in zip(
-                    files.tolist(), sizes.tolist(), places.tolist(), strict=True
-                )
-            ]
+            frames = list(map(os.pread, descriptors, sizes.tolist(), places.tolist()))
         except OSError as error:
             raise DataError(
                 f"A TFRecord file must be readable. Received: {error.strerror}, in one of "
@@ -173,9 +168,9 @@ def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> Recor
             features of their examples, int32 [k, ...].
         key: str, what else the lengths depend on.
     """
-    stats = [os.stat(file) for file in files]
     states = [
-        (file, stat.st_size, stat.st_mtime_ns) for file, stat in zip(files, stats, strict=True)
+        (file, stat.st_size, stat.st_mtime_ns)
+        for file, stat in zip(files, map(os.stat, files), strict=True)
     ]
     digest = hashlib.sha256(repr((_FORMAT, states, key)).encode()).hexdigest()[:16]
     index = _made.pop(digest, None)

@@ -59,9 +59,8 @@ class Buckets:
         self._folder = folder
         self._memory = memory
         self._pending: list[list[bytes]] = [[] for _ in range(num_buckets)]
-        self._counts = [0] * num_buckets
+        self._counts = [0] * num_buckets  # of those in files
         self._bytes = 0
-        self._in_files = False
 
     def add(self, number: int, record: bytes) -> None:
         """Puts bytes into the bucket of a number."""
@@ -72,7 +71,7 @@ class Buckets:
 
     def close(self) -> list[Bucket]:
         """Returns the list of all `Bucket`s; nothing may be added any more."""
-        if not self._in_files:
+        if not any(self._counts):
             return [Bucket(len(records), tuple(records)) for records in self._pending]
         self._write()
         return [
@@ -92,7 +91,6 @@ class Buckets:
                 self._counts[number] += len(records)
                 records.clear()
         self._bytes = 0
-        self._in_files = True
 
     def _path(self, number):
         return os.path.join(self._folder, str(number))

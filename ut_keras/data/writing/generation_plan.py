@@ -54,7 +54,7 @@ class Split:
 
     @property
     def paths(self) -> list[str]:
-        """list of str, by shard."""
+        """The files, by shard."""
         return tfrecords.shard_paths(self.data_dir, self.filename, self.name, self.num_shards)
 
     @property
@@ -76,13 +76,7 @@ def claimed(
     random_seed: int,
     tasks: Sequence[int] | None = None,
 ) -> Iterator[dict[Split, list[int]]]:
-    """Context in which no other process writes what is missing.
-
-    Args:
-        As of `plan`.
-
-    Yields:
-        What `plan` returns.
+    """Context of what is missing, as `plan` returns it, in which no other process writes that.
 
     Raises:
         LockedError: if another process writes one of the files.
@@ -164,7 +158,7 @@ def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[in
     if len(there) == split.num_shards:
         return []
     origin = read_origin(split.origin_path)
-    if not there or (origin and _fits(origin, split)):
+    if not there or (origin and {**origin, **split.plan} == origin):
         return [shard for shard in wanted if shard not in there]
     if shards is None and origin:
         return list(wanted)
@@ -176,7 +170,7 @@ def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[in
 
 
 def read_origin(path: str) -> dict[str, Any] | None:
-    """Returns the dict of the JSON file that says what a split is made of; None without one.
+    """Returns what a JSON file says; None without one.
 
     Raises:
         DataError: if somebody else's file has its name.
@@ -202,7 +196,3 @@ def write_origin(split: Split, origin: dict[str, Any]) -> None:
     with whole_file.writing(split.origin_path) as file:
         json.dump({**split.plan, **origin}, file, indent=2)
         file.write("\n")
-
-
-def _fits(origin, split):
-    return {name: origin.get(name) for name in split.plan} == split.plan
