@@ -266,13 +266,10 @@ class BasicHParams(without_effect.BasicNames):
 
     def inert_notes(self, before: Any) -> list[str]:
         """Returns a line for each field that differs from `before`, an hp, and has no effect."""
-        known = specs(type(self))
-        changed = [name for name in known if getattr(self, name) != getattr(before, name)]
-        notes = {name: self.why_without_effect(name) for name in changed}
         return [
-            f"{name}={getattr(self, name)!r} has no effect here: {why}."
-            for name, why in notes.items()
-            if why
+            f"{name}={value!r} has no effect here: {why}."
+            for name, value in self.to_dict().items()
+            if value != getattr(before, name) and (why := self.why_without_effect(name))
         ]
 
     def why_without_effect(self, name: str) -> str:
@@ -302,5 +299,5 @@ class BasicHParams(without_effect.BasicNames):
 
     def architecture(self) -> dict[str, Any]:
         """Returns what trained weights are useless without: {name: value}."""
-        fields = specs(type(self)).items()
-        return {name: getattr(self, name) for name, spec in fields if spec.facts.architecture}
+        known = specs(type(self))
+        return {n: value for n, value in self.to_dict().items() if known[n].facts.architecture}

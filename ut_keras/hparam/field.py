@@ -132,16 +132,13 @@ class FieldSpec:
             HParamError: if it has the wrong type or is out of range.
         """
         converted = self._converted(value)
-        if not self._accepts(converted):
-            raise HParamError(
-                f"{self.name} must be {self.expected}. Received: {self.name}={value!r}."
-            )
-        if self.facts.parts and "(" in str(converted):
-            self.facts.parts.get(converted)  # which says what its arguments may be
-        is_number = self.kind in (int, float) and converted is not None
-        expected = limits.why_not(converted) if is_number else None
+        expected = None if self._accepts(converted) else self.expected
+        if not expected and self.kind in (int, float) and converted is not None:
+            expected = limits.why_not(converted)
         if expected:
             raise HParamError(f"{self.name} must be {expected}. Received: {self.name}={value!r}.")
+        if self.facts.parts and "(" in str(converted):
+            self.facts.parts.get(converted)  # which says what its arguments may be
         return converted
 
     @property
@@ -152,8 +149,8 @@ class FieldSpec:
 
     def is_supported(self, value: Any) -> bool:
         """Whether `value` is implemented."""
-        supported = self.facts.supported is None or value in self.supported_values
-        return supported or self._is_part(value)
+        is_all = self.facts.supported is None
+        return is_all or value in self.supported_values or self._is_part(value)
 
     def _is_part(self, value):
         return self.facts.parts is not None and value in self.facts.parts

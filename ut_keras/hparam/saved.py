@@ -144,7 +144,12 @@ def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     modern = {}
     for name, value in values.items():
         if name in retired and name not in known:
-            _check_changes_nothing(name, value, retired[name])
+            harmless = retired[name]
+            if _ANY not in harmless and value not in harmless:
+                raise HParamError(
+                    f"{name}, which there is no more, must be {' or '.join(map(repr, harmless))}. "
+                    f"Received: {name}={value!r}."
+                )
         elif name in known and known[name].kind is bool and type(value) is int and value in (0, 1):
             modern[name] = bool(value)
         elif name == "optimizer_multistep_accumulate_steps" and value is None:
@@ -152,11 +157,3 @@ def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
         else:
             modern[name] = value
     return modern
-
-
-def _check_changes_nothing(name, value, harmless):
-    if _ANY not in harmless and value not in harmless:
-        raise HParamError(
-            f"{name}, which there is no more, must be {' or '.join(map(repr, harmless))}. "
-            f"Received: {name}={value!r}."
-        )
