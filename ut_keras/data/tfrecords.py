@@ -39,7 +39,6 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
         data_dir: str. The folder that data generation wrote, by us or by T2T.
         filename: str. What the file names begin with, most often the problem's name.
         split: "train", "dev" or "test".
-
     Raises:
         DataError: if the folder, the split or a shard is missing, or a shard is no file.
         OSError: if one may not be read.
@@ -96,10 +95,8 @@ def write(examples: Iterable[Any], paths: Sequence[str]) -> int:
         examples: iterable of dicts from feature name to a non-empty list of ints, or of their
             bytes, as `serialize` makes them.
         paths: list of str, one file per shard.
-
     Returns:
         The number of examples written, which may be 0.
-
     Raises:
         DataError: if an example is no dict of lists of ints, or one of these is empty.
     """

@@ -227,7 +227,6 @@ class BasicHParams(without_effect.BasicNames):
         Args:
             overrides: str such as "hidden_size=64,pos=None" (`hparam.overrides` has the grammar),
                 or dict from name to value.
-
         Raises:
             HParamError: if a name is unknown, or a value has the wrong type or is out of range.
         """

@@ -26,10 +26,8 @@ def parse(text: str) -> dict[str, Any]:
 
     Args:
         text: str, such as "a=1,b=[1,2],c='x,y'".
-
     Returns:
         dict from name to value: `Bare` for a word, str for quoted text, list of these.
-
     Raises:
         HParamError: if `text` is malformed or names a field twice.
     """

@@ -23,20 +23,14 @@ _FLOAT, _INT, _DISCRETE, _CATEGORICAL = "float", "int", "discrete", "categorical
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """The values that one hyperparameter may take.
-
-    Fields:
-        name: str.
-        kind: "float", "int" (both ends are allowed), "discrete" (numbers in order) or
-            "categorical" (values without order).
-        values: tuple. The ends of an interval, or all values.
-        scale: int, one of those of `RangedHParams`, or None for linear. On which scale an
-            interval's values are equally likely; discrete values are equally likely under any.
-    """
+    """The values that one hyperparameter may take."""
 
     name: str
+    # "float", "int" (both ends are allowed), "discrete" (numbers in order) or "categorical".
     kind: str
-    values: tuple
+    values: tuple  # the ends of an interval, or all values
+    # One of those of `RangedHParams`, or None for linear: on which scale an interval's values are
+    # equally likely; discrete values are equally likely under any.
     scale: int | None = None
 
     def suggest(self, trial: Any) -> Any:
@@ -44,7 +38,6 @@ class Range:
 
         Args:
             trial: with Optuna's `suggest_float`, `suggest_int` and `suggest_categorical`.
-
         Returns:
             The value. The trial itself keeps a discrete value's place in the order, and on the
             reversed scale the mirror image of the value.

@@ -87,11 +87,9 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
     Args:
         values: dict from name to value. What is missing keeps its default; T2T's bookkeeping is
             ignored, and fields that only older T2T 1.x has, where they change nothing.
-
     Returns:
         an instance of the class that has most of the names: `TransformerHParams`,
         `UniversalTransformerHParams`, `LSTMHParams` or one that was registered.
-
     Raises:
         HParamError: if a name is unknown, or a value has the wrong type or is out of range.
     """

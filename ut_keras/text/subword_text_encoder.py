@@ -83,9 +83,7 @@ class SubwordTextEncoder(TextEncoder):
         """tuple of str, by id."""
         return self._subtokens
 
-    @property
-    def entries(self) -> tuple[str, ...]:
-        return self.subtokens
+    entries = subtokens
 
     @property
     def alphabet(self) -> frozenset[str]:
@@ -194,9 +192,6 @@ class SubwordTextEncoder(TextEncoder):
             num_iterations: int. Refinements of each vocabulary tried.
             reserved_tokens: sequence of str. What the vocabulary begins with: `RESERVED_TOKENS`,
                 maybe others behind them.
-
-        Returns:
-            A `SubwordTextEncoder`.
         """
         if target_size < 1 or min_count > max_count:
             raise ValueError(
@@ -239,8 +234,6 @@ def split_greedily(
     """Splits an escaped token into known subtokens, always taking the longest from the left.
 
     Args:
-        escaped: str.
-        subtokens: container of str.
         lengths: those that subtokens have, the longest first; may be many fewer than the longest.
         title: str. What the error says of them.
     """

@@ -25,13 +25,9 @@ _NONE = -1
 def make(encoder: text_encoder.TextEncoder) -> tf.Module:
     """The graph side of an encoder.
 
-    Args:
-        encoder: `TextEncoder`.
-
     Returns:
         A `tf.Module` with `encode(texts [B]) -> int32 RaggedTensor [B, (ids)]`, without EOS, and
         `decode(ids [B, (ids)]) -> texts [B]`, for ids without padding and EOS.
-
     Raises:
         ValueError: for an encoder that has none, or a subword vocabulary that lacks characters.
     """

@@ -39,34 +39,24 @@ _LONGEST_IN_EVALUATION = 1 << 20
 class InputSettings:
     """What the input pipeline takes from the hparams; the fields and defaults are T2T's.
 
-    Fields:
-        batch_size: int. Tokens in a batch, per replica.
-        max_length: int. Training drops longer examples. The length of an example is that of its
-            longest feature, EOS included. 0 stands for `batch_size`.
-        min_length: int. Shorter examples are dropped, in evaluation too.
-        min_length_bucket: int. The first bucket holds lengths below this.
-        length_bucket_step: float > 1. Ratio of the buckets' boundaries.
-        eval_drop_long_sequences: bool. Drop long examples in evaluation as well.
-        max_input_seq_length, max_target_seq_length: int. Cut features to this length; 0 or
-            less does not.
-        use_fixed_batch_size: bool. One bucket, and `batch_size` counts examples.
-        batch_shuffle_size: int. Whether training shuffles the batches too, besides the examples; 0
-            or None for no. (In T2T it is how many; here it is all.)
-        static_shapes: bool. Ours: pad every feature to the boundary of its bucket, so that there
-            are only as many shapes as buckets (for TPUs, XLA; saves retracing). In training the
-            last batch of a bucket is then filled up with repeated examples.
+    The length of an example is that of its longest feature, EOS included.
     """
 
-    batch_size: int
-    max_length: int = 0
-    min_length: int = 0
-    min_length_bucket: int = 8
-    length_bucket_step: float = 1.1
-    eval_drop_long_sequences: bool = False
-    max_input_seq_length: int = 0
+    batch_size: int  # tokens in a batch, per replica
+    max_length: int = 0  # training drops longer examples; 0 stands for batch_size
+    min_length: int = 0  # shorter examples are dropped, in evaluation too
+    min_length_bucket: int = 8  # the first bucket holds lengths below this
+    length_bucket_step: float = 1.1  # > 1: ratio of the buckets' boundaries
+    eval_drop_long_sequences: bool = False  # drop long examples in evaluation as well
+    max_input_seq_length: int = 0  # features are cut to so many ids; 0 or less: they are not
     max_target_seq_length: int = 0
-    use_fixed_batch_size: bool = False
+    use_fixed_batch_size: bool = False  # one bucket, and batch_size counts examples
+    # Whether training shuffles the batches too, besides the examples; 0 or None for no. (In T2T it
+    # is how many; here it is all.)
     batch_shuffle_size: int = 0
+    # Ours: pad every feature to the boundary of its bucket, so that there are only as many shapes
+    # as buckets (for TPUs, XLA; saves retracing). In training the last batch of a bucket is then
+    # filled up with repeated examples.
     static_shapes: bool = False
 
     @classmethod
@@ -112,12 +102,10 @@ def make_dataset(
         mixture: list of pairs, where `files` are of several problems: how many of them, in their
             order, are of each, and its share of what training reads. Evaluation reads all, a record
             of each problem in turn. Optional.
-
     Returns:
         A `tf.data.Dataset` of (features, targets), or (features, targets, weights) where there are
         any; it knows how many batches that are. With a function for `seed`, `IndexedBatches`, which
         has datasets of any part of any pass.
-
     Raises:
         DataError: if there are no examples, or training would drop all of them.
     """

@@ -27,7 +27,6 @@ def pack(
         packed_length: int. Ids in a row, at most. Targets without inputs that are longer are cut
             into several rows; a longer pair stays whole, in a row of its own.
         open_rows: int. When an example fits into none of so many rows, the oldest is done.
-
     Yields:
         dicts of id lists. As in T2T, rows without inputs have "inputs" [0], which is not read.
     """
@@ -59,7 +58,6 @@ def unpack(features: "dict[str, tf.Tensor]") -> "tf.data.Dataset":
     Args:
         features: dict of int tensors [length], "targets" and perhaps "inputs", with their
             segmentation.
-
     Returns:
         A `tf.data.Dataset` of dicts of "targets" and "inputs", int tensors [length].
     """
@@ -69,21 +67,19 @@ def unpack(features: "dict[str, tf.Tensor]") -> "tf.data.Dataset":
     count = tf.reduce_max(features["targets_segmentation"])
 
     def example(number):
+        number = tf.cast(number, count.dtype)
         return {
             name: tf.boolean_mask(features[name], features[f"{name}_segmentation"] == number)
             for name in names
         }
 
-    return tf.data.Dataset.range(1, tf.cast(count, tf.int64) + 1).map(
-        lambda number: example(tf.cast(number, count.dtype))
-    )
+    return tf.data.Dataset.range(1, tf.cast(count, tf.int64) + 1).map(example)
 
 
 def unpacked(dataset: "tf.data.Dataset", batch_size: int) -> "tf.data.Dataset":
     """A dataset of (features, targets) with an example a row: itself, if its rows are not packed.
 
     Args:
-        dataset: `tf.data.Dataset` of batches.
         batch_size: int, of what was packed.
     """
     if "targets_segmentation" not in dataset.element_spec[0]:

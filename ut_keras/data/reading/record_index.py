@@ -53,7 +53,6 @@ class RecordIndex:
         sizes: int array [n], bytes of every record.
         lengths: int32 array [n, ...], lengths of the features of the examples.
         path: str, the file that the index is kept in, if it is.
-
     Attributes:
         counts: int array [files], how many records each file has.
     """
@@ -99,10 +98,8 @@ class RecordIndex:
 
         Args:
             numbers: int array [k].
-
         Returns:
             (files, records): int array [k], the number of each one's file, and a list of bytes.
-
         Raises:
             DataError: names the file if a record cannot be read or has another checksum.
         """
@@ -163,7 +160,6 @@ def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> Recor
     """Returns the index of files, made now or before.
 
     Args:
-        files: list of str.
         lengths_of: function from (files, records), string tensors [k], to the lengths of the
             features of their examples, int32 [k, ...].
         key: str, what else the lengths depend on.

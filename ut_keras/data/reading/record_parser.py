@@ -39,8 +39,6 @@ def parse_records(
     Args:
         files: string tensor [n], the file that each record comes from.
         records: string tensor [n], serialized `tf.train.Example`s.
-        specs: dict from feature name to `FeatureSpec`.
-
     Returns:
         dict from feature name to an int32 ragged tensor [n, (length)]; features of a fixed shape
         to a tensor [n, *shape].

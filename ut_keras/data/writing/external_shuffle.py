@@ -24,16 +24,10 @@ _OVERHEAD = 48  # bytes that Python adds to a record in a list
 
 @dataclasses.dataclass(frozen=True)
 class Bucket:
-    """Some of the records.
-
-    Fields:
-        count: int. How many.
-        records: tuple of bytes, those in memory. Or:
-        path: str, the file that they are in.
-    """
+    """Some of the records, in memory or in a file."""
 
     count: int
-    records: tuple = ()
+    records: tuple = ()  # of bytes; or
     path: str | None = None
 
     def read(self, seed: int | str | None = None) -> Iterable[bytes]:
@@ -47,13 +41,7 @@ class Bucket:
 
 
 class Buckets:
-    """Takes records in.
-
-    Args:
-        folder: str. Where files go, if there are to be any.
-        num_buckets: int.
-        memory: int. Bytes of records from which on they go to files.
-    """
+    """Takes records in, and puts them into files of a folder from `memory` bytes on."""
 
     def __init__(self, folder: str, num_buckets: int, memory: int = _MEMORY) -> None:
         self._folder = folder

@@ -51,10 +51,8 @@ def write(
         num_processes: int. None takes one per processor; few samples are done in this one.
         left_out: dict from a reason to how many samples were left out for it; read at the end.
         max_cases: int. The first so many samples are taken; None takes all.
-
     Returns:
         The number of records written.
-
     Raises:
         DataError: if there are none, if a feature is empty, or if the samples are not those that
             files which are there were made of.
@@ -105,7 +103,6 @@ class Samples:
         most: int. The first so many; None takes all.
     Attributes:
         count, size, checksum: int. How many, and of `records` their bytes and a CRC-32.
-
     Raises:
         DataError: if it is no iterable.
     """

@@ -26,21 +26,13 @@ from ut_keras.files import json_file, path_lock, whole_file
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """What is to be written.
-
-    Fields:
-        data_dir: str. Folder to write to.
-        filename: str. What the files' names begin with.
-        name: "train", "dev" or "test".
-        num_shards: int. Number of files.
-        random_seed: int, the user's.
-    """
+    """What is to be written."""
 
     data_dir: str
-    filename: str
-    name: str
-    num_shards: int
-    random_seed: int
+    filename: str  # what the files' names begin with
+    name: str  # "train", "dev" or "test"
+    num_shards: int  # files
+    random_seed: int  # the user's
 
     @property
     def seed(self) -> int:
@@ -105,16 +97,12 @@ def plan(
     """Returns what is missing.
 
     Args:
-        data_dir: str.
         filename: str. What the files' names begin with.
         num_shards: dict from the name of a split to its number of files.
-        random_seed: int.
         tasks: list of int. The files that are wanted, counted over the splits from 0 on; the others
             may be made by other machines at the same time. None wants all.
-
     Returns:
         dict from `Split` to the list of its shards that are to be written; no empty ones.
-
     Raises:
         DataError: if there are no such tasks, or other files where only some are wanted.
     """
