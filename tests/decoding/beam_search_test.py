@@ -142,7 +142,7 @@ def test_narrow_beam_matches_reference(alpha, bonus, graph):
     batch_size, vocab_size, max_length, beam_size = 40, 5, 4, 2
     tables = _language(batch_size, vocab_size, max_length)
     next_logits = _next_logits(tables, batch_size, vocab_size)
-    constrain = constraints.eos_penalty(-bonus) if bonus else None
+    constrain = functools.partial(constraints.eos_penalty, penalty=-bonus) if bonus else None
     task = _task(next_logits, batch_size, max_length, constrain, bonus=bonus)
     search = functools.partial(beam_search.beam_search, task, beam_size, alpha)
     got = tf.function(search)() if graph else search()
@@ -204,7 +204,9 @@ def test_a_row_of_which_nothing_is_allowed_ends(beam_size, alpha):
     """Every symbol is written once, EOS not before the sixth; 0 beams: greedy."""
     vocab_size, longest = 4, 6
     tables = _language(5, vocab_size, longest)
-    constrain = constraints.all_of([constraints.min_length(5), constraints.no_repeated_ngrams(1)])
+    late = functools.partial(constraints.min_length, length=5)
+    once = functools.partial(constraints.no_repeated_ngrams, n=1)
+    constrain = constraints.all_of([late, once])
     task = _task(_next_logits(tables, 5, vocab_size), 5, longest, constrain)
     if beam_size:
         got = beam_search.beam_search(task, beam_size, alpha)
@@ -218,7 +220,7 @@ def test_a_row_of_which_nothing_is_allowed_ends(beam_size, alpha):
 
 def test_there_may_be_less_beginnings_than_beams():
     """None stands for what is not allowed."""
-    constrain = constraints.forced_prefix(tf.constant([[2]]))
+    constrain = functools.partial(constraints.forced_prefix, prefix=tf.constant([[2]]))
     task = _task(_constant([0.2, 0.2, 0.3, 0.3]), 1, 1, constrain)
     got = beam_search.beam_search(task, 2, 0.6)
     np.testing.assert_array_equal(got.ids, [[[2], [0]]])

@@ -1,4 +1,5 @@
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ def _log_probs(beams, vocab_size, seed=0):
 
 def test_min_length_forbids_eos_only_before_it():
     log_probs = _log_probs(2, 4)
-    constrain = constraints.min_length(2)
+    constrain = partial(constraints.min_length, length=2)
     for position in range(4):
         got = constrain(log_probs, _query(np.zeros([2, 4]), position)).numpy()
         expected = log_probs.numpy().copy()
@@ -32,7 +33,7 @@ def test_min_length_forbids_eos_only_before_it():
 
 def test_eos_penalty():
     log_probs = _log_probs(1, 4)
-    got = constraints.eos_penalty(1.5)(log_probs, _query(np.zeros([1, 4]), 0))
+    got = constraints.eos_penalty(log_probs, _query(np.zeros([1, 4]), 0), 1.5)
     np.testing.assert_allclose(got - log_probs, [[[0.0, -1.5, 0.0, 0.0]]], atol=1e-6)
 
 
@@ -42,7 +43,7 @@ def test_forced_prefix_of_each_row():
     for position, allowed in ((0, [{3}, {2}]), (1, [{2}, {0, 1, 2, 3}]), (2, [{0, 1, 2, 3}] * 2)):
         ids = tf.zeros([2, 1, 4], tf.int32)
         query = beam_search.Query(tf.constant(position), ids, ids)
-        got = constraints.forced_prefix(prefix)(log_probs, query).numpy()
+        got = constraints.forced_prefix(log_probs, query, prefix).numpy()
         for row in range(2):
             assert set(np.flatnonzero(np.isfinite(got[row, 0]))) == allowed[row]
         finite = np.isfinite(got)
@@ -52,21 +53,21 @@ def test_forced_prefix_of_each_row():
 def test_what_is_forced_has_the_last_word():
     """Also where it, or all symbols, would be forbidden, or cost more; elsewhere others have it."""
     others = [
-        constraints.min_length(3),
-        constraints.eos_penalty(1.0),
-        constraints.no_repeated_ngrams(1),
+        partial(constraints.min_length, length=3),
+        partial(constraints.eos_penalty, penalty=1.0),
+        partial(constraints.no_repeated_ngrams, n=1),
     ]
+    others = constraints.all_of(others)
     log_probs = _log_probs(1, 4)
     for forced in (EOS, 2, 3):
         prefix = tf.constant([[2, 3, forced]])
         query = _query([[2, 3, 0, 0]], 2)
-        constrain = constraints.forced_prefix(prefix, constraints.all_of(others))
-        got = constrain(log_probs, query)[0, 0].numpy()
+        got = constraints.forced_prefix(log_probs, query, prefix, others)[0, 0].numpy()
         expected = np.full(4, -np.inf, np.float32)
         expected[forced] = log_probs[0, 0, forced]
         np.testing.assert_array_equal(got, expected)
-    free = constraints.forced_prefix(tf.constant([[2, 3]]), constraints.all_of(others))
-    np.testing.assert_array_equal(np.isfinite(free(log_probs, query)[0, 0]), [True] + [False] * 3)
+    free = constraints.forced_prefix(log_probs, query, tf.constant([[2, 3]]), others)
+    np.testing.assert_array_equal(np.isfinite(free[0, 0]), [True] + [False] * 3)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -74,7 +75,7 @@ def test_no_repeated_ngrams_matches_reference(n):
     """Whatever would write n symbols a second time is forbidden, and nothing else."""
     vocab_size, length = 4, 6
     random = np.random.RandomState(n)
-    constrain = constraints.no_repeated_ngrams(n)
+    constrain = partial(constraints.no_repeated_ngrams, n=n)
     seen = set()
     for position in range(length):
         ids = random.randint(2, vocab_size, size=(5, length))
@@ -92,7 +93,7 @@ def test_no_repeated_ngrams_matches_reference(n):
 
 def test_all_of_applies_each_and_is_none_for_none():
     assert constraints.all_of([]) is None
-    both = constraints.all_of([constraints.eos_penalty(1.0), constraints.eos_penalty(2.0)])
+    both = constraints.all_of([partial(constraints.eos_penalty, penalty=x) for x in (1.0, 2.0)])
     log_probs = _log_probs(1, 4)
     got = both(log_probs, _query(np.zeros([1, 4]), 0))
     np.testing.assert_allclose(got[0, 0, EOS] - log_probs[0, 0, EOS], -3.0, rtol=1e-6)

@@ -48,14 +48,9 @@ def check(specs: Mapping[str, FeatureSpec]) -> None:
 
 
 class FeatureMetric(NamedTuple):
-    """A teacher-forced metric that reads more than logits and targets.
+    """A teacher-forced metric that reads more than logits and targets."""
 
-    Fields:
-        function: (logits, targets, features) -> (sum, count), float32 scalars that add up over
-            batches and replicas. `features` holds all features of the records, those that the
-            model does not read too.
-        finish: from sum / count to the result, such as `exp` for a perplexity.
-    """
-
+    # (logits, targets, features) -> (sum, count), float32 scalars that add up over batches and
+    # replicas. `features` holds all of the records, those that the model does not read too.
     function: Callable
-    finish: Callable = float
+    finish: Callable = float  # from sum / count to the result, such as `exp` for a perplexity

@@ -33,13 +33,12 @@ def shard_paths(data_dir: str, filename: str, split: str, num_shards: int) -> li
 
 
 def find(data_dir: str, filename: str, split: str) -> list[str]:
-    """Returns the paths of the shards of a split, in order.
+    """Returns the paths of the shards that are there, in order.
 
     Args:
         data_dir: str. The folder that data generation wrote, by us or by T2T.
         filename: str. What the file names begin with, most often the problem's name.
         split: "train", "dev" or "test".
-
     Raises:
         DataError: if the folder, the split or a shard is missing, or a shard is no file.
         OSError: if one may not be read.
@@ -96,10 +95,8 @@ def write(examples: Iterable[Any], paths: Sequence[str]) -> int:
         examples: iterable of dicts from feature name to a non-empty list of ints, or of their
             bytes, as `serialize` makes them.
         paths: list of str, one file per shard.
-
     Returns:
         The number of examples written, which may be 0.
-
     Raises:
         DataError: if an example is no dict of lists of ints, or one of these is empty.
     """
@@ -179,12 +176,6 @@ def fingerprint(files: Sequence[str]) -> str:
     Of the sizes of the files, in their order, and of the beginning and the end of each, so that
     gigabytes need not be read; other examples or another order give another one, a copy or another
     name the same. What is damaged in between is told by the checksum of a record when it is read.
-
-    Args:
-        files: list of str.
-
-    Returns:
-        str.
     """
     digest, total = hashlib.sha256(), 0
     for path in files:

@@ -36,26 +36,17 @@ class Decoded(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What is searched.
+    """What is searched."""
 
-    Fields:
-        next_logits: see the module's docstring.
-        cache: nest of tensors that it gets at first.
-        batch_size: int32 scalar B.
-        max_length: int32 scalar L.
-        rooms: int32 [B]. How many symbols a row may write, at most L.
-        constrain: function (log probabilities [B, K, V], `Query`) -> the same where a symbol is
-            allowed, -inf where not; or None. A row of which nothing is allowed ends.
-        bonus: float scalar >= 0, how much `constrain` adds to EOS, at most.
-    """
-
-    next_logits: Callable
-    cache: tuple
-    batch_size: tf.Tensor
-    max_length: tf.Tensor
-    rooms: tf.Tensor
+    next_logits: Callable  # see the module's docstring
+    cache: tuple  # nest of tensors that it gets at first
+    batch_size: tf.Tensor  # int32 scalar B
+    max_length: tf.Tensor  # int32 scalar L
+    rooms: tf.Tensor  # int32 [B]: how many symbols a row may write, at most L
+    # (log probabilities [B, K, V], `Query`) -> the same where a symbol is allowed, -inf where not.
+    # A row of which nothing is allowed ends.
     constrain: Callable | None = None
-    bonus: Any = 0.0
+    bonus: Any = 0.0  # float scalar >= 0, how much `constrain` adds to EOS, at most
 
 
 class GreedyState(NamedTuple):
@@ -72,7 +63,6 @@ def greedy_search(task: Task, choose: Callable[[Any, Any], Any] | None = None) -
     """Takes a symbol at every position, the best by default, until every row has EOS or is full.
 
     Args:
-        task: `Task`.
         choose: function (log probabilities [B, V], position) -> symbols int32 [B]. For sampling.
     Returns:
         `Decoded` with one beam; the score is the log probability up to and including EOS.
@@ -149,7 +139,6 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
     where there are less than K, the rest is empty, at -inf.
 
     Args:
-        task: `Task`.
         beam_size: int K.
         alpha: float. Of the length penalty.
     Returns:
@@ -211,10 +200,24 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
             ),
         )
 
+    ids = tf.zeros([task.batch_size, beam_size, task.max_length], tf.int32)
+    # One empty beginning; the other beams are impossible, or all would be alike.
+    log_probs = tf.constant([[0.0] + [-float("inf")] * (beam_size - 1)])
+    start = BeamState(
+        position=tf.constant(0),
+        alive_ids=ids,
+        alive_log_probs=tf.tile(log_probs, [task.batch_size, 1]),
+        ancestors=ids,
+        finished_ids=ids,
+        finished_scores=tf.fill([task.batch_size, beam_size], -INFINITY),
+        finished=tf.zeros([task.batch_size, beam_size], tf.bool),
+        done=task.rooms <= 0,
+        cache=task.cache,
+    )
     (last,) = tf.while_loop(
         lambda state: ~tf.reduce_all(state.done),
         take_step,
-        (_initial_beams(task, beam_size),),
+        (start,),
         maximum_iterations=task.max_length,
     )
     any_ended = tf.reduce_any(last.finished, axis=1, keepdims=True)
@@ -235,7 +238,8 @@ def _best(logits, query, task, alive_log_probs, count):
     best, symbols = top_k(logits, count_of_beam)  # [B, K, count]
     log_probs = best + alive_log_probs[:, :, tf.newaxis]
     if task.constrain is None:
-        log_probs -= _log_norm(logits, best[..., :1], symbols[..., :1])
+        share = tf.gather(tf.nn.softmax(logits), symbols[..., :1], batch_dims=2)
+        log_probs -= log_softmax.normalizer(best[..., :1], share)
     picked = symbols + (tf.range(beams) * vocab_size)[:, tf.newaxis]
     flat = [batch_size, beams * count_of_beam]
     log_probs, rank = tf.math.top_k(tf.reshape(log_probs, flat), k=count)
@@ -249,29 +253,6 @@ def _allowed(log_probs, query, task, so_far=0.0):
     ends = tf.range(tf.shape(allowed)[2]) == EOS
     ends &= (best == -float("inf"))[:, tf.newaxis, tf.newaxis]
     return tf.where(ends, log_probs, allowed)
-
-
-def _log_norm(logits, largest, place):
-    """log Σ exp of the last axis [..., 1], by the largest logits [..., 1] and their place."""
-    share = tf.gather(tf.nn.softmax(logits), place, batch_dims=place.shape.rank - 1)
-    return log_softmax.normalizer(largest, share)
-
-
-def _initial_beams(task, beam_size):
-    """One empty beginning; the other beams are impossible, or all would be alike."""
-    log_probs = tf.constant([[0.0] + [-float("inf")] * (beam_size - 1)])
-    ids = tf.zeros([task.batch_size, beam_size, task.max_length], tf.int32)
-    return BeamState(
-        position=tf.constant(0),
-        alive_ids=ids,
-        alive_log_probs=tf.tile(log_probs, [task.batch_size, 1]),
-        ancestors=ids,
-        finished_ids=ids,
-        finished_scores=tf.fill([task.batch_size, beam_size], -INFINITY),
-        finished=tf.zeros([task.batch_size, beam_size], tf.bool),
-        done=task.rooms <= 0,
-        cache=task.cache,
-    )
 
 
 def _write_column(ids, position, symbols):
@@ -296,12 +277,8 @@ def top_k(x: tf.Tensor, k: Any) -> tuple[tf.Tensor, tf.Tensor]:
         (values, indices), [..., k].
     """
     size = tf.shape(x)[-1]
-    return tf.cond(size < 4 * k * _BLOCK, lambda: _sorted(x, k), lambda: _by_blocks(x, k, size))
-
-
-def _sorted(x, k):
-    found = tf.math.top_k(x, k)
-    return found.values, found.indices
+    is_small = size < 4 * k * _BLOCK
+    return tf.cond(is_small, lambda: tuple(tf.math.top_k(x, k)), lambda: _by_blocks(x, k, size))
 
 
 def _block_size(size):

@@ -1,6 +1,6 @@
 """What a search may write: log probabilities in, -inf where a symbol is not allowed.
 
-Each is a function (log probabilities float32 [B, K, V], `Query`) -> the same shape.
+Each is a function (log probabilities float32 [B, K, V], `Query`, what is asked) -> the same shape.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,64 +28,46 @@ def all_of(constraints: Sequence[Constraint]) -> Constraint | None:
     return constrain
 
 
-def min_length(length: Any) -> Constraint:
+def min_length(log_probs: tf.Tensor, query: Query, length: Any) -> tf.Tensor:
     """No EOS before `length` symbols are written."""
-
-    def constrain(log_probs, query):
-        is_eos = tf.range(tf.shape(log_probs)[-1]) == EOS
-        return tf.where(is_eos & (query.position < length), _FORBIDDEN, log_probs)
-
-    return constrain
+    is_eos = tf.range(tf.shape(log_probs)[-1]) == EOS
+    return tf.where(is_eos & (query.position < length), _FORBIDDEN, log_probs)
 
 
-def eos_penalty(penalty: Any) -> Constraint:
+def eos_penalty(log_probs: tf.Tensor, query: Query, penalty: Any) -> tf.Tensor:
     """EOS costs `penalty` more: the log probability of ending is so much less."""
-
-    def constrain(log_probs, query):
-        is_eos = tf.range(tf.shape(log_probs)[-1]) == EOS
-        return log_probs - tf.where(is_eos, penalty, 0.0)
-
-    return constrain
+    is_eos = tf.range(tf.shape(log_probs)[-1]) == EOS
+    return log_probs - tf.where(is_eos, penalty, 0.0)
 
 
-def forced_prefix(prefix: tf.Tensor, others: Constraint | None = None) -> Constraint:
+def forced_prefix(
+    log_probs: tf.Tensor, query: Query, prefix: tf.Tensor, others: Constraint | None = None
+) -> tf.Tensor:
     """Results begin with `prefix`, int32 [B, P], where it is not 0, whatever `others` would forbid.
 
     What is forced is scored by the log probability that it has without them.
     """
-
-    def constrain(log_probs, query):
-        length = tf.shape(prefix)[1]
-        inside = query.position < length
-        here = prefix[:, tf.minimum(query.position, length - 1)]  # [B]
-        is_forced = (inside & (here != 0))[:, tf.newaxis, tf.newaxis]
-        is_it = tf.range(tf.shape(log_probs)[-1]) == here[:, tf.newaxis, tf.newaxis]
-        free = log_probs if others is None else others(log_probs, query)
-        return tf.where(is_forced, tf.where(is_it, log_probs, _FORBIDDEN), free)
-
-    return constrain
+    length = tf.shape(prefix)[1]
+    inside = query.position < length
+    here = prefix[:, tf.minimum(query.position, length - 1)]  # [B]
+    is_forced = (inside & (here != 0))[:, tf.newaxis, tf.newaxis]
+    is_it = tf.range(tf.shape(log_probs)[-1]) == here[:, tf.newaxis, tf.newaxis]
+    free = log_probs if others is None else others(log_probs, query)
+    return tf.where(is_forced, tf.where(is_it, log_probs, _FORBIDDEN), free)
 
 
-def no_repeated_ngrams(n: int) -> Constraint:
+def no_repeated_ngrams(log_probs: tf.Tensor, query: Query, n: int) -> tf.Tensor:
     """No `n` symbols in a row are written twice."""
-
-    def constrain(log_probs, query):
-        # An n-gram would be repeated by the symbol that once followed the last n - 1.
-        length = tf.shape(query.ids)[2]
-        recent = tf.maximum(query.position - (n - 1), 0)
-        repeats = tf.ones_like(query.ids, tf.bool)  # [B, K, L]: a place like the last n - 1
-        for offset in range(n - 1):
-            there = tf.roll(query.ids, -offset, axis=2)
-            repeats &= there == query.ids[:, :, tf.minimum(recent + offset, length - 1), tf.newaxis]
-        starts = tf.range(length)
-        repeats &= starts + n <= query.position  # n symbols are written from there on
-        followers = tf.roll(query.ids, -(n - 1), axis=2)
-        places = tf.where(repeats)
-        banned = tf.concat(
-            [places[:, :2], tf.cast(tf.boolean_mask(followers, repeats), tf.int64)[:, tf.newaxis]],
-            axis=1,
-        )
-        values = tf.fill([tf.shape(banned)[0]], _FORBIDDEN)
-        return tf.tensor_scatter_nd_update(log_probs, banned, values)
-
-    return constrain
+    # An n-gram would be repeated by the symbol that once followed the last n - 1.
+    length = tf.shape(query.ids)[2]
+    recent = tf.maximum(query.position - (n - 1), 0)
+    repeats = tf.ones_like(query.ids, tf.bool)  # [B, K, L]: a place like the last n - 1
+    for offset in range(n - 1):
+        there = tf.roll(query.ids, -offset, axis=2)
+        repeats &= there == query.ids[:, :, tf.minimum(recent + offset, length - 1), tf.newaxis]
+    starts = tf.range(length)
+    repeats &= starts + n <= query.position  # n symbols are written from there on
+    followers = tf.cast(tf.boolean_mask(tf.roll(query.ids, -(n - 1), axis=2), repeats), tf.int64)
+    banned = tf.concat([tf.where(repeats)[:, :2], followers[:, tf.newaxis]], axis=1)
+    values = tf.fill([tf.shape(banned)[0]], _FORBIDDEN)
+    return tf.tensor_scatter_nd_update(log_probs, banned, values)

@@ -6,6 +6,7 @@ number of beams, makes a new one.
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import keras
@@ -93,10 +94,9 @@ def compiled_search(model: keras.Model, source_shape: Shape, graph: Options) -> 
         # bAbI's sentences have a fixed number of words.
         source = tf.TensorSpec([None, None, *source_shape[2:]], tf.int32)
         rows = {"given": {name: source}, "forced_prefix": tf.TensorSpec([None, None], tf.int32)}
-        values_spec = {name: tf.TensorSpec([], dtype) for name, dtype in NUMBERS.items()}
-        values_spec["seed"] = tf.TensorSpec([2], tf.int32)
-        signature = [rows, values_spec]
-        searches[graph] = tf.function(run, input_signature=signature, autograph=False)
+        values = {name: tf.TensorSpec([], dtype) for name, dtype in NUMBERS.items()}
+        values["seed"] = tf.TensorSpec([2], tf.int32)
+        searches[graph] = tf.function(run, input_signature=[rows, values], autograph=False)
     return searches[graph]
 
 
@@ -167,14 +167,15 @@ def _constraint(graph, values):
     """All that is asked, or None; the last word has what is forced."""
     wanted = []
     if graph.eos_penalty:
-        wanted.append(constraints.eos_penalty(values["eos_penalty"]))
+        wanted.append(partial(constraints.eos_penalty, penalty=values["eos_penalty"]))
     if graph.min_length:
-        wanted.append(constraints.min_length(values["min_length"]))
+        wanted.append(partial(constraints.min_length, length=values["min_length"]))
     if graph.no_repeat_ngram_size:
-        wanted.append(constraints.no_repeated_ngrams(graph.no_repeat_ngram_size))
+        wanted.append(partial(constraints.no_repeated_ngrams, n=graph.no_repeat_ngram_size))
     constrain = constraints.all_of(wanted)
     if graph.forced_prefix:
-        return constraints.forced_prefix(values["forced_prefix"], constrain)
+        prefix = values["forced_prefix"]
+        return partial(constraints.forced_prefix, prefix=prefix, others=constrain)
     return constrain
 
 

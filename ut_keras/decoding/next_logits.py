@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from ut_keras.decoding import prefix as prefix_lib
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
-from ut_keras.layers.depth.transformer_layer import Memory
 
 _LOG = logging.getLogger("ut_keras")
 
@@ -45,7 +44,9 @@ def make(
         memory = model.project_memory(model.encode(given, inputs), given)
     prompt = given.get("prompt")
     if use_cache and not reason:
-        return _cached(model, memory, prompt, _batch_size(given), beams, room, inputs)
+        (source,) = given.values()
+        batch_size = source.shape[0] or tf.shape(source)[0]
+        return _cached(model, memory, prompt, batch_size, beams, room, inputs)
     return _uncached(model, memory, prompt, beams, inputs), ()
 
 
@@ -73,8 +74,7 @@ def _cached(model, memory, prompt, batch_size, beams, room, inputs):
 
 
 def _uncached(model, memory, prompt, beams, inputs):
-    if memory is not None:
-        memory = tuple(_repeated(part, beams) for part in memory)
+    memory = _each(lambda part: tf.repeat(part, beams, axis=0), memory)
 
     def decode(ids, position):
         if not model.decoder_is_causal:  # the room left behind the prefix would be seen
@@ -102,19 +102,6 @@ def _whole_prefix(model, decode, prompt, beams):
         return tf.reshape(logits, [shape[0], beams, logits.shape[-1]]), cache
 
     return next_logits
-
-
-def _repeated(memory, times):
-    """`Memory` of every example `times` times, side by side."""
-    repeated = [tf.repeat(part, times, axis=0) for part in memory.key_value]
-    return Memory(
-        type(memory.key_value)(*repeated), tf.repeat(memory.attention_mask, times, axis=0)
-    )
-
-
-def _batch_size(given):
-    (source,) = given.values()
-    return source.shape[0] or tf.shape(source)[0]
 
 
 def make_recurrent(

@@ -227,7 +227,6 @@ class BasicHParams(without_effect.BasicNames):
         Args:
             overrides: str such as "hidden_size=64,pos=None" (`hparam.overrides` has the grammar),
                 or dict from name to value.
-
         Raises:
             HParamError: if a name is unknown, or a value has the wrong type or is out of range.
         """
@@ -266,13 +265,10 @@ class BasicHParams(without_effect.BasicNames):
 
     def inert_notes(self, before: Any) -> list[str]:
         """Returns a line for each field that differs from `before`, an hp, and has no effect."""
-        known = specs(type(self))
-        changed = [name for name in known if getattr(self, name) != getattr(before, name)]
-        notes = {name: self.why_without_effect(name) for name in changed}
         return [
-            f"{name}={getattr(self, name)!r} has no effect here: {why}."
-            for name, why in notes.items()
-            if why
+            f"{name}={value!r} has no effect here: {why}."
+            for name, value in self.to_dict().items()
+            if value != getattr(before, name) and (why := self.why_without_effect(name))
         ]
 
     def why_without_effect(self, name: str) -> str:
@@ -302,5 +298,5 @@ class BasicHParams(without_effect.BasicNames):
 
     def architecture(self) -> dict[str, Any]:
         """Returns what trained weights are useless without: {name: value}."""
-        fields = specs(type(self)).items()
-        return {name: getattr(self, name) for name, spec in fields if spec.facts.architecture}
+        known = specs(type(self))
+        return {n: value for n, value in self.to_dict().items() if known[n].facts.architecture}

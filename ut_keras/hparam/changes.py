@@ -28,11 +28,8 @@ def check_as_trained(saved: BasicHParams, noted: dict[str, Any] | None, path: st
     Args:
         saved: hparams, what the file holds.
         noted: dict, what `noted` gave for those that were trained with; None if that is not known.
-        path: str, the file.
-
     Returns:
         The hparams that the run was trained with.
-
     Raises:
         HParamError: if another function would be computed with the same weights.
     """
@@ -57,7 +54,6 @@ def lines(
 
     Args:
         there, here: hparams, those of the file and those that are taken.
-        path: str, the file.
         of_the_function: bool. Leave out what only training reads.
     """
     if type(there) is not type(here):

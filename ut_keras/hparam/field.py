@@ -52,30 +52,20 @@ Conditions = tuple[tuple[str, tuple], ...]
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What a declaration says of a hyperparameter besides its type and default.
+    """What a declaration says of a hyperparameter besides its type and default."""
 
-    Fields:
-        interval: str such as "[0, 1)". Where a number must lie.
-        check: `Check`. A condition that the interval cannot say.
-        architecture: bool. True if weights trained with one value are useless under another.
-        supported: tuple of the values that are implemented besides the default; None: every value.
-        inert: str. Why the field has no effect here; "" if it has one.
-        comma_separated: bool. True for T2T's strings such as "0,1", which may be given as [0,1].
-        training: bool. True if a trained model computes the same under every value: it is read in
-            training only, or says how examples become batches.
-        parts: `Registry`. What is registered there is a value, too.
-        read_if: tuple of (name, values). It is read only where all these other fields have one of
-            their values, or one of them as a factor ("a*b"); what the hparams lack is passed over.
-    """
-
-    interval: str = ""
-    check: Check | None = None
-    architecture: bool = False
-    supported: tuple | None = None
-    inert: str = ""
-    comma_separated: bool = False
+    interval: str = ""  # such as "[0, 1)": where a number must lie
+    check: Check | None = None  # a condition that the interval cannot say
+    architecture: bool = False  # weights trained with one value are useless under another
+    supported: tuple | None = None  # implemented besides the default; None: every value
+    inert: str = ""  # why the field has no effect here; "" if it has one
+    comma_separated: bool = False  # T2T's strings such as "0,1", which may be given as [0,1]
+    # A trained model computes the same under every value: it is read in training only, or says how
+    # examples become batches.
     training: bool = False
-    parts: Any = None
+    parts: Any = None  # `Registry`: what is registered there is a value, too
+    # (name, values) of other fields. It is read only where all of them have one of their values, or
+    # one of them as a factor ("a*b"); what the hparams lack is passed over.
     read_if: Conditions = ()
 
 
@@ -95,21 +85,13 @@ def inert(default: Any, why: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class FieldSpec:
-    """Everything known about one hyperparameter.
-
-    Args:
-        name, default: of the field.
-        kind: int, float, bool or str.
-        choices: tuple of str. The values of a Literal, else empty.
-        optional: bool. True if None is a value.
-        facts: `Facts`.
-    """
+    """Everything known about one hyperparameter."""
 
     name: str
     default: Any
-    kind: type
-    choices: tuple
-    optional: bool
+    kind: type  # int, float, bool or str
+    choices: tuple  # of str: the values of a Literal, else empty
+    optional: bool  # whether None is a value
     facts: Facts
 
     @property
@@ -132,16 +114,13 @@ class FieldSpec:
             HParamError: if it has the wrong type or is out of range.
         """
         converted = self._converted(value)
-        if not self._accepts(converted):
-            raise HParamError(
-                f"{self.name} must be {self.expected}. Received: {self.name}={value!r}."
-            )
-        if self.facts.parts and "(" in str(converted):
-            self.facts.parts.get(converted)  # which says what its arguments may be
-        is_number = self.kind in (int, float) and converted is not None
-        expected = limits.why_not(converted) if is_number else None
+        expected = None if self._accepts(converted) else self.expected
+        if not expected and self.kind in (int, float) and converted is not None:
+            expected = limits.why_not(converted)
         if expected:
             raise HParamError(f"{self.name} must be {expected}. Received: {self.name}={value!r}.")
+        if self.facts.parts and "(" in str(converted):
+            self.facts.parts.get(converted)  # which says what its arguments may be
         return converted
 
     @property
@@ -152,8 +131,8 @@ class FieldSpec:
 
     def is_supported(self, value: Any) -> bool:
         """Whether `value` is implemented."""
-        supported = self.facts.supported is None or value in self.supported_values
-        return supported or self._is_part(value)
+        is_all = self.facts.supported is None
+        return is_all or value in self.supported_values or self._is_part(value)
 
     def _is_part(self, value):
         return self.facts.parts is not None and value in self.facts.parts

@@ -14,10 +14,10 @@ from typing import Any
 from ut_keras.hparam.field import Bare, HParamError
 
 _NAME = re.compile(r"\s*([A-Za-z_][\w.]*)\s*=[ \t]*")
-_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _WORD = re.compile(r"[^,]*")
 _LIST_WORD = re.compile(r"[^,\]\s]+")
-_LIST_SEPARATOR = re.compile(r"[,\s]*")
+_SEPARATOR = re.compile(r"[,\s]*")
 _END = re.compile(r"\s*(,|$)")
 
 
@@ -26,10 +26,8 @@ def parse(text: str) -> dict[str, Any]:
 
     Args:
         text: str, such as "a=1,b=[1,2],c='x,y'".
-
     Returns:
         dict from name to value: `Bare` for a word, str for quoted text, list of these.
-
     Raises:
         HParamError: if `text` is malformed or names a field twice.
     """
@@ -59,33 +57,29 @@ def parse(text: str) -> dict[str, Any]:
 
 def _read_value(text, position):
     """Returns the value that starts at `position`, and where it ends."""
-    if text[position : position + 1] == "[":
-        return _read_list(text, position)
-    return _read_scalar(text, position, _WORD)
-
-
-def _read_list(text, position):
-    values = []
-    end = _next_item(text, position + 1)
-    while text[end : end + 1] != "]":
-        if end == len(text):
-            raise HParamError(f"A list must end with ']'. Received: {text[position:]!r}.")
-        value, end = _read_scalar(text, end, _LIST_WORD)
+    if not text.startswith("[", position):
+        return _read_scalar(text, position, _WORD)
+    values, start = [], position
+    position = _next_item(text, position + 1)
+    while not text.startswith("]", position):
+        if position == len(text):
+            raise HParamError(f"A list must end with ']'. Received: {text[start:]!r}.")
+        value, position = _read_scalar(text, position, _LIST_WORD)
         values.append(value)
-        end = _next_item(text, end)
-    return values, end + 1
+        position = _next_item(text, position)
+    return values, position + 1
 
 
 def _next_item(text, position):
-    separator = _LIST_SEPARATOR.match(text, position)
+    separator = _SEPARATOR.match(text, position)
     return separator.end() if separator else position
 
 
 def _read_scalar(text, position, word):
-    if text[position : position + 1] in ("'", '"'):
+    if text.startswith(("'", '"'), position):
         quoted = _QUOTED.match(text, position)
         if not quoted:
             raise HParamError(f"A quote must be closed. Received: {text[position:]!r} in {text!r}.")
-        return quoted[1] if quoted[1] is not None else quoted[2], quoted.end()
+        return quoted[0][1:-1], quoted.end()
     bare = word.match(text, position)
     return Bare(bare[0].strip()), bare.end()

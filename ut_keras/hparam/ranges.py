@@ -23,20 +23,14 @@ _FLOAT, _INT, _DISCRETE, _CATEGORICAL = "float", "int", "discrete", "categorical
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """The values that one hyperparameter may take.
-
-    Fields:
-        name: str.
-        kind: "float", "int" (both ends are allowed), "discrete" (numbers in order) or
-            "categorical" (values without order).
-        values: tuple. The ends of an interval, or all values.
-        scale: int, one of those of `RangedHParams`, or None for linear. On which scale an
-            interval's values are equally likely; discrete values are equally likely under any.
-    """
+    """The values that one hyperparameter may take."""
 
     name: str
+    # "float", "int" (both ends are allowed), "discrete" (numbers in order) or "categorical".
     kind: str
-    values: tuple
+    values: tuple  # the ends of an interval, or all values
+    # One of those of `RangedHParams`, or None for linear: on which scale an interval's values are
+    # equally likely; discrete values are equally likely under any.
     scale: int | None = None
 
     def suggest(self, trial: Any) -> Any:
@@ -44,7 +38,6 @@ class Range:
 
         Args:
             trial: with Optuna's `suggest_float`, `suggest_int` and `suggest_categorical`.
-
         Returns:
             The value. The trial itself keeps a discrete value's place in the order, and on the
             reversed scale the mirror image of the value.
@@ -128,24 +121,19 @@ class RangedHParams:
                 f"{name} must keep its kind, {self._ranges[name].kind}. Received: {kind}."
             )
         if kind in (_FLOAT, _INT):
-            _check_interval(name, values, scale)
+            low, high = values
+            expected = None
+            if not -math.inf < low <= high < math.inf:
+                expected = "lie between two finite values"
+            elif scale in self.SCALES_STR and low <= 0:
+                expected = "be above 0 on a log scale"
+            if expected:
+                raise HParamError(f"{name} must {expected}. Received: {low} to {high}.")
         self._ranges[name] = Range(name, kind, values, scale)
 
 
-def _check_interval(name, values, scale):
-    low, high = values
-    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        raise HParamError(f"{name} must lie between two finite values. Received: {low} to {high}.")
-    if scale in RangedHParams.SCALES_STR and low <= 0:
-        raise HParamError(f"{name} must be above 0 on a log scale. Received: {low} to {high}.")
-
-
 def check_hparams(ranges: Iterable[Range], hp: BasicHParams) -> None:
-    """Checks that every end and choice of the ranges is a value of the hyperparameter.
-
-    Args:
-        ranges: tuple of `Range`.
-        hp: the hyperparameters that a trial starts from.
+    """Checks that every end and choice of the ranges is a value of the hyperparameter of `hp`.
 
     Raises:
         HParamError: if a name is unknown or a value has the wrong type or is out of range.
@@ -159,12 +147,9 @@ def check_hparams(ranges: Iterable[Range], hp: BasicHParams) -> None:
 
 
 def without_effect(ranges: Iterable[Range], hp: BasicHParams) -> list[str]:
-    """Which ranges are searched in vain from `hp`.
+    """A line for each range that is searched in vain from `hp`.
 
     T2T's own search `learning_rate`, which the schedules of its current sets do not read.
-
-    Returns:
-        List of str, a line for each.
     """
     reasons = {item.name: hp.why_without_effect(item.name) for item in ranges}
     return [

@@ -87,11 +87,9 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
     Args:
         values: dict from name to value. What is missing keeps its default; T2T's bookkeeping is
             ignored, and fields that only older T2T 1.x has, where they change nothing.
-
     Returns:
         an instance of the class that has most of the names: `TransformerHParams`,
         `UniversalTransformerHParams`, `LSTMHParams` or one that was registered.
-
     Raises:
         HParamError: if a name is unknown, or a value has the wrong type or is out of range.
     """
@@ -144,7 +142,12 @@ def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     modern = {}
     for name, value in values.items():
         if name in retired and name not in known:
-            _check_changes_nothing(name, value, retired[name])
+            harmless = retired[name]
+            if _ANY not in harmless and value not in harmless:
+                raise HParamError(
+                    f"{name}, which there is no more, must be {' or '.join(map(repr, harmless))}. "
+                    f"Received: {name}={value!r}."
+                )
         elif name in known and known[name].kind is bool and type(value) is int and value in (0, 1):
             modern[name] = bool(value)
         elif name == "optimizer_multistep_accumulate_steps" and value is None:
@@ -152,11 +155,3 @@ def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
         else:
             modern[name] = value
     return modern
-
-
-def _check_changes_nothing(name, value, harmless):
-    if _ANY not in harmless and value not in harmless:
-        raise HParamError(
-            f"{name}, which there is no more, must be {' or '.join(map(repr, harmless))}. "
-            f"Received: {name}={value!r}."
-        )

@@ -102,11 +102,9 @@ def _spec(transformer_spec, model):
     unused = [name for name in weights if not name.startswith(used)]
     if unused:
         raise ValueError(f"CTranslate2 has no layer for the weights {unused[0]}.")
-    for feature, register in (
-        ("inputs", spec.register_source_vocabulary),
-        ("targets", spec.register_target_vocabulary),
-    ):
-        register([str(i) for i in range(model.specs[feature].vocab_size)])
+    symbols = {name: list(map(str, range(of.vocab_size))) for name, of in model.specs.items()}
+    spec.register_source_vocabulary(symbols["inputs"])
+    spec.register_target_vocabulary(symbols["targets"])
     spec.config.layer_norm_epsilon = model.hparams.norm_epsilon
     spec.config.eos_token, spec.config.unk_token = str(EOS), str(PAD)
     spec.config.bos_token = spec.config.decoder_start_token = str(EOS)
@@ -163,14 +161,12 @@ def _check_same(translator, model):
     """Whether made-up sentences have the log probabilities that the model finds."""
     random = np.random.RandomState(0)
     rows = {
-        name: np.pad(
-            random.randint(2, spec.vocab_size, [4, 9]), [(0, 0), (0, 1)], constant_values=1
-        )
+        name: np.insert(random.randint(2, spec.vocab_size, [4, 9]), 9, EOS, axis=1)
         for name, spec in model.specs.items()
     }
-    words = [[[str(i) for i in row] for row in rows[name]] for name in ("inputs", "targets")]
-    targets = [row[:-1] for row in words[1]]  # it adds EOS
-    found = [sum(score.log_probs) for score in translator.score_batch(words[0], targets)]
+    sources, targets = ([list(map(str, row)) for row in rows[name]] for name in model.specs)
+    targets = [row[:-1] for row in targets]  # it adds EOS
+    found = [sum(score.log_probs) for score in translator.score_batch(sources, targets)]
     expected = model.score(rows).numpy()
     if not np.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE):
         raise ValueError(

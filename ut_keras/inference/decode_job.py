@@ -13,6 +13,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ut_keras.errors import UsageError
 from ut_keras.files import path_lock
 from ut_keras.inference import decode_hparams, feature_record, journal
@@ -168,7 +170,7 @@ def _open_journal(setup, checkpoint, batches, rows, sources):
         "version": _JOB_VERSION,
         "mode": setup.mode,
         "batches": batches,
-        "rows": [[int(i) for i in _flat(row)] for row in rows],
+        "rows": [np.ravel(row).tolist() for row in rows],
         "sources": sources,
         "values": setup.values,
         "problem": setup.problem.name,
@@ -195,10 +197,6 @@ def journal_path(target: str) -> str:
 def best_text(beams: Sequence[str], values: Mapping[str, Any]) -> str:
     """The text of the best beam, from what `decode` returns for a row."""
     return beams[0].partition("\t")[0] if values["return_beams"] else beams[0]
-
-
-def _flat(row):
-    return row.ravel() if hasattr(row, "ravel") else row
 
 
 def _columns(pairs, values):

@@ -15,6 +15,7 @@ problem and its data. "sha256" is of a vocabulary's entries in their order; runs
 have none.
 """
 
+import functools
 import hashlib
 import json
 import os
@@ -43,17 +44,11 @@ _CLASSES = (
 
 
 class FeatureRecord(NamedTuple):
-    """What a run knows of its problem.
+    """What a run knows of its problem."""
 
-    Fields:
-        specs: dict from feature name to `FeatureSpec`.
-        encoders: dict from feature name to `TextEncoder`, or None for one that cannot be stored.
-        target_space_id: int. T2T's id of the kind of target.
-    """
-
-    specs: dict
-    encoders: dict
-    target_space_id: int = 0
+    specs: dict  # from feature name to `FeatureSpec`
+    encoders: dict  # from feature name to `TextEncoder`, or None for one that cannot be stored
+    target_space_id: int = 0  # T2T's, of the kind of target
 
 
 def of_problem(problem: Any, data_dir: str | None) -> FeatureRecord:
@@ -64,12 +59,7 @@ def of_problem(problem: Any, data_dir: str | None) -> FeatureRecord:
 
 
 def save(directory: str, record: FeatureRecord) -> None:
-    """Writes `features.json` and the vocabularies.
-
-    Args:
-        directory: str, the folder of a run.
-        record: `FeatureRecord`.
-    """
+    """Writes `features.json` and the vocabularies to the folder of a run."""
     content = json.dumps(store(directory, record), indent=2, ensure_ascii=False)
     text_encoder_base.write_lines(os.path.join(directory, FILENAME), [content])
 
@@ -98,8 +88,8 @@ def load(directory: str) -> FeatureRecord | None:
     Raises:
         DataError: if it is not as `save` writes it, or a vocabulary is missing or another one.
     """
-    described = _read(directory)
-    return _made(described, directory) if described else None
+    path = os.path.join(directory, FILENAME)
+    return made(json_file.read(path, DataError), path) if os.path.exists(path) else None
 
 
 def made(values: Mapping[str, Any], path: str) -> FeatureRecord:
@@ -111,7 +101,11 @@ def made(values: Mapping[str, Any], path: str) -> FeatureRecord:
     Raises:
         DataError: as `load`.
     """
-    return _made(_described(values, path), os.path.dirname(path))
+    described = _described(values, path)
+    # One that two features share is made once.
+    restored = functools.cache(lambda text: _restore(os.path.dirname(path), json.loads(text)))
+    encoders = {name: restored(json.dumps(there)) for name, there in described.encoders.items()}
+    return described._replace(encoders=encoders)
 
 
 def check_same_encoders(directory: str, record: FeatureRecord) -> None:
@@ -158,8 +152,7 @@ def filenames(directory: str) -> list[str]:
     if described is None:
         return []
     encoders = filter(None, described.encoders.values())
-    names = {values["filename"] for values in encoders if "filename" in values}
-    return [FILENAME, *sorted(names)]
+    return [FILENAME, *sorted({there["filename"] for there in encoders if "filename" in there})]
 
 
 def _read(directory):
@@ -187,18 +180,6 @@ def _described(content, path):
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         reason = error if isinstance(error, DataError) else f"{type(error).__name__} {error}."
         raise DataError(f"{path} must be as ut-trainer writes it. Received: {reason}") from error
-
-
-def _made(described, directory):
-    """The `FeatureRecord` with its encoders; one that two features share is made once."""
-    encoders: dict[str, Any] = {}
-    restored: dict[str, Any] = {}
-    for name, values in described.encoders.items():
-        key = json.dumps(values)
-        if key not in restored:
-            restored[key] = _restore(directory, values)
-        encoders[name] = restored[key]
-    return described._replace(encoders=encoders)
 
 
 def _store(directory, feature, encoder):
@@ -264,12 +245,7 @@ def _short(value):
 def to_text_function(
     encoders: Mapping[str, TextEncoder], specs: Mapping[str, FeatureSpec]
 ) -> Callable[[str, Any], str]:
-    """Function (feature name, ids) -> str.
-
-    Args:
-        encoders: dict from feature name to `TextEncoder`.
-        specs: dict from feature name to `FeatureSpec`.
-    """
+    """Function (feature name, ids) -> str."""
 
     def to_text(name, ids):
         if specs[name].modality == "class_label":

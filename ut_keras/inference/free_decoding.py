@@ -21,8 +21,6 @@ from ut_keras.process import live_line
 from ut_keras.text.text_encoder_base import cut_at_eos
 
 _TOGETHER = 128  # examples that are read together
-
-
 _UNPACKED_TOGETHER = 64  # examples of packed rows
 
 
@@ -36,16 +34,6 @@ class Sample(NamedTuple):
     @property
     def is_right(self) -> bool:
         return np.array_equal(self.target, self.decoded)
-
-    def shown(self, to_text: Callable[[str, Any], str]) -> str:
-        """The lines that show it; `to_text` is a function (feature name, ids) -> str."""
-        verdict = "right" if self.is_right else "wrong"
-        lines = [
-            f"  inputs:    {to_text('inputs', self.inputs)}",
-            f"  reference: {to_text('targets', self.target)}",
-            f"  decoded:   {to_text('targets', self.decoded)}  ({verdict})",
-        ]
-        return "\n".join(lines)
 
 
 class FreeDecoder:
@@ -80,27 +68,29 @@ class FreeDecoder:
         """Decodes.
 
         Args:
-            dataset: `tf.data.Dataset` of (features, targets), one pass; weights are not read.
+            dataset: of (features, targets), one pass; weights are not read.
             num_shown: int. How many samples to hand back.
             should_stop: function that says, after each batch, whether to give up.
-
         Returns:
             (results, samples): dict from name to float, and list of `Sample`. None if given up.
         """
         counts = np.zeros(4)
         shown: list[Sample] = []
         texts = []
-        total = self._settings["num_samples"]
+        total, to_text = self._settings["num_samples"], self._to_text
+        options = decode_hparams.search_options(self._settings)
         with live_line.ProgressLine(
             "free decoding, examples", total if total > 0 else None, "{:,}".format
         ) as line:
             for features, targets, *_ in readable.batches(self._batches(dataset)):
                 inputs = features["inputs"].numpy()
-                decoded = self._decode(inputs)
+                found = self._predictor.of_batch(inputs, **options)
+                decoded = [beams.ids[0] for beams in found]
                 for sample in map(self._sample, inputs, targets.numpy(), decoded):
                     counts += _count(sample)
                     if self._score:
-                        texts.append(self._texts(sample))
+                        named = zip(("inputs", "targets", "targets"), sample, strict=True)
+                        texts.append([to_text(name, ids) for name, ids in named])
                     if len(shown) < num_shown:
                         shown.append(sample)
                 line.add(len(decoded))
@@ -119,16 +109,16 @@ class FreeDecoder:
 
     def shown(self, sample: Sample) -> str:
         """The lines that show a `Sample`."""
-        return sample.shown(self._to_text)
+        verdict = "right" if sample.is_right else "wrong"
+        return (
+            f"  inputs:    {self._to_text('inputs', sample.inputs)}\n"
+            f"  reference: {self._to_text('targets', sample.target)}\n"
+            f"  decoded:   {self._to_text('targets', sample.decoded)}  ({verdict})"
+        )
 
     def can_decode(self, dataset: tf.data.Dataset) -> bool:
         """Whether there is anything to decode from: a language model has no inputs."""
         return "inputs" in dataset.element_spec[0]
-
-    def _texts(self, sample):
-        """(source, reference, hypothesis)"""
-        written = (self._to_text("targets", ids) for ids in (sample.target, sample.decoded))
-        return (self._to_text("inputs", sample.inputs), *written)
 
     def _batches(self, dataset):
         dataset = packing.unpacked(dataset, _UNPACKED_TOGETHER)
@@ -136,12 +126,6 @@ class FreeDecoder:
             dataset = dataset.unbatch().take(self._settings["num_samples"])
             dataset = dataset.padded_batch(self._settings["batch_size"] or 64)
         return dataset
-
-    def _decode(self, inputs):
-        """The best ids of every row of a batch."""
-        options = decode_hparams.search_options(self._settings)
-        found = self._predictor.of_batch(inputs, **options)
-        return [beams.ids[0] for beams in found]
 
     def _sample(self, inputs, target, decoded):
         if not self._predictor.classifies:
@@ -165,14 +149,11 @@ def _count(sample):
 
 
 def read_rows(run: Any, split: str, most: int = -1) -> tuple[list[Any], list[Any]]:
-    """Reads examples in the order of the files.
+    """Reads examples in the order of the files: lists of int arrays, (inputs, targets).
 
     Args:
         run: with the problem, its data_dir, hp and specs, such as `decode_setup.AskedRun`.
-        split: str.
         most: int. How many examples to take; below 0 all.
-    Returns:
-        (inputs, targets): lists of int arrays.
     """
     # Batches of a fixed number of examples are not sorted by length.
     hp = dataclasses.replace(run.hp, use_fixed_batch_size=True, batch_size=_TOGETHER)

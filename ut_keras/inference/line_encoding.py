@@ -19,15 +19,10 @@ _SHOWN = 10
 def sources(
     path: str, lines: Sequence[str], encoder: TextEncoder, first: int = 1
 ) -> list[list[int]]:
-    """Encodes sources.
+    """Encodes sources: ids with EOS, [] for an empty line.
 
     Args:
-        path: str, of the file, for errors.
-        lines: list of str.
-        encoder: `TextEncoder`.
-        first: int, the number of the first line.
-    Returns:
-        list of lists of ids with EOS; [] for an empty line.
+        path, first: of the file, and the number of its first line here; for errors.
     Raises:
         DataError: for the first line that cannot be encoded.
     """
@@ -59,8 +54,7 @@ def pairs(
     Args:
         encoders: dict from "inputs" (not in a language model) and "targets" to `TextEncoder`.
     Returns:
-        (sources, targets): lists of lists of ids with EOS; the sources are None for a language
-        model.
+        (sources or None, targets): ids with EOS.
     Raises:
         DataError: for the first line that is no pair, or cannot be encoded.
     """
@@ -93,7 +87,7 @@ def cut(rows: Sequence[Any], most: int) -> Sequence[Sequence[int]]:
 
 
 def notes(rows: Sequence[Any], longest: int, max_input_size: int) -> list[str]:
-    """What a user should know of the lines: list of str.
+    """What a user should know of the lines.
 
     Args:
         rows: list of lists of ids, before they are cut.
@@ -101,14 +95,13 @@ def notes(rows: Sequence[Any], longest: int, max_input_size: int) -> list[str]:
         max_input_size: int, what they are cut to, if above 0.
     """
     empty = [number for number, row in enumerate(rows, start=1) if not row]
-    long = [number for number, row in enumerate(rows, start=1) if len(row) > longest]
+    most = max_input_size if max_input_size > 0 else longest
+    long = [number for number, row in enumerate(rows, start=1) if len(row) > most]
     found = []
     if empty:
         found.append(f"{_lines(empty)}empty, and will be empty in what is written.")
-    if max_input_size > 0:
-        long = [number for number, row in enumerate(rows, start=1) if len(row) > max_input_size]
-        if long:
-            found.append(f"{_lines(long)}cut to max_input_size={max_input_size} symbols.")
+    if long and max_input_size > 0:
+        found.append(f"{_lines(long)}cut to max_input_size={max_input_size} symbols.")
     elif long:
         found.append(
             f"{_lines(long)}longer than the {longest} symbols that training went to (max_length); "

@@ -75,6 +75,14 @@ def plan(
     return batches
 
 
+def in_order(batches: Iterable[Any], function: Callable[[Any], Iterable[Any]]) -> list[Any]:
+    """What a function of places, lists of int, gives for each of them: in the order of the rows."""
+    found: dict[int, Any] = {}
+    for places in batches:
+        found.update(zip(places, function(places), strict=True))
+    return [found[place] for place in range(len(found))]
+
+
 def padded(rows: Sequence[Any]) -> np.ndarray:
     """int32 [B, longest], or [B, longest, words]; 0 behind shorter rows."""
     rows = [np.asarray(row, np.int32) for row in rows]

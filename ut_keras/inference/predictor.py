@@ -43,17 +43,17 @@ class Predictor:
 
     @property
     def is_language_model(self) -> bool:
-        """bool. Whether a source is a prompt, and what is written goes on from there."""
+        """Whether a source is a prompt, and what is written goes on from there."""
         return self.model.encoder is None
 
     @property
     def classifies(self) -> bool:
-        """bool. Whether a target is one of some classes."""
+        """Whether a target is one of some classes."""
         return self.model.class_labels
 
     @property
     def searches(self) -> bool:
-        """bool. Whether targets are written symbol by symbol."""
+        """Whether targets are written symbol by symbol."""
         return not self.model.class_labels and self.model.decoder is not None
 
     def why_equal_lengths(self, scores: bool = False) -> str:
@@ -106,13 +106,9 @@ class Predictor:
 
     def _in_groups(self, lengths, function, scores=False):
         """What a function of places gives for all of them, in their order."""
-        lengths = list(lengths)
-        found = [None] * len(lengths)
-        keys = lengths if self.why_equal_lengths(scores) else [0] * len(lengths)
-        for places in padding.groups(keys):
-            for place, result in zip(places, function(places), strict=True):
-                found[place] = result
-        return found
+        if not self.why_equal_lengths(scores):
+            lengths = (0 for _ in lengths)
+        return padding.in_order(padding.groups(lengths), function)
 
     def _beams(self, ids, options):
         if self.searches:  # `model.generate` is compiled already

@@ -21,24 +21,14 @@ from ut_keras.inference import feature_record, run_record
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Which weights are asked for, checked.
-
-    Fields:
-        run_dir: str.
-        checkpoint: str, the path asked for, or None for the newest of `run_dir`.
-        model_name: str.
-        hp: hparams.
-        specs: dict from feature name to `FeatureSpec`.
-        encoders: dict from feature name to `TextEncoder`.
-        target_space_id: int.
-    """
+    """Which weights are asked for, checked."""
 
     run_dir: str
-    checkpoint: str | None
+    checkpoint: str | None  # the path asked for; None: the newest of `run_dir`
     model_name: str
-    hp: Any
-    specs: dict
-    encoders: dict
+    hp: Any  # hparams
+    specs: dict  # from feature name to `FeatureSpec`
+    encoders: dict  # from feature name to `TextEncoder`
     target_space_id: int
 
     @property
@@ -64,20 +54,18 @@ class Run:
             CheckpointError: if there is none, it cannot be read, or belongs to another model.
             UsageError: if the model cannot take so many steps.
         """
-        model, path = self._load()
+        from ut_keras.checkpoints import checkpoint
+
+        model = models.from_specs(self.model_name, self.hp, self.specs, self.target_space_id)
+        path: Any = self.checkpoint
+        if path:
+            checkpoint.Checkpoints(self.run_dir, model).restore(path)
+        else:
+            path = checkpoint.restored(self.run_dir, model).newest
         try:
             return (model.with_steps(num_steps) if num_steps else model), path
         except ValueError as error:
             raise UsageError(f"The decode hparam {error}") from error
-
-    def _load(self):
-        from ut_keras.checkpoints import checkpoint
-
-        model = models.from_specs(self.model_name, self.hp, self.specs, self.target_space_id)
-        if not self.checkpoint:
-            return model, checkpoint.restored(self.run_dir, model).newest
-        checkpoint.Checkpoints(self.run_dir, model).restore(self.checkpoint)
-        return model, self.checkpoint
 
 
 def read(
@@ -100,10 +88,11 @@ def read(
     run_dir = os.path.expanduser(run_dir)
     if not os.path.isdir(run_dir):
         raise DataError(f"output_dir must be the folder of a run. Received: {run_dir!r}.")
-    features = kept_features([run_dir]) if problem is None else None
     if problem is not None:
         features = features_of(problem, data_dir, [run_dir])
-    elif features is None:
+    else:
+        features = kept_features([run_dir])
+    if features is None:
         raise DataError(
             "output_dir must hold features.json with all encoders; where it does not, give the "
             f'problem and its data_dir: problem=problems.get("…"). Received: {run_dir!r}.'
@@ -150,5 +139,6 @@ def hparams_of(run_dir: str, record: dict[str, Any]) -> tuple[Any, Any]:
     saved = hparam.load(path)
     if not checkpoint_files.exists(run_dir):
         return saved, saved
-    noted = run_record.trained_hparams(record)
+    noted = record.get("trained_with", {}).get("hparams")  # runs of older versions have none
+    noted = noted if isinstance(noted, dict) else None
     return saved, hparam_changes.check_as_trained(saved, noted, path)

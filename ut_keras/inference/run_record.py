@@ -9,7 +9,6 @@ their defaults, as they were when the run was trained last.
 
 import json
 import os
-from collections.abc import Mapping
 from typing import Any
 
 from ut_keras.errors import DataError
@@ -49,16 +48,6 @@ def write(directory: str, **record: Any) -> None:
     with whole_file.writing(os.path.join(directory, FILENAME)) as file:
         json.dump(record, file, indent=2)
         file.write("\n")
-
-
-def trained_hparams(record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The hparams that a run was trained with, as far as they differ from their defaults; or None.
-
-    Args:
-        record: what `read` gave. Runs of older versions have noted none.
-    """
-    noted = record.get("trained_with", {}).get("hparams")
-    return noted if isinstance(noted, dict) else None
 
 
 def _is_seed(value):

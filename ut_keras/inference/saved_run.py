@@ -149,12 +149,8 @@ class SavedRun:
                 "translate needs a model with inputs. Received: a language model, which goes on "
                 "from prompts by generate."
             )
-        search: dict[str, Any] = {
-            "beam_size": beam_size,
-            "alpha": alpha,
-            "decode_length": decode_length,
-        }
-        return [beams[0][0] for beams in self.generate(texts, **search, **options)]
+        options.update(alpha=alpha, decode_length=decode_length)
+        return [beams[0][0] for beams in self.generate(texts, beam_size, **options)]
 
     def generate(
         self, texts: Sequence[str], beam_size: int = 1, **options: Any
@@ -172,19 +168,15 @@ class SavedRun:
                 "A run writes texts, freely; forced_prefix and return_steps are of ids, for "
                 f"model.generate. Received: {', '.join(options)}."
             )
-        rows, predictor = self._rows(texts), self._text_model.predictor
+        rows, predictor, to_text = self._rows(texts), self._text_model.predictor, self._to_text
 
         def write(batch):
-            found = predictor([rows[i] for i in batch], beam_size=beam_size, **options)
             return [
-                [
-                    (self._to_text("targets", ids), float(score))
-                    for ids, score in zip(*beams, strict=True)
-                ]
-                for beams in found
+                [(to_text("targets", ids), float(score)) for ids, score in zip(*beams, strict=True)]
+                for beams in predictor([rows[i] for i in batch], beam_size=beam_size, **options)
             ]
 
-        return _in_batches([len(row) for row in rows], _IDS, write)
+        return padding.in_order(padding.plan(list(map(len, rows)), _IDS, _ROWS), write)
 
     def classify(self, texts: Sequence[str]) -> list[str]:
         """The likeliest class of every text.
@@ -209,7 +201,7 @@ class SavedRun:
                 for row in zip(found.texts.numpy(), found.scores.numpy(), strict=True)
             ]
 
-        return _in_batches([len(text) for text in texts], _CHARACTERS, classify)
+        return padding.in_order(padding.plan(list(map(len, texts)), _CHARACTERS, _ROWS), classify)
 
     def observe(self, text: str, attention: bool = True) -> observer.Observation:
         """What the model does with a text while it reads and writes.
@@ -255,12 +247,3 @@ class SavedRun:
                     f"A text must be a str, of Unicode characters. Received: {reprlib.repr(text)}."
                 )
         return found
-
-
-def _in_batches(lengths, most, function):
-    """What a function of row numbers gives, a list, for all rows in their order."""
-    results: list[Any] = [None] * len(lengths)
-    for batch in padding.plan(lengths, most, _ROWS):
-        for i, found in zip(batch, function(batch), strict=True):
-            results[i] = found
-    return results

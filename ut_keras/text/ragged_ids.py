@@ -15,15 +15,10 @@ from ut_keras.errors import DataError
 
 
 class RaggedIds(typing.NamedTuple):
-    """Rows of ids of different lengths.
+    """Rows of ids of different lengths."""
 
-    Attributes:
-        values: int32 [ids], the rows one behind the other.
-        row_splits: int64 [rows + 1], where in `values` each row starts, and the last one ends.
-    """
-
-    values: np.ndarray
-    row_splits: np.ndarray
+    values: np.ndarray  # int32 [ids], the rows one behind the other
+    row_splits: np.ndarray  # int64 [rows + 1], where each row starts, and the last one ends
 
     @classmethod
     def from_lists(cls, rows: Sequence[Sequence[int]]) -> Self:

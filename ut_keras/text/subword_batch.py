@@ -32,7 +32,6 @@ def make_matcher(encoder: Any) -> Any:
 
     Returns:
         A `tf_text.FastWordpieceTokenizer` for escaped texts.
-
     Raises:
         ValueError: if the vocabulary lacks a character of its alphabet, so that there are texts
             that it cannot encode, holds the character 0, or a subtoken of more than 256 bytes.
@@ -45,11 +44,11 @@ def make_matcher(encoder: Any) -> Any:
             "Subwords need the package tensorflow-text, of TensorFlow's version. "
             f"Received: {error}."
         ) from error
-    longest = max(encoder.subtokens, key=lambda subtoken: len(_bytes(subtoken)))
-    if len(_bytes(longest)) > _LONGEST:
+    size, longest = max((len(s.encode("utf-8", "surrogatepass")), s) for s in encoder.subtokens)
+    if size > _LONGEST:
         raise ValueError(
             f"Subtokens must have at most {_LONGEST} bytes, as tensorflow-text wants it. "
-            f"Received: {longest[:40]!r}…, {len(_bytes(longest))} bytes."
+            f"Received: {longest[:40]!r}…, {size} bytes."
         )
     ids = {subtoken: i for i, subtoken in enumerate(encoder.subtokens)}
     lacking = sorted(character for character in encoder.alphabet if character not in ids)
@@ -76,10 +75,6 @@ def make_matcher(encoder: Any) -> Any:
     )
 
 
-def _bytes(subtoken):
-    return subtoken.encode("utf-8", "surrogatepass")
-
-
 _CHUNK = 2048  # texts; the arrays of so many sentences stay near the processor
 _MOST_TOKENS = 2**20  # then it starts anew, for bounded memory
 _MOST_IDS = 2**24
@@ -102,7 +97,6 @@ class BatchEncoder:
 
     Args:
         encoder: `SubwordTextEncoder`.
-
     Raises:
         ValueError: if the vocabulary has not every character of its alphabet.
     """

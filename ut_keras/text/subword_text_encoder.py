@@ -65,7 +65,7 @@ class SubwordTextEncoder(TextEncoder):
                     f"Received: {filename} with {first}."
                 )
         self._title = f"The vocabulary {filename or ''}".rstrip()
-        self._subtokens = list(subtokens or ())
+        self._subtokens = tuple(subtokens or ())
         self._alphabet = {c for subtoken in self._subtokens for c in subtoken} | ESCAPE_CHARACTERS
         self._ids = {subtoken: i for i, subtoken in enumerate(self._subtokens) if subtoken}
         self._lengths = sorted({len(subtoken) for subtoken in self._ids}, reverse=True)
@@ -81,11 +81,9 @@ class SubwordTextEncoder(TextEncoder):
     @property
     def subtokens(self) -> tuple[str, ...]:
         """tuple of str, by id."""
-        return tuple(self._subtokens)
+        return self._subtokens
 
-    @property
-    def entries(self) -> tuple[str, ...]:
-        return self.subtokens
+    entries = subtokens
 
     @property
     def alphabet(self) -> frozenset[str]:
@@ -102,7 +100,6 @@ class SubwordTextEncoder(TextEncoder):
         return ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of every string of a list; of many by way of `encode_ragged`."""
         if len(texts) < _MANY_TEXTS:
             return super().encode_batch(texts)
         return self.encode_ragged(texts).to_lists()
@@ -135,7 +132,7 @@ class SubwordTextEncoder(TextEncoder):
         return isinstance(other, SubwordTextEncoder) and self._subtokens == other._subtokens
 
     def __hash__(self) -> int:
-        return hash(self.subtokens)
+        return hash(self._subtokens)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"subtokens": self._subtokens}
@@ -195,9 +192,6 @@ class SubwordTextEncoder(TextEncoder):
             num_iterations: int. Refinements of each vocabulary tried.
             reserved_tokens: sequence of str. What the vocabulary begins with: `RESERVED_TOKENS`,
                 maybe others behind them.
-
-        Returns:
-            A `SubwordTextEncoder`.
         """
         if target_size < 1 or min_count > max_count:
             raise ValueError(
@@ -240,8 +234,6 @@ def split_greedily(
     """Splits an escaped token into known subtokens, always taking the longest from the left.
 
     Args:
-        escaped: str.
-        subtokens: container of str.
         lengths: those that subtokens have, the longest first; may be many fewer than the longest.
         title: str. What the error says of them.
     """

@@ -29,9 +29,6 @@ _MAX_CODE = 0x10FFFF
 class SubwordTokenizer(tf.Module):
     """The graph side of a `SubwordTextEncoder`.
 
-    Args:
-        encoder: `SubwordTextEncoder`.
-
     Raises:
         ValueError: if the vocabulary has not every character of its alphabet.
     """
@@ -51,7 +48,6 @@ class SubwordTokenizer(tf.Module):
 
         Args:
             texts: string tensor [B], UTF-8; bytes that are not are read as U+FFFD.
-
         Returns:
             int32 `RaggedTensor` [B, (ids)], without EOS.
         """
@@ -64,7 +60,6 @@ class SubwordTokenizer(tf.Module):
 
         Args:
             ids: integer tensor or `RaggedTensor` [B, (ids)].
-
         Returns:
             string tensor [B], UTF-8.
         """

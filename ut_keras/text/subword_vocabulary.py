@@ -8,6 +8,7 @@ a string of n characters begins, the number of its node. So counting, splitting 
 few operations on arrays per level. Strings that occur too rarely to be chosen are left out.
 """
 
+import collections
 import re
 import typing
 from collections.abc import Container, Mapping, Sequence
@@ -57,10 +58,8 @@ class VocabularyBuilder:
     """Builds vocabularies of different sizes from the same tokens.
 
     Args:
-        token_counts: dict from token (see tokenizer.py) to how often it occurs.
-        max_subtoken_length: int. Longer ones are not looked for.
-        reserved_tokens: sequence of str. What the vocabulary begins with: `RESERVED_TOKENS`, maybe
-            others behind them.
+        token_counts, max_subtoken_length, reserved_tokens: as of
+            `SubwordTextEncoder.build_to_target_size`.
     """
 
     def __init__(
@@ -189,27 +188,19 @@ def _without_long_ends(token_counts):
     """Tokens of at most `_LONGEST_TOKEN` characters: of longer ones the beginning."""
     if max(map(len, token_counts), default=0) <= _LONGEST_TOKEN:
         return token_counts
-    cut: dict[str, int] = {}
+    cut: collections.Counter[str] = collections.Counter()
     for token, count in token_counts.items():
-        token = token[:_LONGEST_TOKEN]
-        cut[token] = cut.get(token, 0) + count
+        cut[token[:_LONGEST_TOKEN]] += count
     return cut
 
 
 class _Level(typing.NamedTuple):
-    """The strings of one length.
+    """The strings of one length."""
 
-    Attributes:
-        places: int64 [places], where in the tokens those begin that are frequent enough.
-        nodes: int64 [places], the number of the string that begins there.
-        parents: int64 [nodes], numbers in the level above.
-        examples: int64 [nodes], a place where it begins.
-    """
-
-    places: np.ndarray
-    nodes: np.ndarray
-    parents: np.ndarray
-    examples: np.ndarray
+    places: np.ndarray  # int64 [places], where in the tokens those begin that are frequent enough
+    nodes: np.ndarray  # int64 [places], the number of the string that begins there
+    parents: np.ndarray  # int64 [nodes], numbers in the level above
+    examples: np.ndarray  # int64 [nodes], a place where it begins
 
     @property
     def num_nodes(self):
@@ -221,7 +212,6 @@ def _choose(levels, counts, min_count):
 
     Args:
         counts: what `_count` returns; what longer ones account for is subtracted.
-
     Returns:
         For each level bool [nodes].
     """

@@ -119,10 +119,8 @@ class TokenTextEncoder(TextEncoder):
                     f"Received: {filename} with {len(self._tokens)}."
                 )
         else:
-            self._tokens = [
-                *RESERVED_TOKENS,
-                *(t for t in tokens or () if t not in RESERVED_TOKENS),
-            ]
+            others = (token for token in tokens or () if token not in RESERVED_TOKENS)
+            self._tokens = [*RESERVED_TOKENS, *others]
         self._ids = {token: i for i, token in enumerate(self._tokens)}
         self._filename = filename
         self._replace_oov = replace_oov

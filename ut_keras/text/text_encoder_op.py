@@ -11,7 +11,7 @@ as a word that is not in its vocabulary, is left out.
 
 import tensorflow as tf
 
-from ut_keras.text import text_encoder
+from ut_keras.text import subword_tokenizer_op, text_encoder
 from ut_keras.text.text_encoder_base import NUM_RESERVED_IDS, RESERVED_TOKENS
 
 # What str.split() takes for spaces.
@@ -25,35 +25,19 @@ _NONE = -1
 def make(encoder: text_encoder.TextEncoder) -> tf.Module:
     """The graph side of an encoder.
 
-    Args:
-        encoder: `TextEncoder`.
-
     Returns:
         A `tf.Module` with `encode(texts [B]) -> int32 RaggedTensor [B, (ids)]`, without EOS, and
         `decode(ids [B, (ids)]) -> texts [B]`, for ids without padding and EOS.
-
     Raises:
         ValueError: for an encoder that has none, or a subword vocabulary that lacks characters.
     """
-    for kind, op in _kinds().items():
+    for kind, op in _OPS.items():
         if isinstance(encoder, kind):
             return op(encoder)
-    names = ", ".join(kind.__name__ for kind in _kinds())
+    names = ", ".join(kind.__name__ for kind in _OPS)
     raise ValueError(
         f"To work in a graph an encoder must be one of {names}. Received: {type(encoder).__name__}."
     )
-
-
-def _kinds():
-    from ut_keras.text import subword_tokenizer_op
-
-    return {
-        text_encoder.SubwordTextEncoder: subword_tokenizer_op.SubwordTokenizer,
-        text_encoder.ByteTextEncoder: ByteOp,
-        text_encoder.TokenTextEncoder: TokenOp,
-        text_encoder.IntegerTextEncoder: IntegerOp,
-        text_encoder.ClassLabelEncoder: ClassLabelOp,
-    }
 
 
 class ByteOp(tf.Module):
@@ -134,6 +118,15 @@ class ClassLabelOp(tf.Module):
 
     def decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
         return _joined(ids.with_flat_values(tf.gather(self._labels, ids.flat_values)))
+
+
+_OPS: dict[type, type] = {
+    text_encoder.SubwordTextEncoder: subword_tokenizer_op.SubwordTokenizer,
+    text_encoder.ByteTextEncoder: ByteOp,
+    text_encoder.TokenTextEncoder: TokenOp,
+    text_encoder.IntegerTextEncoder: IntegerOp,
+    text_encoder.ClassLabelEncoder: ClassLabelOp,
+}
 
 
 def _names(encoder):

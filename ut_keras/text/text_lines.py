@@ -22,10 +22,6 @@ def read(path: str) -> list[str]:
     A last line may lack its line break. A byte order mark and carriage returns before line breaks
     are no part of the text.
 
-    Args:
-        path: str.
-    Returns:
-        list of str.
     Raises:
         DataError: names the line that is not UTF-8.
         OSError: if the file cannot be read.
@@ -57,9 +53,8 @@ def lines(path: str) -> Iterator[str]:
         DataError: names the line that is not UTF-8, or too long to be one; or see `opened`.
     """
     with opened(path) as file:
-        number = 0
-        while line := file.readline(_LONGEST + 1):
-            number += 1
+        some = iter(lambda: file.readline(_LONGEST + 1), b"")
+        for number, line in enumerate(some, start=1):
             if len(line) > _LONGEST:
                 raise DataError(
                     f"A line must have at most {_LONGEST} bytes. Received: {path}, line {number}: "

@@ -25,19 +25,14 @@ _LATER_BITS = 0x3F
 
 
 class Tokens(typing.NamedTuple):
-    """The tokens of a list of texts.
+    """The tokens of a list of texts."""
 
-    Attributes:
-        data: uint8, the texts one behind the other in UTF-8 (a surrogate in three bytes), and 16
-            bytes more, so that words of 8 bytes can be read from everywhere.
-        starts, lengths: int64 [tokens], in bytes.
-        ends: int64 [texts], the number of tokens up to the end of each text.
-    """
-
+    # uint8, the texts one behind the other in UTF-8 (a surrogate in three bytes), and 16 bytes
+    # more, so that words of 8 bytes can be read from everywhere.
     data: np.ndarray
-    starts: np.ndarray
+    starts: np.ndarray  # int64 [tokens], in bytes
     lengths: np.ndarray
-    ends: np.ndarray
+    ends: np.ndarray  # int64 [texts], the number of tokens up to the end of each text
 
 
 def split(texts: Sequence[str]) -> Tokens:
@@ -125,14 +120,7 @@ _NO_UTF8 = 0xFF
 
 
 def count(texts: Iterable[str]) -> dict[str, int]:
-    """Counts tokens, as tokenizer.py finds them.
-
-    Args:
-        texts: iterable of str.
-
-    Returns:
-        dict from token to the number of times that it occurs.
-    """
+    """How often each token occurs, as tokenizer.py finds them."""
     table, tokens_by_number = TokenTable(), []
     counts = np.zeros(1, np.int64)
     texts = iter(texts)

@@ -9,7 +9,7 @@ import glob
 import io
 import os
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.figure
 import numpy as np
@@ -51,7 +51,6 @@ def attention(
     """Draws where heads look.
 
     Args:
-        seen: `Observation`.
         kind: "encoder", "decoder" (both to themselves) or "memory" (decoder to encoder). Default:
             the first that there is.
         step: int from 1, or "before" or "after" the recurrence. Default: all.
@@ -60,8 +59,6 @@ def attention(
             of bars: the last, which in a story is the question.
         style: "bars" or "heat". Default: bars if there is a query, if the source is a story or if
             only one position looks.
-    Returns:
-        `matplotlib.figure.Figure`.
     Raises:
         ValueError: if what is picked is not there.
     """
@@ -76,21 +73,17 @@ def attention(
         raise ValueError(f"style must be one of {STYLES}. Received: {style!r}.")
     if style == "heat":
         return _heat_maps(found, places, heads)
-    number = len(found.queries) - 1 if query is None else query
-    if not -len(found.queries) <= number < len(found.queries):
-        count = len(found.queries)
+    count, query = len(found.queries), -1 if query is None else query
+    if not -count <= query < count:
         raise ValueError(f"query must be in [{-count}, {count}). Received: {query}.")
-    return _bars(found, places, heads, number % len(found.queries))
+    return _bars(found, places, heads, query)
 
 
 def ponder(seen: "Observation", stack: str | None = None) -> "Figure":
     """Draws how many steps each position took.
 
     Args:
-        seen: `Observation`.
         stack: "encoder" or "decoder". Default: the first that ponders.
-    Returns:
-        `matplotlib.figure.Figure`.
     Raises:
         ValueError: if it does not ponder.
     """
@@ -102,34 +95,31 @@ def ponder(seen: "Observation", stack: str | None = None) -> "Figure":
             f"{tuple(seen.ponder)}. Received: {stack!r}."
         )
     labels, times = seen.ponder[stack]
-    places = np.arange(len(labels))
-    if seen.is_story and stack == "encoder":
-        figure = Figure(figsize=(8.0, _inches(0.26 * len(labels) + 1)), layout="constrained")
+    places, size = np.arange(len(labels)), 0.26 * len(labels)
+    if seen.is_story and stack == "encoder":  # whose labels are sentences
+        figure = Figure(figsize=(8.0, _inches(size + 1)), layout="constrained")
         axes = figure.subplots()
         axes.barh(places, times, color=_PONDER_COLOUR)
         _label_axis(axes.yaxis, labels)
         axes.invert_yaxis()
-        axes.set_xlabel("ponder time (steps)")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        steps: Any = axes.xaxis
     else:
-        figure = Figure(figsize=(_inches(0.26 * len(labels) + 1.5), 3.5), layout="constrained")
+        figure = Figure(figsize=(_inches(size + 1.5), 3.5), layout="constrained")
         axes = figure.subplots()
         axes.bar(places, times, color=_PONDER_COLOUR)
         _label_axis(axes.xaxis, labels, rotation=90)
-        axes.set_ylabel("ponder time (steps)")
-        axes.yaxis.get_major_locator().set_params(integer=True)
+        steps = axes.yaxis
+    steps.set_label_text("ponder time (steps)")
+    steps.get_major_locator().set_params(integer=True)
     axes.set_title(f"{stack}: mean {times.mean() if len(times) else 0:.2f} steps")
     return figure
 
 
 def save_all(seen: "Observation", directory: str) -> list[str]:
-    """Writes the figures: a heat map for every step, bars for all steps, ponder times.
+    """Writes PNG files to a folder: a heat map for every step, bars for all steps, ponder times.
 
-    Args:
-        seen: `Observation`.
-        directory: str, an existing folder.
     Returns:
-        list of str, the paths of the PNG files.
+        list of str, their paths.
     """
     figures = {}
     for kind, found in seen.maps.items():
@@ -141,13 +131,10 @@ def save_all(seen: "Observation", directory: str) -> list[str]:
             figures[f"attention_{kind}_bars.png"] = attention(seen, kind, style="bars")
     for stack in seen.ponder:
         figures[f"ponder_{stack}.png"] = ponder(seen, stack)
-    paths = []
     for name, figure in figures.items():
-        path = os.path.join(directory, name)
-        with whole_file.writing(path, binary=True) as file:
+        with whole_file.writing(os.path.join(directory, name), binary=True) as file:
             _save(figure, file)
-        paths.append(path)
-    return paths
+    return [os.path.join(directory, name) for name in figures]
 
 
 def check_is_free(directory: str) -> None:
@@ -209,8 +196,7 @@ def _pick_heads(found, head):
 
 def _place_name(found, number):
     step, layer = found.places[number]
-    steps = {place.step for place in found.places}
-    layers = {place.layer for place in found.places}
+    steps, layers = (set(all_there) for all_there in zip(*found.places, strict=True))
     parts = [f"step {step}" if step.isdigit() else step] if len(steps) > 1 else []
     parts += [f"layer {layer}"] if len(layers) > 1 else []
     return ", ".join(parts) or "step 1"

@@ -8,6 +8,7 @@ writes one symbol and has read those before it. So in its attention to itself a 
 what is written there, and a key by what is read there, `<start>` at first.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -108,9 +109,12 @@ def observe(
         found = getattr(output, stack)
         if found is None or positions is None:
             continue
-        taken = _steps_taken(found, positions)
-        if taken is not None:
-            ponder[stack] = PonderTimes(positions.labels, taken)
+        if found.ponder_times is not None:
+            # All positions halt together where there is one number.
+            times = np.broadcast_to(
+                np.asarray(found.ponder_times, "float32")[0], positions.kept.shape
+            )
+            ponder[stack] = PonderTimes(positions.labels, times[positions.kept])
         maps[stack] = _map(stack, layer, found.attention_weights, positions, keys)
         if stack == "decoder":
             weights = found.memory_attention_weights
@@ -119,7 +123,7 @@ def observe(
         {kind: found for kind, found in maps.items() if found is not None},
         ponder,
         _inputs(features, source, encoders),
-        _outputs(model, output, features, source, encoders),
+        _outputs(model, output, features, source, encoders.get("targets")),
         source is not None and source.is_story,
     )
 
@@ -186,19 +190,7 @@ def _target_positions(model, features, encoders):
     kept = ids != 0
     written = token_labels(encoder, ids)
     read = [START, *written[:-1]]
-    return (
-        _Positions([label for label, real in zip(written, kept, strict=True) if real], kept),
-        _Positions([label for label, real in zip(read, kept, strict=True) if real], kept),
-    )
-
-
-def _steps_taken(found, positions):
-    """[S], or None where nothing ponders."""
-    if found.ponder_times is None:
-        return None
-    times = np.asarray(found.ponder_times, "float32")[0]
-    # All positions halt together where there is one number.
-    return np.broadcast_to(times, positions.kept.shape)[positions.kept]
+    return tuple(_Positions([*itertools.compress(all_, kept)], kept) for all_ in (written, read))
 
 
 def _map(kind, layer, weights, positions, keys):
@@ -215,10 +207,8 @@ def _map(kind, layer, weights, positions, keys):
 def _places(depth, count):
     """The `Place` of each of `count` attentions, in the order in which they happened."""
     if isinstance(depth, mixed_depth.MixedDepth):
-        before, after = (
-            len(part.block.layers) if part is not None else 0
-            for part in (depth.before, depth.after)
-        )
+        parts = (depth.before, depth.after)
+        before, after = (len(part.block.layers) if part is not None else 0 for part in parts)
         yield from (Place("before", layer + 1) for layer in range(before))
         yield from _places(depth.recurrence, count - before - after)
         yield from (Place("after", layer + 1) for layer in range(after))
@@ -238,8 +228,7 @@ def _inputs(features, source, encoders):
     return text_label(encoders.get("inputs"), features["inputs"][0])
 
 
-def _outputs(model, output, features, source, encoders):
-    encoder = encoders.get("targets")
+def _outputs(model, output, features, source, encoder):
     if model.decoder is not None and not model.class_labels:
         return text_label(encoder, features["targets"][0])
     best = np.asarray(output.logits, "float32")[0].argmax(axis=-1)
@@ -249,16 +238,10 @@ def _outputs(model, output, features, source, encoders):
 
 
 def token_labels(encoder: TextEncoder | None, ids: Iterable[int]) -> list[str]:
-    """A label for each id of a sequence, safe to print.
+    """A label for each id of a sequence, safe to print; without an encoder the numbers.
 
     [34, 1] of words       ->  ["bathroom", "<EOS>"]
     [37, 269] of subwords  ->  ["Hund_", "e_"]        "_" ends a word
-
-    Args:
-        encoder: `TextEncoder`; None shows the numbers.
-        ids: sequence of int.
-    Returns:
-        list of str.
     """
     return [_token(encoder, int(i)) for i in ids]
 

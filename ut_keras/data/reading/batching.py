@@ -22,16 +22,10 @@ _HIGHLY_COMPOSITE = (
 
 
 class BatchingScheme(NamedTuple):
-    """Buckets by length.
+    """Buckets by length: bucket i holds boundaries[i-1] <= length < boundaries[i]."""
 
-    Fields:
-        boundaries: list of int, increasing. Bucket i holds boundaries[i-1] <= length <
-            boundaries[i]; the last bucket has no upper bound.
-        batch_sizes: list of int, one longer than boundaries. Examples in a batch of each bucket.
-    """
-
-    boundaries: list
-    batch_sizes: list
+    boundaries: list  # of int, increasing; the last bucket has no upper bound
+    batch_sizes: list  # of int, one longer: examples in a batch of each bucket
 
 
 def batching_scheme(

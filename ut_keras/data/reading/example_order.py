@@ -20,18 +20,12 @@ from ut_keras.errors import DataError
 
 
 class Epoch(NamedTuple):
-    """The batches of one pass.
+    """The batches of one pass."""
 
-    Fields:
-        order: int32 [n], numbers of examples, those of one batch next to each other.
-        starts, stops: int64 [batches], where in `order` each batch lies.
-        buckets: int64 [batches], the bucket that each batch is from.
-    """
-
-    order: np.ndarray
-    starts: np.ndarray
+    order: np.ndarray  # int32 [n], numbers of examples, those of one batch next to each other
+    starts: np.ndarray  # int64 [batches], where in `order` each batch lies
     stops: np.ndarray
-    buckets: np.ndarray
+    buckets: np.ndarray  # int64 [batches], the bucket that each batch is from
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -50,7 +44,6 @@ class ExampleOrder:
         shortest, longest: int. Other lengths are left out.
         shuffle_batches: bool. Otherwise a batch comes when the shuffled examples have filled it,
             and those that are not filled come at the end.
-
     Attributes:
         num_batches: int, how many batches every epoch has.
     """
@@ -80,11 +73,7 @@ class ExampleOrder:
         return len(self._examples)
 
     def fingerprint(self, seeds: Iterable[Sequence[int] | None]) -> int:
-        """An int in [1, 2^62] that stands for the epochs of some seeds.
-
-        Args:
-            seeds: list of seeds, as for `epoch`.
-        """
+        """An int in [1, 2^62] that stands for the epochs of some seeds, as `epoch` takes them."""
         digest = hashlib.sha256(repr((self._shuffle_batches, seeds)).encode())
         for array in (self._examples, self._buckets, self._sizes):
             digest.update(array.tobytes())

@@ -24,6 +24,12 @@ import tensorflow as tf
 
 from ut_keras.errors import DataError
 
+if TYPE_CHECKING:
+    from ut_keras.data.reading.example_order import ExampleOrder
+    from ut_keras.data.reading.record_index import RecordIndex
+
+_ENDLESS = 2**48  # batches; times the replicas of a worker it fits into 64 bits
+
 
 def weakly(method: Any) -> Callable[..., Any]:
     """Returns a function for `tf.numpy_function` that calls a bound method, and keeps no object.
@@ -34,17 +40,7 @@ def weakly(method: Any) -> Callable[..., Any]:
     """
     reference: Any = weakref.WeakMethod(method)
 
-    def call(*arguments):
-        return reference()(*arguments)
-
-    return call
-
-
-if TYPE_CHECKING:
-    from ut_keras.data.reading.example_order import ExampleOrder
-    from ut_keras.data.reading.record_index import RecordIndex
-
-_ENDLESS = 2**48  # batches; times the replicas of a worker it fits into 64 bits
+    return lambda *arguments: reference()(*arguments)
 
 
 class Part(NamedTuple):
@@ -52,16 +48,11 @@ class Part(NamedTuple):
 
     A batch is cut into as many slices as there are replicas, the last of which may have fewer rows
     or none. Workers take them in turn, as `tf.distribute` has it.
-
-    Fields:
-        worker: int, which one.
-        workers: int, how many there are.
-        replicas: int, how many each of them has.
     """
 
-    worker: int = 0
-    workers: int = 1
-    replicas: int = 1
+    worker: int = 0  # which one
+    workers: int = 1  # how many there are
+    replicas: int = 1  # how many each of them has
 
     def slot(self, replica: int) -> tuple[int, int]:
         """(which slice of a batch one of the worker's replicas gets, of how many)."""
@@ -166,12 +157,9 @@ class IndexedBatches:
         """The worker's slices of the batches `start` to `stop`, counted over all passes."""
 
         def slice_of(place):
-            numbers, bucket = tf.numpy_function(
-                weakly(self._plan),
-                [place // part.replicas],
-                [tf.int64, tf.int64],
-                stateful=False,
-            )
+            batch, types = place // part.replicas, [tf.int64, tf.int64]
+            plan = weakly(self._plan)
+            numbers, bucket = tf.numpy_function(plan, [batch], types, stateful=False)
             numbers.set_shape([None])
             bucket.set_shape([])
             return self._rows_of(numbers, bucket, *part.slot(place % part.replicas))
@@ -208,10 +196,5 @@ class IndexedBatches:
         # Without a row there would be nothing to parse, so one is read and left out again.
         numbers = mine if len(mine) else numbers[:1]
         files, records = self._index.read(numbers)
-        return (
-            files,
-            np.array(records, object),
-            self._index.lengths[numbers],
-            longest,
-            np.int64(len(mine)),
-        )
+        lengths = self._index.lengths[numbers]
+        return files, np.array(records, object), lengths, longest, np.int64(len(mine))

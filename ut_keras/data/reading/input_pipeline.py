@@ -39,34 +39,24 @@ _LONGEST_IN_EVALUATION = 1 << 20
 class InputSettings:
     """What the input pipeline takes from the hparams; the fields and defaults are T2T's.
 
-    Fields:
-        batch_size: int. Tokens in a batch, per replica.
-        max_length: int. Training drops longer examples. The length of an example is that of its
-            longest feature, EOS included. 0 stands for `batch_size`.
-        min_length: int. Shorter examples are dropped, in evaluation too.
-        min_length_bucket: int. The first bucket holds lengths below this.
-        length_bucket_step: float > 1. Ratio of the buckets' boundaries.
-        eval_drop_long_sequences: bool. Drop long examples in evaluation as well.
-        max_input_seq_length, max_target_seq_length: int. Cut features to this length; 0 or
-            less does not.
-        use_fixed_batch_size: bool. One bucket, and `batch_size` counts examples.
-        batch_shuffle_size: int. Whether training shuffles the batches too, besides the examples; 0
-            or None for no. (In T2T it is how many; here it is all.)
-        static_shapes: bool. Ours: pad every feature to the boundary of its bucket, so that there
-            are only as many shapes as buckets (for TPUs, XLA; saves retracing). In training the
-            last batch of a bucket is then filled up with repeated examples.
+    The length of an example is that of its longest feature, EOS included.
     """
 
-    batch_size: int
-    max_length: int = 0
-    min_length: int = 0
-    min_length_bucket: int = 8
-    length_bucket_step: float = 1.1
-    eval_drop_long_sequences: bool = False
-    max_input_seq_length: int = 0
+    batch_size: int  # tokens in a batch, per replica
+    max_length: int = 0  # training drops longer examples; 0 stands for batch_size
+    min_length: int = 0  # shorter examples are dropped, in evaluation too
+    min_length_bucket: int = 8  # the first bucket holds lengths below this
+    length_bucket_step: float = 1.1  # > 1: ratio of the buckets' boundaries
+    eval_drop_long_sequences: bool = False  # drop long examples in evaluation as well
+    max_input_seq_length: int = 0  # features are cut to so many ids; 0 or less: they are not
     max_target_seq_length: int = 0
-    use_fixed_batch_size: bool = False
+    use_fixed_batch_size: bool = False  # one bucket, and batch_size counts examples
+    # Whether training shuffles the batches too, besides the examples; 0 or None for no. (In T2T it
+    # is how many; here it is all.)
     batch_shuffle_size: int = 0
+    # Ours: pad every feature to the boundary of its bucket, so that there are only as many shapes
+    # as buckets (for TPUs, XLA; saves retracing). In training the last batch of a bucket is then
+    # filled up with repeated examples.
     static_shapes: bool = False
 
     @classmethod
@@ -112,31 +102,27 @@ def make_dataset(
         mixture: list of pairs, where `files` are of several problems: how many of them, in their
             order, are of each, and its share of what training reads. Evaluation reads all, a record
             of each problem in turn. Optional.
-
     Returns:
         A `tf.data.Dataset` of (features, targets), or (features, targets, weights) where there are
         any; it knows how many batches that are. With a function for `seed`, `IndexedBatches`, which
         has datasets of any part of any pass.
-
     Raises:
         DataError: if there are no examples, or training would drop all of them.
     """
     drop_long = training or settings.eval_drop_long_sequences
     longest = settings.longest if drop_long else _LONGEST_IN_EVALUATION
 
+    parsed = parse or functools.partial(record_parser.parse_records, specs=record_specs)
+
     def to_examples(files, records):
-        if parse is None:
-            features = record_parser.parse_records(files, records, record_specs)
-        else:
-            features = parse(files, records)
-        if preprocess is not None:
-            features = preprocess(features)
-        return _truncate(features, settings)
+        features = parsed(files, records)
+        return _truncate(preprocess(features) if preprocess else features, settings)
 
     scheme = _scheme(settings, drop_long)
     scheme = scheme._replace(batch_sizes=[size * num_replicas for size in scheme.batch_sizes])
     key = _lengths_key(record_specs, settings, preprocess or parse)
-    index = _index(files, to_examples, key)
+    with readable.errors(files):
+        index = record_index.get(files, lambda *some: feature_lengths(to_examples(*some)), key)
     make_order: Callable[..., Any] = example_order.ExampleOrder
     if mixture:
         numbers, shares = zip(*mixture, strict=True)
@@ -183,21 +169,6 @@ def feature_lengths(features: dict[str, Any]) -> tf.Tensor:
     )
 
 
-def _with_targets(features):
-    weights = (features.pop("weights"),) if "weights" in features else ()
-    return (features, features["targets"], *weights)
-
-
-def _index(files, to_examples, key):
-    """The `RecordIndex` of the files."""
-
-    def lengths_of(files, records):
-        return feature_lengths(to_examples(files, records))
-
-    with readable.errors(files):
-        return record_index.get(files, lengths_of, key)
-
-
 def _parser(index, to_examples, scheme, settings):
     """What `IndexedBatches` parses by: to (features, targets), and weights where there are any."""
 
@@ -208,12 +179,12 @@ def _parser(index, to_examples, scheme, settings):
             boundary = tf.cast(tf.constant(scheme.boundaries, tf.int64)[bucket], tf.int32)
             longest = tf.fill(tf.shape(longest), boundary - 1)
         with tf.control_dependencies([check]):
-            return _with_targets(
-                {
-                    name: _padded(features[name], longest[number])
-                    for number, name in enumerate(sorted(features))
-                }
-            )
+            batch = {
+                name: _padded(features[name], longest[number])
+                for number, name in enumerate(sorted(features))
+            }
+        weights = (batch.pop("weights"),) if "weights" in batch else ()
+        return (batch, batch["targets"], *weights)
 
     return parse
 

@@ -46,10 +46,8 @@ def report(
         max_length: int. Training drops longer examples.
         training: bool. Whether the split is trained on.
         num_shown: int. How many records are shown.
-
     Returns:
         str, several lines.
-
     Raises:
         DataError: if a record is not as the specs say.
     """

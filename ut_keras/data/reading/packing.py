@@ -27,26 +27,29 @@ def pack(
         packed_length: int. Ids in a row, at most. Targets without inputs that are longer are cut
             into several rows; a longer pair stays whole, in a row of its own.
         open_rows: int. When an example fits into none of so many rows, the oldest is done.
-
     Yields:
         dicts of id lists. As in T2T, rows without inputs have "inputs" [0], which is not read.
     """
-    rows: list[_Row] = []
+    rows: list[tuple[dict[str, int], list[dict[str, list[int]]]]] = []  # (room left, members)
     for example in examples:
         pieces, example = _cut(example, packed_length)
         for piece in pieces:
-            yield _Row(piece).features()
+            yield _features([piece])
         if example is None:
             continue
-        row = next((row for row in rows if row.has_room(example, packed_length)), None)
-        if row is not None:
-            row.add(example)
-            continue
-        if len(rows) == open_rows:
-            yield rows.pop(0).features()
-        rows.append(_Row(example))
-    for row in rows:
-        yield row.features()
+        fits = (r for r in rows if all(len(ids) <= r[0][name] for name, ids in example.items()))
+        row = next(fits, None)
+        if row is None:
+            if len(rows) == open_rows:
+                yield _features(rows.pop(0)[1])
+            row = dict.fromkeys(example, packed_length), []
+            rows.append(row)
+        left, members = row
+        members.append(example)
+        for name, ids in example.items():
+            left[name] -= len(ids)
+    for _, members in rows:
+        yield _features(members)
 
 
 def unpack(features: "dict[str, tf.Tensor]") -> "tf.data.Dataset":
@@ -55,7 +58,6 @@ def unpack(features: "dict[str, tf.Tensor]") -> "tf.data.Dataset":
     Args:
         features: dict of int tensors [length], "targets" and perhaps "inputs", with their
             segmentation.
-
     Returns:
         A `tf.data.Dataset` of dicts of "targets" and "inputs", int tensors [length].
     """
@@ -65,21 +67,19 @@ def unpack(features: "dict[str, tf.Tensor]") -> "tf.data.Dataset":
     count = tf.reduce_max(features["targets_segmentation"])
 
     def example(number):
+        number = tf.cast(number, count.dtype)
         return {
             name: tf.boolean_mask(features[name], features[f"{name}_segmentation"] == number)
             for name in names
         }
 
-    return tf.data.Dataset.range(1, tf.cast(count, tf.int64) + 1).map(
-        lambda number: example(tf.cast(number, count.dtype))
-    )
+    return tf.data.Dataset.range(1, tf.cast(count, tf.int64) + 1).map(example)
 
 
 def unpacked(dataset: "tf.data.Dataset", batch_size: int) -> "tf.data.Dataset":
     """A dataset of (features, targets) with an example a row: itself, if its rows are not packed.
 
     Args:
-        dataset: `tf.data.Dataset` of batches.
         batch_size: int, of what was packed.
     """
     if "targets_segmentation" not in dataset.element_spec[0]:
@@ -88,35 +88,15 @@ def unpacked(dataset: "tf.data.Dataset", batch_size: int) -> "tf.data.Dataset":
     return rows.map(lambda features: (features, features["targets"])).padded_batch(batch_size)
 
 
-class _Row:
-    """A row that examples are added to."""
-
-    def __init__(self, example):
-        self._ids: dict[str, list[int]] = {name: [] for name in example}
-        self._segmentation: dict[str, list[int]] = {name: [] for name in example}
-        self._position: dict[str, list[int]] = {name: [] for name in example}
-        self._count = 0
-        self.add(example)
-
-    def has_room(self, example, packed_length):
-        return all(
-            len(self._ids[name]) + len(ids) <= packed_length for name, ids in example.items()
-        )
-
-    def add(self, example):
-        self._count += 1
-        for name, ids in example.items():
-            self._ids[name].extend(ids)
-            self._segmentation[name].extend([self._count] * len(ids))
-            self._position[name].extend(range(len(ids)))
-
-    def features(self):
-        row = {"inputs": [0]}
-        for name, ids in self._ids.items():
-            row[name] = ids
-            row[f"{name}_segmentation"] = self._segmentation[name]
-            row[f"{name}_position"] = self._position[name]
-        return row
+def _features(members):
+    """A row: its examples one behind the other, with what says where each of them is."""
+    found = {"inputs": [0]}
+    for name in members[0]:
+        found[name] = [i for example in members for i in example[name]]
+        numbered = enumerate(members, start=1)
+        found[f"{name}_segmentation"] = [n for n, example in numbered for _ in example[name]]
+        found[f"{name}_position"] = [i for example in members for i in range(len(example[name]))]
+    return found
 
 
 def _cut(example, packed_length):

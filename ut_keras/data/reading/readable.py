@@ -4,6 +4,7 @@ for features, targets in readable.batches(dataset): …
 """
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -12,6 +13,9 @@ import tensorflow as tf
 from ut_keras.data import tfrecords
 from ut_keras.data.reading import record_parser
 from ut_keras.errors import DataError
+
+_FAILED_CHECK = re.compile(r"assertion failed: \[(?P<check>[^\]]*)\](?P<values>.*)")
+_RAISED = re.compile(r"\bDataError: (?P<line>.*)")  # in a function in Python
 
 
 @contextlib.contextmanager
@@ -25,23 +29,49 @@ def errors(files: Sequence[str] = ()) -> Iterator[None]:
     try:
         yield
     except tf.errors.DataLossError as error:
-        file = tfrecords.find_bad(files) or "one of the data files"
         raise DataError(
-            f"A TFRecord file must be whole. Received: {record_parser.brief(error)} in {file}. "
+            f"A TFRecord file must be whole. Received: {_brief(error)} in {_bad_one_of(files)}. "
             "Remove the file and generate the data again."
         ) from error
     except tf.errors.InvalidArgumentError as error:
-        message = record_parser.explain(str(error), lambda: tfrecords.find_bad(files))
+        message = _explained(str(error), files)
         if message is None:
             raise
         raise DataError(message) from error
     except tf.errors.NotFoundError as error:
         if "No such file" not in str(error):
             raise
-        raise DataError(f"A data file has gone. Received: {record_parser.brief(error)}.") from error
+        raise DataError(f"A data file has gone. Received: {_brief(error)}.") from error
 
 
 def batches(dataset: Iterable[Any]) -> Iterator[Any]:
     """Yields the batches; what is wrong with the data becomes a `DataError` of one line."""
     with errors():
         yield from dataset
+
+
+def _explained(text, files):
+    """The line for the user if an error's text is about a record; else None."""
+    match = _FAILED_CHECK.search(text)
+    if match and match["check"] in record_parser.CHECKS:
+        values = re.findall(r"\[([^\]]*)\]", match["values"])
+        return record_parser.CHECKS[match["check"]].format(*values, file=values[-1])
+    raised = _RAISED.search(text)
+    if raised:
+        return raised["line"]
+    if "Could not parse example input" in text or "ParseExample" in text:
+        return (
+            "A record must be a tf.train.Example with lists of int64. Received: another, in "
+            f"{_bad_one_of(files)}: {_brief(text)}."
+        )
+    return None
+
+
+def _bad_one_of(files):
+    return tfrecords.find_bad(files) or "one of the data files"
+
+
+def _brief(error):
+    """What TensorFlow's error says, without where in the graph."""
+    first_line = re.sub(r"\{\{.*?\}\}", "", str(error)).strip().splitlines()[0]
+    return first_line.split(" [Op:")[0].strip()

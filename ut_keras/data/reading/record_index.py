@@ -53,7 +53,6 @@ class RecordIndex:
         sizes: int array [n], bytes of every record.
         lengths: int32 array [n, ...], lengths of the features of the examples.
         path: str, the file that the index is kept in, if it is.
-
     Attributes:
         counts: int array [files], how many records each file has.
     """
@@ -99,10 +98,8 @@ class RecordIndex:
 
         Args:
             numbers: int array [k].
-
         Returns:
             (files, records): int array [k], the number of each one's file, and a list of bytes.
-
         Raises:
             DataError: names the file if a record cannot be read or has another checksum.
         """
@@ -111,16 +108,11 @@ class RecordIndex:
         files = np.searchsorted(self._file_starts, starts, side="right") - 1
         sizes = stops - starts
         places = starts - self._file_starts[files]
+        descriptors = [self._descriptors[file] for file in files.tolist()]
         # A read, other than a mapped page, can fail without the end of the process, and others run
         # while it waits.
-        descriptors, pread = self._descriptors, os.pread
         try:
-            frames = [
-                pread(descriptors[file], size, place)
-                for file, size, place in zip(
-                    files.tolist(), sizes.tolist(), places.tolist(), strict=True
-                )
-            ]
+            frames = list(map(os.pread, descriptors, sizes.tolist(), places.tolist()))
         except OSError as error:
             raise DataError(
                 f"A TFRecord file must be readable. Received: {error.strerror}, in one of "
@@ -168,14 +160,13 @@ def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> Recor
     """Returns the index of files, made now or before.
 
     Args:
-        files: list of str.
         lengths_of: function from (files, records), string tensors [k], to the lengths of the
             features of their examples, int32 [k, ...].
         key: str, what else the lengths depend on.
     """
-    stats = [os.stat(file) for file in files]
     states = [
-        (file, stat.st_size, stat.st_mtime_ns) for file, stat in zip(files, stats, strict=True)
+        (file, stat.st_size, stat.st_mtime_ns)
+        for file, stat in zip(files, map(os.stat, files), strict=True)
     ]
     digest = hashlib.sha256(repr((_FORMAT, states, key)).encode()).hexdigest()[:16]
     index = _made.pop(digest, None)

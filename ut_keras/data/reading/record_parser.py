@@ -1,12 +1,11 @@
 """TFRecord records to features, checked: the place where bad data are noticed.
 
-The checks run inside tf.data, where the only way to speak is to let an assertion fail. `explain`
+The checks run inside tf.data, where the only way to speak is to let an assertion fail. `readable`
 turns what TensorFlow then says into one line for the user.
 """
 
 import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from ut_keras.data.features import FeatureSpec
 
 # What a failed check says to the user; the values follow it through TensorFlow's own error.
-_CHECKS = {
+CHECKS = {
     "feature is missing": "Every record needs the feature {0!r}. Received: one without, in {file}.",
     "wrong number of values": (
         "{0!r} must hold {1} ids in every record, as the problem's metadata say. Received: {2} in "
@@ -30,8 +29,6 @@ _CHECKS = {
         "Remove {file} if it is there, and run the command again."
     ),
 }
-_FAILED_CHECK = re.compile(r"assertion failed: \[(?P<check>[^\]]*)\](?P<values>.*)")
-_RAISED = re.compile(r"\bDataError: (?P<line>.*)")  # in a function in Python
 
 
 def parse_records(
@@ -42,8 +39,6 @@ def parse_records(
     Args:
         files: string tensor [n], the file that each record comes from.
         records: string tensor [n], serialized `tf.train.Example`s.
-        specs: dict from feature name to `FeatureSpec`.
-
     Returns:
         dict from feature name to an int32 ragged tensor [n, (length)]; features of a fixed shape
         to a tensor [n, *shape].
@@ -85,34 +80,6 @@ def check_lengths(lengths: tf.Tensor, indexed: tf.Tensor, index_path: str) -> tf
 def fixed_shape(spec: "FeatureSpec") -> tuple[int, ...] | None:
     """The shape of one example of a feature; () if it has a length of its own."""
     return (1,) if spec.modality == "class_label" else spec.shape
-
-
-def explain(text: str, find_bad: Callable[[], str | None]) -> str | None:
-    """Returns the line for the user if an error's text is about a record; else None.
-
-    Args:
-        text: str.
-        find_bad: function without arguments: the file with a record that is no example.
-    """
-    match = _FAILED_CHECK.search(text)
-    if match and match["check"] in _CHECKS:
-        values = re.findall(r"\[([^\]]*)\]", match["values"])
-        return _CHECKS[match["check"]].format(*values, file=values[-1])
-    raised = _RAISED.search(text)
-    if raised:
-        return raised["line"]
-    if "Could not parse example input" in text or "ParseExample" in text:
-        return (
-            "A record must be a tf.train.Example with lists of int64. Received: another, in "
-            f"{find_bad() or 'one of the data files'}: {brief(text)}."
-        )
-    return None
-
-
-def brief(error: Exception | str) -> str:
-    """What TensorFlow's error says, without where in the graph."""
-    first_line = re.sub(r"\{\{.*?\}\}", "", str(error)).strip().splitlines()[0]
-    return first_line.split(" [Op:")[0].strip()
 
 
 def _fill_empty(rows, value):

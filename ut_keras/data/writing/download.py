@@ -30,25 +30,16 @@ _OF_NETWORK = (urllib.error.URLError, http.client.HTTPException, ConnectionError
 
 
 class RawFile(NamedTuple):
-    """A file that a problem is made of.
+    """A file that a problem is made of."""
 
-    Fields:
-        name: str. Its name in tmp_dir.
-        url: str. The official place; "" if there is none that can be downloaded from.
-        sha256: str, in hexadecimal; None if it is not known.
-        licence: str. What it may be used for.
-        members: tuple of str. Of an archive, patterns for the names of what is wanted.
-        most_bytes: int. Of what is compressed, how much all of it may be unpacked.
-        part: str. What `members` are of the archive, where problems want others of it: they are
-            unpacked to a folder of their own.
-    """
-
-    name: str
-    url: str
-    sha256: str | None = None
-    licence: str = ""
-    members: tuple = ()
-    most_bytes: int = 10**9
+    name: str  # in tmp_dir
+    url: str  # the official place; "" if there is none that can be downloaded from
+    sha256: str | None = None  # in hexadecimal; None if it is not known
+    licence: str = ""  # what it may be used for
+    members: tuple = ()  # of str: of an archive, patterns for the names of what is wanted
+    most_bytes: int = 10**9  # of what is compressed, how much all of it may be unpacked
+    # What `members` are of the archive, where problems want others of it: they are unpacked to a
+    # folder of their own.
     part: str = ""
 
 
@@ -151,8 +142,5 @@ def _check(path, raw_file):
 @functools.lru_cache
 def _sha256(path, size, time_changed):
     """The checksum of a file, read again only after it has changed."""
-    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

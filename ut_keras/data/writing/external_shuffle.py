@@ -24,16 +24,10 @@ _OVERHEAD = 48  # bytes that Python adds to a record in a list
 
 @dataclasses.dataclass(frozen=True)
 class Bucket:
-    """Some of the records.
-
-    Fields:
-        count: int. How many.
-        records: tuple of bytes, those in memory. Or:
-        path: str, the file that they are in.
-    """
+    """Some of the records, in memory or in a file."""
 
     count: int
-    records: tuple = ()
+    records: tuple = ()  # of bytes; or
     path: str | None = None
 
     def read(self, seed: int | str | None = None) -> Iterable[bytes]:
@@ -47,21 +41,14 @@ class Bucket:
 
 
 class Buckets:
-    """Takes records in.
-
-    Args:
-        folder: str. Where files go, if there are to be any.
-        num_buckets: int.
-        memory: int. Bytes of records from which on they go to files.
-    """
+    """Takes records in, and puts them into files of a folder from `memory` bytes on."""
 
     def __init__(self, folder: str, num_buckets: int, memory: int = _MEMORY) -> None:
         self._folder = folder
         self._memory = memory
         self._pending: list[list[bytes]] = [[] for _ in range(num_buckets)]
-        self._counts = [0] * num_buckets
+        self._counts = [0] * num_buckets  # of those in files
         self._bytes = 0
-        self._in_files = False
 
     def add(self, number: int, record: bytes) -> None:
         """Puts bytes into the bucket of a number."""
@@ -72,7 +59,7 @@ class Buckets:
 
     def close(self) -> list[Bucket]:
         """Returns the list of all `Bucket`s; nothing may be added any more."""
-        if not self._in_files:
+        if not any(self._counts):
             return [Bucket(len(records), tuple(records)) for records in self._pending]
         self._write()
         return [
@@ -92,7 +79,6 @@ class Buckets:
                 self._counts[number] += len(records)
                 records.clear()
         self._bytes = 0
-        self._in_files = True
 
     def _path(self, number):
         return os.path.join(self._folder, str(number))

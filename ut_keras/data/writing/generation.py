@@ -13,7 +13,7 @@ Buckets and files that are being written lie in folders of `whole_file`.
 """
 
 import contextlib
-import dataclasses
+import functools
 import itertools
 import os
 import pickle
@@ -51,10 +51,8 @@ def write(
         num_processes: int. None takes one per processor; few samples are done in this one.
         left_out: dict from a reason to how many samples were left out for it; read at the end.
         max_cases: int. The first so many samples are taken; None takes all.
-
     Returns:
         The number of records written.
-
     Raises:
         DataError: if there are none, if a feature is empty, or if the samples are not those that
             files which are there were made of.
@@ -65,29 +63,22 @@ def write(
     buckets_of = os.path.join(split.data_dir, f"{split.filename}-{split.name}")
     with whole_file.folder(buckets_of) as folder:
         samples = Samples(samples, f"{title}, reading", max_cases)
-        buckets, origin = _spread(split, samples, shards, f"{folder}/buckets")
-        origin["left_out"] = dict(left_out)
+        buckets = _spread(split, samples, shards, f"{folder}/buckets")
+        origin = {**samples.identity, "left_out": dict(left_out)}
         generation_plan.write_origin(split, origin)
-        jobs = [
-            _Job(
-                buckets[shard],
-                split.paths[shard],
-                f"{split.seed} {shard}" if split.is_shuffled else None,
-            )
-            for shard in shards
-        ]
-        total = sum(job.bucket.count for job in jobs)
-        if not any(job.bucket.path for job in jobs):
+        seeds = [f"{split.seed} {shard}" if split.is_shuffled else None for shard in shards]
+        if not any(bucket.path for bucket in buckets):
             num_processes = 1
         elif num_processes is None:
             num_processes = process_pool.default_num_processes()
+        total = sum(bucket.count for bucket in buckets)
         with live_line.ProgressLine(f"{title}, writing", total, "{:,}".format) as line:
             try:
                 counts = process_pool.run(
-                    _WriteShard(encode),
-                    jobs,
+                    functools.partial(_write_shard, encode),
+                    list(zip(buckets, paths, seeds, strict=True)),
                     num_processes,
-                    done=lambda job: line.add(job.bucket.count),
+                    done=lambda job: line.add(job[0].count),
                 )
                 if not sum(counts):
                     raise DataError(f"Expected records of {title}. Received: none.")
@@ -112,7 +103,6 @@ class Samples:
         most: int. The first so many; None takes all.
     Attributes:
         count, size, checksum: int. How many, and of `records` their bytes and a CRC-32.
-
     Raises:
         DataError: if it is no iterable.
     """
@@ -157,7 +147,7 @@ def for_vocab(samples: Iterable[Any], name: str, *bounds: int | None) -> Samples
 
 
 def _spread(split, samples, shards, folder):
-    """Puts every sample into the bucket of its shard; drops those of other shards.
+    """The bucket of each shard, with its samples; those of other shards are dropped.
 
     Of so many neighbours as there are shards, each goes to another one.
     """
@@ -174,27 +164,13 @@ def _spread(split, samples, shards, folder):
             buckets.add(number, record)
     if not samples.count:
         raise DataError(f"Expected samples of {split.filename} {split.name}. Received: none.")
-    return dict(zip(shards, buckets.close(), strict=True)), samples.identity
+    return buckets.close()
 
 
-@dataclasses.dataclass(frozen=True)
-class _Job:
-    """One file: its samples, its path, and the seed to shuffle by, or None."""
-
-    bucket: external_shuffle.Bucket
-    path: str
-    seed: str | None
-
-
-@dataclasses.dataclass(frozen=True)
-class _WriteShard:
-    """What is done to a job; `encode` from samples to records."""
-
-    encode: Callable
-
-    def __call__(self, job):
-        samples = map(pickle.loads, job.bucket.read(job.seed))
-        return tfrecords.write(self.encode(samples), [job.path])
+def _write_shard(encode, job):
+    """Writes a file: the samples of a bucket, shuffled by a seed if there is one, and encoded."""
+    bucket, path, seed = job
+    return tfrecords.write(encode(map(pickle.loads, bucket.read(seed))), [path])
 
 
 def _remove(paths):

@@ -26,21 +26,13 @@ from ut_keras.files import json_file, path_lock, whole_file
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """What is to be written.
-
-    Fields:
-        data_dir: str. Folder to write to.
-        filename: str. What the files' names begin with.
-        name: "train", "dev" or "test".
-        num_shards: int. Number of files.
-        random_seed: int, the user's.
-    """
+    """What is to be written."""
 
     data_dir: str
-    filename: str
-    name: str
-    num_shards: int
-    random_seed: int
+    filename: str  # what the files' names begin with
+    name: str  # "train", "dev" or "test"
+    num_shards: int  # files
+    random_seed: int  # the user's
 
     @property
     def seed(self) -> int:
@@ -54,7 +46,7 @@ class Split:
 
     @property
     def paths(self) -> list[str]:
-        """list of str, by shard."""
+        """The files, by shard."""
         return tfrecords.shard_paths(self.data_dir, self.filename, self.name, self.num_shards)
 
     @property
@@ -76,13 +68,7 @@ def claimed(
     random_seed: int,
     tasks: Sequence[int] | None = None,
 ) -> Iterator[dict[Split, list[int]]]:
-    """Context in which no other process writes what is missing.
-
-    Args:
-        As of `plan`.
-
-    Yields:
-        What `plan` returns.
+    """Context of what is missing, as `plan` returns it, in which no other process writes that.
 
     Raises:
         LockedError: if another process writes one of the files.
@@ -111,16 +97,12 @@ def plan(
     """Returns what is missing.
 
     Args:
-        data_dir: str.
         filename: str. What the files' names begin with.
         num_shards: dict from the name of a split to its number of files.
-        random_seed: int.
         tasks: list of int. The files that are wanted, counted over the splits from 0 on; the others
             may be made by other machines at the same time. None wants all.
-
     Returns:
         dict from `Split` to the list of its shards that are to be written; no empty ones.
-
     Raises:
         DataError: if there are no such tasks, or other files where only some are wanted.
     """
@@ -164,7 +146,7 @@ def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[in
     if len(there) == split.num_shards:
         return []
     origin = read_origin(split.origin_path)
-    if not there or (origin and _fits(origin, split)):
+    if not there or (origin and {**origin, **split.plan} == origin):
         return [shard for shard in wanted if shard not in there]
     if shards is None and origin:
         return list(wanted)
@@ -176,7 +158,7 @@ def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[in
 
 
 def read_origin(path: str) -> dict[str, Any] | None:
-    """Returns the dict of the JSON file that says what a split is made of; None without one.
+    """Returns what a JSON file says; None without one.
 
     Raises:
         DataError: if somebody else's file has its name.
@@ -202,7 +184,3 @@ def write_origin(split: Split, origin: dict[str, Any]) -> None:
     with whole_file.writing(split.origin_path) as file:
         json.dump({**split.plan, **origin}, file, indent=2)
         file.write("\n")
-
-
-def _fits(origin, split):
-    return {name: origin.get(name) for name in split.plan} == split.plan

@@ -66,10 +66,8 @@ def run(
         items: list of arguments.
         num_processes: int. One process is this one.
         done: function that is called with every item that is done, in their order.
-
     Returns:
         list of results, as the items are ordered.
-
     Raises:
         whatever the function raises, and `DataError` if a process is killed.
     """
