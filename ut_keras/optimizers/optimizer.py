@@ -38,6 +38,8 @@ class Optimizer(keras.optimizers.Optimizer):
     t2t_slot_name: str | None = None
     # What a class adds to the arguments of those that it derives from; kept under their names.
     options: tuple[str, ...] = ("clip_grad_norm", "l2_rate", "grad_noise_scale", "zero_grads")
+    # What it keeps of every weight besides theirs: names, and the values at first.
+    statistics: dict[str, float] = {}
 
     def __init__(
         self,
@@ -60,6 +62,11 @@ class Optimizer(keras.optimizers.Optimizer):
             return
         super().build(variables)
         self._is_decayed = [self._decays(variable) for variable in variables]
+        self._statistics: list[Any] = []  # lists in the order of the variables
+        for cls in reversed(type(self).__mro__):
+            if first := vars(cls).get("statistics"):
+                initial = [keras.initializers.Constant(value) for value in first.values()]
+                self._statistics += self.add_optimizer_variables(variables, list(first), initial)
         if self.grad_noise_scale:
             # A variable, so that a run that goes on from a checkpoint draws on.
             self._noise_seed = self.add_variable(
@@ -75,7 +82,12 @@ class Optimizer(keras.optimizers.Optimizer):
         Returns:
             dict from path of the variable to list of Keras variables.
         """
-        return self._by_path()
+        return {variable.path: self._kept(variable) for variable in self._trainable_variables}
+
+    def _kept(self, variable):
+        """The statistics of a variable."""
+        index = self._get_variable_index(variable)
+        return [values[index] for values in self._statistics]
 
     @property
     def learning_rate(self) -> Any:
@@ -92,12 +104,6 @@ class Optimizer(keras.optimizers.Optimizer):
                 "schedule, which says the rate of every step."
             )
         keras.optimizers.Optimizer.learning_rate.fset(self, value)
-
-    def _by_path(self, *statistics):
-        """Lists in the order of the variables, as `slots` returns them."""
-        rows = zip(*statistics, strict=True) if statistics else [()] * len(self._is_decayed)
-        paths = [variable.path for variable in self._trainable_variables]
-        return {path: list(row) for path, row in zip(paths, rows, strict=True)}
 
     def apply(
         self, grads: Sequence[Any], trainable_variables: Sequence[keras.Variable] | None = None
