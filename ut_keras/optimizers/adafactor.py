@@ -30,7 +30,6 @@ class Adafactor(optimizer.Optimizer):
     columns are a shard's. `table_shards` does the same with a table that is whole.
 
     Args:
-        learning_rate: float or `LearningRateSchedule`.
         beta_1: float. Decay of the mean of the updates; 0 takes no mean and no memory.
         decay_type: "pow": d = 1 - t^-memory_exponent; "adam": Adam's b2 with its bias correction.
         beta_2: float. b2 of decay_type "adam".
@@ -39,7 +38,6 @@ class Adafactor(optimizer.Optimizer):
         factored: bool. False keeps all second moments.
         multiply_by_parameter_scale: bool. Whether the rate is relative to the weights' size.
         table_shards: int. Into how many shards T2T cuts variables named "weights".
-        name: str.
         **kwargs: those of `Optimizer`.
 
     Raises:

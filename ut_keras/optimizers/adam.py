@@ -19,11 +19,9 @@ class Adam(optimizer.Optimizer):
     `keras.optimizers.Adam` computes the same in a dozen operations per variable; this one in one.
 
     Args:
-        learning_rate: float or `LearningRateSchedule`.
         beta_1: float. Decay of the first moment.
         beta_2: float. Decay of the second moment.
         epsilon: float.
-        name: str.
         **kwargs: those of `Optimizer`.
 
     References: Kingma and Ba 2015, the formulation before section 2.1; `tf.train.AdamOptimizer`.

@@ -29,10 +29,8 @@ class Momentum(optimizer.Optimizer):
     """m = momentum m + g,   w -= lr m;   with Nesterov's momentum   w -= lr (g + momentum m)
 
     Args:
-        learning_rate: float or `LearningRateSchedule`.
         momentum: float.
         nesterov: bool.
-        name: str.
         **kwargs: those of `Optimizer`.
     """
 
