@@ -30,14 +30,8 @@ def main(args: command.Args) -> None:
     tasks = _tasks(args)
     command.load_tensorflow()
     for problem in chosen:
-        problem.generate_data(
-            args.data_dir,
-            args.tmp_dir,
-            args.random_seed,
-            tasks,
-            args.num_concurrent_processes,
-            args.max_cases or None,
-        )
+        how = (args.random_seed, tasks, args.num_concurrent_processes, args.max_cases or None)
+        problem.generate_data(args.data_dir, args.tmp_dir, *how)
         for one in getattr(problem, "tasks", [problem]) if args.inspect else ():
             _inspect(one, args.data_dir, args.inspect)
 
