@@ -119,7 +119,9 @@ def test_other_model_names_the_variable(tmp_path):
     optimizer = optimizers.Adam(0.1)
     optimizer.build(wide.trainable_variables)
     checkpoint.Checkpoints(str(tmp_path / "wide"), wide, optimizer).save()
-    with pytest.raises(checkpoint.CheckpointError, match=r"extra_scale of shape \(3,\), which"):
+    with pytest.raises(
+        checkpoint.CheckpointError, match=r"extra_scale is \(3,\) there and missing"
+    ):
         checkpoint.Checkpoints(str(tmp_path / "wide"), toy.ToyModel()).restore_newest()
 
 
