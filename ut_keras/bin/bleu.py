@@ -18,9 +18,9 @@ from ut_keras.text import text_lines
 def main(args: command.Args) -> None:
     command_line.require(args, "translation", "reference", what="a file with one segment a line")
     pair = read_pair(args.reference, args.translation)
-    for case_sensitive, name in enumerate(("uncased", "cased")):
-        if args.bleu_variant in (name, "both"):
-            print((t2t_line if args.t2t else sacrebleu_line)(*pair, bool(case_sensitive)))
+    for variant in ("uncased", "cased"):
+        if args.bleu_variant in (variant, "both"):
+            print((t2t_line if args.t2t else sacrebleu_line)(*pair, variant == "cased"))
 
 
 def read_pair(reference: str, translation: str) -> tuple[list[str], list[str]]:
