@@ -81,7 +81,7 @@ def test_weights_that_float16_does_not_hold():
 
 def test_weights_dtype_is_one_of_ours(run, capsys):
     error = _error(capsys, f"--prefix={run}/", "--num_last_checkpoints=1", "--weights_dtype=int8")
-    assert "--weights_dtype must be float16. Received: 'int8'." in error
+    assert "--weights_dtype must be one of float16. Received: 'int8'." in error
 
 
 def test_sums_are_float64(tmp_path, monkeypatch):

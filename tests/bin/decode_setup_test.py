@@ -86,7 +86,7 @@ def error(flags, capsys, monkeypatch, tmp_path):
         ({"decode_to_file": "/proc/out"}, "/proc/out"),
         ({"decode_to_file": "/tmp"}, "'/tmp', which is a folder"),
         ({"score_file": "/etc/passwd"}, "One thing at a time .*from_file and --score_file"),
-        ({"decode_reference": "/etc/passwd"}, "as many lines as --decode_from_file"),
+        ({"decode_reference": "/etc/passwd"}, "must have the same number of lines"),
         ({"worker_gpu": "2"}, "--worker_gpu cannot be set"),
         ({"train_steps": "3"}, "--train_steps cannot be set: it belongs to training"),
         ({"beam_size": "3"}, "Unknown flag: '--beam_size'"),

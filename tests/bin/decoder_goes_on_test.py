@@ -8,6 +8,7 @@ import pytest
 
 from tests.bin.decoder_run import write_source
 from ut_keras.bin import decoder
+from ut_keras.files import path_lock
 from ut_keras.inference import predictor
 
 _HOW = "--decode_hparams=beam_size=2,extra_length=3,batch_size=4"
@@ -94,7 +95,7 @@ def test_does_not_go_on_with_something_else(
 
 def test_one_command_at_a_time_writes_a_target(run, source, tmp_path, capsys):
     target = tmp_path / "out"
-    with decoder._lock(str(target)):
+    with path_lock.held(str(target), "--decode_to_file must be written"):
         argv = run.argv(f"--decode_from_file={source[0]}", f"--decode_to_file={target}")
         assert decoder.main(argv) == 2
     assert "--decode_to_file must be written by one command at a time" in capsys.readouterr().err

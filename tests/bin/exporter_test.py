@@ -168,7 +168,7 @@ def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
     known = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
     assert "--output_dir or --checkpoint_path" in _error(capsys)
     assert "--data_dir must be given" in _error(capsys, f"--output_dir={run}")
-    assert "float16 or int8" in _error(capsys, *known, "--export_quantize=int4")
+    assert "must be one of float16, int8" in _error(capsys, *known, "--export_quantize=int4")
     assert "saved_model, litert, safetensors, ctranslate2" in _error(
         capsys, *known, "--format=onnx"
     )

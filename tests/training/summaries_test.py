@@ -24,10 +24,10 @@ def _steps(folder):
     ]
 
 
-@pytest.mark.parametrize("step_is_evaluated, expected", [(True, [2, 2, 4, 4]), (False, [2, 2])])
-def test_later_records_go(tmp_path, step_is_evaluated, expected):
+@pytest.mark.parametrize("last_step, expected", [(4, [2, 2, 4, 4]), (3, [2, 2])])
+def test_later_records_go(tmp_path, last_step, expected):
     _run(tmp_path, [1, 2, 3, 4, 5, 6, 7])
-    summaries.Summaries(str(tmp_path)).rewind(4, step_is_evaluated)
+    summaries.Summaries(str(tmp_path)).rewind(last_step)
     assert _steps(tmp_path) == expected
     assert not list(tmp_path.rglob("*ut_keras-*"))
 
@@ -49,7 +49,7 @@ def test_torn_ends_go(tmp_path):
 
 
 def test_nothing_to_rewind(tmp_path):
-    summaries.Summaries(str(tmp_path)).rewind(0, False)
+    summaries.Summaries(str(tmp_path)).rewind(-1)
     assert not list(tmp_path.iterdir())
 
 

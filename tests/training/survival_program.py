@@ -31,7 +31,6 @@ from ut_keras.training import (
     distribution,
     summaries,
     train_loop,
-    trainer,
 )
 from ut_keras.training import trainer as trainer_lib
 
@@ -263,6 +262,6 @@ MOMENTS = {
     "within a line": _within_a_line,
     "while records are taken back": _while_rewinding,
     "between evaluation and decoding": lambda: _instead_of(trainer_lib.Trainer, "_decode"),
-    "before the best weights are written": lambda: _instead_of(trainer.BestCheckpoint, "save"),
+    "before the best weights are written": lambda: _instead_of(trainer_lib, "save_best"),
     "while decoding": lambda: _instead_of(free_decoding.FreeDecoder, "__call__"),
 }

@@ -88,7 +88,7 @@ def trainer_of(
     output_dir,
     settings,
     feature_metrics=None,
-    summarize=None,
+    summarize=lambda results: {},
     decode_settings=None,
     score=None,
     names=("accuracy", "accuracy_per_sequence"),
@@ -101,7 +101,7 @@ def trainer_of(
         str(output_dir),
         train_settings.TrainSettings(**settings),
         evaluation.Evaluator(
-            model, strategy, {n: metrics.get(n) for n in names}, feature_metrics, summarize
+            model, strategy, {n: metrics.get(n) for n in names}, feature_metrics or {}, summarize
         ),
         free_decoding.FreeDecoder(model, decode_settings or decode_hparams.parse(""), score=score),
         problem_name="toy_copy",

@@ -454,7 +454,7 @@ def _worse_after_the_sixth(trainer):
 
     def epoch(number):
         if number == 2:
-            head = trainer._model.head.kernel
+            head = trainer.model.head.kernel
             head.assign(-10.0 * head)
         return toy.dataset(seed=number).take(3)
 
@@ -463,7 +463,7 @@ def _worse_after_the_sixth(trainer):
 
 def test_what_cannot_be_written_is_said(tmp_path, capsys):
     (tmp_path / "best").write_text("a file, not a folder")
-    trainer.BestCheckpoint(str(tmp_path), toy.ToyModel()).save(3)
+    trainer.save_best(str(tmp_path), toy.ToyModel(), 3)
     assert "The best weights are not written to" in capsys.readouterr().out
 
 
@@ -475,4 +475,4 @@ def test_a_run_killed_before_the_best_weights_were_written(tmp_path):
         path.unlink()
     second, model = toy.make_trainer(tmp_path, train_steps=6, **still)
     second.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
-    assert trainer.BestCheckpoint(str(tmp_path), model).holds(6)
+    assert trainer.holds_best(str(tmp_path), 6)

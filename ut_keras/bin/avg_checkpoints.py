@@ -25,29 +25,23 @@ from ut_keras.inference import feature_record
 from ut_keras.training import run_folder
 
 _RECORDS = ("run.json", "hparams.json")
-_DTYPES = ("", "float16")
 
 
 @command.of(flags.AVG_CHECKPOINTS, "ut-avg-checkpoints", __doc__)
 def main(args: command.Args) -> None:
-    prefix = os.path.expanduser(args.prefix)
-    output_path = os.path.abspath(os.path.expanduser(args.output_path))
+    output_path = os.path.abspath(args.output_path)
     if not os.path.basename(output_path) or os.path.isdir(output_path):
         raise UsageError(
             "--output_path must be a file's name, such as averaged/averaged.ckpt. "
             f"Received: {args.output_path!r}."
         )
-    if args.weights_dtype not in _DTYPES:
-        raise UsageError(f"--weights_dtype must be float16. Received: {args.weights_dtype!r}.")
     if args.checkpoints:
-        paths = named_checkpoints(args.checkpoints, prefix)
+        paths = named_checkpoints(args.checkpoints, args.prefix)
     else:
-        paths = last_checkpoints(args.num_last_checkpoints, prefix)
+        paths = last_checkpoints(args.num_last_checkpoints, args.prefix)
     whole_file.check_writable(os.path.dirname(output_path))
     feature_record.filenames(os.path.dirname(paths[-1]))  # which are copied, if they can be read
-    with path_lock.held(
-        output_path, "--output_path must be written by one command at a time", repr(output_path)
-    ):
+    with path_lock.held(output_path, "--output_path must be written"):
         _average(paths, output_path, args.weights_dtype)
 
 

@@ -6,28 +6,21 @@ scores by sacreBLEU and prints its signature, so that others can compare; `--t2t
 does. The files hold one segment a line; texts are as people write them, not split into tokens.
 """
 
-import os
 import sys
 from collections.abc import Sequence
 
-from ut_keras.bin import command, flags
+from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
-from ut_keras.registry import unknown_name_message
 from ut_keras.text import text_lines
-
-VARIANTS = {"uncased": (False,), "cased": (True,), "both": (False, True)}
 
 
 @command.of(flags.BLEU, "ut-bleu", __doc__)
 def main(args: command.Args) -> None:
-    for name in ("translation", "reference"):
-        if not getattr(args, name):
-            raise UsageError(f"--{name} must be given: a file with one segment a line.")
-    if args.bleu_variant not in VARIANTS:
-        raise UsageError(unknown_name_message("bleu_variant", args.bleu_variant, VARIANTS))
+    command_line.require(args, "translation", "reference", what="a file with one segment a line")
     pair = read_pair(args.reference, args.translation)
-    for case_sensitive in VARIANTS[args.bleu_variant]:
-        print((t2t_line if args.t2t else sacrebleu_line)(*pair, case_sensitive))
+    for variant in ("uncased", "cased"):
+        if args.bleu_variant in (variant, "both"):
+            print((t2t_line if args.t2t else sacrebleu_line)(*pair, variant == "cased"))
 
 
 def read_pair(reference: str, translation: str) -> tuple[list[str], list[str]]:
@@ -40,12 +33,11 @@ def read_pair(reference: str, translation: str) -> tuple[list[str], list[str]]:
     Raises:
         DataError: if one is empty or not UTF-8, or they have not the same number of lines.
     """
-    paths = [os.path.expanduser(path) for path in (reference, translation)]
-    references, hypotheses = (text_lines.read(path) for path in paths)
+    references, hypotheses = text_lines.read(reference), text_lines.read(translation)
     if len(references) != len(hypotheses) or not references:
         raise UsageError(
             "The two files must have the same number of lines, at least one. "
-            f"Received: {paths[0]} with {len(references)}, {paths[1]} with {len(hypotheses)}."
+            f"Received: {reference} with {len(references)}, {translation} with {len(hypotheses)}."
         )
     return references, hypotheses
 

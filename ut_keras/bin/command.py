@@ -59,15 +59,13 @@ def of(
         def parsed(argv):
             others: list[str] = []
             args = command_line.parse(table, argv, program, about, others)
-            if others and not getattr(args, "t2t_usr_dir", None):
-                command_line.refuse_unknown(others[0], table)
             if "registry_help" in args:
                 others = import_user_package(args.t2t_usr_dir, vars(args), others)
-                if others:
-                    command_line.refuse_unknown(others[0], table)
-                if args.registry_help:
-                    print(registry_help())
-                    return None
+            if others:
+                command_line.refuse_unknown(others[0], table)
+            if "registry_help" in args and args.registry_help:
+                print(registry_help())
+                return None
             return function(args)
 
         def main(argv: Sequence[str] | None = None) -> int:
@@ -97,11 +95,12 @@ def _exit_code(function, argv):
         return _complain(line)
 
 
-def load_tensorflow(what: str = "") -> None:
+def load_tensorflow(what: str = "", args: Args | None = None) -> None:
     """Imports TensorFlow, which takes seconds; a signal ends the process where it is.
 
     Args:
         what: str. What is loaded with it, said in a line, for it may take half a minute.
+        args: the flags, those about the runtime among them, which are passed on. Optional.
     """
     if what:
         print(f"Loading {what}…", flush=True)
@@ -109,7 +108,18 @@ def load_tensorflow(what: str = "") -> None:
         os.fdopen(os.dup(2), "wb") as stderr,  # what the log lines are kept from
         interruption.EndsAtOnce(stderr.fileno(), raises=False),
     ):
-        import tensorflow  # noqa: F401
+        import tensorflow as tf
+    if args is None:
+        return
+    intra, inter = args.intra_op_parallelism_threads, args.inter_op_parallelism_threads
+    if intra or inter:
+        try:
+            tf.config.threading.set_intra_op_parallelism_threads(intra)
+            tf.config.threading.set_inter_op_parallelism_threads(inter)
+        except RuntimeError:  # in a program that has computed already
+            print("note: TensorFlow runs already, so its threads stay as they are", flush=True)
+    if args.log_device_placement:
+        tf.debugging.set_log_device_placement(True)
 
 
 def import_user_package(
@@ -130,7 +140,7 @@ def import_user_package(
         return list(words)
     from ut_keras.t2t import usr_dir
 
-    path = os.path.realpath(os.path.expanduser(directory))
+    path = os.path.realpath(directory)
     if not os.path.isfile(os.path.join(path, "__init__.py")):
         raise UsageError(
             f"--t2t_usr_dir must be a folder with an __init__.py. Received: {directory!r}."

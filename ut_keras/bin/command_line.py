@@ -25,7 +25,8 @@ class Flag:
         name: str.
         default: the value without the flag; its type is the flag's, unless `type` says it.
         help: str.
-        type: the type, where the default is None.
+        type: the type, or what makes a value of a text, where the default does not say it.
+        choices: tuple of str. What it may be, "" apart; empty for anything.
         refused: str. Why no other value than the default is accepted; "" if it works.
         least, most: of a number, both allowed; None for those of `limits`.
     """
@@ -34,6 +35,7 @@ class Flag:
     default: Any
     help: str = ""
     type: Any = None
+    choices: tuple[str, ...] = ()
     refused: str = ""
     least: float | None = None
     most: float | None = None
@@ -85,6 +87,9 @@ def parse(
         value = getattr(values, flag.name.replace("-", "_"))
         if flag.refused and value != flag.default:
             raise UsageError(f"--{flag.name} cannot be set: {flag.refused}. Received: {value!r}.")
+        if value and flag.choices and value not in flag.choices:
+            choices = ", ".join(flag.choices)
+            raise UsageError(f"--{flag.name} must be one of {choices}. Received: {value!r}.")
         if flag.value_type in (int, float) and value is not None:
             expected = limits.why_not(value, flag.least, flag.most)
             if expected:
@@ -92,6 +97,16 @@ def parse(
     if hparams:
         values.hparams = ",".join(filter(None, [getattr(values, "hparams", ""), *hparams]))
     return values
+
+
+A_NAME = "a name that --registry_help lists"
+
+
+def require(args: argparse.Namespace, *names: str, what: str = "") -> None:
+    """Raises the `UsageError` of a flag without a value, the first of some; `what` it should be."""
+    for name in names:
+        if not getattr(args, name):
+            raise UsageError(f"--{name} must be given{what and ': '}{what}.")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -8,10 +8,9 @@ Running it again writes what is missing. Several machines share the work by file
 """
 
 import fnmatch
-import os
 import sys
 
-from ut_keras.bin import command, flags
+from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
 
 _MAX_LENGTH = 256  # T2T's hparam of the Transformer
@@ -19,27 +18,22 @@ _MAX_LENGTH = 256  # T2T's hparam of the Transformer
 
 @command.of(flags.DATAGEN, "ut-datagen", __doc__)
 def main(args: command.Args) -> None:
-    if not args.problem:
-        raise UsageError("--problem must be given. --registry_help lists the names.")
+    command_line.require(args, "problem", what=command_line.A_NAME)
     from ut_keras import problems
 
     chosen = [problems.get(name) for name in _names(args, problems.names())]
-    data_dir, tmp_dir = (os.path.expanduser(path or "") for path in (args.data_dir, args.tmp_dir))
     if args.only_list:
         for problem in chosen:
-            print(_listed(problem, tmp_dir))
+            print(_listed(problem, args.tmp_dir))
         return
-    if not data_dir:
-        raise UsageError("--data_dir must be given: the folder to write to.")
+    command_line.require(args, "data_dir", what="the folder to write to")
     tasks = _tasks(args)
     command.load_tensorflow()
     for problem in chosen:
-        processes = args.num_concurrent_processes
-        problem.generate_data(
-            data_dir, tmp_dir, args.random_seed, tasks, processes, args.max_cases or None
-        )
+        how = (args.random_seed, tasks, args.num_concurrent_processes, args.max_cases or None)
+        problem.generate_data(args.data_dir, args.tmp_dir, *how)
         for one in getattr(problem, "tasks", [problem]) if args.inspect else ():
-            _inspect(one, data_dir, args.inspect)
+            _inspect(one, args.data_dir, args.inspect)
 
 
 def _names(args, known):

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ut_keras import hparam, models, problems
-from ut_keras.bin import run_setup
+from ut_keras.bin import command_line, run_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import file_error, whole_file
@@ -70,9 +70,9 @@ def check(args: argparse.Namespace) -> Setup:
             wrong.
     """
     mode = _mode(args)
-    run_setup.check_names(args)
-    if mode == SPLIT and not args.data_dir:
-        raise UsageError("--data_dir must be given: the folder with the data of the split.")
+    run_setup.check_names(args)  # before what is missing
+    if mode == SPLIT:
+        command_line.require(args, "data_dir", what="the folder with the data of the split")
     run = check_run(args)
     values = decode_hparams.parse(args.decode_hparams, decode_hparams.DECODER)
     if args.random_seed is not None and values["sampling_temp"] and values["seed"] < 0:
@@ -114,7 +114,7 @@ def check_run(args: argparse.Namespace) -> AskedRun:
     if saved is not None:
         hparam.check_same_architecture(saved, hp)
         run_setup.say_differences(saved, hp, run_dir, of_the_function=True)
-    data_dir = os.path.expanduser(args.data_dir or "")
+    data_dir = args.data_dir or ""
     features = _features(problem, data_dir, folders)
     return AskedRun(
         args=args,
@@ -162,7 +162,7 @@ def _run(args):
         raise UsageError("--output_dir or --checkpoint_path must be given: whose weights to take.")
     checkpoint: Any = None
     if args.checkpoint_path:
-        checkpoint = os.path.expanduser(args.checkpoint_path).removesuffix(".index")
+        checkpoint = args.checkpoint_path.removesuffix(".index")
         if not os.path.exists(f"{checkpoint}.index"):
             raise UsageError(
                 "--checkpoint_path must be a checkpoint, such as run/model.ckpt-1000. "
@@ -170,13 +170,12 @@ def _run(args):
             )
     if not args.output_dir:
         return os.path.dirname(checkpoint), checkpoint
-    run_dir = os.path.expanduser(args.output_dir)
-    if checkpoint is None and not checkpoint_files.exists(run_dir):
+    if checkpoint is None and not checkpoint_files.exists(args.output_dir):
         raise UsageError(
             "--output_dir must be the folder of a run with a checkpoint; ut-trainer makes one. "
-            f"Received: {run_dir!r}, which has none."
+            f"Received: {args.output_dir!r}, which has none."
         )
-    return run_dir, checkpoint
+    return args.output_dir, checkpoint
 
 
 def _name(flag, args, records, run_dir):
@@ -234,12 +233,10 @@ def _files(args, mode, names, values):
     """(file to read, file to write), each None where there is none."""
     source: Any = {FILE: args.decode_from_file, SCORE: args.score_file}.get(mode)
     target = args.decode_to_file
-    if source:
-        source = os.path.expanduser(source)
-        if not os.path.isfile(source):
-            raise UsageError(f"--{mode} must be a file. Received: {source!r}, which is none.")
-    if mode == SCORE and not target:
-        raise UsageError("--decode_to_file must be given: where the scores of --score_file go.")
+    if source and not os.path.isfile(source):
+        raise UsageError(f"--{mode} must be a file. Received: {source!r}, which is none.")
+    if mode == SCORE:
+        command_line.require(args, "decode_to_file", what="where the scores of --score_file go")
     if mode == INTERACTIVE and target:
         raise UsageError("--decode_to_file does not go with --decode_interactive.")
     if args.decode_reference and mode != FILE:
@@ -251,10 +248,9 @@ def _files(args, mode, names, values):
         target = decode_filename(target, model, hparams_set, problem, values)
     if not target:
         return source, None
-    target = os.path.expanduser(target)
     _check_writable(target)
     for read in filter(None, (source, args.decode_reference)):
-        if os.path.realpath(os.path.expanduser(read)) == os.path.realpath(target):
+        if os.path.realpath(read) == os.path.realpath(target):
             raise UsageError(
                 f"--decode_to_file must be another file. Received: {target!r} for both."
             )

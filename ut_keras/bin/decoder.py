@@ -14,8 +14,7 @@ import contextlib
 import os
 import sys
 
-from ut_keras.bin import command, decode_setup, flags
-from ut_keras.errors import UsageError
+from ut_keras.bin import bleu, command, decode_setup, flags
 from ut_keras.files import path_lock, whole_file
 from ut_keras.inference import decode_job, line_encoding
 from ut_keras.text import text_lines
@@ -30,25 +29,19 @@ def main(args: command.Args) -> None:
         decode_setup.INTERACTIVE: _decode_typed,
         decode_setup.SPLIT: _decode_split,
     }
-    with _lock(setup.target):
+    with contextlib.ExitStack() as locks:
+        if setup.target:
+            locks.enter_context(path_lock.held(setup.target, "--decode_to_file must be written"))
         modes[setup.mode](setup)
-
-
-def _lock(target):
-    """Context in which this process alone writes the target, if there is one."""
-    if not target:
-        return contextlib.nullcontext()
-    expected = "--decode_to_file must be written by one command at a time"
-    return path_lock.held(target, expected, repr(target))
 
 
 # The modes.
 
 
 def _decode_file(setup):
-    lines = text_lines.read(setup.source)
-    references = _read_references(setup, lines)
-    _load_tensorflow(setup)
+    lines, reference = text_lines.read(setup.source), setup.args.decode_reference
+    references = bleu.read_pair(reference, setup.source)[0] if reference else None
+    command.load_tensorflow(setup.run_dir, setup.args)
     task = setup.values["multiproblem_task_id"]
     if task >= 0:
         ids = line_encoding.sources(setup.source, lines, setup.encoders["targets"])
@@ -64,8 +57,6 @@ def _decode_file(setup):
     _write(setup.target, written)
     _finish(setup, [setup.target])
     if references is not None:
-        from ut_keras.bin import bleu
-
         best = [decode_job.best_text(beams, setup.values) for beams in results]
         for line in (bleu.sacrebleu_line, bleu.t2t_line):
             kind = "T2T" if line is bleu.t2t_line else "sacreBLEU"
@@ -74,7 +65,7 @@ def _decode_file(setup):
 
 def _score_file(setup):
     lines = text_lines.read(setup.source)
-    _load_tensorflow(setup)
+    command.load_tensorflow(setup.run_dir, setup.args)
     sources, targets = line_encoding.pairs(setup.source, lines, setup.encoders)
     _write(setup.target, [scores[0] for scores in decode_job.score(setup, targets, sources)])
     _finish(setup, [setup.target])
@@ -83,13 +74,13 @@ def _score_file(setup):
 def _decode_typed(setup):
     from ut_keras.inference import typed_lines
 
-    _load_tensorflow(setup)
+    command.load_tensorflow(setup.run_dir, setup.args)
     predictor, _ = decode_job.load_predictor(setup)
     typed_lines.loop(setup, predictor)
 
 
 def _decode_split(setup):
-    _load_tensorflow(setup)
+    command.load_tensorflow(setup.run_dir, setup.args)
     from ut_keras.inference import free_decoding
 
     sources, targets = free_decoding.read_rows(setup, setup.split, setup.values["num_samples"])
@@ -113,27 +104,6 @@ def _decode_split(setup):
 
 
 # Their parts.
-
-
-def _load_tensorflow(setup):
-    from ut_keras.bin import trainer
-
-    command.load_tensorflow(setup.run_dir)
-    trainer.configure_tensorflow(setup.args)
-
-
-def _read_references(setup, lines):
-    """The lines of --decode_reference, if it is given."""
-    if not setup.args.decode_reference:
-        return None
-    path = os.path.expanduser(setup.args.decode_reference)
-    references = text_lines.read(path)
-    if len(references) != len(lines) or not lines:
-        raise UsageError(
-            "--decode_reference must have as many lines as --decode_from_file, at least one. "
-            f"Received: {path} with {len(references)}, {setup.source} with {len(lines)}."
-        )
-    return references
 
 
 def _repeated(texts, times):

@@ -25,20 +25,9 @@ from ut_keras.errors import UsageError
 from ut_keras.files import file_error, path_lock, whole_file
 from ut_keras.inference import decode_hparams, feature_record
 
-_FORMATS = ("saved_model", "litert", "safetensors", "ctranslate2")
-_QUANTIZATIONS = ("", "float16", "int8")
-
 
 @command.of(flags.EXPORTER, "ut-exporter", __doc__)
 def main(args: command.Args) -> None:
-    if args.export_quantize not in _QUANTIZATIONS:
-        raise UsageError(
-            f"--export_quantize must be float16 or int8. Received: {args.export_quantize!r}."
-        )
-    if args.format not in _FORMATS:
-        raise UsageError(
-            f"--format must be one of {', '.join(_FORMATS)}. Received: {args.format!r}."
-        )
     if args.export_quantize and args.format in ("saved_model", "safetensors"):
         raise UsageError(
             "--export_quantize goes with --format=litert or ctranslate2. "
@@ -48,13 +37,9 @@ def main(args: command.Args) -> None:
     search, values = _search(args, run)
     if args.format == "litert":
         _check_source_length(run, values)
-    base = os.path.expanduser(args.export_dir or os.path.join(run.run_dir, "export"))
+    base = args.export_dir or os.path.join(run.run_dir, "export")
     os.makedirs(base, exist_ok=True)
-    with path_lock.held(
-        os.path.join(base, "export"),
-        "--export_dir must be written by one command at a time",
-        repr(base),
-    ):
+    with path_lock.held(os.path.join(base, "export"), "--export_dir must be written", base):
         whole_file.remove_leftovers(os.path.join(base, "*"))
         _export(args, run, search, values, os.path.join(base, str(_number(base))))
 

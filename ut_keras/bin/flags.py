@@ -5,6 +5,7 @@ Every flag of t2t-trainer is listed here. It works; or it is refused, with the r
 
 import dataclasses
 import getpass
+import os
 from typing import Any
 
 from ut_keras.bin.command_line import Flag
@@ -14,6 +15,7 @@ _TPU = "it belongs to Google's TPU runtime of TensorFlow 1; --use_tpu --cloud_tp
 _SERVER = "workers are listed in the environment variable TF_CONFIG, see docs/training.md"
 _CLOUD = "Google's Cloud ML Engine, which it is for, exists no more"
 _GRAPH = "it belongs to TensorFlow 1's graphs and sessions"
+_PATH = os.path.expanduser  # of the text that is typed
 _SEED: dict[str, Any] = {"least": 0, "most": limits.LARGEST_SEED}
 _THREADS: dict[str, Any] = {"least": 0, "most": limits.MOST_THREADS}
 _PROCESSES: dict[str, Any] = {"least": 1, "most": limits.MOST_THREADS}
@@ -45,10 +47,12 @@ OTHER_SCHEDULES = {
 _SCHEDULES = "; ".join(f"{name}: {what}" for name, what in SCHEDULES.items())
 
 _PROBLEM = Flag("problem", None, "Name of the problem (dataset).", str)
-_DATA_DIR = Flag("data_dir", None, "Folder with the data, which --generate_data writes.", str)
-_TMP_DIR = Flag("tmp_dir", "/tmp/t2t_datagen", "Folder for raw data; put files there by hand.")
+_DATA_DIR = Flag("data_dir", None, "Folder with the data, which --generate_data writes.", _PATH)
+_TMP_DIR = Flag(
+    "tmp_dir", "/tmp/t2t_datagen", "Folder for raw data; files of yours go there.", _PATH
+)
 _USR_DIR = Flag(
-    "t2t_usr_dir", None, "Folder of a Python package to import; it registers what is yours.", str
+    "t2t_usr_dir", None, "Folder of a Python package to import; it registers what is yours.", _PATH
 )
 _REGISTRY_HELP = Flag("registry_help", False, "List problems, models and hparams sets.")
 
@@ -80,13 +84,7 @@ DATAGEN = (
     Flag("task_id", -1, "Write this file only, counted over all splits; see --only_list."),
     Flag("task_id_start", -1, "Write the files from this one on, up to --task_id_end."),
     Flag("task_id_end", -1, "Write the files before this one, from --task_id_start on."),
-    Flag(
-        "num_concurrent_processes",
-        None,
-        "Processes to encode in. Default: all cores.",
-        int,
-        **_PROCESSES,
-    ),
+    Flag("num_concurrent_processes", None, "Processes; by default one a core.", int, **_PROCESSES),
     Flag("max_cases", 0, "Take the first so many samples of each split; 0 takes all.", least=0),
     Flag("inspect", 0, "Show so many records as text, and what is known of all.", least=0),
     *_refused("T2T refuses it for registered problems too", num_shards=0),
@@ -95,27 +93,27 @@ DATAGEN = (
 )
 
 IMPORT_T2T = (
-    Flag("t2t_output_dir", None, "Folder of the T2T run: hparams.json, checkpoint, flags.", str),
-    Flag("data_dir", None, "Folder with the data, or at least T2T's vocabulary.", str),
+    Flag("t2t_output_dir", None, "Folder of the T2T run: hparams.json, checkpoint, flags.", _PATH),
+    Flag("data_dir", None, "Folder with the data, or at least T2T's vocabulary.", _PATH),
     Flag("problem", None, "Name of the problem. Default: as in T2T's flags_t2t.txt.", str),
     Flag("model", None, "Name of the model. Default: as in T2T's flags_t2t.txt.", str),
-    Flag("output_dir", None, "Folder to write our run to.", str),
+    Flag("output_dir", None, "Folder to write our run to.", _PATH),
     _USR_DIR,
     _REGISTRY_HELP,
 )
 
 AVG_CHECKPOINTS = (
     Flag("checkpoints", "", "Checkpoints to average, joined by commas."),
-    Flag("prefix", "", "Put before each of them, such as a folder with its slash."),
+    Flag("prefix", "", "Put before each of them, such as a folder with its slash.", _PATH),
     Flag("num_last_checkpoints", 0, "The newest so many in the folder of --prefix, instead."),
-    Flag("output_path", "/tmp/averaged.ckpt", 'Where to write; "-0" is added, as T2T does.'),
-    Flag("weights_dtype", "", "float16: half the size; computed with in 32 bits."),
+    Flag("output_path", "/tmp/averaged.ckpt", 'Where to write; "-0" is added, as T2T does.', _PATH),
+    Flag("weights_dtype", "", "float16: half the size, and 32 bits in use.", choices=("float16",)),
 )
 
 BLEU = (
-    Flag("translation", None, "File with the translations, one segment a line.", str),
-    Flag("reference", None, "File with the reference translations.", str),
-    Flag("bleu_variant", "both", "cased, uncased or both."),
+    Flag("translation", None, "File with the translations, one segment a line.", _PATH),
+    Flag("reference", None, "File with the reference translations.", _PATH),
+    Flag("bleu_variant", "both", "cased, uncased or both.", choices=("cased", "uncased", "both")),
     Flag("t2t", False, "Score as t2t-bleu does, not by sacreBLEU."),
     *_refused("BLEU reads no source; T2T ignores it", source=None),
     *_refused("call it once for every file", translations_dir=None),
@@ -130,7 +128,7 @@ TRAINER = (
     Flag("hparams", "", "Values to replace: \"hidden_size=64,pos=None,norm_type='layer'\"."),
     _DATA_DIR,
     _TMP_DIR,
-    Flag("output_dir", "", "Folder of the run: checkpoints, hparams.json, metrics.jsonl."),
+    Flag("output_dir", "", "Folder of the run: checkpoints, hparams.json, metrics.jsonl.", _PATH),
     Flag("generate_data", False, "Generate the data first, if they are not there."),
     Flag("schedule", "continuous_train_and_eval", f"What to do. {_SCHEDULES}."),
     Flag("train_steps", 250000, "Updates altogether, those of earlier runs included.", least=0),
@@ -152,7 +150,7 @@ TRAINER = (
         'Name or address of the TPU; "local" on the machine that has it.',
     ),
     # docs/training.md
-    Flag("warm_start_from", None, "Run or checkpoint to take the weights from, in a new run.", str),
+    Flag("warm_start_from", None, "Run or checkpoint whose weights a new run begins with.", _PATH),
     Flag("eval_early_stopping_steps", None, "Stop after so many without progress.", int, least=0),
     Flag(
         "eval_early_stopping_metric",
@@ -202,20 +200,27 @@ TRAINER = (
     *_ABSL,
 )
 
+
+def _with(own, others):
+    """A command's own flags, and those of another one that it has not."""
+    names = {flag.name for flag in own}
+    return (*own, *(flag for flag in others if flag.name not in names))
+
+
 # t2t-decoder takes all flags of t2t-trainer besides its own.
 DECODER_OWN = (
     Flag("problem", None, "Name of the problem. Default: as in the run's run.json.", str),
     Flag("model", None, "Name of the model. Default: as in run.json.", str),
     Flag("hparams_set", None, "Named set of hparams; without it, the run's hparams.json.", str),
     Flag("hparams", "", "Values to replace, as for the trainer."),
-    Flag("data_dir", None, "Folder with the data, or the vocabulary if the run has none.", str),
-    Flag("output_dir", "", "Folder of the run; its newest checkpoint is taken."),
-    Flag("checkpoint_path", None, "Checkpoint to take instead, such as run/model.ckpt-1000.", str),
-    Flag("decode_from_file", "", "File to decode, one line after the other."),
-    Flag("decode_to_file", "", "File to write to. Default: named after the one to decode."),
+    Flag("data_dir", None, "Folder with the data, or the vocabulary if the run has none.", _PATH),
+    Flag("output_dir", "", "Folder of the run; its newest checkpoint is taken.", _PATH),
+    Flag("checkpoint_path", None, "Checkpoint to take instead: run/model.ckpt-1000.", _PATH),
+    Flag("decode_from_file", "", "File to decode, one line after the other.", _PATH),
+    Flag("decode_to_file", "", "File to write to. Default: named after the one to decode.", _PATH),
     Flag("decode_interactive", False, "Decode what is typed."),
-    Flag("score_file", "", "File of lines source<TAB>target to score, to --decode_to_file."),
-    Flag("decode_reference", "", "File of references: BLEU of what was decoded from a file."),
+    Flag("score_file", "", "File of lines source<TAB>target to score, to --decode_to_file.", _PATH),
+    Flag("decode_reference", "", "File of references: BLEU of what a file was decoded to.", _PATH),
     Flag("decode_hparams", "", 'How: "beam_size=4,alpha=0.6,extra_length=100,…".'),
     Flag("eval_use_test_set", False, 'Without a file: decode the "test" split, not "dev".'),
     Flag("keep_timestamp", False, "Give the file that is written the checkpoint's time."),
@@ -227,7 +232,7 @@ DECODER_OWN = (
         "operation takes all cores.",
         **_THREADS,
     ),
-    Flag("tmp_dir", "/tmp/t2t_datagen", "Without effect: nothing is generated."),
+    Flag("tmp_dir", "/tmp/t2t_datagen", "Without effect: nothing is generated.", _PATH),
     _USR_DIR,
     _REGISTRY_HELP,
     *_refused("decoding takes one device", worker_gpu=1),
@@ -241,64 +246,57 @@ _RUNTIME = (
     "log_device_placement",
     "optionally_use_dist_strat",
 )
-DECODER = (
-    *DECODER_OWN,
-    *(
+DECODER = _with(
+    DECODER_OWN,
+    (
         flag
         if flag.name in _RUNTIME or flag.refused
         else dataclasses.replace(flag, help="", refused="it belongs to training")
         for flag in TRAINER
-        if flag.name not in {own.name for own in DECODER_OWN}
     ),
 )
 
-
-_SHARED = {flag.name: flag for flag in DECODER_OWN}
-_TEXT = "Without effect: the model that is served reads and writes text itself."
+# Which weights to take.
+_NAMES = ("problem", "model", "hparams_set", "hparams")
+_OF_A_RUN = (*_NAMES, "output_dir", "checkpoint_path", "data_dir", "t2t_usr_dir", "registry_help")
+RUN = tuple(flag for flag in DECODER_OWN if flag.name in _OF_A_RUN)
 
 # t2t-exporter takes all flags of t2t-trainer besides its own.
 EXPORTER_OWN = (
-    *(
-        _SHARED[name]
-        for name in (
-            *("problem", "model", "hparams_set", "hparams"),
-            *("output_dir", "checkpoint_path", "t2t_usr_dir", "registry_help"),
-        )
-    ),
-    Flag("data_dir", None, "Folder with the vocabulary, if the run's has none.", str),
-    Flag("export_dir", None, "Folder to export to. Default: export in --output_dir.", str),
+    *RUN,
+    Flag("export_dir", None, "Folder to export to. Default: export in --output_dir.", _PATH),
     Flag("decode_hparams", "", 'How to decode: "beam_size=4,alpha=0.6,extra_length=100,…".'),
     Flag(
         "format",
         "saved_model",
         "saved_model; litert: a .tflite for small devices; safetensors; ctranslate2.",
+        choices=("saved_model", "litert", "safetensors", "ctranslate2"),
     ),
-    Flag("export_quantize", "", "float16 or int8: weights of litert, ctranslate2 in so many bits."),
+    Flag(
+        "export_quantize",
+        "",
+        "float16 or int8: weights of litert, ctranslate2 in so many bits.",
+        choices=("float16", "int8"),
+    ),
     *_refused("TF Hub modules are SavedModels now", export_as_tfhub=False),
     *_refused("TensorFlow 2 writes saved_model.pb only", as_text=True),
 )
-EXPORTER = (
-    *EXPORTER_OWN,
-    *(flag for flag in DECODER if flag.name not in {own.name for own in EXPORTER_OWN}),
-)
+EXPORTER = _with(EXPORTER_OWN, DECODER)
 
+_TEXT = "Without effect: the model that is served reads and writes text itself."
 QUERY_SERVER = (
     Flag("server", None, "host:port of the REST API of a server, such as localhost:8501.", str),
     Flag("servable_name", None, "Name of the model that is served.", str),
     Flag("inputs_once", None, "Ask this once. Without it, every line that is typed.", str),
-    Flag("timeout_secs", 10, "Seconds that an answer may take."),
+    Flag("timeout_secs", 10, "Seconds that an answer may take.", least=1),
     Flag("problem", None, _TEXT, str),
     Flag("data_dir", None, _TEXT, str),
     Flag("t2t_usr_dir", None, _TEXT, str),
     *_refused(_CLOUD, cloud_mlengine_model_name=None, cloud_mlengine_model_version=None),
 )
 
-
-# Which weights to take, as ut-decoder is told.
-_RUN = ("problem", "model", "hparams_set", "hparams", "data_dir", "output_dir", "checkpoint_path")
-_REGISTRY = ("t2t_usr_dir", "registry_help")
 VISUALIZE = (
-    *(flag for flag in DECODER_OWN if flag.name in (*_RUN, *_REGISTRY)),
+    *RUN,
     Flag("input", "", 'What the model is to read; of a story: "sentence | sentence | question".'),
-    Flag("visualize_dir", None, "Folder to write the pictures to.", str),
+    Flag("visualize_dir", None, "Folder to write the pictures to.", _PATH),
 )

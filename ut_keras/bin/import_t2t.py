@@ -12,12 +12,12 @@ import secrets
 import sys
 
 from ut_keras import hparam, models
-from ut_keras.bin import command, flags, run_setup
+from ut_keras.bin import command, command_line, flags, run_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import file_error
 from ut_keras.hparam import changes as hparam_changes
-from ut_keras.inference import feature_record, run_record
+from ut_keras.inference import feature_record
 from ut_keras.training import run_folder
 
 
@@ -26,7 +26,8 @@ def main(args: command.Args) -> None:
     from ut_keras import problems
 
     run_setup.check_names(args)
-    source, output_dir, data_dir = _folders(args)
+    source, output_dir, data_dir = args.t2t_output_dir, args.output_dir, args.data_dir
+    _check_folders(args)
     t2t_flags = read_t2t_flags(source)
     problem = problems.get(_name("problem", args, t2t_flags))
     model_name = _name("model", args, t2t_flags)
@@ -40,8 +41,10 @@ def main(args: command.Args) -> None:
     with run_folder.lock(output_dir):
         model, optimizer, step = _load(source, model_name, problem.target_space_id, seed)
         _check_vocabulary(specs, model, problem.name, data_dir)
-        run_record.write(
+        run_folder.write_records(
             output_dir,
+            model.hparams,
+            feature_record.of_problem(problem, data_dir),
             problem=problem.name,
             model=model_name,
             hparams_set=t2t_flags.get("hparams_set"),
@@ -49,8 +52,6 @@ def main(args: command.Args) -> None:
             random_seed=seed,
             trained_with={"hparams": hparam_changes.noted(model.hparams)},
         )
-        hparam.save(model.hparams, os.path.join(output_dir, "hparams.json"))
-        feature_record.save(output_dir, feature_record.of_problem(problem, data_dir))
         path = _write(model, optimizer, output_dir)  # last: it makes the folder a run
     print(f"Wrote {path} (step {step}), hparams.json and run.json. Go on with:")
     print(
@@ -75,16 +76,11 @@ def read_t2t_flags(directory: str) -> dict[str, str]:
     return values
 
 
-def _folders(args):
-    for name in ("t2t_output_dir", "data_dir", "output_dir"):
-        if not getattr(args, name):
-            raise UsageError(f"--{name} must be given.")
-    source, data_dir, output_dir = (
-        os.path.expanduser(getattr(args, name))
-        for name in ("t2t_output_dir", "data_dir", "output_dir")
-    )
-    for name, folder in (("t2t_output_dir", source), ("data_dir", data_dir)):
-        if not os.path.isdir(folder):
+def _check_folders(args):
+    command_line.require(args, "t2t_output_dir", "data_dir", "output_dir", what="a folder")
+    source, output_dir = args.t2t_output_dir, args.output_dir
+    for name in ("t2t_output_dir", "data_dir"):
+        if not os.path.isdir(folder := getattr(args, name)):
             raise UsageError(f"--{name} must be a folder. Received: {folder!r}, which is none.")
     for filename in ("hparams.json", "checkpoint"):
         if not os.path.exists(os.path.join(source, filename)):
@@ -100,7 +96,6 @@ def _folders(args):
             f"Received: {output_dir!r}, which has a checkpoint."
         )
     run_folder.check_records(output_dir)
-    return source, output_dir, data_dir
 
 
 def _name(flag, args, t2t_flags):

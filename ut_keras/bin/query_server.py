@@ -6,17 +6,17 @@
 It speaks the REST API; docs/serving.md says how a model is served.
 """
 
+import concurrent.futures
 import contextlib
 import http.client
 import json
-import queue
 import sys
 import threading
 import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
-from ut_keras.bin import command, flags
+from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
 from ut_keras.files import json_file
 
@@ -25,11 +25,7 @@ _MOST_BYTES = 2**23  # of an answer; parsed it may take 30 times as much
 
 @command.of(flags.QUERY_SERVER, "ut-query-server", __doc__)
 def main(args: command.Args) -> None:
-    if args.timeout_secs < 1:
-        raise UsageError(f"--timeout_secs must be at least 1. Received: {args.timeout_secs}.")
-    for name in ("server", "servable_name"):
-        if not getattr(args, name):
-            raise UsageError(f"--{name} must be given.")
+    command_line.require(args, "server", "servable_name")
     if args.inputs_once is not None:
         _ask(args, args.inputs_once)
         return
@@ -113,22 +109,19 @@ def _within(seconds, function, *arguments):
     It runs in a thread, which is left behind if it takes longer: nothing else ends, for instance,
     the look-up of an address, or a server that drips.
     """
-    answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
     def run():
         try:
-            answers.put((function(*arguments), None))
+            answer.set_result(function(*arguments))
         except BaseException as error:  # raised where it is waited for
-            answers.put((None, error))
+            answer.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
     try:
-        value, error = answers.get(timeout=seconds)
-    except queue.Empty:
+        return answer.result(seconds)
+    except TimeoutError:
         raise TimeoutError(f"no answer within {seconds:g} s") from None
-    if error is not None:
-        raise error
-    return value
 
 
 def _ask(args, text):

@@ -12,6 +12,7 @@ from typing import Any
 
 from ut_keras import hparam, models, problems
 from ut_keras import hparams as hparams_lib
+from ut_keras.bin import command_line
 from ut_keras.bin.flags import OTHER_SCHEDULES, SCHEDULES
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
@@ -35,7 +36,6 @@ class Setup:
         schedule: str, the name of a method of the trainer.
         problem: `Problem`.
         hp: hparams.
-        data_dir, tmp_dir, output_dir: str, with ~ expanded.
         eval_split: str.
         seed: int.
         decode: dict of decode hparams.
@@ -48,9 +48,6 @@ class Setup:
     schedule: str
     problem: Any
     hp: Any
-    data_dir: str
-    tmp_dir: str
-    output_dir: str
     eval_split: str
     seed: int
     decode: dict
@@ -75,16 +72,15 @@ def check(args: argparse.Namespace) -> Setup:
         UsageError, UnknownNameError, HParamError: one line that says what is wrong.
     """
     check_names(args)
-    for name in ("problem", "model", "data_dir", "output_dir"):
-        if not getattr(args, name):
-            raise UsageError(f"--{name} must be given. --registry_help lists the names.")
+    command_line.require(args, "problem", "model", what=command_line.A_NAME)
+    command_line.require(args, "data_dir", "output_dir", what="a folder")
     if args.schedule in OTHER_SCHEDULES:
         raise UsageError(f"--schedule cannot be {args.schedule}: {OTHER_SCHEDULES[args.schedule]}.")
     if args.schedule not in SCHEDULES:
         raise UsageError(unknown_name_message("schedule", args.schedule, SCHEDULES))
     schedule = _SAME_SCHEDULE.get(args.schedule, args.schedule)
     problem = problems.get(args.problem)
-    output_dir = os.path.expanduser(args.output_dir)
+    output_dir = args.output_dir
     record = run_record.read(output_dir)
     hp, saved = final_hparams(args, output_dir, record)
     if args.global_batch_size is not None:
@@ -92,11 +88,10 @@ def check(args: argparse.Namespace) -> Setup:
     trains = schedule not in _OF_A_CHECKPOINT
     hp.check_supported(training=trains)
     decode = decode_hparams.parse(args.decode_hparams)
-    data_dir = os.path.expanduser(args.data_dir)
-    if not args.generate_data and not os.path.isdir(data_dir):
+    if not args.generate_data and not os.path.isdir(args.data_dir):
         raise UsageError(
             f"--data_dir must be a folder with data; --generate_data makes them. "
-            f"Received: {data_dir!r}, which does not exist."
+            f"Received: {args.data_dir!r}, which does not exist."
         )
     _check_same_run(args, record, output_dir, trains)
     if checkpoint_files.exists(output_dir) and saved is not None:
@@ -115,9 +110,6 @@ def check(args: argparse.Namespace) -> Setup:
         schedule=schedule,
         problem=problem,
         hp=hp,
-        data_dir=data_dir,
-        tmp_dir=os.path.expanduser(args.tmp_dir),
-        output_dir=output_dir,
         eval_split=eval_split(args, problem),
         seed=seed,
         decode=decode,

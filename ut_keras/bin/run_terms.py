@@ -86,7 +86,7 @@ def statement(setup: Any) -> dict[str, Any]:
     """
     import tensorflow as tf
 
-    features = feature_record.of_problem(setup.problem, setup.data_dir)
+    features = feature_record.of_problem(setup.problem, setup.args.data_dir)
     vocabularies = feature_record.description(features)
     return {
         "problem": setup.problem.name,
@@ -103,7 +103,7 @@ def statement(setup: Any) -> dict[str, Any]:
 def _data(setup, split):
     """The fingerprint of a split; None where it has no files, which is told when it is read."""
     try:
-        files = setup.problem.split_files(split, setup.data_dir)
+        files = setup.problem.split_files(split, setup.args.data_dir)
     except DataError:
         return None
     return tfrecords.fingerprint(files)

@@ -18,7 +18,7 @@ import pathlib
 import sys
 from typing import Any
 
-from ut_keras import hparam, models
+from ut_keras import models
 from ut_keras.bin import command, flags, run_setup, run_terms
 from ut_keras.bin.run_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
@@ -40,29 +40,13 @@ def main(args: command.Args) -> None:
         tune.run(args, _TRIAL)
         return
     setup = run_setup.check(args)
-    with run_folder.lock(setup.output_dir) if setup.writes else contextlib.nullcontext():
-        command.load_tensorflow("TensorFlow")
-        configure_tensorflow(args)
+    with run_folder.lock(args.output_dir) if setup.writes else contextlib.nullcontext():
+        command.load_tensorflow("TensorFlow", args)
         if args.generate_data:
-            setup.problem.generate_data(setup.data_dir, setup.tmp_dir)
+            setup.problem.generate_data(args.data_dir, args.tmp_dir)
         trainer, make_epoch, make_eval_dataset = make_trainer(setup)
         schedule = getattr(trainer, setup.schedule)
         schedule(make_epoch, make_eval_dataset)
-
-
-def configure_tensorflow(args: command.Args) -> None:
-    """Passes on the flags about the runtime; must come before anything is computed."""
-    intra, inter = args.intra_op_parallelism_threads, args.inter_op_parallelism_threads
-    if not (intra or inter or args.log_device_placement):
-        return
-    import tensorflow as tf
-
-    try:
-        tf.config.threading.set_intra_op_parallelism_threads(intra)
-        tf.config.threading.set_inter_op_parallelism_threads(inter)
-    except RuntimeError:  # in a program that has computed already
-        print("note: TensorFlow runs already, so its threads stay as they are", flush=True)
-    tf.debugging.set_log_device_placement(args.log_device_placement)
 
 
 def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
@@ -123,12 +107,7 @@ def _datasets(setup, strategy, static_shapes):
 
     def of(split, seed=None):
         return setup.problem.dataset(
-            split,
-            setup.data_dir,
-            setup.hp,
-            num_replicas=num_replicas,
-            seed=seed,
-            static_shapes=static_shapes,
+            split, setup.args.data_dir, setup.hp, num_replicas, seed, static_shapes
         )
 
     @functools.lru_cache(maxsize=1)
@@ -145,9 +124,9 @@ def _check_data(setup, make_epoch, make_eval_dataset):
         make_epoch(0)
     if setup.schedule != "train":
         make_eval_dataset()
-    if checkpoint_files.exists(setup.output_dir):
-        features = feature_record.of_problem(setup.problem, setup.data_dir)
-        feature_record.check_same_encoders(setup.output_dir, features)
+    if checkpoint_files.exists(setup.args.output_dir):
+        features = feature_record.of_problem(setup.problem, setup.args.data_dir)
+        feature_record.check_same_encoders(setup.args.output_dir, features)
 
 
 def _trainer(setup, strategy, static_shapes):
@@ -156,7 +135,7 @@ def _trainer(setup, strategy, static_shapes):
     from ut_keras.training import evaluation, train_settings
     from ut_keras.training import trainer as trainer_lib
 
-    args, problem, data_dir = setup.args, setup.problem, setup.data_dir
+    args, problem, data_dir = setup.args, setup.problem, setup.args.data_dir
     with strategy.scope():
         model = models.get(args.model, setup.hp, problem, data_dir)
         optimizer = optimizers.get(setup.hp, args.train_steps) if setup.trains else None
@@ -165,7 +144,7 @@ def _trainer(setup, strategy, static_shapes):
         model,
         optimizer,
         strategy,
-        setup.output_dir,
+        args.output_dir,
         train_settings.TrainSettings(
             train_steps=args.train_steps,
             eval_steps=args.eval_steps,
@@ -213,30 +192,26 @@ def metric_functions(problem: Any) -> dict[str, Any]:
 
 def _write_records(setup, num_replicas):
     terms = run_terms.of(setup, num_replicas)
-    if checkpoint_files.exists(setup.output_dir):
-        for line in run_terms.changes(run_record.read(setup.output_dir), terms, setup):
+    if checkpoint_files.exists(setup.args.output_dir):
+        for line in run_terms.changes(run_record.read(setup.args.output_dir), terms, setup):
             print(line, flush=True)
-    _write_records_to(setup.output_dir, setup, terms)
-    if setup.schedule != "train":
-        # So that the best weights can be used as a run of their own.
-        best_dir = os.path.join(setup.output_dir, "best")
-        os.makedirs(best_dir, exist_ok=True)
-        _write_records_to(best_dir, setup, terms)
-
-
-def _write_records_to(directory, setup, terms):
-    run_record.write(  # first: by it `run_folder` knows the others
-        directory,
-        problem=setup.problem.name,
-        model=setup.args.model,
-        hparams_set=setup.args.hparams_set,
-        hparams=setup.args.hparams,
-        random_seed=setup.seed,
-        trained_with=terms,
-    )
-    hparam.save(setup.hp, os.path.join(directory, "hparams.json"))
-    features = feature_record.of_problem(setup.problem, setup.data_dir)
-    feature_record.save(directory, features)
+    directories = [setup.args.output_dir]
+    if setup.schedule != "train":  # so that the best weights can be used as a run of their own
+        directories.append(os.path.join(setup.args.output_dir, run_folder.BEST))
+    features = feature_record.of_problem(setup.problem, setup.args.data_dir)
+    for directory in directories:
+        os.makedirs(directory, exist_ok=True)
+        run_folder.write_records(
+            directory,
+            setup.hp,
+            features,
+            problem=setup.problem.name,
+            model=setup.args.model,
+            hparams_set=setup.args.hparams_set,
+            hparams=setup.args.hparams,
+            random_seed=setup.seed,
+            trained_with=terms,
+        )
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ finished ones are not redone.
 """
 
 import argparse
+import dataclasses
 import math
 import os
 import shlex
@@ -16,7 +17,8 @@ import time
 from typing import Any
 
 from ut_keras import hparams as hparams_lib
-from ut_keras.bin import command, flags, run_setup
+from ut_keras.bin import command, command_line, flags, run_setup
+from ut_keras.bin.run_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.hparam import overrides as hparam_overrides
@@ -44,19 +46,19 @@ def run(args: argparse.Namespace, program: str) -> None:
         UsageError: if the flags do not fit, or no trial has ended well.
         Interrupted: after a signal; what runs is saved.
     """
-    hp, ranges, setup = check(args)
-    with run_folder.lock(setup.output_dir):
-        _check_free(setup.output_dir, args.autotune_max_trials)
+    setup, ranges = check(args)
+    with run_folder.lock(args.output_dir):
+        _check_free(args.output_dir, args.autotune_max_trials)
         identity = {name: getattr(args, name) for name in _SAME}
         identity["ranges"] = [str(item) for item in ranges]
-        study = search.open_study(setup.output_dir, identity, args.random_seed)
-        for line in hparam_ranges.without_effect(ranges, hp):
+        study = search.open_study(args.output_dir, identity, args.random_seed)
+        for line in hparam_ranges.without_effect(ranges, setup.hp):
             print(f"note: {line}", flush=True)
         if args.generate_data:
             command.load_tensorflow()
-            setup.problem.generate_data(setup.data_dir, setup.tmp_dir)
+            setup.problem.generate_data(args.data_dir, args.tmp_dir)
         with interruption.StopRequest() as stop:
-            _Search(args, setup, ranges, study, program).run(stop)
+            _Search(setup, ranges, study, program).run(stop)
     print("\n".join(search.table(study)), flush=True)
     if all(trial.value is None for trial in study.trials):
         reasons = "; ".join(dict.fromkeys(trial.user_attrs["reason"] for trial in study.trials))
@@ -69,21 +71,17 @@ def run(args: argparse.Namespace, program: str) -> None:
     )
 
 
-def check(args: argparse.Namespace) -> tuple[Any, Any, Any]:
+def check(args: argparse.Namespace) -> tuple[Any, Any]:
     """Checks the flags of a search, without TensorFlow.
 
     Returns:
-        (hp, ranges, setup): the hparams that trials start from, a tuple of `Range`, a `Setup`.
+        (setup, ranges): the `Setup` that trials start from, a tuple of `Range`.
 
     Raises:
         UsageError, UnknownNameError, HParamError: one line that says what is wrong.
     """
     run_setup.check_names(args)
-    if not args.autotune_objective:
-        raise UsageError(
-            "--autotune_objective must be given with --hparams_range: the name of a metric, such "
-            "as accuracy_per_sequence."
-        )
+    command_line.require(args, "autotune_objective", what="a metric, as accuracy_per_sequence")
     if args.autotune_maximize and args.autotune_objective.rpartition("/")[2] == "loss":
         raise UsageError(
             "--autotune_objective=loss must be minimised: give --noautotune_maximize. "
@@ -94,8 +92,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any, Any]:
             "TF_CONFIG must not be set for --hparams_range: a trial has one process. "
             f"Received: {os.environ['TF_CONFIG']}."
         )
-    if not args.hparams_set:
-        raise UsageError("--hparams_set must be given: what the trials start from.")
+    command_line.require(args, "hparams_set", what="what the trials start from")
     ranges = hparams_lib.get_range(args.hparams_range)
     setup = run_setup.check(args)
     if setup.schedule == "train" or not setup.trains:
@@ -103,9 +100,9 @@ def check(args: argparse.Namespace) -> tuple[Any, Any, Any]:
             "--schedule must train and evaluate: the objective is read off evaluations. "
             f"Received: {args.schedule}."
         )
-    if checkpoint_files.exists(setup.output_dir):
+    if checkpoint_files.exists(args.output_dir):
         raise UsageError(
-            f"--output_dir must be a folder for a search. Received: {setup.output_dir}, which "
+            f"--output_dir must be a folder for a search. Received: {args.output_dir}, which "
             "holds a run."
         )
     hparam_ranges.check_hparams(ranges, setup.hp)
@@ -116,7 +113,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any, Any]:
         raise UsageError("--hparams must leave a range to search. Received: all are set.")
     gpu_groups(args.autotune_parallel_trials)
     search.optuna()
-    return setup.hp, ranges, setup
+    return setup, ranges
 
 
 def gpu_groups(parallel: int) -> list[Any]:
@@ -141,7 +138,7 @@ def gpu_groups(parallel: int) -> list[Any]:
     return [",".join(gpus[number * each :][:each]) for number in range(parallel)]
 
 
-def trial_arguments(args: argparse.Namespace, output_dir: str, trial: Any, seed: int) -> list[str]:
+def trial_arguments(args: argparse.Namespace, trial: Any, seed: int) -> list[str]:
     """The trainer's arguments for a trial: those of the search, and what it tries."""
     kept = []
     for flag in flags.TRAINER:
@@ -153,41 +150,40 @@ def trial_arguments(args: argparse.Namespace, output_dir: str, trial: Any, seed:
         *kept,
         f"--hparams={_overrides(args, trial)}",
         f"--random_seed={seed}",
-        f"--output_dir={_trial_dir(output_dir, trial.number)}",
+        f"--output_dir={_trial_dir(args.output_dir, trial.number)}",
     ]
 
 
+@dataclasses.dataclass
 class _Search:
     """The trials that run, and what becomes of them."""
 
-    def __init__(self, args, setup, ranges, study, program):
-        self._args = args
-        self._setup = setup
-        self._ranges = ranges
-        self._study = study
-        self._program = program
-        self._running = {}  # slot -> (trial, process)
+    setup: Setup
+    ranges: Any
+    study: Any
+    program: str
+    running: dict[int, Any] = dataclasses.field(default_factory=dict)  # slot: (trial, process)
 
     def run(self, stop):
         """Runs trials until there are enough of them."""
-        gpus = gpu_groups(self._args.autotune_parallel_trials)
+        gpus = gpu_groups(self.setup.args.autotune_parallel_trials)
         try:
             while True:
                 is_more = False
                 for slot in range(len(gpus)):
-                    if slot not in self._running and not stop.requested:
+                    if slot not in self.running and not stop.requested:
                         is_more = self._start(slot, gpus[slot]) or is_more
-                if not self._running and not is_more:
+                if not self.running and not is_more:
                     break
                 time.sleep(_WAIT_SECONDS)
-                for slot, (trial, process) in list(self._running.items()):
+                for slot, (trial, process) in list(self.running.items()):
                     if stop.requested:
                         process.stop()
                     if process.exit_code is not None:
-                        del self._running[slot]
+                        del self.running[slot]
                         self._end(trial, process, stop)
         finally:
-            for _, process in self._running.values():
+            for _, process in self.running.values():
                 process.kill()
         if stop.requested:
             raise stop.stopped(
@@ -196,21 +192,21 @@ class _Search:
 
     def _start(self, slot, gpus):
         """Starts the next trial, if it can be; False if there is none."""
-        busy = [trial.number for trial, _ in self._running.values()]
-        most = self._args.autotune_max_trials
-        trial = search.next_trial(self._study, self._ranges, busy, most)
+        busy = [trial.number for trial, _ in self.running.values()]
+        most = self.setup.args.autotune_max_trials
+        trial = search.next_trial(self.study, self.ranges, busy, most)
         if trial is None:
             return False
-        directory = _trial_dir(self._setup.output_dir, trial.number)
+        directory = _trial_dir(self.setup.args.output_dir, trial.number)
         lock = trial_process.try_lock(directory)
         if lock is None:
             # The process of a search that was killed saves and ends. Tried again at the next turn.
             return True
-        seed = self._study.user_attrs["random_seed"]
-        arguments = trial_arguments(self._args, self._setup.output_dir, trial, seed)
-        words = [sys.executable, "-P", "-c", self._program, *arguments]
+        seed = self.study.user_attrs["random_seed"]
+        arguments = trial_arguments(self.setup.args, trial, seed)
+        words = [sys.executable, "-P", "-c", self.program, *arguments]
         process = trial_process.TrialProcess(words, directory, gpus, lock)
-        self._running[slot] = trial, process
+        self.running[slot] = trial, process
         print(f"trial-{trial.number}: {search.tried(trial)} ({directory}/log.txt)", flush=True)
         return True
 
@@ -223,14 +219,14 @@ class _Search:
             self._fail(trial, f"killed by signal {-code}" if code < 0 else process.last_line())
 
     def _read_objective(self, trial):
-        directory = _trial_dir(self._setup.output_dir, trial.number)
-        objective = self._args.autotune_objective
-        step, value = search.objective_at_the_end(directory, self._setup.problem.name, objective)
+        directory = _trial_dir(self.setup.args.output_dir, trial.number)
+        objective = self.setup.args.autotune_objective
+        step, value = search.objective_at_the_end(directory, self.setup.problem.name, objective)
         if not math.isfinite(value):
             self._fail(trial, f"{objective}={value} at step {step}")
             return
-        self._study.tell(trial, value)
-        best = self._study.best_trial
+        self.study.tell(trial, value)
+        best = self.study.best_trial
         print(
             f"trial-{trial.number}: {objective}={search.number(value)} "
             f"(best: {search.number(best.value)}, trial-{best.number})",
@@ -238,7 +234,7 @@ class _Search:
         )
 
     def _fail(self, trial, reason):
-        search.fail(self._study, trial, reason)
+        search.fail(self.study, trial, reason)
         print(f"trial-{trial.number} failed: {reason}", flush=True)
 
 

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 
-from ut_keras.bin import command, decode_setup, flags
+from ut_keras.bin import command, command_line, decode_setup, flags
 from ut_keras.errors import UsageError
 from ut_keras.files import whole_file
 from ut_keras.inference import line_encoding
@@ -21,7 +21,11 @@ from ut_keras.inference import line_encoding
 def main(args: command.Args) -> None:
     run = decode_setup.check_run(args)
     _check_input(args.input, run)
-    directory = _checked_directory(args.visualize_dir)
+    command_line.require(args, "visualize_dir", what="the folder to write to")
+    directory = args.visualize_dir
+    if os.path.exists(directory) and not os.path.isdir(directory):
+        raise UsageError(f"--visualize_dir must be a folder. Received: {directory!r}, a file.")
+    whole_file.check_writable(directory)
     if importlib.util.find_spec("matplotlib") is None:
         raise UsageError("Pictures need matplotlib: pip install 'ut_keras[plot]'.")
     from ut_keras.visualize import figures
@@ -52,17 +56,6 @@ def _check_input(text, run):
         raise UsageError("--input must be given: what the model is to read.")
     encoder = run.encoders["targets" if run.is_language_model else "inputs"]
     line_encoding.sources("--input", text.split("|"), encoder)
-
-
-def _checked_directory(directory):
-    """The folder, made if it is not there."""
-    if not directory:
-        raise UsageError("--visualize_dir must be given: the folder to write to.")
-    directory = os.path.expanduser(directory)
-    if os.path.exists(directory) and not os.path.isdir(directory):
-        raise UsageError(f"--visualize_dir must be a folder. Received: {directory!r}, a file.")
-    whole_file.check_writable(directory)
-    return directory
 
 
 if __name__ == "__main__":

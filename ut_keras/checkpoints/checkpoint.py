@@ -198,54 +198,41 @@ class Checkpoints:
     def _restore(self, path):
         reader = _reader(path)
         shapes = reader.get_variable_to_shape_map()
-        groups = dict(self._groups)
         self.has_moving_average = any(key.startswith(f"{_AVERAGE}/") for key in shapes)
-        if not self.has_moving_average:
-            groups.pop(_AVERAGE, None)
+        variables = {
+            _key(group, name): variable
+            for group, named in self._groups.items()
+            if group != _AVERAGE or self.has_moving_average
+            for name, variable in named.items()
+        }
         order = _key("position", "order")
-        if "position" in groups and order not in shapes:  # of an older version
-            groups["position"] = {n: v for n, v in groups["position"].items() if n != "order"}
-        self._check_shapes(path, shapes, groups)
+        if order not in shapes:  # of an older version
+            variables.pop(order, None)
+        _check_ours(path, shapes)
+        if self._optimizer is not None and not any(key.startswith("optimizer/") for key in shapes):
+            raise CheckpointError(
+                f"{path} holds weights without the optimizer's state, as ut-avg-checkpoints writes "
+                "them: training cannot go on from it."
+            )
+        _check_shapes(path, shapes, variables)
         # Not by tf.train.Checkpoint: what it does not come to read it lists, a line each, when the
         # process ends. All is read before anything is changed; float16 has a type of its own.
-        read = [
-            (variable, reader.get_tensor(_key(group, name)))
-            for group, variables in groups.items()
-            for name, variable in variables.items()
-        ]
+        read = [(variable, reader.get_tensor(key)) for key, variable in variables.items()]
         if _OBJECT_GRAPH in shapes:  # nobody needs it, but it tells of damage
             reader.get_tensor(_OBJECT_GRAPH)
         for variable, value in read:
             variable.assign(tf.cast(value, variable.dtype))
 
-    def _check_shapes(self, path, shapes, groups):
-        _check_ours(path, shapes)
-        if "optimizer" in self._groups and not any(key.startswith("optimizer/") for key in shapes):
+
+def _check_shapes(path, shapes, variables):
+    """Checks that a checkpoint has all variables, of these shapes, and no others of a model."""
+    here = {key: tuple(variable.shape) for key, variable in variables.items()}
+    there = {key: tuple(shapes[key]) for key in shapes if key in here or key.startswith("model/")}
+    for key in here | there:
+        if here.get(key) != there.get(key):
             raise CheckpointError(
-                f"{path} holds weights without the optimizer's state, as ut-avg-checkpoints writes "
-                "them: training cannot go on from it."
-            )
-        for group, variables in groups.items():
-            for name, variable in variables.items():
-                key = _key(group, name)
-                here = tuple(variable.shape)
-                if key not in shapes:
-                    raise CheckpointError(
-                        f"{path} belongs to another model: it has no variable {name} "
-                        f"(here of shape {here})."
-                    )
-                if tuple(shapes[key]) != here:
-                    raise CheckpointError(
-                        f"{path} belongs to another model or vocabulary: variable {name} has shape "
-                        f"{tuple(shapes[key])} there and {here} here."
-                    )
-        ours = {_key("model", name) for name in self._groups["model"]}
-        extra = sorted(key for key in shapes if key.startswith("model/") and key not in ours)
-        if extra:
-            name = _unescape(extra[0][len("model/") : -len(_KEY_SUFFIX)])
-            raise CheckpointError(
-                f"{path} belongs to another model: it has a variable {name} of shape "
-                f"{tuple(shapes[extra[0]])}, which this model has not."
+                f"{path} belongs to another model or vocabulary: variable {_name(key)} is "
+                f"{there.get(key, 'missing')} there and {here.get(key, 'missing')} here."
             )
 
 
@@ -283,7 +270,7 @@ def read_weights(path: str) -> "dict[str, np.ndarray]":
     with _readable(path):
         reader = _reader(path)
         names = {
-            key: _unescape(key[len("model/") : -len(_KEY_SUFFIX)])
+            key: _name(key)
             for key in reader.get_variable_to_shape_map()
             if key.startswith("model/") and key.endswith(_KEY_SUFFIX)
         }
@@ -350,16 +337,16 @@ def _readable(path):
 
 
 def _key(group, name):
-    return f"{group}/{_escape(name)}{_KEY_SUFFIX}"
+    escaped = name.replace(".", "..").replace(
+        "/", ".S"
+    )  # as `tf.train.Checkpoint` spells a dict key
+    return f"{group}/{escaped}{_KEY_SUFFIX}"
 
 
-def _escape(name):
-    """How `tf.train.Checkpoint` spells a dict key."""
-    return name.replace(".", "..").replace("/", ".S")
-
-
-def _unescape(name):
-    return re.sub(r"\.(S|\.)", lambda match: "/" if match[1] == "S" else ".", name)
+def _name(key):
+    """The name that `_key` makes a key of."""
+    escaped = key.partition("/")[2].removesuffix(_KEY_SUFFIX)
+    return re.sub(r"\.(S|\.)", lambda match: "/" if match[1] == "S" else ".", escaped)
 
 
 def _first_line(error):

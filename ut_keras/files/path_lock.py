@@ -1,6 +1,6 @@
 """A lock on what a command writes, so that no two write it at once. It ends with its process.
 
-    with held("run/run", "--output_dir must be written by one command at a time", "run"): ...
+    with held("run/run", "--output_dir must be written", "run"): ...
 
 The file of the lock, run/.run.ut_keras-lock, is there as long as the lock is; what a killed process
 leaves locks nothing. Its first line says whose it is: a file, pipe or link of that name that does
@@ -33,12 +33,13 @@ def beside(path: str | os.PathLike[str], kind: str) -> str:
 
 
 @contextlib.contextmanager
-def held(path: str, expected: str, received: str) -> Iterator[None]:
+def held(path: str, expected: str, received: str = "") -> Iterator[None]:
     """Context in which no other process holds the lock.
 
     Args:
         path: str, what is written; the lock is beside it, and removed at the end.
-        expected, received: str, of the error.
+        expected: str, of the error, "by one command at a time".
+        received: str, what is named there; the path, where it is "".
 
     Raises:
         LockedError: if another process holds it.
@@ -47,7 +48,10 @@ def held(path: str, expected: str, received: str) -> Iterator[None]:
     lock = beside(path, "lock")
     file = try_lock(lock)
     if file is None:
-        raise LockedError(f"{expected}. Received: {received}, {_holder(lock)} does so already.")
+        raise LockedError(
+            f"{expected} by one command at a time. "
+            f"Received: {(received or path)!r}, {_holder(lock)} does so already."
+        )
     with file:
         with contextlib.suppress(OSError):  # a full disk
             os.write(file.fileno(), f"{os.getpid()}\n".encode())
@@ -58,11 +62,12 @@ def held(path: str, expected: str, received: str) -> Iterator[None]:
                 os.remove(lock)
 
 
-def try_lock(path: str) -> IO[bytes] | None:
+def try_lock(path: str, make: bool = True) -> IO[bytes] | None:
     """Returns an open file that holds the lock, or None if another process does.
 
     Args:
         path: str, of the lock itself.
+        make: bool. If not, None is also for a lock that is not there, and where nobody can tell.
 
     Raises:
         UserError: if there is something else of its name.
@@ -71,43 +76,21 @@ def try_lock(path: str) -> IO[bytes] | None:
         try:
             file = open_own(path)
         except FileNotFoundError:
+            if not make:
+                return None
             _make(path)
             continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError as error:
+            if make and not isinstance(error, BlockingIOError):  # a file system that has no locks
+                return file
             file.close()
             return None
-        except OSError:  # a file system that has no locks
-            return file
         if _is_at(file, path):
             file.truncate(len(_SIGNATURE))
             return file
         file.close()  # Whoever held it has removed it meanwhile.
-
-
-@contextlib.contextmanager
-def left_behind(path: str) -> Iterator[bool]:
-    """Context that holds the lock of a process that has ended, if it has.
-
-    Args:
-        path: str, of the lock itself.
-
-    Yields:
-        bool. False if the process lives, if there is no such lock, or if nobody can tell.
-    """
-    try:
-        file = open_own(path)
-    except (OSError, UserError):
-        yield False
-        return
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield _is_at(file, path)
 
 
 def open_own(path: str, signature: bytes = _SIGNATURE) -> IO[bytes]:

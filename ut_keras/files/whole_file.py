@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
+from ut_keras.errors import UserError
 from ut_keras.files import file_error, path_lock
 
 _LOCK = "lock"  # in each folder
@@ -105,9 +106,10 @@ def remove_leftovers(path: str) -> None:
     for name in glob.glob(f"{pattern}*"):
         if not _LEFTOVER.fullmatch(os.path.basename(name)) or os.path.islink(name):
             continue
-        with path_lock.left_behind(os.path.join(name, _LOCK)) as is_dead:
-            if is_dead:
-                shutil.rmtree(name, ignore_errors=True)
+        with contextlib.suppress(OSError, UserError):
+            if lock := path_lock.try_lock(os.path.join(name, _LOCK), make=False):
+                with lock:  # Its process has ended.
+                    shutil.rmtree(name, ignore_errors=True)
         with contextlib.suppress(OSError):
             os.rmdir(name)  # Its process ended before it could lock it.
 

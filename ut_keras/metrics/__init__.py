@@ -8,24 +8,9 @@ Every metric is a function of logits [B, T, V] and targets [B, T] (classifiers: 
 sum / count. `bleu` has the BLEU of files.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 from ut_keras.metrics import (
     approximate,  # noqa: F401  (registers its metrics)
     teacher_forced,
 )
 
-
-def get(name: str) -> Callable[..., Any]:
-    """Returns the metric function `name`.
-
-    Raises:
-        UnknownNameError: if there is no such metric; the message lists the nearest names.
-    """
-    return teacher_forced.METRICS.get(name)
-
-
-def names() -> list[str]:
-    """Returns the names of all metrics, sorted."""
-    return teacher_forced.METRICS.names()
+get, names = teacher_forced.METRICS.get, teacher_forced.METRICS.names

@@ -164,13 +164,10 @@ class PaddedCrossEntropy(keras.losses.Loss):
     ) -> tf.Tensor:
         # Keras would multiply the scalar that `call` returns by every weight.
         logits = tf.convert_to_tensor(y_pred)
-        return self._term(y_true, logits, sample_weight).value()
+        smoothing = self.label_smoothing
+        return target_term(logits, y_true, smoothing, self.class_labels, sample_weight).value()
 
-    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        return self._term(y_true, y_pred).value()
-
-    def _term(self, y_true, y_pred, weights=None):
-        return target_term(y_pred, y_true, self.label_smoothing, self.class_labels, weights)
+    call = __call__
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -50,7 +50,7 @@ def get(
         l2_rate=hp.weight_decay,
         grad_noise_scale=hp.grad_noise_scale,
         zero_grads=hp.optimizer_zero_grads,
-        **own(hp),
+        **{argument: getattr(hp, field) for argument, field in own.items()},
     )
 
 
@@ -59,53 +59,39 @@ def names() -> list[str]:
     return sorted(_OPTIMIZERS)
 
 
-def _adam(hp):
-    return {
-        "beta_1": hp.optimizer_adam_beta1,
-        "beta_2": hp.optimizer_adam_beta2,
-        "epsilon": hp.optimizer_adam_epsilon,
-    }
-
-
-def _adafactor(hp):
-    return {
-        "beta_1": hp.optimizer_adafactor_beta1,
-        "decay_type": hp.optimizer_adafactor_decay_type,
-        "beta_2": hp.optimizer_adafactor_beta2,
-        "memory_exponent": hp.optimizer_adafactor_memory_exponent,
-        "clipping_threshold": hp.optimizer_adafactor_clipping_threshold,
-        "factored": hp.optimizer_adafactor_factored,
-        "multiply_by_parameter_scale": hp.optimizer_adafactor_multiply_by_parameter_scale,
-        "table_shards": hp.symbol_modality_num_shards,
-    }
-
-
-def _momentum(hp):
-    return {
-        "momentum": hp.optimizer_momentum_momentum,
-        "nesterov": hp.optimizer_momentum_nesterov,
-    }
-
-
-def _multistep_adam(hp):
-    return {"accumulate_steps": hp.optimizer_multistep_accumulate_steps, **_adam(hp)}
-
-
-def _adam_w(hp):
-    # As in T2T weight_decay does both: it is an L2 loss, and what the weights shrink by.
-    return {"decay": hp.weight_decay, **_adam(hp)}
-
-
-# T2T's name, and in CamelCase, for the sake of old sets: the class, and its own arguments of hp.
+# The arguments of a class, and the hparams that they are.
+_ADAM = {
+    "beta_1": "optimizer_adam_beta1",
+    "beta_2": "optimizer_adam_beta2",
+    "epsilon": "optimizer_adam_epsilon",
+}
+# As in T2T weight_decay does both: it is an L2 loss, and what the weights shrink by.
+_ADAM_W = {"decay": "weight_decay", **_ADAM}
+_MULTISTEP = {"accumulate_steps": "optimizer_multistep_accumulate_steps", **_ADAM}
+_ADAFACTOR = {
+    "beta_1": "optimizer_adafactor_beta1",
+    "decay_type": "optimizer_adafactor_decay_type",
+    "beta_2": "optimizer_adafactor_beta2",
+    "memory_exponent": "optimizer_adafactor_memory_exponent",
+    "clipping_threshold": "optimizer_adafactor_clipping_threshold",
+    "factored": "optimizer_adafactor_factored",
+    "multiply_by_parameter_scale": "optimizer_adafactor_multiply_by_parameter_scale",
+    "table_shards": "symbol_modality_num_shards",
+}
+_MOMENTUM = {
+    "momentum": "optimizer_momentum_momentum",
+    "nesterov": "optimizer_momentum_nesterov",
+}
+# T2T's name, and in CamelCase, for the sake of old sets: the class, and its own arguments.
 # T2T's "adam" is LazyAdam, which leaves the moments of embedding rows that a batch does not use
 # alone. T2T's embedding hands it gradients of all rows, and both names mean the same.
 _OPTIMIZERS: dict[str, Any] = {
-    **dict.fromkeys(("adam", "true_adam", "Adam", "TrueAdam"), (Adam, _adam)),
-    **dict.fromkeys(("adam_w", "AdamW"), (AdamW, _adam_w)),
-    **dict.fromkeys(("multistep_adam", "MultistepAdam"), (MultistepAdam, _multistep_adam)),
-    **dict.fromkeys(("adafactor", "Adafactor"), (Adafactor, _adafactor)),
-    **dict.fromkeys(("momentum", "Momentum"), (Momentum, _momentum)),
-    **dict.fromkeys(("sgd", "SGD"), (GradientDescent, lambda hp: {})),
-    **dict.fromkeys(("adagrad", "Adagrad"), (Adagrad, lambda hp: {})),
-    **dict.fromkeys(("rms_prop", "RMSProp"), (RMSProp, lambda hp: {})),
+    **dict.fromkeys(("adam", "true_adam", "Adam", "TrueAdam"), (Adam, _ADAM)),
+    **dict.fromkeys(("adam_w", "AdamW"), (AdamW, _ADAM_W)),
+    **dict.fromkeys(("multistep_adam", "MultistepAdam"), (MultistepAdam, _MULTISTEP)),
+    **dict.fromkeys(("adafactor", "Adafactor"), (Adafactor, _ADAFACTOR)),
+    **dict.fromkeys(("momentum", "Momentum"), (Momentum, _MOMENTUM)),
+    **dict.fromkeys(("sgd", "SGD"), (GradientDescent, {})),
+    **dict.fromkeys(("adagrad", "Adagrad"), (Adagrad, {})),
+    **dict.fromkeys(("rms_prop", "RMSProp"), (RMSProp, {})),
 }

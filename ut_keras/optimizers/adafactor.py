@@ -1,6 +1,5 @@
 """Adafactor: Adam's second moments, of a matrix, from the sums of its rows and columns."""
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +30,6 @@ class Adafactor(optimizer.Optimizer):
     columns are a shard's. `table_shards` does the same with a table that is whole.
 
     Args:
-        learning_rate: float or `LearningRateSchedule`.
         beta_1: float. Decay of the mean of the updates; 0 takes no mean and no memory.
         decay_type: "pow": d = 1 - t^-memory_exponent; "adam": Adam's b2 with its bias correction.
         beta_2: float. b2 of decay_type "adam".
@@ -40,7 +38,6 @@ class Adafactor(optimizer.Optimizer):
         factored: bool. False keeps all second moments.
         multiply_by_parameter_scale: bool. Whether the rate is relative to the weights' size.
         table_shards: int. Into how many shards T2T cuts variables named "weights".
-        name: str.
         **kwargs: those of `Optimizer`.
 
     Raises:
@@ -86,20 +83,15 @@ class Adafactor(optimizer.Optimizer):
             return
         super().build(variables)
         self._parts = [self._make_parts(variable) for variable in variables]
-        self._means = None
         if self.beta_1:
-            self._means = self.add_optimizer_variables(variables, "momentum")
+            self._statistics.append(self.add_optimizer_variables(variables, "momentum"))
         self._moments = [
-            [self._add_slot(variable, name, shape) for name, shape in self._moment_shapes(variable)]
-            for variable in variables
+            [self._add_slot(variable, *slot) for slot in self._moment_shapes(variable, parts)]
+            for variable, parts in zip(variables, self._parts, strict=True)
         ]
 
-    def slots(self) -> dict[str, list]:
-        means = self._means or [None] * len(self._moments)
-        return {
-            path: ([] if mean is None else [mean]) + moments
-            for path, (mean, moments) in self._by_path(means, self._moments).items()
-        }
+    def _kept(self, variable):
+        return super()._kept(variable) + self._moments[self._get_variable_index(variable)]
 
     def _make_parts(self, variable):
         is_table = variable.name == "weights" and len(variable.shape) == 2
@@ -107,11 +99,10 @@ class Adafactor(optimizer.Optimizer):
             return _ShardParts(variable.shape[0], self.table_shards)
         return _WholePart()
 
-    def _moment_shapes(self, variable):
+    def _moment_shapes(self, variable, parts):
         shape = tuple(variable.shape)
         if not self.factored or len(shape) < 2:
             return [("velocity", shape)]
-        parts = self._make_parts(variable)
         return [
             ("row_velocity", shape[:-1]),
             ("column_velocity", (*parts.column_axes(shape[:-2]), shape[-1])),
@@ -126,16 +117,18 @@ class Adafactor(optimizer.Optimizer):
     def update_step(
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
     ) -> None:
-        index = self._get_variable_index(variable)
+        parts = self._parts[self._get_variable_index(variable)]
+        moments = self._kept(variable)
+        mean = moments.pop(0) if self.beta_1 else None
         dtype = variable.dtype
-        parts = self._parts[index]
         learning_rate = tf.cast(learning_rate, dtype)
         decay = tf.cast(self._decay(), dtype)
 
         gradients = parts.cut(tf.cast(gradient, dtype))
-        directions = self._directions(gradients, self._moments[index], parts, decay)
-        updates = []
-        for direction, value in zip(directions, parts.cut(variable), strict=True):
+        old_moments = [parts.cut(moments[0]), *map(parts.cut_columns, moments[1:])]
+        updates, new_moments = [], []
+        for part, value, *old in zip(gradients, parts.cut(variable), *old_moments, strict=True):
+            direction, new = _direction(part, old, decay)
             if self.clipping_threshold is not None:
                 rms = _rms(direction, parts.axes)
                 direction /= tf.maximum(1.0, rms / self.clipping_threshold)
@@ -143,10 +136,14 @@ class Adafactor(optimizer.Optimizer):
             if self.multiply_by_parameter_scale:
                 rate *= tf.maximum(_rms(value, parts.axes), _MIN_SCALE)
             updates.append(rate * direction)
+            new_moments.append(new)
+        rows, *columns = zip(*new_moments, strict=True)
+        self.assign(moments[0], parts.join(rows))
+        for moment, new in zip(moments[1:], columns, strict=True):
+            self.assign(moment, parts.join_columns(new))
         update = parts.join(updates)
 
-        if self._means is not None:
-            mean = self._means[index]
+        if mean is not None:
             update = self.beta_1 * tf.convert_to_tensor(mean) + (1.0 - self.beta_1) * update
             self.assign(mean, update)
         self.assign_sub(variable, update)
@@ -158,35 +155,17 @@ class Adafactor(optimizer.Optimizer):
             return 1.0 - tf.pow(t, -self.memory_exponent)
         return self.beta_2 * (1.0 - tf.pow(self.beta_2, t - 1.0)) / (1.0 - tf.pow(self.beta_2, t))
 
-    def _directions(self, gradients, moments, parts, decay):
-        """The gradients over the roots of their second moments, which are brought up to date."""
-        squares = [tf.square(gradient) + _EPSILON for gradient in gradients]
-        if len(moments) == 1:
-            velocities = [
-                decay * old + (1.0 - decay) * square
-                for old, square in zip(parts.cut(moments[0]), squares, strict=True)
-            ]
-            self.assign(moments[0], parts.join(velocities))
-            return [
-                gradient * tf.math.rsqrt(velocity)
-                for gradient, velocity in zip(gradients, velocities, strict=True)
-            ]
-        rows = [
-            decay * old + (1.0 - decay) * tf.reduce_mean(square, -1)
-            for old, square in zip(parts.cut(moments[0]), squares, strict=True)
-        ]
-        columns = [
-            decay * old + (1.0 - decay) * tf.reduce_mean(square, -2)
-            for old, square in zip(parts.cut_columns(moments[1]), squares, strict=True)
-        ]
-        self.assign(moments[0], parts.join(rows))
-        self.assign(moments[1], parts.join_columns(columns))
-        return [
-            gradient
-            * tf.math.rsqrt(row / tf.reduce_mean(row, -1, keepdims=True))[..., tf.newaxis]
-            * tf.math.rsqrt(column)[..., tf.newaxis, :]
-            for gradient, row, column in zip(gradients, rows, columns, strict=True)
-        ]
+
+def _direction(gradient, moments, decay):
+    """A gradient over the root of its second moments, and these, brought up to date."""
+    square = tf.square(gradient) + _EPSILON
+    if len(moments) == 1:
+        velocity = decay * moments[0] + (1.0 - decay) * square
+        return gradient * tf.math.rsqrt(velocity), [velocity]
+    row = decay * moments[0] + (1.0 - decay) * tf.reduce_mean(square, -1)
+    column = decay * moments[1] + (1.0 - decay) * tf.reduce_mean(square, -2)
+    of_row = tf.math.rsqrt(row / tf.reduce_mean(row, -1, keepdims=True))[..., tf.newaxis]
+    return gradient * of_row * tf.math.rsqrt(column)[..., tf.newaxis, :], [row, column]
 
 
 class _WholePart:
@@ -229,7 +208,7 @@ class _ShardParts:
 
     def cut(self, x):
         """[V, ...] -> per stack [S, rows, ...]."""
-        pieces = _split(x, [math.prod(stack) for stack in self._stacks])
+        pieces = tf.split(x, [math.prod(stack) for stack in self._stacks])
         return [
             tf.reshape(piece, [*stack, *piece.shape[1:]])
             for piece, stack in zip(pieces, self._stacks, strict=True)
@@ -241,16 +220,10 @@ class _ShardParts:
 
     def cut_columns(self, x):
         """[shards, D] -> per stack [S, D]."""
-        return _split(x, [count for count, _ in self._stacks])
+        return tf.split(x, [count for count, _ in self._stacks])
 
     def join_columns(self, parts):
         return tf.concat(parts, axis=0)
-
-
-def _split(x, sizes):
-    x = tf.convert_to_tensor(x)
-    ends = itertools.accumulate(sizes)
-    return [x[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
 def _rms(x, axes):

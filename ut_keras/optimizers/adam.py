@@ -1,6 +1,5 @@
 """Adam as T2T has it, with weights that decay, and with one update in several batches."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -20,11 +19,9 @@ class Adam(optimizer.Optimizer):
     `keras.optimizers.Adam` computes the same in a dozen operations per variable; this one in one.
 
     Args:
-        learning_rate: float or `LearningRateSchedule`.
         beta_1: float. Decay of the first moment.
         beta_2: float. Decay of the second moment.
         epsilon: float.
-        name: str.
         **kwargs: those of `Optimizer`.
 
     References: Kingma and Ba 2015, the formulation before section 2.1; `tf.train.AdamOptimizer`.
@@ -32,6 +29,7 @@ class Adam(optimizer.Optimizer):
 
     t2t_slot_name = "Adam"
     options: tuple[str, ...] = ("beta_1", "beta_2", "epsilon")
+    statistics = {"momentum": 0.0, "velocity": 0.0}
 
     def __init__(
         self,
@@ -47,17 +45,6 @@ class Adam(optimizer.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
 
-    def build(self, variables: Sequence[keras.Variable]) -> None:
-        if self.built:
-            return
-        super().build(variables)
-        self._momentums, self._velocities = self.add_optimizer_variables(
-            variables, ["momentum", "velocity"]
-        )
-
-    def slots(self) -> dict[str, list]:
-        return self._by_path(self._momentums, self._velocities)
-
     def update_step(
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
     ) -> None:
@@ -65,13 +52,13 @@ class Adam(optimizer.Optimizer):
 
     def _update(self, gradient, variable, learning_rate, t):
         """Update number `t` of a variable."""
-        index = self._get_variable_index(variable)
+        momentum, velocity, *_ = self._kept(variable)
         dtype = variable.dtype
         t = tf.cast(t, dtype)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
-            m=self._momentums[index].handle,
-            v=self._velocities[index].handle,
+            m=momentum.handle,
+            v=velocity.handle,
             beta1_power=tf.pow(tf.cast(self.beta_1, dtype), t),
             beta2_power=tf.pow(tf.cast(self.beta_2, dtype), t),
             lr=tf.cast(learning_rate, dtype),
@@ -138,6 +125,7 @@ class MultistepAdam(Adam):
     """
 
     options = ("accumulate_steps",)
+    statistics = {"accumulated": 0.0}
 
     def __init__(
         self,
@@ -154,19 +142,10 @@ class MultistepAdam(Adam):
             )
         self.accumulate_steps = accumulate_steps
 
-    def build(self, variables: Sequence[keras.Variable]) -> None:
-        if self.built:
-            return
-        super().build(variables)
-        self._accumulated = self.add_optimizer_variables(variables, "accumulated")
-
-    def slots(self) -> dict[str, list]:
-        return self._by_path(self._momentums, self._velocities, self._accumulated)
-
     def update_step(
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
     ) -> None:
-        accumulated = self._accumulated[self._get_variable_index(variable)]
+        accumulated = self._kept(variable)[-1]
         gradient = tf.cast(gradient, variable.dtype)
         calls = self.iterations + 1
 

@@ -24,42 +24,19 @@ class GradientDescent(optimizer.Optimizer):
         )
 
 
-class _OneSlotOptimizer(optimizer.Optimizer):
-    """Keeps one statistic per weight, `slot`, which starts at `initial`."""
-
-    slot = ""
-    initial = 0.0
-
-    def build(self, variables):
-        if self.built:
-            return
-        super().build(variables)
-        self._statistics = self.add_optimizer_variables(
-            variables, self.slot, initializer=keras.initializers.Constant(self.initial)
-        )
-
-    def slots(self):
-        return self._by_path(self._statistics)
-
-    def _statistic(self, variable):
-        return self._statistics[self._get_variable_index(variable)]
-
-
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Momentum(_OneSlotOptimizer):
+class Momentum(optimizer.Optimizer):
     """m = momentum m + g,   w -= lr m;   with Nesterov's momentum   w -= lr (g + momentum m)
 
     Args:
-        learning_rate: float or `LearningRateSchedule`.
         momentum: float.
         nesterov: bool.
-        name: str.
         **kwargs: those of `Optimizer`.
     """
 
     t2t_slot_name = "Momentum"
     options = ("momentum", "nesterov")
-    slot = "momentum"
+    statistics = {"momentum": 0.0}
 
     def __init__(
         self,
@@ -79,7 +56,7 @@ class Momentum(_OneSlotOptimizer):
         dtype = variable.dtype
         tf.raw_ops.ResourceApplyMomentum(
             var=variable.handle,
-            accum=self._statistic(variable).handle,
+            accum=self._kept(variable)[0].handle,
             lr=tf.cast(learning_rate, dtype),
             grad=tf.cast(gradient, dtype),
             momentum=tf.cast(self.momentum, dtype),
@@ -88,50 +65,46 @@ class Momentum(_OneSlotOptimizer):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Adagrad(_OneSlotOptimizer):
+class Adagrad(optimizer.Optimizer):
     """v += g^2,   w -= lr g / sqrt(v);   v starts at 0.1"""
 
     t2t_slot_name = "Adagrad"
-    slot = "accumulator"
-    initial = 0.1
+    statistics = {"accumulator": 0.1}
 
     def update_step(
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
     ) -> None:
         tf.raw_ops.ResourceApplyAdagrad(
             var=variable.handle,
-            accum=self._statistic(variable).handle,
+            accum=self._kept(variable)[0].handle,
             lr=tf.cast(learning_rate, variable.dtype),
             grad=tf.cast(gradient, variable.dtype),
         )
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class RMSProp(_OneSlotOptimizer):
+class RMSProp(optimizer.Optimizer):
     """v = 0.9 v + 0.1 g^2,   w -= lr g / sqrt(v + 1e-10);   v starts at 1"""
 
     t2t_slot_name = "RMSProp"
-    slot = "velocity"
-    initial = 1.0
+    statistics = {"velocity": 1.0}
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
         if self.built:
             return
         super().build(variables)
         # The kernel wants it, and T2T has it, though hparams cannot give RMSProp a momentum.
-        self._momentums = self.add_optimizer_variables(variables, "momentum")
-
-    def slots(self) -> dict[str, list]:
-        return self._by_path(self._statistics, self._momentums)
+        self._statistics.append(self.add_optimizer_variables(variables, "momentum"))
 
     def update_step(
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
     ) -> None:
         dtype = variable.dtype
+        velocity, momentum = self._kept(variable)
         tf.raw_ops.ResourceApplyRMSProp(
             var=variable.handle,
-            ms=self._statistic(variable).handle,
-            mom=self._momentums[self._get_variable_index(variable)].handle,
+            ms=velocity.handle,
+            mom=momentum.handle,
             lr=tf.cast(learning_rate, dtype),
             rho=tf.cast(0.9, dtype),
             momentum=tf.cast(0.0, dtype),

@@ -38,6 +38,8 @@ class Optimizer(keras.optimizers.Optimizer):
     t2t_slot_name: str | None = None
     # What a class adds to the arguments of those that it derives from; kept under their names.
     options: tuple[str, ...] = ("clip_grad_norm", "l2_rate", "grad_noise_scale", "zero_grads")
+    # Of every weight, by name, what it keeps besides what they do: the values at first.
+    statistics: dict[str, float] = {}
 
     def __init__(
         self,
@@ -68,6 +70,11 @@ class Optimizer(keras.optimizers.Optimizer):
                 dtype="int32",
                 name="noise_seed",
             )
+        self._statistics: list[Any] = []  # lists in the order of the variables
+        for cls in reversed(type(self).__mro__):
+            if first := vars(cls).get("statistics"):
+                initial = [keras.initializers.Constant(value) for value in first.values()]
+                self._statistics += self.add_optimizer_variables(variables, list(first), initial)
 
     def slots(self) -> dict[str, list]:
         """The statistics of every variable, in the order in which T2T makes them.
@@ -75,13 +82,14 @@ class Optimizer(keras.optimizers.Optimizer):
         Returns:
             dict from path of the variable to list of Keras variables.
         """
-        return self._by_path()
+        return {variable.path: self._kept(variable) for variable in self._trainable_variables}
 
-    @property
-    def learning_rate(self) -> Any:
-        return super().learning_rate
+    def _kept(self, variable):
+        """The statistics of a variable."""
+        index = self._get_variable_index(variable)
+        return [values[index] for values in self._statistics]
 
-    @learning_rate.setter
+    @keras.optimizers.Optimizer.learning_rate.setter
     def learning_rate(self, value: Any) -> None:
         # What LearningRateScheduler, ReduceLROnPlateau and the like do.
         if callable(self._learning_rate) and not callable(value):
@@ -92,12 +100,6 @@ class Optimizer(keras.optimizers.Optimizer):
                 "schedule, which says the rate of every step."
             )
         keras.optimizers.Optimizer.learning_rate.fset(self, value)
-
-    def _by_path(self, *statistics):
-        """Lists in the order of the variables, as `slots` returns them."""
-        rows = zip(*statistics, strict=True) if statistics else [()] * len(self._is_decayed)
-        paths = [variable.path for variable in self._trainable_variables]
-        return {path: list(row) for path, row in zip(paths, rows, strict=True)}
 
     def apply(
         self, grads: Sequence[Any], trainable_variables: Sequence[keras.Variable] | None = None
@@ -120,18 +122,11 @@ class Optimizer(keras.optimizers.Optimizer):
         gradients = [_dense(gradient, variable) for gradient, variable in grads_and_vars]
         reduced = super()._all_reduce_sum_gradients(list(zip(gradients, variables, strict=True)))
         gradients = [gradient for gradient, _ in reduced]
-        if self.l2_rate:
-            gradients = [
-                gradient + self.l2_rate * variable
-                if self._is_decayed[self._get_variable_index(variable)]
-                else gradient
-                for gradient, variable in zip(gradients, variables, strict=True)
-            ]
-        if self.grad_noise_scale:
-            gradients = [
-                gradient + self.grad_noise_scale * self._noise(variable)
-                for gradient, variable in zip(gradients, variables, strict=True)
-            ]
+        for place, variable in enumerate(variables):
+            if self.l2_rate and self._is_decayed[self._get_variable_index(variable)]:
+                gradients[place] += self.l2_rate * variable
+            if self.grad_noise_scale:
+                gradients[place] += self.grad_noise_scale * self._noise(variable)
         if self.clip_grad_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_grad_norm)
         return list(zip(gradients, variables, strict=True))

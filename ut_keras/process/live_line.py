@@ -3,6 +3,7 @@
 On a terminal it is written over; elsewhere a new one appears every few seconds.
 """
 
+import dataclasses
 import shutil
 import sys
 import time
@@ -80,6 +81,7 @@ def clock_time(seconds: float) -> str:
 _LOG_SECONDS = 30
 
 
+@dataclasses.dataclass(eq=False)
 class ProgressLine:
     """Counts, and says how far a long piece of work is.
 
@@ -87,7 +89,7 @@ class ProgressLine:
 
     In a log a new line comes every half minute, so that short work leaves none.
 
-    Args:
+    Fields:
         title: str. What the line begins with.
         total: number of units that there will be; None if that is not known.
         show: function from a number of units to text.
@@ -95,22 +97,17 @@ class ProgressLine:
         stream: file. Standard output if None.
     """
 
-    def __init__(
-        self,
-        title: str,
-        total: int | None = None,
-        show: Callable[[int], str] = str,
-        clock: Callable[[], float] = time.monotonic,
-        stream: TextIO | None = None,
-    ) -> None:
-        self._title = title
-        self._total = total
-        self._show = show
+    title: str
+    total: int | None = None
+    show: Callable[[int], str] = str
+    clock: Callable[[], float] = time.monotonic
+    stream: TextIO | None = None
+
+    def __post_init__(self) -> None:
         self._done = 0
-        self._clock = clock
         self._note = ""
-        self._start = clock()
-        self._line = LiveLine(stream, _LOG_SECONDS, clock)
+        self._start = self.clock()
+        self._line = LiveLine(self.stream, _LOG_SECONDS, self.clock)
 
     def add(self, count: int, note: str = "") -> None:
         """Counts `count` more units."""
@@ -120,7 +117,7 @@ class ProgressLine:
         """Says that `done` units are there, and what else the line is to say."""
         self._done, self._note = done, note
         if self.is_due:
-            self._line.write(self.text(self._clock()))
+            self._line.write(self.text(self.clock()))
 
     @property
     def is_due(self) -> bool:
@@ -129,20 +126,20 @@ class ProgressLine:
 
     def say(self, text: str) -> None:
         """Shows a text where there is nothing to count, such as what is waited for."""
-        self._line.write(f"{self._title}: {text}")
+        self._line.write(f"{self.title}: {text}")
 
     def text(self, now: float) -> str:
         """The line at a time of the clock."""
         rate = self._done / max(now - self._start, 1e-9)
-        parts = [f"{self._title}: {self._show(self._done)}"]
-        if self._total:
-            share = min(self._done / self._total, 1)
-            parts[0] += f" of {self._show(self._total)} ({share:.0%})".replace("%", " %")
-        parts.append(f"{self._show(int(rate))}/s")
+        parts = [f"{self.title}: {self.show(self._done)}"]
+        if self.total:
+            share = min(self._done / self.total, 1)
+            parts[0] += f" of {self.show(self.total)} ({share:.0%})".replace("%", " %")
+        parts.append(f"{self.show(int(rate))}/s")
         if self._note:
             parts.append(self._note)
-        if self._total and rate > 0:
-            parts.append(f"{duration(max(self._total - self._done, 0) / rate)} left")
+        if self.total and rate > 0:
+            parts.append(f"{duration(max(self.total - self._done, 0) / rate)} left")
         return ", ".join(parts)
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ The memory of a run is `metrics.jsonl`: what it says of the steps up to a checkp
 there is to know, so a run that goes on decides as one that was never stopped.
 """
 
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -26,10 +27,11 @@ class MetricError(UserError):
     """There is no metric of that name."""
 
 
+@dataclasses.dataclass(eq=False)
 class EarlyStopping:
     """Follows one metric.
 
-    Args:
+    Fields:
         metric: str. Name in `metrics.jsonl`, such as "loss", "accuracy" or "decode/bleu"; T2T's
             tags ("metrics-PROBLEM/targets/accuracy") are understood. "step": the last is the best.
         patience_steps: int or None. Stop once the metric has not improved by `delta` within so
@@ -38,18 +40,16 @@ class EarlyStopping:
         minimize: bool or None. Whether less is better; None goes by the name.
     """
 
-    def __init__(
-        self,
-        metric: str = "loss",
-        patience_steps: int | None = None,
-        delta: float = 0.1,
-        minimize: bool | None = None,
-    ) -> None:
-        tag = _T2T_TAG.fullmatch(metric)
-        self.metric = tag[1] if tag else metric
-        self._patience_steps = patience_steps
-        self._delta = delta
-        self._sign = -1.0 if (is_less_better(metric) if minimize is None else minimize) else 1.0
+    metric: str = "loss"
+    patience_steps: int | None = None
+    delta: float = 0.1
+    minimize: bool | None = None
+
+    def __post_init__(self) -> None:
+        if tag := _T2T_TAG.fullmatch(self.metric):
+            self.metric = tag[1]
+        less = is_less_better(self.metric) if self.minimize is None else self.minimize
+        self._sign = -1.0 if less else 1.0
         self._values: dict[Any, float] = {}
 
     def read(self, output_dir: str, last_step: int) -> None:
@@ -99,22 +99,22 @@ class EarlyStopping:
 
         References: T2T `metrics_hook.has_metric_plateaued`.
         """
-        if self._patience_steps is None or not self._values:
+        if self.patience_steps is None or not self._values:
             return False
         last = max(self._values)
-        before = [step for step in self._values if step <= last - self._patience_steps]
+        before = [step for step in self._values if step <= last - self.patience_steps]
         if not before:
             return False
         start = max(before)
         since = [value for step, value in self._values.items() if step >= start]
-        return all(self._sign * (value - self._values[start]) < self._delta for value in since)
+        return all(self._sign * (value - self._values[start]) < self.delta for value in since)
 
     def reason(self) -> str:
         """One line that says why to stop."""
         best = self.best_step
         return (
-            f"Early stopping: {self.metric} has not improved by {self._delta:g} for "
-            f"{self._patience_steps} steps. Best: {self._values[best]:.4g} at step {best}."
+            f"Early stopping: {self.metric} has not improved by {self.delta:g} for "
+            f"{self.patience_steps} steps. Best: {self._values[best]:.4g} at step {best}."
         )
 
 

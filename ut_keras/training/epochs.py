@@ -37,30 +37,23 @@ class Epochs:
         self._epoch = 0
         self._batch = 0
         with tf.device("CPU:0"):
+            # The order of older checkpoints, and of datasets that do not tell, is 0.
             self.position = {
-                "epoch": tf.Variable(0, dtype=tf.int64, trainable=False),
-                "batch": tf.Variable(0, dtype=tf.int64, trainable=False),
-                # Of older checkpoints, and of datasets that do not tell, 0.
-                "order": tf.Variable(0, dtype=tf.int64, trainable=False),
+                name: tf.Variable(0, dtype=tf.int64, trainable=False)
+                for name in ("epoch", "batch", "order")
             }
         self._batches: Any = None
 
     @functools.cached_property
-    def _first_epoch(self):
-        return self._make_epoch(0)
-
-    @functools.cached_property
     def element_spec(self) -> Any:
         """Shapes and types of a batch."""
-        if self._passes is None:
-            return distribution.distribute(self._strategy, self._first_epoch).element_spec
         return self._onwards().element_spec
 
-    @property
+    @functools.cached_property
     def _passes(self):
         """The `IndexedBatches` of all epochs; None where each makes a dataset."""
-        is_all = isinstance(self._first_epoch, IndexedBatches)
-        return self._first_epoch if is_all else None
+        first = self._make_epoch(0)
+        return first if isinstance(first, IndexedBatches) else None
 
     @property
     def _order(self):
@@ -71,8 +64,7 @@ class Epochs:
 
     def __next__(self) -> Any:
         if self._batches is None:
-            each = self._passes is None
-            self._batches = self._epoch_by_epoch() if each else self._endless()
+            self._batches = self._endless()
         return next(self._batches)
 
     def write_position(self) -> None:
@@ -101,29 +93,25 @@ class Epochs:
         )
 
     def _endless(self):
-        """The batches of all epochs from the place on."""
-        with readable.errors():
-            for batch in self._onwards():
-                if self._batch >= self._passes.num_batches:
-                    self._epoch += 1
-                    self._batch = 0
-                self._batch += 1
-                yield batch
-
-    def _onwards(self):
-        make = functools.partial(self._passes.onwards, self._epoch, self._batch)
-        return distribution.distribute_parts(self._strategy, make)
-
-    def _epoch_by_epoch(self):
         while True:
-            dataset = self._make_epoch(self._epoch)
             is_new = self._batch == 0
-            dataset = dataset.skip(self._batch) if self._batch else dataset
             with readable.errors():
-                for batch in distribution.distribute(self._strategy, dataset):
+                for batch in self._onwards():
+                    if self._passes is not None and self._batch >= self._passes.num_batches:
+                        self._epoch += 1
+                        self._batch = 0
                     self._batch += 1
                     yield batch
             if is_new and self._batch == 0:
                 raise EmptyDatasetError("The data to train on must have a batch. Received: none.")
             self._epoch += 1
             self._batch = 0
+
+    def _onwards(self):
+        """The batches from the place on: of all epochs, or of this one."""
+        if self._passes is not None:
+            make = functools.partial(self._passes.onwards, self._epoch, self._batch)
+            return distribution.distribute_parts(self._strategy, make)
+        dataset = self._make_epoch(self._epoch)
+        dataset = dataset.skip(self._batch) if self._batch else dataset
+        return distribution.distribute(self._strategy, dataset)

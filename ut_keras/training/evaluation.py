@@ -4,6 +4,7 @@ evaluate = Evaluator(model, strategy, metrics={"accuracy": metrics.get("accuracy
 evaluate(dataset, steps=100)  ->  {"loss": 0.31, "losses/training": 0.3, "accuracy": 0.9, …}
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,10 +22,11 @@ class EmptyDatasetError(UserError):
     """A dataset without a batch."""
 
 
+@dataclasses.dataclass(eq=False)
 class Evaluator:
     """Evaluates a model on datasets; compiled once.
 
-    Args:
+    Fields:
         model: with `forward` and `loss_terms`.
         strategy: a `tf.distribute.Strategy`.
         metrics: dict from metric name to function (logits, targets) -> (sum, count), or, for
@@ -33,26 +35,20 @@ class Evaluator:
         summarize: function from the results to more of them. Optional.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        strategy: tf.distribute.Strategy,
-        metrics: Mapping[str, Callable[..., Any]],
-        feature_metrics: Mapping[str, Any] | None = None,
-        summarize: Callable[[dict[str, float]], Mapping[str, float]] | None = None,
-    ) -> None:
-        self._model = model
-        self._strategy = strategy
-        self._metrics = dict(metrics)
-        self._feature_metrics = dict(feature_metrics or {})
-        self._summarize = summarize or (lambda results: {})
+    model: keras.Model
+    strategy: tf.distribute.Strategy
+    metrics: Mapping[str, Callable[..., Any]]
+    feature_metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    summarize: Callable[[dict[str, float]], Mapping[str, float]] = lambda results: {}
+
+    def __post_init__(self) -> None:
         self._step: Any = None
         self._element_spec: Any = None
 
     @property
     def names(self) -> list[str]:
         """The names that results have whatever the model and the data; there may be more."""
-        return ["loss", *self._metrics, *self._feature_metrics]
+        return ["loss", *self.metrics, *self.feature_metrics]
 
     def __call__(
         self,
@@ -79,7 +75,7 @@ class Evaluator:
         if steps > 0:
             dataset = dataset.take(steps)
         totals = None
-        batches = distribution.distribute(self._strategy, dataset)
+        batches = distribution.distribute(self.strategy, dataset)
         self._compile(batches.element_spec)
         total = steps if steps > 0 else None
         with live_line.ProgressLine("evaluation, batches", total, "{:,}".format) as line:
@@ -93,11 +89,11 @@ class Evaluator:
         if totals is None:
             raise EmptyDatasetError("The dataset to evaluate must have a batch. Received: none.")
         results = _results(*totals)
-        for name, metric in self._feature_metrics.items():
+        for name, metric in self.feature_metrics.items():
             value = results.pop(name)
             if totals[1][name][1]:
                 results[name] = metric.finish(value)
-        return {**results, **self._summarize(results)}
+        return {**results, **self.summarize(results)}
 
     def _compile(self, element_spec):
         """Makes the step: one trace for all batches of datasets of these shapes."""
@@ -108,19 +104,19 @@ class Evaluator:
             )
 
     def _distributed_step(self, batch):
-        sums = self._strategy.run(self._replica_step, args=batch)
+        sums = self.strategy.run(self._replica_step, args=batch)
         return tf.nest.map_structure(
-            lambda x: self._strategy.reduce(tf.distribute.ReduceOp.SUM, x, axis=None), sums
+            lambda x: self.strategy.reduce(tf.distribute.ReduceOp.SUM, x, axis=None), sums
         )
 
     def _replica_step(self, features, targets, *weights):
-        output = self._model.forward(features, training=False)
-        terms = self._model.loss_terms(output, targets, False, *weights)
+        output = self.model.forward(features, training=False)
+        terms = self.model.loss_terms(output, targets, False, *weights)
         losses = {
             name: [(term.numerator, term.denominator) for term in terms[name]] for name in terms
         }
-        values = {name: fn(output.logits, targets, *weights) for name, fn in self._metrics.items()}
-        for name, metric in self._feature_metrics.items():
+        values = {name: fn(output.logits, targets, *weights) for name, fn in self.metrics.items()}
+        for name, metric in self.feature_metrics.items():
             values[name] = metric.function(output.logits, targets, features)
         pondered = ponder.times_and_masks(output, features, targets)
         if pondered:

@@ -118,6 +118,11 @@ class Progress:
         """Leaves the live line as it is, so that other text can follow."""
         self._live.end()
 
+    def say(self, text: str) -> None:
+        """Prints a line that is none of these."""
+        self._live.end()
+        print(text, flush=True)
+
     def _speed(self):
         if not self._timed:
             return {}

@@ -194,15 +194,15 @@ def check(statements: Mapping[str, Mapping[str, Any]], index: int) -> None:
     Raises:
         ClusterError: names what differs, and where; all workers raise it, if one does.
     """
-    here = list(statements)[index]
-    # Those that differ from the chief, or, on the chief, from it.
-    chief = next(iter(statements))
-    for other in [chief, here, *statements]:
-        differing = _differing(statements[chief], statements[other])
+    workers = list(statements)
+    chief = statements[workers[0]]
+    # What differs from the chief: here, or, on the chief, elsewhere.
+    for other in [workers[index], *workers]:
+        there = statements[other]
+        differing = [name for name in {**chief, **there} if chief.get(name) != there.get(name)]
         if differing:
             shown = ", ".join(
-                f"{name}={statements[chief].get(name)!r} on {chief} and "
-                f"{statements[other].get(name)!r} on {other}"
+                f"{name}={chief.get(name)!r} on {workers[0]} and {there.get(name)!r} on {other}"
                 for name in differing[:_MOST_SHOWN]
             )
             more = len(differing) - _MOST_SHOWN
@@ -210,8 +210,3 @@ def check(statements: Mapping[str, Mapping[str, Any]], index: int) -> None:
                 "All workers must have the same flags, hparams and data. Received: "
                 f"{shown}{f', and {more} more' if more > 0 else ''}."
             )
-
-
-def _differing(one, other):
-    """The names of values that differ, in order."""
-    return [name for name in one | other if one.get(name) != other.get(name)]

@@ -7,12 +7,15 @@ with run_folder.lock("run"): …       nobody else does
 import contextlib
 import os
 from collections.abc import Iterator
+from typing import Any
 
+from ut_keras import hparam
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError, UserError
 from ut_keras.files import metrics_file, path_lock, whole_file
 from ut_keras.inference import feature_record, run_record
 
+BEST = "best"  # a folder in a run's, of the weights of its best evaluation
 _RECORDS = ("hparams.json", run_record.FILENAME, feature_record.FILENAME)
 
 
@@ -29,7 +32,8 @@ def check(output_dir: str, given: str = "") -> None:
     """
     check_records(output_dir, given)
     results = metrics_file.path(output_dir)
-    if not checkpoint_files.exists(output_dir) and _size(results):
+    has_results = os.path.isfile(results) and os.path.getsize(results)
+    if has_results and not checkpoint_files.exists(output_dir):
         raise UsageError(
             f"--output_dir must hold a checkpoint of the run that wrote {results!r}: training "
             "would begin anew and remove its results. Received: no checkpoint."
@@ -43,7 +47,7 @@ def check_records(output_dir: str, given: str = "") -> None:
     Args:
         As of `check`.
     """
-    for directory in (output_dir, os.path.join(output_dir, "best")):
+    for directory in (output_dir, os.path.join(output_dir, BEST)):
         path = foreign_record(directory)
         if path and os.path.basename(path) != given:
             raise UsageError(
@@ -63,14 +67,29 @@ def lock(output_dir: str) -> Iterator[None]:
     """
     is_new = not os.path.exists(output_dir)
     os.makedirs(output_dir, exist_ok=True)
-    expected = "--output_dir must be written by one command at a time"
     try:
-        with path_lock.held(os.path.join(output_dir, "run"), expected, repr(output_dir)):
+        with path_lock.held(
+            os.path.join(output_dir, "run"), "--output_dir must be written", output_dir
+        ):
             yield
     finally:
         if is_new:
             with contextlib.suppress(OSError):
                 os.rmdir(output_dir)
+
+
+def write_records(directory: str, hp: Any, features: Any, **record: Any) -> None:
+    """Writes what says whose run a folder holds.
+
+    Args:
+        directory: str.
+        hp: hparams.
+        features: `FeatureRecord`.
+        **record: of run.json.
+    """
+    run_record.write(directory, **record)  # first: by it `foreign_record` knows the others
+    hparam.save(hp, os.path.join(directory, "hparams.json"))
+    feature_record.save(directory, features)
 
 
 def foreign_record(directory: str) -> str | None:
@@ -83,7 +102,3 @@ def foreign_record(directory: str) -> str | None:
             return None
     paths = [os.path.join(directory, name) for name in _RECORDS]
     return next(filter(os.path.lexists, paths), None)
-
-
-def _size(path):
-    return os.path.getsize(path) if os.path.isfile(path) else 0

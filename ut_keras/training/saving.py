@@ -3,6 +3,7 @@
 That is weights that are not finite, and a folder that is not the run's any more.
 """
 
+import dataclasses
 import os
 import time
 from collections.abc import Callable
@@ -25,8 +26,7 @@ class OutputFolder:
 
     Args:
         path: str, an existing folder.
-        enabled: bool. False checks nothing: where nothing is trained, and of several workers one
-            writes.
+        enabled: bool. False checks nothing: of several workers one writes.
     """
 
     def __init__(self, path: str, enabled: bool = True) -> None:
@@ -69,41 +69,31 @@ def non_finite_weight(model: keras.Model) -> str | None:
     return next((variable.path for variable, is_finite in pairs if not is_finite), None)
 
 
+@dataclasses.dataclass
 class Saver:
     """Saves when it is time; knows which step is saved, and which could not be (the next time is).
 
-    Args:
+    Fields:
         checkpoints: `Checkpoints`.
         is_chief: bool. Whether this process writes them.
         before_save: function of the step, called before its state is taken: the last chance to
             find that it is no good.
-        before_speaking: function to call before a line is printed.
+        say: function that prints a line.
         every_steps: int. Updates from one checkpoint to the next ...
         every_seconds: ... or seconds, if not 0.
+        saved_step: int or None, the step whose state is saved, or is being written.
+        failed_step: int or None, the step whose state could not be.
     """
 
-    def __init__(
-        self,
-        checkpoints: Any,
-        is_chief: bool,
-        before_save: Callable[[int], Any],
-        before_speaking: Callable[[], Any],
-        every_steps: int = 1,
-        every_seconds: float = 0,
-    ) -> None:
-        self._checkpoints = checkpoints
-        self._is_chief = is_chief
-        self._before_save = before_save
-        self._before_speaking = before_speaking
-        self._every_steps = max(1, every_steps)
-        self._every_seconds = every_seconds
-        self._begun_at: Any = None
-        self._saved_step: int | None = None
-        self.failed_step: int | None = None
-
-    def was_restored(self, step: int) -> None:
-        """The state of `step` is what was read."""
-        self._saved_step = step
+    checkpoints: Any
+    is_chief: bool
+    before_save: Callable[[int], Any]
+    say: Callable[[str], Any]
+    every_steps: int = 1
+    every_seconds: float = 0
+    saved_step: int | None = None
+    failed_step: int | None = None
+    _begun_at: float = 0.0
 
     def restart_clock(self) -> None:
         """Counts the seconds to the next checkpoint from here."""
@@ -118,13 +108,13 @@ class Saver:
 
     def save(self, step: int) -> None:
         """Starts to save the state of `step`, unless it is saved or has been tried."""
-        if step in (self._saved_step, self.failed_step):
+        if step in (self.saved_step, self.failed_step):
             return
-        self._before_save(step)
+        self.before_save(step)
         self.finish()
-        if self._is_chief:
-            self._checkpoints.start_saving()
-        self._saved_step, self.failed_step = step, None
+        if self.is_chief:
+            self.checkpoints.start_saving()
+        self.saved_step, self.failed_step = step, None
 
     def finish(self, wait: bool = True) -> None:
         """Waits for what is being written, and says if that failed.
@@ -133,11 +123,10 @@ class Saver:
             wait: bool. If not, a failure is said only if it is known by now.
         """
         try:
-            self._checkpoints.finish_saving(wait)
+            self.checkpoints.finish_saving(wait)
         except checkpoint.SaveError as error:
-            self._saved_step, self.failed_step = None, self._saved_step
-            self._before_speaking()
-            print(f"{error}. Training goes on; {self.newest()}.", flush=True)
+            self.saved_step, self.failed_step = None, self.saved_step
+            self.say(f"{error}. Training goes on; {self.newest()}.")
 
     def finish_for_good(self) -> None:
         """As `finish`; nothing comes after this, so that what cannot be saved is an error now.
@@ -146,14 +135,14 @@ class Saver:
             SaveError: if the last step could not be.
         """
         self.finish()
-        if self.failed_step is not None and self._is_chief:
-            self._checkpoints.save()
+        if self.failed_step is not None and self.is_chief:
+            self.checkpoints.save()
 
     def newest(self) -> str:
         """Which checkpoint there is, as text."""
-        return f"newest checkpoint: {self._checkpoints.newest or 'none'}"
+        return f"newest checkpoint: {self.checkpoints.newest or 'none'}"
 
     def _is_due(self, step):
-        if self._every_seconds:
-            return time.monotonic() - self._begun_at >= self._every_seconds
-        return step % self._every_steps == 0
+        if self.every_seconds:
+            return time.monotonic() - self._begun_at >= self.every_seconds
+        return step % max(1, self.every_steps) == 0

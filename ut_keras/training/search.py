@@ -67,7 +67,8 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
     for name, here in {**identity, "random_seed": random_seed}.items():
         if name in there and there[name] == here:
             continue
-        may_change = name == "autotune_objective" and not _has_result(study)
+        has_result = any(trial.value is not None for trial in study.trials)
+        may_change = name == "autotune_objective" and not has_result
         if name in there and not may_change:
             raise UsageError(
                 f"{output_dir} holds a search with {name}={there[name]!r}; take another "
@@ -75,10 +76,6 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
             )
         study.set_user_attr(name, here)
     return study
-
-
-def _has_result(study):
-    return any(trial.value is not None for trial in study.trials)
 
 
 def _mend(path):
@@ -159,11 +156,9 @@ def objective_at_the_end(trial_dir: str, problem_name: str, objective: str) -> t
 
 def table(study: Any) -> list[str]:
     """A line for each trial: the best one first, then the failed and the unfinished ones."""
-    trials = sorted(study.trials, key=lambda trial: trial.value is None)
-    complete = [trial for trial in trials if trial.value is not None]
-    complete.sort(key=lambda trial: trial.value, reverse=study.direction.name == "MAXIMIZE")
+    sign = -1 if study.direction.name == "MAXIMIZE" else 1
     lines = []
-    for trial in [*complete, *trials[len(complete) :]]:
+    for trial in sorted(study.trials, key=lambda t: (t.value is None, sign * (t.value or 0))):
         reached = trial.user_attrs.get("reason") or trial.state.name.lower()
         if trial.value is not None:
             reached = f"{study.user_attrs['autotune_objective']}={number(trial.value)}"

@@ -8,6 +8,7 @@ What cannot be written, as on a full disk, is said and left out: training does n
 """
 
 import contextlib
+import dataclasses
 import os
 import time
 from collections.abc import Mapping
@@ -19,47 +20,41 @@ import tensorflow as tf
 from ut_keras.files import file_error, metrics_file
 
 
+@dataclasses.dataclass(eq=False)
 class Summaries:
     """Writes the numbers of a run.
 
-    Args:
+    Fields:
         output_dir: str.
         problem_name: str. T2T's tags hold it: "metrics-PROBLEM/targets/accuracy".
         enabled: bool. False writes nothing: of several workers one writes.
     """
 
-    def __init__(
-        self, output_dir: str, problem_name: str = "problem", enabled: bool = True
-    ) -> None:
-        self._enabled = enabled
-        self._output_dir = output_dir
-        self._problem_name = problem_name
+    output_dir: str
+    problem_name: str = "problem"
+    enabled: bool = True
+
+    def __post_init__(self) -> None:
         self._writers: dict[str, Any] = {}
 
-    def rewind(self, step: int, step_is_evaluated: bool = True) -> None:
-        """Takes metrics.jsonl back to the step that a run goes on from.
+    def rewind(self, last_step: int) -> None:
+        """Takes metrics.jsonl back to what it said of the steps up to `last_step`.
 
         A run that was killed has recorded evaluations after its newest checkpoint, which come
         again, and may have stopped in the middle of a line. What is left is what a run that was
         never stopped would have recorded. (TensorBoard by itself drops later steps that it has.)
-
-        Args:
-            step: int, the last step to keep.
-            step_is_evaluated: bool. Whether to keep the evaluations of `step` itself.
         """
-        if self._enabled:
-            last = step if step_is_evaluated else step - 1
+        if self.enabled:
             with self._told_failures():
-                metrics_file.keep(self._output_dir, lambda recorded: recorded <= last)
+                metrics_file.keep(self.output_dir, lambda step: step <= last_step)
 
     def is_evaluated(self, step: int, split: str, decoded: bool) -> bool:
         """Whether the evaluation of a step is recorded, and if `decoded` the free decoding too."""
-        records = [
-            record
-            for record in metrics_file.records(self._output_dir)
+        kinds = {
+            any(name.startswith("decode/") for name in record)
+            for record in metrics_file.records(self.output_dir)
             if record["step"] == step and record.get("split") == split
-        ]
-        kinds = {any(name.startswith("decode/") for name in record) for record in records}
+        }
         return kinds >= ({False, True} if decoded else {False})
 
     def write_training(
@@ -72,7 +67,7 @@ class Summaries:
             scalars: dict from tag to float.
             ponder: dict from stack name to (ponder_times, mask), for histograms.
         """
-        if not self._enabled:
+        if not self.enabled:
             return
         with self._told_failures(), self._writer("").as_default(step):
             for tag, value in scalars.items():
@@ -93,7 +88,7 @@ class Summaries:
             results: dict from name to float.
             kind: str. Folder of the TensorBoard file.
         """
-        if not self._enabled:
+        if not self.enabled:
             return
         with self._told_failures(), self._writer(kind).as_default(step):
             for name, value in results.items():
@@ -101,7 +96,7 @@ class Summaries:
             self._writer(kind).flush()
         record = {"step": step, "time": round(time.time(), 3), "split": split, **results}
         with self._told_failures():
-            metrics_file.append(self._output_dir, record)
+            metrics_file.append(self.output_dir, record)
 
     def close(self) -> None:
         """Writes what is still to be written."""
@@ -118,17 +113,17 @@ class Summaries:
             # A writer that has failed once may fail for ever.
             self._writers = {}
             print(
-                f"Results are not recorded in {self._output_dir}: {file_error.line(error)}",
+                f"Results are not recorded in {self.output_dir}: {file_error.line(error)}",
                 flush=True,
             )
 
     def _writer(self, folder):
         if folder not in self._writers:
-            path = os.path.join(self._output_dir, folder)
+            path = os.path.join(self.output_dir, folder)
             self._writers[folder] = tf.summary.create_file_writer(path)
         return self._writers[folder]
 
     def _tag(self, name):
         if name.startswith("loss") or "/" in name or name == "ponder_time":
             return name
-        return f"metrics-{self._problem_name}/targets/{name}"
+        return f"metrics-{self.problem_name}/targets/{name}"

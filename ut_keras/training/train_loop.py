@@ -10,6 +10,7 @@ What a batch meets, in this order: `epochs` (batches without end), `train_step` 
 stopped. Ctrl-C is read between two updates: see `interruption`.
 """
 
+import dataclasses
 import functools
 import math
 import os
@@ -28,10 +29,11 @@ from ut_keras.training.train_settings import TrainSettings
 from ut_keras.training.train_step import StepResult
 
 
+@dataclasses.dataclass(eq=False)
 class TrainLoop:
     """Updates, from where the newest checkpoint is.
 
-    Args:
+    Fields:
         model, optimizer, strategy, output_dir, settings: as of `Trainer`.
         make_epoch: function from the number of an epoch to a dataset; see `Epochs`.
         average: `MovingAverage` to keep of the weights, or None.
@@ -45,53 +47,44 @@ class TrainLoop:
         CheckpointError: if what is there cannot be gone on from.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        optimizer: Any,
-        strategy: tf.distribute.Strategy,
-        output_dir: str,
-        settings: TrainSettings,
-        make_epoch: Callable[[int], Any],
-        average: Any,
-        summaries: Any,
-        write_records: Callable[[], Any],
-    ) -> None:
-        self._model = model
-        self._optimizer = optimizer
-        self._strategy = strategy
-        self._output_dir = output_dir
-        self._settings = settings
-        self._average = average
-        self._summaries = summaries
-        self._write_records = write_records
-        self._is_chief = distribution.is_chief(strategy)
+    model: keras.Model
+    optimizer: Any
+    strategy: tf.distribute.Strategy
+    output_dir: str
+    settings: TrainSettings
+    make_epoch: Callable[[int], Any]
+    average: Any
+    summaries: Any
+    write_records: Callable[[], Any]
+
+    def __post_init__(self) -> None:
+        self._is_chief = distribution.is_chief(self.strategy)
         self.step = 0
         self.seconds = 0.0
-        self.stop = distribution.AgreedStop(strategy, waits=False)
+        self.stop = distribution.AgreedStop(self.strategy, waits=False)
 
-        self._epochs = epochs_lib.Epochs(make_epoch, strategy)
-        with strategy.scope():
-            optimizer.build(model.trainable_variables)
+        self._epochs = epochs_lib.Epochs(self.make_epoch, self.strategy)
+        with self.strategy.scope():
+            self.optimizer.build(self.model.trainable_variables)
         self._checkpoints = checkpoint.Checkpoints(
-            output_dir,
-            model,
-            optimizer,
+            self.output_dir,
+            self.model,
+            self.optimizer,
             self._epochs.position,
-            keep=settings.keep_checkpoints,
-            moving_average=average and average.variables,
+            keep=self.settings.keep_checkpoints,
+            moving_average=self.average and self.average.variables,
         )
-        self._progress = progress.Progress(settings.train_steps)
-        self._folder = saving.OutputFolder(output_dir, enabled=self._is_chief)
+        self._progress = progress.Progress(self.settings.train_steps)
+        self._folder = saving.OutputFolder(self.output_dir, enabled=self._is_chief)
         self._saver = saving.Saver(
             self._checkpoints,
             self._is_chief,
             self._before_save,
-            self._progress.end_line,
-            settings.eval_every_steps,
-            settings.save_every_seconds,
+            self._progress.say,
+            self.settings.eval_every_steps,
+            self.settings.save_every_seconds,
         )
-        self._profiler = StepProfiler(output_dir, settings.profile_steps)
+        self._profiler = StepProfiler(self.output_dir, self.settings.profile_steps)
         self._is_advised = False
         self._restore()
 
@@ -132,12 +125,12 @@ class TrainLoop:
     def _update(self):
         print("Compiling the first step…", flush=True)
         return train_step.make_train_step(
-            self._model,
-            self._optimizer,
-            self._strategy,
-            None if self._settings.static_shapes else self._epochs.element_spec,
-            self._settings.jit_compile,
-            self._average,
+            self.model,
+            self.optimizer,
+            self.strategy,
+            None if self.settings.static_shapes else self._epochs.element_spec,
+            self.settings.jit_compile,
+            self.average,
         )
 
     def _report(self, result):
@@ -146,17 +139,16 @@ class TrainLoop:
         if self._progress.is_due:
             self._read_results()
             self._progress.show(self.step)
-        if self.step % self._settings.log_every_steps == 0:
+        if self.step % self.settings.log_every_steps == 0:
             self._read_results()
             averages = self._progress.averages()
-            rate = float(keras.ops.convert_to_tensor(self._optimizer.learning_rate))
+            rate = float(keras.ops.convert_to_tensor(self.optimizer.learning_rate))
             scalars = {**averages, "learning_rate": rate}
-            self._summaries.write_training(self.step, scalars, result.ponder)
+            self.summaries.write_training(self.step, scalars, result.ponder)
             advice = None if self._is_advised else progress.advice(self.step, averages)
             if advice:
                 self._is_advised = True
-                self._progress.end_line()
-                print(advice, flush=True)
+                self._progress.say(advice)
 
     def _read_results(self):
         for step, values in self._progress.fetch():
@@ -165,7 +157,7 @@ class TrainLoop:
 
     def _before_save(self, step):
         self._read_results()
-        if path := saving.non_finite_weight(self._model):
+        if path := saving.non_finite_weight(self.model):
             raise self._non_finite(f"{path} at step {step}")
         self._folder.check(step)
         self._epochs.write_position()
@@ -184,32 +176,32 @@ class TrainLoop:
     def _restore(self):
         """Goes to where the newest checkpoint is, or begins with other weights, or anew."""
         if self._checkpoints.restore_newest():
-            self.step = int(self._optimizer.iterations.numpy())
-            self._saver.was_restored(self.step)
-            done = " (nothing left to train)" if self.step >= self._settings.train_steps else ""
-            print(f"Going on from step {self.step} in {self._output_dir}{done}", flush=True)
+            self.step = int(self.optimizer.iterations.numpy())
+            self._saver.saved_step = self.step
+            done = " (nothing left to train)" if self.step >= self.settings.train_steps else ""
+            print(f"Going on from step {self.step} in {self.output_dir}{done}", flush=True)
             changes = (
-                checkpoint_files.note_of_later(self._output_dir, self.step),
+                checkpoint_files.note_of_later(self.output_dir, self.step),
                 self._epochs.read_position(),
                 self._checkpoints.change_of_average(),
             )
             for change in filter(None, changes):
                 print(change, flush=True)
-        elif self._settings.warm_start_from:
-            print(warm_start(self._model, self._settings.warm_start_from), flush=True)
-        if self._average and not self._checkpoints.has_moving_average:
-            self._average.reset()
-        if not distribution.is_agreed(self._strategy, self.step):
+        elif self.settings.warm_start_from:
+            print(warm_start(self.model, self.settings.warm_start_from), flush=True)
+        if self.average and not self._checkpoints.has_moving_average:
+            self.average.reset()
+        if not distribution.is_agreed(self.strategy, self.step):
             raise checkpoint.CheckpointError(
                 f"All workers must find the same checkpoints in --output_dir, on a disk that they "
-                f"share. Received: step {self.step} in {self._output_dir} here, another elsewhere."
+                f"share. Received: step {self.step} in {self.output_dir} here, another elsewhere."
             )
 
     def begin(self) -> None:
         """Writes what comes first, now that nothing can be refused any more."""
         if self._is_chief:
-            checkpoint_files.remove_torn(self._output_dir)
-            self._write_records()
+            checkpoint_files.remove_torn(self.output_dir)
+            self.write_records()
 
     def settle(self) -> None:
         """Waits for what is being saved: records of a step without its checkpoint are taken back.
@@ -237,19 +229,16 @@ class TrainLoop:
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         self.stop.__exit__(kind, error, traceback)
         self._saver.finish()
-        self._summaries.close()
+        self.summaries.close()
         self._progress.end_line()
         self._profiler.end()
-        if isinstance(error, distribution.LOST_WORKER_ERRORS) and self._num_workers > 1:
+        is_alone = distribution.num_workers(self.strategy) == 1
+        if isinstance(error, distribution.LOST_WORKER_ERRORS) and not is_alone:
             raise distribution.WorkerLost(
                 f"Another worker has stopped answering, at step {self.step}. Run the same "
                 f"command on all workers to go on from the newest checkpoint, "
-                f"{checkpoint_files.newest(self._output_dir) or 'of which there is none yet'}."
+                f"{checkpoint_files.newest(self.output_dir) or 'of which there is none yet'}."
             ) from error
-
-    @property
-    def _num_workers(self):
-        return distribution.num_workers(self._strategy)
 
     def interrupted(self) -> interruption.Interrupted:
         """The `Interrupted` to raise when what could be saved is saved."""
@@ -277,18 +266,17 @@ class StepProfiler:
 
     def __init__(self, output_dir: str, steps: Any) -> None:
         self._output_dir = output_dir
-        self._first: int
-        self._last: int
-        self._first, self._last = steps or (0, -1)
+        first, last = steps or (0, -1)
+        self._steps = range(first, last + 1)
         self._is_on = False
 
     def before_update(self, step: int) -> None:
-        if self._first <= step <= self._last and not self._is_on:
+        if step in self._steps and not self._is_on:
             tf.profiler.experimental.start(self._output_dir)
             self._is_on = True
 
     def after_update(self, step: int, result: StepResult) -> None:
-        if self._is_on and step >= self._last:
+        if self._is_on and step + 1 not in self._steps:
             result.loss.numpy()  # what a device is still at belongs to the profile
             self.end()
 

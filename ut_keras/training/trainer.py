@@ -4,33 +4,36 @@ problems.
     trainer = Trainer(model, optimizer, strategy, output_dir, settings, evaluator, free_decoder)
     trainer.train_eval_and_decode(make_train_epoch, make_eval_dataset)
 
-`train_loop` has the updates; `evaluation`, `free_decoding`, `early_stopping` and `best_checkpoint`
-come between them.
+`train_loop` has the updates; `evaluation`, `free_decoding` and `early_stopping` come between them.
 """
 
 import contextlib
+import dataclasses
 import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.files import file_error
-from ut_keras.training import distribution, moving_average, train_loop
+from ut_keras.training import distribution, moving_average, run_folder, train_loop
 from ut_keras.training import summaries as summaries_lib
-from ut_keras.training.early_stopping import EarlyStopping
 from ut_keras.training.evaluation import Evaluator
 from ut_keras.training.train_settings import TrainSettings
 
+MakeEpoch: TypeAlias = Callable[[int], Any]  # from its number to batches, see `Epochs`
+MakeDataset: TypeAlias = Callable[[], Any]
 
+
+@dataclasses.dataclass(eq=False)
 class Trainer:
     """One run: trains, evaluates, decodes, saves, and goes on where an earlier run stopped.
 
-    Args:
+    Fields:
         model: a built model with `forward`, `loss_terms` and `generate`, made in the strategy's
             scope.
         optimizer: a Keras optimizer, made in the strategy's scope. None where nothing is trained.
@@ -44,32 +47,25 @@ class Trainer:
             nothing can be refused any more, before anything else is written there. Optional.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        optimizer: keras.optimizers.Optimizer | None,
-        strategy: tf.distribute.Strategy,
-        output_dir: str,
-        settings: TrainSettings,
-        evaluator: Evaluator,
-        free_decoder: Any,
-        problem_name: str = "problem",
-        write_records: Callable[[], Any] | None = None,
-    ) -> None:
-        self._model = model
-        self._optimizer = optimizer
-        self._strategy = strategy
-        self._output_dir = output_dir
-        self._settings = settings
-        self._evaluator = evaluator
-        self._free_decoder = free_decoder
-        self._write_records = write_records or (lambda: None)
-        self._is_chief = distribution.is_chief(strategy)
-        self._summaries = summaries_lib.Summaries(output_dir, problem_name, self._is_chief)
-        self._early_stopping = settings.early_stopping
-        self._best = BestCheckpoint(output_dir, model)
-        decay = settings.moving_average_decay
-        self._average: Any = moving_average.MovingAverage(model, strategy, decay) if decay else None
+    model: keras.Model
+    optimizer: keras.optimizers.Optimizer | None
+    strategy: tf.distribute.Strategy
+    output_dir: str
+    settings: TrainSettings
+    evaluator: Evaluator
+    free_decoder: Any
+    problem_name: str = "problem"
+    write_records: Callable[[], Any] = lambda: None
+
+    def __post_init__(self) -> None:
+        self._is_chief = distribution.is_chief(self.strategy)
+        self._summaries = summaries_lib.Summaries(
+            self.output_dir, self.problem_name, self._is_chief
+        )
+        self._early_stopping = self.settings.early_stopping
+        self._average: Any = None
+        if decay := self.settings.moving_average_decay:
+            self._average = moving_average.MovingAverage(self.model, self.strategy, decay)
         self._loop: Any = None
 
     @property
@@ -79,82 +75,74 @@ class Trainer:
 
     # Schedules, by T2T's names.
 
-    def train(
-        self, make_epoch: Callable[[int], Any], make_eval_dataset: Callable[..., Any] | None = None
-    ) -> None:
+    def train(self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset | None = None) -> None:
         """Trains to the last step, without evaluation."""
         del make_eval_dataset
         with self._begun(make_epoch) as loop:
             loop.begin()
             self._summaries.rewind(loop.step)
-            loop.train_to(self._settings.train_steps)
+            loop.train_to(self.settings.train_steps)
             loop.end()
 
     def continuous_train_and_eval(
-        self, make_epoch: Callable[[int], Any], make_eval_dataset: Callable[..., Any]
+        self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset
     ) -> Any:
         """Trains, and evaluates after every `eval_every_steps` and at the end."""
         return self._train_and_eval(make_epoch, make_eval_dataset, decode=False)
 
-    def train_eval_and_decode(
-        self, make_epoch: Callable[[int], Any], make_eval_dataset: Callable[..., Any]
-    ) -> Any:
+    def train_eval_and_decode(self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset) -> Any:
         """Trains, and evaluates and decodes after every `eval_every_steps` and at the end."""
         return self._train_and_eval(make_epoch, make_eval_dataset, decode=True)
 
     def evaluate(
-        self,
-        make_epoch: Callable[[int], Any],
-        make_eval_dataset: Callable[..., Any],
-        decode: bool = False,
+        self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset, decode: bool = False
     ) -> dict[str, float]:
         """Evaluates the newest checkpoint."""
         del make_epoch
         checkpoints = checkpoint.restored(
-            self._output_dir, self._model, self._average and self._average.variables
+            self.output_dir, self.model, self._average and self._average.variables
         )
         newest: Any = checkpoints.newest
         step = checkpoint_files.step_of(newest)
         if change := checkpoints.change_of_average():
             print(change, flush=True)
-        with distribution.AgreedStop(self._strategy) as stop, self._averages_in_place():
+        with distribution.AgreedStop(self.strategy) as stop, self._averages_in_place():
             results = self._evaluate(step, make_eval_dataset, decode, stop)
         print(result_line({**results, "steps": step}), flush=True)
         self._summaries.close()
         return results
 
     def evaluate_and_decode(
-        self, make_epoch: Callable[[int], Any], make_eval_dataset: Callable[..., Any]
+        self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset
     ) -> dict[str, float]:
         """Evaluates the newest checkpoint and decodes with it."""
         return self.evaluate(make_epoch, make_eval_dataset, decode=True)
 
     def _begun(self, make_epoch):
         self._loop = train_loop.TrainLoop(
-            self._model,
-            self._optimizer,
-            self._strategy,
-            self._output_dir,
-            self._settings,
+            self.model,
+            self.optimizer,
+            self.strategy,
+            self.output_dir,
+            self.settings,
             make_epoch,
             self._average,
             self._summaries,
-            self._write_records,
+            self.write_records,
         )
         return self._loop
 
     def _train_and_eval(self, make_epoch, make_eval_dataset, decode):
-        settings = self._settings
+        settings = self.settings
         evaluated_at = -math.inf
         with self._begun(make_epoch) as loop:
-            self._early_stopping.read(self._output_dir, loop.step)
-            decoder = self._free_decoder if decode and self._is_chief else None
-            check_metric(self._early_stopping, self._evaluator, decoder, make_eval_dataset)
+            self._early_stopping.read(self.output_dir, loop.step)
+            self._check_metric(make_eval_dataset, decode)
             stops = self._stops_early()
             loop.begin()
             # An earlier run may have stopped between saving a step and evaluating it.
             is_due = stops or self._is_unevaluated(loop.step, decode)
-            self._summaries.rewind(loop.step, step_is_evaluated=not is_due)
+            self._summaries.rewind(loop.step - 1 if is_due else loop.step)
             self._mend_best(loop.step)
             while True:
                 if not is_due:
@@ -164,7 +152,7 @@ class Trainer:
                 is_due = False
                 is_last = loop.step >= settings.train_steps
                 throttled = time.monotonic() - evaluated_at < settings.eval_throttle_seconds
-                if is_last or not distribution.from_chief(self._strategy, throttled):
+                if is_last or not distribution.from_chief(self.strategy, throttled):
                     evaluated_at = time.monotonic()
                     results = self._evaluate_and_keep_best(loop, make_eval_dataset, decode)
                     stops = self._stops_early()
@@ -177,17 +165,36 @@ class Trainer:
         print(result_line(final), flush=True)
         return results
 
+    def _check_metric(self, make_eval_dataset, decode):
+        """MetricError if evaluations do not give the metric to stop by; all workers must call it.
+
+        Most names are known beforehand; where this one is not, a batch is evaluated, and decoded,
+        which compiles what is needed later anyway.
+        """
+        metric, names = self._early_stopping.metric, set(self.evaluator.names)
+        if metric in names:
+            return
+        is_decoding = decode and self._is_chief
+        dataset = make_eval_dataset().take(1)
+        if not metric.startswith("decode/"):
+            names.update(self.evaluator(dataset) or ())
+        elif not is_decoding:
+            return
+        if is_decoding and metric not in names and self.free_decoder.can_decode(dataset):
+            names.update(self.free_decoder(dataset)[0])
+        self._early_stopping.check(names)
+
     def _stops_early(self):
-        return distribution.from_chief(self._strategy, self._early_stopping.should_stop)
+        return distribution.from_chief(self.strategy, self._early_stopping.should_stop)
 
     def _is_unevaluated(self, step, decode):
         """Whether to evaluate the restored step before going on."""
-        settings = self._settings
+        settings = self.settings
         if step >= settings.train_steps:
             return True
         on_grid = step > 0 and step % max(1, settings.eval_every_steps) == 0
         is_due = on_grid and not self._summaries.is_evaluated(step, settings.eval_split, decode)
-        return distribution.from_chief(self._strategy, is_due)
+        return distribution.from_chief(self.strategy, is_due)
 
     # Between the updates.
 
@@ -195,29 +202,29 @@ class Trainer:
         with self._averages_in_place():
             results = self._evaluate(loop.step, make_eval_dataset, decode, loop.stop, loop)
             if self._is_chief and self._early_stopping.add(loop.step, results):
-                self._best.save(loop.step)
+                save_best(self.output_dir, self.model, loop.step)
         return results
 
     def _mend_best(self, step):
         """Writes the best weights if an earlier run was killed just before."""
         is_best = step > 0 and self._early_stopping.best_step == step
-        if self._is_chief and is_best and not self._best.holds(step):
+        if self._is_chief and is_best and not holds_best(self.output_dir, step):
             with self._averages_in_place():
-                self._best.save(step)
+                save_best(self.output_dir, self.model, step)
 
     def _averages_in_place(self):
         return self._average.in_place() if self._average else contextlib.nullcontext()
 
     def _evaluate(self, step, make_eval_dataset, decode, stop, loop=None):
         """Evaluates, decodes where it is asked for, and records both; returns the results."""
-        evaluated = self._evaluator(
-            make_eval_dataset(), self._settings.eval_steps, stop.leaves_evaluation
+        evaluated = self.evaluator(
+            make_eval_dataset(), self.settings.eval_steps, stop.leaves_evaluation
         )
         if loop:
             loop.settle()
         if evaluated is None:
             raise _left(stop, loop)
-        self._summaries.write_evaluation(step, self._settings.eval_split, evaluated)
+        self._summaries.write_evaluation(step, self.settings.eval_split, evaluated)
         shown = {name: value for name, value in evaluated.items() if "/" not in name}
         print(f"evaluation at step {step}: {result_line(shown)}", flush=True)
         decoded = self._decode(step, make_eval_dataset, stop, loop) if decode else {}
@@ -227,16 +234,16 @@ class Trainer:
         if not self._is_chief:
             return {}
         dataset = make_eval_dataset()
-        if not self._free_decoder.can_decode(dataset):
+        if not self.free_decoder.can_decode(dataset):
             print("Free decoding is left out: a language model has no inputs.", flush=True)
             return {}
-        decoded = self._free_decoder(dataset, should_stop=stop.leaves_evaluation)
+        decoded = self.free_decoder(dataset, should_stop=stop.leaves_evaluation)
         if decoded is None:
             raise _left(stop, loop)
         results, samples = decoded
-        self._summaries.write_evaluation(step, self._settings.eval_split, results, kind="decode")
+        self._summaries.write_evaluation(step, self.settings.eval_split, results, kind="decode")
         for sample in samples:
-            print(self._free_decoder.shown(sample), flush=True)
+            print(self.free_decoder.shown(sample), flush=True)
         return results
 
 
@@ -273,73 +280,26 @@ def _number(name, value):
     return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
-def check_metric(
-    stopping: EarlyStopping, evaluator: Any, decoder: Any, make_eval_dataset: Callable[..., Any]
-) -> None:
-    """Checks that evaluations give the metric to stop by.
-
-    Most names are known beforehand; where this one is not, a batch is evaluated, and decoded, which
-    compiles what is needed later anyway. All workers must call it.
-
-    Args:
-        stopping: `EarlyStopping`.
-        evaluator: `Evaluator`.
-        decoder: `FreeDecoder`; None where nothing is decoded, or another worker does it.
-        make_eval_dataset: as for a schedule.
-
-    Raises:
-        MetricError: with the names that there are.
-    """
-    names = set(evaluator.names)
-    if stopping.metric in names:
-        return
-    dataset = make_eval_dataset().take(1)
-    if not stopping.metric.startswith("decode/"):
-        names |= evaluator(dataset).keys()
-    elif decoder is None:
-        return
-    if decoder is not None and stopping.metric not in names and decoder.can_decode(dataset):
-        names |= decoder(dataset)[0].keys()
-    stopping.check(names)
+def holds_best(output_dir: str, step: int) -> bool:
+    """Whether a run's folder "best" holds the weights of `step`."""
+    try:
+        newest = checkpoint_files.newest(os.path.join(output_dir, run_folder.BEST))
+    except checkpoint.CheckpointError:
+        return False
+    return newest is not None and checkpoint_files.step_of(newest) == step
 
 
-FOLDER = "best"
-
-
-class BestCheckpoint:
-    """Keeps the weights of the best evaluation in a folder of their own, `OUTPUT_DIR/best`.
+def save_best(output_dir: str, model: keras.Model, step: int) -> None:
+    """Writes the weights of the best evaluation to a run's folder "best".
 
     It holds one checkpoint, of the weights as they were evaluated (with a moving average, the
-    averaged ones) and nothing else: it can be evaluated and decoded from, not trained on.
-
-    Args:
-        output_dir: str, of the run.
-        model: a built Keras model.
+    averaged ones) and nothing else: it can be evaluated and decoded from, not trained on. The one
+    before goes when the new one is whole. What cannot be written, as on a full disk, is said:
+    training does not end for it.
     """
-
-    def __init__(self, output_dir: str, model: keras.Model) -> None:
-        self._directory = os.path.join(output_dir, FOLDER)
-        self._model = model
-
-    def holds(self, step: int) -> bool:
-        """Whether the weights of `step` are there."""
-        try:
-            newest = checkpoint_files.newest(self._directory)
-        except checkpoint.CheckpointError:
-            return False
-        return newest is not None and checkpoint_files.step_of(newest) == step
-
-    def save(self, step: int) -> None:
-        """Writes the weights and removes those of the step before.
-
-        The older ones go when the new ones are whole. What cannot be written, as on a full disk, is
-        said: training does not end for it.
-        """
-        weights = tf.train.Checkpoint(model=checkpoint.model_variables(self._model))
-        try:
-            checkpoint_files.save(weights, self._directory, step, keep=1)
-        except (tf.errors.OpError, OSError) as error:
-            print(
-                f"The best weights are not written to {self._directory}: {file_error.line(error)}",
-                flush=True,
-            )
+    directory = os.path.join(output_dir, run_folder.BEST)
+    try:
+        weights = tf.train.Checkpoint(model=checkpoint.model_variables(model))
+        checkpoint_files.save(weights, directory, step, keep=1)
+    except (tf.errors.OpError, OSError) as error:
+        print(f"The best weights are not written to {directory}: {file_error.line(error)}")
