@@ -337,9 +337,8 @@ def _readable(path):
 
 
 def _key(group, name):
-    escaped = name.replace(".", "..").replace(
-        "/", ".S"
-    )  # as `tf.train.Checkpoint` spells a dict key
+    # As `tf.train.Checkpoint` spells a dict key.
+    escaped = name.replace(".", "..").replace("/", ".S")
     return f"{group}/{escaped}{_KEY_SUFFIX}"
 
 
