@@ -24,29 +24,24 @@ from ut_keras.problems.problem import Texts
 from ut_keras.text import text_lines
 
 _HELD_OUT_EVERY = 11
-_MLU = download.RawFile(
-    "mathematical_language_understanding_train.tar.gz",
+_MLU = download.at(
     "https://art.wangperawong.com/mathematical_language_understanding_train.tar.gz",
     members=("*symbolic_math_train.txt",),
     most_bytes=10 * 10**9,
 )
-_DEEPMIND = download.RawFile(
-    "mathematics_dataset-v1.0.tar.gz",
+_DEEPMIND = download.at(
     "https://storage.googleapis.com/mathematics-dataset/mathematics_dataset-v1.0.tar.gz",
     licence="Apache 2.0",
     members=("*v1.0/*.txt",),
     most_bytes=50 * 10**9,
 )
 _ALGOLISP = {
-    split: download.RawFile(
-        f"metaset3.{split}.jsonl.gz",
-        f"https://www.dropbox.com/s/{folder}/metaset3.{split}.jsonl.gz?dl=1",
+    split: download.at(f"https://www.dropbox.com/s/{folder}/metaset3.{split}.jsonl.gz?dl=1")
+    for split, folder in (
+        ("train", "qhun6kml9yb2ui9"),
+        ("dev", "aajkw83j2ps8bzx"),
+        ("test", "f1x9ybkjpf371cp"),
     )
-    for split, folder in {
-        "train": "qhun6kml9yb2ui9",
-        "dev": "aajkw83j2ps8bzx",
-        "test": "f1x9ybkjpf371cp",
-    }.items()
 }
 
 

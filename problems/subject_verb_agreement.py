@@ -57,7 +57,6 @@ class _Agreement(text_problems.WordsProblem):
 
     splits: tuple[str, ...] = ("train", "dev", "test")
     paper = "Universal Transformers, table 2"
-    licence = agreement_files.TABLE.licence
     raw_files: tuple[download.RawFile, ...] = (agreement_files.TABLE,)
     base_name = ""
 
@@ -236,23 +235,15 @@ class _OtherTestSet(_Agreement):
             )
 
 
+# By what stands behind the name: how they are read, splits, the beginning of their files' names.
 _OTHER_TEST_SETS = {
-    "linzen_testset": (
-        agreement_files.read_linzen_testset,
-        ("test",),
-        ("subj_agr_filtered.text", "subj_agr_filtered.gold"),
-    ),
-    "gulordava": (agreement_files.read_gulordava, ("test",), ("generated.tab",)),
-    "edinburgh_nlu": (
-        agreement_files.read_edinburgh_nlu,
-        ("dev", "test"),
-        ("wiki-dev.txt", "wiki-test.txt"),
-    ),
+    "linzen_testset": (agreement_files.read_linzen_testset, ("test",), "subj_agr_filtered"),
+    "gulordava": (agreement_files.read_gulordava, ("test",), "generated"),
+    "edinburgh_nlu": (agreement_files.read_edinburgh_nlu, ("dev", "test"), "wiki"),
 }
 for _base in (NumberPrediction, LanguageModeling):
     problem.REGISTRY.add(_base.base_name, _base)
-    for _name, (_read, _splits, _files) in _OTHER_TEST_SETS.items():
-        _raw_files = tuple(agreement_files.OTHER_FILES[name] for name in _files)
+    for _name, (_read, _splits, _stem) in _OTHER_TEST_SETS.items():
         problem.declare(
             __name__,
             f"{_base.base_name}_{_name}",
@@ -260,6 +251,7 @@ for _base in (NumberPrediction, LanguageModeling):
             _base,
             read_examples=staticmethod(_read),
             splits=_splits,
-            raw_files=_raw_files,
-            licence=_raw_files[0].licence,
+            raw_files=tuple(
+                raw for name, raw in agreement_files.OTHER_FILES.items() if name.startswith(_stem)
+            ),
         )

@@ -15,8 +15,7 @@ class label, a text, for "targets"; `TextConcat2ClassProblem` several texts for 
 
 import collections
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
 
 from ut_keras.data import contract
 from ut_keras.data.writing import generation
@@ -25,18 +24,7 @@ from ut_keras.problems.problem import Encoders, Metrics, Records, Samples
 from ut_keras.text import text_encoder
 from ut_keras.text.text_encoder import SubwordTextEncoder, TokenTextEncoder
 
-P = TypeVar("P", bound="Text2TextProblem")
 _MAX_SUBTOKEN_LENGTH = 200  # T2T's; bounds the time that a very long token takes.
-
-
-def register_characters(name: str) -> Callable[[type[P]], type[P]]:
-    """Decorator of a problem: files it under `name` too, as a problem of bytes."""
-
-    def decorator(problem_class):
-        problem.declare(problem_class.__module__, name, problem_class, vocab_type="characters")
-        return problem_class
-
-    return decorator
 
 
 class WordsProblem(problem.Problem):

@@ -37,9 +37,8 @@ _STATMT = "http://data.statmt.org"
 def _corpus(url, sides, sha256=None, licence=_LICENCE, members=(), part="", most=_MOST_BYTES):
     """Two sides in an archive: "train.{en,de}" are train.en and train.de."""
     head, both, tail = re.split("[{}]", sides)
-    name = url.rpartition("/")[2].removesuffix("?raw=true")
     members = members or (f"{head}*{tail}",)
-    archive = download.RawFile(name, url, sha256, licence, members, most, part)
+    archive = download.at(url, sha256, licence=licence, members=members, most_bytes=most, part=part)
     names = tuple((f"{head}{side}{tail}",) for side in both.split(","))
     return parallel_text.Sides((archive, archive), names)
 
@@ -163,7 +162,7 @@ def _register(stem, variants, train, dev, test=(), base=translate.TranslateProbl
     attributes["files"] = {split: files for split, files in every.items() if files}
     for variant in variants.split(" "):
         size = variant.removesuffix("_packed")
-        of_size = {"licence": _LICENCE, **attributes, **_VARIANTS[size]}
+        of_size = {**attributes, **_VARIANTS[size]}
         bases: tuple[type, ...] = (base,)
         if size != variant:
             of_size["vocab_name"] = f"{stem}{size}"
@@ -196,8 +195,7 @@ class _TwoVocabularies(translate.TranslateProblem):
                 vocabulary.store_to_file(path)
 
 
-_CZENG = download.RawFile(
-    "data-plaintext-format.tar",
+_CZENG = download.at(
     "https://lindat.mff.cuni.cz/repository/xmlui/bitstream/handle/11234/1-1458/"
     "data-plaintext-format.tar",
     licence="CzEng: research and education, by registration",
@@ -285,7 +283,6 @@ _register(
     "translate_enid_iwslt",
     "32k",
     target="id",
-    licence=_INDONESIAN,
     train=(
         _indonesian("IWSLT17.train.en-id", "IWSLT17.train.en-id.{en,id}"),
         _panl("ECO", "150Kw"),
@@ -299,7 +296,6 @@ _register(
     "translate_enmk_setimes",
     "32k _characters",
     target="mk",
-    licence="CC BY-SA; the dev set for research use (MULTEXT-East)",
     train=(
         _corpus(
             "http://nlp.ffzg.hr/data/corpora/setimes/setimes.en-mk.txt.tgz",
@@ -338,7 +334,6 @@ _register(
     "translate_entn_rma",
     "",
     target="tn",
-    licence="Creative Commons (Autshumato)",
     train=(_setswana("train"),),
     dev=(_setswana("dev"),),
     vocab_filename="vocab.entn.32768",
@@ -348,7 +343,6 @@ _register(
     "translate_envi_iwslt",
     "32k",
     target="vi",
-    licence=_TED,
     train=(_corpus(f"{_VIETNAMESE}/train-en-vi.tgz", "train.{en,vi}", licence=_TED),),
     dev=(_corpus(f"{_VIETNAMESE}/dev-2012-en-vi.tgz", "tst2012.{en,vi}", licence=_TED),),
 )
@@ -374,7 +368,6 @@ for _sides in (("shakespeare", "modern"), ("modern", "shakespeare")):
         " _characters",
         source=_ages[0],
         target=_ages[1],
-        licence=_PLAYS,
         num_train_shards=1,
         approx_vocab_size=8000,
         train=(_plays("train", *_ages),),
