@@ -16,6 +16,12 @@ def use_relative_positions(hp: TransformerHParams) -> TransformerHParams:
     )
 
 
+def dropout(rate: float) -> dict[str, float]:
+    """The fields of the same dropout behind layers, of attention, and inside transitions."""
+    fields = ("layer_prepostprocess_dropout", "attention_dropout", "relu_dropout")
+    return dict.fromkeys(fields, rate)
+
+
 def fit_for_tpu(hp: T) -> T:
     """What T2T changes for TPUs: short, small batches, Adafactor, dropout masks that are shared."""
     return replace(
@@ -186,9 +192,7 @@ transformer_tpu_with_conv = derived(transformer_tpu, num_heads=4, ffn_layer="con
 transformer_clean = derived(
     transformer_base_v2,
     label_smoothing=0.0,
-    layer_prepostprocess_dropout=0.0,
-    attention_dropout=0.0,
-    relu_dropout=0.0,
+    **dropout(0.0),
     max_length=0,
 )
 transformer_clean_big = derived(transformer_clean, hidden_size=1024, filter_size=4096)

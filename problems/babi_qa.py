@@ -84,7 +84,6 @@ class _BabiProblem(text_problems.WordsProblem):
     """
 
     paper = "Dehghani et al. 2019, table 1"
-    licence = "CC BY 3.0"
     raw_files = (babi_files.ARCHIVE,)
     num_train_shards = 1
     eval_metrics = ("accuracy",)
@@ -107,7 +106,6 @@ class _BabiProblem(text_problems.WordsProblem):
         # Every split is read to its end before anything is written.
         for split in self.splits:
             self._examples(split, tmp_dir)
-        self._store_metadata(self._all_examples(tmp_dir), data_dir)
         super().prepare(data_dir, tmp_dir)
 
     def words(self, tmp_dir: str | None) -> list[str]:
@@ -125,9 +123,6 @@ class _BabiProblem(text_problems.WordsProblem):
             *babi_files.read_examples(tmp_dir, self._subset, self._train_tasks, "train"),
             *babi_files.read_examples(tmp_dir, self._subset, self._dev_tasks, "test"),
         ]
-
-    def _store_metadata(self, examples, data_dir):
-        """Writes what else has to be known of all examples."""
 
     def _examples(self, split, tmp_dir):
         tasks = self._train_tasks if split == "train" else self._dev_tasks
@@ -238,7 +233,9 @@ class BabiQaSentence(_BabiProblem):
         rows = records["inputs"]
         return {**records, "inputs": tf.ragged.boolean_mask(rows, tf.reduce_any(rows != 0, axis=2))}
 
-    def _store_metadata(self, examples, data_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
+        super().prepare(data_dir, tmp_dir)
+        examples = self._all_examples(tmp_dir)
         sentences = {sentence for example in examples for sentence in self._story(example)}
         metadata = {
             "max_story_length": max(len(self._story(example)) for example in examples),

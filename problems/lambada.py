@@ -33,7 +33,6 @@ stands in the context in 83 % of dev and test, 16 % of control.
 """
 
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator
 
 from ut_keras.data import features
@@ -42,7 +41,7 @@ from ut_keras.errors import DataError
 from ut_keras.files import unpacking
 from ut_keras.problems import last_word, perplexity, problem, raw_text, text_problems
 from ut_keras.problems.problem import Encoders, Metrics, Texts
-from ut_keras.text import text_encoder, text_lines
+from ut_keras.text import text_lines
 
 # Holds the four files below and train-novels/GENRE/*.txt, 2,662 novels, one sentence a line. Files
 # may be gzipped. If one of them lies in tmp_dir, nothing is downloaded.
@@ -113,13 +112,11 @@ def _read_lines(path):
             yield text
 
 
-class _Lambada(text_problems.Text2TextProblem):
+class _Lambada(text_problems.WordsProblem):
     """What both ways to ask share."""
 
     splits = ("train", "dev", "test")
     num_train_shards = 10
-    eval_metrics = problem.Problem.eval_metrics
-    vocab_type = "tokens"
     approx_vocab_size = 60_000
     oov_token = _UNKNOWN
     dev_file = DEV
@@ -146,11 +143,11 @@ class _Lambada(text_problems.Text2TextProblem):
             unpacking.unpack(archive, archive.removesuffix(".tar"), ("*.txt",), DATASET.most_bytes)
         if not self.has_train(tmp_dir):
             print(f"{self.name}: no train-novels in {tmp_dir}, so there will be no train split")
-        path = os.path.join(data_dir, self.vocab_filename)
-        if not os.path.exists(path):
-            lines = itertools.islice(read(tmp_dir, VOCAB), self.approx_vocab_size)
-            words = [line.split(" ")[0] for line in lines]
-            text_encoder.TokenTextEncoder(tokens=[_UNKNOWN, *words]).store_to_file(path)
+        super().prepare(data_dir, tmp_dir)
+
+    def words(self, tmp_dir: str | None) -> list[str]:
+        lines = itertools.islice(read(tmp_dir, VOCAB), self.approx_vocab_size)
+        return [_UNKNOWN, *(line.split(" ")[0] for line in lines)]
 
     def lines(self, split: str, tmp_dir: str | None) -> Iterator[str]:
         """Returns what the samples of a split are made of, passages or sentences."""

@@ -78,7 +78,7 @@ class _Agreement(text_problems.WordsProblem):
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Records:
-        words = _Words(self.word_encoder(data_dir))
+        words = _Words(self.text_encoder(data_dir))
         for example in self.read_examples(tmp_dir, split):
             yield {**self.encode(example, words), "attractors": [_bucket(example.attractors)]}
 
@@ -96,7 +96,7 @@ class NumberPrediction(_Agreement):
 
     def feature_encoders(self, data_dir: str | None) -> Encoders:
         return {
-            "inputs": self.word_encoder(data_dir),
+            "inputs": self.text_encoder(data_dir),
             "targets": text_encoder.ClassLabelEncoder(agreement_files.TAGS),
         }
 
@@ -119,7 +119,7 @@ class LanguageModeling(_Agreement):
     base_name = "sva_language_modeling"
 
     def feature_encoders(self, data_dir: str | None) -> Encoders:
-        return {"targets": self.word_encoder(data_dir)}
+        return {"targets": self.text_encoder(data_dir)}
 
     def record_specs(self, data_dir: str | None) -> Specs:
         specs = self.feature_specs(data_dir)
@@ -146,7 +146,7 @@ class LanguageModeling(_Agreement):
 class _Words:
     """The ids of a vocabulary, with a part of speech for words outside of it."""
 
-    def __init__(self, encoder: text_encoder.TokenTextEncoder) -> None:
+    def __init__(self, encoder: text_encoder.TextEncoder) -> None:
         self._encoder = encoder
         self._known = {encoder.decode([i]) for i in range(encoder.vocab_size)}
         self.to_id = functools.lru_cache(maxsize=100_000)(self._to_id)
