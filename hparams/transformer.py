@@ -7,6 +7,8 @@ from ut_keras.hparam import TransformerHParams
 from ut_keras.hparams.registry import derived, register_derived
 
 T = TypeVar("T", bound=TransformerHParams)
+# As published: the norm comes after each layer.
+NORM_BEHIND = {"layer_preprocess_sequence": "none", "layer_postprocess_sequence": "dan"}
 
 
 def use_relative_positions(hp: TransformerHParams) -> TransformerHParams:
@@ -50,11 +52,10 @@ transformer_base_v2 = derived(
     learning_rate_schedule="legacy",
     learning_rate_constant=1.0,
 )
-# As published: the norm comes after each layer.
+# As published.
 transformer_base_v1 = derived(
     transformer_base_v2,
-    layer_preprocess_sequence="none",
-    layer_postprocess_sequence="dan",
+    **NORM_BEHIND,
     attention_dropout=0.0,
     relu_dropout=0.0,
     learning_rate=0.1,
