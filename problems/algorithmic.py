@@ -190,12 +190,10 @@ class Sort(AlgorithmicProblem):
 
 _OF_PAPER = {"num_symbols": 10, "paper": "Dehghani et al. 2019, table 4"}
 _FOR_TESTS = {"splits": ("train", "dev"), "num_train_shards": 1, "dev_size": 100}
-_ADD, _MULTIPLY = staticmethod(operator.add), staticmethod(operator.mul)
-_declare = functools.partial(problem.declare, __name__)
-
-_declare("algorithmic_identity_binary40", Identity)
-_declare("algorithmic_identity_decimal40", Identity, **_OF_PAPER)
-_declare(
+_PLUS, _TIMES = staticmethod(operator.add), staticmethod(operator.mul)
+problem.declare("algorithmic_identity_binary40", Identity)
+problem.declare("algorithmic_identity_decimal40", Identity, **_OF_PAPER)
+problem.declare(
     "algorithmic_identity_vocab95_train20_eval30",
     Identity,
     num_symbols=95,
@@ -204,11 +202,11 @@ _declare(
     train_size=1_000_000,
 )
 # T2T's has neither EOS nor ids shifted beyond padding.
-_declare("tiny_algo", Identity, **_FOR_TESTS, train_size=100)
-_declare("algorithmic_shift_decimal40", Shift, dev_length=80)
-_declare("algorithmic_reverse_binary40", Reverse)
-_declare("algorithmic_reverse_decimal40", Reverse, **_OF_PAPER)
-_declare(
+problem.declare("tiny_algo", Identity, **_FOR_TESTS, train_size=100)
+problem.declare("algorithmic_shift_decimal40", Shift, dev_length=80)
+problem.declare("algorithmic_reverse_binary40", Reverse)
+problem.declare("algorithmic_reverse_decimal40", Reverse, **_OF_PAPER)
+problem.declare(
     "algorithmic_reverse_decimal40_held_out",
     ReverseHeldOut,
     **_OF_PAPER,
@@ -216,7 +214,7 @@ _declare(
     dev_length=40,
     dev_size=1_000,
 )
-_declare(
+problem.declare(
     "algorithmic_reverse_binary40_test",
     Reverse,
     **_FOR_TESTS,
@@ -224,10 +222,10 @@ _declare(
     dev_length=10,
     train_size=1_000,
 )
-_declare("algorithmic_reverse_nlplike8k", ReverseNlplike, num_symbols=8_000, exponent=1.3)
-_declare("algorithmic_reverse_nlplike32k", ReverseNlplike, num_symbols=32_000, exponent=1.05)
-_declare("algorithmic_addition_binary40", Arithmetic, result=_ADD)
-_declare("algorithmic_addition_decimal40", Arithmetic, result=_ADD, **_OF_PAPER)
-_declare("algorithmic_multiplication_binary40", Arithmetic, result=_MULTIPLY)
-_declare("algorithmic_multiplication_decimal40", Arithmetic, result=_MULTIPLY, num_symbols=10)
-_declare("algorithmic_sort_problem", Sort, num_symbols=20, train_length=10, dev_length=20)
+problem.declare("algorithmic_reverse_nlplike8k", ReverseNlplike, num_symbols=8_000, exponent=1.3)
+problem.declare("algorithmic_reverse_nlplike32k", ReverseNlplike, num_symbols=32_000, exponent=1.05)
+problem.declare("algorithmic_addition_binary40", Arithmetic, result=_PLUS)
+problem.declare("algorithmic_addition_decimal40", Arithmetic, result=_PLUS, **_OF_PAPER)
+problem.declare("algorithmic_multiplication_binary40", Arithmetic, result=_TIMES)
+problem.declare("algorithmic_multiplication_decimal40", Arithmetic, result=_TIMES, num_symbols=10)
+problem.declare("algorithmic_sort_problem", Sort, num_symbols=20, train_length=10, dev_length=20)

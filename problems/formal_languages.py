@@ -40,7 +40,7 @@ class Parity40(generated_classes.GeneratedClasses):
 
 
 # As many digits as a depth of 14 can count one by one.
-problem.declare(__name__, "parity10", Parity40, longest=10, all_trained_length=4)
+problem.declare("parity10", Parity40, longest=10, all_trained_length=4)
 
 
 @problem.register("dyck40")

@@ -112,10 +112,10 @@ def _register(name, class_labels, base=LabelledTables, shared_vocab=False, **att
         base: the class that it derives from.
         **attributes: of the class.
     """
-    made = problem.declare(__name__, name, base, class_labels=class_labels, **attributes)
+    made = problem.declare(name, base, class_labels=class_labels, **attributes)
     if shared_vocab:
-        problem.declare(__name__, f"{name}_shared_vocab", SharedVocab, made)
-    problem.declare(__name__, f"{name}_characters", made, vocab_type="characters")
+        problem.declare(f"{name}_shared_vocab", SharedVocab, made)
+    problem.declare(f"{name}_characters", made, vocab_type="characters")
     return made
 
 

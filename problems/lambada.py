@@ -219,5 +219,5 @@ def _has_comprehension(tmp_dir):
     return raw_text.is_at_hand(tmp_dir, COMPREHENSION, _PASSAGES)
 
 
-problem.declare(__name__, "lambada_lm_control", LambadaLm, dev_file=CONTROL)
-problem.declare(__name__, "lambada_rc_control", LambadaRc, dev_file=CONTROL)
+problem.declare("lambada_lm_control", LambadaLm, dev_file=CONTROL)
+problem.declare("lambada_rc_control", LambadaRc, dev_file=CONTROL)

@@ -83,4 +83,4 @@ def _list(rng, depth, spare):
 
 _IID = dict.fromkeys(("train", "dev", "test"), (1, 5))
 
-problem.declare(__name__, "listops_iid", ListOps, depths=_IID)
+problem.declare("listops_iid", ListOps, depths=_IID)

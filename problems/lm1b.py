@@ -68,5 +68,5 @@ for _size, _said, _of_packed in (
     _name = f"languagemodel_lm1b{_size}"
     _base: type = LanguagemodelLm1b32k
     if _said:
-        _base = problem.declare(__name__, _name, _base, **_said)
-    problem.declare(__name__, f"{_name}_packed", packed.Packed, _base, **_of_packed)
+        _base = problem.declare(_name, _base, **_said)
+    problem.declare(f"{_name}_packed", packed.Packed, _base, **_of_packed)

@@ -51,5 +51,5 @@ class ParaphraseGenerationMsCoco(raw_text.OfArchive, text_problems.Text2TextProb
 
 for _ways in (1, 2):
     _name = f"paraphrase_generation_ms_coco_problem{_ways}d"
-    _made = problem.declare(__name__, _name, ParaphraseGenerationMsCoco, both_ways=_ways == 2)
-    problem.declare(__name__, f"{_name}_characters", _made, vocab_type="characters")
+    _made = problem.declare(_name, ParaphraseGenerationMsCoco, both_ways=_ways == 2)
+    problem.declare(f"{_name}_characters", _made, vocab_type="characters")

@@ -75,11 +75,13 @@ def register(name: str) -> Callable[[type[P]], type[P]]:
     return decorator
 
 
-def declare(module: str, name: str, *bases: type, **attributes: Any) -> Any:
+def declare(name: str, *bases: type, **attributes: Any) -> Any:
     """Makes a class of bases and attributes, files it under `name`, and returns it.
 
-    It is in a module, `rte_characters` as `RteCharacters`, where other processes find it.
+    It is in the module of the last base, `rte_characters` as `RteCharacters`, where other processes
+    find it.
     """
+    module = bases[-1].__module__
     class_name = "".join(word.capitalize() for word in name.split("_"))
     made = type(class_name, bases, {**attributes, "__module__": module})
     setattr(sys.modules[module], class_name, made)

@@ -39,4 +39,4 @@ class SentimentIMDB(text_problems.Text2ClassProblem):
                 yield {"inputs": "\n".join(text_lines.read(path)).strip(), "targets": label}
 
 
-problem.declare(__name__, "sentiment_imdb_characters", SentimentIMDB, vocab_type="characters")
+problem.declare("sentiment_imdb_characters", SentimentIMDB, vocab_type="characters")

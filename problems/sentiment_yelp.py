@@ -37,7 +37,6 @@ for _kind, _num_classes, _sha256 in (
 ):
     _folder = f"yelp_review_{_kind}_csv"
     _made = problem.declare(
-        __name__,
         f"sentiment_yelp_{_kind}",
         _Yelp,
         archive=download.at(
@@ -50,4 +49,4 @@ for _kind, _num_classes, _sha256 in (
         members=(f"{_folder}/{{}}.csv",),
         class_labels=tuple(map(str, range(_num_classes + 1))),
     )
-    problem.declare(__name__, f"sentiment_yelp_{_kind}_characters", _made, vocab_type="characters")
+    problem.declare(f"sentiment_yelp_{_kind}_characters", _made, vocab_type="characters")

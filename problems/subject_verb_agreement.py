@@ -245,7 +245,6 @@ for _base in (NumberPrediction, LanguageModeling):
     problem.REGISTRY.add(_base.base_name, _base)
     for _name, (_read, _splits, _stem) in _OTHER_TEST_SETS.items():
         problem.declare(
-            __name__,
             f"{_base.base_name}_{_name}",
             _OtherTestSet,
             _base,

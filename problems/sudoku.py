@@ -142,4 +142,4 @@ def _text(cells):
 
 _IID = {"train": (1, 4), "dev": (2, 4), "test": (2, 4)}
 
-problem.declare(__name__, "sudoku6_iid", Sudoku6, depths=_IID)
+problem.declare("sudoku6_iid", Sudoku6, depths=_IID)

@@ -105,7 +105,7 @@ class PublishedTableLookup(TableLookup):
 
 _IID = {"train": (1, 5), "dev": (2, 5), "test": (2, 5)}
 
-problem.declare(__name__, "ctl_forward_iid", TableLookup, depths=_IID)
-problem.declare(__name__, "ctl_backward", TableLookup, order=-1)
-problem.declare(__name__, "ctl_backward_iid", TableLookup, order=-1, depths=_IID)
-problem.declare(__name__, "ctl_backward_11", PublishedTableLookup, order=-1)
+problem.declare("ctl_forward_iid", TableLookup, depths=_IID)
+problem.declare("ctl_backward", TableLookup, order=-1)
+problem.declare("ctl_backward_iid", TableLookup, order=-1, depths=_IID)
+problem.declare("ctl_backward_11", PublishedTableLookup, order=-1)

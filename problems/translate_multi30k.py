@@ -55,7 +55,6 @@ class Multi30k(translate.TranslateProblem):
 
 for _target in ("de", "fr"):
     problem.declare(
-        __name__,
         f"translate_en{_target}_multi30k",
         Multi30k,
         target=_target,

@@ -148,7 +148,11 @@ _VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def _register(stem, variants, train, dev, test=(), base=translate.TranslateProblem, **attributes):
+class _OfTable(translate.TranslateProblem):
+    """Declared below."""
+
+
+def _register(stem, variants, train, dev, test=(), base=_OfTable, **attributes):
     """Files a class as STEM with each variant behind it.
 
     Args:
@@ -169,7 +173,7 @@ def _register(stem, variants, train, dev, test=(), base=translate.TranslateProbl
         size = variant.removesuffix("_packed")
         rows = {"vocab_name": f"{stem}{size}"} if size != variant else {}
         bases = (packed.Packed, base) if rows else (base,)
-        problem.declare(__name__, f"{stem}{variant}", *bases, **said, **rows, **_VARIANTS[size])
+        problem.declare(f"{stem}{variant}", *bases, **said, **rows, **_VARIANTS[size])
 
 
 class _TwoVocabularies(translate.TranslateProblem):

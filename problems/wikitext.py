@@ -96,10 +96,9 @@ class _Joined(LanguagemodelWikitext103):
             yield {"targets": " ".join(words)}
 
 
-problem.declare(__name__, "languagemodel_wikitext103_l4k", _Joined, max_length=4096)
-problem.declare(__name__, "languagemodel_wikitext103_l16k", _Joined, max_length=16384)
+problem.declare("languagemodel_wikitext103_l4k", _Joined, max_length=4096)
+problem.declare("languagemodel_wikitext103_l16k", _Joined, max_length=16384)
 problem.declare(
-    __name__,
     "languagemodel_wikitext103_characters",
     LanguagemodelWikitext103,
     vocab_type="characters",
