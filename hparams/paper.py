@@ -276,19 +276,10 @@ adaptive_universal_transformer_text = derived(
     _small, make_universal, _adaptive, batch_size=2048, layer_prepostprocess_dropout=0.3
 )
 
-# NAME_mixed, of parity, addition and nested lists: all lengths in a batch. In T2T's narrow buckets
-# an update sees one length alone; what long strings share with short ones was found later there, if
-# at all.
-for _name in (
-    "universal_transformer_depth",
-    "adaptive_universal_transformer_depth",
-    "universal_transformer_depth_stick_breaking",
-    "universal_transformer_depth_random",
-    "universal_transformer_depth_injected",
-    "universal_transformer_depth_ponder_net",
-    "universal_transformer_depth_q_halt",
-    "universal_transformer_depth_ndr",
-):
+# NAME_mixed of all for depth, for parity, addition and nested lists: all lengths in a batch. In
+# T2T's narrow buckets an update sees one length alone; what long strings share with short ones was
+# found later there, if at all.
+for _name in [name for name in globals() if "universal_transformer_depth" in name]:
     globals()[f"{_name}_mixed"] = derived(
         globals()[_name], use_fixed_batch_size=True, batch_size=64
     )
