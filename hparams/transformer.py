@@ -144,20 +144,17 @@ transformer_relative = derived(transformer_base, use_relative_positions)
 transformer_relative_tiny = derived(transformer_tiny, use_relative_positions)
 transformer_relative_big = derived(transformer_big, use_relative_positions)
 
-# --- Table 3, row A: heads ------------------------------------------------------------------------
+# --- Table 3 --------------------------------------------------------------------------------------
 
+# Row A: heads.
 transformer_h1 = derived(transformer_base, num_heads=1)
 transformer_h4 = derived(transformer_base, num_heads=4)
 transformer_h16 = derived(transformer_base, num_heads=16)
 transformer_h32 = derived(transformer_base, num_heads=32)
-
-# --- Table 3, row B: size of the keys -------------------------------------------------------------
-
+# Row B: size of the keys.
 transformer_k128 = derived(transformer_base, attention_key_channels=128)
 transformer_k256 = derived(transformer_base, attention_key_channels=256)
-
-# --- Table 3, row C: layers, width, filter --------------------------------------------------------
-
+# Row C: layers, width, filter.
 transformer_l2 = derived(transformer_base, num_hidden_layers=2)
 transformer_l4 = derived(transformer_base, num_hidden_layers=4)
 transformer_l8 = derived(transformer_base, num_hidden_layers=8)
@@ -166,9 +163,7 @@ transformer_hs256 = derived(transformer_base, hidden_size=256)
 transformer_hs1024 = derived(transformer_base, hidden_size=1024)
 transformer_ff1024 = derived(transformer_base, filter_size=1024)
 transformer_ff4096 = derived(transformer_base, filter_size=4096)
-
-# --- Table 3, row D: dropout, label smoothing -----------------------------------------------------
-
+# Row D: dropout, label smoothing.
 transformer_dr0 = derived(transformer_base, layer_prepostprocess_dropout=0.0)
 transformer_dr2 = derived(transformer_base, layer_prepostprocess_dropout=0.2)
 transformer_ls0 = derived(transformer_base, label_smoothing=0.0)

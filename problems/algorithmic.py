@@ -74,8 +74,7 @@ class AlgorithmicProblem(problem.Problem):
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Records:
         rng = np.random.default_rng(seed)
-        sizes = {"train": self.train_size, "dev": self.dev_size, "test": self.test_size}
-        for _ in range(sizes[split]):
+        for _ in range(getattr(self, f"{split}_size")):
             sequences = zip(("inputs", "targets"), self.sample_of_split(rng, split), strict=True)
             yield {name: _to_ids(symbols) for name, symbols in sequences}
 

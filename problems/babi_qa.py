@@ -208,15 +208,10 @@ class BabiQaSentence(_BabiProblem):
         return (self.vocab_filename, self.metadata_filename)
 
     def feature_specs(self, data_dir: str | None) -> Specs:
-        path = os.path.join(data_dir or "", self.metadata_filename)
-        sentences, words = _shape(path)
+        shape = _shape(os.path.join(data_dir or "", self.metadata_filename))
         specs = super().feature_specs(data_dir)
-        return {
-            "inputs": features.FeatureSpec(
-                specs["inputs"].vocab_size, "sentences", (sentences, words)
-            ),
-            "targets": specs["targets"],
-        }
+        rows = features.FeatureSpec(specs["inputs"].vocab_size, "sentences", shape)
+        return {**specs, "inputs": rows}
 
     def reader(self, split: str, hparams: Any) -> "BabiQaSentence":
         reader = copy.copy(self)

@@ -15,8 +15,6 @@ from ut_keras.files import unpacking
 from ut_keras.problems import problem
 from ut_keras.text import text_lines
 
-_BLOCK = 1 << 24
-
 
 class OfArchive(problem.Problem):
     """Comes before a text problem in the list of bases: a file of an archive for each split.
@@ -101,14 +99,6 @@ def read_lines(path: str) -> Iterator[str]:
     """
     for line in text_lines.lines(path):
         yield line.strip()
-
-
-def size(path: str) -> int:
-    """In bytes; of a `.gz` file, unpacked."""
-    if not path.endswith(".gz"):
-        return os.path.getsize(path)
-    with text_lines.opened(path) as file:
-        return sum(len(block) for block in iter(lambda: file.read(_BLOCK), b""))
 
 
 def _names(names):
