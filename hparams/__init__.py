@@ -9,21 +9,14 @@ A set is a function that calls its parent and replaces a few fields:
         return dataclasses.replace(universal_transformer.universal_transformer_small(), num_heads=4)
 """
 
+import importlib
+import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
 from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.field import HParamError
 from ut_keras.hparam.ranges import Range, RangedHParams
-from ut_keras.hparams import (  # noqa: F401  (they register)
-    lstm,
-    not_here,
-    paper,
-    ranges,
-    transformer,
-    transformer_tall,
-    universal_transformer,
-)
 from ut_keras.hparams.registry import RANGES, SETS, register, register_range
 from ut_keras.process import old_names
 
@@ -74,4 +67,6 @@ def get_range(name: str) -> tuple[Range, ...]:
     return ranged.ranges
 
 
+for _module in pkgutil.iter_modules(__path__, "ut_keras.hparams."):
+    importlib.import_module(_module.name)
 old_names.same(__name__)

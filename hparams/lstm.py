@@ -1,32 +1,29 @@
 """T2T's sets for LSTMs: all of its lstm.py. Those with area attention are refused when used."""
 
 from ut_keras.hparam.lstm import LSTMHParams
-from ut_keras.hparams.registry import derived, register, register_derived
+from ut_keras.hparams.registry import derived, register_derived
+from ut_keras.hparams.transformer import NORM_BEHIND
 
-
-@register("lstm_seq2seq")
-def lstm_seq2seq() -> LSTMHParams:
-    """T2T's `basic_params1`, with two layers of 128."""
-    return LSTMHParams(
-        batch_size=1024,
-        max_length=0,
-        hidden_size=128,
-        num_hidden_layers=2,
-        shared_embedding_and_softmax_weights=False,
-        symbol_modality_num_shards=1,
-        layer_preprocess_sequence="none",
-        layer_postprocess_sequence="dan",
-        daisy_chain_variables=False,
-        clip_grad_norm=2.0,
-        optimizer_adam_beta1=0.85,
-        optimizer_adam_epsilon=1e-6,
-        learning_rate=0.1,
-        learning_rate_constant=1.0,
-        learning_rate_schedule="legacy",
-        learning_rate_decay_scheme="none",
-        learning_rate_warmup_steps=100,
-    )
-
+# T2T's `basic_params1`, with two layers of 128.
+lstm_seq2seq = derived(
+    LSTMHParams,
+    batch_size=1024,
+    max_length=0,
+    hidden_size=128,
+    num_hidden_layers=2,
+    shared_embedding_and_softmax_weights=False,
+    symbol_modality_num_shards=1,
+    **NORM_BEHIND,
+    daisy_chain_variables=False,
+    clip_grad_norm=2.0,
+    optimizer_adam_beta1=0.85,
+    optimizer_adam_epsilon=1e-6,
+    learning_rate=0.1,
+    learning_rate_constant=1.0,
+    learning_rate_schedule="legacy",
+    learning_rate_decay_scheme="none",
+    learning_rate_warmup_steps=100,
+)
 
 # --- With attention -------------------------------------------------------------------------------
 

@@ -2,24 +2,21 @@
 
 from ut_keras.hparams.registry import SETS
 
-_EXPERTS = "it is of a model with mixtures of experts; the nearest: transformer_base"
-_SPEECH = "there are no problems of speech; the nearest: transformer_base"
-_MEMORY = "its attention has a memory; the nearest: transformer_wikitext103_l4k_v0"
-_OTHER_MODEL = "it is of a model that is not here; the nearest: transformer_base"
-
-for _pattern, _reason in {
+# Names or patterns, with spaces between them, and why.
+for _patterns, _reason in {
     "basic_1": "it is of no model; in a package for T2T it is common_hparams.basic_params1()",
-    "transformer_ada_lmpackedbase*": _EXPERTS,
-    "transformer_base_vq*": _EXPERTS,
-    "transformer_topk_16_packed": _EXPERTS,
-    "transformer_moe_*": _EXPERTS,
+    "transformer_ada_lmpackedbase* transformer_base_vq* transformer_topk_16_packed "
+    "transformer_moe_*": (
+        "it is of a model with mixtures of experts; the nearest: transformer_base"
+    ),
     "transformer_prepend*": (
         "its decoder is shown the inputs before the targets (prepend_mode); the nearest: "
         "transformer_base_v2, whose decoder attends to them"
     ),
-    "transformer_librispeech*": _SPEECH,
-    "transformer_common_voice*": _SPEECH,
-    "*_memory_v0": _MEMORY,
+    "transformer_librispeech* transformer_common_voice*": (
+        "there are no problems of speech; the nearest: transformer_base"
+    ),
+    "*_memory_v0": "its attention has a memory; the nearest: transformer_wikitext103_l4k_v0",
     "transformer_mlperf_tpu": "there is no MLPerf logging; the nearest: transformer_big_tpu",
     "transformer_fairseq_fp16_activation_big": (
         "float16 needs loss scaling; the nearest: transformer_big, activation_dtype=bfloat16"
@@ -28,12 +25,10 @@ for _pattern, _reason in {
     "transformer_supervised_attention": (
         "its attention is trained by alignments; the nearest: transformer_base"
     ),
-    "evolved_transformer_*": _OTHER_MODEL,
-    "transformer_nat_*": _OTHER_MODEL,
-    "transformer_sketch*": _OTHER_MODEL,
-    "transformer_symshard_*": _OTHER_MODEL,
-    "transformer_vae_*": _OTHER_MODEL,
-    "slicenet_*": _OTHER_MODEL,
-    "mtf_transformer_*": _OTHER_MODEL,
+    "evolved_transformer_* transformer_nat_* transformer_sketch* transformer_symshard_* "
+    "transformer_vae_* slicenet_* mtf_transformer_*": (
+        "it is of a model that is not here; the nearest: transformer_base"
+    ),
 }.items():
-    SETS.refuse(_pattern, _reason)
+    for _pattern in _patterns.split():
+        SETS.refuse(_pattern, _reason)

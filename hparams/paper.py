@@ -18,6 +18,7 @@ from dataclasses import replace
 from ut_keras.hparam import UniversalTransformerHParams
 from ut_keras.hparams import lstm, transformer, universal_transformer
 from ut_keras.hparams.registry import derived, register_derived
+from ut_keras.hparams.transformer import NORM_BEHIND, dropout
 from ut_keras.hparams.universal_transformer import make_universal
 
 
@@ -35,40 +36,32 @@ adaptive_universal_transformer_small_deepstart = derived(
 adaptive_universal_transformer_tiny_deepstart = derived(
     universal_transformer.adaptive_universal_transformer_tiny, start_deep
 )
-# The demo's, which learns a small task on a CPU within minutes: narrow, at most 4 steps; a short
-# warm-up and one fall of the learning rate.
+# Width 128, hardly any regularization; a short warm-up and one fall of the learning rate.
+_SMALL = {
+    "hidden_size": 128,
+    "filter_size": 256,
+    "num_heads": 4,
+    **dropout(0.0),
+    "label_smoothing": 0.0,
+    "learning_rate_schedule": "constant*linear_warmup*single_cycle_cos_decay",
+    "learning_rate_warmup_steps": 200,
+}
+# The demo's, which learns a small task on a CPU within minutes.
 adaptive_universal_transformer_quick = derived(
     adaptive_universal_transformer_tiny_deepstart,
-    hidden_size=128,
-    filter_size=256,
-    num_heads=4,
+    **_SMALL,
     batch_size=2048,
-    layer_prepostprocess_dropout=0.0,
-    attention_dropout=0.0,
-    relu_dropout=0.0,
-    label_smoothing=0.0,
-    learning_rate_schedule="constant*linear_warmup*single_cycle_cos_decay",
     learning_rate_constant=0.003,
-    learning_rate_warmup_steps=200,
 )
-
-_STEPS = 4
 
 
 def _small():
-    """Of all: width 128, hardly any regularization; a short warm-up and one fall of the rate."""
     return replace(
-        transformer.transformer_tiny(),
-        num_hidden_layers=_STEPS,
-        filter_size=256,
-        layer_prepostprocess_dropout=0.0,
-        attention_dropout=0.0,
-        relu_dropout=0.0,
-        label_smoothing=0.0,
-        learning_rate_schedule="constant*linear_warmup*single_cycle_cos_decay",
-        learning_rate_constant=0.002,
-        learning_rate_warmup_steps=200,
+        transformer.transformer_tiny(), **_SMALL, num_hidden_layers=4, learning_rate_constant=0.002
     )
+
+
+_NO_SIGNALS = {"add_position_timing_signal": False, "add_step_timing_signal": False}
 
 
 def _adaptive(hp):
@@ -104,9 +97,7 @@ transformer_babi = derived(
     batch_size=1024,
     min_length_bucket=4,
     length_bucket_step=1.25,
-    layer_prepostprocess_dropout=0.1,
-    attention_dropout=0.1,
-    relu_dropout=0.1,
+    **dropout(0.1),
     label_smoothing=0.1,
     learning_rate_schedule="constant*linear_warmup*linear_decay",
     learning_rate_constant=0.001,
@@ -180,9 +171,7 @@ universal_transformer_depth = derived(
     learning_rate_constant=0.001,
     num_rec_steps=14,
     class_label_pooling="last",
-    attention_dropout=0.1,
-    layer_prepostprocess_dropout=0.1,
-    relu_dropout=0.1,
+    **dropout(0.1),
 )
 adaptive_universal_transformer_depth = derived(
     universal_transformer_depth, _adaptive, act_mask_padding=True
@@ -214,10 +203,8 @@ universal_transformer_depth_ndr = derived(
     copy_gate=True,
     copy_gate_dropout=0.1,
     self_attention_type="geometric",
-    layer_preprocess_sequence="none",
-    layer_postprocess_sequence="dan",
-    add_position_timing_signal=False,
-    add_step_timing_signal=False,
+    **NORM_BEHIND,
+    **_NO_SIGNALS,
 )
 # The Neural Data Router as published: github.com/RobertCsordas/ndr at da20530d,
 # sweeps/transformer_control_flow/ctl_ndr_geometric.yaml, and main.py for the bound of gradients.
@@ -256,21 +243,15 @@ transformer_scan = derived(
     num_heads=8,
     self_attention_type="dot_product_relative_xl",
     pos=None,
-    layer_preprocess_sequence="none",
-    layer_postprocess_sequence="dan",
-    layer_prepostprocess_dropout=0.1,
-    attention_dropout=0.1,
-    relu_dropout=0.1,
+    **NORM_BEHIND,
+    **dropout(0.1),
     embedding_dropout=0.0,
     use_target_space_embedding=False,
     use_fixed_batch_size=True,
     batch_size=256,
     **_adam(0.001),
 )
-# No signals, of steps either.
-universal_transformer_scan = derived(
-    transformer_scan, make_universal, add_position_timing_signal=False, add_step_timing_signal=False
-)
+universal_transformer_scan = derived(transformer_scan, make_universal, **_NO_SIGNALS)
 adaptive_universal_transformer_scan = derived(universal_transformer_scan, _adaptive)
 
 # --- Multi30k -------------------------------------------------------------------------------------
@@ -295,19 +276,10 @@ adaptive_universal_transformer_text = derived(
     _small, make_universal, _adaptive, batch_size=2048, layer_prepostprocess_dropout=0.3
 )
 
-# NAME_mixed, of parity, addition and nested lists: all lengths in a batch. In T2T's narrow buckets
-# an update sees one length alone; what long strings share with short ones was found later there, if
-# at all.
-for _name in (
-    "universal_transformer_depth",
-    "adaptive_universal_transformer_depth",
-    "universal_transformer_depth_stick_breaking",
-    "universal_transformer_depth_random",
-    "universal_transformer_depth_injected",
-    "universal_transformer_depth_ponder_net",
-    "universal_transformer_depth_q_halt",
-    "universal_transformer_depth_ndr",
-):
+# NAME_mixed of all for depth, for parity, addition and nested lists: all lengths in a batch. In
+# T2T's narrow buckets an update sees one length alone; what long strings share with short ones was
+# found later there, if at all.
+for _name in [name for name in globals() if "universal_transformer_depth" in name]:
     globals()[f"{_name}_mixed"] = derived(
         globals()[_name], use_fixed_batch_size=True, batch_size=64
     )

@@ -3,75 +3,58 @@
 A range is a function that fills in a `RangedHParams`; see docs/tuning.md.
 """
 
+import functools
+from typing import Any
+
 from ut_keras.hparam.ranges import RangedHParams
-from ut_keras.hparams.registry import register_range
+from ut_keras.hparams.registry import RANGES
 
-# --- T2T's, Transformer ---------------------------------------------------------------------------
-
-
-@register_range("transformer_base_range")
-def transformer_base_range(rhp: RangedHParams) -> None:
-    _learning_rate(rhp)
-    _optimizer(rhp)
-    rhp.set_float("weight_decay", 0.0, 1e-4)
-
-
-@register_range("transformer_tpu_range")
-def transformer_tpu_range(rhp: RangedHParams) -> None:
-    _learning_rate(rhp)
-    _optimizer(rhp)
-    rhp.set_float("weight_decay", 0.0, 2.0)
-
-
-@register_range("transformer_tiny_tpu_range")
-def transformer_tiny_tpu_range(rhp: RangedHParams) -> None:
-    _learning_rate(rhp)
-    rhp.set_float("weight_decay", 0.0, 2.0)
-
-
-# --- T2T's, Universal Transformer -----------------------------------------------------------------
-
-
-@register_range("universal_transformer_base_range")
-def universal_transformer_base_range(rhp: RangedHParams) -> None:
-    rhp.set_discrete("num_rec_steps", [6, 8, 10])
-    _universal_transformer(rhp)
-
-
-@register_range("adaptive_universal_transformer_base_range")
-def adaptive_universal_transformer_base_range(rhp: RangedHParams) -> None:
-    rhp.set_discrete("act_max_steps", [8, 16, 32])
-    rhp.set_float("act_loss_weight", 0.0, 0.5)
-    _universal_transformer(rhp)
+_LOG = RangedHParams.LOG_SCALE
+_LEARNING_RATE = {"learning_rate": (0.3, 3.0, _LOG)}
+_OPTIMIZER = {
+    "learning_rate_warmup_steps": [1000, 2000, 4000, 8000, 16000],
+    "initializer_gain": (0.5, 2.0),
+    "optimizer_adam_beta1": (0.85, 0.95),
+    "optimizer_adam_beta2": (0.97, 0.99),
+}
+_UNIVERSAL_TRANSFORMER = {
+    "hidden_size": [1024, 2048, 4096],
+    "filter_size": [2048, 4096, 8192],
+    "num_heads": [8, 16, 32],
+    "transformer_ffn_type": ["sepconv", "fc"],
+    **_LEARNING_RATE,
+    "weight_decay": (0.0, 2.0),
+}
+# A tuple is the least and the most, and perhaps a scale; a list is all that there is.
+_FIELDS: dict[str, dict[str, Any]] = {
+    "transformer_base_range": {**_LEARNING_RATE, **_OPTIMIZER, "weight_decay": (0.0, 1e-4)},
+    "transformer_tpu_range": {**_LEARNING_RATE, **_OPTIMIZER, "weight_decay": (0.0, 2.0)},
+    "transformer_tiny_tpu_range": {**_LEARNING_RATE, "weight_decay": (0.0, 2.0)},
+    "universal_transformer_base_range": {"num_rec_steps": [6, 8, 10], **_UNIVERSAL_TRANSFORMER},
+    "adaptive_universal_transformer_base_range": {
+        "act_max_steps": [8, 16, 32],
+        "act_loss_weight": (0.0, 0.5),
+        **_UNIVERSAL_TRANSFORMER,
+    },
+    # Ours: what `adaptive_universal_transformer_quick` depends on most, by the schedule it has.
+    "adaptive_universal_transformer_quick_range": {
+        "learning_rate_constant": (3e-4, 1e-2, _LOG),
+        "learning_rate_warmup_steps": [50, 100, 200, 400],
+        "act_loss_weight": (1e-4, 0.1, _LOG),
+        "act_max_steps": [2, 4, 6],
+    },
+}
 
 
-# --- Ours -----------------------------------------------------------------------------------------
+def _fill(fields, rhp):
+    for name, values in fields.items():
+        if isinstance(values, tuple):
+            rhp.set_float(name, *values)
+        elif isinstance(values[0], str):
+            rhp.set_categorical(name, values)
+        else:
+            rhp.set_discrete(name, values)
 
 
-@register_range("adaptive_universal_transformer_quick_range")
-def adaptive_universal_transformer_quick_range(rhp: RangedHParams) -> None:
-    """What `adaptive_universal_transformer_quick` depends on most; by the schedule it has."""
-    rhp.set_float("learning_rate_constant", 3e-4, 1e-2, scale=rhp.LOG_SCALE)
-    rhp.set_discrete("learning_rate_warmup_steps", [50, 100, 200, 400])
-    rhp.set_float("act_loss_weight", 1e-4, 0.1, scale=rhp.LOG_SCALE)
-    rhp.set_discrete("act_max_steps", [2, 4, 6])
-
-
-def _learning_rate(rhp):
-    rhp.set_float("learning_rate", 0.3, 3.0, scale=rhp.LOG_SCALE)
-
-
-def _optimizer(rhp):
-    rhp.set_discrete("learning_rate_warmup_steps", [1000, 2000, 4000, 8000, 16000])
-    rhp.set_float("initializer_gain", 0.5, 2.0)
-    rhp.set_float("optimizer_adam_beta1", 0.85, 0.95)
-    rhp.set_float("optimizer_adam_beta2", 0.97, 0.99)
-
-
-def _universal_transformer(rhp):
-    rhp.set_discrete("hidden_size", [1024, 2048, 4096])
-    rhp.set_discrete("filter_size", [2048, 4096, 8192])
-    rhp.set_discrete("num_heads", [8, 16, 32])
-    rhp.set_categorical("transformer_ffn_type", ["sepconv", "fc"])
-    _learning_rate(rhp)
-    rhp.set_float("weight_decay", 0.0, 2.0)
+for _name, _fields in _FIELDS.items():
+    RANGES.add(_name, functools.partial(_fill, _fields))

@@ -7,6 +7,8 @@ from ut_keras.hparam import TransformerHParams
 from ut_keras.hparams.registry import derived, register_derived
 
 T = TypeVar("T", bound=TransformerHParams)
+# As published: the norm comes after each layer.
+NORM_BEHIND = {"layer_preprocess_sequence": "none", "layer_postprocess_sequence": "dan"}
 
 
 def use_relative_positions(hp: TransformerHParams) -> TransformerHParams:
@@ -14,6 +16,12 @@ def use_relative_positions(hp: TransformerHParams) -> TransformerHParams:
     return replace(
         hp, pos=None, self_attention_type="dot_product_relative", max_relative_position=20
     )
+
+
+def dropout(rate: float) -> dict[str, float]:
+    """The fields of the same dropout behind layers, of attention, and inside transitions."""
+    fields = ("layer_prepostprocess_dropout", "attention_dropout", "relu_dropout")
+    return dict.fromkeys(fields, rate)
 
 
 def fit_for_tpu(hp: T) -> T:
@@ -44,11 +52,10 @@ transformer_base_v2 = derived(
     learning_rate_schedule="legacy",
     learning_rate_constant=1.0,
 )
-# As published: the norm comes after each layer.
+# As published.
 transformer_base_v1 = derived(
     transformer_base_v2,
-    layer_preprocess_sequence="none",
-    layer_postprocess_sequence="dan",
+    **NORM_BEHIND,
     attention_dropout=0.0,
     relu_dropout=0.0,
     learning_rate=0.1,
@@ -137,20 +144,17 @@ transformer_relative = derived(transformer_base, use_relative_positions)
 transformer_relative_tiny = derived(transformer_tiny, use_relative_positions)
 transformer_relative_big = derived(transformer_big, use_relative_positions)
 
-# --- Table 3, row A: heads ------------------------------------------------------------------------
+# --- Table 3 --------------------------------------------------------------------------------------
 
+# Row A: heads.
 transformer_h1 = derived(transformer_base, num_heads=1)
 transformer_h4 = derived(transformer_base, num_heads=4)
 transformer_h16 = derived(transformer_base, num_heads=16)
 transformer_h32 = derived(transformer_base, num_heads=32)
-
-# --- Table 3, row B: size of the keys -------------------------------------------------------------
-
+# Row B: size of the keys.
 transformer_k128 = derived(transformer_base, attention_key_channels=128)
 transformer_k256 = derived(transformer_base, attention_key_channels=256)
-
-# --- Table 3, row C: layers, width, filter --------------------------------------------------------
-
+# Row C: layers, width, filter.
 transformer_l2 = derived(transformer_base, num_hidden_layers=2)
 transformer_l4 = derived(transformer_base, num_hidden_layers=4)
 transformer_l8 = derived(transformer_base, num_hidden_layers=8)
@@ -159,9 +163,7 @@ transformer_hs256 = derived(transformer_base, hidden_size=256)
 transformer_hs1024 = derived(transformer_base, hidden_size=1024)
 transformer_ff1024 = derived(transformer_base, filter_size=1024)
 transformer_ff4096 = derived(transformer_base, filter_size=4096)
-
-# --- Table 3, row D: dropout, label smoothing -----------------------------------------------------
-
+# Row D: dropout, label smoothing.
 transformer_dr0 = derived(transformer_base, layer_prepostprocess_dropout=0.0)
 transformer_dr2 = derived(transformer_base, layer_prepostprocess_dropout=0.2)
 transformer_ls0 = derived(transformer_base, label_smoothing=0.0)
@@ -186,9 +188,7 @@ transformer_tpu_with_conv = derived(transformer_tpu, num_heads=4, ffn_layer="con
 transformer_clean = derived(
     transformer_base_v2,
     label_smoothing=0.0,
-    layer_prepostprocess_dropout=0.0,
-    attention_dropout=0.0,
-    relu_dropout=0.0,
+    **dropout(0.0),
     max_length=0,
 )
 transformer_clean_big = derived(transformer_clean, hidden_size=1024, filter_size=4096)

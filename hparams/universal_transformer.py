@@ -3,6 +3,7 @@
 from ut_keras.hparam import TransformerHParams, UniversalTransformerHParams
 from ut_keras.hparams import transformer
 from ut_keras.hparams.registry import derived, register_derived
+from ut_keras.hparams.transformer import dropout, fit_for_tpu
 
 
 def make_universal(hp: TransformerHParams) -> UniversalTransformerHParams:
@@ -31,26 +32,31 @@ universal_transformer_teeny = derived(
     transformer.transformer_teeny, make_universal, num_rec_steps=10
 )
 universal_transformer_tall = derived(universal_transformer_small, num_rec_steps=16)
-universal_transformer_base_tpu = derived(
-    universal_transformer_base, transformer.fit_for_tpu, add_step_timing_signal=False
-)
-universal_transformer_base_fp16 = derived(universal_transformer_small, activation_dtype="float16")
-
-# --- Adaptive computation time --------------------------------------------------------------------
-
 adaptive_universal_transformer_base = derived(universal_transformer_base, recurrence_type="act")
 adaptive_universal_transformer_small = derived(universal_transformer_small, recurrence_type="act")
 adaptive_universal_transformer_tiny = derived(universal_transformer_tiny, recurrence_type="act")
-adaptive_universal_transformer_base_tpu = derived(
-    adaptive_universal_transformer_base, transformer.fit_for_tpu, add_step_timing_signal=False
+
+# What the others differ from.
+_base, _big, _small = (
+    universal_transformer_base,
+    universal_transformer_big,
+    universal_transformer_small,
 )
-adaptive_universal_transformer_global_base = derived(
-    adaptive_universal_transformer_base, act_type="global"
-)
+_tall, _tiny = universal_transformer_tall, universal_transformer_tiny
+_adaptive_base = adaptive_universal_transformer_base
+_adaptive_tiny = adaptive_universal_transformer_tiny
+# Without a signal of the step.
+_UNCOUNTED = {"add_step_timing_signal": False}
+
+universal_transformer_base_tpu = derived(_base, fit_for_tpu, **_UNCOUNTED)
+universal_transformer_base_fp16 = derived(_small, activation_dtype="float16")
+
+# --- Adaptive computation time --------------------------------------------------------------------
+
+adaptive_universal_transformer_base_tpu = derived(_adaptive_base, fit_for_tpu, **_UNCOUNTED)
+adaptive_universal_transformer_global_base = derived(_adaptive_base, act_type="global")
 adaptive_universal_transformer_global_base_tpu = derived(
-    adaptive_universal_transformer_global_base,
-    transformer.fit_for_tpu,
-    add_step_timing_signal=False,
+    adaptive_universal_transformer_global_base, fit_for_tpu, **_UNCOUNTED
 )
 # num_hidden_layers is T2T's and has no effect.
 adaptive_universal_transformer_tall = derived(
@@ -62,18 +68,8 @@ adaptive_universal_transformer_tall_actlossw0 = derived(
 adaptive_universal_transformer_tall_actlossw001 = derived(
     adaptive_universal_transformer_tall, act_loss_weight=0.001
 )
-adaptive_universal_transformer_base_dropout03 = derived(
-    adaptive_universal_transformer_base,
-    layer_prepostprocess_dropout=0.3,
-    attention_dropout=0.3,
-    relu_dropout=0.3,
-)
-adaptive_universal_transformer_base_dropout05 = derived(
-    adaptive_universal_transformer_base,
-    layer_prepostprocess_dropout=0.5,
-    attention_dropout=0.5,
-    relu_dropout=0.5,
-)
+adaptive_universal_transformer_base_dropout03 = derived(_adaptive_base, **dropout(0.3))
+adaptive_universal_transformer_base_dropout05 = derived(_adaptive_base, **dropout(0.5))
 # Several layers in each step, and layers of their own before and after.
 adaptive_universal_transformer_multilayer_tpu = derived(
     adaptive_universal_transformer_base_tpu,
@@ -94,74 +90,45 @@ adaptive_universal_transformer_multilayer_hard = derived(
 
 # --- How one step becomes the next ----------------------------------------------------------------
 
-universal_transformer_skip_base = derived(universal_transformer_base, recurrence_type="skip")
-universal_transformer_highway_base = derived(universal_transformer_base, recurrence_type="highway")
+universal_transformer_skip_base = derived(_base, recurrence_type="skip")
+universal_transformer_highway_base = derived(_base, recurrence_type="highway")
 universal_transformer_small_dropconnect = derived(
-    universal_transformer_small, gate_ffn_layer="dense_dropconnect", dropconnect_dropout=0.5
+    _small, gate_ffn_layer="dense_dropconnect", dropconnect_dropout=0.5
 )
 # Attention over the states of earlier steps.
-universal_transformer_dwa_base = derived(universal_transformer_base, recurrence_type="dwa")
-# An LSTM counts the steps itself.
-universal_transformer_lstm_base = derived(
-    universal_transformer_base, recurrence_type="lstm", add_step_timing_signal=False
-)
-universal_transformer_lstm_tall = derived(
-    universal_transformer_tall, recurrence_type="lstm", add_step_timing_signal=False
-)
-# A GRU counts the steps itself.
-universal_transformer_gru_base = derived(
-    universal_transformer_base, recurrence_type="gru", add_step_timing_signal=False
-)
+universal_transformer_dwa_base = derived(_base, recurrence_type="dwa")
+# An LSTM, or a GRU, counts the steps itself.
+universal_transformer_lstm_base = derived(_base, recurrence_type="lstm", **_UNCOUNTED)
+universal_transformer_lstm_tall = derived(_tall, recurrence_type="lstm", **_UNCOUNTED)
+universal_transformer_gru_base = derived(_base, recurrence_type="gru", **_UNCOUNTED)
 
 # --- Timing signals -------------------------------------------------------------------------------
 
-universal_transformer_position_random_timing_tiny = derived(
-    universal_transformer_tiny, position_start_index="random"
-)
-universal_transformer_position_step_timing_tiny = derived(
-    universal_transformer_tiny, position_start_index="step"
-)
-universal_transformer_step_sinusoid_timing_tiny = derived(
-    universal_transformer_tiny, step_timing_signal_type="sinusoid"
-)
+universal_transformer_position_random_timing_tiny = derived(_tiny, position_start_index="random")
+universal_transformer_position_step_timing_tiny = derived(_tiny, position_start_index="step")
+universal_transformer_step_sinusoid_timing_tiny = derived(_tiny, step_timing_signal_type="sinusoid")
 adaptive_universal_transformer_position_random_timing_tiny = derived(
-    adaptive_universal_transformer_tiny, position_start_index="random"
+    _adaptive_tiny, position_start_index="random"
 )
 adaptive_universal_transformer_concat_tiny = derived(
-    adaptive_universal_transformer_tiny, add_or_concat_timing_signal="concat"
+    _adaptive_tiny, add_or_concat_timing_signal="concat"
 )
-adaptive_universal_transformer_with_sru_base = derived(
-    adaptive_universal_transformer_base, add_sru=True
-)
+adaptive_universal_transformer_with_sru_base = derived(_adaptive_base, add_sru=True)
 
 # --- Ordinary layers before or after the recurrence -----------------------------------------------
 
-universal_transformer_mix_before_ut_base = derived(
-    universal_transformer_base, mix_with_transformer="before_ut"
-)
-universal_transformer_mix_after_ut_base = derived(
-    universal_transformer_base, mix_with_transformer="after_ut"
-)
-adaptive_universal_transformer_mix_before_ut_base = derived(
-    adaptive_universal_transformer_base, mix_with_transformer="before_ut"
-)
-adaptive_universal_transformer_mix_after_ut_base = derived(
-    adaptive_universal_transformer_base, mix_with_transformer="after_ut"
-)
+_BEFORE, _AFTER = {"mix_with_transformer": "before_ut"}, {"mix_with_transformer": "after_ut"}
+universal_transformer_mix_before_ut_base = derived(_base, **_BEFORE)
+universal_transformer_mix_after_ut_base = derived(_base, **_AFTER)
+adaptive_universal_transformer_mix_before_ut_base = derived(_adaptive_base, **_BEFORE)
+adaptive_universal_transformer_mix_after_ut_base = derived(_adaptive_base, **_AFTER)
 
 # --- Separable convolutions for the transition ----------------------------------------------------
 
-universal_transformer_sepconv_big = derived(
-    universal_transformer_big, transformer_ffn_type="sepconv"
-)
-universal_transformer_sepconv_base = derived(
-    universal_transformer_base, transformer_ffn_type="sepconv"
-)
-universal_transformer_sepconv_tiny = derived(
-    universal_transformer_tiny, transformer_ffn_type="sepconv"
-)
-adaptive_universal_transformer_sepconv_tiny = derived(
-    adaptive_universal_transformer_tiny, transformer_ffn_type="sepconv"
-)
+_SEPCONV = {"transformer_ffn_type": "sepconv"}
+universal_transformer_sepconv_big = derived(_big, **_SEPCONV)
+universal_transformer_sepconv_base = derived(_base, **_SEPCONV)
+universal_transformer_sepconv_tiny = derived(_tiny, **_SEPCONV)
+adaptive_universal_transformer_sepconv_tiny = derived(_adaptive_tiny, **_SEPCONV)
 
 register_derived(globals())

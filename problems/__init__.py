@@ -7,42 +7,13 @@
 A new dataset registers itself: see problems/problem.py.
 """
 
+import importlib
+import pkgutil
 from typing import Any
 
 from ut_keras.problems import reversal
 from ut_keras.problems.problem import REGISTRY, Problem, register
 from ut_keras.process import old_names
-
-# Each of these registers its problems.
-from ut_keras.problems import (  # noqa: F401  isort: skip
-    algebra,
-    algorithmic,
-    babi_qa,
-    cnn_dailymail,
-    column_addition,
-    formal_languages,
-    glue,
-    lambada,
-    learning_to_execute,
-    listops,
-    lm1b,
-    math_questions,
-    not_here,
-    own_text,
-    paraphrase_ms_coco,
-    ptb,
-    scan,
-    sentiment_imdb,
-    sentiment_yelp,
-    squad,
-    subject_verb_agreement,
-    sudoku,
-    table_lookup,
-    translate_multi30k,
-    translate_wmt,
-    wikitext,
-    wsj_parsing,
-)
 
 __all__ = ["Problem", "get", "names", "register"]
 
@@ -70,4 +41,6 @@ def get(name: str) -> Problem:
     return derived
 
 
+for _module in pkgutil.iter_modules(__path__, "ut_keras.problems."):
+    importlib.import_module(_module.name)
 old_names.same(__name__)

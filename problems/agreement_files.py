@@ -67,49 +67,34 @@ def third_person(base: str) -> str:
     return base + ("es" if _HISSING.search(base) else "s")
 
 
-TABLE = download.RawFile(
-    "agr_50_mostcommon_10K.tsv.gz",
+TABLE = download.at(
     "http://tallinzen.net/media/rnn_agreement/agr_50_mostcommon_10K.tsv.gz",
     licence="sentences of Wikipedia, CC BY-SA",
 )
 _GREEN = (
     "https://raw.githubusercontent.com/facebookresearch/colorlessgreenRNNs/"
-    "dbffbf0f2ef86c50bac204d7a2292862e1c6036f/data/"
+    "dbffbf0f2ef86c50bac204d7a2292862e1c6036f/data"
 )
 _EDINBURGH = (
     "https://raw.githubusercontent.com/treszkai/edinburgh-nlu-cw/"
-    "7312229f3b7bd6cbcc8108173b8af51487cfe23b/data/"
+    "7312229f3b7bd6cbcc8108173b8af51487cfe23b/data"
 )
+_SHA256 = {
+    "subj_agr_filtered.text": "618f7583d6cc3942b2127e5ffb61603e0fd8b031628d574b10b9bc2930452be4",
+    "subj_agr_filtered.gold": "984be2eaf9f37812b1727ec165b2c9802fb71552684cc6a123daf96091118f5b",
+    "generated.tab": "da6dd6390965f1292af8ffde649a8f18d39d67eec3c7d7a8dfc8559d35e8081b",
+    "wiki-dev.txt": "e38b28be5ced0af4aaca9e02aa6543fdac2f3ab40b124805663f4e78a28df0a6",
+    "wiki-test.txt": "1ff97d6ab9b9612da7ccbf9648553c0eeec2291b9bd7b698f3a85c1412f45abf",
+}
 _BY_NC, _UNSAID = "CC BY-NC 4.0", "no licence is stated"
 OTHER_FILES = {
-    url.rpartition("/")[2]: download.RawFile(url.rpartition("/")[2], url, sha256, licence)
-    for url, sha256, licence in (
-        (
-            _GREEN + "linzen_testset/subj_agr_filtered.text",
-            "618f7583d6cc3942b2127e5ffb61603e0fd8b031628d574b10b9bc2930452be4",
-            _BY_NC,
-        ),
-        (
-            _GREEN + "linzen_testset/subj_agr_filtered.gold",
-            "984be2eaf9f37812b1727ec165b2c9802fb71552684cc6a123daf96091118f5b",
-            _BY_NC,
-        ),
-        (
-            _GREEN + "agreement/English/generated.tab",
-            "da6dd6390965f1292af8ffde649a8f18d39d67eec3c7d7a8dfc8559d35e8081b",
-            _BY_NC,
-        ),
-        (
-            _EDINBURGH + "wiki-dev.txt",
-            "e38b28be5ced0af4aaca9e02aa6543fdac2f3ab40b124805663f4e78a28df0a6",
-            _UNSAID,
-        ),
-        (
-            _EDINBURGH + "wiki-test.txt",
-            "1ff97d6ab9b9612da7ccbf9648553c0eeec2291b9bd7b698f3a85c1412f45abf",
-            _UNSAID,
-        ),
+    name: download.at(f"{folder}/{name}", _SHA256[name], licence=licence)
+    for folder, licence, names in (
+        (f"{_GREEN}/linzen_testset", _BY_NC, ("subj_agr_filtered.text", "subj_agr_filtered.gold")),
+        (f"{_GREEN}/agreement/English", _BY_NC, ("generated.tab",)),
+        (_EDINBURGH, _UNSAID, ("wiki-dev.txt", "wiki-test.txt")),
     )
+    for name in names
 }
 _COLUMNS = ("sentence", "verb_pos", "verb_index", "n_intervening", "n_diff_intervening")
 _SPLITS = ("train", "dev", "test")

@@ -16,8 +16,6 @@ import string
 from typing import NamedTuple, TypeAlias
 
 from ut_keras.problems import generated_classes, problem
-from ut_keras.problems.problem import Encoders
-from ut_keras.text import text_encoder
 
 _PRECEDENCE = {"+": 0, "-": 0, "*": 1, "/": 1}
 _ASSOCIATIVE = "+*"
@@ -58,10 +56,6 @@ class AlgebraInverse(generated_classes.Generated):
     sizes = {"train": 100_000, "dev": 10_000}
     make_rng = random.Random
     max_depth = {"train": 2, "dev": 3}
-
-    def feature_encoders(self, data_dir: str | None = None) -> Encoders:
-        encoder = text_encoder.ByteTextEncoder()
-        return {"inputs": encoder, "targets": encoder}
 
     def sample(self, rng: random.Random, split: str) -> dict[str, str]:
         letter, *others = rng.sample(string.ascii_lowercase, 26)

@@ -38,7 +38,7 @@ _Pair: TypeAlias = tuple[list[int], list[int]]  # inputs and targets, symbols
 
 
 class AlgorithmicProblem(problem.Problem):
-    """Base class; a subclass says its `num_symbols` and how to draw a `sample`."""
+    """Symbols, uniform as their number is, to the `answer`; or as a subclass draws a `sample`."""
 
     splits: tuple[str, ...] = ("train", "dev", "test")
     licence = "generated"
@@ -47,6 +47,7 @@ class AlgorithmicProblem(problem.Problem):
     num_symbols = 2
     num_drawn = 0  # of them, the inputs; 0: all
     has_separator = False
+    answer: Callable[[list[int]], list[int]]
     train_length = 40
     dev_length = 400
     train_size = 100_000
@@ -65,10 +66,6 @@ class AlgorithmicProblem(problem.Problem):
         symbols = rng.integers(self.num_drawn or self.num_symbols, size=length).tolist()
         return symbols, self.answer(symbols)
 
-    def answer(self, symbols: list[int]) -> list[int]:
-        """The targets of uniform symbols, their length uniform in 1..max_length."""
-        raise NotImplementedError
-
     def feature_encoders(self, data_dir: str | None = None) -> Encoders:
         size = self.num_symbols + self.has_separator + text_encoder.NUM_RESERVED_IDS
         return dict.fromkeys(("inputs", "targets"), text_encoder.IntegerTextEncoder(size))
@@ -77,8 +74,7 @@ class AlgorithmicProblem(problem.Problem):
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Records:
         rng = np.random.default_rng(seed)
-        sizes = {"train": self.train_size, "dev": self.dev_size, "test": self.test_size}
-        for _ in range(sizes[split]):
+        for _ in range(getattr(self, f"{split}_size")):
             sequences = zip(("inputs", "targets"), self.sample_of_split(rng, split), strict=True)
             yield {name: _to_ids(symbols) for name, symbols in sequences}
 
@@ -92,31 +88,7 @@ def _to_ids(symbols):
     return [symbol + text_encoder.NUM_RESERVED_IDS for symbol in symbols] + [text_encoder.EOS]
 
 
-class Identity(AlgorithmicProblem):
-    """Copy the string."""
-
-    def answer(self, symbols: list[int]) -> list[int]:
-        return symbols
-
-
-class Shift(AlgorithmicProblem):
-    """Add 10 to every symbol of 0..9."""
-
-    num_symbols = 20
-    num_drawn = 10
-
-    def answer(self, symbols: list[int]) -> list[int]:
-        return [symbol + 10 for symbol in symbols]
-
-
-class Reverse(AlgorithmicProblem):
-    """Reverse the string."""
-
-    def answer(self, symbols: list[int]) -> list[int]:
-        return symbols[::-1]
-
-
-class ReverseHeldOut(Reverse):
+class HeldOut(AlgorithmicProblem):
     """Its dev strings have the lengths of training, and one in 50 strings is for them only."""
 
     def sample_of_split(self, rng: np.random.Generator, split: str) -> _Pair:
@@ -179,55 +151,65 @@ def _random_digits(rng, base, length):
     return digits
 
 
-class Sort(AlgorithmicProblem):
-    """Sort symbols, which may occur several times."""
-
-    eval_metrics = (*problem.Problem.eval_metrics, "edit_distance")
-
-    def answer(self, symbols: list[int]) -> list[int]:
-        return sorted(symbols)
-
-
 _OF_PAPER = {"num_symbols": 10, "paper": "Dehghani et al. 2019, table 4"}
 _FOR_TESTS = {"splits": ("train", "dev"), "num_train_shards": 1, "dev_size": 100}
-_ADD, _MULTIPLY = staticmethod(operator.add), staticmethod(operator.mul)
-_declare = functools.partial(problem.declare, __name__)
+_IDENTITY = staticmethod(lambda symbols: symbols)
+_REVERSED = staticmethod(lambda symbols: symbols[::-1])
+_PLUS, _TIMES = staticmethod(operator.add), staticmethod(operator.mul)
 
-_declare("algorithmic_identity_binary40", Identity)
-_declare("algorithmic_identity_decimal40", Identity, **_OF_PAPER)
-_declare(
+problem.declare("algorithmic_identity_binary40", AlgorithmicProblem, answer=_IDENTITY)
+problem.declare("algorithmic_identity_decimal40", AlgorithmicProblem, answer=_IDENTITY, **_OF_PAPER)
+problem.declare(
     "algorithmic_identity_vocab95_train20_eval30",
-    Identity,
+    AlgorithmicProblem,
+    answer=_IDENTITY,
     num_symbols=95,
     train_length=20,
     dev_length=30,
     train_size=1_000_000,
 )
 # T2T's has neither EOS nor ids shifted beyond padding.
-_declare("tiny_algo", Identity, **_FOR_TESTS, train_size=100)
-_declare("algorithmic_shift_decimal40", Shift, dev_length=80)
-_declare("algorithmic_reverse_binary40", Reverse)
-_declare("algorithmic_reverse_decimal40", Reverse, **_OF_PAPER)
-_declare(
+problem.declare("tiny_algo", AlgorithmicProblem, answer=_IDENTITY, **_FOR_TESTS, train_size=100)
+problem.declare(
+    "algorithmic_shift_decimal40",
+    AlgorithmicProblem,
+    answer=staticmethod(lambda symbols: [symbol + 10 for symbol in symbols]),
+    num_symbols=20,
+    num_drawn=10,
+    dev_length=80,
+)
+problem.declare("algorithmic_reverse_binary40", AlgorithmicProblem, answer=_REVERSED)
+problem.declare("algorithmic_reverse_decimal40", AlgorithmicProblem, answer=_REVERSED, **_OF_PAPER)
+problem.declare(
     "algorithmic_reverse_decimal40_held_out",
-    ReverseHeldOut,
+    HeldOut,
+    answer=_REVERSED,
     **_OF_PAPER,
     splits=("train", "dev"),
     dev_length=40,
     dev_size=1_000,
 )
-_declare(
+problem.declare(
     "algorithmic_reverse_binary40_test",
-    Reverse,
+    AlgorithmicProblem,
+    answer=_REVERSED,
     **_FOR_TESTS,
     train_length=10,
     dev_length=10,
     train_size=1_000,
 )
-_declare("algorithmic_reverse_nlplike8k", ReverseNlplike, num_symbols=8_000, exponent=1.3)
-_declare("algorithmic_reverse_nlplike32k", ReverseNlplike, num_symbols=32_000, exponent=1.05)
-_declare("algorithmic_addition_binary40", Arithmetic, result=_ADD)
-_declare("algorithmic_addition_decimal40", Arithmetic, result=_ADD, **_OF_PAPER)
-_declare("algorithmic_multiplication_binary40", Arithmetic, result=_MULTIPLY)
-_declare("algorithmic_multiplication_decimal40", Arithmetic, result=_MULTIPLY, num_symbols=10)
-_declare("algorithmic_sort_problem", Sort, num_symbols=20, train_length=10, dev_length=20)
+problem.declare("algorithmic_reverse_nlplike8k", ReverseNlplike, num_symbols=8_000, exponent=1.3)
+problem.declare("algorithmic_reverse_nlplike32k", ReverseNlplike, num_symbols=32_000, exponent=1.05)
+problem.declare("algorithmic_addition_binary40", Arithmetic, result=_PLUS)
+problem.declare("algorithmic_addition_decimal40", Arithmetic, result=_PLUS, **_OF_PAPER)
+problem.declare("algorithmic_multiplication_binary40", Arithmetic, result=_TIMES)
+problem.declare("algorithmic_multiplication_decimal40", Arithmetic, result=_TIMES, num_symbols=10)
+problem.declare(
+    "algorithmic_sort_problem",  # of symbols, which may occur several times
+    AlgorithmicProblem,
+    answer=staticmethod(sorted),
+    eval_metrics=(*problem.Problem.eval_metrics, "edit_distance"),
+    num_symbols=20,
+    train_length=10,
+    dev_length=20,
+)

@@ -22,8 +22,7 @@ from ut_keras.files import unpacking
 from ut_keras.text import text_lines, tokenizer
 
 _FOLDER = "tasks_1-20_v1-2"
-ARCHIVE = download.RawFile(
-    f"{_FOLDER}.tar.gz",
+ARCHIVE = download.at(
     f"http://www.thespermwhale.com/jaseweston/babi/{_FOLDER}.tar.gz",
     licence="CC BY 3.0",
 )
@@ -73,7 +72,7 @@ def read_examples(
     is_parted = "valid" in subset
     middle = {task: "" if is_parted else f"{name}_" for task, name in TASKS.items()}
     names = tuple(f"{_FOLDER}/{subset}/qa{task}_{middle[task]}{mode}.txt" for task in tasks)
-    if is_parted and _lacking(names, _read_files(tmp_dir, names)):
+    if is_parted and _read_files(tmp_dir, names).keys() != set(names):
         print(f"bAbI: no {subset}; every {_HELD_OUT_EVERY}th story is held out")
         whole = read_examples(tmp_dir, subset.replace("-valid", ""), tasks, "train")
         return [e for e in whole if (e.number % _HELD_OUT_EVERY == 0) == (mode == "valid")]
@@ -89,10 +88,10 @@ def read_examples(
 def _parsed(tmp_dir, names):
     """The stories of each file; generating a problem asks for the same files several times."""
     texts = _read_files(tmp_dir, names)
-    if _lacking(names, texts) and not texts and not _archives(tmp_dir):
+    if not texts and not _archives(tmp_dir):
         download.fetch(tmp_dir, ARCHIVE)
         texts = _read_files(tmp_dir, names)
-    if lacking := _lacking(names, texts):
+    if lacking := [name for name in names if name not in texts]:
         raise DataError(
             f"Expected {lacking[0]} in tmp_dir={tmp_dir!r}, in {ARCHIVE.name} or unpacked. "
             f"Received: not in {', '.join(_archives(tmp_dir)) or 'the folder there'}. Download "
@@ -131,10 +130,6 @@ def _normalize(sentence):
 
 def _archives(tmp_dir):
     return sorted(glob.glob(os.path.join(glob.escape(tmp_dir or ""), f"*{_FOLDER}*.tar.gz")))
-
-
-def _lacking(names, texts):
-    return [name for name in names if name not in texts]
 
 
 def _read_files(tmp_dir, names):

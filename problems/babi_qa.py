@@ -76,29 +76,30 @@ _TASK = features.FeatureSpec(len(babi_files.TASKS) + 1, "class_label", default=0
 class _BabiProblem(text_problems.WordsProblem):
     """What both forms share.
 
-    Args:
+    Attributes:
         task: int, 0 for all tasks.
-        size: "1k" or "10k".
-        joint: bool. Train on all tasks.
-        valid: bool. Have a validation split.
+        subset: "en" or "en-10k".
+        is_joint: bool. Train on all tasks.
+        splits: with "test", "dev" is the validation split.
     """
 
+    task = 0
+    subset = "en"
+    is_joint = True
     paper = "Dehghani et al. 2019, table 1"
-    licence = "CC BY 3.0"
     raw_files = (babi_files.ARCHIVE,)
     num_train_shards = 1
     eval_metrics = ("accuracy",)
     class_label_features = ("targets",)
     reserved_words: tuple[str, ...] = ()
 
-    def __init__(self, task: int, size: str, joint: bool, valid: bool = False) -> None:
-        self._task = task
-        self._valid = valid
-        if valid:
-            self.splits = ("train", "dev", "test")
-        self._subset = babi_files.SUBSETS[size]
-        self._train_tasks = tuple(babi_files.TASKS) if joint or not task else (task,)
-        self._dev_tasks = (task,) if task else tuple(babi_files.TASKS)
+    @property
+    def _dev_tasks(self):
+        return (self.task,) if self.task else tuple(babi_files.TASKS)
+
+    @property
+    def _train_tasks(self):
+        return tuple(babi_files.TASKS) if self.is_joint else self._dev_tasks
 
     def record_specs(self, data_dir: str | None) -> Specs:
         return {**self.feature_specs(data_dir), "task": _TASK}
@@ -107,7 +108,6 @@ class _BabiProblem(text_problems.WordsProblem):
         # Every split is read to its end before anything is written.
         for split in self.splits:
             self._examples(split, tmp_dir)
-        self._store_metadata(self._all_examples(tmp_dir), data_dir)
         super().prepare(data_dir, tmp_dir)
 
     def words(self, tmp_dir: str | None) -> list[str]:
@@ -122,17 +122,14 @@ class _BabiProblem(text_problems.WordsProblem):
 
     def _all_examples(self, tmp_dir):
         return [
-            *babi_files.read_examples(tmp_dir, self._subset, self._train_tasks, "train"),
-            *babi_files.read_examples(tmp_dir, self._subset, self._dev_tasks, "test"),
+            *babi_files.read_examples(tmp_dir, self.subset, self._train_tasks, "train"),
+            *babi_files.read_examples(tmp_dir, self.subset, self._dev_tasks, "test"),
         ]
-
-    def _store_metadata(self, examples, data_dir):
-        """Writes what else has to be known of all examples."""
 
     def _examples(self, split, tmp_dir):
         tasks = self._train_tasks if split == "train" else self._dev_tasks
-        subset, mode = self._subset, "train" if split == "train" else "test"
-        if self._valid and split != "test":
+        subset, mode = self.subset, "train" if split == "train" else "test"
+        if "test" in self.splits and split != "test":
             subset, mode = subset.replace("en", "en-valid"), "valid" if split == "dev" else "train"
         return babi_files.read_examples(tmp_dir, subset, tasks, mode)
 
@@ -166,8 +163,8 @@ class BabiQaConcat(_BabiProblem):
 
     @property
     def filename(self) -> str:
-        task = f"qa{self._task}_{babi_files.TASKS[self._task]}" if self._task else "qa0_all-tasks"
-        return f"babi_qa_{self._subset}_{task}{'_valid' * self._valid}"
+        task = f"qa{self.task}_{babi_files.TASKS[self.task]}" if self.task else "qa0_all-tasks"
+        return f"babi_qa_{self.subset}_{task}{'_valid' * ('test' in self.splits)}"
 
     def record_specs(self, data_dir: str | None) -> Specs:
         specs = super().record_specs(data_dir)
@@ -211,15 +208,10 @@ class BabiQaSentence(_BabiProblem):
         return (self.vocab_filename, self.metadata_filename)
 
     def feature_specs(self, data_dir: str | None) -> Specs:
-        path = os.path.join(data_dir or "", self.metadata_filename)
-        sentences, words = _shape(path)
+        shape = _shape(os.path.join(data_dir or "", self.metadata_filename))
         specs = super().feature_specs(data_dir)
-        return {
-            "inputs": features.FeatureSpec(
-                specs["inputs"].vocab_size, "sentences", (sentences, words)
-            ),
-            "targets": specs["targets"],
-        }
+        rows = features.FeatureSpec(specs["inputs"].vocab_size, "sentences", shape)
+        return {**specs, "inputs": rows}
 
     def reader(self, split: str, hparams: Any) -> "BabiQaSentence":
         reader = copy.copy(self)
@@ -238,7 +230,9 @@ class BabiQaSentence(_BabiProblem):
         rows = records["inputs"]
         return {**records, "inputs": tf.ragged.boolean_mask(rows, tf.reduce_any(rows != 0, axis=2))}
 
-    def _store_metadata(self, examples, data_dir):
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
+        super().prepare(data_dir, tmp_dir)
+        examples = self._all_examples(tmp_dir)
         sentences = {sentence for example in examples for sentence in self._story(example)}
         metadata = {
             "max_story_length": max(len(self._story(example)) for example in examples),
@@ -269,7 +263,7 @@ class BabiQaSentence(_BabiProblem):
             }
 
     def _story(self, example):
-        return example.story[-(130 if self._task == 3 else 70) :]
+        return example.story[-(130 if self.task == 3 else 70) :]
 
 
 def _shape(path):
@@ -286,21 +280,22 @@ def _shape(path):
     return sentences, words
 
 
-def _register():
-    """Files babi_qa_{concat,sentence,sentence_single}_{all_tasks,taskN}_{1k,10k}{,_valid}."""
-    forms = {
-        "concat": (BabiQaConcat, True),
-        "sentence": (BabiQaSentence, True),
-        "sentence_single": (BabiQaSentence, False),
-    }
-    tasks = {0: "all_tasks", **{task: f"task{task}" for task in babi_files.TASKS}}
-    sizes, ends = babi_files.SUBSETS, ("", "_valid")
-    for form, task, size, end in itertools.product(forms, tasks, sizes, ends):
-        problem_class, joint = forms[form]
-        problem.REGISTRY.add(
-            f"babi_qa_{form}_{tasks[task]}_{size}{end}",
-            functools.partial(problem_class, task, size, joint, valid=bool(end)),
-        )
-
-
-_register()
+# babi_qa_{concat,sentence,sentence_single}_{all_tasks,taskN}_{1k,10k}{,_valid}
+for (_form, _class, _is_joint), _task, (_size, _subset), (_end, _splits) in itertools.product(
+    (
+        ("concat", BabiQaConcat, True),
+        ("sentence", BabiQaSentence, True),
+        ("sentence_single", BabiQaSentence, False),
+    ),
+    (0, *babi_files.TASKS),
+    babi_files.SUBSETS.items(),
+    (("", ("train", "dev")), ("_valid", ("train", "dev", "test"))),
+):
+    problem.declare(
+        f"babi_qa_{_form}_{f'task{_task}' if _task else 'all_tasks'}_{_size}{_end}",
+        _class,
+        task=_task,
+        subset=_subset,
+        is_joint=_is_joint,
+        splits=_splits,
+    )

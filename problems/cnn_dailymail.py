@@ -25,28 +25,26 @@ _STORIES = (
 )
 _LISTS = "https://raw.githubusercontent.com/abisee/cnn-dailymail/master/url_lists/"
 _ENDS = (".", "!", "?", "'", "`", '"', "\u2019", "\u201d", ")")
-
-
-def _stories(paper, sha256):
-    name = f"{paper}_stories.tgz"
-    members = (f"{paper}/stories/*.story",)
-    return download.RawFile(name, _STORIES + name, sha256, _LICENCE, members, 5 * 10**9)
-
-
-def _list(part, sha256):
-    return download.RawFile(f"all_{part}.txt", f"{_LISTS}all_{part}.txt", sha256, _LICENCE)
-
-
 _ARCHIVES = {
-    "cnn": _stories("cnn", "e8fbc0027e54e0a916abd9c969eb35f708ed1467d7ef4e3b17a56739d65cb200"),
-    "dailymail": _stories(
-        "dailymail", "ad69010002210b7c406718248ee66e65868b9f6820f163aa966369878d14147e"
-    ),
+    f"{paper}/stories/*": download.at(
+        f"{_STORIES}{paper}_stories.tgz",
+        sha256,
+        licence=_LICENCE,
+        members=(f"{paper}/stories/*.story",),
+        most_bytes=5 * 10**9,
+    )
+    for paper, sha256 in (
+        ("cnn", "e8fbc0027e54e0a916abd9c969eb35f708ed1467d7ef4e3b17a56739d65cb200"),
+        ("dailymail", "ad69010002210b7c406718248ee66e65868b9f6820f163aa966369878d14147e"),
+    )
 }
 _ADDRESSES = {
-    "train": _list("train", "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029"),
-    "dev": _list("val", "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db"),
-    "test": _list("test", "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd"),
+    split: download.at(f"{_LISTS}all_{part}.txt", sha256, licence=_LICENCE)
+    for split, part, sha256 in (
+        ("train", "train", "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029"),
+        ("dev", "val", "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db"),
+        ("test", "test", "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd"),
+    )
 }
 
 
@@ -54,7 +52,6 @@ _ADDRESSES = {
 class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
     """32k subwords."""
 
-    licence = _LICENCE
     raw_files = (*_ARCHIVES.values(), *_ADDRESSES.values())
     splits = ("train", "dev", "test")
 
@@ -64,8 +61,8 @@ class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         paths = {
             os.path.basename(path): path
-            for paper, archive in _ARCHIVES.items()
-            for path in raw_text.find_all(tmp_dir, archive, f"{paper}/stories/*")
+            for stories, archive in _ARCHIVES.items()
+            for path in raw_text.find_all(tmp_dir, archive, stories)
         }
         for address in raw_text.read_lines(download.fetch(tmp_dir, _ADDRESSES[split])):
             path = paths.get(f"{hashlib.sha1(address.encode()).hexdigest()}.story")

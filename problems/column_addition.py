@@ -32,8 +32,7 @@ class Addition10(generated_classes.Generated):
         }
 
     def sample(self, rng: np.random.Generator, split: str) -> dict[str, str]:
-        shortest, longest = self.lengths[split]
-        length = int(rng.integers(shortest, longest + 1))
+        length = int(rng.integers(*self.lengths[split], endpoint=True))
         while True:
             first, second = draw_numbers(rng, length)
             inputs = " ".join(f"{a}+{b}" for a, b in zip(f"0{first}", f"0{second}", strict=True))

@@ -39,12 +39,8 @@ class Parity40(generated_classes.GeneratedClasses):
         return len(words) <= self.all_trained_length
 
 
-@problem.register("parity10")
-class Parity10(Parity40):
-    """The same of at most 10 digits: as many as a depth of 14 can count one by one."""
-
-    longest = 10
-    all_trained_length = 4
+# As many digits as a depth of 14 can count one by one.
+problem.declare("parity10", Parity40, longest=10, all_trained_length=4)
 
 
 @problem.register("dyck40")

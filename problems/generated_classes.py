@@ -23,7 +23,7 @@ def is_held_out(text: str) -> bool:
 
 
 class Generated(problem.Problem):
-    """A subclass says how to draw a `sample` of a split.
+    """By characters; a subclass says how to draw a `sample` of a split.
 
     Attributes:
         sizes: dict from split to the number of its examples.
@@ -34,6 +34,9 @@ class Generated(problem.Problem):
     licence = "generated"
     sizes = {"train": 100_000, "dev": 2_000, "test": 2_000}
     make_rng: Callable[[int], Any] = np.random.default_rng
+
+    def feature_encoders(self, data_dir: str | None = None) -> Encoders:
+        return dict.fromkeys(("inputs", "targets"), text_encoder.ByteTextEncoder())
 
     def sample(self, rng: Any, split: str) -> dict[str, str]:
         """Draws {"inputs", "targets"} of "train", "dev" or "test"."""

@@ -102,54 +102,48 @@ _GLUE = "GLUE: research use, each task under its own terms"
 _URL = "https://dl.fbaipublicfiles.com/"
 _ENTAILMENT = ("not_entailment", "entailment")
 _NLI = ("contradiction", "entailment", "neutral")
+_LARGE = {"num_train_shards": 100, "approx_vocab_size": 2**15}
 
 
-def _register(name, archive, class_labels, base=LabelledTables, **attributes):
-    """Files a class, and one of bytes.
+def _register(name, class_labels, base=LabelledTables, shared_vocab=False, **attributes):
+    """Files a class, and one of bytes; with `shared_vocab` one of other subwords, too.
 
     Args:
-        archive: (name, address, checksum, pattern of the members, most bytes unpacked).
         base: the class that it derives from.
         **attributes: of the class.
     """
-    file_name, url, sha256, members, most_bytes = archive
-    licence = attributes.setdefault("licence", _GLUE)
-    attributes["archive"] = download.RawFile(
-        file_name, url, sha256, licence, (members,), most_bytes
-    )
-    made = problem.declare(__name__, name, base, class_labels=class_labels, **attributes)
-    return text_problems.register_characters(f"{name}_characters")(made)
-
-
-def _register_shared_vocab(made, name):
-    problem.declare(__name__, f"{name}_shared_vocab", SharedVocab, made)
+    made = problem.declare(name, base, class_labels=class_labels, **attributes)
+    if shared_vocab:
+        problem.declare(f"{name}_shared_vocab", SharedVocab, made)
+    problem.declare(f"{name}_characters", made, vocab_type="characters")
+    return made
 
 
 def _glue(folder, sha256, name=None, most_bytes=10**9):
-    name = name or f"{folder}.zip"
-    return name, f"{_URL}glue/data/{name}", sha256, f"{folder}/*.tsv", most_bytes
-
-
-def _tables(folder, dev="dev"):
-    return {"train": (f"{folder}/train.tsv",), "dev": (f"{folder}/{dev}.tsv",)}
+    archive = download.at(
+        f"{_URL}glue/data/{name or folder}.zip",
+        sha256,
+        licence=_GLUE,
+        members=(f"{folder}/*.tsv",),
+        most_bytes=most_bytes,
+    )
+    return {"archive": archive, "members": (f"{folder}/{{}}.tsv",)}
 
 
 # --- One text -------------------------------------------------------------------------------------
 
 _register(
     "cola",
-    _glue("CoLA", "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff"),
     ("unacceptable", "acceptable"),
-    members=_tables("CoLA"),
+    **_glue("CoLA", "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff"),
     text_columns=(3,),
     label_column=1,
     has_header=False,
 )
 _register(
     "sentiment_sst_binary",  # a phrase of a review of a film
-    _glue("SST-2", "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa"),
     ("neg", "pos"),
-    members=_tables("SST-2"),
+    **_glue("SST-2", "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa"),
     text_columns=(0,),
     label_column=1,
     approx_vocab_size=2**14,
@@ -168,95 +162,77 @@ class _QuoraQuestionPairs(LabelledTables):
 
 _register(
     "quora_question_pairs",
-    _glue("QQP", "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),
     ("not_duplicate", "duplicate"),
-    base=_QuoraQuestionPairs,
-    members=_tables("QQP"),
+    _QuoraQuestionPairs,
+    **_glue("QQP", "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),
+    **_LARGE,
     text_columns=(3, 4),
     label_column=5,
     both_orders=True,
-    num_train_shards=100,
-    approx_vocab_size=2**15,
 )
 _register(
     "question_nli",  # of GLUE's second edition
-    _glue("QNLI", "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5", "QNLIv2.zip"),
     _ENTAILMENT,
-    members=_tables("QNLI"),
-    num_train_shards=100,
-    approx_vocab_size=2**15,
+    **_glue("QNLI", "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5", "QNLIv2"),
+    **_LARGE,
 )
 _register(
     "rte",
-    _glue("RTE", "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),
     _ENTAILMENT,
-    members=_tables("RTE"),
+    **_glue("RTE", "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),
     num_train_shards=1,
 )
 _register(
     "winograd_nli",  # a pronoun was replaced
-    _glue("WNLI", "ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46"),
     _ENTAILMENT,
-    members=_tables("WNLI"),
+    **_glue("WNLI", "ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46"),
     num_train_shards=1,
     vocab_filename="vocab.wnli.8192",
 )
+_MNLI = "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"
 _MULTI_NLI = _register(
     "multi_nli",  # in ten kinds of text
-    _glue(
-        "MNLI",
-        "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633",
-        most_bytes=5 * 10**9,
-    ),
     _NLI,
-    members=_tables("MNLI", "dev_matched"),
+    shared_vocab=True,
+    **_glue("MNLI", _MNLI, most_bytes=5 * 10**9),
+    **_LARGE,
+    parts={"train": "train", "dev": "dev_matched"},
     text_columns=(8, 9),
     label_column=-1,
-    num_train_shards=100,
-    approx_vocab_size=2**15,
 )
-_register_shared_vocab(_MULTI_NLI, "multi_nli")
 _SNLI = "snli_1.0"
-_register_shared_vocab(
-    _register(
-        "stanford_nli",
-        (
-            f"{_SNLI}.zip",
-            f"https://nlp.stanford.edu/projects/snli/{_SNLI}.zip",
-            "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
-            f"{_SNLI}/{_SNLI}_*.txt",
-            2 * 10**9,
-        ),
-        _NLI,
-        licence="CC BY-SA",
-        members={split: (f"{_SNLI}/{_SNLI}_{split}.txt",) for split in ("train", "dev")},
-        text_columns=(5, 6),
-        label_column=0,
-        not_labelled="-",
-        num_train_shards=100,
-        approx_vocab_size=2**15,
-    ),
+_register(
     "stanford_nli",
+    _NLI,
+    shared_vocab=True,
+    archive=download.at(
+        f"https://nlp.stanford.edu/projects/snli/{_SNLI}.zip",
+        "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
+        licence="CC BY-SA",
+        members=(f"{_SNLI}/{_SNLI}_*.txt",),
+        most_bytes=2 * 10**9,
+    ),
+    members=(f"{_SNLI}/{_SNLI}_{{}}.txt",),
+    **_LARGE,
+    text_columns=(5, 6),
+    label_column=0,
+    not_labelled="-",
 )
 _SCI_TAIL = "SciTailV1.1/tsv_format/scitail_1.0_"
-_register_shared_vocab(
-    _register(
-        "sci_tail",
-        (
-            "SciTailV1.1.zip",
-            "http://data.allenai.org.s3.amazonaws.com/downloads/SciTailV1.1.zip",
-            "3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5",
-            f"{_SCI_TAIL}*.tsv",
-            10**9,
-        ),
-        ("neutral", "entails"),
-        licence="Apache 2.0",
-        members={split: (f"{_SCI_TAIL}{split}.tsv",) for split in ("train", "dev")},
-        text_columns=(0, 1),
-        label_column=2,
-        has_header=False,
-    ),
+_register(
     "sci_tail",
+    ("neutral", "entails"),
+    shared_vocab=True,
+    archive=download.at(
+        "http://data.allenai.org.s3.amazonaws.com/downloads/SciTailV1.1.zip",
+        "3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5",
+        licence="Apache 2.0",
+        members=(f"{_SCI_TAIL}*.tsv",),
+    ),
+    members=(f"{_SCI_TAIL}{{}}.tsv",),
+    text_columns=(0, 1),
+    label_column=2,
+    has_header=False,
 )
 
 
@@ -264,7 +240,6 @@ _register_shared_vocab(
 class MultiNLIText2text(text_problems.Text2TextProblem):
     """The same as text: "multinli premise: … hypothesis: …" and the name of the class."""
 
-    licence = _GLUE
     raw_files = (_MULTI_NLI.archive,)
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
@@ -276,41 +251,35 @@ class MultiNLIText2text(text_problems.Text2TextProblem):
             }
 
 
-def _mrpc(name, address, sha256):
-    return download.RawFile(name, _URL + address, sha256, _GLUE)
-
-
+_SENTEVAL = f"{_URL}senteval/senteval_data/msr_paraphrase_"
 _MRPC = {
-    "train": _mrpc(
-        "msr_paraphrase_train.txt",
-        "senteval/senteval_data/msr_paraphrase_train.txt",
+    "train": download.at(
+        f"{_SENTEVAL}train.txt",
         "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89",
+        licence=_GLUE,
     ),
-    "test": _mrpc(
-        "msr_paraphrase_test.txt",
-        "senteval/senteval_data/msr_paraphrase_test.txt",
+    "test": download.at(
+        f"{_SENTEVAL}test.txt",
         "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784",
+        licence=_GLUE,
     ),
-    "dev": _mrpc(
+    "dev": download.RawFile(
         "dev_ids.tsv",
-        "glue/data/mrpc_dev_ids.tsv",
+        f"{_URL}glue/data/mrpc_dev_ids.tsv",
         "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7",
+        _GLUE,
     ),
 }
 
 
-@problem.register("msr_paraphrase_corpus")
-@text_problems.register_characters("msr_paraphrase_corpus_characters")
-class MSRParaphraseCorpus(LabelledTables):
+class _MSRParaphraseCorpus(LabelledTables):
     """Whether two sentences of news say the same; `MRPC` in tmp_dir, as in T2T."""
 
-    licence = _GLUE
     raw_files = tuple(_MRPC.values())
     splits = ("train", "dev", "test")
     text_columns = (3, 4)
     label_column = 0
     both_orders = True
-    class_labels = ("not_paraphrase", "paraphrase")
 
     def path(self, split: str, tmp_dir: str | None) -> str:
         return _of_mrpc("test" if split == "test" else "train", tmp_dir)
@@ -332,3 +301,6 @@ def _of_mrpc(split, tmp_dir):
     folder = os.path.join(tmp_dir or "", "MRPC")
     os.makedirs(folder, exist_ok=True)
     return download.fetch(folder, _MRPC[split])
+
+
+_register("msr_paraphrase_corpus", ("not_paraphrase", "paraphrase"), _MSRParaphraseCorpus)

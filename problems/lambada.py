@@ -33,7 +33,6 @@ stands in the context in 83 % of dev and test, 16 % of control.
 """
 
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator
 
 from ut_keras.data import features
@@ -42,20 +41,18 @@ from ut_keras.errors import DataError
 from ut_keras.files import unpacking
 from ut_keras.problems import last_word, perplexity, problem, raw_text, text_problems
 from ut_keras.problems.problem import Encoders, Metrics, Texts
-from ut_keras.text import text_encoder, text_lines
+from ut_keras.text import text_lines
 
 # Holds the four files below and train-novels/GENRE/*.txt, 2,662 novels, one sentence a line. Files
 # may be gzipped. If one of them lies in tmp_dir, nothing is downloaded.
-DATASET = download.RawFile(
-    "lambada-dataset.tar.gz",
+DATASET = download.at(
     "https://zenodo.org/record/2630551/files/lambada-dataset.tar.gz",
     licence="CC BY 4.0; the novels are under copyright",
     members=("*lambada_*_plain_text.txt", "*lambada-vocab-2.txt", "*train-novels*"),
     most_bytes=10 * 10**9,
 )
 # Chu et al. 2017: passages of the novels whose last word stands in the context; optional.
-COMPREHENSION = download.RawFile(
-    "lambada-train-valid.tar.gz",
+COMPREHENSION = download.at(
     "http://ttic.uchicago.edu/~kgimpel/data/lambada-train-valid.tar.gz",
     members=("*train.txt",),
     most_bytes=10 * 10**9,
@@ -66,33 +63,7 @@ CONTROL = "lambada_control_test_data_plain_text.txt"  # 5,000, of the same novel
 VOCAB = "lambada-vocab-2.txt"  # word TAB count, by count
 _PASSAGES = "lambada-train-valid*/**/train.txt"
 _LEAST_CONTEXT = 50  # words; LAMBADA's passages have as many before the last sentence.
-
-
-def fetch(tmp_dir: str | None) -> None:
-    """Sees to it that there is something to read; downloads the archive where nothing is.
-
-    Raises:
-        DataError: if it cannot be had.
-    """
-    if not is_there(tmp_dir):
-        raw_text.find(tmp_dir, DATASET, DEV, f"{DEV}.gz")
-    for archive in raw_text.look(tmp_dir, DATASET, "train-novels.tar"):
-        unpacking.unpack(archive, archive.removesuffix(".tar"), ("*.txt",), DATASET.most_bytes)
-
-
-def is_there(tmp_dir: str | None) -> bool:
-    """Whether one of the files lies in tmp_dir, unpacked."""
-    return any(_look(tmp_dir, name) for name in (DEV, TEST, CONTROL, VOCAB))
-
-
-def novels(tmp_dir: str | None) -> list[str]:
-    """Returns the paths of the novels, sorted."""
-    return raw_text.look(tmp_dir, DATASET, "train-novels/**/*.txt")
-
-
-def has_comprehension(tmp_dir: str | None) -> bool:
-    """Whether the passages of Chu et al. lie in tmp_dir."""
-    return raw_text.is_at_hand(tmp_dir, COMPREHENSION, _PASSAGES)
+_UNKNOWN = "<UNK>"
 
 
 def read(tmp_dir: str | None, name: str) -> Iterator[str]:
@@ -106,25 +77,12 @@ def read(tmp_dir: str | None, name: str) -> Iterator[str]:
     return _read_lines(paths[0])
 
 
-def read_novels(tmp_dir: str | None) -> Iterator[str]:
-    """Yields the sentences of all novels."""
-    return itertools.chain.from_iterable(map(_read_lines, novels(tmp_dir)))
-
-
-def read_comprehension(tmp_dir: str | None) -> Iterator[str]:
-    """Yields passages for training whose last word, the answer, stands in the context.
-
-    Those of Chu et al. where their archive is there. Else they are made in the same way of the
-    novels: sentences with at least 50 words, then one more up to its last word.
-    """
-    if has_comprehension(tmp_dir):
-        return _read_lines(raw_text.find_all(tmp_dir, COMPREHENSION, _PASSAGES)[0])
-    of_novels = (passages(_read_lines(path)) for path in novels(tmp_dir))
-    return itertools.chain.from_iterable(of_novels)
-
-
 def passages(sentences: Iterable[str]) -> Iterator[str]:
-    """Yields passages made of the sentences of a novel, each of them used once."""
+    """Yields passages whose last word stands in the context, of the sentences of a novel.
+
+    As Chu et al. make them: sentences with at least 50 words, then one more up to its last word;
+    each is used once.
+    """
     context: list[str] = []
     for sentence in sentences:
         words = sentence.split()
@@ -142,6 +100,11 @@ def _look(tmp_dir, name):
     return raw_text.look(tmp_dir, DATASET, name, f"{name}.gz")
 
 
+def _is_there(tmp_dir):
+    """Whether one of the files lies in tmp_dir, unpacked."""
+    return any(_look(tmp_dir, name) for name in (DEV, TEST, CONTROL, VOCAB))
+
+
 def _read_lines(path):
     """Yields the lines that are not empty, with single spaces."""
     for line in text_lines.lines(path):
@@ -149,80 +112,78 @@ def _read_lines(path):
             yield text
 
 
-_UNKNOWN = "<UNK>"
-
-
-class _Lambada(text_problems.Text2TextProblem):
+class _Lambada(text_problems.WordsProblem):
     """What both ways to ask share."""
 
     splits = ("train", "dev", "test")
     num_train_shards = 10
-    eval_metrics = problem.Problem.eval_metrics
-    vocab_type = "tokens"
     approx_vocab_size = 60_000
     oov_token = _UNKNOWN
     dev_file = DEV
     paper = "Universal Transformers, table 3"
-    licence = DATASET.licence
     raw_files: tuple[download.RawFile, ...] = (DATASET,)
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
-        if is_there(tmp_dir) and not self.has_train(tmp_dir):
+        if _is_there(tmp_dir) and not self.has_train(tmp_dir):
             return self.splits[1:]
         return self.splits
 
     def has_train(self, tmp_dir: str | None) -> bool:
         """Whether there are files to train on."""
-        return bool(novels(tmp_dir))
+        return bool(self.novels(tmp_dir))
+
+    def novels(self, tmp_dir: str | None) -> list[str]:
+        """Returns the paths of the novels, sorted."""
+        return raw_text.look(tmp_dir, DATASET, "train-novels/**/*.txt")
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        fetch(tmp_dir)
+        if not _is_there(tmp_dir):
+            raw_text.find(tmp_dir, DATASET, DEV, f"{DEV}.gz")
+        for archive in raw_text.look(tmp_dir, DATASET, "train-novels.tar"):
+            unpacking.unpack(archive, archive.removesuffix(".tar"), ("*.txt",), DATASET.most_bytes)
         if not self.has_train(tmp_dir):
             print(f"{self.name}: no train-novels in {tmp_dir}, so there will be no train split")
-        path = os.path.join(data_dir, self.vocab_filename)
-        if not os.path.exists(path):
-            lines = read(tmp_dir, VOCAB)
-            lines = itertools.islice(lines, self.approx_vocab_size)
-            words = [line.split(" ")[0] for line in lines]
-            text_encoder.TokenTextEncoder(tokens=[_UNKNOWN, *words]).store_to_file(path)
+        super().prepare(data_dir, tmp_dir)
 
-    def read(self, split: str, tmp_dir: str | None) -> Iterator[str]:
-        """Yields the passages of a split."""
+    def words(self, tmp_dir: str | None) -> list[str]:
+        lines = itertools.islice(read(tmp_dir, VOCAB), self.approx_vocab_size)
+        return [_UNKNOWN, *(line.split(" ")[0] for line in lines)]
+
+    def lines(self, split: str, tmp_dir: str | None) -> Iterator[str]:
+        """Returns what the samples of a split are made of, passages or sentences."""
         if split == "train":
-            return self.read_train(tmp_dir)
-        name = self.dev_file if split == "dev" else TEST
-        return read(tmp_dir, name)
+            of_novels = (self.of_novel(_read_lines(path)) for path in self.novels(tmp_dir))
+            return itertools.chain.from_iterable(of_novels)
+        return read(tmp_dir, self.dev_file if split == "dev" else TEST)
 
-    def read_train(self, tmp_dir: str | None) -> Iterator[str]:
-        raise NotImplementedError
+    of_novel: Callable[[Iterable[str]], Iterable[str]]  # its sentences -> what is trained on
+
+    def unknown_id(self, data_dir: str | None) -> int:
+        """The id of the words that the vocabulary has not."""
+        (unknown_id,) = self.text_encoder(data_dir).encode(_UNKNOWN)
+        return unknown_id
 
     def feature_metrics(self, data_dir: str | None) -> Metrics:
-        (unknown_id,) = self.text_encoder(data_dir).encode(_UNKNOWN)
-        functions = self.last_word_metrics(unknown_id)
-        return {name: features.FeatureMetric(*function) for name, function in functions.items()}
-
-    def last_word_metrics(self, unknown_id: int) -> dict[str, tuple[Callable, ...]]:
-        """{name: what a `FeatureMetric` is made of}."""
-        return {"last_word_accuracy": (last_word.accuracy(unknown_id),)}
+        right = last_word.accuracy(self.unknown_id(data_dir))
+        return {"last_word_accuracy": features.FeatureMetric(right)}
 
 
 @problem.register("lambada_lm")
 class LambadaLm(_Lambada):
     """A language model of sentences; the last word of a passage is one of its predictions."""
 
+    of_novel = staticmethod(iter)
+
     def feature_encoders(self, data_dir: str | None) -> Encoders:
         return {"targets": self.text_encoder(data_dir)}
 
-    def read_train(self, tmp_dir: str | None) -> Iterator[str]:
-        return read_novels(tmp_dir)
-
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        for line in self.read(split, tmp_dir):
+        for line in self.lines(split, tmp_dir):
             yield {"targets": line}
 
-    def last_word_metrics(self, unknown_id: int) -> dict[str, tuple[Callable, ...]]:
-        nats = (last_word.cross_entropy, perplexity.exp)
-        return {**super().last_word_metrics(unknown_id), "last_word_perplexity": nats}
+    def feature_metrics(self, data_dir: str | None) -> Metrics:
+        of_last_word = features.FeatureMetric(last_word.cross_entropy, perplexity.exp)
+        return {**super().feature_metrics(data_dir), "last_word_perplexity": of_last_word}
 
 
 @problem.register("lambada_rc")
@@ -232,23 +193,31 @@ class LambadaRc(_Lambada):
     eval_metrics = ("accuracy", "accuracy_top5", "neg_log_perplexity")
     class_label_features = ("targets",)
     raw_files = (DATASET, COMPREHENSION)
+    of_novel = staticmethod(passages)
 
     def has_train(self, tmp_dir: str | None) -> bool:
-        return super().has_train(tmp_dir) or has_comprehension(tmp_dir)
+        return super().has_train(tmp_dir) or _has_comprehension(tmp_dir)
 
-    def read_train(self, tmp_dir: str | None) -> Iterator[str]:
-        return read_comprehension(tmp_dir)
+    def lines(self, split: str, tmp_dir: str | None) -> Iterator[str]:
+        if split == "train" and _has_comprehension(tmp_dir):
+            return _read_lines(raw_text.find_all(tmp_dir, COMPREHENSION, _PASSAGES)[0])
+        return super().lines(split, tmp_dir)
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        for line in self.read(split, tmp_dir):
+        for line in self.lines(split, tmp_dir):
             passage, _, word = line.rpartition(" ")
             yield {"inputs": passage, "targets": word}
 
-    def last_word_metrics(self, unknown_id: int) -> dict[str, tuple[Callable, ...]]:
-        from_context = (last_word.accuracy_from_context(unknown_id),)
-        others = super().last_word_metrics(unknown_id)
-        return {**others, "last_word_accuracy_from_context": from_context}
+    def feature_metrics(self, data_dir: str | None) -> Metrics:
+        right = last_word.accuracy_from_context(self.unknown_id(data_dir))
+        name = "last_word_accuracy_from_context"
+        return {**super().feature_metrics(data_dir), name: features.FeatureMetric(right)}
 
 
-problem.declare(__name__, "lambada_lm_control", LambadaLm, dev_file=CONTROL)
-problem.declare(__name__, "lambada_rc_control", LambadaRc, dev_file=CONTROL)
+def _has_comprehension(tmp_dir):
+    """Whether the passages of Chu et al. lie in tmp_dir."""
+    return raw_text.is_at_hand(tmp_dir, COMPREHENSION, _PASSAGES)
+
+
+problem.declare("lambada_lm_control", LambadaLm, dev_file=CONTROL)
+problem.declare("lambada_rc_control", LambadaRc, dev_file=CONTROL)

@@ -41,15 +41,12 @@ EOS ends both features and is no character of the scores; Sonnet has none, Zarem
 left out for it.
 """
 
-import functools
 import operator
 import random
 import zlib
 from collections.abc import Callable, Sequence
 
 from ut_keras.problems import generated_classes, problem
-from ut_keras.problems.problem import Encoders
-from ut_keras.text import text_encoder
 
 # Both generators make chains: the value of one operation is an operand of the next one, everything
 # else is a literal. `chain_program` is the example of Sonnet 1 (`learn_to_execute.py`). The random
@@ -215,23 +212,17 @@ class LearningToExecute(generated_classes.Generated):
     max_digits = 5
     max_operations = 2
 
-    def feature_encoders(self, data_dir: str | None = None) -> Encoders:
-        encoder = text_encoder.ByteTextEncoder()
-        return {"inputs": encoder, "targets": encoder}
-
     def sample(self, rng: random.Random, split: str) -> dict[str, str]:
-        draw = self.draw_at_limits if split == "test" else self.draw_mixed
         while True:
-            inputs, targets = draw(rng)
+            inputs, targets = self.draw(rng, *self.limits(rng, split))
             if zlib.crc32(inputs.encode()) % 10 in _TENTHS[split]:
                 return {"inputs": inputs, "targets": targets}
 
-    def draw_mixed(self, rng: random.Random) -> tuple[str, str]:
-        digits, operations = rng.randint(1, self.max_digits), rng.randint(1, self.max_operations)
-        return self.draw(rng, digits, operations)
-
-    def draw_at_limits(self, rng: random.Random) -> tuple[str, str]:
-        return self.draw(rng, self.max_digits, self.max_operations)
+    def limits(self, rng: random.Random, split: str) -> tuple[int, int]:
+        """The digits and the operations of a sample."""
+        if split == "test":
+            return self.max_digits, self.max_operations
+        return rng.randint(1, self.max_digits), rng.randint(1, self.max_operations)
 
     def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
         """Draws (inputs, targets), of literals with so many digits, and so many operations."""
@@ -267,20 +258,19 @@ class ProgramZaremba(LearningToExecute):
 
     paper = "Zaremba & Sutskever 2015"
 
-    def draw_mixed(self, rng: random.Random) -> tuple[str, str]:
-        text, answer = python_program(rng, self.max_digits, self.max_operations)
+    def limits(self, rng: random.Random, split: str) -> tuple[int, int]:
+        return self.max_digits, self.max_operations  # the program is mixed in itself
+
+    def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
+        text, answer = python_program(rng, digits, operations)
         return text, str(answer)
 
-    draw_at_limits = draw_mixed
 
-
-_declare = functools.partial(problem.declare, __name__)
-
-_declare("lte_program", Program, ops=ALL)
-_declare("lte_control", Program, ops=CONTROL)
-_declare("lte_addition", Program, ops=ADDITION)
-_declare("lte_algebra", Program, ops=ALGEBRA)
-_declare("lte_algebra_control", Program, ops=ALGEBRA_CONTROL)
-_declare("lte_copy", Memory, answer=staticmethod(lambda digits: digits))
-_declare("lte_double", Memory, answer=staticmethod(lambda digits: digits * 2))
-_declare("lte_reverse", Memory, answer=staticmethod(lambda digits: digits[::-1]))
+problem.declare("lte_program", Program, ops=ALL)
+problem.declare("lte_control", Program, ops=CONTROL)
+problem.declare("lte_addition", Program, ops=ADDITION)
+problem.declare("lte_algebra", Program, ops=ALGEBRA)
+problem.declare("lte_algebra_control", Program, ops=ALGEBRA_CONTROL)
+problem.declare("lte_copy", Memory, answer=staticmethod(lambda digits: digits))
+problem.declare("lte_double", Memory, answer=staticmethod(lambda digits: digits * 2))
+problem.declare("lte_reverse", Memory, answer=staticmethod(lambda digits: digits[::-1]))

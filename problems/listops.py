@@ -41,17 +41,9 @@ class ListOps(generated_classes.GeneratedClasses):
     most_words = 50
 
     def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
-        shallowest, deepest = self.depths[split]
-        depth = int(rng.integers(shallowest, deepest + 1))
+        depth = int(rng.integers(*self.depths[split], endpoint=True))
         words, value = _list(rng, depth, self.most_words - _fewest_words(depth))
         return words, str(value)
-
-
-@problem.register("listops_iid")
-class ListOpsIid(ListOps):
-    """Tests the depths that it trains."""
-
-    depths = dict.fromkeys(("train", "dev", "test"), (1, 5))
 
 
 def _fewest_words(depth):
@@ -87,3 +79,8 @@ def _list(rng, depth, spare):
         words += inner
         values.append(value)
     return [*words, "]"], _OPERATIONS[operation](values)
+
+
+_IID = dict.fromkeys(("train", "dev", "test"), (1, 5))
+
+problem.declare("listops_iid", ListOps, depths=_IID)

@@ -19,18 +19,14 @@ from ut_keras.problems import packed, problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
 
 _NAME = "1-billion-word-language-modeling-benchmark-r13output"
-_LICENCE = "text of WMT 2011 News Crawl; research use"
-_CORPUS = download.RawFile(
-    f"{_NAME}.tar.gz",
+_CORPUS = download.at(
     f"http://www.statmt.org/lm-benchmark/{_NAME}.tar.gz",
     "01ba60381110baf7f189dfd2b8374de371e8c9a340835793f190bdae9e90a34e",
-    _LICENCE,
-    (f"{_NAME}/training-*/news.en-*", f"{_NAME}/heldout-*/news.en.heldout-00000-*"),
+    licence="text of WMT 2011 News Crawl; research use",
+    members=(f"{_NAME}/training-*/news.en-*", f"{_NAME}/heldout-*/news.en.heldout-00000-*"),
     most_bytes=20 * 10**9,
 )
-_WORDS = download.RawFile(
-    "vocab-2016-09-10.txt", "http://download.tensorflow.org/models/LM_LSTM_CNN/vocab-2016-09-10.txt"
-)
+_WORDS = download.at("http://download.tensorflow.org/models/LM_LSTM_CNN/vocab-2016-09-10.txt")
 _FILES = {
     "train": [
         f"{_NAME}/training-monolingual.tokenized.shuffled/news.en-{i:05d}-of-00100"
@@ -44,7 +40,6 @@ _FILES = {
 class LanguagemodelLm1b32k(text_problems.Text2SelfProblem):
     """32k subwords."""
 
-    licence = _LICENCE
     raw_files = (_CORPUS, _WORDS)
     max_samples_for_vocab = 63_000
 
@@ -73,5 +68,5 @@ for _size, _said, _of_packed in (
     _name = f"languagemodel_lm1b{_size}"
     _base: type = LanguagemodelLm1b32k
     if _said:
-        _base = problem.declare(__name__, _name, _base, **_said)
-    problem.declare(__name__, f"{_name}_packed", packed.Packed, _base, **_of_packed)
+        _base = problem.declare(_name, _base, **_said)
+    problem.declare(f"{_name}_packed", packed.Packed, _base, **_of_packed)

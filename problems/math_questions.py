@@ -24,42 +24,37 @@ from ut_keras.problems.problem import Texts
 from ut_keras.text import text_lines
 
 _HELD_OUT_EVERY = 11
-_MLU = download.RawFile(
-    "mathematical_language_understanding_train.tar.gz",
-    "https://art.wangperawong.com/mathematical_language_understanding_train.tar.gz",
-    members=("*symbolic_math_train.txt",),
-    most_bytes=10 * 10**9,
-)
-_DEEPMIND = download.RawFile(
-    "mathematics_dataset-v1.0.tar.gz",
+_DEEPMIND = download.at(
     "https://storage.googleapis.com/mathematics-dataset/mathematics_dataset-v1.0.tar.gz",
     licence="Apache 2.0",
     members=("*v1.0/*.txt",),
     most_bytes=50 * 10**9,
 )
 _ALGOLISP = {
-    split: download.RawFile(
-        f"metaset3.{split}.jsonl.gz",
-        f"https://www.dropbox.com/s/{folder}/metaset3.{split}.jsonl.gz?dl=1",
+    split: download.at(f"https://www.dropbox.com/s/{folder}/metaset3.{split}.jsonl.gz?dl=1")
+    for split, folder in (
+        ("train", "qhun6kml9yb2ui9"),
+        ("dev", "aajkw83j2ps8bzx"),
+        ("test", "f1x9ybkjpf371cp"),
     )
-    for split, folder in {
-        "train": "qhun6kml9yb2ui9",
-        "dev": "aajkw83j2ps8bzx",
-        "test": "f1x9ybkjpf371cp",
-    }.items()
 }
 
 
 @problem.register("algorithmic_math_two_variables")
-class MathTwoVariables(text_problems.Text2TextProblem):
+class MathTwoVariables(raw_text.OfArchive, text_problems.Text2TextProblem):
     """A sum, difference or product of two numbers that are given by name."""
 
     vocab_type = "characters"
     num_train_shards = 10
-    raw_files = (_MLU,)
+    archive = download.at(
+        "https://art.wangperawong.com/mathematical_language_understanding_train.tar.gz",
+        members=("*symbolic_math_train.txt",),
+        most_bytes=10 * 10**9,
+    )
+    members = ("symbolic_math_train.txt",)
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        path = raw_text.find(tmp_dir, _MLU, "symbolic_math_train.txt")
+        path = self.path(split, tmp_dir)
         for number, line in enumerate(filter(None, raw_text.read_lines(path)), start=1):
             if (number % _HELD_OUT_EVERY == 0) != (split == "dev"):
                 continue

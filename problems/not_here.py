@@ -2,27 +2,19 @@
 
 from ut_keras.problems.problem import REGISTRY
 
-_TEXT = "make one of your own from files, text2text_tsv"
-_IMAGES = f"there are no problems of images; the nearest for other data: {_TEXT}"
-_PAIRS = "it is not here yet; bring its files as text2text_tmpdir"
-_LANGUAGE_MODEL = "it is not here yet; bring its text as text2self_txt"
 _WIKIPEDIA = "its vocabulary is made of Wikipedia's dumps, which are not read here"
-_SEVERAL = "a package may make it, of multi_problem.MultiProblem"
 _CLEANED = "no sentences are cleaned, and no TMX files are read here"
 
-for _pattern, _reason in {
-    "image_*": _IMAGES,
-    "img2img_*": _IMAGES,
-    "allen_brain_*": _IMAGES,
-    "ocr_test": _IMAGES,
+# Names or patterns, with spaces between them, and why.
+for _patterns, _reason in {
+    "image_* img2img_* allen_brain_* ocr_test": (
+        "there are no problems of images; the nearest for other data: make one of your own from "
+        "files, text2text_tsv"
+    ),
     "video_*": "there are no problems of video",
-    "librispeech*": "there are no problems of speech",
-    "common_voice*": "there are no problems of speech",
-    "timit_*": "there are no problems of speech",
-    "audio_*": "there are no problems of speech",
+    "librispeech* common_voice* timit_* audio_*": "there are no problems of speech",
     "gym_*": "there is no reinforcement learning",
-    "gene_expression_*": "there are no problems of genes",
-    "genomics_*": "there are no problems of genes",
+    "gene_expression_* genomics_*": "there are no problems of genes",
     "timeseries_*": "there are no problems of real numbers",
     # Text to classes.
     "multi_nli_*": f"{_WIKIPEDIA}; the nearest: multi_nli, multi_nli_text2text",
@@ -33,19 +25,14 @@ for _pattern, _reason in {
     "summarize_*": f"{_WIKIPEDIA}; the nearest: summarize_cnn_dailymail32k",
     "squad*": "the nearest: squad_text2text, which has the paragraph in its inputs",
     "conll2002_*": "there is no tagging of words; the nearest: text2text_tsv, of words and tags",
-    "dialog_*": _PAIRS,
-    "github_function_docstring": _PAIRS,
-    "grammar_error_correction*": _PAIRS,
-    "programming_desc2code_*": _PAIRS,
-    "wikisum_*": _PAIRS,
+    "dialog_* github_function_docstring grammar_error_correction* programming_desc2code_* "
+    "wikisum_*": "it is not here yet; bring its files as text2text_tmpdir",
     "seq2edits_*": "the nearest: text2text_tsv, of sentences and corrected ones",
     "text2text_copyable_tokens": "the nearest: text2text_tmpdir_tokens",
-    "parsing_english_ptb*": "the nearest: wsj_parsing",
-    "parsing_icelandic*": "the nearest: wsj_parsing",
+    "parsing_english_ptb* parsing_icelandic*": "the nearest: wsj_parsing",
     "algorithmic_cipher_*": "the nearest: algorithmic_shift_decimal40",
     "copy_sequence*": "the nearest: algorithmic_identity_decimal40",
-    "flip_bi_gram_sequence": "the nearest: algorithmic_reverse_decimal40",
-    "reverse_sequence*": "the nearest: algorithmic_reverse_decimal40",
+    "flip_bi_gram_sequence reverse_sequence*": "the nearest: algorithmic_reverse_decimal40",
     # Translation.
     "translate_encs_cubbitt*": "the nearest: translate_encs_wmt32k",
     "translate_ende_*multi*": f"{_WIKIPEDIA}; the nearest: translate_ende_wmt32k",
@@ -57,9 +44,10 @@ for _pattern, _reason in {
         "most of its texts are given out by registration only; the nearest: translate_enzh_wmt8k"
     ),
     # Language models.
-    "languagemodel_*wiki*": _LANGUAGE_MODEL,
-    "languagemodel_lm1b_*": f"{_SEVERAL}; the nearest: languagemodel_lm1b32k",
-    "wiki_*": _LANGUAGE_MODEL,
-    "enwik8*": _LANGUAGE_MODEL,
+    "languagemodel_*wiki* wiki_* enwik8*": "it is not here yet; bring its text as text2self_txt",
+    "languagemodel_lm1b_*": (
+        "a package may make it, of multi_problem.MultiProblem; the nearest: languagemodel_lm1b32k"
+    ),
 }.items():
-    REGISTRY.refuse(_pattern, _reason)
+    for _pattern in _patterns.split():
+        REGISTRY.refuse(_pattern, _reason)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.problems import raw_text
+from ut_keras.text import text_lines
 
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>$")
 
@@ -130,7 +131,9 @@ def lines_for_vocab(path: str, budget: float = 1e6) -> Iterator[str]:
 
     References: T2T `generator_utils.generate_lines_for_vocab`.
     """
-    skipped_between = int(raw_text.size(path) / budget / 2)
+    with text_lines.opened(path) as file:
+        size = file.seek(0, os.SEEK_END)  # of a `.gz` file, unpacked
+    skipped_between = int(size / budget / 2)
     skipped = 0
     for line in raw_text.read_lines(path):
         if skipped < skipped_between:

@@ -17,28 +17,23 @@ from ut_keras.files import json_file
 from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
 
-_LICENCE = "CC BY"
-_ARCHIVE = download.RawFile(
-    "annotations_trainval2014.zip",
-    "http://images.cocodataset.org/annotations/annotations_trainval2014.zip",
-    "031296bbc80c45a1d1f76bf9a90ead27e94e99ec629208449507a4917a3bf009",
-    _LICENCE,
-    ("annotations/captions_*.json",),
-    most_bytes=5 * 10**9,
-)
-_NAMES = {"train": "captions_train2014.json", "dev": "captions_val2014.json"}
-
 
 class ParaphraseGenerationMsCoco(raw_text.OfArchive, text_problems.Text2TextProblem):
     """Captions as paraphrases of each other."""
 
-    licence = _LICENCE
-    archive = _ARCHIVE
+    archive = download.at(
+        "http://images.cocodataset.org/annotations/annotations_trainval2014.zip",
+        "031296bbc80c45a1d1f76bf9a90ead27e94e99ec629208449507a4917a3bf009",
+        licence="CC BY",
+        members=("annotations/captions_*.json",),
+        most_bytes=5 * 10**9,
+    )
     # T2T has them unpacked in a folder that is called as its archive, which is no longer offered.
-    members = {
-        split: (f"annotations/{name}", f"captions_train-val2014/annotations/{name}")
-        for split, name in _NAMES.items()
-    }
+    members = (
+        "annotations/captions_{}2014.json",
+        "captions_train-val2014/annotations/captions_{}2014.json",
+    )
+    parts = {"train": "train", "dev": "val"}
     num_train_shards = 10
     approx_vocab_size = 2**13
     both_ways = False
@@ -56,5 +51,5 @@ class ParaphraseGenerationMsCoco(raw_text.OfArchive, text_problems.Text2TextProb
 
 for _ways in (1, 2):
     _name = f"paraphrase_generation_ms_coco_problem{_ways}d"
-    _made = problem.declare(__name__, _name, ParaphraseGenerationMsCoco, both_ways=_ways == 2)
-    text_problems.register_characters(f"{_name}_characters")(_made)
+    _made = problem.declare(_name, ParaphraseGenerationMsCoco, both_ways=_ways == 2)
+    problem.declare(f"{_name}_characters", _made, vocab_type="characters")

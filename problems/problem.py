@@ -75,11 +75,13 @@ def register(name: str) -> Callable[[type[P]], type[P]]:
     return decorator
 
 
-def declare(module: str, name: str, *bases: type, **attributes: Any) -> type:
-    """Makes a class of bases and attributes, and files it under `name`.
+def declare(name: str, *bases: type, **attributes: Any) -> Any:
+    """Makes a class of bases and attributes, files it under `name`, and returns it.
 
-    It is in a module, `rte_characters` as `RteCharacters`, where other processes find it.
+    It is in the module of the last base, `rte_characters` as `RteCharacters`, where other processes
+    find it.
     """
+    module = bases[-1].__module__
     class_name = "".join(word.capitalize() for word in name.split("_"))
     made = type(class_name, bases, {**attributes, "__module__": module})
     setattr(sys.modules[module], class_name, made)
@@ -99,7 +101,7 @@ class Problem:
         class_label_features: tuple of str. The features that hold one class id, without EOS.
         max_length: int. Training drops longer examples; None leaves it to the hparams.
         paper: str. The paper and the table that it serves, for docs/problems.md.
-        licence: str. What the data may be used for.
+        licence: str. What the data may be used for; of `raw_files`, what those say.
         raw_files: tuple of `download.RawFile`, what it is made of.
     """
 
@@ -117,7 +119,6 @@ class Problem:
     class_label_features: tuple[str, ...] = ()
     max_length: int | None = None
     paper = ""
-    licence = ""
     raw_files: tuple["download.RawFile", ...] = ()
     _max_cases: int | None = None  # of the samples of a split, while data are generated
 
@@ -131,6 +132,10 @@ class Problem:
     def filename(self) -> str:
         """str. What the names of its files begin with."""
         return self.name
+
+    @property
+    def licence(self) -> str:
+        return "; ".join(dict.fromkeys(raw.licence for raw in self.raw_files if raw.licence))
 
     def feature_encoders(self, data_dir: str | None) -> Encoders:
         """Returns {"inputs": TextEncoder, "targets": TextEncoder}; no "inputs" in a language model.

@@ -20,33 +20,23 @@ from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Metrics, Texts
 from ut_keras.text import text_encoder
 
-_LICENCE = "the Penn Treebank's (LDC); the raw file is offered for research"
-_ARCHIVE = download.RawFile(
-    "simple-examples.tgz",
-    "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
-    licence=_LICENCE,
-    members=("simple-examples/data/ptb.*",),
-)
-
-
-def _members(name):
-    parts = {"train": "train", "dev": "valid", "test": "test"}
-    return {split: (f"simple-examples/data/{name}.{part}.txt",) for split, part in parts.items()}
-
 
 @problem.register("languagemodel_ptb10k")
 class LanguagemodelPtb10k(raw_text.OfArchive, text_problems.Text2SelfProblem):
     """Words."""
 
-    licence = _LICENCE
-    archive = _ARCHIVE
-    splits = ("train", "dev", "test")
+    archive = download.at(
+        "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
+        licence="the Penn Treebank's (LDC); the raw file is offered for research",
+        members=("simple-examples/data/ptb.*",),
+    )
+    members = ("simple-examples/data/ptb.{}.txt",)
+    parts = {"train": "train", "dev": "valid", "test": "test"}
     num_train_shards = 10
     vocab_type = "tokens"
     vocab_filename = "vocab.lmptb.10000"
     approx_vocab_size = 10_000
     oov_token = "<unk>"
-    members = _members("ptb")
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for line in raw_text.read_lines(self.path(split, tmp_dir)):
@@ -69,7 +59,7 @@ class LanguagemodelPtbCharacters(LanguagemodelPtb10k):
     """Bytes."""
 
     vocab_type = "characters"
-    members = _members("ptb.char")
+    members = ("simple-examples/data/ptb.char.{}.txt",)
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for sample in super().generate_samples(split, data_dir, tmp_dir, seed):

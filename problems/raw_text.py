@@ -15,19 +15,24 @@ from ut_keras.files import unpacking
 from ut_keras.problems import problem
 from ut_keras.text import text_lines
 
-_BLOCK = 1 << 24
-
 
 class OfArchive(problem.Problem):
     """Comes before a text problem in the list of bases: a file of an archive for each split.
 
     Attributes:
         archive: `RawFile`.
-        members: dict from split to the names that its file may have, that in the archive first.
+        members: tuple of str. The names that the file of a split may have, that in the archive
+            first; "{}" stands for the split.
+        parts: dict from split to what stands for it.
     """
 
     archive: download.RawFile
-    members: dict[str, tuple[str, ...]] = {}
+    members: tuple[str, ...] = ()
+    parts = {"train": "train", "dev": "dev"}
+
+    @property
+    def splits(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(self.parts)
 
     @property
     def raw_files(self) -> tuple[download.RawFile, ...]:  # type: ignore[override]
@@ -35,7 +40,8 @@ class OfArchive(problem.Problem):
 
     def path(self, split: str, tmp_dir: str | None) -> str:
         """Returns the path of the file of a split, after a download if need be."""
-        return find(tmp_dir, self.archive, *self.members[split])
+        names = (member.format(self.parts[split]) for member in self.members)
+        return find(tmp_dir, self.archive, *names)
 
 
 def find(tmp_dir: str | None, archive: download.RawFile, *names: str) -> str:
@@ -93,14 +99,6 @@ def read_lines(path: str) -> Iterator[str]:
     """
     for line in text_lines.lines(path):
         yield line.strip()
-
-
-def size(path: str) -> int:
-    """In bytes; of a `.gz` file, unpacked."""
-    if not path.endswith(".gz"):
-        return os.path.getsize(path)
-    with text_lines.opened(path) as file:
-        return sum(len(block) for block in iter(lambda: file.read(_BLOCK), b""))
 
 
 def _names(names):

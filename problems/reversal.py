@@ -23,8 +23,9 @@ class Derived:
 
     def __init__(self, base: Problem, reverse: bool, copy: bool) -> None:
         self._base = base
-        self._reverse = reverse
-        self._copy = copy
+        self._how = reverse, copy
+        source = "targets" if reverse else "inputs"
+        self._sources = {"inputs": source, "targets": "targets" if reverse == copy else "inputs"}
         self.name = base.name + "_copy" * copy + "_rev" * reverse
 
     def __getattr__(self, name: str) -> Any:
@@ -50,9 +51,8 @@ class Derived:
 
     @property
     def target_space_id(self) -> int:
-        # Reversed and copied, the targets are those of the base again.
-        turned = self._reverse != self._copy
-        return self._base.input_space_id if turned else self._base.target_space_id
+        is_turned = self._sources["targets"] == "inputs"
+        return self._base.input_space_id if is_turned else self._base.target_space_id
 
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
         return self._turned(self._base.preprocess(records))
@@ -64,7 +64,7 @@ class Derived:
     dataset = Problem.dataset
 
     def reader(self, split: str, hparams: Any) -> "Derived":
-        return Derived(self._base.reader(split, hparams), self._reverse, self._copy)
+        return Derived(self._base.reader(split, hparams), *self._how)
 
     def _turned(self, features):
         if "inputs" not in features:
@@ -72,14 +72,9 @@ class Derived:
                 f"Only a problem with inputs can be turned round. Received: {self.name}, "
                 f"with {', '.join(features)}."
             )
-        sources = {"inputs": "inputs", "targets": "targets"}
-        if self._reverse:
-            sources = {"inputs": "targets", "targets": "inputs"}
-        if self._copy:
-            sources["targets"] = sources["inputs"]
         return {
             name + part: features[source + part]
-            for name, source in sources.items()
+            for name, source in self._sources.items()
             for part in _PARTS
             if source + part in features
         }

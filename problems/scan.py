@@ -42,9 +42,10 @@ tells their examples: mcd1 to mcd3 (Keysers et al. 2020), which are lists of num
 the few random examples that the authors add to addprim_jump.
 """
 
+import itertools
 import random
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ut_keras.problems import problem, text_problems
 from ut_keras.problems.problem import Texts
@@ -70,7 +71,7 @@ class Command(NamedTuple):
 
 
 # From all commands to (train, test).
-Split = Callable[[list[Command]], tuple[list[Command], list[Command]]]
+Split: TypeAlias = Callable[[list[Command]], tuple[list[Command], list[Command]]]
 
 
 def commands() -> list[Command]:
@@ -92,11 +93,10 @@ def commands() -> list[Command]:
         for text, times in ((phrase, 1), (f"{phrase} twice", 2), (f"{phrase} thrice", 3))
     ]
     found = list(sentences)
-    for x in sentences:
-        for y in sentences:
-            phrases = x.phrases + y.phrases
-            found.append(Command(phrases, f"{x.text} and {y.text}", x.actions + y.actions))
-            found.append(Command(phrases, f"{x.text} after {y.text}", y.actions + x.actions))
+    for x, y in itertools.product(sentences, repeat=2):
+        phrases = x.phrases + y.phrases
+        found.append(Command(phrases, f"{x.text} and {y.text}", x.actions + y.actions))
+        found.append(Command(phrases, f"{x.text} after {y.text}", y.actions + x.actions))
     return found
 
 
@@ -119,11 +119,7 @@ def _phrases():
 
 def by_length(longest: int) -> Split:
     """Returns a split that trains on up to so many actions and tests on more, up to 48."""
-
-    def split(found):
-        return _parted(found, lambda command: len(command.actions) > longest)
-
-    return split
+    return lambda found: _parted(found, lambda command: len(command.actions) > longest)
 
 
 def at_random(percent: int, seed: str) -> Split:
@@ -165,26 +161,19 @@ def template(
     """
     held_out = {f"{verb} {ending}" for verb in ("turn", *VERBS) if verb not in train_verbs}
     tested = {f"{verb} {ending}" for verb in test_verbs}
-    never = {f"turn {ending}"}
+
+    def is_tested(command):
+        return f"turn {ending}" not in command.phrases and tested.intersection(command.phrases)
 
     def split(found):
         train, rest = _parted(found, lambda command: held_out.intersection(command.phrases))
-        test = [
-            command
-            for command in rest
-            if tested.intersection(command.phrases) and not never.intersection(command.phrases)
-        ]
-        return train, test
+        return train, list(filter(is_tested, rest))
 
     return split
 
 
 def _parted(found, is_test):
-    train: list[Command] = []
-    test: list[Command] = []
-    for command in found:
-        (test if is_test(command) else train).append(command)
-    return train, test
+    return list(itertools.filterfalse(is_test, found)), list(filter(is_test, found))
 
 
 # How the commands are divided, by the name behind "scan_".
@@ -199,11 +188,14 @@ _SPLITS = {
     "template_around_right": template("around right"),
     "template_jump_around_right": template("around right", ("jump",), ("look", "walk", "run")),
 }
-for _percent in (1, 2, 4, 8, 16, 32, 64):
-    _SPLITS[f"simple_p{_percent}"] = at_random(_percent, f"scan_simple_p{_percent}")
-for _number in range(4):
-    _shown = ("look", "walk", "run")[:_number]
-    _SPLITS[f"filler_num{_number}"] = template("around right", ("jump",), _shown)
+_SPLITS |= {
+    f"simple_p{percent}": at_random(percent, f"scan_simple_p{percent}")
+    for percent in (1, 2, 4, 8, 16, 32, 64)
+}
+_SPLITS |= {
+    f"filler_num{number}": template("around right", ("jump",), ("look", "walk", "run")[:number])
+    for number in range(4)
+}
 
 
 class ScanProblem(text_problems.WordsProblem):
@@ -234,7 +226,6 @@ class ScanProblem(text_problems.WordsProblem):
 for _division, _split in _SPLITS.items():
     for _end, _splits in (("", ("train", "test")), ("_valid", ("train", "dev", "test"))):
         problem.declare(
-            __name__,
             f"scan_{_division}{_end}",
             ScanProblem,
             division=staticmethod(_split),

@@ -12,30 +12,28 @@ from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
 from ut_keras.text import text_lines
 
-_LICENCE = "none stated; cite Maas et al. 2011"
-_ARCHIVE = download.RawFile(
-    "aclImdb_v1.tar.gz",
-    "http://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
-    "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
-    _LICENCE,
-    tuple(f"aclImdb/{part}/*.txt" for part in ("train/neg", "train/pos", "test/neg", "test/pos")),
-)
-_PARTS = {"train": "train", "dev": "test"}
-
 
 @problem.register("sentiment_imdb")
-@text_problems.register_characters("sentiment_imdb_characters")
-class SentimentIMDB(text_problems.Text2ClassProblem):
+class SentimentIMDB(raw_text.OfArchive, text_problems.Text2ClassProblem):
     """8k subwords."""
 
-    licence = _LICENCE
-    raw_files = (_ARCHIVE,)
+    archive = download.at(
+        "http://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+        "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
+        licence="none stated; cite Maas et al. 2011",
+        members=("aclImdb/train/neg/*.txt", "aclImdb/train/pos/*.txt")
+        + ("aclImdb/test/neg/*.txt", "aclImdb/test/pos/*.txt"),
+    )
+    parts = {"train": "train", "dev": "test"}
     num_train_shards = 10
     approx_vocab_size = 2**13
     class_labels = ("neg", "pos")
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for label in reversed(self.class_labels):
-            files = f"aclImdb/{_PARTS[split]}/{label}/*"
-            for path in raw_text.find_all(tmp_dir, _ARCHIVE, files):
+            files = f"aclImdb/{self.parts[split]}/{label}/*"
+            for path in raw_text.find_all(tmp_dir, self.archive, files):
                 yield {"inputs": "\n".join(text_lines.read(path)).strip(), "targets": label}
+
+
+problem.declare("sentiment_imdb_characters", SentimentIMDB, vocab_type="characters")

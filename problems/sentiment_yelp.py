@@ -15,23 +15,9 @@ from ut_keras.data.writing import download
 from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
 
-_LICENCE = "Yelp's dataset licence: academic use"
-
-
-def _archive(kind, sha256=None):
-    name = f"yelp_review_{kind}_csv"
-    return download.RawFile(
-        f"{name}.tgz",
-        f"https://s3.amazonaws.com/fast-ai-nlp/{name}.tgz",
-        sha256,
-        _LICENCE,
-        (f"{name}/*.csv",),
-        most_bytes=5 * 10**9,
-    )
-
 
 class _Yelp(raw_text.OfArchive, text_problems.Text2ClassProblem):
-    licence = _LICENCE
+    parts = {"train": "train", "dev": "test"}
     num_train_shards = 10
     approx_vocab_size = 2**13
     class_labels: tuple[str, ...]
@@ -45,18 +31,22 @@ class _Yelp(raw_text.OfArchive, text_problems.Text2ClassProblem):
             yield {"inputs": text, "targets": label}
 
 
-def _register(kind, num_classes, sha256=None):
-    folder = f"yelp_review_{kind}_csv"
-    made = problem.declare(
-        __name__,
-        f"sentiment_yelp_{kind}",
+for _kind, _num_classes, _sha256 in (
+    ("full", 5, None),  # stars
+    ("polarity", 2, "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35"),
+):
+    _folder = f"yelp_review_{_kind}_csv"
+    _made = problem.declare(
+        f"sentiment_yelp_{_kind}",
         _Yelp,
-        archive=_archive(kind, sha256),
-        members={"train": (f"{folder}/train.csv",), "dev": (f"{folder}/test.csv",)},
-        class_labels=tuple(map(str, range(num_classes + 1))),
+        archive=download.at(
+            f"https://s3.amazonaws.com/fast-ai-nlp/{_folder}.tgz",
+            _sha256,
+            licence="Yelp's dataset licence: academic use",
+            members=(f"{_folder}/*.csv",),
+            most_bytes=5 * 10**9,
+        ),
+        members=(f"{_folder}/{{}}.csv",),
+        class_labels=tuple(map(str, range(_num_classes + 1))),
     )
-    text_problems.register_characters(f"sentiment_yelp_{kind}_characters")(made)
-
-
-_register("full", 5)  # stars
-_register("polarity", 2, "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35")
+    problem.declare(f"sentiment_yelp_{_kind}_characters", _made, vocab_type="characters")

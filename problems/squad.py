@@ -12,21 +12,13 @@ from ut_keras.files import json_file
 from ut_keras.problems import problem, text_problems
 from ut_keras.problems.problem import Texts
 
-_LICENCE = "CC BY-SA"
-
-
-def _file(name, sha256):
-    url = f"https://rajpurkar.github.io/SQuAD-explorer/dataset/{name}"
-    return download.RawFile(name, url, sha256, _LICENCE)
-
-
+_URL = "https://rajpurkar.github.io/SQuAD-explorer/dataset"
 _FILES = {
-    "train": _file(
-        "train-v1.1.json", "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955"
-    ),
-    "dev": _file(
-        "dev-v1.1.json", "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9"
-    ),
+    split: download.at(f"{_URL}/{split}-v1.1.json", sha256, licence="CC BY-SA")
+    for split, sha256 in (
+        ("train", "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955"),
+        ("dev", "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9"),
+    )
 }
 
 
@@ -34,7 +26,6 @@ _FILES = {
 class SquadText2text(text_problems.Text2TextProblem):
     """32k subwords."""
 
-    licence = _LICENCE
     raw_files = tuple(_FILES.values())
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:

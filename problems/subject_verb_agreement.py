@@ -57,7 +57,6 @@ class _Agreement(text_problems.WordsProblem):
 
     splits: tuple[str, ...] = ("train", "dev", "test")
     paper = "Universal Transformers, table 2"
-    licence = agreement_files.TABLE.licence
     raw_files: tuple[download.RawFile, ...] = (agreement_files.TABLE,)
     base_name = ""
 
@@ -79,7 +78,7 @@ class _Agreement(text_problems.WordsProblem):
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Records:
-        words = _Words(self.word_encoder(data_dir))
+        words = _Words(self.text_encoder(data_dir))
         for example in self.read_examples(tmp_dir, split):
             yield {**self.encode(example, words), "attractors": [_bucket(example.attractors)]}
 
@@ -97,7 +96,7 @@ class NumberPrediction(_Agreement):
 
     def feature_encoders(self, data_dir: str | None) -> Encoders:
         return {
-            "inputs": self.word_encoder(data_dir),
+            "inputs": self.text_encoder(data_dir),
             "targets": text_encoder.ClassLabelEncoder(agreement_files.TAGS),
         }
 
@@ -120,7 +119,7 @@ class LanguageModeling(_Agreement):
     base_name = "sva_language_modeling"
 
     def feature_encoders(self, data_dir: str | None) -> Encoders:
-        return {"targets": self.word_encoder(data_dir)}
+        return {"targets": self.text_encoder(data_dir)}
 
     def record_specs(self, data_dir: str | None) -> Specs:
         specs = self.feature_specs(data_dir)
@@ -147,7 +146,7 @@ class LanguageModeling(_Agreement):
 class _Words:
     """The ids of a vocabulary, with a part of speech for words outside of it."""
 
-    def __init__(self, encoder: text_encoder.TokenTextEncoder) -> None:
+    def __init__(self, encoder: text_encoder.TextEncoder) -> None:
         self._encoder = encoder
         self._known = {encoder.decode([i]) for i in range(encoder.vocab_size)}
         self.to_id = functools.lru_cache(maxsize=100_000)(self._to_id)
@@ -236,30 +235,22 @@ class _OtherTestSet(_Agreement):
             )
 
 
+# By what stands behind the name: how they are read, splits, the beginning of their files' names.
 _OTHER_TEST_SETS = {
-    "linzen_testset": (
-        agreement_files.read_linzen_testset,
-        ("test",),
-        ("subj_agr_filtered.text", "subj_agr_filtered.gold"),
-    ),
-    "gulordava": (agreement_files.read_gulordava, ("test",), ("generated.tab",)),
-    "edinburgh_nlu": (
-        agreement_files.read_edinburgh_nlu,
-        ("dev", "test"),
-        ("wiki-dev.txt", "wiki-test.txt"),
-    ),
+    "linzen_testset": (agreement_files.read_linzen_testset, ("test",), "subj_agr_filtered"),
+    "gulordava": (agreement_files.read_gulordava, ("test",), "generated"),
+    "edinburgh_nlu": (agreement_files.read_edinburgh_nlu, ("dev", "test"), "wiki"),
 }
 for _base in (NumberPrediction, LanguageModeling):
     problem.REGISTRY.add(_base.base_name, _base)
-    for _name, (_read, _splits, _files) in _OTHER_TEST_SETS.items():
-        _raw_files = tuple(agreement_files.OTHER_FILES[name] for name in _files)
+    for _name, (_read, _splits, _stem) in _OTHER_TEST_SETS.items():
         problem.declare(
-            __name__,
             f"{_base.base_name}_{_name}",
             _OtherTestSet,
             _base,
             read_examples=staticmethod(_read),
             splits=_splits,
-            raw_files=_raw_files,
-            licence=_raw_files[0].licence,
+            raw_files=tuple(
+                raw for name, raw in agreement_files.OTHER_FILES.items() if name.startswith(_stem)
+            ),
         )

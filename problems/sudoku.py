@@ -60,8 +60,7 @@ class Sudoku6(generated_classes.Generated):
         return {"inputs": cells, "targets": cells}
 
     def sample(self, rng: np.random.Generator, split: str) -> dict[str, str]:
-        shallowest, deepest = self.depths[split]
-        depth = int(rng.integers(shallowest, deepest + 1))
+        depth = int(rng.integers(*self.depths[split], endpoint=True))
         while True:
             solution = draw_solution(rng)
             targets = _text(solution)
@@ -71,17 +70,11 @@ class Sudoku6(generated_classes.Generated):
                     return {"inputs": _text(puzzle), "targets": targets}
 
 
-@problem.register("sudoku6_iid")
-class Sudoku6Iid(Sudoku6):
-    """Tests the depths that it trains."""
-
-    depths = {"train": (1, 4), "dev": (2, 4), "test": (2, 4)}
-
-
 def draw_solution(rng: np.random.Generator) -> list[int]:
     """Draws a full grid: cell by cell, those first that have the fewest numbers left."""
     cells = [0] * (SIZE * SIZE)
-    return cells if _fill(cells, rng) else []
+    _fill(cells, rng)
+    return cells
 
 
 def dig(rng: np.random.Generator, solution: list[int], depth: int) -> list[int] | None:
@@ -145,3 +138,8 @@ def _fill(cells, rng):
 
 def _text(cells):
     return " ".join(str(numbers.bit_length()) if numbers else EMPTY for numbers in cells)
+
+
+_IID = {"train": (1, 4), "dev": (2, 4), "test": (2, 4)}
+
+problem.declare("sudoku6_iid", Sudoku6, depths=_IID)

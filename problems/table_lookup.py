@@ -33,7 +33,13 @@ PUBLISHED_TABLES = np.stack([_PUBLISHED.permutation(8) for _ in range(11)])
 
 @problem.register("ctl_forward")
 class TableLookup(generated_classes.GeneratedClasses):
-    """The functions in the order in which they are applied."""
+    """The functions in the order in which they are applied.
+
+    Attributes:
+        depths: dict from split to the fewest and the most functions.
+        order: int, 1, or -1 where they are written the last one first.
+        tables: int array [functions, 8], of which the first `num_composed` are drawn.
+    """
 
     paper = "Csordás et al. 2022"
     words = _SYMBOLS + _FUNCTIONS[:8]
@@ -41,19 +47,19 @@ class TableLookup(generated_classes.GeneratedClasses):
     sizes = {"train": 50_000, "dev": 1_000, "test": 1_000}
     depths = {"train": (1, 5), "dev": (6, 8), "test": (9, 10)}
     order = 1
+    tables = TABLES
+    num_composed = 8
 
     def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
-        shallowest, deepest = self.depths[split]
-        functions = rng.integers(8, size=rng.integers(shallowest, deepest + 1))
-        return self.composed(TABLES, int(rng.integers(8)), functions)
+        depth = rng.integers(*self.depths[split], endpoint=True)
+        functions = rng.integers(self.num_composed, size=depth)
+        return self.composed(int(rng.integers(8)), functions)
 
-    def composed(
-        self, tables: np.ndarray, first: int, functions: Iterable[int]
-    ) -> tuple[list[str], str]:
+    def composed(self, first: int, functions: Iterable[int]) -> tuple[list[str], str]:
         """Functions, by their numbers, of a symbol: (list of words, label)."""
         symbol = first
         for function in functions:
-            symbol = tables[function, symbol]
+            symbol = self.tables[function, symbol]
         words = [_SYMBOLS[first], *(_FUNCTIONS[f] for f in functions)]
         return words[:: self.order], _SYMBOLS[symbol]
 
@@ -74,23 +80,18 @@ class PublishedTableLookup(TableLookup):
     words = ("<s>", *_SYMBOLS, *_FUNCTIONS)
     sizes = {"train": 53_136 + 9 * 8 + 2 * 8 * 31, "dev": 1_000, "test": 1_000}
     depths = {"train": (2, 5), "dev": (6, 8), "test": (9, 10)}
+    tables = PUBLISHED_TABLES
+    num_composed = 9
 
-    def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
-        shallowest, deepest = self.depths[split]
-        functions = rng.integers(9, size=rng.integers(shallowest, deepest + 1))
-        return self.composed(PUBLISHED_TABLES, int(rng.integers(8)), functions)
-
-    def composed(
-        self, tables: np.ndarray, first: int, functions: Iterable[int]
-    ) -> tuple[list[str], str]:
-        words, label = super().composed(tables, first, functions)
+    def composed(self, first: int, functions: Iterable[int]) -> tuple[list[str], str]:
+        words, label = super().composed(first, functions)
         return ["<s>", *words], label
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         rng, count = np.random.default_rng(seed), self.sizes[split]
         if split == "train":
             for function, first in np.ndindex(11, 8):
-                words, label = self.composed(PUBLISHED_TABLES, first, [function])
+                words, label = self.composed(first, [function])
                 for _ in range(1 if function < 9 else 31):
                     count -= 1
                     yield {"inputs": " ".join(words), "targets": label}
@@ -103,9 +104,8 @@ class PublishedTableLookup(TableLookup):
 
 
 _IID = {"train": (1, 5), "dev": (2, 5), "test": (2, 5)}
-_BACKWARD = -1  # the functions as they are written, the last one first
 
-problem.declare(__name__, "ctl_forward_iid", TableLookup, depths=_IID)
-problem.declare(__name__, "ctl_backward", TableLookup, order=_BACKWARD)
-problem.declare(__name__, "ctl_backward_iid", TableLookup, order=_BACKWARD, depths=_IID)
-problem.declare(__name__, "ctl_backward_11", PublishedTableLookup, order=_BACKWARD)
+problem.declare("ctl_forward_iid", TableLookup, depths=_IID)
+problem.declare("ctl_backward", TableLookup, order=-1)
+problem.declare("ctl_backward_iid", TableLookup, order=-1, depths=_IID)
+problem.declare("ctl_backward_11", PublishedTableLookup, order=-1)

@@ -15,8 +15,8 @@ class label, a text, for "targets"; `TextConcat2ClassProblem` several texts for 
 
 import collections
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+import sys
+from collections.abc import Iterable, Iterator
 
 from ut_keras.data import contract
 from ut_keras.data.writing import generation
@@ -25,49 +25,7 @@ from ut_keras.problems.problem import Encoders, Metrics, Records, Samples
 from ut_keras.text import text_encoder
 from ut_keras.text.text_encoder import SubwordTextEncoder, TokenTextEncoder
 
-P = TypeVar("P", bound="Text2TextProblem")
 _MAX_SUBTOKEN_LENGTH = 200  # T2T's; bounds the time that a very long token takes.
-
-
-def register_characters(name: str) -> Callable[[type[P]], type[P]]:
-    """Decorator of a problem: files it under `name` too, as a problem of bytes."""
-
-    def decorator(problem_class):
-        problem.declare(problem_class.__module__, name, problem_class, vocab_type="characters")
-        return problem_class
-
-    return decorator
-
-
-class WordsProblem(problem.Problem):
-    """Words with spaces between them, whose vocabulary is a file that is made once.
-
-    For problems that make their records otherwise than from texts alone.
-    """
-
-    @property
-    def vocab_filename(self) -> str:
-        return f"vocab.{self.filename}.tokens"
-
-    def side_files(self) -> tuple[str, ...]:
-        return (self.vocab_filename,)
-
-    def words(self, tmp_dir: str | None) -> list[str]:
-        """Returns the words of the vocabulary, in the order of their ids."""
-        raise NotImplementedError
-
-    def word_encoder(self, data_dir: str | None) -> TokenTextEncoder:
-        """Returns the encoder of words."""
-        return TokenTextEncoder(os.path.join(data_dir or "", self.vocab_filename))
-
-    def feature_encoders(self, data_dir: str | None) -> Encoders:
-        encoder = self.word_encoder(data_dir)
-        return {"inputs": encoder, "targets": encoder}
-
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        path = os.path.join(data_dir, self.vocab_filename)
-        if not os.path.exists(path):
-            TokenTextEncoder(tokens=self.words(tmp_dir)).store_to_file(path)
 
 
 def by_frequency(counts: collections.Counter[str]) -> list[str]:
@@ -164,6 +122,23 @@ class Text2TextProblem(problem.Problem):
         if self.oov_token and self.oov_token not in words:
             words.insert(0, self.oov_token)
         return TokenTextEncoder(tokens=words)
+
+
+class WordsProblem(Text2TextProblem):
+    """Words with spaces between them; the vocabulary is what `words` says."""
+
+    eval_metrics: tuple[str, ...] = problem.Problem.eval_metrics
+    vocab_type = "tokens"
+    approx_vocab_size = sys.maxsize  # all of them
+
+    def words(self, tmp_dir: str | None) -> list[str]:
+        """Returns the words of the vocabulary, in the order of their ids."""
+        raise NotImplementedError
+
+    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
+        path = os.path.join(data_dir, self.vocab_filename)
+        if not os.path.exists(path):
+            TokenTextEncoder(tokens=self.words(tmp_dir)).store_to_file(path)
 
 
 class Text2SelfProblem(Text2TextProblem):

@@ -32,18 +32,18 @@ _SHA256 = {
     "test_2016_flickr.fr.gz": "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
 }
 _LICENCE = "none stated; captions derived from Flickr30k; cite Elliott et al. 2016"
+_PARTS = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
 
 
 def _files(part, target):
     names = (f"{part}.en.gz", f"{part}.{target}.gz")
-    raw_files = (download.RawFile(n, _URL + n, _SHA256[n], _LICENCE) for n in names)
+    raw_files = (download.at(_URL + name, _SHA256[name], licence=_LICENCE) for name in names)
     return (parallel_text.Sides(tuple(raw_files)),)
 
 
 class Multi30k(translate.TranslateProblem):
     """English to a language."""
 
-    licence = _LICENCE
     num_train_shards = 10
     approx_vocab_size = 2**13
 
@@ -53,10 +53,8 @@ class Multi30k(translate.TranslateProblem):
             yield from sample.values()
 
 
-_PARTS = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
 for _target in ("de", "fr"):
     problem.declare(
-        __name__,
         f"translate_en{_target}_multi30k",
         Multi30k,
         target=_target,

@@ -37,9 +37,8 @@ _STATMT = "http://data.statmt.org"
 def _corpus(url, sides, sha256=None, licence=_LICENCE, members=(), part="", most=_MOST_BYTES):
     """Two sides in an archive: "train.{en,de}" are train.en and train.de."""
     head, both, tail = re.split("[{}]", sides)
-    name = url.rpartition("/")[2].removesuffix("?raw=true")
     members = members or (f"{head}*{tail}",)
-    archive = download.RawFile(name, url, sha256, licence, members, most, part)
+    archive = download.at(url, sha256, licence=licence, members=members, most_bytes=most, part=part)
     names = tuple((f"{head}{side}{tail}",) for side in both.split(","))
     return parallel_text.Sides((archive, archive), names)
 
@@ -149,26 +148,32 @@ _VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def _register(stem, variants, train, dev, test=(), base=translate.TranslateProblem, **attributes):
+class _OfTable(translate.TranslateProblem):
+    """Declared below."""
+
+
+def _register(stem, variants, train, dev, test=(), base=_OfTable, **attributes):
     """Files a class as STEM with each variant behind it.
 
     Args:
-        stem: str, such as "translate_ende_wmt".
+        stem: str, such as "translate_ende_wmt", which says the languages, too.
         variants: str, those of the vocabulary, and of rows, with spaces between.
-        train, dev, test: iterables of `parallel_text.Corpus`.
+        train, dev, test: a `parallel_text.Corpus`, or an iterable of them.
         base: the class that all derive from.
         **attributes: of the class.
     """
-    every = {"train": tuple(train), "dev": tuple(dev), "test": tuple(test)}
-    attributes["files"] = {split: files for split, files in every.items() if files}
+    files = {
+        split: (given,) if isinstance(given, parallel_text.Corpus) else tuple(given)
+        for split, given in (("train", train), ("dev", dev), ("test", test))
+        if given
+    }
+    _, languages, _ = stem.split("_", 2)
+    said = {"files": files, "source": languages[:2], "target": languages[2:], **attributes}
     for variant in variants.split(" "):
         size = variant.removesuffix("_packed")
-        of_size = {"licence": _LICENCE, **attributes, **_VARIANTS[size]}
-        bases: tuple[type, ...] = (base,)
-        if size != variant:
-            of_size["vocab_name"] = f"{stem}{size}"
-            bases = (packed.Packed, base)
-        problem.declare(__name__, f"{stem}{variant}", *bases, **of_size)
+        rows = {"vocab_name": f"{stem}{size}"} if size != variant else {}
+        bases = (packed.Packed, base) if rows else (base,)
+        problem.declare(f"{stem}{variant}", *bases, **said, **rows, **_VARIANTS[size])
 
 
 class _TwoVocabularies(translate.TranslateProblem):
@@ -196,8 +201,7 @@ class _TwoVocabularies(translate.TranslateProblem):
                 vocabulary.store_to_file(path)
 
 
-_CZENG = download.RawFile(
-    "data-plaintext-format.tar",
+_CZENG = download.at(
     "https://lindat.mff.cuni.cz/repository/xmlui/bitstream/handle/11234/1-1458/"
     "data-plaintext-format.tar",
     licence="CzEng: research and education, by registration",
@@ -207,35 +211,31 @@ _CZENG = download.RawFile(
 _register(
     "translate_encs_wmt",
     "32k _characters",
-    target="cs",
     train=(
         parallel_text.Tables(_CZENG, _CZENG.members[0], source=3, target=2),
         *_shared("cs", "news v13", "common crawl", "europarl v7"),
     ),
-    dev=(_newstest2013("cs"),),
+    dev=_newstest2013("cs"),
 )
 _register(
     "translate_ende_wmt",
     "32k 8k _characters 32k_packed 8k_packed",
-    target="de",
     paper="Dehghani et al. 2019, table 7 (WMT14 En-De)",
     tfds_name="wmt_t2t_translate/de-en",
     # T2T's; WMT14 itself has version 9 of the first.
     train=_shared("de", "news v13", "common crawl", "europarl v7"),
-    dev=(_newstest2013("de"),),
-    test=(_newstest2014("de"),),
+    dev=_newstest2013("de"),
+    test=_newstest2014("de"),
 )
 _register(
     "translate_enes_wmt",
     "32k 8k _characters 32k_packed 8k_packed",
-    target="es",
     train=(*_shared("es", "common crawl", "europarl v7", "un"), _paracrawl_1("es")),
-    dev=(_newstest2013("es"),),
+    dev=_newstest2013("es"),
 )
 _register(
     "translate_enet_wmt",
     "32k _characters",
-    target="et",
     train=(
         _corpus(
             f"{_STATMT}/wmt18/translation-task/training-parallel-ep-v8.tgz",
@@ -249,25 +249,21 @@ _register(
             "41557dd5d8f0ed3a6d98bce3b798b1a9d3b68361eb99d902329ddbb943a6b55a",
         ),
     ),
-    dev=(
-        _corpus(
-            f"{_GITHUB}/stefan-it/nmt-en-et/raw/master/data/newsdev2018-enet.tar.gz",
-            "newsdev2018-enet-{src.en,ref.et}",
-        ),
+    dev=_corpus(
+        f"{_GITHUB}/stefan-it/nmt-en-et/raw/master/data/newsdev2018-enet.tar.gz",
+        "newsdev2018-enet-{src.en,ref.et}",
     ),
 )
 _register(
     "translate_enfr_wmt_small",
     "32k 8k _characters",
-    target="fr",
-    train=(_opennmt("train"),),
-    dev=(_opennmt("valid"),),
-    test=(_newstest2014("fr"),),
+    train=_opennmt("train"),
+    dev=_opennmt("valid"),
+    test=_newstest2014("fr"),
 )
 _register(
     "translate_enfr_wmt",
     "32k 8k _characters 32k_packed",
-    target="fr",
     tfds_name="wmt14_translate/fr-en",
     train=(
         *_shared("fr", "common crawl", "europarl v7", "news v9"),
@@ -278,14 +274,12 @@ _register(
         ),
         *_shared("fr", "un"),
     ),
-    dev=(_newstest2013("fr"),),
-    test=(_newstest2014("fr"),),
+    dev=_newstest2013("fr"),
+    test=_newstest2014("fr"),
 )
 _register(
     "translate_enid_iwslt",
     "32k",
-    target="id",
-    licence=_INDONESIAN,
     train=(
         _indonesian("IWSLT17.train.en-id", "IWSLT17.train.en-id.{en,id}"),
         _panl("ECO", "150Kw"),
@@ -293,32 +287,25 @@ _register(
         _panl("SCI", "100Kw"),
         _panl("SPO", "100Kw"),
     ),
-    dev=(_indonesian("IWSLT17.TED.tst2017plus.en-id", "IWSLT17.TED.tst2017plus.en-id.{en,id}"),),
+    dev=_indonesian("IWSLT17.TED.tst2017plus.en-id", "IWSLT17.TED.tst2017plus.en-id.{en,id}"),
 )
 _register(
     "translate_enmk_setimes",
     "32k _characters",
-    target="mk",
-    licence="CC BY-SA; the dev set for research use (MULTEXT-East)",
-    train=(
-        _corpus(
-            "http://nlp.ffzg.hr/data/corpora/setimes/setimes.en-mk.txt.tgz",
-            "setimes.en-mk.{en,mk}.txt",
-            licence="CC BY-SA",
-        ),
+    train=_corpus(
+        "http://nlp.ffzg.hr/data/corpora/setimes/setimes.en-mk.txt.tgz",
+        "setimes.en-mk.{en,mk}.txt",
+        licence="CC BY-SA",
     ),
-    dev=(  # a part of Orwell's novel
-        _corpus(
-            f"{_GITHUB}/stefan-it/nmt-en-mk/raw/master/data/MTE-1984-dev.enmk.tgz",
-            "MTE1984-dev.{en,mk}",
-            licence="MULTEXT-East: research use",
-        ),
+    dev=_corpus(  # a part of Orwell's novel
+        f"{_GITHUB}/stefan-it/nmt-en-mk/raw/master/data/MTE-1984-dev.enmk.tgz",
+        "MTE1984-dev.{en,mk}",
+        licence="MULTEXT-East: research use",
     ),
 )
 _register(
     "translate_enro_wmt",
     "8k 32k _characters",
-    target="ro",
     train=(
         _corpus("http://www.statmt.org/europarl/v7/ro-en.tgz", "europarl-v7.ro-en.{en,ro}"),
         _corpus(
@@ -327,44 +314,35 @@ _register(
             licence="CC BY-SA",
         ),
     ),
-    dev=(
-        _corpus(
-            f"{_STATMT}/wmt16/translation-task/dev-romanian-updated.tgz",
-            "dev/newsdev2016-roen-{ref.en,src.ro}.sgm",
-        ),
+    dev=_corpus(
+        f"{_STATMT}/wmt16/translation-task/dev-romanian-updated.tgz",
+        "dev/newsdev2016-roen-{ref.en,src.ro}.sgm",
     ),
 )
 _register(
     "translate_entn_rma",
     "",
-    target="tn",
-    licence="Creative Commons (Autshumato)",
-    train=(_setswana("train"),),
-    dev=(_setswana("dev"),),
+    train=_setswana("train"),
+    dev=_setswana("dev"),
     vocab_filename="vocab.entn.32768",
 )
 _VIETNAMESE = f"{_GITHUB}/stefan-it/nmt-en-vi/raw/master/data"
 _register(
     "translate_envi_iwslt",
     "32k",
-    target="vi",
-    licence=_TED,
-    train=(_corpus(f"{_VIETNAMESE}/train-en-vi.tgz", "train.{en,vi}", licence=_TED),),
-    dev=(_corpus(f"{_VIETNAMESE}/dev-2012-en-vi.tgz", "tst2012.{en,vi}", licence=_TED),),
+    train=_corpus(f"{_VIETNAMESE}/train-en-vi.tgz", "train.{en,vi}", licence=_TED),
+    dev=_corpus(f"{_VIETNAMESE}/dev-2012-en-vi.tgz", "tst2012.{en,vi}", licence=_TED),
 )
 _register(
     "translate_enzh_wmt",
     "8k",
     base=_TwoVocabularies,
-    target="zh",
     num_train_shards=10,
     train=_shared("zh", "news v13"),
-    dev=(
-        _corpus(
-            f"{_STATMT}/wmt18/translation-task/dev.tgz",
-            "dev/newsdev2017-enzh-{src.en,ref.zh}.sgm",
-            part="zh",
-        ),
+    dev=_corpus(
+        f"{_STATMT}/wmt18/translation-task/dev.tgz",
+        "dev/newsdev2017-enzh-{src.en,ref.zh}.sgm",
+        part="zh",
     ),
 )
 for _sides in (("shakespeare", "modern"), ("modern", "shakespeare")):
@@ -374,9 +352,8 @@ for _sides in (("shakespeare", "modern"), ("modern", "shakespeare")):
         " _characters",
         source=_ages[0],
         target=_ages[1],
-        licence=_PLAYS,
         num_train_shards=1,
         approx_vocab_size=8000,
-        train=(_plays("train", *_ages),),
-        dev=(_plays("dev", *_ages),),
+        train=_plays("train", *_ages),
+        dev=_plays("dev", *_ages),
     )

@@ -28,38 +28,42 @@ from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Records, Samples, Texts
 from ut_keras.text import text_encoder
 
-_LICENCE = "CC BY-SA (Wikipedia)"
 _WINDOW = 256  # words
 
 
 def _archive(folder):
-    name = f"{folder}-v1.zip"
-    return download.RawFile(
-        name,
-        f"https://wikitext.smerity.com/{name}",
-        licence=_LICENCE,
+    return download.at(
+        f"https://wikitext.smerity.com/{folder}-v1.zip",
+        licence="CC BY-SA (Wikipedia)",
         members=(f"{folder}/wiki.*",),
         most_bytes=2 * 10**9,
     )
 
 
-def _members(*names):
+@problem.register("languagemodel_wikitext103")
+class LanguagemodelWikitext103(raw_text.OfArchive, text_problems.Text2SelfProblem):
+    """Words, of a line."""
+
+    archive = _archive("wikitext-103")
+    members: tuple[str, ...] = ("wikitext-103/wiki.{}.tokens",)
     parts = {"train": "train", "dev": "valid", "test": "test"}
-    return {split: tuple(name.format(part) for name in names) for split, part in parts.items()}
-
-
-@problem.register("languagemodel_wikitext2")
-class LanguagemodelWikitext2(raw_text.OfArchive, text_problems.Text2SelfProblem):
-    """Words."""
-
-    licence = _LICENCE
-    archive = _archive("wikitext-2")
-    members = _members("wikitext-2/wiki.{}.tokens", "{}.txt")
-    splits = ("train", "dev", "test")
     num_train_shards = 10
     vocab_type = "tokens"
     approx_vocab_size = sys.maxsize  # all of them
     oov_token = "<unk>"
+
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
+        for line in raw_text.read_lines(self.path(split, tmp_dir)):
+            if line:
+                yield {"targets": " ".join(line.split())}
+
+
+@problem.register("languagemodel_wikitext2")
+class LanguagemodelWikitext2(LanguagemodelWikitext103):
+    """Words, of windows."""
+
+    archive = _archive("wikitext-2")
+    members = ("wikitext-2/wiki.{}.tokens", "{}.txt")
     max_length = _WINDOW
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
@@ -75,39 +79,10 @@ class LanguagemodelWikitext2(raw_text.OfArchive, text_problems.Text2SelfProblem)
             yield {"targets": encoder.encode(sample["targets"])}  # EOS is where a line ends
 
 
-@problem.register("languagemodel_wikitext103")
-class LanguagemodelWikitext103(raw_text.OfArchive, text_problems.Text2SelfProblem):
-    """Words, of a line."""
+class _Joined(LanguagemodelWikitext103):
+    """Lines put together, up to `max_length` words."""
 
-    licence = _LICENCE
-    splits = ("train", "dev", "test")
-    num_train_shards = 10
-    vocab_type = "tokens"
-    approx_vocab_size = sys.maxsize  # all of them
-    oov_token = "<unk>"
-    archive = _archive("wikitext-103")
-    members = _members("wikitext-103/wiki.{}.tokens")
-
-    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        for line in raw_text.read_lines(self.path(split, tmp_dir)):
-            if line:
-                yield {"targets": " ".join(line.split())}
-
-
-@problem.register("languagemodel_wikitext103_characters")
-class LanguagemodelWikitext103Characters(LanguagemodelWikitext103):
-    """Bytes, of a line."""
-
-    vocab_type = "characters"
-    archive = _archive("wikitext-103-raw")
-    members = _members("wikitext-103-raw/wiki.{}.raw")
-
-
-@problem.register("languagemodel_wikitext103_l4k")
-class LanguagemodelWikitext103L4k(LanguagemodelWikitext103):
-    """Up to 4,096 words."""
-
-    max_length = 4096
+    max_length: int
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         words: list[str] = []
@@ -121,8 +96,12 @@ class LanguagemodelWikitext103L4k(LanguagemodelWikitext103):
             yield {"targets": " ".join(words)}
 
 
-@problem.register("languagemodel_wikitext103_l16k")
-class LanguagemodelWikitext103L16k(LanguagemodelWikitext103L4k):
-    """Up to 16,384 words."""
-
-    max_length = 16384
+problem.declare("languagemodel_wikitext103_l4k", _Joined, max_length=4096)
+problem.declare("languagemodel_wikitext103_l16k", _Joined, max_length=16384)
+problem.declare(
+    "languagemodel_wikitext103_characters",
+    LanguagemodelWikitext103,
+    vocab_type="characters",
+    archive=_archive("wikitext-103-raw"),
+    members=("wikitext-103-raw/wiki.{}.raw",),
+)

@@ -21,6 +21,7 @@ labelled brackets, see `score`.
 """
 
 import collections
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -208,12 +209,11 @@ def _parse(symbols, phrases):
         if symbol.startswith("/"):
             labels = [label for label, _ in stack]
             is_balanced &= labels[-1:] == [symbol[1:]]
-            if symbol[1:] in labels:
-                while True:
-                    label, start = stack.pop()
-                    brackets.append((label, start, len(tags)))
-                    if label == symbol[1:]:
-                        break
+            while symbol[1:] in labels:
+                label, start = stack.pop()
+                brackets.append((label, start, len(tags)))
+                if label == symbol[1:]:
+                    break
         elif symbol in phrases:
             stack.append((symbol, len(tags)))
         else:
@@ -225,12 +225,8 @@ def _parse(symbols, phrases):
 
 def _places(tags, count):
     """For each place between `count` words (or more), how many words that count are before it."""
-    counted = [tag not in _PUNCTUATION for tag in tags]
-    counted += [True] * (count - len(tags))
-    places = [0]
-    for is_counted in counted:
-        places.append(places[-1] + is_counted)
-    return places
+    counted = [tag not in _PUNCTUATION for tag in tags] + [True] * (count - len(tags))
+    return [0, *itertools.accumulate(counted)]
 
 
 def _brackets(found, places):
@@ -243,8 +239,14 @@ def _brackets(found, places):
     return brackets
 
 
-_FILES = {"train": "wsjTrain.trees", "dev": "wsjEval.trees", "test": "wsjTest.trees"}
-_LICENCE = "LDC User Agreement (Penn Treebank, LDC99T42)"
+_FILES = {
+    split: download.RawFile(name, "", licence="LDC User Agreement (Penn Treebank, LDC99T42)")
+    for split, name in (
+        ("train", "wsjTrain.trees"),
+        ("dev", "wsjEval.trees"),
+        ("test", "wsjTest.trees"),
+    )
+}
 
 
 @problem.register("wsj_parsing")
@@ -253,8 +255,7 @@ class WsjParsing(text_problems.Text2TextProblem):
 
     splits = ("train", "dev", "test")
     paper = "Vinyals et al. 2015, Grammar as a Foreign Language (not in the UT paper)"
-    licence = _LICENCE
-    raw_files = tuple(download.RawFile(name, "", licence=_LICENCE) for name in _FILES.values())
+    raw_files = tuple(_FILES.values())
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         return self.splits if _find(tmp_dir, "test") else self.splits[:2]
@@ -263,7 +264,7 @@ class WsjParsing(text_problems.Text2TextProblem):
         path = next(iter(_find(tmp_dir, split)), None)
         if not path:
             raise DataError(
-                f"Expected {_FILES[split]} in tmp_dir, with trees in brackets. "
+                f"Expected {_FILES[split].name} in tmp_dir, with trees in brackets. "
                 f"Received: tmp_dir={tmp_dir!r} without it."
             )
         for tree in map(clean, read(text_lines.lines(path), path)):
@@ -278,5 +279,5 @@ class WsjParsing(text_problems.Text2TextProblem):
 
 
 def _find(tmp_dir, split):
-    name = _FILES[split]
-    return raw_text.look(tmp_dir, download.RawFile(name, ""), name, f"{name}.gz")
+    name = _FILES[split].name
+    return raw_text.look(tmp_dir, _FILES[split], name, f"{name}.gz")

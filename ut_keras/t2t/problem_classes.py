@@ -14,7 +14,7 @@ from typing import Any
 from ut_keras import problems
 from ut_keras.problems import text_problems as our_text
 from ut_keras.problems import translate as our_translate
-from ut_keras.problems.problem import DEFAULT_SEED, REGISTRY
+from ut_keras.problems.problem import DEFAULT_SEED, REGISTRY, Problem
 from ut_keras.t2t import hparam, misc_utils, overridden, text_problems, translate
 
 _SPLITS = {"train": "train", "dev": "eval", "test": "test"}
@@ -33,6 +33,8 @@ def find(class_name: str) -> type | None:
     one_vocabulary = getattr(ours, "feature_encoders", find).__module__ == our_text.__name__
     if not isinstance(ours, our_text.Text2TextProblem) or not one_vocabulary:
         return None
+    if type(ours).generate_encoded_samples is not Problem.generate_encoded_samples:
+        return None  # its samples are not of texts alone
     base = _base(ours)
     said = {
         "OURS": name,

@@ -1,7 +1,7 @@
 """Raw files from their official places: fetched once and checked.
 
-    corpus = download.RawFile("corpus.tgz", "https://example.org/corpus.tgz", sha256="9f86d0…")
-    path = download.fetch(tmp_dir, corpus)                               tmp_dir/corpus.tgz
+    corpus = download.at("https://example.org/corpus.tgz", sha256="9f86d0…")
+    path = download.fetch(tmp_dir, corpus)                                      tmp_dir/corpus.tgz
 
 A file that lies in `tmp_dir` is taken as it is, if its checksum is right; so it can also be put
 there by hand. A download gets its name when it is whole. (The download manager of
@@ -16,7 +16,7 @@ import os
 import time
 import urllib.error
 import urllib.request
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
@@ -41,6 +41,11 @@ class RawFile(NamedTuple):
     # What `members` are of the archive, where problems want others of it: they are unpacked to a
     # folder of their own.
     part: str = ""
+
+
+def at(url: str, sha256: str | None = None, **fields: Any) -> RawFile:
+    """Returns the `RawFile` of an address, called as its last part; other fields as there."""
+    return RawFile(url.rpartition("/")[2].partition("?")[0], url, sha256, **fields)
 
 
 def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
