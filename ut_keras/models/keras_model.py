@@ -201,8 +201,8 @@ class KerasModel(keras.Model):
     def _train_step_of_keras(self, data):
         if self.trains_by_steps:
             raise ValueError(
-                "act_type=ponder_net or q_halt trains by losses of many steps: loss must be left "
-                f"to compile(). Received: {self.loss!r}."
+                "act_type=ponder_net or q_halt and recurrence_supervised_every train by losses "
+                f"of many steps: loss must be left to compile(). Received: {self.loss!r}."
             )
         return super().train_step(data)
 

@@ -136,6 +136,8 @@ def test_dropout_differs_from_step_to_step(adaptive, mode):
 def test_needs_a_step():
     with pytest.raises(ValueError, match="num_steps must be at least 1. Received: 0"):
         recurrence.BasicRecurrence(None, None, 0)
+    with pytest.raises(ValueError, match="supervised_every must be at least 0. Received: -1"):
+        recurrence.BasicRecurrence(None, None, 1, supervised_every=-1)
 
 
 def test_steps_that_are_drawn():

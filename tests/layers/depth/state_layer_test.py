@@ -102,10 +102,16 @@ def test_padding_has_no_effect_in_a_keras_model(name, tmp_path):
     assert f"(None, None, {D})" in "".join(lines)
 
 
-def test_losses_of_steps_that_a_call_has_not():
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (recurrence.BasicRecurrence, {"num_steps": N, "supervised_every": 1}),
+        (act.AdaptiveComputationTime, {"halting": q_halt.QHalting(N)}),
+    ],
+)
+def test_losses_of_steps_that_a_call_has_not(kind, given):
     """They would be left out in silence, and what they teach would not be taught."""
-    layer = act.AdaptiveComputationTime(layer_checks.make_block(D), _timing(), q_halt.QHalting(N))
-    model = _model(stack.Stack(layer))
+    model = _model(stack.Stack(kind(layer_checks.make_block(D), _timing(), **given)))
     model(SERIES)
     with pytest.raises(ValueError, match="Losses of several steps.*Received: a call of stack"):
         model(SERIES, training=True)

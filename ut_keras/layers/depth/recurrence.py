@@ -28,6 +28,7 @@ class RecurrenceState(NamedTuple):
     stores: tuple  # of a cache, one dict per layer and one for the signals; () without a cache
     record: tuple  # `AttentionRecord`, or () when nothing is recorded
     tally: tuple = ()  # of each layer that of `StateLayer.start_tally`; () but in training
+    steps: tuple = ()  # `StepRecord`, or () where the loss is that of the last alone
 
 
 class Constants(NamedTuple):
@@ -103,10 +104,18 @@ class Recurrence(depth.Depth):
         injection: an `InputInjection`, by which every step sees the input; None: only the first.
         steps_sampling: "uniform": in training the number of steps is drawn, see `StepSampling`.
             None: it is N there, too.
+        supervised_every: int k. The loss of training is the mean of those after every k-th step
+            and after the last, each step taken for the last one (deep supervision),
+
+                loss = (L(H_k) + L(H_2k) + ... + L(H_N)) / ceil(N / k)
+
+            which takes the logits of so many steps at once. 0: the loss is L(H_N).
     Call arguments and returns: as `StateLayer`.
     Raises:
-        ValueError: if num_steps < 1, or steps_sampling is another.
-    References: T2T `universal_transformer_util.universal_transformer_layer`.
+        ValueError: if num_steps < 1, steps_sampling is another, or supervised_every < 0.
+    References: T2T `universal_transformer_util.universal_transformer_layer`; of `supervised_every`
+        Lee et al. 2015, Deeply-Supervised Nets, whose layers have classifiers of their own (here
+        there is one for all).
     """
 
     layer_arguments: tuple[str, ...] = ("timing", "block", "injection")
@@ -118,6 +127,7 @@ class Recurrence(depth.Depth):
         num_steps: int,
         injection: keras.layers.Layer | None = None,
         steps_sampling: str | None = None,
+        supervised_every: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -127,14 +137,21 @@ class Recurrence(depth.Depth):
             raise ValueError(
                 f"steps_sampling must be 'uniform' or None. Received: {steps_sampling!r}."
             )
+        if supervised_every < 0:
+            raise ValueError(f"supervised_every must be at least 0. Received: {supervised_every}.")
         self.block = block
         self.timing = timing
         self.num_steps = num_steps
         self.injection = injection
+        self.supervised_every = supervised_every
+        self.trains_by_steps = supervised_every > 0
         self.steps_sampling = None if steps_sampling is None else StepSampling(num_steps)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `Depth.forward`; no ponder times and no remainders."""
+        """See `Depth.forward`; no ponder times and no remainders.
+
+        In training there are steps if `supervised_every` wants a loss of some.
+        """
         training = inputs.training
         self.check_steps(inputs.num_steps)
         most = inputs.num_steps or self.num_steps
@@ -148,6 +165,7 @@ class Recurrence(depth.Depth):
             return self.block.forward(self.timing(self._begin(x, state), step, signals), inputs)
 
         constants = Constants(transform, state, inputs.padding_mask, training)
+        every = self.supervised_every if training else 0
         loop = RecurrenceState(
             tf.constant(0),
             state,
@@ -155,10 +173,12 @@ class Recurrence(depth.Depth):
             (),
             records.start_attention(inputs.record_attention, inputs.memory),
             self.block.start_tally(state) if training else (),
+            records.start_steps(True, state, -(-most // every)) if every else (),
         )
         last = self._loop(loop, (), lambda caches: constants, num_steps, most)
         record = records.stack_attention(last.record)
-        return StackOutput(self.finish(last), None, None, *record, tally=last.tally)
+        steps = records.stack_steps(last.steps)
+        return StackOutput(self.finish(last), None, None, *record, tally=last.tally, steps=steps)
 
     def check_steps(self, num_steps: int | None) -> None:
         """See `Depth.check_steps`."""
@@ -218,6 +238,7 @@ class Recurrence(depth.Depth):
                     tuple(cache.stores for cache in caches),
                     records.add_attention(loop.record, loop.step, result.block_output),
                     transformer_block.add_tally(loop.tally, result.block_output),
+                    loop.steps and self._add_step(loop, result.state, num_steps),
                 ),
             )
 
@@ -228,6 +249,13 @@ class Recurrence(depth.Depth):
             maximum_iterations=most,
         )
         return last
+
+    def _add_step(self, loop, state, num_steps):
+        """The record with this step in place of the one before, unless that was a k-th."""
+        every = self.supervised_every
+        share = 1.0 / tf.cast(-(-num_steps // every), tf.float32)
+        shares = tf.fill(tf.shape(state)[:2], share)
+        return records.add_steps(loop.steps, loop.step // every, state, shares)
 
     def start(self, state: tf.Tensor, num_steps: int) -> tuple:
         """What the loop carries at first, besides the state: a tuple of tensors.
@@ -282,8 +310,8 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
     """What all recurrences take, but for the number of steps.
 
     Raises:
-        HParamError: if `num_rec_steps_sampling` or `recurrence_input_injection` does not go with
-            the rest.
+        HParamError: if `num_rec_steps_sampling`, `recurrence_input_injection` or
+            `recurrence_supervised_every` does not go with the rest.
     """
     steps = hp.act_max_steps if hp.recurrence_type == "act" else hp.num_rec_steps
     timing = timing_signal.make(hp, steps)
@@ -310,4 +338,14 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
                 f"Received: num_rec_steps_sampling={hp.num_rec_steps_sampling!r}."
             )
         given["steps_sampling"] = hp.num_rec_steps_sampling
+    if hp.recurrence_supervised_every:
+        mixed = hp.mix_with_transformer or ""
+        if hp.recurrence_type != "basic" or "after_ut" in mixed:
+            raise HParamError(
+                "recurrence_supervised_every needs recurrence_type='basic', and nothing after the "
+                f"recurrence. Received: recurrence_type={hp.recurrence_type!r}, "
+                f"mix_with_transformer={mixed!r}."
+            )
+        # An encoder that a decoder attends to has no loss of its own.
+        given["supervised_every"] = hp.recurrence_supervised_every if side.answers else 0
     return given

@@ -77,7 +77,7 @@ class StateLayer(Layer):
         inside = (layer for layer in self._flatten_layers() if isinstance(layer, StateLayer))
         if training and any(layer.trains_by_steps for layer in inside):
             raise ValueError(
-                "Losses of several steps (QHalting, PonderNetHalting with "
+                "Losses of several steps (supervised_every, QHalting, PonderNetHalting with "
                 "expected_loss=True) need somebody who takes `forward`, such as the models of "
                 f"ut_keras.models; a call gives the output alone. Received: a call of {self.name}."
             )
