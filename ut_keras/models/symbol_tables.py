@@ -42,8 +42,8 @@ def make(
     if target.modality == "class_label":
         head = class_label_head_lib.ClassLabelHead(
             target.vocab_size,
-            from_hparams.kernel_initializer(hp),
             getattr(hp, "class_label_pooling", "mean"),  # an LSTM's decoder has one position
+            kernel_initializer=from_hparams.kernel_initializer(hp),
             name="class_label_head",
             dtype=dtype_policy,
         )

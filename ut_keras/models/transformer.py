@@ -44,9 +44,8 @@ class Transformer(seq2seq.Seq2Seq):
             if hp.use_target_space_embedding:
                 self.target_space = embedding.TargetSpaceEmbedding(
                     self.target_space_id,
-                    from_hparams.kernel_initializer(hp),
                     name="target_space_embedding",
-                    dtype=self.dtype_policy,
+                    **from_hparams.common(hp),
                 )
         if self.has_decoder:
             self.decoder = self._stack("decoder" if "inputs" in self.specs else "language_model")

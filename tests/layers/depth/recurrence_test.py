@@ -156,7 +156,7 @@ def test_steps_that_are_drawn():
         layer_checks.make_block(8), timing, 3, steps_sampling="uniform"
     )
     assert layer.from_config(layer.get_config()).steps_sampling.num_steps == 3
-    with pytest.raises(ValueError, match="steps_sampling must be 'uniform' .*Received: 'normal'"):
+    with pytest.raises(ValueError, match="steps_sampling must be one of .*Received: 'normal'"):
         recurrence.BasicRecurrence(block, timing, 3, steps_sampling="normal")
 
 

@@ -54,13 +54,13 @@ LAYERS = {
     "act, copy": lambda: _adaptive(halted_state="copy"),
     "act, global": lambda: _adaptive(act_type="global", mask_padding=True),
     "highway": lambda: gated_recurrence.HighwayRecurrence(
-        layer_checks.make_block(D), _timing(), N, gate.Gate(dense.Dense(D))
+        layer_checks.make_block(D), _timing(), N, transform_gate=gate.Gate(dense.Dense(D))
     ),
     "dwa": lambda: depthwise_attention.DepthwiseAttentionRecurrence(
         layer_checks.make_block(D), _timing(), N
     ),
     "gru": lambda: gated_unit_recurrence.GRURecurrence(
-        layer_checks.make_block(D), _timing(None), N, gated_unit_recurrence.GRUUnit()
+        layer_checks.make_block(D), _timing(None), N, unit=gated_unit_recurrence.GRUUnit()
     ),
     "mixed": lambda: mixed_depth.MixedDepth(
         _adaptive(), before=stack.LayeredDepth(layer_checks.make_block(D))

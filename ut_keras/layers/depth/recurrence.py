@@ -10,7 +10,7 @@ from ut_keras import parts
 from ut_keras.hparam import HParamError, UniversalTransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams
-from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.layer import Layer, check_choice, check_least
 from ut_keras.layers.basic.signature import PLAIN, Config, StepInputs
 from ut_keras.layers.depth import depth, records, transformer_block
 from ut_keras.layers.depth.depth import StackOutput
@@ -34,7 +34,7 @@ class RecurrenceState(NamedTuple):
 class Constants(NamedTuple):
     """What is the same at every step."""
 
-    transform: Callable  # (x [B, S, D], step) -> `BlockOutput`: signals and block
+    transform: Callable  # x [B, S, D] -> `BlockOutput`: injection, signals and block
     inputs: tf.Tensor  # [B, S, D], H_0
     padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     training: bool | None
@@ -131,14 +131,9 @@ class Recurrence(depth.Depth):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if num_steps < 1:
-            raise ValueError(f"num_steps must be at least 1. Received: {num_steps}.")
-        if steps_sampling not in (None, "uniform"):
-            raise ValueError(
-                f"steps_sampling must be 'uniform' or None. Received: {steps_sampling!r}."
-            )
-        if supervised_every < 0:
-            raise ValueError(f"supervised_every must be at least 0. Received: {supervised_every}.")
+        check_least("num_steps", num_steps, 1)
+        check_choice("steps_sampling", steps_sampling, (None, "uniform"))
+        check_least("supervised_every", supervised_every, 0)
         self.block = block
         self.timing = timing
         self.num_steps = num_steps
@@ -157,16 +152,10 @@ class Recurrence(depth.Depth):
         most = inputs.num_steps or self.num_steps
         num_steps: Any = most
         if training and self.steps_sampling is not None:
-            num_steps = self.steps_sampling.draw()
-            most = self.num_steps
+            num_steps, most = self.steps_sampling.draw(), self.num_steps
         signals = self.timing.prepare(tf.range(tf.shape(state)[1]), most)
-
-        def transform(x, step):
-            return self.block.forward(self.timing(self._begin(x, state), step, signals), inputs)
-
-        constants = Constants(transform, state, inputs.padding_mask, training)
         every = self.supervised_every if training else 0
-        loop = RecurrenceState(
+        first = RecurrenceState(
             tf.constant(0),
             state,
             self.start(state, most),
@@ -175,7 +164,7 @@ class Recurrence(depth.Depth):
             self.block.start_tally(state) if training else (),
             records.start_steps(True, state, -(-most // every)) if every else (),
         )
-        last = self._loop(loop, (), lambda caches: constants, num_steps, most)
+        last = self._loop(first, inputs, signals, num_steps, most)
         record = records.stack_attention(last.record)
         steps = records.stack_steps(last.steps)
         return StackOutput(self.finish(last), None, None, *record, tally=last.tally, steps=steps)
@@ -196,37 +185,32 @@ class Recurrence(depth.Depth):
         num_steps = window.size.num_steps or self.num_steps
         signals = self.timing.prepare(window.positions, num_steps)
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
-
-        def make_constants(caches):
-            def transform(x, step):
-                x = self.timing(self._begin(x, state), step, signals, cache=caches[-1])
-                return self.block.forward(x, inputs._replace(cache=caches[:-1]))
-
-            return Constants(transform, state, None, False)
-
         layouts = [cache_lib.Layout(widths, window) for widths in self._cache_widths()]
-        carried = self.start(state, num_steps)
-        first = RecurrenceState(tf.constant(0), state, carried, cache, ())
-        last = self._loop(first, layouts, make_constants, num_steps, num_steps)
+        first = RecurrenceState(tf.constant(0), state, self.start(state, num_steps), cache, ())
+        last = self._loop(first, inputs, signals, num_steps, num_steps, layouts)
         return self.finish(last), last.stores
-
-    def _begin(self, state, inputs):
-        """What a step gets, without its signals."""
-        return state if self.injection is None else self.injection(state, inputs)
 
     def _cache_widths(self):
         """Of each layer, and of the signals."""
         return (*self.block.cache_widths(), self.timing.cache_widths())
 
-    def _loop(self, first, layouts, make_constants, num_steps, most):
-        """All steps; `make_constants` gets the caches, none where there are no stores."""
+    def _loop(self, first, inputs, signals, num_steps, most, layouts=()):
+        """All steps; with a layout for each of the stores, where there are any."""
 
         def body(loop):
-            caches = [
+            caches: list[Any] = [
                 cache_lib.LayerCache(part, loop.step, layout)
                 for part, layout in zip(loop.stores, layouts, strict=True)
             ]
-            result = self.take_step(loop, make_constants(caches))
+            *of_layers, of_signals = caches or [None]
+
+            def transform(x):
+                x = x if self.injection is None else self.injection(x, first.state)
+                x = self.timing(x, loop.step, signals, cache=of_signals)
+                return self.block.forward(x, inputs._replace(cache=of_layers))
+
+            constants = Constants(transform, first.state, inputs.padding_mask, inputs.training)
+            result = self.take_step(loop, constants)
             result.state.set_shape(loop.state.shape)
             for new, old in zip(result.carried, loop.carried, strict=True):
                 new.set_shape(old.shape)
@@ -258,23 +242,11 @@ class Recurrence(depth.Depth):
         return records.add_steps(loop.steps, loop.step // every, state, shares)
 
     def start(self, state: tf.Tensor, num_steps: int) -> tuple:
-        """What the loop carries at first, besides the state: a tuple of tensors.
-
-        Args:
-            state: float tensor [B, S, D].
-            num_steps: int. The most steps that the loop takes.
-        """
+        """What a loop of at most so many steps carries at first, besides the state [B, S, D]."""
         return ()
 
     def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
-        """One step.
-
-        Args:
-            loop: `RecurrenceState`.
-            constants: `Constants`.
-        Returns:
-            `StepOutput`.
-        """
+        """One step."""
         raise NotImplementedError
 
     def finish(self, last: RecurrenceState) -> tf.Tensor:
@@ -297,7 +269,7 @@ class BasicRecurrence(Recurrence):
     """
 
     def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
-        result = constants.transform(loop.state, loop.step)
+        result = constants.transform(loop.state)
         return StepOutput(result.output, (), result)
 
 
