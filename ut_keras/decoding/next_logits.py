@@ -51,7 +51,9 @@ def make(
 
 def _cached(model, memory, prompt, batch_size, beams, room, num_steps):
     prompt_length = 0 if prompt is None else tf.shape(prompt)[1]
-    prefixes = prefix_lib.PrefixCache(model, batch_size, beams, prompt_length, room, num_steps)
+    prefixes = prefix_lib.PrefixCache(
+        model.decoder, batch_size, beams, prompt_length, room, num_steps or model.num_steps
+    )
     prefix = prefixes.start()
     columns_of_symbols = model.softmax.columns()
 
