@@ -48,6 +48,7 @@ OURS = (
     "geometric_normalize_score",
     "num_rec_steps_sampling",
     "recurrence_input_injection",
+    "recurrence_supervised_every",
     "ponder_net_prior",
     "pos_randomized_range",
     "ponder_net_output",

@@ -359,7 +359,7 @@ def test_cache_is_as_large_as_computed(variant):
     """N · C · (K + V) numbers for each example, and what convolutions look back at."""
     model = _model(*VARIANTS[variant])
     size = cache_lib.CacheSize(tf.constant(3), 2, tf.constant(10))
-    stores = tf.nest.flatten(model.start_cache(size))
+    stores = tf.nest.flatten(model.decoder.start_cache(size))
     steps = {"basic": 3, "sepconv": 3, "act_copy": 5}[variant]
     width = 16 + 16 + (16 + 20 if variant == "sepconv" else 0)
     assert sum(int(tf.size(store)) for store in stores) == 3 * steps * 20 * width

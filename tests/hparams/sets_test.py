@@ -43,6 +43,7 @@ LACKING_IN_T2T = {
     "ponder_net_prior": 0.2,
     "pos_randomized_range": 2048,
     "recurrence_input_injection": "none",
+    "recurrence_supervised_every": 0,
     "relative_mask_future": False,
     "sentence_mask_stddev": 0.0,
     "trim_stories": False,

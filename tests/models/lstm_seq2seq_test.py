@@ -90,7 +90,9 @@ def test_table_that_scores_has_the_attentions_width():
 
 def test_refuses_hparams_of_other_models():
     sizes = {"inputs": 9, "targets": 9}
-    with pytest.raises(HParamError, match="An LSTM needs a set of its own.*: TransformerHParams"):
+    with pytest.raises(
+        HParamError, match="LSTMSeq2seq needs a set of its own.*: TransformerHParams"
+    ):
         models.get("lstm_seq2seq", hparams.get("transformer_tiny"), vocab_sizes=sizes)
     for name in ("transformer", "universal_transformer"):
         with pytest.raises(HParamError, match="needs a set of its own"):

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tests.models import examples
 from ut_keras import hparam, hparams, models
+from ut_keras.metrics import losses
 
 _FREE = "step_timing_signal_type=sinusoid"
 _LEARNED = "step_timing_signal_type=learned"
@@ -132,6 +133,77 @@ def test_steps_that_cannot_be_drawn():
     message = "not recurrence_type='act'.*Received: num_rec_steps_sampling="
     with pytest.raises(hparam.HParamError, match=message):
         examples.make("adaptive", "num_rec_steps_sampling=uniform")
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param("universal", marks=pytest.mark.slow), "encoder", "tagger"]
+)
+def test_losses_of_several_steps(kind):
+    """Those of the models that end there, and so are the gradients: after 2 and 3 of 3 steps."""
+    settings = f"{_FREE},layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
+    settings += ",recurrence_type=basic,num_rec_steps=3,label_smoothing=0.1"
+    model = examples.make(kind, f"{settings},recurrence_supervised_every=2")
+    plain = examples.make(kind, settings)
+    features = examples.features(kind)
+    targets, weights = features["targets"], np.float32([2, 0, 0.5])
+
+    def loss_of(model, num_steps=None):
+        with tf.GradientTape() as tape:
+            output = model.forward(features, training=True, num_steps=num_steps)
+            loss = losses.total(model.loss_terms(output, targets, True, weights))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        return [loss, *map(tf.convert_to_tensor, gradients)]
+
+    side = "decoder" if kind == "universal" else "encoder"
+    if side == "decoder":  # whose steps alone have losses
+        encode = plain.encoder.forward
+        plain.encoder.forward = lambda x, inputs: encode(x, inputs._replace(num_steps=None))
+    wanted = [loss_of(plain, num_steps) for num_steps in (2, 3)]
+    for got, *want in zip(tf.function(loss_of)(model), *wanted, strict=True):
+        np.testing.assert_allclose(got, np.mean(want, axis=0), rtol=1e-3, atol=1e-5)
+    assert abs(wanted[0][0] - wanted[1][0]) > 1e-3
+    # Of what is answered, without training, there is one loss, and `fit` has the trainer's.
+    assert getattr(model.forward(features), side).steps is None
+    np.testing.assert_array_equal(model(features), plain(features))
+    output = model.forward(features, training=True)
+    assert side == "encoder" or output.encoder.steps is None  # which a decoder attends to
+    wanted = losses.total(model.loss_terms(output, targets, True))
+    model.compile(run_eagerly=True)
+    got = model.train_on_batch(features, targets, return_dict=True)["loss"]
+    np.testing.assert_allclose(got, wanted, rtol=1e-5)
+
+
+def test_losses_of_several_steps_of_those_that_are_drawn():
+    """Those that were not taken weigh nothing; what goes before the recurrence stays."""
+    settings = "recurrence_supervised_every=2,num_rec_steps=5,num_rec_steps_sampling=uniform"
+    settings += ",recurrence_type=basic,mix_with_transformer=before_ut"
+    model = examples.make("adaptive_language_model", f"{_FREE},{settings}")
+    features = examples.features("adaptive_language_model")
+    seen = set()
+    for _ in range(8):
+        output = model.forward(features, training=True, record_attention=True)
+        states, weights, _ = output.decoder.steps
+        taken = -(-(output.decoder.attention_weights.shape[0] - 2) // 2)
+        assert weights.shape[0] == 3
+        np.testing.assert_allclose(weights[:taken], np.full_like(weights[:taken], 1 / taken))
+        assert not np.any(weights[taken:]) and np.all(np.isfinite(states))
+        np.testing.assert_allclose(states[taken - 1], output.decoder.output, rtol=1e-4, atol=1e-6)
+        seen.add(taken)
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "recurrence_type=act",
+        "recurrence_type=gru,add_step_timing_signal=False",
+        "mix_with_transformer=after_ut",
+    ],
+)
+def test_losses_of_several_steps_that_cannot_be(more):
+    message = "recurrence_supervised_every needs .*Received: recurrence_type="
+    with pytest.raises(hparam.HParamError, match=message):
+        examples.make("universal", f"recurrence_supervised_every=2,{more}")
 
 
 def test_refuses():

@@ -52,7 +52,8 @@ def make(
 
 def _cached(model, memory, prompt, batch_size, beams, room, inputs):
     prompt_length = 0 if prompt is None else tf.shape(prompt)[1]
-    prefixes = prefix_lib.PrefixCache(model, batch_size, beams, prompt_length, room, inputs)
+    inputs = inputs._replace(num_steps=inputs.num_steps or model.num_steps)
+    prefixes = prefix_lib.PrefixCache(model.decoder, batch_size, beams, prompt_length, room, inputs)
     prefix = prefixes.start()
     columns_of_symbols = model.softmax.columns()
 

@@ -23,7 +23,7 @@ COLUMNS, POSITIONS = 32, 8  # a block is of so many at least
 class Prefix(NamedTuple):
     """What is kept of the positions before one."""
 
-    cache: tuple  # of the model, with C columns
+    cache: tuple  # of the decoder, with C columns
     columns: tf.Tensor  # int32 scalar C
     used: tf.Tensor  # int32 scalar: columns written, of the example with most
     seen: Any  # bool [B, K, C]: whether a beam descends from a column; () if all stay
@@ -33,7 +33,7 @@ class PrefixCache:
     """Makes room for the next columns, and says what they see.
 
     Args:
-        model: with `start_cache`, `move_columns` and `places_matter`, such as a `Transformer`.
+        decoder: a `Depth`.
         batch_size: int32 scalar B.
         beams: int K.
         prompt_length: int32 scalar or int. Positions before the first that is written.
@@ -44,21 +44,21 @@ class PrefixCache:
 
     def __init__(
         self,
-        model: Any,
+        decoder: Any,
         batch_size: Any,
         beams: int,
         prompt_length: Any,
         room: Any,
         inputs: StepInputs = PLAIN,
     ) -> None:
-        self.model = model
+        self.decoder = decoder
         self.depth = (inputs.num_steps, inputs.exit_threshold)
         self.batch_size = batch_size
         self.beams = beams
         self.prompt_length = prompt_length
         self.room = room
         self.grows = not isinstance(room, int)
-        self.leaves_out = self.grows and beams > 1 and not model.places_matter
+        self.leaves_out = self.grows and beams > 1 and not decoder.places_matter
 
     def start(self) -> Prefix:
         """The `Prefix` before the first position, with room for the prompt and a block."""
@@ -67,7 +67,7 @@ class PrefixCache:
         seen = ()
         if self.leaves_out:
             seen = tf.zeros([self.batch_size, self.beams, columns], tf.bool)
-        cache = self.model.start_cache(self._size(columns))
+        cache = self.decoder.start_cache(self._size(columns))
         return Prefix(cache, tf.convert_to_tensor(columns), tf.constant(0), seen)
 
     def prompt_window(self, prefix: Prefix) -> tuple[cache_lib.Window, Prefix]:
@@ -125,7 +125,7 @@ class PrefixCache:
             seen = tf.gather(seen, tf.tile(order[:, tf.newaxis], [1, self.beams, 1]), batch_dims=2)
             seen = tf.pad(seen, [[0, 0], *room])
         order = tf.pad(order, room)
-        cache = self.model.move_columns(prefix.cache, self._size(prefix.columns), order)
+        cache = self.decoder.move_columns(prefix.cache, self._size(prefix.columns), order)
         return Prefix(cache, tf.shape(order)[1], used, seen)
 
     def _block(self, position):

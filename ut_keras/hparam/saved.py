@@ -58,7 +58,6 @@ RETIRED = {
 OURS_RETIRED = {
     "num_memory_tokens": (0,),
     "recurrence_backprop_steps": (0,),
-    "recurrence_supervised_every": (0,),
 }
 
 _CLASSES = [TransformerHParams, UniversalTransformerHParams, LSTMHParams]

@@ -185,6 +185,7 @@ class UniversalTransformerHParams(without_effect.UniversalTransformerNames, Tran
     num_rec_steps: int = field(6, STEPS, architecture=True, read_if=_NOT_ACT)
     num_rec_steps_sampling: Literal["uniform"] | None = training(None)
     recurrence_input_injection: Literal["none", "add"] = field("none", architecture=True)
+    recurrence_supervised_every: int = training(0, STEPS_OR_NONE)  # 0: a loss of the last alone
     copy_gate: bool = field(False, architecture=True)
     copy_gate_dropout: float = training(0.0, RATE, read_if=_COPY_GATE)
     # Behind "relu" relu_dropout acts, too.

@@ -135,7 +135,7 @@ def _functions(model, shape, search):
         yield "generate", generate, {"inputs": source}
     if not model.why_not_cached and hasattr(model.decoder, "start_cache"):
         room = search.decode_length + (0 if shape is None else shape[1])
-        yield from _step_by_step(model, source, cache_lib.CacheSize(1, 1, room))
+        yield from _step_by_step(model, source, cache_lib.CacheSize(1, 1, room, model.num_steps))
 
 
 def _step_by_step(model, source, size):
@@ -143,10 +143,10 @@ def _step_by_step(model, source, size):
 
     def begin(inputs):
         if source is None:
-            return (), model.start_cache(size), None
+            return (), model.decoder.start_cache(size), None
         encoded = model.encode({"inputs": inputs})
         memory = model.project_memory(encoded, {"inputs": inputs})
-        return memory, model.start_cache(size), encoded.stack.output
+        return memory, model.decoder.start_cache(size), encoded.stack.output
 
     def encode(inputs):
         memory, cache, states = begin(inputs)

@@ -42,37 +42,16 @@ def position_signal(hp: TransformerHParams, side: str, name: str) -> keras.layer
     return signal
 
 
-def layered_stack(hp: BasicHParams, side: parts.Side | str) -> stack.Stack:
-    """An encoder or decoder of the Transformer.
-
-    Args:
-        hp: `TransformerHParams`.
-        side: "encoder", "decoder" or "language_model", which is a decoder without an encoder.
-    Raises:
-        HParamError: if the hparams are not those of a Transformer.
-    """
-    if not isinstance(hp, TransformerHParams):
-        raise HParamError(
-            "A Transformer needs a set of its own, such as transformer_base. "
-            f"Received: {type(hp).__name__}."
-        )
+def layered_stack(hp: TransformerHParams, side: parts.Side | str) -> stack.Stack:
+    """An encoder or decoder of the Transformer, by its `parts.Side`."""
     specific = hp.num_encoder_layers if side == "encoder" else hp.num_decoder_layers
     block = transformer_block.make(hp, side, specific or hp.num_hidden_layers, "layer")
     depth = stack.LayeredDepth(block, name="depth", dtype=from_hparams.dtype_policy(hp))
     return _stack(hp, side, depth)
 
 
-def recurrent_stack(hp: BasicHParams, side: parts.Side | str) -> stack.Stack:
-    """An encoder or decoder of the Universal Transformer; `side` as in `layered_stack`.
-
-    Raises:
-        HParamError: if the hparams are not those of a Universal Transformer.
-    """
-    if not isinstance(hp, UniversalTransformerHParams):
-        raise HParamError(
-            "A Universal Transformer needs a set of its own, such as universal_transformer_tiny. "
-            "Received: a set without recurrence_type."
-        )
+def recurrent_stack(hp: UniversalTransformerHParams, side: parts.Side | str) -> stack.Stack:
+    """An encoder or decoder of the Universal Transformer."""
     side = side if isinstance(side, parts.Side) else parts.Side(side)
     depth = parts.recurrences.get(hp.recurrence_type)(hp, side)
     if hp.mix_with_transformer:

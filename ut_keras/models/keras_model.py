@@ -30,16 +30,12 @@ class KerasModel(keras.Model):
     num_steps: int | None
     class_labels: bool
     check_arguments: Any
+    trains_by_steps: Any = False  # by losses of several steps, which logits alone do not show
     _class_weights = None  # float32 [V] while `fit` weighs by class
 
     def forward(self, features: Mapping[str, Any], training: bool | None = None) -> ModelOutput:
         """The whole pass."""
         raise NotImplementedError
-
-    @property
-    def trains_by_steps(self) -> bool:
-        """Whether training is by losses of several steps, which logits alone do not show."""
-        return False
 
     def compile(
         self,
@@ -48,8 +44,7 @@ class KerasModel(keras.Model):
         loss_weights: Any = None,
         metrics: Any = None,
         weighted_metrics: Any = None,
-        run_eagerly: bool = False,
-        steps_per_execution: int = 1,
+        *,
         jit_compile: Any = False,
         **kwargs: Any,
     ) -> None:
@@ -68,9 +63,8 @@ class KerasModel(keras.Model):
                 ponder cost.
             metrics: by default accuracy and accuracy per sequence. Those are weighted, as Keras'
                 `weighted_metrics` are and its `metrics` are not.
-            weighted_metrics: as in Keras.
-            run_eagerly, steps_per_execution: as in Keras.
             jit_compile: bool. XLA; off by default, for it is slower on CPUs.
+            weighted_metrics and others: as in Keras.
         """
         from ut_keras import optimizers
         from ut_keras.metrics import keras_metrics
@@ -89,8 +83,6 @@ class KerasModel(keras.Model):
             loss_weights=loss_weights,
             metrics=metrics,
             weighted_metrics=weighted_metrics,
-            run_eagerly=run_eagerly,
-            steps_per_execution=steps_per_execution,
             jit_compile=jit_compile,
             **kwargs,
         )
@@ -155,11 +147,9 @@ class KerasModel(keras.Model):
         # its shape; that fails where they have unequal numbers of rows.
         if iterator is not None and self._distribute_strategy is not None:
             _, _, batches = next(iter(iterator))
-            data_batch = keras.tree.map_structure(self._of_first_replica, next(batches))
+            replicas = self.distribute_strategy.experimental_local_results
+            data_batch = keras.tree.map_structure(lambda x: replicas(x)[0], next(batches))
         super()._maybe_symbolic_build(data_batch=data_batch)
-
-    def _of_first_replica(self, value):
-        return self.distribute_strategy.experimental_local_results(value)[0]
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """Keras' hook: nothing of an update happens before its data are there.
@@ -201,8 +191,8 @@ class KerasModel(keras.Model):
     def _train_step_of_keras(self, data):
         if self.trains_by_steps:
             raise ValueError(
-                "act_type=ponder_net or q_halt trains by losses of many steps: loss must be left "
-                f"to compile(). Received: {self.loss!r}."
+                "act_type=ponder_net or q_halt and recurrence_supervised_every train by losses "
+                f"of many steps: loss must be left to compile(). Received: {self.loss!r}."
             )
         return super().train_step(data)
 
@@ -212,11 +202,9 @@ class KerasModel(keras.Model):
         output = self.forward(x, training)
         smoothing = self.loss.label_smoothing if training else 0.0
         terms = model_losses.terms(self, output, y, smoothing, weights)
-        return output.logits, self._total(terms, self._losses_of_layers())
-
-    def _losses_of_layers(self):
-        """What has been added in a `forward`: a call adds ponder costs to those of the model."""
-        return [loss for layer in self.layers for loss in layer.losses]
+        # Not those of the model itself, to which a call adds ponder costs.
+        added = [loss for layer in self.layers for loss in layer.losses]
+        return output.logits, self._total(terms, added)
 
     def _total(self, terms, added):
         terms["training"] = [
@@ -340,17 +328,15 @@ class KerasModel(keras.Model):
         """
         if input_signature is None:
             if format != "tf_saved_model":
+                free = (name for name in self.input_features if None in self._shape_of(name, None))
+                lengths = ", ".join(f"{name}=32" for name in free)
                 raise ValueError(
                     f"format={format!r} needs fixed shapes: pass, for example, input_signature="
-                    f"model.input_signature(batch_size=1, {self._example_lengths()}). "
+                    f"model.input_signature(batch_size=1, {lengths}). "
                     "Received: no input_signature."
                 )
             input_signature = self.input_signature()
         super().export(filepath, format=format, input_signature=input_signature, **kwargs)
-
-    def _example_lengths(self):
-        free = [name for name in self.input_features if self._shape_of(name, None)[0] is None]
-        return ", ".join(f"{name}=32" for name in free)
 
     def quantize(self, mode: Any = None, **kwargs: Any) -> None:
         """Refused: Keras would pass over every layer.
@@ -414,20 +400,14 @@ _ONE_KIND_OF_WEIGHT = "class_weight and sample_weight cannot be given together. 
 def frozen(model: keras.Model) -> list[str]:
     """The paths of the layers with `trainable=False`, sorted, for the config of a model.
 
-    Keras keeps `trainable` of a layer in the config of that layer; a model that makes its layers
-    out of hparams would make all of them trainable again, and lose the state of an optimizer of the
-    others.
+    Keras keeps it in the config of a layer. A model that makes its layers out of hparams would make
+    all of them trainable again, and lose the state of an optimizer of the others.
     """
     return sorted(layer.path for layer in _layers(model) if not layer.trainable)
 
 
 def freeze(model: keras.Model, names: Collection[str]) -> None:
-    """Makes these, and no others, layers with `trainable=False`.
-
-    Args:
-        model: a built model.
-        names: what `frozen` returned, of a model of the same layers.
-    """
+    """Makes those that `frozen` named, and no others, layers with `trainable=False`."""
     if names:
         for layer in _layers(model):  # those inside come later: it sets theirs, too
             layer.trainable = layer.path not in names

@@ -22,8 +22,7 @@ def terms(
     """The parts of the loss of a forward pass.
 
     Args:
-        model: a `Seq2Seq`.
-        output: its `ModelOutput`.
+        model: a `Seq2Seq`, which gave the output.
         targets: int [B, T]; [B] or [B, 1] for classes.
         smoothing: float, of the labels.
         weights: float [B], [B, 1] or [B, T], what the targets weigh: see `losses`. Optional.

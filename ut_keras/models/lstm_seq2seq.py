@@ -42,14 +42,8 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
     References: Sutskever et al. 2014; T2T `models/lstm.py`.
     """
 
-    @classmethod
-    def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
-        if not isinstance(hparams, LSTMHParams):
-            raise HParamError(
-                "An LSTM needs a set of its own, such as lstm_seq2seq or lstm_attention. "
-                f"Received: {type(hparams).__name__}."
-            )
-        super().check_arguments(hparams, specs)
+    hparams_class = LSTMHParams
+    example_set = "lstm_seq2seq"
 
     # Parts.
 
@@ -126,14 +120,11 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         return memory.states
 
     def read(self, symbols: tf.Tensor, state: Any, memory: Any) -> tuple[tf.Tensor, Any]:
-        """One position.
+        """One position: (logits [N, V] of the symbol there, state).
 
         Args:
             symbols: int32 [N]. The symbol before the position, 0 before the first.
             state: from `start` or `read`.
-            memory: `LSTMMemory` of the rows.
-        Returns:
-            (logits [N, V] of the symbol at the position, state).
         """
         del memory
         embedded = self._embed(self.target_embedding, symbols[:, tf.newaxis])

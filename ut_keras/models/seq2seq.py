@@ -20,7 +20,6 @@ from ut_keras.decoding import score as score_lib
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options
 from ut_keras.hparam import BasicHParams
-from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import embedding, from_hparams, symbol_ids
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput
@@ -55,6 +54,8 @@ class Seq2Seq(keras_model.KerasModel):
     encoder: Any = None  # a layer, or None; so is the next
     decoder: Any = None
     has_decoder = True
+    hparams_class: type[BasicHParams] = BasicHParams
+    example_set = ""  # a set of these
 
     def __init__(
         self,
@@ -107,6 +108,11 @@ class Seq2Seq(keras_model.KerasModel):
     @classmethod
     def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
         """Raises what `from_hparams` says."""
+        if not isinstance(hparams, cls.hparams_class):
+            raise hparam.HParamError(
+                f"{cls.__name__} needs a set of its own, such as {cls.example_set}. "
+                f"Received: {type(hparams).__name__}."
+            )
         hparams.check_supported(training=False)
         if "targets" not in specs:
             raise ValueError(f"specs must hold 'targets'. Received: {sorted(specs)}.")
@@ -207,19 +213,13 @@ class Seq2Seq(keras_model.KerasModel):
         return features
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
-        """Encodes the source.
-
-        Args:
-            features: dict with "inputs", as in a call.
-            inputs: `StepInputs`, without masks and memory.
-        """
+        """Encodes the "inputs"; of the `StepInputs` masks and memory are made here."""
         raise NotImplementedError
 
     def project_memory(self, encoded: Encoded, features: Mapping[str, Any]) -> Any:
         """What the decoder attends to, computed once for all its steps and all its tokens.
 
-        Args:
-            features: dict; of packed examples the segments are read.
+        Of the features the segments of packed examples are read.
         """
         raise NotImplementedError
 
@@ -229,14 +229,11 @@ class Seq2Seq(keras_model.KerasModel):
         return None if segments is None else segments != 0
 
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
-        """Decodes the targets, each position seeing those before it.
+        """Decodes the "targets", each position seeing those before it; output [B, T, D].
 
         Args:
-            features: dict with "targets", as in a call.
             inputs: `StepInputs`: the memory is from `project_memory`, None for a language model;
                 the padding mask from `target_padding_mask`, None while targets are still written.
-        Returns:
-            `StackOutput`; output [B, T, D].
         """
         raise NotImplementedError
 
@@ -433,35 +430,8 @@ class Seq2Seq(keras_model.KerasModel):
         """What a search asks for the next symbol; see `decoding.next_logits`."""
         return next_logits.make(self, given, beams, room, use_cache, inputs)
 
-    def start_cache(self, size: cache_lib.CacheSize) -> Any:
-        """An empty cache of the decoder: see `Depth.start_cache`."""
-        return self.decoder.start_cache(size)
-
-    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
-        """See `Depth.move_columns`."""
-        return self.decoder.move_columns(cache, size, order)
-
-    @property
-    def places_matter(self) -> bool:
-        """See `Depth.places_matter`."""
-        return self.decoder.places_matter
-
-    @property
-    def why_not_cached(self) -> str:
-        """Why earlier positions cannot be kept, exactly, while decoding; "" where they can."""
-        return ""
-
-    @property
-    def why_source_padding_matters(self) -> str:
-        """Why padding behind a source changes what is made of it; "" where it does not."""
-        return ""
-
-    @property
-    def why_target_padding_matters(self) -> str:
-        """The same of padding behind targets."""
-        return ""
-
-    @property
-    def decoder_is_causal(self) -> bool:
-        """Whether what is decoded so far does not depend on the room left behind it."""
-        return True
+    # Properties of those where it is otherwise; reasons are in words.
+    why_not_cached: Any = ""  # why earlier positions cannot be kept, exactly, while decoding
+    why_source_padding_matters: Any = ""  # why padding behind a source changes what is made of it
+    why_target_padding_matters: Any = ""  # the same of padding behind targets
+    decoder_is_causal: Any = True  # whether it does not see the room behind what is decoded so far

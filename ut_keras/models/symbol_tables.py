@@ -6,31 +6,19 @@ One table for all of it, two or three: `shared_embedding_and_softmax_weights`, `
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ut_keras.data.features import FeatureSpec
 from ut_keras.layers.basic import class_label_head as class_label_head_lib
 from ut_keras.layers.basic import embedding, from_hparams
 
 
-class SymbolTables(NamedTuple):
-    """The layers of a model that hold a vector for each symbol; None where it has none."""
-
-    class_label_head: Any
-    target_embedding: Any
-    softmax: Any
-    source_embedding: Any
-
-
 def make(
     hp: Any, specs: Mapping[str, FeatureSpec], dtype_policy: Any, softmax_size: int
-) -> SymbolTables:
-    """Makes them.
+) -> tuple[Any, Any, Any, Any]:
+    """(class_label_head, target_embedding, softmax, source_embedding), None where there is none.
 
     Args:
-        hp: hparams.
-        specs: dict from feature name to `FeatureSpec`.
-        dtype_policy: Keras dtype policy.
         softmax_size: int. Width of what is scored.
     """
     source, target, size = specs.get("inputs"), specs["targets"], hp.hidden_size
@@ -42,8 +30,8 @@ def make(
     if target.modality == "class_label":
         head = class_label_head_lib.ClassLabelHead(
             target.vocab_size,
-            from_hparams.kernel_initializer(hp),
             getattr(hp, "class_label_pooling", "mean"),  # an LSTM's decoder has one position
+            kernel_initializer=from_hparams.kernel_initializer(hp),
             name="class_label_head",
             dtype=dtype_policy,
         )
@@ -64,7 +52,7 @@ def make(
         source_embedding = target_embedding
     elif source is not None:
         source_embedding = table(source.vocab_size, size, "source_embedding")
-    return SymbolTables(head, target_embedding, softmax, source_embedding)
+    return head, target_embedding, softmax, source_embedding
 
 
 def shares_softmax(hp: Any, specs: Mapping[str, FeatureSpec]) -> bool:

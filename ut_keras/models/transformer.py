@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.data.features import FeatureSpec
-from ut_keras.hparam import BasicHParams
+from ut_keras.hparam import BasicHParams, TransformerHParams
 from ut_keras.layers.attention import attention_mask
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dropout as dropout_lib
@@ -28,6 +28,8 @@ class Transformer(seq2seq.Seq2Seq):
     References: Vaswani et al. 2017; T2T `models/transformer.py`.
     """
 
+    hparams_class = TransformerHParams
+    example_set = "transformer_base"
     source_position: keras.layers.Layer | None = None
     target_position: keras.layers.Layer | None = None
 
@@ -44,9 +46,8 @@ class Transformer(seq2seq.Seq2Seq):
             if hp.use_target_space_embedding:
                 self.target_space = embedding.TargetSpaceEmbedding(
                     self.target_space_id,
-                    from_hparams.kernel_initializer(hp),
                     name="target_space_embedding",
-                    dtype=self.dtype_policy,
+                    **from_hparams.common(hp),
                 )
         if self.has_decoder:
             self.decoder = self._stack("decoder" if "inputs" in self.specs else "language_model")
@@ -111,8 +112,9 @@ class Transformer(seq2seq.Seq2Seq):
             x = self.target_space(x)
         x = self._add_position(self.source_position, x, features, "inputs", inputs.training)
         x = self.source_dropout(x, training=inputs.training)
-        inputs = self._at_depth(inputs)._replace(
-            attention_mask=may_attend, padding_mask=padding_mask
+        num_steps = inputs.num_steps or self.num_steps
+        inputs = inputs._replace(
+            attention_mask=may_attend, padding_mask=padding_mask, num_steps=num_steps
         )
         return Encoded(self.encoder.forward(x, inputs), padding_mask)
 
@@ -135,7 +137,8 @@ class Transformer(seq2seq.Seq2Seq):
         x = self._embed_shifted(ids)
         x = self._add_position(self.target_position, x, features, "targets", inputs.training)
         x = self.target_dropout(x, training=inputs.training)
-        inputs = self._at_depth(inputs)._replace(attention_mask=may_attend)
+        num_steps = inputs.num_steps or self.num_steps
+        inputs = inputs._replace(attention_mask=may_attend, num_steps=num_steps)
         return self.decoder.forward(x, inputs)
 
     @property
@@ -145,31 +148,19 @@ class Transformer(seq2seq.Seq2Seq):
 
     # Decoding.
 
-    def _at_depth(self, of_pass):
-        """`StepInputs` or `CacheSize` with the steps that the model takes, unless it has some."""
-        return of_pass._replace(num_steps=of_pass.num_steps or self.num_steps)
-
-    def start_cache(self, size: cache_lib.CacheSize) -> Any:
-        """See `Seq2Seq.start_cache`."""
-        return self.decoder.start_cache(self._at_depth(size))
-
     def extend(
         self, symbols: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any
     ) -> tuple[tf.Tensor, Any]:
-        """Decodes some columns, after all that they see.
+        """Decodes some columns, after all that they see: `Depth.extend` of the decoder.
 
         Args:
             symbols: int32 [B, Q]. The symbol before each column, 0 before the first.
-            cache: what `start_cache` or `extend` returned.
-            window: `Window` of the columns.
-            memory: as in `decode`.
         Returns:
             (state [B, Q, D], cache).
         """
         x = self._embed(self.target_embedding, symbols)
         if self.target_position is not None:
             x = self.target_position(x, window.positions)
-        window = window._replace(size=self._at_depth(window.size))
         return self.decoder.extend(x, cache, window, memory)
 
     @property

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_keras.hparam import UniversalTransformerHParams
 from ut_keras.layers.halting import halting
 from ut_keras.models import assemble, transformer
 
@@ -19,6 +20,9 @@ class UniversalTransformer(transformer.Transformer):
 
     References: Dehghani et al. 2019; T2T `models/research/universal_transformer.py`.
     """
+
+    hparams_class = UniversalTransformerHParams
+    example_set = "universal_transformer_tiny"
 
     def _stack(self, side):
         return assemble.recurrent_stack(self.hparams, side)

@@ -105,14 +105,14 @@ def test_some_queries_over_keys_of_beams():
     queries = np.array([1, 4])
     may_attend = seen & (np.arange(2 * S) // 2 <= queries[:, None])
     positions = attention.Positions(tf.constant(queries, tf.int32), tf.range(2 * S) // 2)
-    got = layer.attend(
+    _, weights = layer.attend(
         tf.gather(q, queries, axis=2),
         attention.KeyValue(keys, values),
         may_attend[None, None],
         positions,
         False,
     )
-    found = got.weights.numpy()[..., seen]
+    found = weights.numpy()[..., seen]
     np.testing.assert_allclose(found, expected[:, :, queries], atol=1e-5)
 
 

@@ -35,7 +35,7 @@ def _recurrence(kind, dtype="float32", with_transition=False, **arguments):
         _block(dtype, with_transition),
         timing_signal.StepTimingSignal(N, step=None, dtype=dtype),
         N,
-        unit_class(zero_at_padding=True, dtype=dtype),
+        unit=unit_class(zero_at_padding=True, dtype=dtype),
         dtype=dtype,
         **arguments,
     )

@@ -136,6 +136,8 @@ def test_dropout_differs_from_step_to_step(adaptive, mode):
 def test_needs_a_step():
     with pytest.raises(ValueError, match="num_steps must be at least 1. Received: 0"):
         recurrence.BasicRecurrence(None, None, 0)
+    with pytest.raises(ValueError, match="supervised_every must be at least 0. Received: -1"):
+        recurrence.BasicRecurrence(None, None, 1, supervised_every=-1)
 
 
 def test_steps_that_are_drawn():
@@ -154,7 +156,7 @@ def test_steps_that_are_drawn():
         layer_checks.make_block(8), timing, 3, steps_sampling="uniform"
     )
     assert layer.from_config(layer.get_config()).steps_sampling.num_steps == 3
-    with pytest.raises(ValueError, match="steps_sampling must be 'uniform' .*Received: 'normal'"):
+    with pytest.raises(ValueError, match="steps_sampling must be one of .*Received: 'normal'"):
         recurrence.BasicRecurrence(block, timing, 3, steps_sampling="normal")
 
 

@@ -54,13 +54,13 @@ LAYERS = {
     "act, copy": lambda: _adaptive(halted_state="copy"),
     "act, global": lambda: _adaptive(act_type="global", mask_padding=True),
     "highway": lambda: gated_recurrence.HighwayRecurrence(
-        layer_checks.make_block(D), _timing(), N, gate.Gate(dense.Dense(D))
+        layer_checks.make_block(D), _timing(), N, transform_gate=gate.Gate(dense.Dense(D))
     ),
     "dwa": lambda: depthwise_attention.DepthwiseAttentionRecurrence(
         layer_checks.make_block(D), _timing(), N
     ),
     "gru": lambda: gated_unit_recurrence.GRURecurrence(
-        layer_checks.make_block(D), _timing(None), N, gated_unit_recurrence.GRUUnit()
+        layer_checks.make_block(D), _timing(None), N, unit=gated_unit_recurrence.GRUUnit()
     ),
     "mixed": lambda: mixed_depth.MixedDepth(
         _adaptive(), before=stack.LayeredDepth(layer_checks.make_block(D))
@@ -102,10 +102,16 @@ def test_padding_has_no_effect_in_a_keras_model(name, tmp_path):
     assert f"(None, None, {D})" in "".join(lines)
 
 
-def test_losses_of_steps_that_a_call_has_not():
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (recurrence.BasicRecurrence, {"num_steps": N, "supervised_every": 1}),
+        (act.AdaptiveComputationTime, {"halting": q_halt.QHalting(N)}),
+    ],
+)
+def test_losses_of_steps_that_a_call_has_not(kind, given):
     """They would be left out in silence, and what they teach would not be taught."""
-    layer = act.AdaptiveComputationTime(layer_checks.make_block(D), _timing(), q_halt.QHalting(N))
-    model = _model(stack.Stack(layer))
+    model = _model(stack.Stack(kind(layer_checks.make_block(D), _timing(), **given)))
     model(SERIES)
     with pytest.raises(ValueError, match="Losses of several steps.*Received: a call of stack"):
         model(SERIES, training=True)

@@ -12,8 +12,7 @@ from ut_keras.layers.attention import attention_mask as attention_mask_lib
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic.layer import Layer
-from ut_keras.layers.basic.signature import Initializer, Shape, Widths
+from ut_keras.layers.basic.signature import Shape, Widths
 from ut_keras.ops import product as product_lib
 
 
@@ -30,12 +29,10 @@ class Positions(NamedTuple):
     query: tf.Tensor  # int32 [T]
     key: tf.Tensor  # int32 [S]
 
-
-class Attended(NamedTuple):
-    """What the heads read, before it is projected."""
-
-    mixed: tf.Tensor  # [B, H, T, V / H]
-    weights: tf.Tensor  # [B, H, T, S] float32, before dropout
+    @property
+    def distances(self) -> tf.Tensor:
+        """int32 [T, S], from each query to each key."""
+        return self.key - self.query[:, tf.newaxis]
 
 
 class AttentionOutput(NamedTuple):
@@ -46,7 +43,7 @@ class AttentionOutput(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class MultiHeadAttention(Layer):
+class MultiHeadAttention(dense.WithKernels):
     """Each head mixes the values, weighted by how well its query fits their keys.
 
     Keys and values are projected by a method of their own: a recurrence in depth projects the
@@ -90,7 +87,6 @@ class MultiHeadAttention(Layer):
         dropout_rate: float = 0.0,
         dropout_broadcast_dims: Sequence[int] = (),
         hard_attention_k: int = 0,
-        kernel_initializer: Initializer = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -102,16 +98,15 @@ class MultiHeadAttention(Layer):
         self.dropout_rate = dropout_rate
         self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
         self.hard_attention_k = hard_attention_k
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, query_shape: Shape) -> None:
-        self.query_projection = self._projection(self.key_channels, "q")
-        self.key_projection = self._projection(self.key_channels, "k")
-        self.value_projection = self._projection(self.value_channels, "v")
-        self.output_projection = self._projection(self.hidden_size, "output_transform")
-        for projection in (self.query_projection, self.key_projection, self.value_projection):
-            projection.build(query_shape)
-        self.output_projection.build((*query_shape[:-1], self.value_channels))
+        size = query_shape[-1]
+        self.query_projection = self._projection(self.key_channels, "q", size)
+        self.key_projection = self._projection(self.key_channels, "k", size)
+        self.value_projection = self._projection(self.value_channels, "v", size)
+        self.output_projection = self._projection(
+            self.hidden_size, "output_transform", self.value_channels
+        )
         self.weights_dropout = dropout_lib.inside(self, self._shared_axes())
 
     def _shared_axes(self):
@@ -119,11 +114,7 @@ class MultiHeadAttention(Layer):
         return self.dropout_broadcast_dims
 
     def place(self, projected: tf.Tensor, cache: cache_lib.LayerCache | None = None) -> tf.Tensor:
-        """Queries or keys [B, T, K], told where they stand; here they are not.
-
-        Args:
-            cache: as in a call.
-        """
+        """Queries or keys [B, T, K], told where they stand; here they are not."""
         return projected
 
     def project_key_value(self, x: tf.Tensor) -> KeyValue:
@@ -167,11 +158,12 @@ class MultiHeadAttention(Layer):
             positions = _cached_positions(cache, key_value.key)
         elif key_value is None:
             key_value = self.project_key_value(query)
-        attended = self.attend(self._split_heads(q), key_value, attention_mask, positions, training)
-        mixed = self._join_heads(attended.mixed)
+        q = self._split_heads(q)
+        mixed, weights = self.attend(q, key_value, attention_mask, positions, training)
+        mixed = self._join_heads(mixed)
         if rows is not None:
             mixed = rows.collect(mixed)
-        return AttentionOutput(self.output_projection(mixed), attended.weights)
+        return AttentionOutput(self.output_projection(mixed), weights)
 
     def _rows(self, cache, attention_mask):
         """`Rows` of the grid on which queries attend; None where all of them do."""
@@ -186,19 +178,19 @@ class MultiHeadAttention(Layer):
         attention_mask: tf.Tensor | None,
         positions: Positions | None,
         training: bool | None,
-    ) -> Attended:
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Attention of projected queries [B, H, T, K / H]; what subclasses change.
 
         Args:
             positions: `Positions`; None where queries and keys are the same positions in a row,
                 or unless `places_matter`.
         Returns:
-            `Attended`.
+            (what the heads read [B, H, T, V / H]; weights [B, H, T, S] float32, before dropout).
         """
         logits = tf.cast(self.logits(q, key_value.key, positions), tf.float32)  # [B, H, T, S]
         weights = self.weights_of(logits, attention_mask)
         dropped = self.weights_dropout(tf.cast(weights, self.compute_dtype), training=training)
-        return Attended(self.mix(dropped, key_value.value, positions), weights)
+        return self.mix(dropped, key_value.value, positions), weights
 
     def logits(self, q: tf.Tensor, key: tf.Tensor, positions: Positions | None) -> tf.Tensor:
         """How well queries fit keys, [B, H, T, S]."""
@@ -240,8 +232,8 @@ class MultiHeadAttention(Layer):
         joined = x if length == 1 else _transposed(x)
         return tf.reshape(joined, [-1, length, self.value_channels])
 
-    def _projection(self, units, name):
-        return dense.inside(self, units, name, use_bias=False)
+    def _projection(self, units, name, input_size):
+        return self._dense(units, name, input_size, use_bias=False)
 
     def compute_output_shape(self, query_shape: Shape) -> AttentionOutput:
         batch, length = query_shape[:2]
@@ -272,15 +264,14 @@ def harden(weights: tf.Tensor, k: int) -> tf.Tensor:
     """Keeps what the largest weights have above the k-th largest, and scales it to sum 1.
 
     So k - 1 weights remain, the smallest of them little; where fewer than k are above 0, all
-    remain. Equal weights count as one. The k-th largest gets no gradient.
+    remain. Equal weights count as one. The k-th largest gets no gradient. A row is 0 where all
+    weights above 0 are equal and k is 1.
 
         w' = max(0, w - w_(k));   w'' = w' / sum w'
 
     Args:
         weights: float tensor [..., S], at least 0.
         k: int, at least 1.
-    Returns:
-        Tensor like `weights`. A row is 0 where all weights above 0 are equal and k is 1.
     References: T2T `common_attention.harden_attention_weights`.
     """
     remaining = tf.stop_gradient(weights)

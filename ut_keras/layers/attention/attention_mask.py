@@ -23,35 +23,19 @@ def check(attention_mask: tf.Tensor | None) -> None:
 
 
 def padding_attention_mask(padding_mask: tf.Tensor) -> tf.Tensor:
-    """Keys that are real tokens may be attended to.
-
-    Args:
-        padding_mask: bool [B, S], True at real tokens.
-    Returns:
-        bool [B, 1, 1, S].
-    """
+    """bool [B, S] -> [B, 1, 1, S]: keys that are real tokens may be attended to."""
     return padding_mask[:, tf.newaxis, tf.newaxis, :]
 
 
 def causal_attention_mask(length: tf.Tensor) -> tf.Tensor:
-    """A position may attend to itself and to what came before.
-
-    Args:
-        length: int or int32 scalar T.
-    Returns:
-        bool [1, 1, T, T].
-    """
+    """bool [1, 1, T, T]: a position may attend to itself and to what came before."""
     position = tf.range(length)
     return (position[:, tf.newaxis] >= position[tf.newaxis, :])[tf.newaxis, tf.newaxis]
 
 
 def segment_attention_mask(query_segments: tf.Tensor, key_segments: tf.Tensor) -> tf.Tensor:
-    """Packed examples: positions attend only within their own segment.
+    """int [B, T], [B, S] -> bool [B, 1, T, S]: packed examples attend within their own segments.
 
-    Args:
-        query_segments: int [B, T]; key_segments: int [B, S].
-    Returns:
-        bool [B, 1, T, S].
     References: T2T `common_attention.attention_bias_same_segment`.
     """
     return (query_segments[:, :, tf.newaxis] == key_segments[:, tf.newaxis, :])[:, tf.newaxis]

@@ -83,14 +83,10 @@ def whole_window(size: CacheSize, attention_mask: tf.Tensor | None) -> Window:
 def start(
     widths: Widths, size: CacheSize, num_steps: int = 1, dtype: tf.DType | str = tf.float32
 ) -> dict[str, tf.Tensor]:
-    """Empty stores.
+    """Empty stores of N steps, [N · B · G · C, W] by name.
 
     Args:
         widths: dict from the name of a store to (groups G, width W) of what it keeps of a column.
-        size: `CacheSize`.
-        num_steps: int N.
-    Returns:
-        dict from name to tensor [N · B · G · C, W].
     """
     return {
         name: empty([num_steps * size.batch * groups * size.columns, width], dtype)
@@ -101,14 +97,11 @@ def start(
 def moved(
     stores: Stores, widths: Widths, size: CacheSize, order: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Stores of other columns.
+    """The stores of a layer with other columns, [N · B · G · C', W] by name.
 
     Args:
-        stores, widths: of one layer, as in `start`.
-        size: `CacheSize` of the stores.
+        size: `CacheSize` as it was.
         order: int32 [B, C']. Which of the columns each of the new ones repeats.
-    Returns:
-        dict from name to tensor [N · B · G · C', W].
     """
     result = {}
     for name, (groups, _) in widths.items():
@@ -247,13 +240,9 @@ class LayerCache:
         return tf.reshape(here, self.layout.shapes[name])
 
     def before(self, name: str, count: int) -> tf.Tensor:
-        """Looks back along positions.
+        """[B, Q, count, W]: what is kept of so many positions before each column, the nearest last.
 
-        Args:
-            count: int.
-        Returns:
-            [B, Q, count, W]: what is kept of the `count` positions before each column, the nearest
-            last; 0 before the first.
+        It is 0 before the first.
         """
         window = self.window
         kept = self.read(name)[:, 0]  # [B, C, W]

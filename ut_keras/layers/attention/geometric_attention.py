@@ -8,7 +8,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.hparam import HParamError
 from ut_keras.layers.attention import attention
-from ut_keras.layers.attention.attention import Attended, KeyValue, Positions
+from ut_keras.layers.attention.attention import KeyValue, Positions
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.ops import product as product_lib
 
@@ -55,9 +55,10 @@ class GeometricAttention(attention.MultiHeadAttention):
             name="direction_bias", shape=(self.num_heads, 1, 2), initializer="zeros"
         )
 
-    def _projection(self, units, name):
+    def _projection(self, units, name, input_size):
         """Queries have two channels more in each head: V x."""
-        return super()._projection(units + (2 * self.num_heads if name == "q" else 0), name)
+        more = 2 * self.num_heads if name == "q" else 0
+        return super()._projection(units + more, name, input_size)
 
     def attend(
         self,
@@ -66,7 +67,7 @@ class GeometricAttention(attention.MultiHeadAttention):
         attention_mask: tf.Tensor | None,
         positions: Positions | None,
         training: bool | None,
-    ) -> Attended:
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """See `MultiHeadAttention.attend`."""
         size = self.key_channels // self.num_heads
         bias = tf.reshape(tf.cast(self.content_bias, q.dtype), [self.num_heads, 1, size])
@@ -78,11 +79,8 @@ class GeometricAttention(attention.MultiHeadAttention):
         content = self.logits(q + bias * size**-0.5, keys, positions)
         direction = tf.cast(direction, tf.float32) * size**0.5
         before, behind = tf.split(direction + tf.cast(self.direction_bias, tf.float32), 2, axis=-1)
-        if positions is None:
-            query = key = tf.range(tf.shape(content)[3])
-        else:
-            query, key = positions
-        distances = key[tf.newaxis] - query[:, tf.newaxis]  # [T, S]
+        in_a_row = tf.range(tf.shape(content)[3])
+        distances = (positions or Positions(in_a_row, in_a_row)).distances  # [T, S]
         logits = tf.cast(content, tf.float32)
         logits += tf.where(distances < 0, before, behind)
         may_attend = distances != 0
@@ -96,7 +94,7 @@ class GeometricAttention(attention.MultiHeadAttention):
         dropped = tf.cast(weights, self.compute_dtype)
         if not self.drop_keys:
             dropped = self.weights_dropout(dropped, training=training)
-        return Attended(self.mix(dropped, key_value.value, positions), weights)
+        return self.mix(dropped, key_value.value, positions), weights
 
     def _nearer(self, passed, positions, distances):
         """The sum of `passed` [B, H, T, S] over the keys that are nearer."""

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers.attention import attention
-from ut_keras.layers.attention.attention import Attended, KeyValue, Positions
+from ut_keras.layers.attention.attention import KeyValue, Positions
 from ut_keras.ops import product
 
 # Where the axes of weights [B, H, T, S] are in [B, H, n, b, w].
@@ -72,7 +72,7 @@ class LocalAttention(attention.MultiHeadAttention):
         attention_mask: tf.Tensor | None,
         positions: Positions | None,
         training: bool | None,
-    ) -> Attended:
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         if positions is not None:
             near = self._near(positions)
             mask = near if attention_mask is None else near & attention_mask
@@ -88,7 +88,7 @@ class LocalAttention(attention.MultiHeadAttention):
         mixed = product.product(dropped, value)  # [B, H, n, b, V / H]
         shape = tf.shape(mixed)
         mixed = tf.reshape(mixed, [shape[0], self.num_heads, -1, mixed.shape[-1]])[:, :, :length]
-        return Attended(mixed, self._spread(weights, length))
+        return mixed, self._spread(weights, length)
 
     def _near(self, positions):
         """Which keys are in the window of which queries, bool [T, S]."""
@@ -155,16 +155,16 @@ class LocalAttention(attention.MultiHeadAttention):
 
 
 @parts.self_attentions.register("local_mask_right")
-def _make_masked(hp, side):
-    return _make(hp, side, left=hp.block_length, causal=True)
-
-
 @parts.self_attentions.register("local_unmasked")
-def _make_unmasked(hp, side):
-    return _make(hp, side, left=hp.block_length, right=hp.block_length)
-
-
-def _make(hp, side, **window):
-    hard_attention_k = 0  # as in T2T
-    arguments = {"block_length": hp.block_length, "hard_attention_k": hard_attention_k}
-    return attention.make(hp, side, LocalAttention, **arguments, **window)
+def _make(hp, side):
+    masked = hp.self_attention_type == "local_mask_right"
+    return attention.make(
+        hp,
+        side,
+        LocalAttention,
+        block_length=hp.block_length,
+        left=hp.block_length,
+        right=0 if masked else hp.block_length,
+        causal=masked,
+        hard_attention_k=0,  # as in T2T
+    )

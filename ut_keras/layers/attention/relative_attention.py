@@ -8,6 +8,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.layers.attention import attention
 from ut_keras.layers.attention.attention import Positions
+from ut_keras.layers.basic.layer import check_least
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.ops import product
 
@@ -34,7 +35,8 @@ class RelativeAttention(attention.MultiHeadAttention):
 
     def __init__(self, *args: Any, max_relative_position: int, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.max_relative_position = _checked(max_relative_position)
+        check_least("max_relative_position", max_relative_position, 1)
+        self.max_relative_position = max_relative_position
         if self.key_channels != self.value_channels:
             raise ValueError(
                 "Relative attention needs key_channels equal to value_channels. "
@@ -67,14 +69,10 @@ class RelativeAttention(attention.MultiHeadAttention):
     def _relations(self, table, positions, num_queries, num_keys):
         """The vector of each pair, [T, S, d]."""
         key = tf.range(num_keys)
-        query = key[num_keys - num_queries :]
-        if positions is not None:
-            query, key = positions
-        distance = key[tf.newaxis, :] - query[:, tf.newaxis]
+        positions = positions or Positions(key[num_keys - num_queries :], key)
         limit = self.max_relative_position
-        return tf.gather(
-            tf.convert_to_tensor(table), tf.clip_by_value(distance, -limit, limit) + limit
-        )
+        row = tf.clip_by_value(positions.distances, -limit, limit) + limit
+        return tf.gather(tf.convert_to_tensor(table), row)
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -111,7 +109,8 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.max_relative_position = _checked(max_relative_position)
+        check_least("max_relative_position", max_relative_position, 1)
+        self.max_relative_position = max_relative_position
         self.mask_future = mask_future
         self.queries_are_apart = mask_future  # else the shift puts others' numbers behind a query
         self.heads_share_relative_embedding = heads_share_relative_embedding
@@ -173,20 +172,10 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         table = tf.convert_to_tensor(table)
         if self.heads_share_relative_embedding:
             table = tf.repeat(table[tf.newaxis], self.num_heads, axis=0)
-        distance = positions.query[:, tf.newaxis] - positions.key[tf.newaxis, :]
-        row = self.max_relative_position - 1 - distance  # the last row is distance 0
+        row = self.max_relative_position - 1 + positions.distances  # the last row is distance 0
         found = tf.gather(table, tf.clip_by_value(row, 0, tf.shape(table)[1] - 1), axis=1)
-        known = (row >= 0) & (distance >= 0)
+        known = (row >= 0) & (positions.distances <= 0)
         return tf.where(known[tf.newaxis, :, :, tf.newaxis], found, 0)
-
-
-def _checked(max_relative_position):
-    if max_relative_position < 1:
-        raise ValueError(
-            "Relative attention needs max_relative_position of at least 1. "
-            f"Received: {max_relative_position}."
-        )
-    return max_relative_position
 
 
 def _distance_to_position(x):

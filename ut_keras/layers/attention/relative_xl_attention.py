@@ -6,7 +6,6 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.layers.attention import attention
 from ut_keras.layers.attention.attention import Positions
-from ut_keras.layers.basic import dense
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.position import timing_signal
 from ut_keras.ops import product
@@ -31,8 +30,7 @@ class RelativeXLAttention(attention.MultiHeadAttention):
 
     def build(self, query_shape: Shape) -> None:
         super().build(query_shape)
-        self.relative_projection = dense.inside(self, self.key_channels, "r", use_bias=False)
-        self.relative_projection.build((None, self.hidden_size))
+        self.relative_projection = self._projection(self.key_channels, "r", self.hidden_size)
         self.content_bias, self.position_bias = (
             self.add_weight(name=name, shape=(self.key_channels,), initializer="zeros")
             for name in ("content_bias", "position_bias")
@@ -46,10 +44,9 @@ class RelativeXLAttention(attention.MultiHeadAttention):
             vectors = self._vectors(tf.range(length - 1, -length, -1))  # [2 S - 1, H, d]
             table = tf.transpose(vectors, [1, 0, 2])
             return by_content + _by_position(product.with_tables(q, table, transpose=True))
-        distances = positions.query[:, tf.newaxis] - positions.key  # [T, S]
         # Of keys behind a query no vector is wanted: a cache is for what does not see them.
         table = self._vectors(tf.range(tf.reduce_max(positions.query) + 1))
-        vectors = tf.gather(table, tf.maximum(distances, 0))  # [T, S, H, d]
+        vectors = tf.gather(table, tf.maximum(-positions.distances, 0))  # [T, S, H, d]
         return by_content + tf.einsum("bhid,ijhd->bhij", q, vectors)
 
     def _with_bias(self, q, bias):

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam import HParamError, TransformerHParams
+from ut_keras.hparam import HParamError
 from ut_keras.layers.attention import attention
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.position import timing_signal
@@ -62,22 +62,10 @@ _BASE = timing_signal.MAX_TIMESCALE
 
 @parts.position_signals.register("rotary")
 def _make_signal(hp, side):
-    """None: nothing is added. The attention is from `make`."""
+    """None: nothing is added. The attention is made by `transformer_layer`."""
     del side
     if hp.self_attention_type != "dot_product":
         raise HParamError(
             "pos='rotary' needs self_attention_type='dot_product'. "
             f"Received: {hp.self_attention_type!r}."
         )
-
-
-def make(hp: TransformerHParams, side: str) -> attention.MultiHeadAttention:
-    """The self-attention of a layer under `pos="rotary"`.
-
-    Raises:
-        HParamError: if a head has an odd number of channels.
-    """
-    try:
-        return attention.make(hp, side, RotaryAttention)
-    except ValueError as error:
-        raise HParamError(str(error)) from error

@@ -6,20 +6,20 @@ import keras
 import tensorflow as tf
 
 from ut_keras.layers.basic import dense
-from ut_keras.layers.basic.layer import Layer
-from ut_keras.layers.basic.signature import Initializer, Shape
+from ut_keras.layers.basic.layer import check_choice
+from ut_keras.layers.basic.signature import Shape
 
 Pooling = Literal["mean", "masked_mean", "last"]
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class ClassLabelHead(Layer):
+class ClassLabelHead(dense.WithKernels):
     """Reads one vector from all positions, and scores the classes.
 
     Args:
         num_classes: int C.
-        kernel_initializer: Keras initializer.
         pooling: what is read, see `pool`.
+        kernel_initializer: Keras initializer.
     Call arguments:
         x: float tensor [B, S, D].
         padding_mask: bool tensor [B, S], True where there is no padding. Optional: all are real.
@@ -33,23 +33,14 @@ class ClassLabelHead(Layer):
         whose last one may be padding.
     """
 
-    def __init__(
-        self,
-        num_classes: int,
-        kernel_initializer: Initializer = "glorot_uniform",
-        pooling: Pooling = "mean",
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, num_classes: int, pooling: Pooling = "mean", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if pooling not in get_args(Pooling):
-            raise ValueError(f"pooling must be one of {get_args(Pooling)}. Received: {pooling!r}.")
+        check_choice("pooling", pooling, get_args(Pooling))
         self.num_classes = num_classes
         self.pooling = pooling
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape: Shape) -> None:
-        self.dense = dense.inside(self, self.num_classes, "dense")
-        self.dense.build((x_shape[0], x_shape[2]))
+        self.dense = self._dense(self.num_classes, "dense", x_shape[-1])
 
     def call(
         self,
@@ -64,7 +55,7 @@ class ClassLabelHead(Layer):
         """None: there are no positions any more."""
 
     def pool(self, x: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
-        """What is read: [B, S, D] to [B, D]; zeros of a row that is all padding, but for "mean"."""
+        """What is read of x: see the function."""
         return pool(x, self.pooling, padding_mask)
 
     def compute_output_shape(self, x_shape: Shape) -> Shape:

@@ -1,18 +1,36 @@
-"""A linear map over the last axis."""
+"""A linear map over the last axis, and what is made of such maps."""
 
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from ut_keras.layers.basic.layer import PositionWise
+from ut_keras.layers.basic.layer import Layer, PositionWise, check_choice
 from ut_keras.layers.basic.signature import Initializer, Shape
 
 FEW_ROWS = 8  # of an example, as while decoding
 
 
+class WithKernels(Layer):
+    """A layer with kernels, its own or of dense layers inside it.
+
+    Args:
+        kernel_initializer: Keras initializer, of all of them.
+    """
+
+    def __init__(self, kernel_initializer: Initializer = "glorot_uniform", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def _dense(self, units, name, input_size, **arguments):
+        """A `Dense` inside, built."""
+        made = inside(self, units, name, **arguments)
+        made.build((None, input_size))
+        return made
+
+
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Dense(PositionWise):
+class Dense(WithKernels, PositionWise):
     """Linear map over the last axis, `y = activation(x W + b)`.
 
     The batch axes are folded into one, so that it is a single matrix product in every pass.
@@ -36,17 +54,14 @@ class Dense(PositionWise):
         units: int,
         use_bias: bool = True,
         activation: str | None = None,
-        kernel_initializer: Initializer = "glorot_uniform",
         bias_initializer: Initializer = "zeros",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if activation not in (None, "relu"):
-            raise ValueError(f"activation must be None or 'relu'. Received: {activation!r}.")
+        check_choice("activation", activation, (None, "relu"))
         self.units = units
         self.use_bias = use_bias
         self.activation = activation
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
     def build(self, input_shape: Shape) -> None:

@@ -5,8 +5,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_keras.layers.basic.dense import WithKernels
 from ut_keras.layers.basic.layer import Layer, PositionWise
-from ut_keras.layers.basic.signature import Initializer, Shape
+from ut_keras.layers.basic.signature import Shape
 from ut_keras.ops import litert
 
 
@@ -161,7 +162,7 @@ class SentenceEmbedding(Layer):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class TargetSpaceEmbedding(PositionWise):
+class TargetSpaceEmbedding(WithKernels, PositionWise):
     """Adds to every source position, padding included, a vector that names the kind of target.
 
     Args:
@@ -178,19 +179,13 @@ class TargetSpaceEmbedding(PositionWise):
 
     NUM_SPACES = 32
 
-    def __init__(
-        self,
-        target_space_id: int,
-        kernel_initializer: Initializer = "glorot_uniform",
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, target_space_id: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not 0 <= target_space_id < self.NUM_SPACES:
             raise ValueError(
                 f"target_space_id must be in [0, {self.NUM_SPACES}). Received: {target_space_id}."
             )
         self.target_space_id = target_space_id
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, input_shape: Shape) -> None:
         self.kernel = self.add_weight(

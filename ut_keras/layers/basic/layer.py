@@ -1,6 +1,7 @@
-"""What our layers share: a config that is read off the arguments."""
+"""What our layers share: a config that is read off the arguments, and how these are checked."""
 
 import inspect
+from collections.abc import Collection, Iterable
 from typing import Any, Self
 
 import keras
@@ -38,6 +39,25 @@ class PositionWise(Layer):
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
+
+
+def build_all(layers: Iterable[Any], shape: Any) -> None:
+    """Builds layers: none that is None, or built, as Keras builds what it loads."""
+    for layer in layers:
+        if layer is not None and not layer.built:
+            layer.build(shape)
+
+
+def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
+    """Raises ValueError: if the argument of that name is none of the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {tuple(choices)}. Received: {value!r}.")
+
+
+def check_least(name: str, value: int, least: int) -> None:
+    """Raises ValueError: if the argument of that name is less."""
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}. Received: {value}.")
 
 
 def _arguments(cls: type) -> tuple[list[str], bool]:

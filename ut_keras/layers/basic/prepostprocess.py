@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic import normalization
-from ut_keras.layers.basic.layer import Layer, PositionWise
+from ut_keras.layers.basic.layer import Layer, PositionWise, check_choice
 from ut_keras.layers.basic.signature import Shape
 
 NORMS = {"layer": normalization.LayerNormalization, "rms": normalization.RMSNormalization}
@@ -41,13 +41,8 @@ class Processing(Layer):
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments by which another layer is `Processing` alike."""
-        return {
-            "dropout_rate": self.dropout_rate,
-            "dropout_broadcast_dims": self.dropout_broadcast_dims,
-            "epsilon": self.epsilon,
-            "norm_type": self.norm_type,
-            "dtype": self.dtype_policy,
-        }
+        names = ("dropout_rate", "dropout_broadcast_dims", "epsilon", "norm_type")
+        return {"dtype": self.dtype_policy, **{name: getattr(self, name) for name in names}}
 
     def process(self, sequence: str, name: str = "layer_prepostprocess") -> "PrePostProcess":
         """A `PrePostProcess` by these settings."""
@@ -91,10 +86,7 @@ class PrePostProcess(Processing, PositionWise):
             raise ValueError(
                 f"sequence must be 'none' or made of 'n', 'd' and 'a'. Received: {sequence!r}."
             )
-        if self.norm_type not in NORMS:
-            raise ValueError(
-                f"norm_type must be one of {', '.join(NORMS)}. Received: {self.norm_type!r}."
-            )
+        check_choice("norm_type", self.norm_type, NORMS)
         self.sequence = sequence
         self.operations = tuple((letter, self._operation(letter)) for letter in letters)
 

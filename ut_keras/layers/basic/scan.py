@@ -11,10 +11,8 @@ def scan(take_step: Callable[[Any, Any], Any], elements: Any, start: Any) -> Any
 
     Args:
         take_step: function (state, elements of one position) -> state.
-        elements: nest of tensors [S, ...].
-        start: the state before the first position: nest of tensors.
-    Returns:
-        The states behind each position: nest of tensors [S, ...].
+        elements: nest of tensors [S, ...]; so is what is returned, the states behind each position.
+        start: the state before the first.
     """
 
     def over_none():

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 from ut_keras.layers.depth import state_layer
 from ut_keras.layers.depth.records import Steps
@@ -31,7 +32,7 @@ class Depth(state_layer.StateLayer):
     `extend` takes the next positions through all depth, which read what the cache has of those
     before them. Both give a position the same output. `move_columns` makes room in a cache.
 
-    A subclass has `forward` and `extend`; and what stands here of its `block`, unless it has one.
+    A subclass has `forward` and `extend`; for the rest it asks its `inner`.
     """
 
     # Arguments that are layers or None, and are built with the shape of the state, in this order.
@@ -39,19 +40,22 @@ class Depth(state_layer.StateLayer):
     num_steps = 1  # how often it takes its block
 
     def build(self, state_shape: Shape) -> None:
-        for layer in self._layers_given():
-            if not layer.built:
-                layer.build(state_shape)
+        build_all(self._layers_given(), state_shape)
+
+    @property
+    def inner(self) -> Any:
+        """What it asks for all that it does not know itself: the block."""
+        return self.block
 
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
         """See `StateLayer.project_memory`."""
-        return self.block.project_memory(memory, attention_mask)
+        return self.inner.project_memory(memory, attention_mask)
 
     def extra_terms(
         self, tally: Any, rows: tf.Tensor | None = None
     ) -> list[ponder_cost.PonderTerm]:
         """See `StateLayer.extra_terms`."""
-        return self.block.extra_terms(tally, rows)
+        return self.inner.extra_terms(tally, rows)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         """See `StateLayer.forward`; `StackOutput`.
@@ -67,11 +71,7 @@ class Depth(state_layer.StateLayer):
         return None
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
-        """An empty cache for `extend`.
-
-        Args:
-            size: `CacheSize`; it says how many steps there will be.
-        """
+        """An empty cache for `extend`; its size says how many steps there will be, too."""
         steps = size.num_steps or self.num_steps
         widths = self._cache_widths()
         return tuple(cache_lib.start(part, size, steps, self.compute_dtype) for part in widths)
@@ -97,7 +97,7 @@ class Depth(state_layer.StateLayer):
     @property
     def places_matter(self) -> bool:
         """Whether it depends on where columns lie in a cache what is read of them."""
-        return self.block.places_matter
+        return self.inner.places_matter
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
@@ -137,15 +137,8 @@ class Around(Depth):
     """Depth that has another inside, `inner`, and is like it but for what a subclass says."""
 
     @property
-    def inner(self) -> Depth:
-        raise NotImplementedError
-
-    @property
     def trains_by_steps(self) -> bool:
         return self.inner.trains_by_steps
-
-    def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
-        return self.inner.project_memory(memory, attention_mask)
 
     @property
     def rule(self) -> halting.Rule | None:
@@ -156,11 +149,6 @@ class Around(Depth):
     ) -> list[ponder_cost.PonderTerm]:
         return self.inner.ponder_terms(result, padding_mask, rows)
 
-    def extra_terms(
-        self, tally: Any, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
-        return self.inner.extra_terms(tally, rows)
-
     def check_steps(self, num_steps: int | None) -> None:
         self.inner.check_steps(num_steps)
 
@@ -169,7 +157,3 @@ class Around(Depth):
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
         return self.inner.move_columns(cache, size, order)
-
-    @property
-    def places_matter(self) -> bool:
-        return self.inner.places_matter

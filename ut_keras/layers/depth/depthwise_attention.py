@@ -7,12 +7,12 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers.basic import dense, from_hparams
-from ut_keras.layers.basic.signature import Config, Initializer, Shape
-from ut_keras.layers.depth import recurrence, transformer_block
+from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.layers.depth import recurrence
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class DepthwiseAttentionRecurrence(recurrence.Recurrence):
+class DepthwiseAttentionRecurrence(recurrence.Recurrence, dense.WithKernels):
     """A step transforms a weighted sum of earlier states (`recurrence_type="dwa"`).
 
         M_0 = H_0, M_t = H_t;   x_t = sum over j < t - 1 of softmax(W (M_j + E_j) + b) · (M_j + E_j)
@@ -34,18 +34,14 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence):
 
     def __init__(
         self,
-        block: transformer_block.TransformerBlock,
-        timing: keras.layers.Layer,
-        num_steps: int,
+        *args: Any,
         depth_embedding: bool = True,
         per_element: bool = True,
-        kernel_initializer: Initializer = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        super().__init__(block, timing, num_steps, **kwargs)
+        super().__init__(*args, **kwargs)
         self.uses_depth_embedding = depth_embedding
         self.per_element = per_element
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, state_shape: Shape) -> None:
         super().build(state_shape)
@@ -57,8 +53,7 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence):
                 shape=(self.num_steps + 1, 1, 1, size),
                 initializer=keras.initializers.RandomNormal(stddev=size**-0.5),
             )
-        self.weighting = dense.inside(self, size if self.per_element else 1, "dense")
-        self.weighting.build((None, *state_shape))
+        self.weighting = self._dense(size if self.per_element else 1, "dense", size)
 
     def check_steps(self, num_steps: int | None) -> None:
         """See `Depth.check_steps`."""
@@ -77,7 +72,7 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence):
         self, loop: recurrence.RecurrenceState, constants: recurrence.Constants
     ) -> recurrence.StepOutput:
         (states,) = loop.carried  # [N + 1, B, S, D]; slot 0 is H_0
-        result = constants.transform(self._read(states, loop.step), loop.step)
+        result = constants.transform(self._read(states, loop.step))
         slot = tf.reshape(tf.range(states.shape[0]), [-1, 1, 1, 1])
         states = tf.where(slot == loop.step + 1, result.output[tf.newaxis], states)
         return recurrence.StepOutput(result.output, (states,), result)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from ut_keras.hparam import UniversalTransformerHParams
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.layer import Layer, check_choice
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.transition import feed_forward
 
@@ -46,10 +46,7 @@ class Gate(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if activation not in ACTIVATIONS:
-            raise ValueError(
-                f"activation must be one of {tuple(ACTIVATIONS)}. Received: {activation!r}."
-            )
+        check_choice("activation", activation, ACTIVATIONS)
         self.map = map
         self.activation = activation
         self.zero_at_padding = zero_at_padding

@@ -3,13 +3,13 @@
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers.basic import from_hparams, prepostprocess
+from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.depth import gate as gate_lib
-from ut_keras.layers.depth import recurrence, transformer_block
+from ut_keras.layers.depth import recurrence
 
 GATES_INPUTS = "sti"  # state before the step, transformed state, inputs of the first step
 
@@ -20,9 +20,10 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
         x = H_{t-1} + P_t;   C = Block(x);   H_t = kept · K + C · T
         T = sigmoid(map_T(g)),   K = 1 - T or sigmoid(map_K(g))
 
-    What is kept, a subclass says; g is made of the states named by `gates_inputs`, each behind
-    `preprocess_sequence`. As in T2T, a carry gate of its own sees g preprocessed twice. With the
-    pad remover T2T fails there; such gates should not be 0 at padding, for the state would be.
+    What is kept, a subclass says by its letter; g is made of the states named by `gates_inputs`,
+    each behind `preprocess_sequence`. As in T2T, a carry gate of its own sees g preprocessed twice.
+    With the pad remover T2T fails there; such gates should not be 0 at padding, for the state would
+    be.
 
     Args:
         block, timing, num_steps: as in `Recurrence`.
@@ -37,18 +38,18 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
         ValueError: if `gates_inputs` holds another letter or none.
     """
 
+    keeps = ""  # which of GATES_INPUTS
+
     def __init__(
         self,
-        block: transformer_block.TransformerBlock,
-        timing: keras.layers.Layer,
-        num_steps: int,
+        *args: Any,
         transform_gate: gate_lib.Gate,
         carry_gate: gate_lib.Gate | None = None,
         gates_inputs: str = "i",
         preprocess_sequence: str = "n",
         **kwargs: Any,
     ) -> None:
-        super().__init__(block, timing, num_steps, **kwargs)
+        super().__init__(*args, **kwargs)
         if not gates_inputs or set(gates_inputs) - set(GATES_INPUTS):
             raise ValueError(
                 f"gates_inputs must be letters out of {GATES_INPUTS!r}. Received: {gates_inputs!r}."
@@ -62,16 +63,14 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
 
     def build(self, state_shape: Shape) -> None:
         super().build(state_shape)
-        for preprocess in self.preprocesses:
-            preprocess.build(state_shape)
-        for layer in (self.transform_gate, self.carry_gate):
-            if layer is not None and not layer.built:
-                layer.build([state_shape] * len(set(self.gates_inputs)))
+        build_all(self.preprocesses, state_shape)
+        shapes = [state_shape] * len(set(self.gates_inputs))
+        build_all((self.transform_gate, self.carry_gate), shapes)
 
     def take_step(
         self, loop: recurrence.RecurrenceState, constants: recurrence.Constants
     ) -> recurrence.StepOutput:
-        result = constants.transform(loop.state, loop.step)
+        result = constants.transform(loop.state)
         sources = {"s": loop.state, "t": result.output, "i": constants.inputs}
         g = [sources[letter] for letter in GATES_INPUTS if letter in self.gates_inputs]
         g = self._preprocess(g, self.preprocesses[: len(g)], constants)
@@ -81,12 +80,8 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
         else:
             g = self._preprocess(g, self.preprocesses[len(g) :], constants)
             carry = self._gate(self.carry_gate, g, constants)
-        state = self.kept(loop, constants) * carry + result.output * transform
+        state = sources[self.keeps] * carry + result.output * transform
         return recurrence.StepOutput(state, (), result)
-
-    def kept(self, loop: recurrence.RecurrenceState, constants: recurrence.Constants) -> tf.Tensor:
-        """What the carry gate lets through, [B, S, D]."""
-        raise NotImplementedError
 
     def _preprocess(self, tensors, preprocesses, constants):
         return [
@@ -108,8 +103,7 @@ class HighwayRecurrence(GatedRecurrence):
     References: T2T `universal_transformer_util.universal_transformer_highway`.
     """
 
-    def kept(self, loop: recurrence.RecurrenceState, constants: recurrence.Constants) -> tf.Tensor:
-        return loop.state
+    keeps = "s"
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -122,21 +116,13 @@ class SkipRecurrence(GatedRecurrence):
     References: T2T `universal_transformer_util.universal_transformer_skip`.
     """
 
-    def kept(self, loop: recurrence.RecurrenceState, constants: recurrence.Constants) -> tf.Tensor:
-        return constants.inputs
+    keeps = "i"
 
 
 @parts.recurrences.register("highway")
-def _make_highway(hp, side):
-    return _make(HighwayRecurrence, hp, side)
-
-
 @parts.recurrences.register("skip")
-def _make_skip(hp, side):
-    return _make(SkipRecurrence, hp, side)
-
-
-def _make(layer_class, hp, side):
+def _make(hp, side):
+    layer_class = {"highway": HighwayRecurrence, "skip": SkipRecurrence}[hp.recurrence_type]
     bias = hp.transform_bias_init
     coupled = hp.couple_carry_transform_gates
     return layer_class(

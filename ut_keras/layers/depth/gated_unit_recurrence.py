@@ -8,29 +8,24 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.hparam.field import HParamError
 from ut_keras.layers.basic import dense, from_hparams, prepostprocess
-from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.depth import gate, recurrence, transformer_block, transformer_layer
 from ut_keras.layers.lstm.lstm import LSTMState
 
 
-class _GatedUnit(Layer):
+class _GatedUnit(dense.WithKernels):
     """What both have: gates over input and state, each with one matrix and a bias."""
 
-    def __init__(self, zero_at_padding=False, kernel_initializer="glorot_uniform", **kwargs):
+    def __init__(self, zero_at_padding=False, **kwargs):
         super().__init__(**kwargs)
         self.zero_at_padding = zero_at_padding
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def _make_gate(self, name, x_shape, activation="sigmoid", bias=0.0):
+        initializer = keras.initializers.Constant(bias)
+        weighted = dense.inside(self, x_shape[-1], "map", bias_initializer=initializer)
         made = gate.Gate(
-            dense.inside(
-                self, x_shape[-1], "map", bias_initializer=keras.initializers.Constant(bias)
-            ),
-            activation,
-            self.zero_at_padding,
-            name=name,
-            dtype=self.dtype_policy,
+            weighted, activation, self.zero_at_padding, name=name, dtype=self.dtype_policy
         )
         made.build([x_shape, x_shape])
         return made
@@ -133,28 +128,24 @@ class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
 
     def __init__(
         self,
-        block: transformer_block.TransformerBlock,
-        timing: keras.layers.Layer,
-        num_steps: int,
+        *args: Any,
         unit: keras.layers.Layer,
         preprocess_sequence: str = "n",
         **kwargs: Any,
     ) -> None:
-        super().__init__(block, timing, num_steps, **kwargs)
+        super().__init__(*args, **kwargs)
         self.unit = unit
         self.preprocess_sequence = preprocess_sequence
         self.before_unit, self.after_unit = self.processes(preprocess_sequence, 2)
 
     def build(self, state_shape: Shape) -> None:
         super().build(state_shape)
-        for layer in (self.unit, self.before_unit, self.after_unit):
-            if not layer.built:
-                layer.build(state_shape)
+        build_all((self.unit, self.before_unit, self.after_unit), state_shape)
 
     def take_step(
         self, loop: recurrence.RecurrenceState, constants: recurrence.Constants
     ) -> recurrence.StepOutput:
-        result = constants.transform(loop.state, loop.step)
+        result = constants.transform(loop.state)
         x = self.before_unit(result.output, training=constants.training)
         y, carried = self.apply_unit(x, loop, constants.padding_mask)
         y = self.after_unit(y, training=constants.training)

@@ -54,40 +54,30 @@ def _array(first, max_steps):
     ).write(0, first)
 
 
-class AttentionRecord(NamedTuple):
-    """Attention weights so far, one entry per step and layer. A loop carries it in its state."""
-
-    attention: tf.TensorArray  # of [B, H, S, S] float32
-    memory_attention: tf.TensorArray  # of [B, H, T, S] float32; () in an encoder
+# Attention weights so far, one entry per step and layer, of [B, H, S, S] float32; in a decoder also
+# those to the memory, [B, H, T, S]. A loop carries it in its state; () if nothing is recorded.
+AttentionRecord = tuple[tf.TensorArray, ...]
 
 
-def start_attention(enabled: bool | None, memory: Any) -> AttentionRecord | tuple[()]:
+def start_attention(enabled: bool | None, memory: Any) -> AttentionRecord:
     """An empty record; () if it is not `enabled`. In an encoder the memory is None."""
     if not enabled:
         return ()
-    return AttentionRecord(_weights_array(), _weights_array() if memory else ())
+    return (_weights_array(), _weights_array()) if memory else (_weights_array(),)
 
 
-def add_attention(
-    record: AttentionRecord | tuple[()], step: tf.Tensor, block_output: Any
-) -> AttentionRecord | tuple[()]:
+def add_attention(record: AttentionRecord, step: tf.Tensor, block_output: Any) -> AttentionRecord:
     """The record with the weights of one step, an int32 scalar, from its `BlockOutput`."""
-    if not record:
-        return record
-    return AttentionRecord(
-        _write(record.attention, step, block_output.attention_weights),
-        _write(record.memory_attention, step, block_output.memory_attention_weights),
+    weights = (block_output.attention_weights, block_output.memory_attention_weights)
+    return tuple(
+        _write(array, step, of_layers) for array, of_layers in zip(record, weights, strict=False)
     )
 
 
-def stack_attention(
-    record: AttentionRecord | tuple[()],
-) -> tuple[tf.Tensor | None, tf.Tensor | None]:
+def stack_attention(record: AttentionRecord) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """(attention [N, B, H, S, S], memory attention [N, B, H, T, S]); each None if not recorded."""
-    if not record:
-        return None, None
-    memory = record.memory_attention
-    return record.attention.stack(), None if memory == () else memory.stack()
+    attention, memory_attention, *_ = (*(array.stack() for array in record), None, None)
+    return attention, memory_attention
 
 
 def _weights_array():

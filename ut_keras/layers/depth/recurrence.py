@@ -10,7 +10,7 @@ from ut_keras import parts
 from ut_keras.hparam import HParamError, UniversalTransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams
-from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.layer import Layer, check_choice, check_least
 from ut_keras.layers.basic.signature import PLAIN, Config, StepInputs
 from ut_keras.layers.depth import depth, records, transformer_block
 from ut_keras.layers.depth.depth import StackOutput
@@ -28,12 +28,13 @@ class RecurrenceState(NamedTuple):
     stores: tuple  # of a cache, one dict per layer and one for the signals; () without a cache
     record: tuple  # `AttentionRecord`, or () when nothing is recorded
     tally: tuple = ()  # of each layer that of `StateLayer.start_tally`; () but in training
+    steps: tuple = ()  # `StepRecord`, or () where the loss is that of the last alone
 
 
 class Constants(NamedTuple):
     """What is the same at every step."""
 
-    transform: Callable  # (x [B, S, D], step) -> `BlockOutput`: signals and block
+    transform: Callable  # x [B, S, D] -> `BlockOutput`: injection, signals and block
     inputs: tf.Tensor  # [B, S, D], H_0
     padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     training: bool | None
@@ -103,10 +104,18 @@ class Recurrence(depth.Depth):
         injection: an `InputInjection`, by which every step sees the input; None: only the first.
         steps_sampling: "uniform": in training the number of steps is drawn, see `StepSampling`.
             None: it is N there, too.
+        supervised_every: int k. The loss of training is the mean of those after every k-th step
+            and after the last, each step taken for the last one (deep supervision),
+
+                loss = (L(H_k) + L(H_2k) + ... + L(H_N)) / ceil(N / k)
+
+            which takes the logits of so many steps at once. 0: the loss is L(H_N).
     Call arguments and returns: as `StateLayer`.
     Raises:
-        ValueError: if num_steps < 1, or steps_sampling is another.
-    References: T2T `universal_transformer_util.universal_transformer_layer`.
+        ValueError: if num_steps < 1, steps_sampling is another, or supervised_every < 0.
+    References: T2T `universal_transformer_util.universal_transformer_layer`; of `supervised_every`
+        Lee et al. 2015, Deeply-Supervised Nets, whose layers have classifiers of their own (here
+        there is one for all).
     """
 
     layer_arguments: tuple[str, ...] = ("timing", "block", "injection")
@@ -118,47 +127,47 @@ class Recurrence(depth.Depth):
         num_steps: int,
         injection: keras.layers.Layer | None = None,
         steps_sampling: str | None = None,
+        supervised_every: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if num_steps < 1:
-            raise ValueError(f"num_steps must be at least 1. Received: {num_steps}.")
-        if steps_sampling not in (None, "uniform"):
-            raise ValueError(
-                f"steps_sampling must be 'uniform' or None. Received: {steps_sampling!r}."
-            )
+        check_least("num_steps", num_steps, 1)
+        check_choice("steps_sampling", steps_sampling, (None, "uniform"))
+        check_least("supervised_every", supervised_every, 0)
         self.block = block
         self.timing = timing
         self.num_steps = num_steps
         self.injection = injection
+        self.supervised_every = supervised_every
+        self.trains_by_steps = supervised_every > 0
         self.steps_sampling = None if steps_sampling is None else StepSampling(num_steps)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `Depth.forward`; no ponder times and no remainders."""
+        """See `Depth.forward`; no ponder times and no remainders.
+
+        In training there are steps if `supervised_every` wants a loss of some.
+        """
         training = inputs.training
         self.check_steps(inputs.num_steps)
         most = inputs.num_steps or self.num_steps
         num_steps: Any = most
         if training and self.steps_sampling is not None:
-            num_steps = self.steps_sampling.draw()
-            most = self.num_steps
+            num_steps, most = self.steps_sampling.draw(), self.num_steps
         signals = self.timing.prepare(tf.range(tf.shape(state)[1]), most)
-
-        def transform(x, step):
-            return self.block.forward(self.timing(self._begin(x, state), step, signals), inputs)
-
-        constants = Constants(transform, state, inputs.padding_mask, training)
-        loop = RecurrenceState(
+        every = self.supervised_every if training else 0
+        first = RecurrenceState(
             tf.constant(0),
             state,
             self.start(state, most),
             (),
             records.start_attention(inputs.record_attention, inputs.memory),
             self.block.start_tally(state) if training else (),
+            records.start_steps(True, state, -(-most // every)) if every else (),
         )
-        last = self._loop(loop, (), lambda caches: constants, num_steps, most)
+        last = self._loop(first, inputs, signals, num_steps, most)
         record = records.stack_attention(last.record)
-        return StackOutput(self.finish(last), None, None, *record, tally=last.tally)
+        steps = records.stack_steps(last.steps)
+        return StackOutput(self.finish(last), None, None, *record, tally=last.tally, steps=steps)
 
     def check_steps(self, num_steps: int | None) -> None:
         """See `Depth.check_steps`."""
@@ -176,37 +185,32 @@ class Recurrence(depth.Depth):
         num_steps = window.size.num_steps or self.num_steps
         signals = self.timing.prepare(window.positions, num_steps)
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
-
-        def make_constants(caches):
-            def transform(x, step):
-                x = self.timing(self._begin(x, state), step, signals, cache=caches[-1])
-                return self.block.forward(x, inputs._replace(cache=caches[:-1]))
-
-            return Constants(transform, state, None, False)
-
         layouts = [cache_lib.Layout(widths, window) for widths in self._cache_widths()]
-        carried = self.start(state, num_steps)
-        first = RecurrenceState(tf.constant(0), state, carried, cache, ())
-        last = self._loop(first, layouts, make_constants, num_steps, num_steps)
+        first = RecurrenceState(tf.constant(0), state, self.start(state, num_steps), cache, ())
+        last = self._loop(first, inputs, signals, num_steps, num_steps, layouts)
         return self.finish(last), last.stores
-
-    def _begin(self, state, inputs):
-        """What a step gets, without its signals."""
-        return state if self.injection is None else self.injection(state, inputs)
 
     def _cache_widths(self):
         """Of each layer, and of the signals."""
         return (*self.block.cache_widths(), self.timing.cache_widths())
 
-    def _loop(self, first, layouts, make_constants, num_steps, most):
-        """All steps; `make_constants` gets the caches, none where there are no stores."""
+    def _loop(self, first, inputs, signals, num_steps, most, layouts=()):
+        """All steps; with a layout for each of the stores, where there are any."""
 
         def body(loop):
-            caches = [
+            caches: list[Any] = [
                 cache_lib.LayerCache(part, loop.step, layout)
                 for part, layout in zip(loop.stores, layouts, strict=True)
             ]
-            result = self.take_step(loop, make_constants(caches))
+            *of_layers, of_signals = caches or [None]
+
+            def transform(x):
+                x = x if self.injection is None else self.injection(x, first.state)
+                x = self.timing(x, loop.step, signals, cache=of_signals)
+                return self.block.forward(x, inputs._replace(cache=of_layers))
+
+            constants = Constants(transform, first.state, inputs.padding_mask, inputs.training)
+            result = self.take_step(loop, constants)
             result.state.set_shape(loop.state.shape)
             for new, old in zip(result.carried, loop.carried, strict=True):
                 new.set_shape(old.shape)
@@ -218,6 +222,7 @@ class Recurrence(depth.Depth):
                     tuple(cache.stores for cache in caches),
                     records.add_attention(loop.record, loop.step, result.block_output),
                     transformer_block.add_tally(loop.tally, result.block_output),
+                    loop.steps and self._add_step(loop, result.state, num_steps),
                 ),
             )
 
@@ -229,24 +234,19 @@ class Recurrence(depth.Depth):
         )
         return last
 
-    def start(self, state: tf.Tensor, num_steps: int) -> tuple:
-        """What the loop carries at first, besides the state: a tuple of tensors.
+    def _add_step(self, loop, state, num_steps):
+        """The record with this step in place of the one before, unless that was a k-th."""
+        every = self.supervised_every
+        share = 1.0 / tf.cast(-(-num_steps // every), tf.float32)
+        shares = tf.fill(tf.shape(state)[:2], share)
+        return records.add_steps(loop.steps, loop.step // every, state, shares)
 
-        Args:
-            state: float tensor [B, S, D].
-            num_steps: int. The most steps that the loop takes.
-        """
+    def start(self, state: tf.Tensor, num_steps: int) -> tuple:
+        """What a loop of at most so many steps carries at first, besides the state [B, S, D]."""
         return ()
 
     def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
-        """One step.
-
-        Args:
-            loop: `RecurrenceState`.
-            constants: `Constants`.
-        Returns:
-            `StepOutput`.
-        """
+        """One step."""
         raise NotImplementedError
 
     def finish(self, last: RecurrenceState) -> tf.Tensor:
@@ -269,7 +269,7 @@ class BasicRecurrence(Recurrence):
     """
 
     def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
-        result = constants.transform(loop.state, loop.step)
+        result = constants.transform(loop.state)
         return StepOutput(result.output, (), result)
 
 
@@ -282,8 +282,8 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
     """What all recurrences take, but for the number of steps.
 
     Raises:
-        HParamError: if `num_rec_steps_sampling` or `recurrence_input_injection` does not go with
-            the rest.
+        HParamError: if `num_rec_steps_sampling`, `recurrence_input_injection` or
+            `recurrence_supervised_every` does not go with the rest.
     """
     steps = hp.act_max_steps if hp.recurrence_type == "act" else hp.num_rec_steps
     timing = timing_signal.make(hp, steps)
@@ -310,4 +310,14 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
                 f"Received: num_rec_steps_sampling={hp.num_rec_steps_sampling!r}."
             )
         given["steps_sampling"] = hp.num_rec_steps_sampling
+    if hp.recurrence_supervised_every:
+        mixed = hp.mix_with_transformer or ""
+        if hp.recurrence_type != "basic" or "after_ut" in mixed:
+            raise HParamError(
+                "recurrence_supervised_every needs recurrence_type='basic', and nothing after the "
+                f"recurrence. Received: recurrence_type={hp.recurrence_type!r}, "
+                f"mix_with_transformer={mixed!r}."
+            )
+        # An encoder that a decoder attends to has no loss of its own.
+        given["supervised_every"] = hp.recurrence_supervised_every if side.answers else 0
     return given

@@ -77,7 +77,7 @@ class StateLayer(Layer):
         inside = (layer for layer in self._flatten_layers() if isinstance(layer, StateLayer))
         if training and any(layer.trains_by_steps for layer in inside):
             raise ValueError(
-                "Losses of several steps (QHalting, PonderNetHalting with "
+                "Losses of several steps (supervised_every, QHalting, PonderNetHalting with "
                 "expected_loss=True) need somebody who takes `forward`, such as the models of "
                 f"ut_keras.models; a call gives the output alone. Received: a call of {self.name}."
             )
@@ -97,24 +97,19 @@ class StateLayer(Layer):
         return result.output
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> Any:
-        """The pass with all that it computes.
+        """The pass over a state [B, S, D] with all that it computes.
 
-        Args:
-            state: float tensor [B, S, D].
-            inputs: `StepInputs`.
         Returns:
             NamedTuple with `output`, [B, S, D].
         """
         raise NotImplementedError
 
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
-        """What a decoder attends to, projected once for all steps.
+        """What a decoder attends to, projected once for all steps, as `forward` takes it.
 
         Args:
             memory: float tensor [B, M, D].
             attention_mask: bool, broadcastable to [B, H, S, M]; None: all may be attended to.
-        Returns:
-            what `forward` takes as `memory`.
         """
         raise NotImplementedError
 
@@ -143,22 +138,13 @@ class StateLayer(Layer):
         return []
 
     def start_tally(self, state: tf.Tensor) -> Any:
-        """What the tallies of all steps are added to: a nest of float32 zeros [B, W].
-
-        Args:
-            state: float tensor [B, S, D].
-        """
+        """What the tallies of all steps are added to: a nest of float32 zeros [B, W]."""
         raise NotImplementedError
 
     def extra_terms(
         self, tally: Any, rows: tf.Tensor | None = None
     ) -> list[ponder_cost.PonderTerm]:
-        """What parts of a block cost.
-
-        Args:
-            tally: the nest of `start_tally`, summed over all steps.
-            rows: float32 [B], what each row weighs. Optional.
-        """
+        """What parts of a block cost: of a tally of all steps; rows as of `cost_terms`."""
         raise NotImplementedError
 
     def compute_output_shape(self, state_shape: Shape) -> Shape:

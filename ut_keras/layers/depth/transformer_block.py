@@ -10,6 +10,7 @@ from ut_keras import parts
 from ut_keras.hparam import TransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams
+from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
 from ut_keras.layers.depth import state_layer, transformer_layer
 from ut_keras.layers.halting import ponder_cost
@@ -57,9 +58,7 @@ class TransformerBlock(state_layer.StateLayer):
             layer.name = f"{prefix}_{number}"
 
     def build(self, state_shape: Shape) -> None:
-        for layer in self.layers:
-            if not layer.built:
-                layer.build(state_shape)
+        build_all(self.layers, state_shape)
 
     def project_memory(
         self, memory: tf.Tensor, attention_mask: tf.Tensor | None
@@ -114,14 +113,7 @@ class TransformerBlock(state_layer.StateLayer):
 
 
 def make(hp: TransformerHParams, side: str, num_layers: int, prefix: str) -> TransformerBlock:
-    """Layers in a row.
-
-    Args:
-        hp: `TransformerHParams`.
-        side: "encoder", "decoder" or "language_model", which is a decoder without an encoder.
-        num_layers: int.
-        prefix: str. Layer i is called `<prefix>_<i>`.
-    """
+    """Layers in a row; layer i is called `<prefix>_<i>`."""
     layers = [
         transformer_layer.make(hp, side, make_transition(hp, side)) for _ in range(num_layers)
     ]

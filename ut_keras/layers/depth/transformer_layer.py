@@ -11,6 +11,7 @@ from ut_keras.layers.attention import attention, rotary_attention
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.attention.attention import KeyValue
 from ut_keras.layers.basic import from_hparams, prepostprocess
+from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
 from ut_keras.layers.depth import state_layer
 from ut_keras.layers.halting import ponder_cost
@@ -83,25 +84,13 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         self.postprocess_sequence = postprocess_sequence
         self.transition_postprocess_sequence = transition_postprocess_sequence
         self.self_attention_block = self._wrap(self_attention, "self_attention")
-        self.memory_attention_block = None
-        if memory_attention is not None:
-            self.memory_attention_block = self._wrap(memory_attention, "encdec_attention")
-        self.transition_block = None
-        if transition is not None:
-            self.transition_block = self._wrap(transition, "ffn", transition_postprocess_sequence)
-        self.copy_gate_block = None
-        if copy_gate is not None:
-            self.copy_gate_block = self._wrap(copy_gate, "copy_gate", postprocess_sequence="none")
+        self.memory_attention_block = self._wrap(memory_attention, "encdec_attention")
+        self.transition_block = self._wrap(transition, "ffn", transition_postprocess_sequence)
+        self.copy_gate_block = self._wrap(copy_gate, "copy_gate", postprocess_sequence="none")
 
     def build(self, state_shape: Shape) -> None:
-        for block in (
-            self.self_attention_block,
-            self.memory_attention_block,
-            self.transition_block,
-            self.copy_gate_block,
-        ):
-            if block is not None:
-                block.build(state_shape)
+        attentions = (self.self_attention_block, self.memory_attention_block)
+        build_all((*attentions, self.transition_block, self.copy_gate_block), state_shape)
 
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Memory:
         """See `StateLayer.project_memory`: `Memory`.
@@ -197,8 +186,9 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         return getattr(self.transition, "cache_widths", dict)()
 
     def _wrap(self, sublayer, name, postprocess_sequence=None):
-        postprocess_sequence = postprocess_sequence or self.postprocess_sequence
-        sequences = (self.preprocess_sequence, postprocess_sequence)
+        if sublayer is None:
+            return None
+        sequences = (self.preprocess_sequence, postprocess_sequence or self.postprocess_sequence)
         return Sublayer(sublayer, *sequences, name=name, **self.settings)
 
 
@@ -239,10 +229,7 @@ class Sublayer(prepostprocess.Processing):
         self.postprocess = self.process(postprocess_sequence, "layer_postprocess")
 
     def build(self, x_shape: Shape) -> None:
-        self.preprocess.build(x_shape)
-        if not self.sublayer.built:  # Keras builds a sublayer of its own accord when it loads one
-            self.sublayer.build(x_shape)
-        self.postprocess.build(x_shape)
+        build_all((self.preprocess, self.sublayer, self.postprocess), x_shape)
 
     def call(
         self,
@@ -262,16 +249,14 @@ def _where_running(running, new, old):
     return new if running is None else tf.where(tf.expand_dims(running, axis=-1), new, old)
 
 
-def _self_attention(hp, side):
-    if hp.pos == "rotary":
-        return rotary_attention.make(hp, side)
-    return parts.self_attentions.get(hp.self_attention_type)(hp, side)
-
-
 def make(hp: TransformerHParams, side: str, transition: keras.layers.Layer) -> TransformerLayer:
     """One layer; `transition` may be None, which leaves attention alone."""
+    if hp.pos == "rotary":
+        self_attention = attention.make(hp, side, rotary_attention.RotaryAttention)
+    else:
+        self_attention = parts.self_attentions.get(hp.self_attention_type)(hp, side)
     return TransformerLayer(
-        _self_attention(hp, side),
+        self_attention,
         transition,
         attention.make(hp, side) if side == "decoder" else None,
         hp.layer_preprocess_sequence,

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers.basic import dropout
+from ut_keras.layers.basic import dense, dropout
 from ut_keras.layers.basic import scan as scan_lib
-from ut_keras.layers.basic.layer import Layer
-from ut_keras.layers.basic.signature import Initializer, Shape
+from ut_keras.layers.basic.signature import Shape
 
 
 class LSTMState(NamedTuple):
@@ -27,7 +26,7 @@ class LSTMOutput(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class LSTMCell(Layer):
+class LSTMCell(dense.WithKernels):
     """One LSTM.
 
         i, j, f, o = [x; h] W + b
@@ -48,17 +47,10 @@ class LSTMCell(Layer):
     References: Hochreiter & Schmidhuber 1997; TensorFlow 1's `LSTMCell`, whose weights these are.
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        forget_bias: float = 1.0,
-        kernel_initializer: Initializer = "glorot_uniform",
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, hidden_size: int, forget_bias: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.forget_bias = forget_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape: Shape) -> None:
         self.kernel = self.add_weight(
@@ -72,11 +64,7 @@ class LSTMCell(Layer):
         return self.step(self.project(x), state)
 
     def project(self, x: tf.Tensor) -> tf.Tensor:
-        """[..., C'] -> [..., 4 D]; of a C' less than C the first C' rows of the kernel are taken.
-
-        Args:
-            x: float tensor, the first (or all) features of the input.
-        """
+        """[..., C'] -> [..., 4 D], of the first features of the input, or all."""
         rows = x.shape[-1]
         kernel = tf.cast(tf.convert_to_tensor(self.kernel)[:rows], x.dtype)
         bias = tf.cast(tf.convert_to_tensor(self.bias), x.dtype)
@@ -86,13 +74,7 @@ class LSTMCell(Layer):
     def step(
         self, projected: tf.Tensor, state: LSTMState, rest: tf.Tensor | None = None
     ) -> LSTMState:
-        """One position.
-
-        Args:
-            projected: [B, 4 D], from `project`.
-            state: `LSTMState`.
-            rest: [B, C - C'], the features that `project` was not given. Optional.
-        """
+        """One position: what `project` gave, and the features [B, C - C'] that it was not given."""
         recurrent = state.output if rest is None else tf.concat([rest, state.output], axis=-1)
         kernel = tf.convert_to_tensor(self.kernel)[-recurrent.shape[-1] :]
         gates = projected + tf.matmul(recurrent, tf.cast(kernel, projected.dtype))
@@ -111,17 +93,45 @@ class LSTMCell(Layer):
         return LSTMState(shape, shape)
 
 
-@keras.saving.register_keras_serializable(package="ut_keras")
-class LSTMStack(Layer):
-    """Several LSTMs over a sequence.
-
-    Dropout is on what enters each layer, not on the state.
+class StackedCells(dense.WithKernels):
+    """LSTMs one above the other.
 
     Args:
         num_layers: int.
         hidden_size: int D.
-        dropout_rate: float in [0, 1).
+        dropout_rate: float in [0, 1). Of what enters each layer, not of the state.
         kernel_initializer: Keras initializer.
+    """
+
+    def __init__(
+        self, num_layers: int, hidden_size: int, dropout_rate: float = 0.0, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_layers = num_layers
+        self.hidden_size = hidden_size
+        self.dropout_rate = dropout_rate
+
+    def _make_cells(self, width):
+        """The cells, of which the first gets so many features, and the dropout before each."""
+        cells, dropouts = [], []
+        for number in range(self.num_layers):
+            cell = LSTMCell(
+                self.hidden_size,
+                kernel_initializer=self.kernel_initializer,
+                name=f"cell_{number}",
+                dtype=self.dtype_policy,
+            )
+            cell.build((None, self.hidden_size if number else width))
+            cells.append(cell)
+            dropouts.append(dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy))
+        self.cells, self.dropouts = tuple(cells), tuple(dropouts)
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class LSTMStack(StackedCells):
+    """LSTMs over a sequence.
+
+    Arguments: as `StackedCells`.
     Call arguments:
         x: float tensor [B, S, C].
         padding_mask: bool tensor [B, S], True at real tokens. Optional. The states do not change
@@ -133,22 +143,8 @@ class LSTMStack(Layer):
     References: T2T `models/lstm.py`, `lstm`.
     """
 
-    def __init__(
-        self,
-        num_layers: int,
-        hidden_size: int,
-        dropout_rate: float = 0.0,
-        kernel_initializer: Initializer = "glorot_uniform",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.num_layers = num_layers
-        self.hidden_size = hidden_size
-        self.dropout_rate = dropout_rate
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-
     def build(self, x_shape: Shape) -> None:
-        self.cells, self.dropouts = make_cells(self, x_shape[-1])
+        self._make_cells(x_shape[-1])
 
     def call(
         self,
@@ -167,43 +163,22 @@ class LSTMStack(Layer):
             if initial_states is not None:
                 initial = initial_states[number]
             projected = cell.project(self.dropouts[number](x, training=training))
-            after = self._over_time(cell, projected, real, initial)
+            after = _over_time(cell, projected, real, initial)
             x = tf.where(real[..., tf.newaxis], after.output, 0)
             states.append(scan_lib.last(after, initial))
         return LSTMOutput(tf.transpose(x, [1, 0, 2]), tuple(states))
-
-    @staticmethod
-    def _over_time(cell, projected, real, initial):
-        """The states [S, B, D] behind each position."""
-
-        def take_step(state, now):
-            projected, real = now
-            new = cell.step(projected, state)
-            return LSTMState(*(tf.where(real, n, o) for n, o in zip(new, state, strict=True)))
-
-        return scan_lib.scan(take_step, (projected, real[..., tf.newaxis]), initial)
 
     def compute_output_shape(self, x_shape: Shape, *_: Any) -> LSTMOutput:
         state = LSTMState(*2 * ((x_shape[0], self.hidden_size),))
         return LSTMOutput((*x_shape[:-1], self.hidden_size), (state,) * self.num_layers)
 
 
-def make_cells(layer: Any, width: int) -> tuple[tuple[LSTMCell, ...], tuple[dropout.Dropout, ...]]:
-    """The cells of a layer, one above the other, and the dropout of what enters each.
+def _over_time(cell, projected, real, initial):
+    """The states [S, B, D] behind each position."""
 
-    Args:
-        layer: has `num_layers`, `hidden_size`, `dropout_rate` and `kernel_initializer`.
-        width: int. Of what enters the first.
-    """
-    cells, dropouts = [], []
-    for number in range(layer.num_layers):
-        cell = LSTMCell(
-            layer.hidden_size,
-            kernel_initializer=layer.kernel_initializer,
-            name=f"cell_{number}",
-            dtype=layer.dtype_policy,
-        )
-        cell.build((None, layer.hidden_size if number else width))
-        cells.append(cell)
-        dropouts.append(dropout.Dropout(layer.dropout_rate, dtype=layer.dtype_policy))
-    return tuple(cells), tuple(dropouts)
+    def take_step(state, now):
+        projected, real = now
+        new = cell.step(projected, state)
+        return LSTMState(*(tf.where(real, n, o) for n, o in zip(new, state, strict=True)))
+
+    return scan_lib.scan(take_step, (projected, real[..., tf.newaxis]), initial)

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers.basic import dense, dropout
+from ut_keras.layers.basic import dropout
 from ut_keras.layers.basic import scan as scan_lib
-from ut_keras.layers.basic.layer import Layer
-from ut_keras.layers.basic.signature import Initializer, Shape
+from ut_keras.layers.basic.layer import check_choice
+from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.lstm import lstm
 from ut_keras.layers.lstm.lstm import LSTMState
 
@@ -31,7 +31,7 @@ class AttentionState(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class AttentionLSTM(Layer):
+class AttentionLSTM(lstm.StackedCells):
     """LSTMs one above the other, with attention around them.
 
     The LSTMs read [x_t; a_{t-1}]; what the last one says, h_t, asks for a mean of the values v_s:
@@ -43,14 +43,11 @@ class AttentionLSTM(Layer):
     is a_t, brought to width D where there are several heads, or h_t.
 
     Args:
-        num_layers: int.
-        hidden_size: int D.
+        num_layers, hidden_size and others: as `StackedCells`.
         mechanism: "bahdanau" or "luong".
         attention_layer_size: int A.
         num_heads: int H.
         output_attention: bool. Whether a_t is the output, or h_t.
-        dropout_rate: float in [0, 1). Of what enters each layer.
-        kernel_initializer: Keras initializer.
     Call arguments:
         x: float tensor [B, T, C].
         memory: `AttentionMemory`.
@@ -71,21 +68,14 @@ class AttentionLSTM(Layer):
         attention_layer_size: int = 128,
         num_heads: int = 1,
         output_attention: bool = True,
-        dropout_rate: float = 0.0,
-        kernel_initializer: Initializer = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        if mechanism not in ("bahdanau", "luong"):
-            raise ValueError(f"mechanism must be 'bahdanau' or 'luong'. Received: {mechanism!r}.")
-        self.num_layers = num_layers
-        self.hidden_size = hidden_size
+        super().__init__(num_layers, hidden_size, **kwargs)
+        check_choice("mechanism", mechanism, ("bahdanau", "luong"))
         self.mechanism = mechanism
         self.attention_layer_size = attention_layer_size
         self.num_heads = num_heads
         self.output_attention = output_attention
-        self.dropout_rate = dropout_rate
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     @property
     def attention_size(self) -> int:
@@ -100,37 +90,34 @@ class AttentionLSTM(Layer):
         return self.hidden_size
 
     def build(self, x_shape: Shape) -> None:
-        self.memory_layer = self._dense("memory_layer", self.hidden_size, self.hidden_size)
+        size = self.hidden_size
+        self.memory_layer = self._dense(size, "memory_layer", size, use_bias=False)
         self.query_layer: Any = None
         self.attention_v: tuple = ()
         if self.mechanism == "bahdanau":
-            self.query_layer = self._dense("query_layer", self.hidden_size, self.hidden_size)
+            self.query_layer = self._dense(size, "query_layer", size, use_bias=False)
             self.attention_v = tuple(
                 self.add_weight(
                     name=_numbered("attention_v", head),
-                    shape=(self.hidden_size,),
+                    shape=(size,),
                     initializer=self.kernel_initializer.clone(),
                 )
                 for head in range(self.num_heads)
             )
-        self.cells, self.dropouts = lstm.make_cells(self, x_shape[-1] + self.attention_size)
+        self._make_cells(x_shape[-1] + self.attention_size)
         self.input_dropout = dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy)
         self.attention_layers = tuple(
             self._dense(
-                _numbered("attention_layer", head), 2 * self.hidden_size, self.attention_layer_size
+                self.attention_layer_size,
+                _numbered("attention_layer", head),
+                2 * size,
+                use_bias=False,
             )
             for head in range(self.num_heads)
         )
         self.output_layer: Any = None
         if self.output_attention and self.num_heads > 1:
-            self.output_layer = self._dense(
-                "dense", self.attention_size, self.hidden_size, use_bias=True
-            )
-
-    def _dense(self, name, input_size, units, use_bias=False):
-        made = dense.inside(self, units, name, use_bias=use_bias)
-        made.build((None, input_size))
-        return made
+            self.output_layer = self._dense(size, "dense", self.attention_size)
 
     def call(
         self,
@@ -159,12 +146,7 @@ class AttentionLSTM(Layer):
     def project_memory(
         self, values: tf.Tensor, may_attend: tf.Tensor | None = None
     ) -> AttentionMemory:
-        """Prepares what is attended to.
-
-        Args:
-            values: [B, S, D].
-            may_attend: bool [B, S]. Optional.
-        """
+        """What is attended to, made ready: values [B, S, D], of which some may be, bool [B, S]."""
         return AttentionMemory(self.memory_layer(values), values, may_attend)
 
     def start(self, memory: AttentionMemory, initial_states: Sequence[LSTMState]) -> AttentionState:
@@ -187,12 +169,7 @@ class AttentionLSTM(Layer):
 
         Args:
             projected: [B, 4 D], the first cell's of x.
-            state: `AttentionState`.
-            memory: `AttentionMemory`.
-            masks: list of dropout masks: of the attention, and of what enters each layer but the
-                first. Optional.
-        Returns:
-            `AttentionState`.
+            masks: dropout's, of the attention, and of what enters each layer but the first.
         """
         entering = [state.attention] + [None] * (self.num_layers - 1)
         cells: list[LSTMState] = []

@@ -6,14 +6,12 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam import HParamError
 from ut_keras.layers.basic import from_hparams
-from ut_keras.layers.basic.layer import PositionWise
+from ut_keras.layers.basic.layer import PositionWise, check_choice, check_least
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.position import randomized_position
 
 _EOS = 1  # as T2T has it
-_ORDERS = ("same", "reversed")
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -50,18 +48,16 @@ class CoupledPosition(PositionWise):
     Returns:
         Tensor like `x`.
     Raises:
-        ValueError: if places < 1, for another order, or a source of sentences.
+        ValueError: if places < 1 or separator < 0, for another order, or a source of sentences.
     References: Cho et al. 2024, Position Coupling; Ruoss et al. 2023, Randomized Positional
         Encodings Boost Length Generalization of Transformers.
     """
 
     def __init__(self, places: int, order: str = "same", separator: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if places < 1 or order not in _ORDERS:
-            raise ValueError(
-                f"places must be at least 1 and order one of {', '.join(_ORDERS)}. "
-                f"Received: places={places}, order={order!r}."
-            )
+        check_least("places", places, 1)
+        check_choice("order", order, ("same", "reversed"))
+        check_least("separator", separator, 0)
         self.places = places
         self.order = order
         self.separator = separator
@@ -127,10 +123,5 @@ class CoupledPosition(PositionWise):
 def _make(hp, side, places=512, order="same", separator=0):
     del side
     randomized_position.check_no_true_positions(hp)
-    if places < 1 or order not in _ORDERS or separator < 0:
-        raise HParamError(
-            f"pos='coupled(…)' needs places of at least 1, an order of {', '.join(_ORDERS)}, and "
-            f"the id of a separator. Received: {hp.pos}."
-        )
     dtype = from_hparams.dtype_policy(hp)
     return CoupledPosition(places, order, separator, dtype=dtype)

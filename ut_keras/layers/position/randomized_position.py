@@ -59,13 +59,8 @@ class RandomizedPosition(PositionWise):
         if training:
             positions = tf.gather(self.draw(length), positions)
         else:
-            positions *= self.apart
+            positions *= self.positions // self.max_length
         return x + tf.cast(timing_signal.sinusoid(positions, x.shape[-1]), x.dtype)
-
-    @property
-    def apart(self) -> int:
-        """How far positions are from one another at inference."""
-        return self.positions // self.max_length
 
     def draw(self, length: tf.Tensor) -> tf.Tensor:
         """int32 [length], ascending, each subset as often; 0 .. length - 1 where L is less."""

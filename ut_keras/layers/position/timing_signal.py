@@ -10,7 +10,7 @@ from ut_keras import parts
 from ut_keras.hparam import UniversalTransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, from_hparams
-from ut_keras.layers.basic.layer import Layer, PositionWise
+from ut_keras.layers.basic.layer import PositionWise, check_choice
 from ut_keras.layers.basic.signature import Initializer, Shape, Widths
 
 MAX_TIMESCALE = 1e4
@@ -100,7 +100,7 @@ class StepSignals(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class StepTimingSignal(Layer):
+class StepTimingSignal(dense.WithKernels):
     """Tells every position, at the start of each recurrence step, its place and the step.
 
     Added (T2T's default):
@@ -140,23 +140,17 @@ class StepTimingSignal(Layer):
         position_start_index: str | None = None,
         step: str | None = "learned",
         combine: str = "add",
-        kernel_initializer: Initializer = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        for name, value, choices in (
-            ("position_start_index", position_start_index, (None, "random", "step")),
-            ("step", step, (None, "learned", "sinusoid")),
-            ("combine", combine, ("add", "concat")),
-        ):
-            if value not in choices:
-                raise ValueError(f"{name} must be one of {choices}. Received: {value!r}.")
+        check_choice("position_start_index", position_start_index, (None, "random", "step"))
+        check_choice("step", step, (None, "learned", "sinusoid"))
+        check_choice("combine", combine, ("add", "concat"))
         self.num_steps = num_steps
         self.position = position
         self.position_start_index = position_start_index
         self.step = step
         self.combine = combine
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
         if position_start_index == "random":
             self.seed_generator = keras.random.SeedGenerator()
 
@@ -180,17 +174,12 @@ class StepTimingSignal(Layer):
                 "Received: position=False."
             )
         if concat and self.position:
-            self.projection = dense.inside(self, self.hidden_size, "dense", use_bias=False)
-            self.projection.build((None, None, self.step_channels * (2 if self.step else 1)))
+            width = self.step_channels * (2 if self.step else 1)
+            self.projection = self._dense(self.hidden_size, "dense", width, use_bias=False)
 
     def prepare(self, positions: tf.Tensor, num_steps: int | None = None) -> StepSignals:
-        """The parts that are the same at every step.
+        """The parts that are the same at every step, of positions int32 [S].
 
-        Args:
-            positions: int32 [S].
-            num_steps: int. How many steps there are; None: as many as it was made for.
-        Returns:
-            `StepSignals`.
         Raises:
             ValueError: as `check_steps`.
         """

@@ -6,15 +6,13 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.layers.basic import dense, from_hparams
-from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic.layer import Layer
-from ut_keras.layers.basic.signature import Initializer, Shape, Widths
+from ut_keras.layers.basic import dropout, from_hparams
+from ut_keras.layers.basic.signature import Shape, Widths
+from ut_keras.layers.transition.transition import Transition, zero_at_padding
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class ConvFeedForward(Layer):
+class ConvFeedForward(Transition):
     """A convolution over positions, ReLU, a dense layer (`ffn_layer="conv_relu_conv"`).
 
         h_i = max(0, (W_0 x_i + b + sum over n = 1 .. k-1 of W_n x_{i+n-o}) / sqrt(k))
@@ -28,22 +26,12 @@ class ConvFeedForward(Layer):
         hidden_size: int D, channels of the output.
         kernel_size: int k; odd, unless causal.
         causal: bool. True in a decoder.
-        dropout_rate: float. Dropout behind the ReLU.
-        kernel_initializer: Keras initializer.
-    Call arguments:
-        x: float tensor [B, S, D].
-        padding_mask: bool tensor [B, S], True at real tokens: padding counts as 0. Optional.
-        mask: the same; Keras finds that of `Masking` or `Embedding(mask_zero=True)` on `x`.
-        cache: `LayerCache`. Optional.
-        training: bool.
-    Returns:
-        float tensor [B, S, D].
+        **kwargs: those of `Transition`; the dropout is behind the ReLU.
+    Call arguments and returns: as `Transition`; padding counts as 0.
     Raises:
         ValueError: if kernel_size is < 1, or even and not causal.
     References: T2T `common_layers.conv_relu_conv`, `tpu_conv1d`.
     """
-
-    supports_masking = True
 
     def __init__(
         self,
@@ -51,52 +39,36 @@ class ConvFeedForward(Layer):
         hidden_size: int,
         kernel_size: int = 3,
         causal: bool = False,
-        dropout_rate: float = 0.0,
-        kernel_initializer: Initializer = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(hidden_size, **kwargs)
         if kernel_size < 1 or (kernel_size % 2 == 0 and not causal):
             raise ValueError(
                 "kernel_size must be at least 1, and odd where both sides are seen. "
                 f"Received: kernel_size={kernel_size}, causal={causal}."
             )
         self.filter_size = filter_size
-        self.hidden_size = hidden_size
         self.kernel_size = kernel_size
         self.causal = causal
-        self.dropout_rate = dropout_rate
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape: Shape) -> None:
         names = ["conv1"]
         if self.kernel_size > 1:
             names = [f"conv1_{tap}" for tap in range(self.kernel_size)]
         self.taps = tuple(
-            dense.inside(self, self.filter_size, name, use_bias=tap == 0)
+            self._dense(self.filter_size, name, x_shape[-1], use_bias=tap == 0)
             for tap, name in enumerate(names)
         )
-        for tap in self.taps:
-            tap.build(x_shape)
-        self.relu_dropout = dropout_lib.inside(self)
-        self.contract = dense.inside(self, self.hidden_size, "conv2")
-        self.contract.build((*x_shape[:-1], self.filter_size))
+        self.relu_dropout = dropout.inside(self)
+        self.contract = self._dense(self.hidden_size, "conv2", self.filter_size)
 
     def cache_widths(self) -> Widths:
         """What a cache keeps of each position, see `cache.start`."""
         return {} if self.kernel_size == 1 else {"conv1": (1, self.hidden_size)}
 
-    def call(
-        self,
-        x: tf.Tensor,
-        padding_mask: tf.Tensor | None = None,
-        cache: cache_lib.LayerCache | None = None,
-        training: bool | None = None,
-        mask: tf.Tensor | None = None,
-    ) -> tf.Tensor:
-        padding_mask = mask if padding_mask is None else padding_mask
-        if padding_mask is not None and self.kernel_size > 1:
-            x *= tf.cast(padding_mask, x.dtype)[..., tf.newaxis]
+    def _transform(self, x, padding_mask, cache, training):
+        if self.kernel_size > 1:
+            x = zero_at_padding(x, padding_mask)
         h = self.taps[0](x)
         if self.kernel_size > 1:
             shifted = self._shifted(x) if cache is None else self._shifted_in_cache(x, cache)
@@ -119,9 +91,6 @@ class ConvFeedForward(Layer):
         cache.write("conv1", x)
         before = cache.before("conv1", self.kernel_size - 1)
         return [*tf.unstack(before, axis=2), x]
-
-    def compute_output_shape(self, x_shape: Shape) -> Shape:
-        return (*x_shape[:-1], self.hidden_size)
 
 
 @parts.transitions.register("conv_relu_conv")

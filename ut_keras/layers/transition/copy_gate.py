@@ -8,14 +8,14 @@ import tensorflow as tf
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic.layer import PositionWise
-from ut_keras.layers.basic.signature import Initializer, Shape
+from ut_keras.layers.basic.layer import PositionWise, check_choice
+from ut_keras.layers.basic.signature import Shape
 
 _ACTIVATIONS = {"gelu": tf.nn.gelu, "relu": tf.nn.relu}
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class CopyGate(PositionWise):
+class CopyGate(dense.WithKernels, PositionWise):
     """How much of a step a position takes over, channel by channel (`copy_gate`).
 
         g = sigmoid(W_2 f(W_1 a + b_1) + b_2);   H_t = g U + (1 - g) H_{t-1}
@@ -45,16 +45,12 @@ class CopyGate(PositionWise):
         self,
         dropout_rate: float = 0.0,
         bias_init: float = -3.0,
-        kernel_initializer: Initializer = "glorot_uniform",
         activation: str = "gelu",
         hidden_dropout_rate: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if activation not in _ACTIVATIONS:
-            raise ValueError(
-                f"activation must be one of {tuple(_ACTIVATIONS)}. Received: {activation!r}."
-            )
+        check_choice("activation", activation, _ACTIVATIONS)
         self.activation = activation
         self.hidden_dropout_rate = hidden_dropout_rate
         self.hidden_dropout = dropout_lib.Dropout(
@@ -62,15 +58,12 @@ class CopyGate(PositionWise):
         )
         self.dropout_rate = dropout_rate
         self.bias_init = bias_init
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.seed_generator: Any = keras.random.SeedGenerator() if dropout_rate else None
 
     def build(self, input_shape: Shape) -> None:
-        bias = keras.initializers.Constant(self.bias_init)
-        self.hidden = dense.inside(self, input_shape[-1], "hidden")
-        self.gate = dense.inside(self, input_shape[-1], "gate", bias_initializer=bias)
-        for layer in (self.hidden, self.gate):
-            layer.build(input_shape)
+        size, bias = input_shape[-1], keras.initializers.Constant(self.bias_init)
+        self.hidden = self._dense(size, "hidden", size)
+        self.gate = self._dense(size, "gate", size, bias_initializer=bias)
 
     def call(
         self, x: tf.Tensor, training: bool | None = None, cache: cache_lib.LayerCache | None = None

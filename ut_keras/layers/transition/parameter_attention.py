@@ -7,15 +7,13 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers.attention import attention
-from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.layers.basic import dense, from_hparams
-from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic.layer import PositionWise
-from ut_keras.layers.basic.signature import Initializer, Shape
+from ut_keras.layers.basic import dropout, from_hparams
+from ut_keras.layers.basic.signature import Shape
+from ut_keras.layers.transition.transition import Transition
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class ParameterAttention(PositionWise):
+class ParameterAttention(Transition):
     """Attention over parameters, in place of the two dense layers (`ffn_layer`).
 
         y = Concat_h(softmax(q_h K_h^T) V_h) W_O,   q = x W_Q
@@ -28,14 +26,8 @@ class ParameterAttention(PositionWise):
         memory_rows: int M; T2T takes `filter_size`.
         hidden_size: int D, width of the output.
         key_channels, value_channels: int. Over all heads; D if None.
-        dropout_rate: float. Share of the rows of V that training drops, for all positions alike.
-        kernel_initializer: Keras initializer, of W_Q and W_O.
-    Call arguments:
-        x: float tensor [B, S, D].
-        padding_mask: not used; padding is transformed too, as in T2T.
-        training: bool.
-    Returns:
-        float tensor [B, S, D].
+        **kwargs: those of `Transition`; training drops rows of V, for all positions alike.
+    Call arguments and returns: as `Transition`; padding is transformed too, as in T2T.
     Raises:
         ValueError: if the channels cannot be split over the heads.
     References: T2T `common_attention.parameter_attention`.
@@ -48,39 +40,27 @@ class ParameterAttention(PositionWise):
         hidden_size: int,
         key_channels: int | None = None,
         value_channels: int | None = None,
-        dropout_rate: float = 0.0,
-        kernel_initializer: Initializer = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(hidden_size, **kwargs)
         self.num_heads = num_heads
         self.memory_rows = memory_rows
-        self.hidden_size = hidden_size
         self.key_channels = key_channels or hidden_size
         self.value_channels = value_channels or hidden_size
         attention.check_heads(self)
-        self.dropout_rate = dropout_rate
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape: Shape) -> None:
-        self.query_projection = dense.inside(self, self.key_channels, "q_transform", use_bias=False)
-        self.query_projection.build(x_shape)
-        self.output_projection = dense.inside(
-            self, self.hidden_size, "output_transform", use_bias=False
+        self.query_projection = self._dense(
+            self.key_channels, "q_transform", x_shape[-1], use_bias=False
         )
-        self.output_projection.build((*x_shape[:-1], self.value_channels))
+        self.output_projection = self._dense(
+            self.hidden_size, "output_transform", self.value_channels, use_bias=False
+        )
         self.key = self._memory("k", self.key_channels, (self.num_heads / self.hidden_size) ** 0.5)
         self.value = self._memory("v", self.value_channels, 1.0)
-        self.row_dropout = dropout_lib.inside(self, broadcast_dims=(2,))
+        self.row_dropout = dropout.inside(self, broadcast_dims=(2,))
 
-    def call(
-        self,
-        x: tf.Tensor,
-        padding_mask: tf.Tensor | None = None,
-        cache: cache_lib.LayerCache | None = None,
-        training: bool | None = None,
-    ) -> tf.Tensor:
-        del padding_mask, cache
+    def _transform(self, x, padding_mask, cache, training):
         key, value = tf.convert_to_tensor(self.key), tf.convert_to_tensor(self.value)
         shape = tf.shape(x)
         q = tf.reshape(self.query_projection(x), [shape[0], shape[1], self.num_heads, -1])
@@ -96,9 +76,6 @@ class ParameterAttention(PositionWise):
             shape=(self.num_heads, self.memory_rows, channels // self.num_heads),
             initializer=keras.initializers.RandomNormal(stddev=stddev),
         )
-
-    def compute_output_shape(self, x_shape: Shape) -> Shape:
-        return (*x_shape[:-1], self.hidden_size)
 
 
 @parts.transitions.register("parameter_attention")

@@ -8,14 +8,13 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.layers.basic import dense, from_hparams
-from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic.layer import Layer
-from ut_keras.layers.basic.signature import Initializer, Shape, Widths
+from ut_keras.layers.basic import dense, dropout, from_hparams
+from ut_keras.layers.basic.signature import Shape, Widths
+from ut_keras.layers.transition.transition import Transition, zero_at_padding
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class SeparableConvolution(Layer):
+class SeparableConvolution(dense.WithKernels):
     """A filter along positions for each channel, then a dense layer over the channels.
 
     Args:
@@ -38,7 +37,6 @@ class SeparableConvolution(Layer):
         kernel_size: int,
         causal: bool = False,
         activation: str | None = None,
-        kernel_initializer: Initializer = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -48,7 +46,6 @@ class SeparableConvolution(Layer):
         self.kernel_size = kernel_size
         self.causal = causal
         self.activation = activation
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape: Shape) -> None:
         self.depthwise_kernel = self.add_weight(
@@ -56,8 +53,9 @@ class SeparableConvolution(Layer):
             shape=(self.kernel_size, 1, x_shape[-1], 1),
             initializer=self.kernel_initializer.clone(),  # see Dense
         )
-        self.pointwise = dense.inside(self, self.units, "pointwise", activation=self.activation)
-        self.pointwise.build(x_shape)
+        self.pointwise = self._dense(
+            self.units, "pointwise", x_shape[-1], activation=self.activation
+        )
 
     def call(self, x: tf.Tensor, cache: cache_lib.LayerCache | None = None) -> tf.Tensor:
         reach = self.kernel_size - 1
@@ -79,7 +77,7 @@ class SeparableConvolution(Layer):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class SeparableConvFeedForward(Layer):
+class SeparableConvFeedForward(Transition):
     """Two separable convolutions with a ReLU between them (`transformer_ffn_type="sepconv"`).
 
     Padding is set to zero before each convolution, so that it does not leak into its neighbours.
@@ -89,20 +87,10 @@ class SeparableConvFeedForward(Layer):
         hidden_size: int D, channels of the output.
         causal: bool. True in a decoder.
         kernel_sizes: two odd ints.
-        dropout_rate: float. Dropout behind the ReLU.
-        kernel_initializer: Keras initializer.
-    Call arguments:
-        x: float tensor [B, S, D].
-        padding_mask: bool tensor [B, S], True at real tokens. Optional.
-        mask: the same; Keras finds that of `Masking` or `Embedding(mask_zero=True)` on `x`.
-        cache: `LayerCache`. Optional.
-        training: bool.
-    Returns:
-        float tensor [B, S, D].
+        **kwargs: those of `Transition`; the dropout is behind the ReLU.
+    Call arguments and returns: as `Transition`.
     References: T2T `common_layers.sepconv_relu_sepconv`.
     """
-
-    supports_masking = True
 
     def __init__(
         self,
@@ -110,33 +98,23 @@ class SeparableConvFeedForward(Layer):
         hidden_size: int,
         causal: bool = False,
         kernel_sizes: Sequence[int] = (3, 5),
-        dropout_rate: float = 0.0,
-        kernel_initializer: Initializer = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(hidden_size, **kwargs)
         self.filter_size = filter_size
-        self.hidden_size = hidden_size
         self.causal = causal
         self.kernel_sizes = tuple(kernel_sizes)
-        self.dropout_rate = dropout_rate
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape: Shape) -> None:
-        def convolution(units, kernel_size, name, activation=None):
-            return SeparableConvolution(
-                units,
-                kernel_size,
-                self.causal,
-                activation,
-                self.kernel_initializer,
-                name=name,
-                dtype=self.dtype_policy,
-            )
-
-        self.expand = convolution(self.filter_size, self.kernel_sizes[0], "conv1", "relu")
-        self.relu_dropout = dropout_lib.inside(self)
-        self.contract = convolution(self.hidden_size, self.kernel_sizes[1], "conv2")
+        first, second = self.kernel_sizes
+        alike = {"kernel_initializer": self.kernel_initializer, "dtype": self.dtype_policy}
+        self.expand = SeparableConvolution(
+            self.filter_size, first, self.causal, "relu", name="conv1", **alike
+        )
+        self.relu_dropout = dropout.inside(self)
+        self.contract = SeparableConvolution(
+            self.hidden_size, second, self.causal, name="conv2", **alike
+        )
         self.expand.build(x_shape)
         self.contract.build((*x_shape[:-1], self.filter_size))
 
@@ -144,27 +122,10 @@ class SeparableConvFeedForward(Layer):
         """What a cache keeps of each position, see `cache.start`."""
         return {self.expand.name: (1, self.hidden_size), self.contract.name: (1, self.filter_size)}
 
-    def call(
-        self,
-        x: tf.Tensor,
-        padding_mask: tf.Tensor | None = None,
-        cache: cache_lib.LayerCache | None = None,
-        training: bool | None = None,
-        mask: tf.Tensor | None = None,
-    ) -> tf.Tensor:
-        padding_mask = mask if padding_mask is None else padding_mask
-        h = self.expand(_zero_padding(x, padding_mask), cache=cache)
+    def _transform(self, x, padding_mask, cache, training):
+        h = self.expand(zero_at_padding(x, padding_mask), cache=cache)
         h = self.relu_dropout(h, training=training)
-        return self.contract(_zero_padding(h, padding_mask), cache=cache)
-
-    def compute_output_shape(self, x_shape: Shape) -> Shape:
-        return (*x_shape[:-1], self.hidden_size)
-
-
-def _zero_padding(x, padding_mask):
-    if padding_mask is None:
-        return x
-    return x * tf.cast(padding_mask, x.dtype)[..., tf.newaxis]
+        return self.contract(zero_at_padding(h, padding_mask), cache=cache)
 
 
 @parts.transitions.register("sepconv")

@@ -6,11 +6,9 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.layers.basic import dense
-from ut_keras.layers.basic import dropout as dropout_lib
+from ut_keras.layers.basic import dropout
 from ut_keras.layers.basic.signature import Shape
-from ut_keras.layers.transition import feed_forward
+from ut_keras.layers.transition import feed_forward, transition
 
 
 class Mixture(NamedTuple):
@@ -71,39 +69,21 @@ class SigmaMoE(feed_forward.FeedForward):
         self.entropy_weight = entropy_weight
 
     def build(self, x_shape: Shape) -> None:
-        self.router = dense.inside(self, self.num_experts, "router", use_bias=False)
-        self.expand = dense.inside(
-            self, self.filter_size, "expand", use_bias=False, activation="relu"
-        )
-        self.contract = dense.inside(self, self.hidden_size, "contract", use_bias=False)
-        self.relu_dropout = dropout_lib.inside(self, self.dropout_broadcast_dims)
-        self.router.build(x_shape)
-        self.expand.build(x_shape)
-        self.contract.build((*x_shape[:-1], self.filter_size))
+        size, inner = x_shape[-1], self.filter_size
+        self.relu_dropout = dropout.inside(self, self.dropout_broadcast_dims)
+        self.router = self._dense(self.num_experts, "router", size, use_bias=False)
+        self.expand = self._dense(inner, "expand", size, use_bias=False, activation="relu")
+        self.contract = self._dense(self.hidden_size, "contract", inner, use_bias=False)
 
-    def call(
-        self,
-        x: tf.Tensor,
-        padding_mask: tf.Tensor | None = None,
-        cache: cache_lib.LayerCache | None = None,
-        training: bool | None = None,
-        mask: tf.Tensor | None = None,
-    ) -> Mixture:
-        del cache
-        padding_mask = mask if padding_mask is None else padding_mask
+    def _transform(self, x, padding_mask, cache, training):
         scores = tf.cast(self.router(x), tf.float32)
         best, chosen = tf.math.top_k(scores, self.k)  # [B, S, k]
         gates = tf.one_hot(chosen, self.num_experts) * tf.sigmoid(best)[..., tf.newaxis]
         gates = tf.cast(tf.reduce_sum(gates, axis=-2), self.compute_dtype)  # [B, S, E]
         gates = tf.repeat(gates, self.filter_size // self.num_experts, axis=-1)
         output = self._contracted(self.expand(x) * gates, padding_mask, training)
-        return Mixture(output, self._tally(scores, padding_mask) if training else None)
-
-    def _tally(self, scores, padding_mask):
-        asked = tf.nn.softmax(scores)
-        if padding_mask is not None:
-            asked *= tf.cast(padding_mask, tf.float32)[..., tf.newaxis]
-        return tf.reduce_sum(asked, axis=1)
+        asked = transition.zero_at_padding(tf.nn.softmax(scores), padding_mask)
+        return Mixture(output, tf.reduce_sum(asked, axis=1) if training else None)
 
     def cost(self, tally: tf.Tensor) -> tf.Tensor:
         """What a row costs: float32 [B].

@@ -10,14 +10,14 @@ from ut_keras.hparam import TransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import scan as scan_lib
-from ut_keras.layers.basic.layer import Layer
-from ut_keras.layers.basic.signature import Initializer, Shape, Widths
+from ut_keras.layers.basic.layer import Layer, build_all, check_least
+from ut_keras.layers.basic.signature import Shape, Widths
 from ut_keras.layers.position import timing_signal
 from ut_keras.layers.position.timing_signal import StepSignals
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class SRU(Layer):
+class SRU(dense.WithKernels):
     """Layers of simple recurrent units, from the first position to the last.
 
         [u, f, r] = W x + b;   c_i = σ(f_i) · c_{i-1} + (1 - σ(f_i)) · u_i,   c_0 = 0
@@ -40,22 +40,16 @@ class SRU(Layer):
     References: T2T `common_layers.sru`.
     """
 
-    def __init__(
-        self, num_layers: int = 2, kernel_initializer: Initializer = "glorot_uniform", **kwargs: Any
-    ) -> None:
+    def __init__(self, num_layers: int = 2, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if num_layers < 1:
-            raise ValueError(f"num_layers must be at least 1. Received: {num_layers}.")
+        check_least("num_layers", num_layers, 1)
         self.num_layers = num_layers
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, x_shape: Shape) -> None:
+        size = x_shape[-1]
         self.maps = tuple(
-            dense.inside(self, 3 * x_shape[-1], f"kernel_{number}")
-            for number in range(self.num_layers)
+            self._dense(3 * size, f"kernel_{number}", size) for number in range(self.num_layers)
         )
-        for layer in self.maps:
-            layer.build(x_shape)
 
     def cache_widths(self) -> Widths:
         """What a cache keeps of each position, see `cache.start`."""
@@ -139,9 +133,7 @@ class TimingAndSRU(Layer):
         self.sru = sru
 
     def build(self, state_shape: Shape) -> None:
-        for layer in (self.timing, self.sru):
-            if not layer.built:
-                layer.build(state_shape)
+        build_all((self.timing, self.sru), state_shape)
 
     def prepare(self, positions: tf.Tensor, num_steps: int | None = None) -> StepSignals:
         """See `StepTimingSignal.prepare`."""

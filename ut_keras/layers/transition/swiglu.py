@@ -4,8 +4,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers.basic import dense
-from ut_keras.layers.basic import dropout as dropout_lib
+from ut_keras.layers.basic import dropout
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.transition import feed_forward
 
@@ -24,13 +23,11 @@ class SwiGLU(feed_forward.FeedForward):
     """
 
     def build(self, x_shape: Shape) -> None:
-        self.gate = dense.inside(self, self.filter_size, "gate", use_bias=False)
-        self.expand = dense.inside(self, self.filter_size, "expand", use_bias=False)
-        self.contract = dense.inside(self, self.hidden_size, "contract", use_bias=False)
-        self.relu_dropout = dropout_lib.inside(self, self.dropout_broadcast_dims)
-        self.gate.build(x_shape)
-        self.expand.build(x_shape)
-        self.contract.build((*x_shape[:-1], self.filter_size))
+        size, inner = x_shape[-1], self.filter_size
+        self.relu_dropout = dropout.inside(self, self.dropout_broadcast_dims)
+        self.gate = self._dense(inner, "gate", size, use_bias=False)
+        self.expand = self._dense(inner, "expand", size, use_bias=False)
+        self.contract = self._dense(self.hidden_size, "contract", inner, use_bias=False)
 
     def _expanded(self, x):
         return tf.nn.silu(self.gate(x)) * self.expand(x)
