@@ -72,7 +72,7 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence, dense.WithKernels):
         self, loop: recurrence.RecurrenceState, constants: recurrence.Constants
     ) -> recurrence.StepOutput:
         (states,) = loop.carried  # [N + 1, B, S, D]; slot 0 is H_0
-        result = constants.transform(self._read(states, loop.step))
+        result = constants.transform(self._read(states, loop.step), loop.step)
         slot = tf.reshape(tf.range(states.shape[0]), [-1, 1, 1, 1])
         states = tf.where(slot == loop.step + 1, result.output[tf.newaxis], states)
         return recurrence.StepOutput(result.output, (states,), result)

@@ -70,7 +70,7 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
     def take_step(
         self, loop: recurrence.RecurrenceState, constants: recurrence.Constants
     ) -> recurrence.StepOutput:
-        result = constants.transform(loop.state)
+        result = constants.transform(loop.state, loop.step)
         sources = {"s": loop.state, "t": result.output, "i": constants.inputs}
         g = [sources[letter] for letter in GATES_INPUTS if letter in self.gates_inputs]
         g = self._preprocess(g, self.preprocesses[: len(g)], constants)

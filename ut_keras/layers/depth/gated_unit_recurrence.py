@@ -145,7 +145,7 @@ class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
     def take_step(
         self, loop: recurrence.RecurrenceState, constants: recurrence.Constants
     ) -> recurrence.StepOutput:
-        result = constants.transform(loop.state)
+        result = constants.transform(loop.state, loop.step)
         x = self.before_unit(result.output, training=constants.training)
         y, carried = self.apply_unit(x, loop, constants.padding_mask)
         y = self.after_unit(y, training=constants.training)

@@ -34,7 +34,7 @@ class RecurrenceState(NamedTuple):
 class Constants(NamedTuple):
     """What is the same at every step."""
 
-    transform: Callable  # x [B, S, D] -> `BlockOutput`: injection, signals and block
+    transform: Callable  # (x [B, S, D], step) -> `BlockOutput`: injection, signals and block
     inputs: tf.Tensor  # [B, S, D], H_0
     padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     training: bool | None
@@ -204,9 +204,9 @@ class Recurrence(depth.Depth):
             ]
             *of_layers, of_signals = caches or [None]
 
-            def transform(x):
+            def transform(x, step):
                 x = x if self.injection is None else self.injection(x, first.state)
-                x = self.timing(x, loop.step, signals, cache=of_signals)
+                x = self.timing(x, step, signals, cache=of_signals)
                 return self.block.forward(x, inputs._replace(cache=of_layers))
 
             constants = Constants(transform, first.state, inputs.padding_mask, inputs.training)
@@ -269,7 +269,7 @@ class BasicRecurrence(Recurrence):
     """
 
     def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
-        result = constants.transform(loop.state)
+        result = constants.transform(loop.state, loop.step)
         return StepOutput(result.output, (), result)
 
 
