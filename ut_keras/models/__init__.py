@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # The class, or "MODULE:CLASS", where it is to be found.
 _CLASSES = registry.Registry("model")
 register = _CLASSES.register
-refuse, refused = _CLASSES.refuse, _CLASSES.refused
+refuse, refused, why_not = _CLASSES.refuse, _CLASSES.refused, _CLASSES.why_not
 _CLASSES.add("transformer", "ut_keras.models.transformer:Transformer")
 _CLASSES.add("transformer_encoder", "ut_keras.models.transformer:TransformerEncoder")
 _CLASSES.add("universal_transformer", "ut_keras.models.universal_transformer:UniversalTransformer")

@@ -11,14 +11,14 @@ References: tensor2tensor/utils/registry.py.
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from ut_keras import hparams as hparams_lib
 from ut_keras import models
 from ut_keras import problems as problems_lib
 from ut_keras.hparams.registry import RANGES, SETS
 from ut_keras.problems.problem import REGISTRY as PROBLEMS
-from ut_keras.t2t import hparam, misc_utils, modules, multi_problem
+from ut_keras.t2t import hparam, misc_utils, multi_problem
 from ut_keras.t2t import models as t2t_models
 from ut_keras.t2t import problem as t2t_problem
 
@@ -135,11 +135,6 @@ def list_hparams(prefix: str | None = None) -> list[str]:
 def list_models() -> list[str]:
     """The names of all models, sorted."""
     return models.names()
-
-
-def model(name: str) -> NoReturn:
-    """What T2T gives: a class of TensorFlow 1 layers, which is not here."""
-    raise modules.missing(f"utils.registry.model({name!r})")
 
 
 def _add(table, name, entry):
