@@ -122,6 +122,7 @@ class LSTMStack(Layer):
         hidden_size: int D.
         dropout_rate: float in [0, 1).
         kernel_initializer: Keras initializer.
+        backward: bool. Whether the last position is read first.
     Call arguments:
         x: float tensor [B, S, C].
         padding_mask: bool tensor [B, S], True at real tokens. Optional. The states do not change
@@ -139,6 +140,7 @@ class LSTMStack(Layer):
         hidden_size: int,
         dropout_rate: float = 0.0,
         kernel_initializer: Initializer = "glorot_uniform",
+        backward: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -146,6 +148,7 @@ class LSTMStack(Layer):
         self.hidden_size = hidden_size
         self.dropout_rate = dropout_rate
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.backward = backward
 
     def build(self, x_shape: Shape) -> None:
         self.cells, self.dropouts = make_cells(self, x_shape[-1])
@@ -161,6 +164,8 @@ class LSTMStack(Layer):
         real = tf.ones(tf.shape(x)[:2], tf.bool)
         if padding_mask is not None:
             real = tf.transpose(tf.convert_to_tensor(padding_mask))
+        if self.backward:
+            x, real = tf.reverse(x, [0]), tf.reverse(real, [0])
         states = []
         for number, cell in enumerate(self.cells):
             initial = cell.zero_state(tf.shape(x)[1])
@@ -170,6 +175,8 @@ class LSTMStack(Layer):
             after = self._over_time(cell, projected, real, initial)
             x = tf.where(real[..., tf.newaxis], after.output, 0)
             states.append(scan_lib.last(after, initial))
+        if self.backward:
+            x = tf.reverse(x, [0])
         return LSTMOutput(tf.transpose(x, [1, 0, 2]), tuple(states))
 
     @staticmethod
@@ -186,6 +193,56 @@ class LSTMStack(Layer):
     def compute_output_shape(self, x_shape: Shape, *_: Any) -> LSTMOutput:
         state = LSTMState(*2 * ((x_shape[0], self.hidden_size),))
         return LSTMOutput((*x_shape[:-1], self.hidden_size), (state,) * self.num_layers)
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class BidirectionalLSTM(Layer):
+    """Two `LSTMStack`s over a sequence, of which one reads it backwards; side by side.
+
+    Args:
+        num_layers, hidden_size, dropout_rate, kernel_initializer: of each stack.
+    Call arguments:
+        x, padding_mask, training: as of `LSTMStack`.
+    Returns:
+        `LSTMOutput`; output [B, S, 2 D], states [B, 2 D].
+    References: Schuster & Paliwal 1997; T2T `models/lstm.py`, `lstm_bid_encoder`.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        hidden_size: int,
+        dropout_rate: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_layers = num_layers
+        self.hidden_size = hidden_size
+        self.dropout_rate = dropout_rate
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, x_shape: Shape) -> None:
+        sizes = (self.num_layers, self.hidden_size, self.dropout_rate, self.kernel_initializer)
+        self.stacks = tuple(
+            LSTMStack(*sizes, backward=name == "bw", name=name, dtype=self.dtype_policy)
+            for name in ("fw", "bw")
+        )
+        for stack in self.stacks:
+            stack.build(x_shape)
+
+    def call(
+        self,
+        x: tf.Tensor,
+        padding_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> LSTMOutput:
+        read = [stack(x, padding_mask=padding_mask, training=training) for stack in self.stacks]
+        return tf.nest.map_structure(lambda *both: tf.concat(both, axis=-1), *read)
+
+    def compute_output_shape(self, x_shape: Shape, *_: Any) -> LSTMOutput:
+        state = LSTMState(*2 * ((x_shape[0], 2 * self.hidden_size),))
+        return LSTMOutput((*x_shape[:-1], 2 * self.hidden_size), (state,) * self.num_layers)
 
 
 def make_cells(layer: Any, width: int) -> tuple[tuple[LSTMCell, ...], tuple[dropout.Dropout, ...]]:
