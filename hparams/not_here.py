@@ -13,10 +13,6 @@ for _pattern, _reason in {
     "transformer_base_vq*": _EXPERTS,
     "transformer_topk_16_packed": _EXPERTS,
     "transformer_moe_*": _EXPERTS,
-    "transformer_prepend*": (
-        "its decoder is shown the inputs before the targets (prepend_mode); the nearest: "
-        "transformer_base_v2, whose decoder attends to them"
-    ),
     "transformer_librispeech*": _SPEECH,
     "transformer_common_voice*": _SPEECH,
     "*_memory_v0": _MEMORY,

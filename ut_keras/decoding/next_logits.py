@@ -26,7 +26,8 @@ def make(
 
     Args:
         model: a `Transformer`.
-        given: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} for a language model.
+        given: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} for a language model; or both,
+            where the decoder is shown something before it writes.
         beams: int K.
         room: int32 scalar. How many symbols are written at most. An int, where the batch is known
             too, for a cache of one size from the start.
@@ -113,7 +114,7 @@ def _repeated(memory, times):
 
 
 def _batch_size(given):
-    (source,) = given.values()
+    source = next(iter(given.values()))
     return source.shape[0] or tf.shape(source)[0]
 
 

@@ -55,6 +55,8 @@ class InputSettings:
         static_shapes: bool. Ours: pad every feature to the boundary of its bucket, so that there
             are only as many shapes as buckets (for TPUs, XLA; saves retracing). In training the
             last batch of a bucket is then filled up with repeated examples.
+        prepend_mode: str. Unless "none", an example is as long as its inputs, a 0 and its targets
+            together: `models.prepended`.
     """
 
     batch_size: int
@@ -68,6 +70,7 @@ class InputSettings:
     use_fixed_batch_size: bool = False
     batch_shuffle_size: int = 0
     static_shapes: bool = False
+    prepend_mode: str = "none"
 
     @classmethod
     def from_hparams(cls, hparams: Any) -> Self:
@@ -143,8 +146,11 @@ def make_dataset(
         groups = np.repeat(np.repeat(range(len(shares)), numbers), index.counts)
         given = shares if training else None
         make_order = functools.partial(example_order.MixedOrder, groups, given)
+    lengths = index.lengths.max(axis=1) if len(index.lengths) else index.lengths
+    if len(lengths) and settings.prepend_mode != "none":
+        lengths = index.lengths[:, :2].sum(axis=1) + 1  # inputs and targets: by their names
     order = make_order(
-        index.lengths.max(axis=1) if len(index.lengths) else index.lengths,
+        lengths,
         scheme.boundaries,
         scheme.batch_sizes,
         settings.min_length,
