@@ -50,10 +50,10 @@ def test_what_is_not_here_can_be_imported_and_is_refused_when_it_is_used(name, n
 
 def test_what_a_package_makes_of_it_at_import_is_refused_later(capsys):
     with missing.Loading():
-        absent = modules.find("utils.expert_utils").add_scope("x")
+        absent = modules.find("utils.expert_utils").add_var_scope("x")
         made = absent(lambda: 1) + 2
     assert "note: A package may use" in capsys.readouterr().out
-    with pytest.raises(Missing, match="expert_utils.add_scope"):
+    with pytest.raises(Missing, match="expert_utils.add_var_scope"):
         made()
     assert not isinstance(made, absent)
     modules.find("utils.trainer_lib").set_random_seed(1)  # has no effect

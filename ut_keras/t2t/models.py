@@ -21,26 +21,9 @@ class T2TModel:
     OURS: str | None = None
 
 
-class Transformer(T2TModel):
-    OURS = "transformer"
-
-
-class TransformerEncoder(T2TModel):
-    OURS = "transformer_encoder"
-
-
-class UniversalTransformer(Transformer):
-    OURS = "universal_transformer"
-
-
-class UniversalTransformerEncoder(Transformer):
-    OURS = "universal_transformer_encoder"
-
-
-for _name in models.names():
-    if _name.startswith("lstm_"):
-        _class = misc_utils.snakecase_to_camelcase(_name).replace("Lstm", "LSTM")
-        globals()[_class] = type(_class, (T2TModel,), {"OURS": _name})
+for _name in models.names():  # Transformer, LSTMSeq2seqAttention, …
+    _class = misc_utils.snakecase_to_camelcase(_name).replace("Lstm", "LSTM")
+    globals()[_class] = type(_class, (T2TModel,), {"OURS": _name})
 
 
 def ours(model_class: type) -> str | None:

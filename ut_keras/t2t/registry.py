@@ -10,6 +10,7 @@ References: tensor2tensor/utils/registry.py.
 
 import functools
 import inspect
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -22,17 +23,9 @@ from ut_keras.t2t import hparam, misc_utils, multi_problem
 from ut_keras.t2t import models as t2t_models
 from ut_keras.t2t import problem as t2t_problem
 
-
-class Modalities:
-    """The kinds of features that T2T's older problems give."""
-
-    SYMBOL = "symbol"
-    CLASS_LABEL = "class_label"
-    GENERIC = "generic"
-    IMAGE = "image"
-    AUDIO = "audio"
-    REAL = "real"
-    VIDEO = "video"
+# The kinds of features that T2T's older problems give.
+_KINDS = "symbol class_label generic image audio real video"
+Modalities: Any = types.SimpleNamespace(**{kind.upper(): kind for kind in _KINDS.split()})
 
 
 def default_name(class_or_function: Callable) -> str:
