@@ -29,6 +29,7 @@ REASONS = {
     "memory_height": "there is no area attention",
     "area_": "there is no area attention",
     "split_": "examples are not cut into chunks",
+    "prepend_mode": "it is of the transformer, whose hparams are below",
     "mlperf_mode": "there is no MLPerf logging",
     "pretrained_model_dir": "no weights are taken over from other runs",
     "warm_start_from_second": "no weights are taken over from other runs",

@@ -9,10 +9,6 @@ for _patterns, _reason in {
     "transformer_moe_*": (
         "it is of a model with mixtures of experts; the nearest: transformer_base"
     ),
-    "transformer_prepend*": (
-        "its decoder is shown the inputs before the targets (prepend_mode); the nearest: "
-        "transformer_base_v2, whose decoder attends to them"
-    ),
     "transformer_librispeech* transformer_common_voice*": (
         "there are no problems of speech; the nearest: transformer_base"
     ),

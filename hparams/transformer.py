@@ -61,6 +61,11 @@ transformer_base_v1 = derived(
     learning_rate=0.1,
     learning_rate_warmup_steps=4000,
 )
+# The decoder is shown the inputs before the targets.
+_prepend = {"prepend_mode": "prepend_inputs_masked_attention", "max_length": 0}
+transformer_prepend_v2 = derived(transformer_base_v2, **_prepend)
+transformer_prepend_v1 = derived(transformer_base_v1, **_prepend)
+transformer_prepend = derived(transformer_prepend_v2)
 transformer_base_single_gpu = derived(
     transformer_base,
     batch_size=1024,

@@ -73,6 +73,13 @@ class Registry:
         """Returns {name or pattern: reason}, of what is not filed."""
         return dict(self._refused)
 
+    def why_not(self, name: str) -> str | None:
+        """Why nothing is filed under a name; None if that was not said."""
+        for pattern, reason in self._refused.items():
+            if fnmatch.fnmatchcase(str(name), pattern):
+                return reason
+        return None
+
     def get(self, name: str) -> Any:
         """Returns what is filed under `name`.
 
@@ -80,9 +87,9 @@ class Registry:
             UnknownNameError: if nothing is; the message lists the nearest names, or says why.
         """
         if name not in self:
-            for pattern, reason in self._refused.items():
-                if fnmatch.fnmatchcase(str(name), pattern):
-                    raise UnknownNameError(f"The {self.kind} {name!r} is not here: {reason}.")
+            reason = self.why_not(name)
+            if reason:
+                raise UnknownNameError(f"The {self.kind} {name!r} is not here: {reason}.")
             raise UnknownNameError(unknown_name_message(self.kind, name, self._entries))
         return self._entries[name]
 

@@ -35,6 +35,10 @@ _RULES = (
     (r"(sepconv/conv\d)/pointwise/", r"\1_single/"),
     (r"(sepconv/conv\d)/depthwise", r"\1_single/depthwise"),
     (r"^encoder/(cell_\d+)/", r"body/{model}/encoder/rnn/multi_rnn_cell/\1/lstm_cell/"),
+    (
+        r"^encoder/(fw|bw)/(cell_\d+)/",
+        r"body/{model}/encoder/bidirectional_rnn/\1/multi_rnn_cell/\2/lstm_cell/",
+    ),
     (r"^decoder/(cell_\d+)/", r"body/{model}/decoder/rnn/{wrapper}multi_rnn_cell/\1/lstm_cell/"),
     (r"^decoder/(attention_layer(_\d+)?)/", r"body/{model}/decoder/rnn/{wrapper}\1/"),
     (
@@ -164,6 +168,10 @@ def _is_lstm(model_name):
     return model_name.startswith("lstm_")
 
 
+def _lstm_scope(model_name):
+    return model_name.replace("bidirectional", "bid")
+
+
 def _read_by_t2t(model_name, t2t_hparams):
     """Without what T2T's model lets lie, so that what is made is what T2T had."""
     if _is_lstm(model_name):  # its plain set has nothing that tells it from a Transformer's
@@ -196,7 +204,8 @@ def _read_specs(model_name, variables):
         raise ValueError(
             f"variables must hold an embedding of {model_name}. Received: {sorted(variables)[:3]}."
         )
-    encoder = f"{model_name}/body/{model_name + '/' if _is_lstm(model_name) else ''}encoder/"
+    scope = f"{_lstm_scope(model_name)}/" if _is_lstm(model_name) else ""
+    encoder = f"{model_name}/body/{scope}encoder/"
     if any(name.startswith(encoder) for name in variables):
         sizes = tables.get("input_emb") or shared
         # Two shared tables: the one that is not the softmax's is the source's.
@@ -226,8 +235,8 @@ def _entry(model, variable):
         depth=depth,
         timing_dense=timing_dense,
         classes=classes,
-        model=model.name,
-        wrapper="attention_wrapper/" if model.name == "lstm_seq2seq_attention" else "",
+        model=_lstm_scope(model.name),
+        wrapper="attention_wrapper/" if "attention" in model.name else "",
     )
     shape = tuple(variable.shape)
     if name.endswith("pointwise_kernel"):

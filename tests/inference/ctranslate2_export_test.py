@@ -72,6 +72,10 @@ def test_weights_of_eight_bits(tmp_path):
             lambda: _model(name="universal_transformer", hparams_set="universal_transformer_tiny"),
             "adds its signals at every step. Received: a universal_transformer of inputs, targets",
         ),
+        (
+            lambda: _model(",prepend_mode=prepend_inputs_masked_attention"),
+            "of inputs, targets, prepend_mode=prepend_inputs_masked_attention",
+        ),
         (lambda: _model(",norm_type=rms"), "layer_norm_bias. Received: none|layer_norm_scale"),
         (lambda: _model(",pos=emb"), "no layer for the weights source_position"),
         (lambda: _model(",ffn_layer=swiglu"), "need the weights|no layer for the weights"),

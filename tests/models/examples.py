@@ -88,6 +88,12 @@ KINDS = {
         {"targets": TARGETS},
     ),
     "lstm_attention": ("lstm_seq2seq_attention", "lstm_attention", _BOTH, _FEATURES),
+    "lstm_bidirectional": (
+        "lstm_seq2seq_attention_bidirectional_encoder",
+        "lstm_luong_attention",
+        _BOTH,
+        _FEATURES,
+    ),
     "lstm_classifier": (
         "lstm_seq2seq_attention",
         "lstm_luong_attention",

@@ -5,12 +5,12 @@ import pytest
 import tensorflow as tf
 
 from tests.models import examples
-from ut_keras import hparams, models
+from ut_keras import hparams, models, t2t_import
 from ut_keras.hparam import HParamError
 
 PAD = [(0, 0), (0, 2)]
 FAST = "dropout=0.1,learning_rate_schedule=constant,learning_rate_constant=0.02"
-KINDS = ("lstm", "lstm_attention", "lstm_stories")
+KINDS = ("lstm", "lstm_attention", "lstm_bidirectional", "lstm_stories")
 
 
 def _pad(features):
@@ -40,6 +40,42 @@ def test_source_is_read_backwards():
     last_read = encoded.stack.output[:, 0]  # the first symbol
     np.testing.assert_allclose(encoded.states[-1].output, last_read, atol=1e-6)
     np.testing.assert_array_equal(encoded.stack.output[1, 3:], 0)
+
+
+def test_bidirectional_source_is_read_from_both_ends():
+    model, features = examples.shared("lstm_bidirectional"), examples.features("lstm")
+    encoded = model.encode(features)
+    forward, backward = tf.split(encoded.states[-1].output[1], 2)
+    output = encoded.stack.output[1]  # of three symbols
+    np.testing.assert_allclose(forward, output[2, :16], atol=1e-6)
+    np.testing.assert_allclose(backward, output[0, 16:], atol=1e-6)
+    np.testing.assert_array_equal(output[3:], 0)
+    assert model.decoder.hidden_size == 32 and model.softmax.embedding.shape[1] == 32
+
+
+@pytest.mark.parametrize("attention", ["", "_attention"])
+def test_bidirectional_weights_have_t2ts_names(attention):
+    name = f"lstm_seq2seq{attention}_bidirectional_encoder"
+    hp = hparams.get("lstm_bahdanau_attention", "hidden_size=4,num_hidden_layers=1")
+    hp = hp.override("attention_layer_size=3")
+    model = models.get(name, hp, vocab_sizes={"inputs": 9, "targets": 9})
+    variables = t2t_import.export_variables(model)
+    scope = f"{name}/body/lstm_seq2seq{attention}_bid_encoder"
+    cell = "multi_rnn_cell/cell_0/lstm_cell/"
+    wrapper = "attention_wrapper/" if attention else ""
+    shapes = {
+        f"{scope}/encoder/bidirectional_rnn/fw/{cell}kernel": (8, 16),
+        f"{scope}/encoder/bidirectional_rnn/bw/{cell}kernel": (8, 16),
+        f"{scope}/decoder/rnn/{wrapper}{cell}kernel": (4 + 8 + 3 * bool(attention), 32),
+    }
+    if attention:
+        shapes[f"{scope}/memory_layer/kernel"] = (8, 8)
+        shapes[f"{scope}/decoder/rnn/attention_wrapper/attention_layer/kernel"] = (16, 3)
+    assert {key: variables[key].shape for key in shapes} == shapes
+    again = t2t_import.build_model(name, hp.to_dict(), variables)
+    features = examples.features("lstm")
+    features = {key: np.minimum(ids, 8) for key, ids in features.items()}
+    np.testing.assert_allclose(again(features), model(features), atol=1e-6)
 
 
 def test_empty_sentences_before_the_question_are_passed_over():
@@ -86,6 +122,10 @@ def test_table_that_scores_has_the_attentions_width():
     message = "attention_layer_size=12, hidden_size=16, shared_embedding_and_softmax_weights=True"
     with pytest.raises(HParamError, match=message):
         examples.make("lstm_attention", "num_heads=1,shared_embedding_and_softmax_weights=True")
+    with pytest.raises(
+        HParamError, match="one table does both. Received: 32 numbers.*hidden_size=16"
+    ):
+        examples.make("lstm_bidirectional", "shared_embedding_and_softmax_weights=True")
 
 
 def test_refuses_hparams_of_other_models():

@@ -24,6 +24,8 @@ def test_names():
     assert models.names() == [
         "lstm_seq2seq",
         "lstm_seq2seq_attention",
+        "lstm_seq2seq_attention_bidirectional_encoder",
+        "lstm_seq2seq_bidirectional_encoder",
         "transformer",
         "transformer_encoder",
         "universal_transformer",

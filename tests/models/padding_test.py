@@ -68,6 +68,6 @@ def test_rows_that_may_share_a_batch(kind):
     model = examples.shared(kind)
     encoders = ("encoder", "plain_encoder", "tagger")
     prompts_and_encoders = kind.endswith("language_model") or kind in encoders
-    attends_to_padding = kind in ("lstm_attention", "lstm_classifier")
+    attends_to_padding = kind in ("lstm_attention", "lstm_bidirectional", "lstm_classifier")
     assert bool(padding.why_equal_lengths(model)) == (prompts_and_encoders or attends_to_padding)
     assert not model.why_target_padding_matters and not model.why_not_cached

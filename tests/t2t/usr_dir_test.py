@@ -171,16 +171,24 @@ def test_what_is_not_here_is_refused_in_one_line_when_it_is_used(load):
         """
         import tensorflow as tf
         from tensorflow.contrib import slim
+        from tensorflow.contrib.training import HParams
+        from tensorflow.estimator import ModeKeys
+
+        assert HParams(a=tf.estimator.ModeKeys.TRAIN).a == ModeKeys.TRAIN == "train"
 
         def use():
             return tf.contrib.layers.dense(1)
+
+        def use_estimator():
+            return tf.estimator.Estimator(1)
 
         def use_slim():
             return slim.conv2d(1)
         """
     )
     package = sys.modules[usr_dir._own_name(os.path.realpath(folder))]
-    for use, name in ((package.use, "contrib.layers.dense"), (package.use_slim, "contrib.slim")):
+    names = {"": "contrib.layers.dense", "_slim": "contrib.slim", "_estimator": "estimator.Est"}
+    for use, name in ((getattr(package, f"use{which}"), names[which]) for which in names):
         with pytest.raises(Missing, match=f"tf.{name}.* has gone with TensorFlow 1"):
             use()
 

@@ -25,7 +25,8 @@ def make(
 
     Args:
         model: a `Transformer`.
-        given: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} for a language model.
+        given: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} for a language model; or both,
+            where the decoder is shown something before it writes.
         beams: int K.
         room: int32 scalar. How many symbols are written at most. An int, where the batch is known
             too, for a cache of one size from the start.
@@ -44,7 +45,7 @@ def make(
         memory = model.project_memory(model.encode(given, inputs), given)
     prompt = given.get("prompt")
     if use_cache and not reason:
-        (source,) = given.values()
+        source = next(iter(given.values()))
         batch_size = source.shape[0] or tf.shape(source)[0]
         return _cached(model, memory, prompt, batch_size, beams, room, inputs)
     return _uncached(model, memory, prompt, beams, inputs), ()

@@ -10,11 +10,11 @@ from ut_keras.hparam.field import POSITIVE, RATE, field, training
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LSTMHParams(without_effect.LSTMNames, BasicHParams):
-    """Hyperparameters of `lstm_seq2seq` and `lstm_seq2seq_attention`."""
+    """Hyperparameters of `lstm_seq2seq`, `lstm_seq2seq_attention` and their like."""
 
     dropout: float = training(0.2, RATE)  # of what enters each layer, at every position
 
-    # --- Attention, of lstm_seq2seq_attention ---------------------------------------------------
+    # --- Attention, of lstm_seq2seq_attention* --------------------------------------------------
     attention_mechanism: Literal["bahdanau", "luong"] = field("bahdanau", architecture=True)
     attention_layer_size: int = field(128, POSITIVE, architecture=True)
     num_heads: int = field(1, POSITIVE, architecture=True)

@@ -69,6 +69,10 @@ _GATES = Check(
 class TransformerHParams(without_effect.TransformerNames, BasicHParams):
     """Hyperparameters of a Transformer; the defaults are T2T's `transformer_base`."""
 
+    # --- Input pipeline -------------------------------------------------------------------------
+    # Whether the decoder is shown the inputs, too, before the targets: `models.prepended`.
+    prepend_mode: without_effect.PrependMode = field("none", architecture=True)
+
     # --- Size -----------------------------------------------------------------------------------
     filter_size: int = field(2048, POSITIVE, architecture=True)
     num_encoder_layers: int = field(0, STEPS_OR_NONE, architecture=True)  # 0: num_hidden_layers

@@ -13,6 +13,7 @@ from ut_keras.hparam.field import NON_NEGATIVE, POSITIVE, RATE, field, inert, la
 OTHER_MODELS = "only other models of T2T read it"
 NO_EXPERTS = "experts are those of ffn_layer=sigma_moe, which has arguments of its own"
 _NO_WEIGHTS = "multiproblem_reweight_label_loss is False, where T2T does not read it either"
+PrependMode = Literal["none", "prepend_inputs_masked_attention", "prepend_inputs_full_attention"]
 _LAYERS = "the depth is num_rec_steps, or act_max_steps where recurrence_type is 'act'"
 
 
@@ -21,9 +22,7 @@ class BasicNames:
     # --- Input pipeline -------------------------------------------------------------------------
     pack_dataset: bool = later(False)
     pad_batch: bool = later(False)
-    prepend_mode: Literal[
-        "none", "prepend_inputs_masked_attention", "prepend_inputs_full_attention"
-    ] = later("none", architecture=True)
+    prepend_mode: PrependMode = later("none", architecture=True)
     split_to_length: int = later(0, NON_NEGATIVE)
     split_targets_chunk_length: int = later(0, NON_NEGATIVE)
     split_targets_max_chunks: int = later(100, POSITIVE)
@@ -136,6 +135,7 @@ class TransformerNames:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UniversalTransformerNames:
+    prepend_mode: PrependMode = later("none", architecture=True)
     daisy_chain_variables: bool = inert(False, "tf.distribute places the variables")
     num_hidden_layers: int = inert(6, _LAYERS)
     num_encoder_layers: int = inert(0, _LAYERS)

@@ -52,11 +52,13 @@ def export_ctranslate2(
         raise ValueError(
             f"CTranslate2 must be there: pip install 'ctranslate2>=4,<5'. Received: {error}."
         ) from error
-    if model.name != "transformer" or list(model.specs) != ["inputs", "targets"]:
+    mode = getattr(model.hparams, "prepend_mode", "none")
+    is_plain = model.name == "transformer" and mode == "none"
+    if not is_plain or list(model.specs) != ["inputs", "targets"]:
         raise ValueError(
             "CTranslate2 has layers of a transformer from inputs to targets; a Universal "
             f"Transformer adds its signals at every step. Received: a {model.name} of "
-            f"{', '.join(model.specs)}."
+            f"{', '.join(model.specs)}, prepend_mode={mode}."
         )
     os.makedirs(os.path.dirname(directory) or ".", exist_ok=True)
     record = feature_record.FeatureRecord(model.specs, dict(encoders), model.target_space_id)

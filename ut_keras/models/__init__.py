@@ -27,12 +27,17 @@ if TYPE_CHECKING:
 # The class, or "MODULE:CLASS", where it is to be found.
 _CLASSES = registry.Registry("model")
 register = _CLASSES.register
-refuse, refused = _CLASSES.refuse, _CLASSES.refused
+refuse, refused, why_not = _CLASSES.refuse, _CLASSES.refused, _CLASSES.why_not
 _CLASSES.add("transformer", "ut_keras.models.transformer:Transformer")
 _CLASSES.add("transformer_encoder", "ut_keras.models.transformer:TransformerEncoder")
 _CLASSES.add("universal_transformer", "ut_keras.models.universal_transformer:UniversalTransformer")
-_CLASSES.add("lstm_seq2seq", "ut_keras.models.lstm_seq2seq:LSTMSeq2seq")
-_CLASSES.add("lstm_seq2seq_attention", "ut_keras.models.lstm_seq2seq:LSTMSeq2seqAttention")
+for _name, _class in {
+    "lstm_seq2seq": "LSTMSeq2seq",
+    "lstm_seq2seq_attention": "LSTMSeq2seqAttention",
+    "lstm_seq2seq_bidirectional_encoder": "LSTMSeq2seqBidirectionalEncoder",
+    "lstm_seq2seq_attention_bidirectional_encoder": "LSTMSeq2seqAttentionBidirectionalEncoder",
+}.items():
+    _CLASSES.add(_name, f"ut_keras.models.lstm_seq2seq:{_class}")
 _CLASSES.add(
     "universal_transformer_encoder",
     "ut_keras.models.universal_transformer:UniversalTransformerEncoder",
@@ -54,8 +59,6 @@ for _pattern, _reason in {
     "mtf_*": f"there is no Mesh TensorFlow; {_NEAREST}",
     "attention_lm": f"{_NEAREST}, on a problem without inputs",
     "lstm_encoder": "the nearest: lstm_seq2seq",
-    "lstm_seq2seq_bidirectional_encoder": "the nearest: lstm_seq2seq",
-    "lstm_seq2seq_attention_bidirectional_encoder": "the nearest: lstm_seq2seq_attention",
     **dict.fromkeys(
         ("diagonal_neural_gpu", "neural_gpu", "neural_*_model"),
         "the nearest: universal_transformer",

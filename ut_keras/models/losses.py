@@ -35,6 +35,9 @@ def terms(
     costs, steps = cost_terms(model, output, rows), output.steps
     if steps is None:
         term = losses.target_term(output.logits, targets, smoothing, classes, weights)
+        if output.before is not None:  # of one mean with the targets
+            before = losses.target_term(*output.before, smoothing, classes, rows)
+            term = losses.LossTerm(*map(tf.add, term, before))
     else:
         mask = output.encoder_mask if output.decoder is None else output.decoder_mask
         mask = None if mask is None else tf.tile(mask, [tf.shape(steps.states)[0], 1])

@@ -3,8 +3,8 @@
     ids ─ embed ─ reverse ─ LSTMs ──── last states ──┐
     ids ─ embed ─ shift right ─ LSTMs (+ attention) ─ logits
 
-A class label has one position, which sees only the source. Without a source, `lstm_seq2seq` is a
-language model.
+A class label has one position, which sees only the source. Without a source, a model that does not
+attend is a language model. A bidirectional encoder reads the source forwards, too.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,27 +44,54 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
 
     hparams_class = LSTMHParams
     example_set = "lstm_seq2seq"
+    directions = 1  # in which the source is read; the decoder is as wide as what they give
+
+    @classmethod
+    def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
+        super().check_arguments(hparams, specs)
+        hp: Any = hparams
+        size, hidden_size = cls._size_of_output(hp), hp.hidden_size
+        if size != hidden_size and symbol_tables.shares_softmax(hparams, specs):
+            raise HParamError(
+                "What is scored must be as wide as what is embedded, hidden_size, where one table "
+                f"does both. Received: {size} numbers, by "
+                f"attention_layer_size={hp.attention_layer_size}, hidden_size={hidden_size}, "
+                f"shared_embedding_and_softmax_weights=True of {cls.__name__}."
+            )
 
     # Parts.
 
     def _make_stacks(self) -> None:
         self.encoder = None
         if "inputs" in self.specs:
-            self.encoder = lstm.LSTMStack(**self._lstm_arguments(), name="encoder")
-        self.decoder = self._decoder()
+            self.encoder = self._encoder(**self._lstm_arguments(), name="encoder")
+        self.decoder = self._decoder(**self._lstm_arguments(self.directions), name="decoder")
 
-    def _decoder(self):
-        return lstm.LSTMStack(**self._lstm_arguments(), name="decoder")
+    def _encoder(self, **arguments):
+        if self.directions == 2:
+            return lstm.BidirectionalLSTM(**arguments)
+        return lstm.LSTMStack(**arguments, backward=True)
 
-    def _lstm_arguments(self):
+    def _decoder(self, **arguments):
+        return lstm.LSTMStack(**arguments)
+
+    def _lstm_arguments(self, directions=1):
         hp = self.hparams
         return {
             "num_layers": hp.num_hidden_layers,
-            "hidden_size": hp.hidden_size,
+            "hidden_size": directions * hp.hidden_size,
             "dropout_rate": hp.dropout,
             "kernel_initializer": from_hparams.kernel_initializer(hp),
             "dtype": self.dtype_policy,
         }
+
+    @classmethod
+    def _size_of_output(cls, hp):
+        """Width of what the decoder gives."""
+        return cls.directions * hp.hidden_size
+
+    def _softmax_size(self) -> int:
+        return self._size_of_output(self.hparams)
 
     def _build_all(self):
         if self.class_labels:
@@ -77,9 +104,9 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         """See `Seq2Seq.encode`."""
         ids = self._ids(features, "inputs")
         real = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
-        x = tf.reverse(self._embed(self.source_embedding, ids), [1])
-        encoded = self.encoder(x, padding_mask=tf.reverse(real, [1]), training=inputs.training)
-        stack = StackOutput(tf.reverse(encoded.output, [1]), None, None, None, None)
+        x = self._embed(self.source_embedding, ids)
+        encoded = self.encoder(x, padding_mask=real, training=inputs.training)
+        stack = StackOutput(encoded.output, None, None, None, None)
         return Encoded(stack, real, encoded.states)
 
     def project_memory(self, encoded: Any, features: Mapping[str, Any]) -> LSTMMemory:
@@ -151,6 +178,13 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
+class LSTMSeq2seqBidirectionalEncoder(LSTMSeq2seq):
+    """T2T's `lstm_seq2seq_bidirectional_encoder`."""
+
+    directions = 2
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
 class LSTMSeq2seqAttention(LSTMSeq2seq):
     """T2T's `lstm_seq2seq_attention`: the decoder looks back at the whole source.
 
@@ -164,36 +198,31 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
     def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
         if "inputs" not in specs:
             raise ValueError(
-                f"lstm_seq2seq_attention needs a problem with inputs. Received: {sorted(specs)}."
+                f"{cls.__name__} needs a problem with inputs. Received: {sorted(specs)}."
             )
         super().check_arguments(hparams, specs)
-        size, hidden_size = _attention_size(hparams), hparams.hidden_size
-        if size != hidden_size and symbol_tables.shares_softmax(hparams, specs):
-            raise HParamError(
-                "attention_layer_size must be hidden_size where one table embeds and scores. "
-                f"Received: attention_layer_size={size}, hidden_size={hidden_size}, "
-                "shared_embedding_and_softmax_weights=True."
-            )
 
     @property
     def why_source_padding_matters(self) -> str:
         if self.hparams.attention_mask_padding:
             return ""
-        return "lstm_seq2seq_attention attends to padding"
+        return f"{self.name} attends to padding"
 
-    def _decoder(self):
+    def _decoder(self, **arguments):
         hp = self.hparams
         return lstm_attention.AttentionLSTM(
-            **self._lstm_arguments(),
+            **arguments,
             mechanism=hp.attention_mechanism,
             attention_layer_size=hp.attention_layer_size,
             num_heads=hp.num_heads,
             output_attention=hp.output_attention,
-            name="decoder",
         )
 
-    def _softmax_size(self) -> int:
-        return _attention_size(self.hparams)
+    @classmethod
+    def _size_of_output(cls, hp):
+        if hp.output_attention and hp.num_heads == 1:
+            return hp.attention_layer_size
+        return super()._size_of_output(hp)
 
     def project_memory(self, encoded: Any, features: Mapping[str, Any]) -> LSTMMemory:
         may_attend = encoded.padding_mask if self.hparams.attention_mask_padding else None
@@ -213,7 +242,8 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
         return self.logits(self.decoder.output(state)[:, tf.newaxis])[:, 0], state
 
 
-def _attention_size(hp):
-    """Width of what the decoder of attention gives."""
-    is_attention = hp.output_attention and hp.num_heads == 1
-    return hp.attention_layer_size if is_attention else hp.hidden_size
+@keras.saving.register_keras_serializable(package="ut_keras")
+class LSTMSeq2seqAttentionBidirectionalEncoder(LSTMSeq2seqAttention):
+    """T2T's `lstm_seq2seq_attention_bidirectional_encoder`."""
+
+    directions = 2

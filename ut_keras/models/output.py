@@ -24,6 +24,8 @@ class ModelOutput(NamedTuple):
     decoder: StackOutput | None
     encoder_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     decoder_mask: tf.Tensor | None = None  # bool [B, T], the same of the targets, where it counts
+    # (logits [B, L, V], ids [B, L]) of what is learnt besides, before the targets.
+    before: tuple[tf.Tensor, tf.Tensor] | None = None
 
     @property
     def steps(self) -> Steps | None:

@@ -1,6 +1,6 @@
 """The Transformer: the baseline, and what the Universal Transformer takes over from it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -15,8 +15,8 @@ from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic import embedding, from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput
-from ut_keras.models import assemble, seq2seq
-from ut_keras.models.output import Encoded
+from ut_keras.models import assemble, prepended, seq2seq
+from ut_keras.models.output import Encoded, ModelOutput
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -32,6 +32,11 @@ class Transformer(seq2seq.Seq2Seq):
     example_set = "transformer_base"
     source_position: keras.layers.Layer | None = None
     target_position: keras.layers.Layer | None = None
+
+    @classmethod
+    def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
+        super().check_arguments(hparams, specs)
+        prepended.check(hparams, specs, cls.has_decoder)
 
     # Parts.
 
@@ -68,6 +73,30 @@ class Transformer(seq2seq.Seq2Seq):
         return assemble.position_signal(self.hparams, side, name)
 
     # The forward pass.
+
+    def forward(
+        self,
+        features: Mapping[str, Any],
+        training: bool | None = None,
+        record_attention: bool = False,
+        num_steps: int | None = None,
+        exit_threshold: float | None = None,
+    ) -> ModelOutput:
+        """See `Seq2Seq.forward`; under `prepend_mode` the decoder's stack is of all it reads."""
+        mode = self.hparams.prepend_mode
+        how = (training, record_attention, num_steps, exit_threshold)
+        if mode == "none":
+            return super().forward(features, *how)
+        self._check_features(features)
+        ids = (self._ids(features, name) for name in ("inputs", "targets"))
+        joined = prepended.join(features, *ids)
+        shown = {**features, "targets": joined.ids}
+        output = super().forward(shown, *how)
+        learnt = training and mode == prepended.MASKED
+        return output._replace(
+            logits=tf.gather(output.logits, joined.places, batch_dims=1),
+            before=(output.logits, joined.of_inputs) if learnt else None,
+        )
 
     def _with_places(self, features):
         """With "places", where the signals of both sides draw them together."""
@@ -134,6 +163,8 @@ class Transformer(seq2seq.Seq2Seq):
         segments = features.get("targets_segmentation")
         if segments is not None:
             may_attend &= attention_mask.segment_attention_mask(segments, segments)
+        if self.hparams.prepend_mode == prepended.FULL:
+            may_attend |= prepended.inputs_mask(ids)
         x = self._embed_shifted(ids)
         x = self._add_position(self.target_position, x, features, "targets", inputs.training)
         x = self.target_dropout(x, training=inputs.training)
@@ -147,6 +178,14 @@ class Transformer(seq2seq.Seq2Seq):
         return (self.decoder if self.has_decoder else self.encoder).trains_by_steps
 
     # Decoding.
+
+    def make_next_logits(
+        self, given: Mapping[str, tf.Tensor], *args: Any, **kwargs: Any
+    ) -> tuple[Callable[..., Any], Any]:
+        """See `Seq2Seq.make_next_logits`."""
+        if self.hparams.prepend_mode != "none":
+            given = {**given, "prompt": tf.pad(given["inputs"], [[0, 0], [0, 1]])}
+        return super().make_next_logits(given, *args, **kwargs)
 
     def extend(
         self, symbols: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any
@@ -168,6 +207,8 @@ class Transformer(seq2seq.Seq2Seq):
         """Why earlier positions cannot be kept, exactly, while decoding; "" where they can."""
         if self.hparams.self_attention_type == "local_unmasked":
             return "self_attention_type=local_unmasked sees positions that are not written yet"
+        if self.hparams.prepend_mode == prepended.FULL:
+            return f"prepend_mode={prepended.FULL} lets inputs see each other"
         return ""
 
     @property
@@ -176,6 +217,8 @@ class Transformer(seq2seq.Seq2Seq):
         hp = self.hparams
         if hp.self_attention_type == "dot_product_relative_v2" and not hp.relative_mask_future:
             return "self_attention_type=dot_product_relative_v2 shifts by the length in an encoder"
+        if hp.prepend_mode != "none":
+            return f"prepend_mode={hp.prepend_mode} writes behind it"
         return ""
 
 

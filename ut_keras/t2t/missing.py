@@ -24,7 +24,8 @@ class Absent:
     """A function, class or value that is not here, and whatever is taken of it.
 
     It can be imported, named, derived from, and, while its package is imported, called, as by a
-    decorator: what comes of it is absent, too. Any other use is refused.
+    decorator, or reckoned with: what comes of it is absent, too. Nothing is an instance of it. Any
+    other use is refused.
 
     Args:
         name: str.
@@ -47,14 +48,30 @@ class Absent:
         return self
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type]:
-        return (type("Absent", (), {"__init__": lambda *args, **kwargs: self._refuse()}),)
+        # `__new__`, which no base before it in a class of the package takes the place of.
+        return (type("Absent", (), {"__new__": lambda *args, **kwargs: self._refuse()}),)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return False
+
+    __subclasscheck__ = __instancecheck__
 
     def _refuse(self, *args: Any) -> NoReturn:
         raise self._error(self._name)
 
 
-for _name in ("iter", "len", "getitem", "contains", "enter", "int", "float", "index", "bool"):
-    setattr(Absent, f"__{_name}__", Absent._refuse)
+_REFUSED = (
+    *("iter", "next", "len", "getitem", "setitem", "contains", "enter", "fspath"),
+    *("int", "float", "index", "bool"),
+)
+_RECKONED = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "matmul"),
+    *("radd", "rsub", "rmul", "rtruediv", "rfloordiv", "rmod", "rpow", "rand", "ror", "rmatmul"),
+    *("lt", "le", "gt", "ge", "neg", "pos", "abs", "invert"),
+)
+for _names, _method in ((_REFUSED, Absent._refuse), (_RECKONED, Absent.__call__)):
+    for _name in _names:
+        setattr(Absent, f"__{_name}__", _method)
 
 
 class Loading:

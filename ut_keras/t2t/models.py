@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ut_keras import hparams as hparams_lib
+from ut_keras import models
 from ut_keras.hparam import TransformerHParams, UniversalTransformerHParams
 from ut_keras.hparam.field import specs
 from ut_keras.hparams.registry import RANGES
-from ut_keras.t2t import hparam
+from ut_keras.t2t import hparam, misc_utils
 
 
 class T2TModel:
@@ -20,28 +21,9 @@ class T2TModel:
     OURS: str | None = None
 
 
-class Transformer(T2TModel):
-    OURS = "transformer"
-
-
-class TransformerEncoder(T2TModel):
-    OURS = "transformer_encoder"
-
-
-class UniversalTransformer(Transformer):
-    OURS = "universal_transformer"
-
-
-class UniversalTransformerEncoder(Transformer):
-    OURS = "universal_transformer_encoder"
-
-
-class LSTMSeq2seq(T2TModel):
-    OURS = "lstm_seq2seq"
-
-
-class LSTMSeq2seqAttention(T2TModel):
-    OURS = "lstm_seq2seq_attention"
+for _name in models.names():  # Transformer, LSTMSeq2seqAttention, …
+    _class = misc_utils.snakecase_to_camelcase(_name).replace("Lstm", "LSTM")
+    globals()[_class] = type(_class, (T2TModel,), {"OURS": _name})
 
 
 def ours(model_class: type) -> str | None:

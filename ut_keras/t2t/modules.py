@@ -8,12 +8,16 @@ So the problems and sets of a package can be used although its models, or its im
 
 import importlib
 import types
+from collections.abc import Callable
 from typing import Any
 
-from ut_keras.t2t import problem_classes
+from ut_keras import models
+from ut_keras.hparams.registry import SETS
+from ut_keras.problems.problem import REGISTRY as PROBLEMS
+from ut_keras.t2t import misc_utils, problem_classes
 from ut_keras.t2t.missing import Absent, Missing
 
-_PAGE = "docs/t2t_package.md"
+_PAGE = "docs/t2t_modules.md"
 STAND_INS = {
     "data_generators.generator_utils": "generator_utils",
     "data_generators.multi_problem": "multi_problem",
@@ -42,6 +46,7 @@ _NEAREST = {
     "data_generators.lambada": "ut_keras.problems.lambada",
     "data_generators.lm1b": "ut_keras.problems.lm1b",
     "data_generators.ptb": "ut_keras.problems.ptb",
+    "data_generators.text_problems.Text2Real": "a Text2ClassProblem, of ranges",
     "data_generators.translate": "ut_keras.problems.translate",
     "data_generators.wikitext103": "ut_keras.problems.wikitext",
     "data_generators.wsj_parsing": "ut_keras.problems.wsj_parsing",
@@ -66,6 +71,11 @@ _NEAREST = {
     "utils.trainer_lib": "ut_keras.training.trainer",
     "visualization": "ut-visualize",
 }
+# What says why a name that T2T registers is not here; the first that knows it.
+_WHY_NOT: dict[str, tuple[Callable, ...]] = {
+    "data_generators": (PROBLEMS.why_not,),
+    "models": (models.why_not, SETS.why_not),
+}
 # What has no effect here, and may be called; seeds are those of --random_seed.
 _WITHOUT_EFFECT = ("utils.trainer_lib.set_random_seed",)
 _FOLDERS = {name.rpartition(".")[0] for name in STAND_INS} | {"models", "visualization"}
@@ -82,11 +92,14 @@ def find(name: str) -> types.ModuleType:
 
 def missing(name: str) -> Missing:
     """The error for something of T2T that is not here; NAME without "tensor2tensor."."""
+    registered = misc_utils.camelcase_to_snakecase(name.rpartition(".")[2])
+    reasons = (why_not(registered) for why_not in _WHY_NOT.get(name.partition(".")[0], ()))
     fitting = [key for key in _NEAREST if name.startswith(key)]
     nearest = _NEAREST[max(fitting, key=len)] if fitting else "docs/t2t.md"
+    reason = next(filter(None, reasons), f"the nearest: {nearest}")
     return Missing(
         f"A package may use what {_PAGE} lists of T2T. Received: tensor2tensor.{name}, which is "
-        f"not here; the nearest: {nearest}."
+        f"not here; {reason}."
     )
 
 

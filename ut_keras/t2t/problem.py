@@ -28,6 +28,9 @@ _SPACES = """
     MK_TOK CS_TOK CS_CHR DNA REAL IMAGE PEPTIDE PY_TOK CPP_TOK STROKES PICKLED_PYTHON
 """
 SpaceID: Any = types.SimpleNamespace(**{name: i for i, name in enumerate(_SPACES.split())})
+# The same of kinds of tasks, from 2 on.
+_TASKS = "EN_CHR EN_CHR_SENT EN_PR_HYP EN_NLI COLA EN_Q_CONT EN_SIM EN_SENT_PAIR THREE_CL_NLI"
+TaskID: Any = types.SimpleNamespace(**{name: i for i, name in enumerate(_TASKS.split(), start=2)})
 
 
 def default_hparams() -> hparam.HParams:

@@ -10,29 +10,22 @@ References: tensor2tensor/utils/registry.py.
 
 import functools
 import inspect
+import types
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from ut_keras import hparams as hparams_lib
 from ut_keras import models
 from ut_keras import problems as problems_lib
 from ut_keras.hparams.registry import RANGES, SETS
 from ut_keras.problems.problem import REGISTRY as PROBLEMS
-from ut_keras.t2t import hparam, misc_utils, modules, multi_problem
+from ut_keras.t2t import hparam, misc_utils, multi_problem
 from ut_keras.t2t import models as t2t_models
 from ut_keras.t2t import problem as t2t_problem
 
-
-class Modalities:
-    """The kinds of features that T2T's older problems give."""
-
-    SYMBOL = "symbol"
-    CLASS_LABEL = "class_label"
-    GENERIC = "generic"
-    IMAGE = "image"
-    AUDIO = "audio"
-    REAL = "real"
-    VIDEO = "video"
+# The kinds of features that T2T's older problems give.
+_KINDS = "symbol class_label generic image audio real video"
+Modalities: Any = types.SimpleNamespace(**{kind.upper(): kind for kind in _KINDS.split()})
 
 
 def default_name(class_or_function: Callable) -> str:
@@ -135,11 +128,6 @@ def list_hparams(prefix: str | None = None) -> list[str]:
 def list_models() -> list[str]:
     """The names of all models, sorted."""
     return models.names()
-
-
-def model(name: str) -> NoReturn:
-    """What T2T gives: a class of TensorFlow 1 layers, which is not here."""
-    raise modules.missing(f"utils.registry.model({name!r})")
 
 
 def _add(table, name, entry):

@@ -10,11 +10,13 @@ TensorFlow is loaded when a name is asked for.
 
 import contextlib
 import importlib
+import operator
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ut_keras.errors import UsageError
+from ut_keras.t2t import hparam
 from ut_keras.t2t.missing import Absent, Missing
 
 _MODES = types.SimpleNamespace(TRAIN="train", EVAL="eval", PREDICT="infer")
@@ -27,10 +29,11 @@ def find(name: str, fromlist: Sequence[str] | None) -> Any:
         name: str, the module.
         fromlist: what is imported of it, as in `__import__`; empty for `import tensorflow.x`.
     """
-    if name.startswith("tensorflow.contrib"):
-        return Absent(name.removeprefix("tensorflow."), _gone) if fromlist else _FACES["tensorflow"]
     if name in _FACES:
         return _FACES[name] if fromlist else _FACES["tensorflow"]
+    if name.startswith("tensorflow.contrib."):
+        found = operator.attrgetter(name.removeprefix("tensorflow."))(_FACES["tensorflow"])
+        return found if fromlist else _FACES["tensorflow"]
     if name.startswith("tensorflow.python"):  # whose private names come and go
         return _Face(name, (name,), {}) if fromlist else _FACES["tensorflow"]
     module = importlib.import_module(name)
@@ -53,22 +56,7 @@ class _Face(types.ModuleType):
         for source in self._sources:
             with contextlib.suppress(ModuleNotFoundError, AttributeError):
                 return getattr(importlib.import_module(source), name)
-        return Absent(name, _gone)
-
-
-class _Contrib:
-    """What packages take of `tf.contrib`: modes, and HParams."""
-
-    learn = types.SimpleNamespace(ModeKeys=_MODES)
-
-    @property
-    def training(self) -> types.SimpleNamespace:
-        from ut_keras.t2t import hparam
-
-        return types.SimpleNamespace(HParams=hparam.HParams)
-
-    def __getattr__(self, name: str) -> Absent:
-        return Absent(f"contrib.{name}", _gone)
+        return Absent(f"{self.__name__}.{name}".removeprefix("tensorflow."), _gone)
 
 
 # Flags of t2t-trainer that packages read.
@@ -110,13 +98,6 @@ def parse_flags(words: Sequence[str]) -> list[str]:
         raise UsageError(f"A flag of the package cannot be read: {error}") from error
 
 
-class _Flags:
-    """`tf.flags`, without TensorFlow."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module("absl.flags"), name)
-
-
 def _gone(name):
     return Missing(
         f"tf.{name} has gone with TensorFlow 1; see docs/t2t_package.md. "
@@ -124,10 +105,14 @@ def _gone(name):
     )
 
 
+_CONTRIB = {
+    "learn": _Face("tensorflow.contrib.learn", (), {"ModeKeys": _MODES}),
+    "training": _Face("tensorflow.contrib.training", (), {"HParams": hparam.HParams}),
+}
 _OWN = {
-    "estimator": types.SimpleNamespace(ModeKeys=_MODES),
-    "contrib": _Contrib(),
-    "flags": _Flags(),
+    "estimator": _Face("tensorflow.estimator", (), {"ModeKeys": _MODES}),
+    "contrib": _Face("tensorflow.contrib", (), _CONTRIB),
+    "flags": _Face("tensorflow.flags", ("absl.flags",), {}),  # without TensorFlow
     # What there is of both does not go with Keras 3.
     "layers": Absent("layers", _gone),
     "nn": _Face(
@@ -143,5 +128,6 @@ _FACES = {
         "tensorflow", ("tensorflow", "tensorflow.compat.v1"), {**_OWN, "compat": _COMPAT}
     ),
     "tensorflow.compat": _COMPAT,
+    **{face.__name__: face for face in _OWN.values() if isinstance(face, _Face)},
     "tensorflow.compat.v1": _V1,
 }

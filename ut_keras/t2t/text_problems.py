@@ -6,30 +6,20 @@ References: tensor2tensor/data_generators/text_problems.py.
 import math
 import numbers
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ut_keras.data import contract
 from ut_keras.data.contract import shown, text_of
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
-from ut_keras.t2t import generator_utils, hparam, metrics, problem, text_encoder
+from ut_keras.t2t import generator_utils, hparam, metrics, problem, text_encoder, text_files
 from ut_keras.t2t.modalities import ModalityType
-from ut_keras.t2t.text_files import (  # noqa: F401
-    encode,
-    text2class_txt_iterator,
-    text2self_txt_iterator,
-    text2text_generate_encoded,
-    text2text_txt_iterator,
-    text2text_txt_iterator_with_index,
-    text2text_txt_iterator_with_label,
-    text2text_txt_sharded_iterator,
-    text2text_txt_tab_iterator,
-    txt_and_label_iterator,
-    txt_line_iterator,
-    txt_line_sharded_iterator,
-)
 from ut_keras.text.text_encoder import TextEncoder
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    return getattr(text_files, name)
 
 
 class VocabType:
@@ -141,7 +131,7 @@ class Text2TextProblem(problem.Problem):
         self, samples: Iterable[dict[str, Any]], encoder: TextEncoder
     ) -> Iterator[dict[str, Any]]:
         """Yields samples as lists of ids, EOS included; what is no text stays as it is."""
-        return text2text_generate_encoded(
+        return text_files.text2text_generate_encoded(
             samples,
             encoder,
             has_inputs=self.has_inputs,
@@ -306,7 +296,7 @@ class Text2ClassProblem(Text2TextProblem):
     def encoded(
         self, samples: Iterable[dict[str, Any]], encoder: TextEncoder
     ) -> Iterator[dict[str, Any]]:
-        for sample, (ids,) in encode(samples, {"inputs": encoder}, self.texts_of):
+        for sample, (ids,) in text_files.encode(samples, {"inputs": encoder}, self.texts_of):
             yield {"inputs": ids, "targets": [self.label_of(sample)]}
 
     def label_of(self, sample: dict[str, Any]) -> int:
@@ -447,7 +437,7 @@ class Text2textTmpdir(Text2TextProblem):
         training = dataset_split == problem.DatasetSplit.TRAIN
         folder = self._tmp_dir_override or tmp_dir or ""
         names = self.TRAIN_FILES if training else self.EVAL_FILES
-        return text2text_txt_iterator(*(os.path.join(folder, name) for name in names))
+        return text_files.text2text_txt_iterator(*(os.path.join(folder, name) for name in names))
 
 
 class Text2textTmpdirTokens(Text2textTmpdir):
@@ -461,6 +451,7 @@ class Text2textTmpdirTokens(Text2textTmpdir):
     ) -> Iterable[dict[str, Any]]:
         path = os.path.join(data_dir, self.vocab_filename)
         if not os.path.exists(path):
-            words = [self.oov_token, *txt_line_iterator(os.path.join(tmp_dir or "", "vocab.txt"))]
+            lines = text_files.txt_line_iterator(os.path.join(tmp_dir or "", "vocab.txt"))
+            words = [self.oov_token, *lines]
             text_encoder.TokenTextEncoder(None, vocab_list=words).store_to_file(path)
         return super().generate_samples(data_dir, tmp_dir, dataset_split)

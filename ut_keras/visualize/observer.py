@@ -92,8 +92,11 @@ def observe(
     Returns:
         `Observation`.
     Raises:
-        ValueError: if there is no such example.
+        ValueError: if there is no such example, or the decoder reads more than targets.
     """
+    mode = getattr(model.hparams, "prepend_mode", "none")
+    if mode != "none":
+        raise ValueError(f"prepend_mode must be none to be drawn. Received: prepend_mode={mode}.")
     encoders = encoders or {}
     features = _one_example(model, features, example)
     if "targets" not in features:

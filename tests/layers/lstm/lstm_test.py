@@ -62,6 +62,29 @@ def test_stack_matches_reference():
             np.testing.assert_allclose(state.cell[row], cell, atol=1e-5)
 
 
+def test_bidirectional_is_two_stacks():
+    layer = lstm.BidirectionalLSTM(2, D)
+    layer.build((None, None, C))
+    layer_checks.shake(layer)
+    x, real = ARGUMENTS["x"], REAL
+    got = layer(x, padding_mask=real)
+    assert got.output.shape == layer.compute_output_shape(x.shape).output
+    for row, length in enumerate(real.sum(1)):
+        for side, entering in enumerate((x[row, :length], x[row, :length][::-1])):
+            for number, cell in enumerate(layer.stacks[side].cells):
+                state, outputs = (np.zeros(D), np.zeros(D)), []
+                for at in range(length):
+                    state = reference_step(cell.get_weights(), entering[at], state)
+                    outputs.append(state[0])
+                entering = np.array(outputs)
+                part = slice(side * D, (side + 1) * D)
+                for value, expected in zip(got.states[number], state, strict=True):
+                    np.testing.assert_allclose(value[row, part], expected, atol=1e-5)
+            want = entering[::-1] if side else entering
+            np.testing.assert_allclose(got.output[row, :length, part], want, atol=1e-5)
+            np.testing.assert_array_equal(got.output[row, length:], 0)
+
+
 def test_stack_behaviors():
     layer = _stack()
     layer.build((None, None, C))

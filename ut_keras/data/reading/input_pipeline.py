@@ -58,6 +58,8 @@ class InputSettings:
     # as buckets (for TPUs, XLA; saves retracing). In training the last batch of a bucket is then
     # filled up with repeated examples.
     static_shapes: bool = False
+    # Unless "none", an example is as long as inputs, a 0 and targets together: `models.prepended`.
+    prepend_mode: str = "none"
 
     @classmethod
     def from_hparams(cls, hparams: Any) -> Self:
@@ -129,8 +131,11 @@ def make_dataset(
         groups = np.repeat(np.repeat(range(len(shares)), numbers), index.counts)
         given = shares if training else None
         make_order = functools.partial(example_order.MixedOrder, groups, given)
+    lengths = index.lengths.max(axis=1) if len(index.lengths) else index.lengths
+    if len(lengths) and settings.prepend_mode != "none":
+        lengths = index.lengths[:, :2].sum(axis=1) + 1  # inputs and targets: by their names
     order = make_order(
-        index.lengths.max(axis=1) if len(index.lengths) else index.lengths,
+        lengths,
         scheme.boundaries,
         scheme.batch_sizes,
         settings.min_length,

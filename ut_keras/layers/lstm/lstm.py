@@ -131,7 +131,9 @@ class StackedCells(dense.WithKernels):
 class LSTMStack(StackedCells):
     """LSTMs over a sequence.
 
-    Arguments: as `StackedCells`.
+    Args:
+        num_layers, hidden_size, dropout_rate, kernel_initializer: as `StackedCells`.
+        backward: bool. Whether the last position is read first.
     Call arguments:
         x: float tensor [B, S, C].
         padding_mask: bool tensor [B, S], True at real tokens. Optional. The states do not change
@@ -142,6 +144,17 @@ class LSTMStack(StackedCells):
         `LSTMOutput`.
     References: T2T `models/lstm.py`, `lstm`.
     """
+
+    def __init__(
+        self,
+        num_layers: int,
+        hidden_size: int,
+        dropout_rate: float = 0.0,
+        backward: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_layers, hidden_size, dropout_rate, **kwargs)
+        self.backward = backward
 
     def build(self, x_shape: Shape) -> None:
         self._make_cells(x_shape[-1])
@@ -157,6 +170,8 @@ class LSTMStack(StackedCells):
         real = tf.ones(tf.shape(x)[:2], tf.bool)
         if padding_mask is not None:
             real = tf.transpose(tf.convert_to_tensor(padding_mask))
+        if self.backward:
+            x, real = tf.reverse(x, [0]), tf.reverse(real, [0])
         states = []
         for number, cell in enumerate(self.cells):
             initial = cell.zero_state(tf.shape(x)[1])
@@ -166,11 +181,55 @@ class LSTMStack(StackedCells):
             after = _over_time(cell, projected, real, initial)
             x = tf.where(real[..., tf.newaxis], after.output, 0)
             states.append(scan_lib.last(after, initial))
+        if self.backward:
+            x = tf.reverse(x, [0])
         return LSTMOutput(tf.transpose(x, [1, 0, 2]), tuple(states))
 
     def compute_output_shape(self, x_shape: Shape, *_: Any) -> LSTMOutput:
         state = LSTMState(*2 * ((x_shape[0], self.hidden_size),))
         return LSTMOutput((*x_shape[:-1], self.hidden_size), (state,) * self.num_layers)
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class BidirectionalLSTM(StackedCells):
+    """Two `LSTMStack`s over a sequence, of which one reads it backwards; side by side.
+
+    Arguments: as `StackedCells`, of each.
+    Call arguments:
+        x, padding_mask, training: as of `LSTMStack`.
+    Returns:
+        `LSTMOutput`; output [B, S, 2 D], states [B, 2 D].
+    References: Schuster & Paliwal 1997; T2T `models/lstm.py`, `lstm_bid_encoder`.
+    """
+
+    def build(self, x_shape: Shape) -> None:
+        self.stacks = tuple(
+            LSTMStack(
+                self.num_layers,
+                self.hidden_size,
+                self.dropout_rate,
+                backward=name == "bw",
+                kernel_initializer=self.kernel_initializer,
+                name=name,
+                dtype=self.dtype_policy,
+            )
+            for name in ("fw", "bw")
+        )
+        for stack in self.stacks:
+            stack.build(x_shape)
+
+    def call(
+        self,
+        x: tf.Tensor,
+        padding_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> LSTMOutput:
+        read = [stack(x, padding_mask=padding_mask, training=training) for stack in self.stacks]
+        return tf.nest.map_structure(lambda *both: tf.concat(both, axis=-1), *read)
+
+    def compute_output_shape(self, x_shape: Shape, *_: Any) -> LSTMOutput:
+        state = LSTMState(*2 * ((x_shape[0], 2 * self.hidden_size),))
+        return LSTMOutput((*x_shape[:-1], 2 * self.hidden_size), (state,) * self.num_layers)
 
 
 def _over_time(cell, projected, real, initial):

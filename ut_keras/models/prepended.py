@@ -1,0 +1,86 @@
+"""The inputs before the targets in the decoder, beside the encoder: T2T's `prepend_mode`.
+
+    inputs 5 3 1 0 0    targets 7 2 1 0    ─join─>    5 3 1 0 7 2 1 0 0 0
+
+The decoder reads a row's inputs, a 0 and its targets. Under "prepend_inputs_masked_attention" each
+position sees those before it, and training predicts the inputs, too; under
+"prepend_inputs_full_attention" all inputs see each other, and nothing predicts them. Logits, and
+what is measured, are those of the targets.
+
+References: T2T `data_generators/problem.py` `preprocess_example_common`, `common_attention.py`
+`attention_bias_prepend_inputs_full_attention`, `common_layers.weights_prepend_inputs_to_targets`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from ut_keras.data.features import FeatureSpec
+from ut_keras.hparam import HParamError
+
+MASKED, FULL = "prepend_inputs_masked_attention", "prepend_inputs_full_attention"
+
+
+def check(hp: Any, specs: Mapping[str, FeatureSpec], has_decoder: bool) -> None:
+    """Raises HParamError if `prepend_mode` does not go with the rest."""
+    mode = getattr(hp, "prepend_mode", "none")
+    if mode == "none":
+        return
+    sizes = {name: spec.vocab_size for name, spec in specs.items() if spec.modality == "symbol"}
+    refused = {
+        "two features of symbols, a decoder, and inputs of the targets' vocabulary": (
+            sizes.keys() != {"inputs", "targets"}
+            or not has_decoder
+            or sizes["inputs"] > sizes["targets"],
+            f"symbols: {sizes}{'' if has_decoder else ', an encoder alone'}",
+        ),
+        "self_attention_type=dot_product, where inputs see each other": (
+            mode == FULL and hp.self_attention_type != "dot_product",
+            f"self_attention_type={hp.self_attention_type}",
+        ),
+        "positions that the two sides do not draw together": (
+            str(hp.pos).startswith("coupled"),
+            f"pos={hp.pos}",
+        ),
+        "max_target_seq_length=0, which would cut both together": (
+            hp.max_target_seq_length > 0,
+            f"max_target_seq_length={hp.max_target_seq_length}",
+        ),
+    }
+    for needed, (is_wrong, received) in refused.items():
+        if is_wrong:
+            raise HParamError(f"prepend_mode={mode} needs {needed}. Received: {received}.")
+
+
+class Joined(NamedTuple):
+    """Inputs and targets in a row."""
+
+    ids: tf.Tensor  # int32 [B, S + 1 + T]
+    of_inputs: tf.Tensor  # the same, 0 behind the inputs
+    places: tf.Tensor  # int32 [B, T]: where each target is
+
+
+def join(features: Mapping[str, Any], inputs: tf.Tensor, targets: tf.Tensor) -> Joined:
+    """Joins inputs [B, S] and targets [B, T], int32.
+
+    Raises:
+        ValueError: if `features` are of packed examples.
+    """
+    if "targets_segmentation" in features:
+        raise ValueError("prepend_mode needs one example in a row. Received: packed examples.")
+    size, length = tf.shape(inputs)[1], tf.shape(targets)[1]
+    number = tf.math.count_nonzero(inputs, axis=1, keepdims=True, dtype=tf.int32)
+    both = tf.concat([tf.pad(inputs, [[0, 0], [0, 1]]), targets], axis=1)
+    place = tf.range(size + 1 + length)[tf.newaxis]
+    behind = place - number + size  # of a 0 and the targets; past the end, that 0 again
+    taken = tf.where(place < number, place, tf.where(behind <= size + length, behind, size))
+    ids = tf.gather(both, taken, batch_dims=1)
+    of_inputs = tf.where(place < number, ids, 0)
+    return Joined(ids, of_inputs, number + 1 + tf.range(length)[tf.newaxis])
+
+
+def inputs_mask(ids: tf.Tensor) -> tf.Tensor:
+    """Keys that all may attend to, bool [B, 1, 1, L]: the inputs in ids [B, L], and the 0."""
+    before = tf.cumsum(tf.cast(ids == 0, tf.int32), axis=1, exclusive=True)
+    return (before == 0)[:, tf.newaxis, tf.newaxis]
