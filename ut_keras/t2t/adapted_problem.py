@@ -26,7 +26,7 @@ from ut_keras.problems import perplexity, problem
 from ut_keras.t2t import hparam as t2t_hparam
 from ut_keras.t2t import missing, one_pass, overridden, text_encoder, text_problems, translate
 from ut_keras.t2t import problem as t2t_problem
-from ut_keras.t2t.modalities import ModalityType
+from ut_keras.t2t.naming import ModalityType
 from ut_keras.text.text_encoder import TextEncoder
 
 _SPLITS = {"train": "train", "eval": "dev", "test": "test"}  # T2T's word, and that of its files

@@ -9,7 +9,8 @@ import types
 from typing import Any
 
 from ut_keras.errors import DataError
-from ut_keras.t2t import generator_utils, hparam, metrics, text_encoder
+from ut_keras.t2t import generator_utils, hparam, text_encoder
+from ut_keras.t2t.naming import Metrics
 from ut_keras.text.text_encoder import TextEncoder
 
 
@@ -175,8 +176,7 @@ class Problem:
         return preprocess_example_common(example, mode, hparams)
 
     def eval_metrics(self) -> list[str]:
-        names = metrics.Metrics
-        return [names.ACC, names.ACC_TOP5, names.ACC_PER_SEQ, names.NEG_LOG_PERPLEXITY]
+        return [Metrics.ACC, Metrics.ACC_TOP5, Metrics.ACC_PER_SEQ, Metrics.NEG_LOG_PERPLEXITY]
 
     decode_hooks: list[Any] = []
 

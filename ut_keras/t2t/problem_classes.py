@@ -15,7 +15,7 @@ from ut_keras import problems
 from ut_keras.problems import text_problems as our_text
 from ut_keras.problems import translate as our_translate
 from ut_keras.problems.problem import DEFAULT_SEED, REGISTRY, Problem
-from ut_keras.t2t import hparam, misc_utils, overridden, text_problems, translate
+from ut_keras.t2t import hparam, naming, overridden, text_problems, translate
 
 _SPLITS = {"train": "train", "dev": "eval", "test": "test"}
 _VOCAB_TYPES = {
@@ -28,7 +28,7 @@ _VOCAB_TYPES = {
 @functools.cache
 def find(class_name: str) -> type | None:
     """The class of a name; None if there is no such problem of text here."""
-    name = misc_utils.camelcase_to_snakecase(class_name)
+    name = naming.camelcase_to_snakecase(class_name)
     ours = problems.get(name) if name in REGISTRY else None
     one_vocabulary = getattr(ours, "feature_encoders", find).__module__ == our_text.__name__
     if not isinstance(ours, our_text.Text2TextProblem) or not one_vocabulary:

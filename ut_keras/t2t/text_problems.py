@@ -13,8 +13,8 @@ from ut_keras.data import contract
 from ut_keras.data.contract import shown, text_of
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
-from ut_keras.t2t import generator_utils, hparam, metrics, problem, text_encoder, text_files
-from ut_keras.t2t.modalities import ModalityType
+from ut_keras.t2t import generator_utils, hparam, problem, text_encoder, text_files
+from ut_keras.t2t.naming import Metrics, ModalityType
 from ut_keras.text.text_encoder import TextEncoder
 
 
@@ -163,8 +163,7 @@ class Text2TextProblem(problem.Problem):
         return dict.fromkeys(self._text_features), None
 
     def eval_metrics(self) -> list[str]:
-        names = metrics.Metrics
-        return [*super().eval_metrics(), names.APPROX_BLEU, names.ROUGE_2_F, names.ROUGE_L_F]
+        return [*super().eval_metrics(), Metrics.APPROX_BLEU, Metrics.ROUGE_2_F, Metrics.ROUGE_L_F]
 
 
 class Text2SelfProblem(Text2TextProblem):
@@ -211,7 +210,7 @@ class ChoppedTextProblem(Text2SelfProblem):
         return model_hparams.split_to_length or self.sequence_length
 
     def eval_metrics(self) -> list[str]:
-        return [metrics.Metrics.ACC, metrics.Metrics.NEG_LOG_PERPLEXITY]
+        return [Metrics.ACC, Metrics.NEG_LOG_PERPLEXITY]
 
     def prepare_to_generate(self, data_dir: str, tmp_dir: str | None) -> None:
         self.get_or_create_vocab(data_dir, tmp_dir)
