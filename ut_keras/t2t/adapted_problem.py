@@ -29,7 +29,6 @@ from ut_keras.t2t import problem as t2t_problem
 from ut_keras.t2t.naming import ModalityType
 from ut_keras.text.text_encoder import TextEncoder
 
-_SPLITS = {"train": "train", "eval": "dev", "test": "test"}  # T2T's word, and that of its files
 _MODALITIES: dict[str, features.Modality] = {
     ModalityType.SYMBOL: "symbol",
     ModalityType.CLASS_LABEL: "class_label",
@@ -198,7 +197,7 @@ class Adapted(problem.Problem):
     def _shards(self):
         """{"train": number of files, …} in the order of `dataset_splits`."""
         splits = getattr(self.t2t, "dataset_splits", ())
-        return {_SPLITS[split["split"]]: split["shards"] for split in splits}
+        return {t2t_problem.SPLIT_OF_FILES[split["split"]]: split["shards"] for split in splits}
 
     def num_shards(self, split: str) -> int:
         return self._shards.get(split, 1)
@@ -315,8 +314,7 @@ class Adapted(problem.Problem):
         if self._pass:
             return self._pass.read(split)
         _set_seeds(seed)
-        word = next(word for word, name in _SPLITS.items() if name == split)
-        return _begun(self._samples(word, data_dir, tmp_dir))
+        return _begun(self._samples(t2t_problem.SPLIT_OF_T2T[split], data_dir, tmp_dir))
 
     def _samples(self, word, data_dir, tmp_dir):
         return self._yielded("generate_samples", self.t2t.samples_of(data_dir, tmp_dir, word))

@@ -15,11 +15,16 @@ from ut_keras.text.text_encoder import TextEncoder
 
 
 class DatasetSplit:
-    """T2T's names of splits; the files of EVAL are called "dev"."""
+    """T2T's names of splits."""
 
     TRAIN = "train"
     EVAL = "eval"
     TEST = "test"
+
+
+# T2T's word for a split, in its code -> in the names of its files, which is ours; and back.
+SPLIT_OF_FILES = {"train": "train", "eval": "dev", "test": "test"}
+SPLIT_OF_T2T = {name: word for word, name in SPLIT_OF_FILES.items()}
 
 
 # T2T's ids of kinds of text, which its models embed, from 0 on.
@@ -71,9 +76,17 @@ def preprocess_example_common(example: dict[str, Any], mode: str, hparams: Any) 
     return example
 
 
-def unsaid(problem: Any, name: str) -> DataError:
-    """The error for what a class must say and does not."""
-    return DataError(f"{type(problem).__name__} must say {name}. Received: a class without it.")
+class Unsaid:
+    """What a class must say: an attribute that raises a DataError where a class does not."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, problem: Any, owner: type | None = None) -> Any:
+        if problem is None:
+            return self
+        name = type(problem).__name__
+        raise DataError(f"{name} must say {self._name}. Received: a class without it.")
 
 
 class Problem:
@@ -102,39 +115,32 @@ class Problem:
 
     # Generation.
 
-    def generate_data(self, data_dir: str, tmp_dir: str | None, task_id: int = -1) -> None:
-        raise unsaid(self, "generate_data")
-
-    multiprocess_generate = False
-
-    @property
-    def num_generate_tasks(self) -> int:
-        raise unsaid(self, "num_generate_tasks")
-
-    def prepare_to_generate(self, data_dir: str, tmp_dir: str | None) -> None:
-        raise unsaid(self, "prepare_to_generate")
+    generate_data: Any = Unsaid()  # (data_dir, tmp_dir, task_id=-1)
+    multiprocess_generate = False  # and if True, the next
+    num_generate_tasks: Any = Unsaid()  # int
+    prepare_to_generate: Any = Unsaid()  # (data_dir, tmp_dir)
 
     def dataset_filename(self) -> str:
         return self.name
 
-    def training_filepaths(self, data_dir: str, num_shards: int, shuffled: bool) -> list[str]:
-        return self._filepaths("train", data_dir, num_shards, shuffled)
-
-    def dev_filepaths(self, data_dir: str, num_shards: int, shuffled: bool) -> list[str]:
-        return self._filepaths("dev", data_dir, num_shards, shuffled)
-
-    def test_filepaths(self, data_dir: str, num_shards: int, shuffled: bool) -> list[str]:
-        return self._filepaths("test", data_dir, num_shards, shuffled)
-
     def data_filepaths(
         self, split: str, output_dir: str, num_shards: int, shuffled: bool
     ) -> list[str]:
-        name = "dev" if split == DatasetSplit.EVAL else split
-        return self._filepaths(name, output_dir, num_shards, shuffled)
+        return self._filepaths(split, output_dir, num_shards, shuffled)
+
+    def training_filepaths(self, data_dir: str, num_shards: int, shuffled: bool) -> list[str]:
+        return self._filepaths(DatasetSplit.TRAIN, data_dir, num_shards, shuffled)
+
+    def dev_filepaths(self, data_dir: str, num_shards: int, shuffled: bool) -> list[str]:
+        return self._filepaths(DatasetSplit.EVAL, data_dir, num_shards, shuffled)
+
+    def test_filepaths(self, data_dir: str, num_shards: int, shuffled: bool) -> list[str]:
+        return self._filepaths(DatasetSplit.TEST, data_dir, num_shards, shuffled)
 
     def _filepaths(self, split, data_dir, num_shards, shuffled):
         base = self.dataset_filename() + ("" if shuffled else generator_utils.UNSHUFFLED_SUFFIX)
-        return generator_utils.data_filenames(f"{base}-{split}", data_dir, num_shards)
+        name = f"{base}-{SPLIT_OF_FILES.get(split, split)}"
+        return generator_utils.data_filenames(name, data_dir, num_shards)
 
     # What it says about its features.
 
