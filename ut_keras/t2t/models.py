@@ -56,10 +56,7 @@ def ours(model_class: type) -> str | None:
     for cls in model_class.__mro__:
         if cls.__module__ == __name__:
             return getattr(cls, "OURS", None)
-        own = {name for name in vars(cls) if not name.startswith("__")} | (
-            {"__init__"} & vars(cls).keys()
-        )
-        if own:
+        if any(name == "__init__" or not name.startswith("__") for name in vars(cls)):
             return None
     return None
 

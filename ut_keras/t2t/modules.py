@@ -17,7 +17,6 @@ from ut_keras.problems.problem import REGISTRY as PROBLEMS
 from ut_keras.t2t import naming, problem_classes
 from ut_keras.t2t.missing import Absent, Missing
 
-_PAGE = "docs/t2t_modules.md"
 STAND_INS = {
     "data_generators.generator_utils": "generator_utils",
     "data_generators.multi_problem": "multi_problem",
@@ -98,8 +97,8 @@ def missing(name: str) -> Missing:
     nearest = _NEAREST[max(fitting, key=len)] if fitting else "docs/t2t.md"
     reason = next(filter(None, reasons), f"the nearest: {nearest}")
     return Missing(
-        f"A package may use what {_PAGE} lists of T2T. Received: tensor2tensor.{name}, which is "
-        f"not here; {reason}."
+        "A package may use what docs/t2t_modules.md lists of T2T. "
+        f"Received: tensor2tensor.{name}, which is not here; {reason}."
     )
 
 
