@@ -101,7 +101,7 @@ class AdaptedMulti(problem.Problem):
     def target_space_id(self) -> int:  # type: ignore[override]
         return self.tasks[0].target_space_id
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> problem.Encoders:
         if data_dir not in self._encoders:
             self._encoders[data_dir] = self._extended(data_dir)
         return {"targets": self._encoders[data_dir]}
@@ -125,11 +125,11 @@ class AdaptedMulti(problem.Problem):
             entries.append("_" + escape_token("/".join(names), encoder.alphabet))
         return text_encoder.SubwordTextEncoder(subtokens=[*encoder.subtokens, *entries])
 
-    def feature_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def feature_specs(self, data_dir: str | None) -> problem.Specs:
         size = self.feature_encoders(data_dir)["targets"].vocab_size
         return {"targets": features.FeatureSpec(size)}
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+    def feature_metrics(self, data_dir: str | None) -> problem.Metrics:
         from ut_keras import metrics as metrics_lib
 
         self.feature_encoders(data_dir)  # which tells the problems their numbers

@@ -5,13 +5,14 @@ What it says is read by `adapted_problem`; batching and reading are ours.
 References: tensor2tensor/data_generators/problem.py.
 """
 
+import functools
 import types
 from typing import Any
 
 from ut_keras.errors import DataError
+from ut_keras.problems.problem import Encoders
 from ut_keras.t2t import generator_utils, hparam, text_encoder
 from ut_keras.t2t.naming import Metrics
-from ut_keras.text.text_encoder import TextEncoder
 
 
 class DatasetSplit:
@@ -25,8 +26,6 @@ class DatasetSplit:
 # T2T's word for a split, in its code -> in the names of its files, which is ours; and back.
 SPLIT_OF_FILES = {"train": "train", "eval": "dev", "test": "test"}
 SPLIT_OF_T2T = {name: word for word, name in SPLIT_OF_FILES.items()}
-
-
 # T2T's ids of kinds of text, which its models embed, from 0 on.
 _SPACES = """
     GENERIC IMAGE_LABEL EN_CHR EN_TOK EN_BPE_TOK FR_CHR FR_TOK DE_CHR DE_TOK DE_BPE_TOK DIGIT_0
@@ -99,7 +98,7 @@ class Problem:
     def __init__(self, was_reversed: bool = False, was_copy: bool = False) -> None:
         self._was_reversed = was_reversed
         self._was_copy = was_copy
-        self._encoders: dict[str, TextEncoder] | None = None
+        self._encoders: Encoders | None = None
         self._hparams: hparam.HParams | None = None
         self._task_id = -1
 
@@ -126,31 +125,26 @@ class Problem:
     def data_filepaths(
         self, split: str, output_dir: str, num_shards: int, shuffled: bool
     ) -> list[str]:
-        return self._filepaths(split, output_dir, num_shards, shuffled)
+        return self._filepaths(SPLIT_OF_FILES.get(split, split), output_dir, num_shards, shuffled)
 
-    def training_filepaths(self, data_dir: str, num_shards: int, shuffled: bool) -> list[str]:
-        return self._filepaths(DatasetSplit.TRAIN, data_dir, num_shards, shuffled)
-
-    def dev_filepaths(self, data_dir: str, num_shards: int, shuffled: bool) -> list[str]:
-        return self._filepaths(DatasetSplit.EVAL, data_dir, num_shards, shuffled)
-
-    def test_filepaths(self, data_dir: str, num_shards: int, shuffled: bool) -> list[str]:
-        return self._filepaths(DatasetSplit.TEST, data_dir, num_shards, shuffled)
-
-    def _filepaths(self, split, data_dir, num_shards, shuffled):
+    def _filepaths(self, name, data_dir, num_shards, shuffled):
         base = self.dataset_filename() + ("" if shuffled else generator_utils.UNSHUFFLED_SUFFIX)
-        name = f"{base}-{SPLIT_OF_FILES.get(split, split)}"
-        return generator_utils.data_filenames(name, data_dir, num_shards)
+        return generator_utils.data_filenames(f"{base}-{name}", data_dir, num_shards)
+
+    # (data_dir, num_shards, shuffled) -> list[str]
+    training_filepaths = functools.partialmethod(_filepaths, "train")
+    dev_filepaths = functools.partialmethod(_filepaths, "dev")
+    test_filepaths = functools.partialmethod(_filepaths, "test")
 
     # What it says about its features.
 
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         pass
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         return {"inputs": text_encoder.TextEncoder(), "targets": text_encoder.TextEncoder()}
 
-    def get_feature_encoders(self, data_dir: str | None = None) -> dict[str, TextEncoder]:
+    def get_feature_encoders(self, data_dir: str | None = None) -> Encoders:
         if self._encoders is None:
             self._encoders = self.feature_encoders(data_dir)
         return self._encoders

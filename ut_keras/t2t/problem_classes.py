@@ -14,10 +14,9 @@ from typing import Any
 from ut_keras import problems
 from ut_keras.problems import text_problems as our_text
 from ut_keras.problems import translate as our_translate
-from ut_keras.problems.problem import DEFAULT_SEED, REGISTRY, Problem
+from ut_keras.problems.problem import DEFAULT_SEED, REGISTRY, Problem, Samples
 from ut_keras.t2t import hparam, naming, overridden, text_problems, translate
 from ut_keras.t2t.problem import SPLIT_OF_FILES, SPLIT_OF_T2T
-from ut_keras.t2t.text_files import Samples
 
 # Problems of ours by their class, the base class in T2T.
 _BASES = {
@@ -72,7 +71,7 @@ class _OnOurs:
         return shared.vocab_filename
 
     def generate_samples(self, data_dir: str, tmp_dir: str | None, dataset_split: str) -> Samples:
-        if self._has_own("source_data_files"):
+        if not overridden.is_ours(self, "source_data_files"):
             return super().generate_samples(data_dir, tmp_dir, dataset_split)  # type: ignore[misc]
         ours = self._ours
         split = SPLIT_OF_FILES[dataset_split]
@@ -87,13 +86,10 @@ class _OnOurs:
         )
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterable[str]:
-        if self._has_own("source_data_files", "vocab_data_files", "generate_samples"):
+        sources = ("source_data_files", "vocab_data_files", "generate_samples")
+        if not overridden.is_ours(self, *sources):
             return super().generate_text_for_vocab(data_dir, tmp_dir)  # type: ignore[misc]
         return self._ours.texts_for_vocab(data_dir, tmp_dir)
-
-    def _has_own(self, *names):
-        t2t: Any = self
-        return not all(overridden.is_ours(t2t, name) for name in names)
 
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         super().hparams(defaults, model_hparams)  # type: ignore[misc]

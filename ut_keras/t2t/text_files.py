@@ -11,10 +11,10 @@ from typing import Any
 
 from ut_keras.data.contract import text_of
 from ut_keras.errors import DataError
+from ut_keras.problems.problem import Samples
 from ut_keras.text.ragged_ids import RaggedIds
 from ut_keras.text.text_encoder_base import EOS, TextEncoder
 
-Samples = Iterable[dict[str, Any]]
 _EXTRA_LABEL = re.compile(r"(.*)\tExtra_Label: (.*)")
 
 

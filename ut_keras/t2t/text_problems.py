@@ -13,9 +13,9 @@ from ut_keras.data import contract
 from ut_keras.data.contract import shown, text_of
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
+from ut_keras.problems.problem import Encoders, Samples
 from ut_keras.t2t import generator_utils, hparam, problem, text_encoder, text_files
 from ut_keras.t2t.naming import Metrics, ModalityType
-from ut_keras.t2t.text_files import Samples
 from ut_keras.text.text_encoder import TextEncoder
 
 
@@ -99,9 +99,7 @@ class Text2TextProblem(problem.Problem):
 
     def texts_of(self, sample: dict[str, Any]) -> list[str]:
         """The texts of a sample that a vocabulary is built from."""
-        return [
-            text_of(sample, name) for name in ("inputs", "targets") if name in self._text_features
-        ]
+        return [text_of(sample, name) for name in self._text_features]
 
     @property
     def _text_features(self):
@@ -134,7 +132,7 @@ class Text2TextProblem(problem.Problem):
 
     # What it says about its features.
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         encoder = self.get_or_create_vocab(data_dir, None, force_get=True)
         return {name: encoder for name in self._text_features}
 
@@ -145,9 +143,8 @@ class Text2TextProblem(problem.Problem):
         del model_hparams
         defaults.stop_at_eos = 1
         defaults.modality = {name: ModalityType.SYMBOL for name in self._text_features}
-        defaults.vocab_size = {
-            name: self.get_feature_encoders()[name].vocab_size for name in self._text_features
-        }
+        encoders = self.get_feature_encoders()
+        defaults.vocab_size = {name: encoders[name].vocab_size for name in self._text_features}
 
     def example_reading_spec(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
         return dict.fromkeys(self._text_features), None
@@ -287,7 +284,7 @@ class Text2ClassProblem(Text2TextProblem):
             )
         return int(label)
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         title = f"class_labels of {type(self).__name__}"
         labels = contract.held(self.class_labels(data_dir), contract.CLASS_LABELS, title)
         if len(labels) != self.num_classes:
@@ -302,10 +299,8 @@ class Text2ClassProblem(Text2TextProblem):
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         del model_hparams
         defaults.modality = {"inputs": ModalityType.SYMBOL, "targets": ModalityType.CLASS_LABEL}
-        defaults.vocab_size = {
-            "inputs": self.get_feature_encoders()["inputs"].vocab_size,
-            "targets": self.num_classes,
-        }
+        size = self.get_feature_encoders()["inputs"].vocab_size
+        defaults.vocab_size = {"inputs": size, "targets": self.num_classes}
 
 
 class TextConcat2ClassProblem(Text2ClassProblem):
@@ -349,7 +344,7 @@ class QuestionAndContext2TextProblem(Text2TextProblem):
             context = encoder.encode(text_of(example, "context"))
             yield {**example, "context": [*context, text_encoder.EOS_ID]}
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         encoders = super().feature_encoders(data_dir)
         return {**encoders, "context": encoders["inputs"]}
 
@@ -388,9 +383,7 @@ class Text2textTmpdir(Text2TextProblem):
 
     is_generate_per_split = True
 
-    @property
-    def _tmp_dir_override(self):
-        return None
+    _tmp_dir_override: str | None = None
 
     def generate_samples(self, data_dir: str, tmp_dir: str | None, dataset_split: str) -> Samples:
         training = dataset_split == problem.DatasetSplit.TRAIN

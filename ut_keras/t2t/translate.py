@@ -12,8 +12,8 @@ from typing import Any
 
 from ut_keras.errors import DataError
 from ut_keras.files import whole_file
+from ut_keras.problems.problem import Samples
 from ut_keras.t2t import generator_utils, problem, text_problems
-from ut_keras.t2t.text_files import Samples
 
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>")
 
@@ -113,7 +113,7 @@ def _columns(tmp_dir, url, source, target, pattern):
 
     paths = found(tmp_dir)
     if not paths:
-        raw = generator_utils.fetched(tmp_dir, url)
+        raw = generator_utils.maybe_download(tmp_dir, os.path.basename(url), url)
         paths = found(tmp_dir) or found(generator_utils.unpacked(raw))
     for line in itertools.chain.from_iterable(map(text_problems.txt_line_iterator, paths)):
         parts = line.split("\t")
