@@ -250,11 +250,11 @@ class Adapted(problem.Problem):
             print(f"{self.name}: data found in {data_dir}, nothing to generate")
             return {}
         _set_seeds(seed)
-        all_tasks: Iterable[int] = [-1]
-        if self.t2t.multiprocess_generate:
+        by_tasks = self.t2t.multiprocess_generate
+        if by_tasks:
             self.t2t.prepare_to_generate(data_dir, tmp_dir)
-            all_tasks = range(self.t2t.num_generate_tasks)
-        for task in all_tasks if tasks is None else tasks:
+        every = range(self.t2t.num_generate_tasks) if by_tasks and tasks is None else [-1]
+        for task in every if tasks is None else tasks:
             self.t2t.generate_data(data_dir, tmp_dir, task)
         self._known.clear()
         if tasks is None:
