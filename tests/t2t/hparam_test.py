@@ -3,7 +3,7 @@ import pytest
 from ut_keras import hparams
 from ut_keras.hparam import LSTMHParams, TransformerHParams, UniversalTransformerHParams
 from ut_keras.hparam.field import HParamError
-from ut_keras.t2t import common_hparams, hparam, models
+from ut_keras.t2t import hparam, models
 
 
 def test_a_set_that_is_changed_comes_back_as_ours():
@@ -35,7 +35,7 @@ def test_the_fields_say_what_it_is():
     hp = hparam.finished(made, "set")
     assert type(hp) is UniversalTransformerHParams
     assert (hp.num_rec_steps, hp.act_max_steps, hp.pos, hp.gates_inputs) == (2, 4, None, "s")
-    basic = common_hparams.basic_params1()
+    basic = models.basic_params1()
     basic.add_hparam("filter_size", 64)
     hp = hparam.finished(basic, "set")
     assert (type(hp), hp.hidden_size, hp.filter_size) == (TransformerHParams, 64, 64)

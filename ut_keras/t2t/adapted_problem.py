@@ -26,10 +26,8 @@ from ut_keras.problems import perplexity, problem
 from ut_keras.t2t import hparam as t2t_hparam
 from ut_keras.t2t import missing, one_pass, overridden, text_encoder, text_problems, translate
 from ut_keras.t2t import problem as t2t_problem
-from ut_keras.t2t.modalities import ModalityType
-from ut_keras.text.text_encoder import TextEncoder
+from ut_keras.t2t.naming import ModalityType
 
-_SPLITS = {"train": "train", "eval": "dev", "test": "test"}  # T2T's word, and that of its files
 _MODALITIES: dict[str, features.Modality] = {
     ModalityType.SYMBOL: "symbol",
     ModalityType.CLASS_LABEL: "class_label",
@@ -65,9 +63,8 @@ class Adapted(problem.Problem):
         self._pass: one_pass.OnePass | None = None
         self._tmp_dir: str | None = None  # while data are generated, as the next
         self._encoder: Any = None
-        self._known: dict[
-            str | None, tuple[dict, t2t_hparam.HParams]
-        ] = {}  # data_dir -> (encoders, T2T's hparams of the problem)
+        # data_dir -> (encoders, T2T's hparams of the problem)
+        self._known: dict[str | None, tuple[problem.Encoders, t2t_hparam.HParams]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         # For another process.
@@ -99,18 +96,13 @@ class Adapted(problem.Problem):
             )
         return tuple(name for name in names if name in _OF_CLASSES)
 
-    @property
-    def target_space_id(self) -> int:  # type: ignore[override]
-        return self._space_id("target_space_id")
-
-    @property
-    def input_space_id(self) -> int:  # type: ignore[override]
-        return self._space_id("input_space_id")
-
     def _space_id(self, name):
         with contextlib.suppress(DataError):  # where there is no vocabulary yet
             return self._about(next(iter(self._known), None))[1].get(name)
         return 0
+
+    target_space_id: Any = property(lambda self: self._space_id("target_space_id"))
+    input_space_id: Any = property(lambda self: self._space_id("input_space_id"))
 
     @property
     def max_length(self) -> int | None:  # type: ignore[override]
@@ -119,10 +111,10 @@ class Adapted(problem.Problem):
         longest = self.t2t.max_length(t2t_hparam.of(self._hp))
         return contract.held(longest, contract.MAX_LENGTH, f"max_length of {self.name}")
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> problem.Encoders:
         return dict(self._about(data_dir)[0])
 
-    def feature_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def feature_specs(self, data_dir: str | None) -> problem.Specs:
         encoders, hparams = self._about(data_dir)
         specs = {}
         for name, kind in _modalities(hparams).items():
@@ -146,7 +138,7 @@ class Adapted(problem.Problem):
         features.check(specs)
         return specs
 
-    def record_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def record_specs(self, data_dir: str | None) -> problem.Specs:
         specs = self.feature_specs(data_dir)
         if getattr(self.t2t, "packed_length", None):
             parts = (f"{name}_{part}" for name in specs for part in ("segmentation", "position"))
@@ -156,7 +148,7 @@ class Adapted(problem.Problem):
                 specs[name] = _ANY_NUMBER
         return specs
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+    def feature_metrics(self, data_dir: str | None) -> problem.Metrics:
         if isinstance(self.t2t, text_problems.Text2SelfProblem):
             encoder = self.feature_encoders(data_dir)["targets"]
             return {"per_word_perplexity": perplexity.per_word(encoder)}
@@ -187,8 +179,10 @@ class Adapted(problem.Problem):
                 if id(encoder) not in made:  # what inputs and targets share stays one
                     made[id(encoder)] = text_encoder.plain(encoder, sizes.get(name))
                 encoders[name] = made[id(encoder)]
-            for name in _without_effect(hparams):
-                missing.say_once(f"note: {name} of {self.name} has no effect here")
+            before = t2t_problem.default_hparams()
+            for name, value in hparams.values().items():
+                if name not in _READ and value != before.get(name):
+                    missing.say_once(f"note: {name} of {self.name} has no effect here")
             self._known[data_dir] = encoders, hparams
         return self._known[data_dir]
 
@@ -198,20 +192,18 @@ class Adapted(problem.Problem):
     def _shards(self):
         """{"train": number of files, …} in the order of `dataset_splits`."""
         splits = getattr(self.t2t, "dataset_splits", ())
-        return {_SPLITS[split["split"]]: split["shards"] for split in splits}
+        return {t2t_problem.SPLIT_OF_FILES[split["split"]]: split["shards"] for split in splits}
 
     def num_shards(self, split: str) -> int:
         return self._shards.get(split, 1)
 
     def side_files(self) -> tuple[str, ...]:
         t2t = self.t2t
-        is_named = isinstance(t2t, text_problems.Text2TextProblem) and all(
-            overridden.is_ours(t2t, name)
-            for name in ("feature_encoders", "get_or_create_vocab", "generate_encoded_samples")
-        )
-        if not is_named or t2t.vocab_type == text_problems.VocabType.CHARACTER:
+        methods = ("feature_encoders", "get_or_create_vocab", "generate_encoded_samples")
+        of_texts = isinstance(t2t, text_problems.Text2TextProblem)
+        if not of_texts or not overridden.is_ours(t2t, *methods):
             return ()
-        return (t2t.vocab_filename,)
+        return () if t2t.vocab_type == text_problems.VocabType.CHARACTER else (t2t.vocab_filename,)
 
     def generate_data(
         self,
@@ -248,7 +240,7 @@ class Adapted(problem.Problem):
             self._known.clear()
             self._encoder = None
             if self._pass:
-                self._pass.close(data_dir, self.filename)
+                self._pass.close()
                 self._pass = None
 
     def _let_generate(self, data_dir, tmp_dir, seed, tasks):
@@ -258,13 +250,12 @@ class Adapted(problem.Problem):
             print(f"{self.name}: data found in {data_dir}, nothing to generate")
             return {}
         _set_seeds(seed)
-        if self.t2t.multiprocess_generate:
+        by_tasks = self.t2t.multiprocess_generate
+        if by_tasks:
             self.t2t.prepare_to_generate(data_dir, tmp_dir)
-            for task in range(self.t2t.num_generate_tasks) if tasks is None else tasks:
-                self.t2t.generate_data(data_dir, tmp_dir, task)
-        else:
-            for task in [-1] if tasks is None else tasks:
-                self.t2t.generate_data(data_dir, tmp_dir, task)
+        every = range(self.t2t.num_generate_tasks) if by_tasks and tasks is None else [-1]
+        for task in every if tasks is None else tasks:
+            self.t2t.generate_data(data_dir, tmp_dir, task)
         self._known.clear()
         if tasks is None:
             for split in wanted:
@@ -283,13 +274,10 @@ class Adapted(problem.Problem):
         if of_texts and not overridden.is_ours(t2t, "get_or_create_vocab"):
             self._find_encoder(data_dir)
         if not t2t.is_generate_per_split:
-            read = generation.Samples(
-                (sample for sample in samples if sample is not None),
-                f"{self.name}, reading",
-                self._max_cases,
-            )
-            self._pass = one_pass.OnePass(read, self._shards, data_dir)
-            self._pass.check_same(data_dir, self.filename)
+            drawn = (sample for sample in samples if sample is not None)
+            read = generation.Samples(drawn, f"{self.name}, reading", self._max_cases)
+            self._pass = one_pass.OnePass(read, self._shards, data_dir, self.filename)
+            self._pass.check_same()
         elif of_texts and t2t.vocab_type == text_problems.VocabType.TOKEN:
             _begun(samples)
         if of_texts:
@@ -299,7 +287,7 @@ class Adapted(problem.Problem):
             with contextlib.suppress(OSError, NotImplementedError):
                 self.feature_specs(data_dir)  # refuses what no model reads, before long work
         if self._pass:
-            self._pass.keep(data_dir, self.filename)
+            self._pass.keep()
 
     def _find_encoder(self, data_dir):
         """The one encoder that encodes; each process asks for it once."""
@@ -311,12 +299,11 @@ class Adapted(problem.Problem):
 
     def generate_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
-    ) -> Iterable[dict[str, Any]]:
+    ) -> problem.Samples:
         if self._pass:
             return self._pass.read(split)
         _set_seeds(seed)
-        word = next(word for word, name in _SPLITS.items() if name == split)
-        return _begun(self._samples(word, data_dir, tmp_dir))
+        return _begun(self._samples(t2t_problem.SPLIT_OF_T2T[split], data_dir, tmp_dir))
 
     def _samples(self, word, data_dir, tmp_dir):
         return self._yielded("generate_samples", self.t2t.samples_of(data_dir, tmp_dir, word))
@@ -324,7 +311,7 @@ class Adapted(problem.Problem):
     def _yielded(self, name, samples):
         return contract.held(samples, contract.SAMPLES, f"What {name} of {self.name} returns")
 
-    def encode_samples(self, samples: Iterable[dict[str, Any]], data_dir: str) -> Iterator[Any]:
+    def encode_samples(self, samples: problem.Samples, data_dir: str) -> Iterator[Any]:
         return self._records(self.t2t.encoded(samples, self._find_encoder(data_dir)))
 
     def _records(self, examples):
@@ -382,7 +369,8 @@ class Adapted(problem.Problem):
         code = type(self.t2t).preprocess_example.__code__
         known = _modalities(next(iter(self._known.values()))[1])
         names = tuple(name for name in known if name in ("inputs", "targets"))
-        fixed = {name: not isinstance(rows, tf.RaggedTensor) for name, rows in records.items()}
+        fixed = [name for name, rows in records.items() if not isinstance(rows, tf.RaggedTensor)]
+        ragged = tf.RaggedTensorSpec([None], tf.int32, ragged_rank=0)
 
         def process(example):
             example = {name: tf.cast(ids, tf.int64) for name, ids in example.items()}
@@ -396,17 +384,12 @@ class Adapted(problem.Problem):
                     f"{', '.join(names)}. Received: {contract.shown(made)}."
                 )
             return {
-                name: tf.reshape(tf.cast(made[name], tf.int32), [1] if fixed.get(name) else [-1])
+                name: tf.reshape(tf.cast(made[name], tf.int32), [1] if name in fixed else [-1])
                 for name in names
             }
 
-        signature = {
-            name: tf.TensorSpec([1], tf.int32)
-            if fixed.get(name)
-            else tf.RaggedTensorSpec([None], tf.int32, ragged_rank=0)
-            for name in names
-        }
-        return tf.map_fn(process, records, fn_output_signature=signature)
+        specs = {name: tf.TensorSpec([1], tf.int32) if name in fixed else ragged for name in names}
+        return tf.map_fn(process, records, fn_output_signature=specs)
 
 
 class AdaptedWithIds(Adapted):
@@ -420,16 +403,6 @@ class AdaptedWithIds(Adapted):
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterable[Any]:
         return self._records(self.generate_samples(split, data_dir, tmp_dir, seed))
-
-
-def _without_effect(hparams):
-    """The names of what T2T's `hparams` of a problem says and nothing here reads."""
-    before = t2t_problem.default_hparams().values()
-    return [
-        name
-        for name, value in hparams.values().items()
-        if name not in _READ and value != before.get(name)
-    ]
 
 
 def _modalities(hparams):

@@ -17,6 +17,7 @@ from ut_keras.data.writing import download, generation
 from ut_keras.errors import DataError
 from ut_keras.files import unpacking, whole_file
 from ut_keras.problems import parallel_text
+from ut_keras.problems.problem import Samples
 from ut_keras.t2t import text_encoder, text_files
 
 UNSHUFFLED_SUFFIX = "-unshuffled"
@@ -29,10 +30,7 @@ _MOST_UNPACKED = 200 * 10**9  # bytes of an archive
 
 def data_filenames(output_name: str, output_dir: str, num_shards: int) -> list[str]:
     """The paths NAME-00000-of-00010, … in a folder."""
-    return [
-        os.path.join(output_dir, sharded_name(output_name, shard, num_shards))
-        for shard in range(num_shards)
-    ]
+    return shard_filepath(os.path.join(output_dir, output_name), num_shards)
 
 
 def train_data_filenames(problem: str, output_dir: str, num_shards: int) -> list[str]:
@@ -114,13 +112,13 @@ def generate_dataset_and_shuffle(
 
 
 def pack_examples(
-    examples: Iterable[dict[str, list[int]]],
+    examples: Samples,
     has_inputs: bool,
     packed_length: int = 256,
     spacing: int = 2,
     queue_size: int = 10,
     chop_long_sequences: bool = False,
-) -> Iterator[dict[str, list[int]]]:
+) -> Samples:
     """Several examples in one, as T2T's problems have it, without spacing."""
     del has_inputs, chop_long_sequences  # the examples say it
     if spacing:
@@ -140,17 +138,17 @@ def get_or_generate_vocab_inner(
     reserved_tokens: Sequence[str] | None = None,
 ) -> text_encoder.SubwordTextEncoder:
     """The subword vocabulary of a file, which is written if it is not there."""
-    folder = data_dir if data_dir and vocab_filename else None
-    if folder:
+    path = None
+    if data_dir and vocab_filename:
         contract.held(vocab_filename, contract.INSIDE, "vocab_filename")
-    path = os.path.join(folder or "", vocab_filename or "")
-    if folder and os.path.exists(path):
-        return text_encoder.SubwordTextEncoder(path)
+        path = os.path.join(data_dir, vocab_filename)
+        if os.path.exists(path):
+            return text_encoder.SubwordTextEncoder(path)
     encoder = text_encoder.SubwordTextEncoder.build_from_generator(
         contract.texts(generator), vocab_size, max_subtoken_length, reserved_tokens
     )
-    if folder:
-        os.makedirs(folder, exist_ok=True)
+    if path:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         encoder.store_to_file(path)
     return encoder
 
@@ -243,7 +241,7 @@ def archived(tmp_dir: str, url: str, name: str) -> str:
     """
     path = os.path.join(tmp_dir, name)
     if not os.path.exists(path):
-        raw = fetched(tmp_dir, url)
+        raw = maybe_download(tmp_dir, os.path.basename(url), url)
         if not os.path.exists(path):
             path = os.path.join(unpacked(raw), name)
             if not os.path.exists(path):
@@ -252,13 +250,7 @@ def archived(tmp_dir: str, url: str, name: str) -> str:
                 )
     if path.endswith(".gz"):
         gunzip_file(path, path.removesuffix(".gz"))
-        path = path.removesuffix(".gz")
-    return path
-
-
-def fetched(tmp_dir: str, url: str) -> str:
-    """The path of what a URL, or a name in tmp_dir, stands for."""
-    return maybe_download(tmp_dir, os.path.basename(url), url)
+    return path.removesuffix(".gz")
 
 
 def unpacked(path: str) -> str:

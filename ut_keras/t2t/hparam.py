@@ -42,7 +42,7 @@ class HParams:
         self.__dict__[name] = value
 
     def set_hparam(self, name: str, value: Any) -> None:
-        """Sets a field that is there; raises ValueError if it is not."""
+        """Sets a field; raises ValueError if it is not there."""
         if name not in self.__dict__:
             raise ValueError(f"Expected one of {', '.join(self.__dict__)}. Received: {name}.")
         self.__dict__[name] = value
@@ -68,17 +68,14 @@ class HParams:
         return self
 
     def override_from_dict(self, values_dict: Mapping[str, Any]) -> "HParams":
-        """Sets what a dict says, and returns itself."""
         for name, value in values_dict.items():
             self.set_hparam(name, value)
         return self
 
     def values(self) -> dict[str, Any]:
-        """Returns a dict from name to value."""
         return dict(self.__dict__)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Returns a value, or `default` without one."""
         return self.__dict__.get(key, default)
 
     def to_json(
@@ -92,7 +89,6 @@ class HParams:
         return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
 
     def parse_json(self, values_json: str) -> "HParams":
-        """Sets what the text of a JSON object says, and returns itself."""
         return self.override_from_dict(json.loads(values_json))
 
     def __contains__(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""T2T's modules of models: classes to derive from, and the functions of its sets.
+"""T2T's modules of models and sets: classes to derive from, and the functions of its sets.
 
 A class with methods of its own is a model of TensorFlow 1 and is refused by its name; one without
 is one of ours under another name. The function of a set gives ours, by name, as values to change.
@@ -9,10 +9,35 @@ from typing import Any
 
 from ut_keras import hparams as hparams_lib
 from ut_keras import models
-from ut_keras.hparam import TransformerHParams, UniversalTransformerHParams
+from ut_keras.hparam import BasicHParams, TransformerHParams, UniversalTransformerHParams
 from ut_keras.hparam.field import specs
+from ut_keras.hparam.ranges import RangedHParams  # noqa: F401
 from ut_keras.hparams.registry import RANGES
-from ut_keras.t2t import hparam, misc_utils
+from ut_keras.t2t import hparam, naming
+
+# Of T2T's `basic_1`, where it differs from the defaults of ours, which are `transformer_base`'s.
+_BASIC = {
+    "num_hidden_layers": 4,
+    "hidden_size": 64,
+    "max_length": 0,
+    "clip_grad_norm": 2.0,
+    "initializer": "orthogonal",
+    "initializer_gain": 1.5,
+    "optimizer_adam_epsilon": 1e-6,
+    "optimizer_adam_beta1": 0.85,
+    "weight_decay": 1e-6,
+    "learning_rate_schedule": "legacy",
+    "learning_rate_constant": 1.0,
+    "learning_rate_decay_scheme": "none",
+    "learning_rate_warmup_steps": 100,
+    "learning_rate": 0.1,
+    "moe_num_experts": 64,
+    "moe_loss_coef": 0.01,
+    "layer_preprocess_sequence": "none",
+    "layer_postprocess_sequence": "dan",
+    "shared_embedding_and_softmax_weights": False,
+    "symbol_modality_num_shards": 1,
+}
 
 
 class T2TModel:
@@ -22,7 +47,7 @@ class T2TModel:
 
 
 for _name in models.names():  # Transformer, LSTMSeq2seqAttention, …
-    _class = misc_utils.snakecase_to_camelcase(_name).replace("Lstm", "LSTM")
+    _class = naming.snakecase_to_camelcase(_name).replace("Lstm", "LSTM")
     globals()[_class] = type(_class, (T2TModel,), {"OURS": _name})
 
 
@@ -31,12 +56,14 @@ def ours(model_class: type) -> str | None:
     for cls in model_class.__mro__:
         if cls.__module__ == __name__:
             return getattr(cls, "OURS", None)
-        own = {name for name in vars(cls) if not name.startswith("__")} | (
-            {"__init__"} & vars(cls).keys()
-        )
-        if own:
+        if any(name == "__init__" or not name.startswith("__") for name in vars(cls)):
             return None
     return None
+
+
+def basic_params1() -> hparam.HParams:
+    """T2T's `basic_1`, as values to change; what it becomes, its fields say at the end."""
+    return hparam.of(BasicHParams().override(_BASIC))
 
 
 def update_hparams_for_universal_transformer(hparams: hparam.HParams) -> hparam.HParams:

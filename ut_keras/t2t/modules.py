@@ -14,10 +14,9 @@ from typing import Any
 from ut_keras import models
 from ut_keras.hparams.registry import SETS
 from ut_keras.problems.problem import REGISTRY as PROBLEMS
-from ut_keras.t2t import misc_utils, problem_classes
+from ut_keras.t2t import naming, problem_classes
 from ut_keras.t2t.missing import Absent, Missing
 
-_PAGE = "docs/t2t_modules.md"
 STAND_INS = {
     "data_generators.generator_utils": "generator_utils",
     "data_generators.multi_problem": "multi_problem",
@@ -26,15 +25,15 @@ STAND_INS = {
     "data_generators.text_problems": "text_problems",
     "data_generators.tokenizer": ".text.tokenizer",
     "data_generators.translate": "translate",
-    "layers.common_hparams": "common_hparams",
-    "layers.modalities": "modalities",
+    "layers.common_hparams": "models",
+    "layers.modalities": "naming",
     "models.lstm": "models",
     "models.research.universal_transformer": "models",
     "models.transformer": "models",
     "problems": "registry",
     "utils.hparam": "hparam",
-    "utils.metrics": "metrics",
-    "utils.misc_utils": "misc_utils",
+    "utils.metrics": "naming",
+    "utils.misc_utils": "naming",
     "utils.registry": "registry",
     "utils.t2t_model": "models",
 }
@@ -92,14 +91,14 @@ def find(name: str) -> types.ModuleType:
 
 def missing(name: str) -> Missing:
     """The error for something of T2T that is not here; NAME without "tensor2tensor."."""
-    registered = misc_utils.camelcase_to_snakecase(name.rpartition(".")[2])
+    registered = naming.camelcase_to_snakecase(name.rpartition(".")[2])
     reasons = (why_not(registered) for why_not in _WHY_NOT.get(name.partition(".")[0], ()))
     fitting = [key for key in _NEAREST if name.startswith(key)]
     nearest = _NEAREST[max(fitting, key=len)] if fitting else "docs/t2t.md"
     reason = next(filter(None, reasons), f"the nearest: {nearest}")
     return Missing(
-        f"A package may use what {_PAGE} lists of T2T. Received: tensor2tensor.{name}, which is "
-        f"not here; {reason}."
+        "A package may use what docs/t2t_modules.md lists of T2T. "
+        f"Received: tensor2tensor.{name}, which is not here; {reason}."
     )
 
 

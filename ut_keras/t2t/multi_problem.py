@@ -26,8 +26,9 @@ from typing import Any
 from ut_keras.data import features
 from ut_keras.errors import DataError
 from ut_keras.problems import problem
-from ut_keras.t2t import adapted_problem, metrics, overridden, text_problems
+from ut_keras.t2t import adapted_problem, overridden, text_problems
 from ut_keras.t2t import problem as t2t_problem
+from ut_keras.t2t.naming import Metrics
 from ut_keras.text import text_encoder
 from ut_keras.text.subword_vocabulary import escape_token
 
@@ -49,9 +50,9 @@ class MultiProblem(t2t_problem.Problem):
         return max((task.num_classes for task in self.task_list if _has_classes(task)), default=0)
 
     def eval_metrics(self) -> list[str]:
-        names = [metrics.Metrics.ACC, metrics.Metrics.NEG_LOG_PERPLEXITY]
+        names = [Metrics.ACC, Metrics.NEG_LOG_PERPLEXITY]
         if any("summarize" in task.name for task in self.task_list):
-            names += [metrics.Metrics.ROUGE_2_F, metrics.Metrics.ROUGE_L_F]
+            names += [Metrics.ROUGE_2_F, Metrics.ROUGE_L_F]
         return names
 
 
@@ -100,7 +101,7 @@ class AdaptedMulti(problem.Problem):
     def target_space_id(self) -> int:  # type: ignore[override]
         return self.tasks[0].target_space_id
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> problem.Encoders:
         if data_dir not in self._encoders:
             self._encoders[data_dir] = self._extended(data_dir)
         return {"targets": self._encoders[data_dir]}
@@ -124,11 +125,11 @@ class AdaptedMulti(problem.Problem):
             entries.append("_" + escape_token("/".join(names), encoder.alphabet))
         return text_encoder.SubwordTextEncoder(subtokens=[*encoder.subtokens, *entries])
 
-    def feature_specs(self, data_dir: str | None) -> dict[str, features.FeatureSpec]:
+    def feature_specs(self, data_dir: str | None) -> problem.Specs:
         size = self.feature_encoders(data_dir)["targets"].vocab_size
         return {"targets": features.FeatureSpec(size)}
 
-    def feature_metrics(self, data_dir: str | None) -> dict[str, features.FeatureMetric]:
+    def feature_metrics(self, data_dir: str | None) -> problem.Metrics:
         from ut_keras import metrics as metrics_lib
 
         self.feature_encoders(data_dir)  # which tells the problems their numbers

@@ -30,21 +30,24 @@ class OnePass:
     Args:
         samples: `generation.Samples`.
         num_shards: dict from split to its number of files, in T2T's order.
-        directory: str. Where there is room for them.
+        data_dir: str. Where there is room for them, and their files come to be.
+        filename: str. What those are called, before the split.
     """
 
     def __init__(
-        self, samples: generation.Samples, num_shards: dict[str, int], directory: str
+        self, samples: generation.Samples, num_shards: dict[str, int], data_dir: str, filename: str
     ) -> None:
-        self._num_shards = dict(num_shards)
+        self._data_dir = data_dir
+        self._filename = filename
+        self._path = os.path.join(data_dir, f"datagen.{filename}-splits.json")
         self._files = {
-            split: tempfile.TemporaryFile(dir=directory)  # noqa: SIM115, closed in `close`
+            split: tempfile.TemporaryFile(dir=data_dir)  # noqa: SIM115, closed in `close`
             for split in num_shards
         }
         turns = [split for split, number in num_shards.items() for _ in range(number)]
         for split, record in zip(itertools.cycle(turns), samples.records(), strict=False):
             self._files[split].write(record)
-        self._identity = {"shards": self._num_shards, **samples.identity}
+        self._identity = {"shards": dict(num_shards), **samples.identity}
 
     def read(self, split: str) -> Iterator[Any]:
         """Yields the samples of a split, from the first on."""
@@ -56,41 +59,35 @@ class OnePass:
             except EOFError:
                 return
 
-    def check_same(self, data_dir: str, filename: str) -> None:
+    def check_same(self) -> None:
         """Checks that splits which are there are of this pass.
 
         Raises:
             DataError: if they are of another, or it cannot be told.
         """
-        path = _path(data_dir, filename)
-        there = [
-            split for split in self._num_shards if tfrecords.is_complete(data_dir, filename, split)
-        ]
-        known = json_file.read_own(path, self._identity)
+        there = self._written()
+        known = json_file.read_own(self._path, self._identity)
         if there and known != self._identity:
             raise DataError(
-                f"All splits of {filename} must be made of one pass over its samples, or training "
-                f"sees what is evaluated on. Received: {', '.join(there)} in {data_dir!r}, "
+                f"All splits of {self._filename} must be made of one pass over its samples, or "
+                f"training sees what is evaluated on. Received: {', '.join(there)} in "
+                f"{self._data_dir!r}, "
                 f"{'of another pass' if known else 'of an unknown one'}; remove those files."
             )
 
-    def keep(self, data_dir: str, filename: str) -> None:
+    def keep(self) -> None:
         """Writes what the pass is, for a run that goes on where this one was stopped."""
-        path = _path(data_dir, filename)
-        with whole_file.writing(path) as file:
+        with whole_file.writing(self._path) as file:
             json.dump(self._identity, file)
             file.write("\n")
 
-    def close(self, data_dir: str, filename: str) -> None:
+    def close(self) -> None:
         """Lets go of the samples, and of the record if all splits are there."""
         for file in self._files.values():
             file.close()
-        path = _path(data_dir, filename)
-        if os.path.exists(path) and all(
-            tfrecords.is_complete(data_dir, filename, split) for split in self._num_shards
-        ):
-            os.remove(path)
+        if os.path.exists(self._path) and len(self._written()) == len(self._files):
+            os.remove(self._path)
 
-
-def _path(data_dir, filename):
-    return os.path.join(data_dir, f"datagen.{filename}-splits.json")
+    def _written(self):
+        where = (self._data_dir, self._filename)
+        return [split for split in self._files if tfrecords.is_complete(*where, split)]

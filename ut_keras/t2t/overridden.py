@@ -1,5 +1,7 @@
 """What a package's problem overrides of T2T's methods: whether it is read here, and can be."""
 
+from typing import Any
+
 from ut_keras.data import contract
 from ut_keras.errors import DataError
 from ut_keras.t2t import missing, problem, text_problems
@@ -52,16 +54,16 @@ def _check_vocabulary(t2t):
     """The same of what the vocabulary is made by, where it is made here."""
     if isinstance(t2t, text_problems.Text2TextProblem) and is_ours(t2t, "get_or_create_vocab"):
         kinds = contract.OF_T2T_VOCABULARY
-        kind = contract.one_of(*kinds)
-        contract.check(t2t, {"vocab_type": kind})
+        contract.check(t2t, {"vocab_type": contract.one_of(*kinds)})
         contract.check(t2t, kinds[t2t.vocab_type])
         if t2t.use_vocab_from_other_problem:
             _check_vocabulary(t2t.use_vocab_from_other_problem)
 
 
-def is_ours(t2t: problem.Problem, name: str) -> bool:
-    """Whether a method or property is that of a stand-in, or not there at all."""
-    for cls in type(t2t).__mro__:
-        if name in vars(cls):
-            return cls.__module__.startswith(_OURS)
+def is_ours(t2t: Any, *names: str) -> bool:
+    """Whether methods or properties are those of stand-ins, or not there at all."""
+    for name in names:
+        cls = next((cls for cls in type(t2t).__mro__ if name in vars(cls)), None)
+        if cls and not cls.__module__.startswith(_OURS):
+            return False
     return True

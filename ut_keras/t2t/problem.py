@@ -5,22 +5,27 @@ What it says is read by `adapted_problem`; batching and reading are ours.
 References: tensor2tensor/data_generators/problem.py.
 """
 
+import functools
 import types
 from typing import Any
 
 from ut_keras.errors import DataError
-from ut_keras.t2t import generator_utils, hparam, metrics, text_encoder
-from ut_keras.text.text_encoder import TextEncoder
+from ut_keras.problems.problem import Encoders
+from ut_keras.t2t import generator_utils, hparam, text_encoder
+from ut_keras.t2t.naming import Metrics
 
 
 class DatasetSplit:
-    """T2T's names of splits; the files of EVAL are called "dev"."""
+    """T2T's names of splits."""
 
     TRAIN = "train"
     EVAL = "eval"
     TEST = "test"
 
 
+# T2T's word for a split, in its code -> in the names of its files, which is ours; and back.
+SPLIT_OF_FILES = {"train": "train", "eval": "dev", "test": "test"}
+SPLIT_OF_T2T = {name: word for word, name in SPLIT_OF_FILES.items()}
 # T2T's ids of kinds of text, which its models embed, from 0 on.
 _SPACES = """
     GENERIC IMAGE_LABEL EN_CHR EN_TOK EN_BPE_TOK FR_CHR FR_TOK DE_CHR DE_TOK DE_BPE_TOK DIGIT_0
@@ -70,9 +75,17 @@ def preprocess_example_common(example: dict[str, Any], mode: str, hparams: Any) 
     return example
 
 
-def unsaid(problem: Any, name: str) -> DataError:
-    """The error for what a class must say and does not."""
-    return DataError(f"{type(problem).__name__} must say {name}. Received: a class without it.")
+class Unsaid:
+    """What a class must say: an attribute that raises a DataError where a class does not."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, problem: Any, owner: type | None = None) -> Any:
+        if problem is None:
+            return self
+        name = type(problem).__name__
+        raise DataError(f"{name} must say {self._name}. Received: a class without it.")
 
 
 class Problem:
@@ -85,7 +98,7 @@ class Problem:
     def __init__(self, was_reversed: bool = False, was_copy: bool = False) -> None:
         self._was_reversed = was_reversed
         self._was_copy = was_copy
-        self._encoders: dict[str, TextEncoder] | None = None
+        self._encoders: Encoders | None = None
         self._hparams: hparam.HParams | None = None
         self._task_id = -1
 
@@ -101,49 +114,37 @@ class Problem:
 
     # Generation.
 
-    def generate_data(self, data_dir: str, tmp_dir: str | None, task_id: int = -1) -> None:
-        raise unsaid(self, "generate_data")
-
-    multiprocess_generate = False
-
-    @property
-    def num_generate_tasks(self) -> int:
-        raise unsaid(self, "num_generate_tasks")
-
-    def prepare_to_generate(self, data_dir: str, tmp_dir: str | None) -> None:
-        raise unsaid(self, "prepare_to_generate")
+    generate_data: Any = Unsaid()  # (data_dir, tmp_dir, task_id=-1)
+    multiprocess_generate = False  # and if True, the next
+    num_generate_tasks: Any = Unsaid()  # int
+    prepare_to_generate: Any = Unsaid()  # (data_dir, tmp_dir)
 
     def dataset_filename(self) -> str:
         return self.name
 
-    def training_filepaths(self, data_dir: str, num_shards: int, shuffled: bool) -> list[str]:
-        return self._filepaths("train", data_dir, num_shards, shuffled)
-
-    def dev_filepaths(self, data_dir: str, num_shards: int, shuffled: bool) -> list[str]:
-        return self._filepaths("dev", data_dir, num_shards, shuffled)
-
-    def test_filepaths(self, data_dir: str, num_shards: int, shuffled: bool) -> list[str]:
-        return self._filepaths("test", data_dir, num_shards, shuffled)
-
     def data_filepaths(
         self, split: str, output_dir: str, num_shards: int, shuffled: bool
     ) -> list[str]:
-        name = "dev" if split == DatasetSplit.EVAL else split
-        return self._filepaths(name, output_dir, num_shards, shuffled)
+        return self._filepaths(SPLIT_OF_FILES.get(split, split), output_dir, num_shards, shuffled)
 
-    def _filepaths(self, split, data_dir, num_shards, shuffled):
+    def _filepaths(self, name, data_dir, num_shards, shuffled):
         base = self.dataset_filename() + ("" if shuffled else generator_utils.UNSHUFFLED_SUFFIX)
-        return generator_utils.data_filenames(f"{base}-{split}", data_dir, num_shards)
+        return generator_utils.data_filenames(f"{base}-{name}", data_dir, num_shards)
+
+    # (data_dir, num_shards, shuffled) -> list[str]
+    training_filepaths = functools.partialmethod(_filepaths, "train")
+    dev_filepaths = functools.partialmethod(_filepaths, "dev")
+    test_filepaths = functools.partialmethod(_filepaths, "test")
 
     # What it says about its features.
 
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         pass
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         return {"inputs": text_encoder.TextEncoder(), "targets": text_encoder.TextEncoder()}
 
-    def get_feature_encoders(self, data_dir: str | None = None) -> dict[str, TextEncoder]:
+    def get_feature_encoders(self, data_dir: str | None = None) -> Encoders:
         if self._encoders is None:
             self._encoders = self.feature_encoders(data_dir)
         return self._encoders
@@ -175,8 +176,7 @@ class Problem:
         return preprocess_example_common(example, mode, hparams)
 
     def eval_metrics(self) -> list[str]:
-        names = metrics.Metrics
-        return [names.ACC, names.ACC_TOP5, names.ACC_PER_SEQ, names.NEG_LOG_PERPLEXITY]
+        return [Metrics.ACC, Metrics.ACC_TOP5, Metrics.ACC_PER_SEQ, Metrics.NEG_LOG_PERPLEXITY]
 
     decode_hooks: list[Any] = []
 

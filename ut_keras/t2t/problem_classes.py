@@ -14,51 +14,40 @@ from typing import Any
 from ut_keras import problems
 from ut_keras.problems import text_problems as our_text
 from ut_keras.problems import translate as our_translate
-from ut_keras.problems.problem import DEFAULT_SEED, REGISTRY, Problem
-from ut_keras.t2t import hparam, misc_utils, overridden, text_problems, translate
+from ut_keras.problems.problem import DEFAULT_SEED, REGISTRY, Problem, Samples
+from ut_keras.t2t import hparam, naming, overridden, text_problems, translate
+from ut_keras.t2t.problem import SPLIT_OF_FILES, SPLIT_OF_T2T
 
-_SPLITS = {"train": "train", "dev": "eval", "test": "test"}
-_VOCAB_TYPES = {
-    "subwords": text_problems.VocabType.SUBWORD,
-    "tokens": text_problems.VocabType.TOKEN,
-    "characters": text_problems.VocabType.CHARACTER,
+# Problems of ours by their class, the base class in T2T.
+_BASES = {
+    our_text.Text2TextProblem: text_problems.Text2TextProblem,
+    our_text.Text2SelfProblem: text_problems.Text2SelfProblem,
+    our_text.Text2ClassProblem: text_problems.Text2ClassProblem,
+    our_text.TextConcat2ClassProblem: text_problems.TextConcat2ClassProblem,
+    our_translate.TranslateProblem: translate.TranslateProblem,
 }
 
 
 @functools.cache
 def find(class_name: str) -> type | None:
     """The class of a name; None if there is no such problem of text here."""
-    name = misc_utils.camelcase_to_snakecase(class_name)
+    name = naming.camelcase_to_snakecase(class_name)
     ours = problems.get(name) if name in REGISTRY else None
     one_vocabulary = getattr(ours, "feature_encoders", find).__module__ == our_text.__name__
     if not isinstance(ours, our_text.Text2TextProblem) or not one_vocabulary:
         return None
     if type(ours).generate_encoded_samples is not Problem.generate_encoded_samples:
         return None  # its samples are not of texts alone
-    base = _base(ours)
-    said = {
-        "OURS": name,
-        "name": name,
-        "vocab_type": _VOCAB_TYPES[ours.vocab_type],
-        "approx_vocab_size": ours.approx_vocab_size,
-        "max_samples_for_vocab": ours.max_samples_for_vocab,
-        "oov_token": ours.oov_token,
-        "packed_length": getattr(ours, "packed_length", None),
-    }
-    kind = _ClassesOfOurs if isinstance(ours, our_text.Text2ClassProblem) else _OnOurs
-    return base and type(class_name, (kind, base), said)
-
-
-def _base(ours):
-    if isinstance(ours, our_text.TextConcat2ClassProblem):
-        return text_problems.TextConcat2ClassProblem if ours.class_labels else None
+    kind = _OnOurs
     if isinstance(ours, our_text.Text2ClassProblem):
-        return text_problems.Text2ClassProblem if ours.class_labels else None
-    if isinstance(ours, our_text.Text2SelfProblem):
-        return text_problems.Text2SelfProblem
-    if isinstance(ours, our_translate.TranslateProblem):
-        return translate.TranslateProblem
-    return text_problems.Text2TextProblem
+        kind = _ClassesOfOurs
+        if not ours.class_labels:
+            return None
+    said = ("approx_vocab_size", "max_samples_for_vocab", "oov_token", "packed_length")
+    values = {"OURS": name, "name": name} | {name: getattr(ours, name, None) for name in said}
+    values["vocab_type"] = ours.vocab_type.replace("characters", "character")  # T2T's word
+    base = next(_BASES[cls] for cls in type(ours).__mro__ if cls in _BASES)
+    return type(class_name, (kind, base), values)
 
 
 class _OnOurs:
@@ -73,21 +62,19 @@ class _OnOurs:
 
     @property
     def dataset_splits(self) -> list[dict[str, Any]]:
-        ours = self._ours
-        return [{"split": _SPLITS[name], "shards": ours.num_shards(name)} for name in ours.splits]
+        shards = {name: self._ours.num_shards(name) for name in self._ours.splits}
+        return [{"split": SPLIT_OF_T2T[name], "shards": shards[name]} for name in shards]
 
     @property
     def vocab_filename(self) -> str:
         shared: Any = self._ours if self._ours.vocab_name else super()
         return shared.vocab_filename
 
-    def generate_samples(
-        self, data_dir: str, tmp_dir: str | None, dataset_split: str
-    ) -> Iterable[dict[str, Any]]:
-        if self._has_own("source_data_files"):
+    def generate_samples(self, data_dir: str, tmp_dir: str | None, dataset_split: str) -> Samples:
+        if not overridden.is_ours(self, "source_data_files"):
             return super().generate_samples(data_dir, tmp_dir, dataset_split)  # type: ignore[misc]
         ours = self._ours
-        split = next(name for name, word in _SPLITS.items() if word == dataset_split)
+        split = SPLIT_OF_FILES[dataset_split]
         samples = ours.generate_samples(split, data_dir, tmp_dir, DEFAULT_SEED)
         if not isinstance(ours, our_text.Text2ClassProblem):
             return samples
@@ -99,13 +86,10 @@ class _OnOurs:
         )
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterable[str]:
-        if self._has_own("source_data_files", "vocab_data_files", "generate_samples"):
+        sources = ("source_data_files", "vocab_data_files", "generate_samples")
+        if not overridden.is_ours(self, *sources):
             return super().generate_text_for_vocab(data_dir, tmp_dir)  # type: ignore[misc]
         return self._ours.texts_for_vocab(data_dir, tmp_dir)
-
-    def _has_own(self, *names):
-        t2t: Any = self
-        return not all(overridden.is_ours(t2t, name) for name in names)
 
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         super().hparams(defaults, model_hparams)  # type: ignore[misc]

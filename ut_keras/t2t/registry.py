@@ -10,7 +10,6 @@ References: tensor2tensor/utils/registry.py.
 
 import functools
 import inspect
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -19,18 +18,15 @@ from ut_keras import models
 from ut_keras import problems as problems_lib
 from ut_keras.hparams.registry import RANGES, SETS
 from ut_keras.problems.problem import REGISTRY as PROBLEMS
-from ut_keras.t2t import hparam, misc_utils, multi_problem
+from ut_keras.t2t import hparam, multi_problem, naming
 from ut_keras.t2t import models as t2t_models
 from ut_keras.t2t import problem as t2t_problem
-
-# The kinds of features that T2T's older problems give.
-_KINDS = "symbol class_label generic image audio real video"
-Modalities: Any = types.SimpleNamespace(**{kind.upper(): kind for kind in _KINDS.split()})
+from ut_keras.t2t.naming import Modalities  # noqa: F401
 
 
 def default_name(class_or_function: Callable) -> str:
     """The name that something is registered under, if none is given."""
-    return misc_utils.camelcase_to_snakecase(class_or_function.__name__)
+    return naming.camelcase_to_snakecase(class_or_function.__name__)
 
 
 def _registering(function):
@@ -112,22 +108,13 @@ def hparams(name: str) -> hparam.HParams:
     return hparam.of(hparams_lib.get(name))
 
 
-def list_problems() -> list[str]:
-    """The names of all problems, sorted."""
-    return problems_lib.names()
-
-
-available = list_problems  # as `tensor2tensor.problems` has it
+list_models = models.names
+list_problems = available = problems_lib.names  # `available` as `tensor2tensor.problems` has it
 
 
 def list_hparams(prefix: str | None = None) -> list[str]:
     """The names of all sets, sorted; those that begin with `prefix`."""
     return [name for name in hparams_lib.names() if name.startswith(prefix or "")]
-
-
-def list_models() -> list[str]:
-    """The names of all models, sorted."""
-    return models.names()
 
 
 def _add(table, name, entry):

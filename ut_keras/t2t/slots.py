@@ -40,12 +40,12 @@ def load_optimizer(
     if path is None:
         raise ValueError(f"t2t_output_dir must hold a checkpoint. Received: {t2t_output_dir}.")
     reader = tf.train.load_checkpoint(path)
-    names = [
-        name
+    variables = {
+        name: reader.get_tensor(name)
         for name in reader.get_variable_to_shape_map()
         if name == "global_step" or name.startswith(_SCOPE)
-    ]
-    return assign(model, optimizer, {name: reader.get_tensor(name) for name in names})
+    }
+    return assign(model, optimizer, variables)
 
 
 def assign(
@@ -60,7 +60,8 @@ def assign(
     values, used = [], set()
     for entry in t2t_import.weight_entries(model):
         for number, slot in enumerate(slots[entry.variable.path]):
-            names = _slot_names(entry, optimizer, number)
+            kind = optimizer.t2t_slot_name + (f"_{number}" if number else "")
+            names = [f"{_SCOPE}{name}/{kind}" for name in entry.names]
             present = [name for name in names if name in variables]
             used.update(present)
             if present:
@@ -74,14 +75,8 @@ def assign(
         )
     for slot, value in values:
         slot.assign(value)
-    step = int(variables["global_step"])
-    optimizer.iterations.assign(step)
-    return step
-
-
-def _slot_names(entry, optimizer, number):
-    suffix = f"_{number}" if number else ""
-    return [f"{_SCOPE}{name}/{optimizer.t2t_slot_name}{suffix}" for name in entry.names]
+    optimizer.iterations.assign(int(variables["global_step"]))
+    return int(variables["global_step"])
 
 
 def _join(slot, entry, names, variables):

@@ -30,14 +30,14 @@ def find(name: str, fromlist: Sequence[str] | None) -> Any:
         fromlist: what is imported of it, as in `__import__`; empty for `import tensorflow.x`.
     """
     if name in _FACES:
-        return _FACES[name] if fromlist else _FACES["tensorflow"]
-    if name.startswith("tensorflow.contrib."):
+        found: Any = _FACES[name]
+    elif name.startswith("tensorflow.contrib."):
         found = operator.attrgetter(name.removeprefix("tensorflow."))(_FACES["tensorflow"])
-        return found if fromlist else _FACES["tensorflow"]
-    if name.startswith("tensorflow.python"):  # whose private names come and go
-        return _Face(name, (name,), {}) if fromlist else _FACES["tensorflow"]
-    module = importlib.import_module(name)
-    return module if fromlist else _FACES["tensorflow"]
+    elif name.startswith("tensorflow.python"):  # whose private names come and go
+        found = _Face(name, (name,), {})
+    else:
+        found = importlib.import_module(name)
+    return found if fromlist else _FACES["tensorflow"]
 
 
 class _Face(types.ModuleType):

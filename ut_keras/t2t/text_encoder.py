@@ -25,7 +25,6 @@ unicode_to_native = to_unicode = to_unicode_utf8 = to_unicode_ignore_errors = na
 
 
 def is_unicode(text: Any) -> bool:
-    """Whether it is text."""
     return isinstance(text, str)
 
 
@@ -47,9 +46,7 @@ class _Decoding(text_encoder.TextEncoder):
     def decode_list(self, ids: Iterable[int]) -> list[str]:
         return [super(_Decoding, self).decode([int(i)]) for i in ids]
 
-    @property
-    def num_reserved_ids(self) -> int:
-        return NUM_RESERVED_TOKENS
+    num_reserved_ids = NUM_RESERVED_TOKENS
 
 
 class TextEncoder(text_encoder.TextEncoder):
@@ -66,8 +63,7 @@ class TextEncoder(text_encoder.TextEncoder):
         return [int(word) + self._num_reserved_ids for word in s.split()]
 
     def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
-        if strip_extraneous:
-            ids = strip_ids(ids, (PAD_ID, EOS_ID))
+        ids = strip_ids(ids, (PAD_ID, EOS_ID)) if strip_extraneous else ids
         return " ".join(self.decode_list(ids))
 
     def decode_list(self, ids: Iterable[int]) -> list[str]:
@@ -119,11 +115,7 @@ class SubwordTextEncoder(_Decoding, text_encoder.SubwordTextEncoder):
         max_subtoken_length: int | None = None,
         reserved_tokens: Sequence[str] | None = None,
     ) -> "SubwordTextEncoder":
-        """As ours.
-
-        Raises:
-            ValueError: if the reserved tokens do not begin with T2T's.
-        """
+        """As ours; raises ValueError if the reserved tokens do not begin with T2T's."""
         reserved = RESERVED_TOKENS if reserved_tokens is None else list(reserved_tokens)
         if reserved[:NUM_RESERVED_TOKENS] != RESERVED_TOKENS:
             raise ValueError(

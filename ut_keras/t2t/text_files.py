@@ -11,6 +11,7 @@ from typing import Any
 
 from ut_keras.data.contract import text_of
 from ut_keras.errors import DataError
+from ut_keras.problems.problem import Samples
 from ut_keras.text.ragged_ids import RaggedIds
 from ut_keras.text.text_encoder_base import EOS, TextEncoder
 
@@ -47,36 +48,30 @@ def _pairs(one, other):
     return zip(one, other, strict=False)
 
 
-def text2text_txt_iterator(source_txt_path: str, target_txt_path: str) -> Iterator[dict[str, str]]:
+def text2text_txt_iterator(source_txt_path: str, target_txt_path: str) -> Samples:
     """Yields samples of two files, line by line; ends with the shorter one, as in T2T."""
     for source, target in _pairs(*map(txt_line_iterator, (source_txt_path, target_txt_path))):
         yield {"inputs": source, "targets": target}
 
 
-def text2text_txt_iterator_with_label(
-    source_txt_path: str, target_txt_path: str
-) -> Iterator[dict[str, Any]]:
+def text2text_txt_iterator_with_label(source_txt_path: str, target_txt_path: str) -> Samples:
     lines = _pairs(txt_line_iterator(source_txt_path), txt_and_label_iterator(target_txt_path))
     for source, (target, label) in lines:
         yield {"inputs": source, "targets": target, "extra_label": [label]}
 
 
-def text2text_txt_iterator_with_index(
-    source_txt_path: str, target_txt_path: str
-) -> Iterator[dict[str, Any]]:
+def text2text_txt_iterator_with_index(source_txt_path: str, target_txt_path: str) -> Samples:
     for index, sample in enumerate(text2text_txt_iterator(source_txt_path, target_txt_path)):
         yield {**sample, "idx": [index]}
 
 
-def text2text_txt_sharded_iterator(
-    source_txt_pattern: str, target_txt_pattern: str
-) -> Iterator[dict[str, str]]:
+def text2text_txt_sharded_iterator(source_txt_pattern: str, target_txt_pattern: str) -> Samples:
     patterns = (source_txt_pattern, target_txt_pattern)
     for source, target in _pairs(*map(txt_line_sharded_iterator, patterns)):
         yield {"inputs": source, "targets": target}
 
 
-def text2text_txt_tab_iterator(txt_path: str) -> Iterator[dict[str, str]]:
+def text2text_txt_tab_iterator(txt_path: str) -> Samples:
     """Yields samples of lines "source TAB target"; lines without a TAB are left out."""
     lines = txt_line_sharded_iterator if txt_path.endswith("*") else txt_line_iterator
     for line in lines(txt_path):
@@ -85,14 +80,14 @@ def text2text_txt_tab_iterator(txt_path: str) -> Iterator[dict[str, str]]:
             yield {"inputs": source.strip(), "targets": target.strip()}
 
 
-def text2self_txt_iterator(txt_path: str) -> Iterator[dict[str, str]]:
+def text2self_txt_iterator(txt_path: str) -> Samples:
     for line in txt_line_iterator(txt_path):
         yield {"targets": line}
 
 
 def text2class_txt_iterator(
     source_txt_path: str, label_txt_path: str, class_strs: Iterable[str] | None = None
-) -> Iterator[dict[str, Any]]:
+) -> Samples:
     """Yields samples of a file of texts and one of labels, numbers or out of `class_strs`."""
     numbers = {label: number for number, label in enumerate(class_strs or ())}
     for source, label in _pairs(*map(txt_line_iterator, (source_txt_path, label_txt_path))):
@@ -103,13 +98,13 @@ _ENCODED_TOGETHER = 8192  # samples; many are encoded much faster than one
 
 
 def text2text_generate_encoded(
-    sample_generator: Iterable[dict[str, Any]],
+    sample_generator: Samples,
     vocab: TextEncoder,
     targets_vocab: TextEncoder | None = None,
     has_inputs: bool = True,
     inputs_prefix: str = "",
     targets_prefix: str = "",
-) -> Iterator[dict[str, Any]]:
+) -> Samples:
     """Yields samples with the ids of "inputs" and "targets", EOS included."""
     encoders = {"inputs": vocab} if has_inputs else {}
     encoders["targets"] = targets_vocab or vocab
@@ -123,7 +118,7 @@ def text2text_generate_encoded(
 
 
 def encode(
-    samples: Iterable[dict[str, Any]],
+    samples: Samples,
     encoders: dict[str, TextEncoder],
     texts_of: Callable[[dict[str, Any]], list[str]],
 ) -> Iterator[tuple[dict[str, Any], tuple[list[int], ...]]]:

@@ -6,15 +6,16 @@ References: tensor2tensor/data_generators/text_problems.py.
 import math
 import numbers
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ut_keras.data import contract
 from ut_keras.data.contract import shown, text_of
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
-from ut_keras.t2t import generator_utils, hparam, metrics, problem, text_encoder, text_files
-from ut_keras.t2t.modalities import ModalityType
+from ut_keras.problems.problem import Encoders, Samples
+from ut_keras.t2t import generator_utils, hparam, problem, text_encoder, text_files
+from ut_keras.t2t.naming import Metrics, ModalityType
 from ut_keras.text.text_encoder import TextEncoder
 
 
@@ -42,15 +43,8 @@ class Text2TextProblem(problem.Problem):
             {"split": problem.DatasetSplit.EVAL, "shards": 1},
         ]
 
-    @property
-    def is_generate_per_split(self) -> bool:
-        raise problem.unsaid(self, "is_generate_per_split")
-
-    def generate_samples(
-        self, data_dir: str, tmp_dir: str | None, dataset_split: str
-    ) -> Iterable[dict[str, Any]]:
-        raise problem.unsaid(self, "generate_samples")
-
+    is_generate_per_split: Any = problem.Unsaid()  # bool
+    generate_samples: Any = problem.Unsaid()  # (data_dir, tmp_dir, dataset_split) -> Samples
     vocab_type = VocabType.SUBWORD
     approx_vocab_size = 2**15
     additional_reserved_tokens: list[str] = []
@@ -105,9 +99,7 @@ class Text2TextProblem(problem.Problem):
 
     def texts_of(self, sample: dict[str, Any]) -> list[str]:
         """The texts of a sample that a vocabulary is built from."""
-        return [
-            text_of(sample, name) for name in ("inputs", "targets") if name in self._text_features
-        ]
+        return [text_of(sample, name) for name in self._text_features]
 
     @property
     def _text_features(self):
@@ -115,21 +107,17 @@ class Text2TextProblem(problem.Problem):
 
     # Generation.
 
-    def samples_of(
-        self, data_dir: str, tmp_dir: str | None, dataset_split: str
-    ) -> Iterable[dict[str, Any]]:
+    def samples_of(self, data_dir: str, tmp_dir: str | None, dataset_split: str) -> Samples:
         """Yields the samples of a split."""
         return self.generate_samples(data_dir, tmp_dir, dataset_split)
 
     def generate_encoded_samples(
         self, data_dir: str, tmp_dir: str | None, dataset_split: str
-    ) -> Iterable[dict[str, Any]]:
+    ) -> Samples:
         samples = self.samples_of(data_dir, tmp_dir, dataset_split)
         return self.encoded(samples, self.get_or_create_vocab(data_dir, tmp_dir))
 
-    def encoded(
-        self, samples: Iterable[dict[str, Any]], encoder: TextEncoder
-    ) -> Iterator[dict[str, Any]]:
+    def encoded(self, samples: Samples, encoder: TextEncoder) -> Samples:
         """Yields samples as lists of ids, EOS included; what is no text stays as it is."""
         return text_files.text2text_generate_encoded(
             samples,
@@ -144,7 +132,7 @@ class Text2TextProblem(problem.Problem):
 
     # What it says about its features.
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         encoder = self.get_or_create_vocab(data_dir, None, force_get=True)
         return {name: encoder for name in self._text_features}
 
@@ -155,16 +143,14 @@ class Text2TextProblem(problem.Problem):
         del model_hparams
         defaults.stop_at_eos = 1
         defaults.modality = {name: ModalityType.SYMBOL for name in self._text_features}
-        defaults.vocab_size = {
-            name: self.get_feature_encoders()[name].vocab_size for name in self._text_features
-        }
+        encoders = self.get_feature_encoders()
+        defaults.vocab_size = {name: encoders[name].vocab_size for name in self._text_features}
 
     def example_reading_spec(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
         return dict.fromkeys(self._text_features), None
 
     def eval_metrics(self) -> list[str]:
-        names = metrics.Metrics
-        return [*super().eval_metrics(), names.APPROX_BLEU, names.ROUGE_2_F, names.ROUGE_L_F]
+        return [*super().eval_metrics(), Metrics.APPROX_BLEU, Metrics.ROUGE_2_F, Metrics.ROUGE_L_F]
 
 
 class Text2SelfProblem(Text2TextProblem):
@@ -185,15 +171,9 @@ class ChoppedTextProblem(Text2SelfProblem):
     max_chars_for_vocab = 10**7
     max_dev_chars = 10**7
 
-    def train_text_filepaths(self, tmp_dir: str | None) -> list[str]:
-        raise problem.unsaid(self, "train_text_filepaths")
-
-    def dev_text_filepaths(self, tmp_dir: str | None) -> list[str]:
-        raise problem.unsaid(self, "dev_text_filepaths")
-
-    @property
-    def sequence_length(self) -> int:
-        raise problem.unsaid(self, "sequence_length")
+    train_text_filepaths: Any = problem.Unsaid()  # (tmp_dir) -> list[str]
+    dev_text_filepaths: Any = problem.Unsaid()  # (tmp_dir) -> list[str]
+    sequence_length: Any = problem.Unsaid()  # int
 
     @property
     def num_train_shards(self) -> int:
@@ -211,7 +191,7 @@ class ChoppedTextProblem(Text2SelfProblem):
         return model_hparams.split_to_length or self.sequence_length
 
     def eval_metrics(self) -> list[str]:
-        return [metrics.Metrics.ACC, metrics.Metrics.NEG_LOG_PERPLEXITY]
+        return [Metrics.ACC, Metrics.NEG_LOG_PERPLEXITY]
 
     def prepare_to_generate(self, data_dir: str, tmp_dir: str | None) -> None:
         self.get_or_create_vocab(data_dir, tmp_dir)
@@ -257,9 +237,7 @@ class ChoppedTextProblem(Text2SelfProblem):
                 if of_file <= 0:
                     break
 
-    def example_generator(
-        self, encoder: TextEncoder, tmp_dir: str | None, task_id: int
-    ) -> Iterator[dict[str, list[int]]]:
+    def example_generator(self, encoder: TextEncoder, tmp_dir: str | None, task_id: int) -> Samples:
         """Yields the examples of a file."""
         paths = self.text_filepaths_for_task(tmp_dir, task_id)
         most = None
@@ -282,9 +260,7 @@ class ChoppedTextProblem(Text2SelfProblem):
 class Text2ClassProblem(Text2TextProblem):
     """Text to the number of a class; samples have "inputs" and "label"."""
 
-    @property
-    def num_classes(self) -> int:
-        raise problem.unsaid(self, "num_classes")
+    num_classes: Any = problem.Unsaid()  # int
 
     def class_labels(self, data_dir: str | None) -> list[str]:
         del data_dir
@@ -293,9 +269,7 @@ class Text2ClassProblem(Text2TextProblem):
     def texts_of(self, sample: dict[str, Any]) -> list[str]:
         return [text_of(sample, "inputs")]
 
-    def encoded(
-        self, samples: Iterable[dict[str, Any]], encoder: TextEncoder
-    ) -> Iterator[dict[str, Any]]:
+    def encoded(self, samples: Samples, encoder: TextEncoder) -> Samples:
         for sample, (ids,) in text_files.encode(samples, {"inputs": encoder}, self.texts_of):
             yield {"inputs": ids, "targets": [self.label_of(sample)]}
 
@@ -310,7 +284,7 @@ class Text2ClassProblem(Text2TextProblem):
             )
         return int(label)
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         title = f"class_labels of {type(self).__name__}"
         labels = contract.held(self.class_labels(data_dir), contract.CLASS_LABELS, title)
         if len(labels) != self.num_classes:
@@ -325,10 +299,8 @@ class Text2ClassProblem(Text2TextProblem):
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         del model_hparams
         defaults.modality = {"inputs": ModalityType.SYMBOL, "targets": ModalityType.CLASS_LABEL}
-        defaults.vocab_size = {
-            "inputs": self.get_feature_encoders()["inputs"].vocab_size,
-            "targets": self.num_classes,
-        }
+        size = self.get_feature_encoders()["inputs"].vocab_size
+        defaults.vocab_size = {"inputs": size, "targets": self.num_classes}
 
 
 class TextConcat2ClassProblem(Text2ClassProblem):
@@ -339,9 +311,7 @@ class TextConcat2ClassProblem(Text2ClassProblem):
     def texts_of(self, sample: dict[str, Any]) -> list[str]:
         return list(sample["inputs"])
 
-    def encoded(
-        self, samples: Iterable[dict[str, Any]], encoder: TextEncoder
-    ) -> Iterator[dict[str, Any]]:
+    def encoded(self, samples: Samples, encoder: TextEncoder) -> Samples:
         between = encoder.encode(self.CONCAT_TOKEN)[0]
         for sample in samples:
             ids = []
@@ -369,14 +339,12 @@ class QuestionAndContext2TextProblem(Text2TextProblem):
     def texts_of(self, sample: dict[str, Any]) -> list[str]:
         return [text_of(sample, name) for name in ("inputs", "context", "targets")]
 
-    def encoded(
-        self, samples: Iterable[dict[str, Any]], encoder: TextEncoder
-    ) -> Iterator[dict[str, Any]]:
+    def encoded(self, samples: Samples, encoder: TextEncoder) -> Samples:
         for example in super().encoded(samples, encoder):
             context = encoder.encode(text_of(example, "context"))
             yield {**example, "context": [*context, text_encoder.EOS_ID]}
 
-    def feature_encoders(self, data_dir: str | None) -> dict[str, TextEncoder]:
+    def feature_encoders(self, data_dir: str | None) -> Encoders:
         encoders = super().feature_encoders(data_dir)
         return {**encoders, "context": encoders["inputs"]}
 
@@ -393,18 +361,8 @@ class QuestionAndContext2TextProblem(Text2TextProblem):
 class DistributedText2TextProblem(Text2TextProblem):
     """Text to text, whose `generate_samples` is given the raw files of a split besides."""
 
-    def generate_samples(  # type: ignore[override]
-        self, data_dir: str, tmp_dir: str | None, dataset_split: str, input_files: list[str]
-    ) -> Iterable[dict[str, Any]]:
-        raise problem.unsaid(self, "generate_samples")
-
-    def input_files(self, dataset_split: str = problem.DatasetSplit.TRAIN) -> list[str]:
-        raise problem.unsaid(self, "input_files")
-
-    @property
-    def num_output_shards(self) -> dict[str, int]:
-        raise problem.unsaid(self, "num_output_shards")
-
+    input_files: Any = problem.Unsaid()  # (dataset_split="train") -> list[str]
+    num_output_shards: Any = problem.Unsaid()  # {split: int}
     is_generate_per_split = True
 
     @property
@@ -412,9 +370,7 @@ class DistributedText2TextProblem(Text2TextProblem):
         shards = self.num_output_shards
         return [{"split": split, "shards": shards[split]} for split in shards if shards[split]]
 
-    def samples_of(
-        self, data_dir: str, tmp_dir: str | None, dataset_split: str
-    ) -> Iterable[dict[str, Any]]:
+    def samples_of(self, data_dir: str, tmp_dir: str | None, dataset_split: str) -> Samples:
         files = self.input_files(dataset_split)
         return self.generate_samples(data_dir, tmp_dir, dataset_split, files)
 
@@ -427,13 +383,9 @@ class Text2textTmpdir(Text2TextProblem):
 
     is_generate_per_split = True
 
-    @property
-    def _tmp_dir_override(self):
-        return None
+    _tmp_dir_override: str | None = None
 
-    def generate_samples(
-        self, data_dir: str, tmp_dir: str | None, dataset_split: str
-    ) -> Iterable[dict[str, Any]]:
+    def generate_samples(self, data_dir: str, tmp_dir: str | None, dataset_split: str) -> Samples:
         training = dataset_split == problem.DatasetSplit.TRAIN
         folder = self._tmp_dir_override or tmp_dir or ""
         names = self.TRAIN_FILES if training else self.EVAL_FILES
@@ -446,9 +398,7 @@ class Text2textTmpdirTokens(Text2textTmpdir):
     vocab_type = VocabType.TOKEN
     oov_token = "<UNK>"
 
-    def generate_samples(
-        self, data_dir: str, tmp_dir: str | None, dataset_split: str
-    ) -> Iterable[dict[str, Any]]:
+    def generate_samples(self, data_dir: str, tmp_dir: str | None, dataset_split: str) -> Samples:
         path = os.path.join(data_dir, self.vocab_filename)
         if not os.path.exists(path):
             lines = text_files.txt_line_iterator(os.path.join(tmp_dir or "", "vocab.txt"))

@@ -7,11 +7,12 @@ import glob
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ut_keras.errors import DataError
 from ut_keras.files import whole_file
+from ut_keras.problems.problem import Samples
 from ut_keras.t2t import generator_utils, problem, text_problems
 
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>")
@@ -23,9 +24,8 @@ class TranslateProblem(text_problems.Text2TextProblem):
     is_generate_per_split = True
     datatypes_to_clean: list[str] | None = None
 
-    def source_data_files(self, dataset_split: str) -> list[Any]:
-        """Returns a list of [URL or archive, [source file, target file]]."""
-        raise problem.unsaid(self, "source_data_files")
+    # (dataset_split) -> list of [URL or archive, [source file, target file]]
+    source_data_files: Any = problem.Unsaid()
 
     def vocab_data_files(self) -> list[Any]:
         return self.source_data_files(problem.DatasetSplit.TRAIN)
@@ -35,10 +35,8 @@ class TranslateProblem(text_problems.Text2TextProblem):
         data_dir: str,
         tmp_dir: str | None,
         dataset_split: str,
-        custom_iterator: Callable[
-            [str, str], Iterable[dict[str, Any]]
-        ] = text_problems.text2text_txt_iterator,
-    ) -> Iterable[dict[str, Any]]:
+        custom_iterator: Callable[[str, str], Samples] = text_problems.text2text_txt_iterator,
+    ) -> Samples:
         training = dataset_split == problem.DatasetSplit.TRAIN
         base = compile_data(
             tmp_dir or "",
@@ -115,7 +113,7 @@ def _columns(tmp_dir, url, source, target, pattern):
 
     paths = found(tmp_dir)
     if not paths:
-        raw = generator_utils.fetched(tmp_dir, url)
+        raw = generator_utils.maybe_download(tmp_dir, os.path.basename(url), url)
         paths = found(tmp_dir) or found(generator_utils.unpacked(raw))
     for line in itertools.chain.from_iterable(map(text_problems.txt_line_iterator, paths)):
         parts = line.split("\t")

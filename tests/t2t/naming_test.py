@@ -1,8 +1,8 @@
-from ut_keras.t2t import misc_utils
+from ut_keras.t2t import naming
 
 
 def test_names_of_classes_and_functions():
     names = ["TranslateEnFa8k", "My_Problem", "transformer__mine", "ABCd1E"]
     made = ["translate_en_fa8k", "my__problem", "transformer__mine", "ab_cd1_e"]  # as T2T's
-    assert list(map(misc_utils.camelcase_to_snakecase, names)) == made
-    assert misc_utils.snakecase_to_camelcase(made[0]) == names[0]
+    assert list(map(naming.camelcase_to_snakecase, names)) == made
+    assert naming.snakecase_to_camelcase(made[0]) == names[0]

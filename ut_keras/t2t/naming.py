@@ -1,0 +1,71 @@
+"""T2T's names, those of utils.metrics and layers.modalities, and utils.misc_utils on names."""
+
+import re
+import types
+from collections.abc import Callable
+from typing import Any
+
+# Before a capital with small letters behind it, and between a small letter and a capital.
+_BOUNDARY = re.compile(r"(?<=.)(?=[A-Z][a-z0-9]+)|(?<=[a-z0-9])(?=[A-Z])")
+
+
+def camelcase_to_snakecase(name: str) -> str:
+    """TranslateEnFa8k -> translate_en_fa8k."""
+    return _BOUNDARY.sub("_", name).lower()
+
+
+def snakecase_to_camelcase(name: str) -> str:
+    """translate_en_fa8k -> TranslateEnFa8k."""
+    return "".join(word[:1].upper() + word[1:] for word in name.split("_"))
+
+
+def _named(words: str, **others: str) -> Any:
+    """A class of T2T's of which NAME is "name", and some are otherwise."""
+    return types.SimpleNamespace(**{word.upper(): word for word in words.split()}, **others)
+
+
+# Here work SYMBOL and CLASS_LABEL.
+ModalityType = _named(
+    """
+    audio audio_spectral class_label ctc_symbol identity identity_symbol image
+    image_channel_bottom_identity image_channel_compress image_channel_embeddings_bottom
+    multi_label one_hot_class_label real sigmoid_class_label sigmoid_max_pooling_class_label
+    softmax_average_pooling_class_label softmax_last_timestep_class_label
+    softmax_max_pooling_class_label speech_recognition symbol symbol_weights_all symbol_one_hot
+    video video_bitwise video_identity
+    """,
+    GENERIC_L2_LOSS="generic_l2",
+    REAL_L2_LOSS="real_l2",
+    REAL_LOG_POISSON_LOSS="real_log_poisson",
+)
+# T2T's registry.Modalities, the kinds of features that its older problems give.
+Modalities = _named("symbol class_label generic image audio real video")
+# Those that are not here are left out of an evaluation, which says so.
+Metrics = _named(
+    """
+    neg_log_perplexity masked_neg_log_perplexity rmse unpadded_mse log_poisson pearson
+    edit_distance prefix_accuracy word_error_rate set_precision set_recall
+    softmax_cross_entropy_one_hot sigmoid_accuracy_one_hot sigmoid_accuracy
+    sigmoid_recall_one_hot sigmoid_precision_one_hot sigmoid_cross_entropy_one_hot
+    two_class_accuracy two_class_log_likelihood roc_auc image_summary image_rmse
+    """,
+    ACC="accuracy",
+    ACC_TOP5="accuracy_top5",
+    ACC_PER_SEQ="accuracy_per_sequence",
+    ACC_MULTILABEL_MATCH3="accuracy_multilabel_match3",
+    APPROX_BLEU="approx_bleu_score",
+    APPROX_SARI="approx_sari_score",
+    R2="r_squared",
+    ROUGE_2_F="rouge_2_fscore",
+    ROUGE_L_F="rouge_L_fscore",
+    DMOL_PERPLEXITY="disc_mol_neg_log_perplexity",
+    ABS_ERR="mean_absolute_error",
+)
+
+
+def __getattr__(name: str) -> dict[str, Callable]:
+    if name == "METRICS_FNS":
+        from ut_keras import metrics  # loads TensorFlow
+
+        return {known: metrics.get(known) for known in metrics.names()}
+    raise AttributeError(name)
