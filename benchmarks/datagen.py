@@ -33,8 +33,7 @@ ROOT = os.path.dirname(HERE)
 sys.path.append(ROOT)  # behind PYTHONPATH, which says another version
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from ut_keras import problems
-from ut_keras.data.writing import process_pool
+from ut_keras import problems, process
 from ut_keras.process import live_line
 
 SHARED = os.environ.get("UT_KERAS_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
@@ -44,7 +43,7 @@ PAIRS = (280_000, 2_400_000, 1_820_000)  # News Commentary, Common Crawl, Europa
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--share", type=float, default=1.0, help="of the 4.5 million pairs")
-    parser.add_argument("--processes", type=int, default=process_pool.default_num_processes())
+    parser.add_argument("--processes", type=int, default=process.num_processors())
     parser.add_argument("--problem", default="translate_ende_wmt32k")
     parser.add_argument("--work_dir", help="folder to work in, a temporary one by default")
     parser.add_argument("--with_before", metavar="CHECKOUT", help="another version to compare with")

@@ -38,7 +38,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from train_step import cpu_name
 
-from ut_keras.data.writing import process_pool
+from ut_keras import process
 from ut_keras.text import subword_batch, subword_vocabulary, text_encoder, tokenizer_batch
 from ut_keras.text.ragged_ids import RaggedIds
 
@@ -71,7 +71,7 @@ def main():
 
 def compare(vocab, texts, text_file, args):
     """Times all sides in turn, and prints their lines."""
-    num_processes = process_pool.default_num_processes()
+    num_processes = process.num_processors()
     sides = {
         f"encode_ragged, {num_processes} processes": Processes(vocab, texts, num_processes),
         "encode_ragged": Ours(vocab, texts, "encode_ragged"),

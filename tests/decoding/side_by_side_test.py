@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ut_keras import process
 from ut_keras.decoding import side_by_side
 
 CPU = tf.config.LogicalDevice("/device:CPU:0", "CPU")
@@ -17,7 +18,7 @@ def _set_threads(monkeypatch, of_all, of_operation, devices=(CPU,)):
     monkeypatch.setattr(threading_options, "get_inter_op_parallelism_threads", lambda: of_all)
     monkeypatch.setattr(threading_options, "get_intra_op_parallelism_threads", lambda: of_operation)
     monkeypatch.setattr(tf.config, "list_logical_devices", lambda: list(devices))
-    monkeypatch.setattr(side_by_side, "_num_cores", lambda: 8)
+    monkeypatch.setattr(process, "num_processors", lambda: 8)
     for kind in ("INTEROP", "INTRAOP"):
         monkeypatch.delenv(f"TF_NUM_{kind}_THREADS", raising=False)
 

@@ -80,6 +80,17 @@ def test_a_folder_gets_its_name_when_it_is_whole(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["served"] and sorted(os.listdir(path)) == ["a", "inner"]
 
 
+def test_a_folder_is_what_was_written_whole(tmp_path):
+    path = tmp_path / "above" / "served"
+    with pytest.raises(KeyError), whole_file.becoming(str(path)) as folder:
+        pathlib.Path(folder, "half").write_text("half")
+        raise KeyError
+    assert os.listdir(path.parent) == []
+    with whole_file.becoming(f"{path}/") as folder:
+        pathlib.Path(folder, "x").write_text("whole")
+    assert (os.listdir(path.parent), os.listdir(path)) == (["served"], ["x"])
+
+
 def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     done = []
     fsync, replace = os.fsync, os.replace

@@ -85,14 +85,11 @@ def _write_litert(run, model, directory, length, search):
     """A folder with the model and what its texts are encoded by."""
     from ut_keras import export
 
-    with whole_file.folder(directory) as temporary:
-        written = os.path.join(temporary, "litert")
-        os.makedirs(written)
+    with whole_file.becoming(directory) as written:
         record = feature_record.FeatureRecord(run.specs, run.encoders, model.target_space_id)
         feature_record.save(written, record)
         path = os.path.join(written, "model.tflite")
         export.export_litert(model, path, length, **search)
-        whole_file.put([(written, directory)])
 
 
 def _search(args, run):

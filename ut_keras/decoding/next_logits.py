@@ -24,9 +24,9 @@ def make(
     """Makes the function.
 
     Args:
-        model: a `Transformer`.
-        given: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} for a language model; or both,
-            where the decoder is shown something before it writes.
+        model: such as a `Transformer`, with `extend`; or with `start`, `read` and `read_all`, as an
+            `LSTMSeq2seq`, whose state is the cache: as large behind any prefix.
+        given: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} for a language model.
         beams: int K.
         room: int32 scalar. How many symbols are written at most. An int, where the batch is known
             too, for a cache of one size from the start.
@@ -43,12 +43,14 @@ def make(
     memory = None
     if model.encoder is not None:
         memory = model.project_memory(model.encode(given, inputs), given)
-    prompt = given.get("prompt")
-    if use_cache and not reason:
-        source = next(iter(given.values()))
-        batch_size = source.shape[0] or tf.shape(source)[0]
-        return _cached(model, memory, prompt, batch_size, beams, room, inputs)
-    return _uncached(model, memory, prompt, beams, inputs), ()
+    prompt = model.prompt(given)
+    if reason or not use_cache:
+        return _uncached(model, memory, prompt, beams, inputs), ()
+    source = next(iter(given.values()))
+    if model.is_recurrent:
+        return _step_by_step(model, memory, prompt, tf.shape(source)[0], beams)
+    batch_size = source.shape[0] or tf.shape(source)[0]
+    return _cached(model, memory, prompt, batch_size, beams, room, inputs)
 
 
 def _cached(model, memory, prompt, batch_size, beams, room, inputs):
@@ -76,21 +78,8 @@ def _cached(model, memory, prompt, batch_size, beams, room, inputs):
 
 
 def _uncached(model, memory, prompt, beams, inputs):
+    """A function that keeps nothing: it reads all that is written for every symbol."""
     memory = _each(lambda part: tf.repeat(part, beams, axis=0), memory)
-
-    def decode(ids, position):
-        if not model.decoder_is_causal:  # the room left behind the prefix would be seen
-            ids = ids[:, : position + 1]
-        return model.decode({"targets": ids}, inputs._replace(memory=memory)).output
-
-    return _whole_prefix(model, decode, prompt, beams)
-
-
-def _whole_prefix(model, decode, prompt, beams):
-    """A function that keeps nothing: it reads all that is written for every symbol.
-
-    `decode` is a function (ids int32 [B · K, T], position) -> [B · K, at least position + 1, D].
-    """
     if prompt is not None:
         prompt = tf.repeat(prompt, beams, axis=0)
 
@@ -100,37 +89,17 @@ def _whole_prefix(model, decode, prompt, beams):
         if prompt is not None:
             ids = tf.concat([prompt, ids], axis=1)
             position += tf.shape(prompt)[1]
-        logits = model.logits(decode(ids, position)[:, position : position + 1])
+        if not model.decoder_is_causal:  # the room left behind the prefix would be seen
+            ids = ids[:, : position + 1]
+        decoded = model.decode({"targets": ids}, inputs._replace(memory=memory))
+        logits = model.logits(decoded.output[:, position : position + 1])
         return tf.reshape(logits, [shape[0], beams, logits.shape[-1]]), cache
 
     return next_logits
 
 
-def make_recurrent(
-    model: keras.Model, given: Mapping[str, tf.Tensor], beams: int, use_cache: bool = True
-) -> tuple[Callable[..., Any], Any]:
-    """Makes the function of an LSTM, whose state is the cache: as large behind any prefix.
-
-    Args:
-        model: with `start`, `read`, `read_all` and `decode_states`, such as an `LSTMSeq2seq`.
-        given, beams, use_cache: as of `make`, and so are the results.
-    """
-    memory = None
-    if model.encoder is not None:
-        memory = model.project_memory(model.encode(given), given)
-        memory = _each(lambda part: tf.repeat(part, beams, axis=0), memory)
-    prompt = given.get("prompt")
-    if not use_cache:
-
-        def decode(ids, position):
-            return model.decode_states(ids[:, : position + 1], memory)
-
-        return _whole_prefix(model, decode, prompt, beams), ()
-    (source,) = given.values()
-    return _step_by_step(model, memory, prompt, tf.shape(source)[0], beams)
-
-
 def _step_by_step(model, memory, prompt, batch_size, beams):
+    memory = _each(lambda part: tf.repeat(part, beams, axis=0), memory)
     state = model.start(memory, batch_size * beams)
     first = tf.zeros([batch_size, beams], tf.int32)  # shown to the decoder before it writes
     if prompt is not None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ut_keras import process
+
 
 def number_of_parts(batch_size: int) -> int:
     """How many loops there are cores for, when each takes as many as an operation may.
@@ -22,7 +24,8 @@ def number_of_parts(batch_size: int) -> int:
     if any(device.device_type != "CPU" for device in tf.config.list_logical_devices()):
         return 1
     options = tf.config.threading
-    cores = options.get_inter_op_parallelism_threads() or _from_environment("INTEROP", _num_cores())
+    cores = options.get_inter_op_parallelism_threads()
+    cores = cores or _from_environment("INTEROP", process.num_processors())
     of_operation = options.get_intra_op_parallelism_threads() or _from_environment("INTRAOP", cores)
     return max(1, min(cores // of_operation, batch_size))
 
@@ -31,13 +34,6 @@ def _from_environment(kind, default):
     """A number of threads as TensorFlow reads it."""
     text = os.environ.get(f"TF_NUM_{kind}_THREADS", "")
     return int(text) if text.isdecimal() and int(text) else default
-
-
-def _num_cores():
-    """Those that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def run(function: Any, rows: Any, *arguments: Any) -> list:

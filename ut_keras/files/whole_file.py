@@ -1,7 +1,8 @@
 """Files and folders that are there whole or not at all, whatever ends the process or the machine.
 
     with writing("run/hparams.json") as file: …          a file
-    with folder("served/7") as temporary: …              more than one, named by `put`
+    with becoming("served/7") as folder: …               a folder
+    with folder("run/model.index") as temporary: …       more than one, named by `put`
 
 What is not whole yet lies in a folder of its own, .NAME.ut_keras-8f3a0c1d beside it, in which its
 writer holds a lock. What a killed one has left is known by that, and removed when PATH is written
@@ -46,6 +47,24 @@ def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
         whole = os.path.join(temporary, "whole")
         with file_error.named(path), open(whole, **how) as file:
             yield file
+        put([(whole, path)])
+
+
+@contextlib.contextmanager
+def becoming(path: str) -> Iterator[str]:
+    """Makes a folder, and those above, which becomes `path` at the end; what is raised leaves none.
+
+    Args:
+        path: str. There must be no such folder, or an empty one.
+
+    Yields:
+        str, the folder to write to.
+    """
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    with folder(path) as temporary:
+        whole = os.path.join(temporary, "whole")
+        os.mkdir(whole)
+        yield whole
         put([(whole, path)])
 
 

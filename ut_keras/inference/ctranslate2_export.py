@@ -60,25 +60,16 @@ def export_ctranslate2(
             f"Transformer adds its signals at every step. Received: a {model.name} of "
             f"{', '.join(model.specs)}, prepend_mode={mode}."
         )
-    os.makedirs(os.path.dirname(directory) or ".", exist_ok=True)
     record = feature_record.FeatureRecord(model.specs, dict(encoders), model.target_space_id)
-    with whole_file.folder(directory) as temporary:
-
-        def write(name, quantization=None):
-            folder = os.path.join(temporary, name)
-            os.mkdir(folder)
+    with whole_file.becoming(directory) as folder:
+        for quantization in (None, quantize) if quantize else (None,):
             spec = _spec(transformer_spec, model)
             spec.validate()
             spec.optimize(quantization=quantization)
             spec.save(folder)
-            return folder
-
-        written = write("plain")
-        _check_same(ctranslate2.Translator(written), model)
-        if quantize:
-            written = write("quantized", quantize)
-        feature_record.save(written, record)
-        whole_file.put([(written, directory)])
+            if quantization is None:
+                _check_same(ctranslate2.Translator(folder), model)
+        feature_record.save(folder, record)
 
 
 def _spec(transformer_spec, model):

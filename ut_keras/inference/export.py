@@ -65,11 +65,8 @@ def export_saved_model(
     texts = text_model.TextModel(model, encoders, max_input_length)
     search = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length, **options}
     module, signatures = _module(texts, search)
-    os.makedirs(os.path.dirname(directory) or ".", exist_ok=True)
-    with whole_file.folder(directory) as temporary:
-        written = os.path.join(temporary, "saved_model")
-        tf.saved_model.save(module, written, signatures)
-        whole_file.put([(written, directory)])
+    with whole_file.becoming(directory) as folder:
+        tf.saved_model.save(module, folder, signatures)
 
 
 def _module(texts, search):

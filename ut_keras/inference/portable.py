@@ -45,11 +45,8 @@ def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -
     directory = os.path.expanduser(os.fspath(directory))
     if os.path.lexists(directory) and (not os.path.isdir(directory) or os.listdir(directory)):
         raise DataError(f"directory must be new or empty. Received: {directory!r}.")
-    os.makedirs(os.path.dirname(os.path.abspath(directory)), exist_ok=True)
     record = feature_record.FeatureRecord(model.specs, encoders, model.target_space_id)
-    with whole_file.folder(directory) as temporary, file_error.told_as(directory):
-        written = os.path.join(temporary, "whole")
-        os.mkdir(written)
+    with file_error.told_as(directory), whole_file.becoming(directory) as written:
         features = feature_record.store(written, record)
         if None in (feature["encoder"] for feature in features["features"].values()):
             raise DataError(
@@ -69,7 +66,6 @@ def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -
         }
         with open(os.path.join(written, CONFIG), "w", encoding="utf-8") as file:
             json.dump(config, file, indent=2, ensure_ascii=False)
-        whole_file.put([(written, directory)])
 
 
 def load(directory: str) -> tuple[keras.Model, dict[str, Any]]:

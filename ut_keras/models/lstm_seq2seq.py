@@ -7,14 +7,13 @@ A class label has one position, which sees only the source. Without a source, a 
 attend is a language model. A bidirectional encoder reads the source forwards, too.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from ut_keras.data.features import FeatureSpec
-from ut_keras.decoding import next_logits
 from ut_keras.hparam import BasicHParams, HParamError
 from ut_keras.hparam.lstm import LSTMHParams
 from ut_keras.layers.basic import from_hparams
@@ -44,6 +43,7 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
 
     hparams_class = LSTMHParams
     example_set = "lstm_seq2seq"
+    is_recurrent = True
     directions = 1  # in which the source is read; the decoder is as wide as what they give
 
     @classmethod
@@ -114,31 +114,17 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
 
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
         """See `Seq2Seq.decode`."""
-        ids = self._ids(features, "targets")
-        x = self._embed_shifted(ids)
-        # T2T goes on for one position behind the last real one.
-        lengths = tf.math.count_nonzero(ids, axis=1) + 1
-        real = tf.sequence_mask(lengths, tf.shape(ids)[1])
-        output, weights = self._decode_states(x, real, inputs.memory, inputs.training)
-        return StackOutput(output, None, None, None, weights if inputs.record_attention else None)
+        x = self._embed_shifted(self._ids(features, "targets"))
+        states = None if inputs.memory is None else inputs.memory.states
+        decoded = self.decoder(x, inputs.padding_mask, states, training=inputs.training)
+        return StackOutput(decoded.output, None, None, None, None)
 
-    def _decode_states(self, x, real, memory, training):
-        """(output [B, T, D'], attention weights [1, B, H, T, S] or None) of embedded targets."""
-        states = None if memory is None else memory.states
-        return self.decoder(x, real, states, training=training).output, None
+    def target_padding_mask(self, features: Mapping[str, Any]) -> tf.Tensor | None:
+        """T2T goes on for one position behind the last real one."""
+        ids = self._ids(features, "targets")
+        return tf.sequence_mask(tf.math.count_nonzero(ids, axis=1) + 1, tf.shape(ids)[1])
 
     # Decoding: of N rows, one for each example and beam.
-
-    def make_next_logits(
-        self,
-        given: Mapping[str, tf.Tensor],
-        beams: int,
-        room: Any,
-        use_cache: bool = True,
-        inputs: StepInputs = PLAIN,
-    ) -> tuple[Callable[..., Any], Any]:
-        self.check_steps(inputs.num_steps, inputs.exit_threshold)
-        return next_logits.make_recurrent(self, given, beams, use_cache)
 
     def start(self, memory: Any, num_rows: Any) -> Any:
         """The state before the first position; memory is that of the rows."""
@@ -162,11 +148,6 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         """The state behind symbols [N, P] of a language model."""
         embedded = self._embed(self.target_embedding, symbols)
         return self.decoder(embedded, initial_states=state).states
-
-    def decode_states(self, ids: tf.Tensor, memory: Any) -> tf.Tensor:
-        """What is scored, [N, T, D'], of positions that all are real."""
-        x = self._embed_shifted(ids)
-        return self._decode_states(x, None, memory, training=False)[0]
 
     def _check_features(self, features):
         super()._check_features(features)
@@ -229,9 +210,13 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
         attention = self.decoder.project_memory(encoded.stack.output, may_attend)
         return LSTMMemory(encoded.states, attention)
 
-    def _decode_states(self, x, real, memory, training):
-        output, weights = self.decoder(x, memory.attention, memory.states, real, training=training)
-        return output, weights[tf.newaxis]
+    def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
+        """See `Seq2Seq.decode`."""
+        x = self._embed_shifted(self._ids(features, "targets"))
+        (states, attention), mask = inputs.memory, inputs.padding_mask
+        output, weights = self.decoder(x, attention, states, mask, training=inputs.training)
+        kept = weights[tf.newaxis] if inputs.record_attention else None  # [1, B, H, T, S]
+        return StackOutput(output, None, None, None, kept)
 
     def start(self, memory: Any, num_rows: Any) -> Any:
         return self.decoder.start(memory.attention, memory.states)

@@ -430,8 +430,13 @@ class Seq2Seq(keras_model.KerasModel):
         """What a search asks for the next symbol; see `decoding.next_logits`."""
         return next_logits.make(self, given, beams, room, use_cache, inputs)
 
+    def prompt(self, given: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
+        """What the decoder is shown before it writes, int32 [B, P]; None where that is nothing."""
+        return given.get("prompt")
+
     # Properties of those where it is otherwise; reasons are in words.
     why_not_cached: Any = ""  # why earlier positions cannot be kept, exactly, while decoding
     why_source_padding_matters: Any = ""  # why padding behind a source changes what is made of it
     why_target_padding_matters: Any = ""  # the same of padding behind targets
+    is_recurrent = False  # whether a state of one size is all that is kept of what is written
     decoder_is_causal: Any = True  # whether it does not see the room behind what is decoded so far

@@ -1,6 +1,6 @@
 """The Transformer: the baseline, and what the Universal Transformer takes over from it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -179,13 +179,11 @@ class Transformer(seq2seq.Seq2Seq):
 
     # Decoding.
 
-    def make_next_logits(
-        self, given: Mapping[str, tf.Tensor], *args: Any, **kwargs: Any
-    ) -> tuple[Callable[..., Any], Any]:
-        """See `Seq2Seq.make_next_logits`."""
+    def prompt(self, given: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
+        """See `Seq2Seq.prompt`."""
         if self.hparams.prepend_mode != "none":
-            given = {**given, "prompt": tf.pad(given["inputs"], [[0, 0], [0, 1]])}
-        return super().make_next_logits(given, *args, **kwargs)
+            return tf.pad(given["inputs"], [[0, 0], [0, 1]])
+        return super().prompt(given)
 
     def extend(
         self, symbols: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any

@@ -47,10 +47,6 @@ class Adafactor(optimizer.Optimizer):
     """
 
     t2t_slot_name = "Adafactor"
-    options = (
-        *("beta_1", "decay_type", "beta_2", "memory_exponent", "clipping_threshold"),
-        *("factored", "multiply_by_parameter_scale", "table_shards"),
-    )
 
     def __init__(
         self,
@@ -85,10 +81,7 @@ class Adafactor(optimizer.Optimizer):
         self._parts = [self._make_parts(variable) for variable in variables]
         if self.beta_1:
             self._statistics.append(self.add_optimizer_variables(variables, "momentum"))
-        self._moments = [
-            [self._add_slot(variable, *slot) for slot in self._moment_shapes(variable, parts)]
-            for variable, parts in zip(variables, self._parts, strict=True)
-        ]
+        self._moments = list(map(self._add_moments, variables, self._parts))
 
     def _kept(self, variable):
         return super()._kept(variable) + self._moments[self._get_variable_index(variable)]
@@ -99,32 +92,24 @@ class Adafactor(optimizer.Optimizer):
             return _ShardParts(variable.shape[0], self.table_shards)
         return _WholePart()
 
-    def _moment_shapes(self, variable, parts):
-        shape = tuple(variable.shape)
-        if not self.factored or len(shape) < 2:
-            return [("velocity", shape)]
-        return [
-            ("row_velocity", shape[:-1]),
-            ("column_velocity", (*parts.column_axes(shape[:-2]), shape[-1])),
-        ]
-
-    def _add_slot(self, variable, name, shape):
+    def _add_moments(self, variable, parts):
+        shape, path = tuple(variable.shape), variable.path.replace("/", "_")
+        shapes = {"velocity": shape}
+        if self.factored and len(shape) > 1:
+            columns = (*parts.column_axes(shape[:-2]), shape[-1])
+            shapes = {"row_velocity": shape[:-1], "column_velocity": columns}
         with self._distribution_strategy.extended.colocate_vars_with(variable.value):
-            return self.add_variable(
-                shape=shape, dtype=variable.dtype, name=f"{variable.path.replace('/', '_')}_{name}"
-            )
+            return [
+                self.add_variable(shape=shape, dtype=variable.dtype, name=f"{path}_{name}")
+                for name, shape in shapes.items()
+            ]
 
-    def update_step(
-        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
-    ) -> None:
+    def _update(self, variable, gradient, learning_rate, kept):
         parts = self._parts[self._get_variable_index(variable)]
-        moments = self._kept(variable)
-        mean = moments.pop(0) if self.beta_1 else None
-        dtype = variable.dtype
-        learning_rate = tf.cast(learning_rate, dtype)
-        decay = tf.cast(self._decay(), dtype)
+        mean, *moments = kept if self.beta_1 else [None, *kept]
+        decay = tf.cast(self._decay(), variable.dtype)
 
-        gradients = parts.cut(tf.cast(gradient, dtype))
+        gradients = parts.cut(gradient)
         old_moments = [parts.cut(moments[0]), *map(parts.cut_columns, moments[1:])]
         updates, new_moments = [], []
         for part, value, *old in zip(gradients, parts.cut(variable), *old_moments, strict=True):

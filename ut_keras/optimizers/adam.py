@@ -28,8 +28,7 @@ class Adam(optimizer.Optimizer):
     """
 
     t2t_slot_name = "Adam"
-    options: tuple[str, ...] = ("beta_1", "beta_2", "epsilon")
-    statistics = {"momentum": 0.0, "velocity": 0.0}
+    statistics = ({"momentum": 0.0, "velocity": 0.0},)
 
     def __init__(
         self,
@@ -45,28 +44,26 @@ class Adam(optimizer.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
 
-    def update_step(
-        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
-    ) -> None:
-        self._update(gradient, variable, learning_rate, self.iterations + 1)
-
-    def _update(self, gradient, variable, learning_rate, t):
-        """Update number `t` of a variable."""
-        momentum, velocity, *_ = self._kept(variable)
+    def _update(self, variable, gradient, learning_rate, kept):
+        momentum, velocity, *_ = kept
         dtype = variable.dtype
-        t = tf.cast(t, dtype)
+        t = tf.cast(self._num_updates(), dtype)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=momentum.handle,
             v=velocity.handle,
             beta1_power=tf.pow(tf.cast(self.beta_1, dtype), t),
             beta2_power=tf.pow(tf.cast(self.beta_2, dtype), t),
-            lr=tf.cast(learning_rate, dtype),
-            beta1=tf.cast(self.beta_1, dtype),
-            beta2=tf.cast(self.beta_2, dtype),
-            epsilon=tf.cast(self.epsilon, dtype),
-            grad=tf.cast(gradient, dtype),
+            lr=learning_rate,
+            beta1=self.beta_1,
+            beta2=self.beta_2,
+            epsilon=self.epsilon,
+            grad=gradient,
         )
+
+    def _num_updates(self):
+        """With the one that is made now."""
+        return self.iterations + 1
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -85,7 +82,6 @@ class AdamW(Adam):
     """
 
     t2t_slot_name = "AdamW"
-    options = ("decay",)
 
     def __init__(
         self,
@@ -97,12 +93,10 @@ class AdamW(Adam):
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.decay = decay
 
-    def update_step(
-        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
-    ) -> None:
+    def _update(self, variable, gradient, learning_rate, kept):
         if self._use_weight_decay(variable):
             self.assign_sub(variable, self.decay * tf.convert_to_tensor(variable))
-        super().update_step(gradient, variable, learning_rate)
+        super()._update(variable, gradient, learning_rate, kept)
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -124,8 +118,7 @@ class MultistepAdam(Adam):
     References: Saunders et al. 2018; T2T `utils/multistep_optimizer.py`.
     """
 
-    options = ("accumulate_steps",)
-    statistics = {"accumulated": 0.0}
+    statistics = ({"accumulated": 0.0},)
 
     def __init__(
         self,
@@ -142,16 +135,12 @@ class MultistepAdam(Adam):
             )
         self.accumulate_steps = accumulate_steps
 
-    def update_step(
-        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
-    ) -> None:
-        accumulated = self._kept(variable)[-1]
-        gradient = tf.cast(gradient, variable.dtype)
-        calls = self.iterations + 1
+    def _update(self, variable, gradient, learning_rate, kept):
+        accumulated, adam = kept[-1], super()._update
 
         def update():
             mean = (tf.convert_to_tensor(accumulated) + gradient) / self.accumulate_steps
-            self._update(mean, variable, learning_rate, calls // self.accumulate_steps)
+            adam(variable, mean, learning_rate, kept)
             self.assign(accumulated, tf.zeros_like(gradient))
             return True
 
@@ -159,4 +148,8 @@ class MultistepAdam(Adam):
             self.assign_add(accumulated, gradient)
             return True
 
-        tf.cond(tf.equal(calls % self.accumulate_steps, 0), update, accumulate)
+        is_last = tf.equal((self.iterations + 1) % self.accumulate_steps, 0)
+        tf.cond(is_last, update, accumulate)
+
+    def _num_updates(self):
+        return (self.iterations + 1) // self.accumulate_steps

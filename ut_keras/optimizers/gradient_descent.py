@@ -1,6 +1,5 @@
 """Gradient descent and its simple relatives, as TensorFlow 1 has them; a fused kernel each."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -14,13 +13,11 @@ from ut_keras.optimizers.optimizer import LearningRate
 class GradientDescent(optimizer.Optimizer):
     """w -= lr g"""
 
-    def update_step(
-        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
-    ) -> None:
+    def _update(self, variable, gradient, learning_rate, kept):
         tf.raw_ops.ResourceApplyGradientDescent(
             var=variable.handle,
-            alpha=tf.cast(learning_rate, variable.dtype),
-            delta=tf.cast(gradient, variable.dtype),
+            alpha=learning_rate,
+            delta=gradient,
         )
 
 
@@ -35,8 +32,7 @@ class Momentum(optimizer.Optimizer):
     """
 
     t2t_slot_name = "Momentum"
-    options = ("momentum", "nesterov")
-    statistics = {"momentum": 0.0}
+    statistics = ({"momentum": 0.0},)
 
     def __init__(
         self,
@@ -50,16 +46,13 @@ class Momentum(optimizer.Optimizer):
         self.momentum = momentum
         self.nesterov = nesterov
 
-    def update_step(
-        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
-    ) -> None:
-        dtype = variable.dtype
+    def _update(self, variable, gradient, learning_rate, kept):
         tf.raw_ops.ResourceApplyMomentum(
             var=variable.handle,
-            accum=self._kept(variable)[0].handle,
-            lr=tf.cast(learning_rate, dtype),
-            grad=tf.cast(gradient, dtype),
-            momentum=tf.cast(self.momentum, dtype),
+            accum=kept[0].handle,
+            lr=learning_rate,
+            grad=gradient,
+            momentum=self.momentum,
             use_nesterov=self.nesterov,
         )
 
@@ -69,16 +62,14 @@ class Adagrad(optimizer.Optimizer):
     """v += g^2,   w -= lr g / sqrt(v);   v starts at 0.1"""
 
     t2t_slot_name = "Adagrad"
-    statistics = {"accumulator": 0.1}
+    statistics = ({"accumulator": 0.1},)
 
-    def update_step(
-        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
-    ) -> None:
+    def _update(self, variable, gradient, learning_rate, kept):
         tf.raw_ops.ResourceApplyAdagrad(
             var=variable.handle,
-            accum=self._kept(variable)[0].handle,
-            lr=tf.cast(learning_rate, variable.dtype),
-            grad=tf.cast(gradient, variable.dtype),
+            accum=kept[0].handle,
+            lr=learning_rate,
+            grad=gradient,
         )
 
 
@@ -87,27 +78,18 @@ class RMSProp(optimizer.Optimizer):
     """v = 0.9 v + 0.1 g^2,   w -= lr g / sqrt(v + 1e-10);   v starts at 1"""
 
     t2t_slot_name = "RMSProp"
-    statistics = {"velocity": 1.0}
+    # The kernel wants a momentum, and T2T has it, though hparams cannot give RMSProp one.
+    statistics = ({"velocity": 1.0}, {"momentum": 0.0})
 
-    def build(self, variables: Sequence[keras.Variable]) -> None:
-        if self.built:
-            return
-        super().build(variables)
-        # The kernel wants it, and T2T has it, though hparams cannot give RMSProp a momentum.
-        self._statistics.append(self.add_optimizer_variables(variables, "momentum"))
-
-    def update_step(
-        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
-    ) -> None:
-        dtype = variable.dtype
-        velocity, momentum = self._kept(variable)
+    def _update(self, variable, gradient, learning_rate, kept):
+        velocity, momentum = kept
         tf.raw_ops.ResourceApplyRMSProp(
             var=variable.handle,
             ms=velocity.handle,
             mom=momentum.handle,
-            lr=tf.cast(learning_rate, dtype),
-            rho=tf.cast(0.9, dtype),
-            momentum=tf.cast(0.0, dtype),
-            epsilon=tf.cast(1e-10, dtype),
-            grad=tf.cast(gradient, dtype),
+            lr=learning_rate,
+            rho=0.9,
+            momentum=0.0,
+            epsilon=1e-10,
+            grad=gradient,
         )

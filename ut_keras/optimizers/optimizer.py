@@ -5,6 +5,7 @@ clips each replica's before), and it knows T2T's weight decay, which is an L2 lo
 through the moments and the clipping. The rest of the library sees a plain `keras.Optimizer`.
 """
 
+import inspect
 import random
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -36,10 +37,9 @@ class Optimizer(keras.optimizers.Optimizer):
 
     # How T2T's checkpoints call the slots: VARIABLE/NAME, VARIABLE/NAME_1, ...
     t2t_slot_name: str | None = None
-    # What a class adds to the arguments of those that it derives from; kept under their names.
-    options: tuple[str, ...] = ("clip_grad_norm", "l2_rate", "grad_noise_scale", "zero_grads")
-    # Of every weight, by name, what it keeps besides what they do: the values at first.
-    statistics: dict[str, float] = {}
+    # Of every weight, by name, what a class keeps besides those that it derives from: the values at
+    # first. What is in one dict is made weight by weight.
+    statistics: tuple[dict[str, float], ...] = ()
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Optimizer(keras.optimizers.Optimizer):
             )
         self._statistics: list[Any] = []  # lists in the order of the variables
         for cls in reversed(type(self).__mro__):
-            if first := vars(cls).get("statistics"):
+            for first in vars(cls).get("statistics", ()):
                 initial = [keras.initializers.Constant(value) for value in first.values()]
                 self._statistics += self.add_optimizer_variables(variables, list(first), initial)
 
@@ -131,6 +131,16 @@ class Optimizer(keras.optimizers.Optimizer):
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_grad_norm)
         return list(zip(gradients, variables, strict=True))
 
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
+        dtype, kept = variable.dtype, self._kept(variable)
+        self._update(variable, tf.cast(gradient, dtype), tf.cast(learning_rate, dtype), kept)
+
+    def _update(self, variable, gradient, learning_rate, kept):
+        """The rule of the class; `kept` are the statistics of the variable."""
+        raise NotImplementedError
+
     def _decays(self, variable):
         """Whether the L2 loss is of it, too; `exclude_from_weight_decay` leaves others out."""
         if len(variable.shape) == 1 and variable.name.endswith("bias"):
@@ -148,8 +158,14 @@ class Optimizer(keras.optimizers.Optimizer):
         )
 
     def get_config(self) -> dict[str, Any]:
-        own = (name for cls in type(self).__mro__ for name in vars(cls).get("options", ()))
-        return {**super().get_config(), **{name: getattr(self, name) for name in own}}
+        """Each argument of `__init__` is an attribute of the same name."""
+        config = super().get_config()
+        for cls in type(self).__mro__:
+            if issubclass(cls, Optimizer):
+                for name in inspect.signature(cls.__init__).parameters:
+                    if name not in config and hasattr(self, name):
+                        config[name] = getattr(self, name)
+        return config
 
 
 def _dense(gradient, variable):

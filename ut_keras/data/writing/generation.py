@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from ut_keras import process
 from ut_keras.data import contract, tfrecords
 from ut_keras.data.writing import external_shuffle, generation_plan, process_pool
 from ut_keras.errors import DataError
@@ -70,7 +71,7 @@ def write(
         if not any(bucket.path for bucket in buckets):
             num_processes = 1
         elif num_processes is None:
-            num_processes = process_pool.default_num_processes()
+            num_processes = process.num_processors()
         total = sum(bucket.count for bucket in buckets)
         with live_line.ProgressLine(f"{title}, writing", total, "{:,}".format) as line:
             try:

@@ -45,13 +45,6 @@ def first(function: Callable[[], Any]) -> None:
         _first.append(function)
 
 
-def default_num_processes() -> int:
-    """The number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def run(
     function: Callable[[Any], Any],
     items: Sequence[Any],
