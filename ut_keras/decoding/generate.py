@@ -127,12 +127,9 @@ def _search(model, given, graph, values):
     if "inputs" in given:
         is_fixed = isinstance(max_length, int)
         max_length += source.shape[1] if is_fixed else tf.shape(source)[1]
+    inputs = StepInputs(num_steps=graph.num_steps, exit_threshold=graph.exit_threshold)
     next_logits, cache = model.make_next_logits(
-        given,
-        graph.beam_size,
-        max_length,
-        graph.cache,
-        StepInputs(num_steps=graph.num_steps, exit_threshold=graph.exit_threshold),
+        given, graph.beam_size, max_length, graph.cache, inputs
     )
     task = beam_search.Task(
         next_logits,

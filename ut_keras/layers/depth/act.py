@@ -189,13 +189,9 @@ class AdaptiveComputationTime(depth.Depth):
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
         """See `Depth.extend`; with what `act_decoding` does for halted positions."""
-        inputs = StepInputs(
-            window.attention_mask,
-            memory=memory,
-            num_steps=window.size.num_steps,
-            exit_threshold=window.size.exit_threshold,
-            training=False,
-        )
+        size = window.size
+        inputs = StepInputs(window.attention_mask, memory=memory, training=False)
+        inputs = inputs._replace(num_steps=size.num_steps, exit_threshold=size.exit_threshold)
         given = self._given(state, inputs, window.positions)
         constant = self.halted_are_constant
         extend: Any = act_decoding.extend_running if constant else act_decoding.extend_deepening
