@@ -80,7 +80,7 @@ class Runner:
         self._check()
         os.makedirs(directory, exist_ok=True)
         record = os.path.join(directory, _RECORD)
-        with path_lock.held(record, "A run must be run by one process at a time", directory):
+        with path_lock.held(record, "A run must be run", directory):
             return self._run(table, cell, seed, note, directory)
 
     def _run(self, table, cell, seed, note, directory):

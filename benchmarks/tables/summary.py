@@ -70,6 +70,9 @@ HEADLINES = (
 )
 
 
+_FEWEST_TASKS = 10  # of a mean on top: a few tasks of twenty say little of all
+
+
 def rows(every, found):
     """A `Row` for each line, of all tables and `Lines`."""
     named = {table.name: table for table in every}
@@ -94,6 +97,8 @@ def _row(headline, table, found):
     else:
         score, only = table.cells[0].scores[0], model
         mean = means.over_cells(table, model, found)
+        if len(mean.tasks) < _FEWEST_TASKS:
+            mean = means.Mean()
         paper = mean.paper or table.averages[model]
         ours, values, seeds = mean.all, mean.values, mean.seeds
         what += f" ({mean.what})" if values and not mean.is_whole else ""

@@ -96,7 +96,7 @@ def test_a_folder_that_is_none_of_this_run_is_refused(name, records, message, fo
 def test_a_run_has_one_runner(folders, directory):
     with (
         path_lock.held(os.path.join(directory, "paper.json"), "", ""),
-        pytest.raises(path_lock.LockedError, match="one process at a time. Received: .*seed-1"),
+        pytest.raises(path_lock.LockedError, match="by one command at a time. Received: .*seed-1"),
     ):
         _run(folders)
     assert not os.path.exists(folders.results_dir)
