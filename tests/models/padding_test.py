@@ -19,6 +19,8 @@ ROWS = {
     "dot_product_relative_v2": ("transformer", _V2, "relative_mask_future=True", "inputs"),
     "global": ("adaptive", "act_type=global", "act_mask_padding=True", "inputs targets"),
     "position_start_index": ("universal", _STEP, "", "inputs targets"),
+    # By teacher forcing nothing is padded there; what is written goes on behind the padding.
+    "prepend_mode": ("transformer", "prepend_mode=prepend_inputs_masked_attention", "", ""),
     "lstm_seq2seq_attention": ("lstm_attention", "", "attention_mask_padding=True", "inputs"),
     "universal_transformer_encoder": ("encoder", "", 'class_label_pooling="last"', "inputs"),
 }
