@@ -1,6 +1,7 @@
 import os
 
 import ctranslate2
+import keras
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ ENCODERS = {"inputs": ENCODER, "targets": ENCODER}
 
 def _model(changes="", name="transformer", hparams_set="transformer_tiny"):
     hp = hparams.get(hparams_set, f"hidden_size=32,filter_size=64,num_heads=4{changes}")
+    keras.utils.set_random_seed(1)
     model = models.get(name, hp, vocab_sizes={"inputs": 24, "targets": 24})
     rng = np.random.RandomState(1)
     for variable in model.trainable_variables:
