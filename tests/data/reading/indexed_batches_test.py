@@ -140,6 +140,7 @@ class _Adder:
         return self._number + number
 
     def dataset(self):
+        @tf.autograph.experimental.do_not_convert  # in Python 3.13 it fails, and keeps the object
         def add(number):
             return tf.numpy_function(indexed_batches.weakly(self.add), [number], tf.int64)
 
