@@ -60,10 +60,16 @@ def test_a_higher_one_goes_deeper():
 
 def test_refuses():
     features = examples.features("universal")
-    with pytest.raises(ValueError, match="exit_threshold needs positions that decide how many"):
-        examples.make("universal").generate(features, exit_threshold=0.5)
-    with pytest.raises(ValueError, match="exit_threshold needs a model with recurrence in depth"):
-        examples.make("transformer").generate(examples.features("transformer"), exit_threshold=0.5)
+    methods = ("generate", "score", "forward")
+    for kind, message in {
+        "universal": "exit_threshold needs positions that decide how many",
+        "transformer": "exit_threshold needs a model with recurrence in depth",
+        "lstm": "exit_threshold needs a model with recurrence in depth",
+    }.items():
+        for method in methods:
+            with pytest.raises(ValueError, match=message):
+                getattr(examples.make(kind), method)(features, exit_threshold=0.5)
     for wrong in (-0.1, 1.5, float("nan"), "0.5"):
-        with pytest.raises(ValueError, match="exit_threshold must be"):
-            examples.make("adaptive").generate(features, exit_threshold=wrong)
+        for method in methods:
+            with pytest.raises(ValueError, match="exit_threshold must be"):
+                getattr(examples.make("adaptive"), method)(features, exit_threshold=wrong)

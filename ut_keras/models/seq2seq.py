@@ -187,9 +187,10 @@ class Seq2Seq(keras_model.KerasModel):
         Returns:
             `ModelOutput`.
         Raises:
-            ValueError: if a feature is missing, or there cannot be so many steps.
+            ValueError: if a feature is missing, or as `check_steps`.
         """
         self._check_features(features)
+        self.check_steps(num_steps, exit_threshold)
         inputs = StepInputs(
             num_steps=num_steps,
             exit_threshold=exit_threshold,
@@ -319,7 +320,7 @@ class Seq2Seq(keras_model.KerasModel):
 
         Raises:
             ValueError: if there is no recurrence in depth, or a weight for each step; with a
-                threshold, if no position decides.
+                threshold, if no position decides, or it is not in [0, 1].
         """
         given = {"num_steps": num_steps, "exit_threshold": exit_threshold}
         for name, value in given.items():

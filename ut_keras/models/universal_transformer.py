@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.hparam import UniversalTransformerHParams
+from ut_keras.hparam import UniversalTransformerHParams, limits
 from ut_keras.layers.halting import halting
 from ut_keras.models import assemble, transformer
 
@@ -42,10 +42,13 @@ class UniversalTransformer(transformer.Transformer):
         return tf.cumsum(real, axis=1, reverse=True) > 0
 
     def check_steps(self, num_steps: int | None, exit_threshold: float | None = None) -> None:
-        for stack in (self.encoder, self.decoder):
-            if stack is not None:
-                stack.check_steps(num_steps)
-        if exit_threshold is not None and self._rule is None:
+        for stack in filter(None, (self.encoder, self.decoder)):
+            stack.check_steps(num_steps)
+        if exit_threshold is None:
+            return
+        if expected := limits.why_not(exit_threshold, 0, 1):
+            raise ValueError(f"exit_threshold must be {expected}. Received: {exit_threshold}.")
+        if self._rule is None:
             raise ValueError(
                 "exit_threshold needs positions that decide how many steps they take. "
                 f"Received: a model of recurrence_type={self.hparams.recurrence_type!r}."

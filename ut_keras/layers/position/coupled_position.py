@@ -36,7 +36,8 @@ class CoupledPosition(PositionWise):
     one another; of permuted places, any two have met. That is ours.
 
     Args:
-        places: int L. Of a longer row, places come again.
+        places: int L, at least the longest stretch, in inference too: of a longer one places come
+            again, and what shares one cannot be told apart.
         order: "same" or "reversed".
         separator: int. The id of a symbol that ends a stretch as EOS does; 0 for none.
     Call arguments:
