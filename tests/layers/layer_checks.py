@@ -9,7 +9,7 @@ import tensorflow as tf
 from ut_keras.layers.attention import attention, attention_mask
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import transformer_block, transformer_layer
-from ut_keras.layers.transition import feed_forward
+from ut_keras.layers.transition import transition
 
 
 def check_layer(
@@ -164,7 +164,7 @@ def make_block(
     layers = [
         transformer_layer.TransformerLayer(
             make_attention(),
-            feed_forward.FeedForward(2 * hidden_size, hidden_size, dtype=dtype),
+            transition.FeedForward(2 * hidden_size, hidden_size, dtype=dtype),
             make_attention() if decoder else None,
             dropout_rate=dropout_rate,
             dtype=dtype,

@@ -16,7 +16,7 @@ _WHERE = {
     "ACTHalting": "halting.halting",
     "AdaptiveComputationTime": "depth.act",
     "BasicRecurrence": "depth.recurrence",
-    "FeedForward": "transition.feed_forward",
+    "FeedForward": "transition.transition",
     "LayeredDepth": "depth.stack",
     "MultiHeadAttention": "attention.attention",
     "SeparableConvFeedForward": "transition.separable_convolution",

@@ -9,7 +9,7 @@ from tests.layers import layer_checks
 from ut_keras.layers.attention import attention
 from ut_keras.layers.basic import embedding
 from ut_keras.layers.depth import stack, transformer_block, transformer_layer
-from ut_keras.layers.transition import feed_forward
+from ut_keras.layers.transition import transition
 
 V, D, W = 11, 6, 3  # vocabulary, width, words in a sentence
 IDS = np.array([[3, 10, 1, 0], [5, 0, 1, 0], [1, 1, 0, 0]], "int32")
@@ -172,7 +172,7 @@ def test_target_space():
 def test_padding_is_not_attended_to_in_a_model_of_ones_own(layer, ids):
     """By Keras' mask; what is behind it changes nothing."""
     transformer = transformer_layer.TransformerLayer(
-        attention.MultiHeadAttention(2, 8), feed_forward.FeedForward(12, 8)
+        attention.MultiHeadAttention(2, 8), transition.FeedForward(12, 8)
     )
     block = transformer_block.TransformerBlock([transformer])
     inputs = keras.Input((None, *ids.shape[2:]), dtype="int32")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.layers import layer_checks
-from ut_keras.layers.basic import normalization, prepostprocess
+from ut_keras.layers.basic import prepostprocess
 
 
 @pytest.mark.parametrize(("sequence", "num_weights"), [("none", 0), ("n", 2), ("dan", 2)])
@@ -20,7 +20,7 @@ def test_layer_behaviors(sequence, num_weights):
 
 def test_letters_are_applied_in_order():
     x, residual = layer_checks.normal(2, 3, 4), layer_checks.normal(2, 3, 4, seed=1)
-    norm = normalization.LayerNormalization()
+    norm = prepostprocess.LayerNormalization()
     expected = {
         "none": x,
         "": x,
@@ -52,3 +52,59 @@ def test_dropout_may_be_shared_by_positions():
 def test_unknown_letter():
     with pytest.raises(ValueError, match="made of 'n', 'd' and 'a'. Received: 'nx'"):
         prepostprocess.PrePostProcess("nx")
+
+
+def test_layer_norm_behaves():
+    layer_checks.check_layer(
+        lambda dtype: prepostprocess.LayerNormalization(1e-3, dtype=dtype),
+        {"x": layer_checks.normal(2, 3, 4)},
+        num_weights=2,
+        call=lambda layer, x, training=None: layer(x),
+    )
+
+
+def test_layer_norm_matches_reference():
+    layer = prepostprocess.LayerNormalization(epsilon=0.1)
+    layer.build((None, None, 5))
+    layer_checks.shake(layer)
+    x = 3 + 2 * layer_checks.normal(2, 3, 5)
+    scale, bias = layer.get_weights()
+    variance = ((x - x.mean(-1, keepdims=True)) ** 2).mean(-1, keepdims=True)
+    expected = scale * (x - x.mean(-1, keepdims=True)) / np.sqrt(variance + 0.1) + bias
+    np.testing.assert_allclose(layer(x), expected, atol=1e-5)
+
+
+def test_statistics_are_float32():
+    # In bfloat16 the mean of these is off by more than their spread.
+    x = 100 + np.float32([[0, 0.5, 1, 1.5] * 64])
+    layer = prepostprocess.LayerNormalization(dtype="mixed_bfloat16")
+    expected = (x - x.mean()) / x.std()
+    np.testing.assert_allclose(np.float32(layer(x)), expected, atol=0.3)
+    assert layer(x).dtype == "bfloat16"
+
+
+def test_rms_norm_behaves():
+    layer_checks.check_layer(
+        lambda dtype: prepostprocess.RMSNormalization(1e-3, dtype=dtype),
+        {"x": layer_checks.normal(2, 3, 4)},
+        num_weights=1,
+        call=lambda layer, x, training=None: layer(x),
+    )
+
+
+def test_rms_matches_reference():
+    layer = prepostprocess.RMSNormalization(epsilon=0.1)
+    layer.build((None, None, 5))
+    layer_checks.shake(layer)
+    x = 3 + 2 * layer_checks.normal(2, 3, 5)
+    (scale,) = layer.get_weights()
+    expected = scale * x / np.sqrt((x**2).mean(-1, keepdims=True) + 0.1)
+    np.testing.assert_allclose(layer(x), expected, atol=1e-5)
+
+
+def test_the_mean_square_is_float32():
+    x = np.float32([[256, 1] * 512])  # in bfloat16, adding 1 to 256² changes nothing
+    layer = prepostprocess.RMSNormalization(dtype="mixed_bfloat16")
+    expected = x / np.sqrt((x**2).mean())
+    np.testing.assert_allclose(np.float32(layer(x)), expected, rtol=0.01)
+    assert layer(x).dtype == "bfloat16"

@@ -4,14 +4,14 @@ import pytest
 from tests.layers import layer_checks
 from ut_keras.layers.basic import dense
 from ut_keras.layers.depth import gate
-from ut_keras.layers.transition import feed_forward
+from ut_keras.layers.transition import transition
 
 B, S, D = 3, 5, 4
 REAL = np.arange(S) < np.array([[5], [3], [1]])
 MAPS = {
     "dense": (lambda dtype: dense.Dense(D, dtype=dtype), 2),
     "dropconnect": (lambda dtype: gate.DropConnectDense(D, 0.5, dtype=dtype), 2),
-    "dense_relu_dense": (lambda dtype: feed_forward.FeedForward(8, D, dtype=dtype), 4),
+    "dense_relu_dense": (lambda dtype: transition.FeedForward(8, D, dtype=dtype), 4),
 }
 
 

@@ -22,7 +22,7 @@ from ut_keras.layers.depth import (
 )
 from ut_keras.layers.halting import halting, q_halt
 from ut_keras.layers.position import timing_signal
-from ut_keras.layers.transition import feed_forward
+from ut_keras.layers.transition import transition
 
 B, S, T, C, D, N = 3, 5, 4, 2, 8, 2
 REAL = np.arange(S) < np.array([[5], [3], [1]])
@@ -45,7 +45,7 @@ def _adaptive(halted_state="transform", act_loss_weight=0.5, **rule):
 
 LAYERS = {
     "layer": lambda: transformer_layer.TransformerLayer(
-        attention.MultiHeadAttention(2, D), feed_forward.FeedForward(2 * D, D)
+        attention.MultiHeadAttention(2, D), transition.FeedForward(2 * D, D)
     ),
     "block": lambda: layer_checks.make_block(D, num_layers=2),
     "layers": lambda: stack.LayeredDepth(layer_checks.make_block(D)),

@@ -8,7 +8,7 @@ from tests.layers import layer_checks
 from ut_keras.layers.attention import attention, attention_mask
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import stack, transformer_layer
-from ut_keras.layers.transition import feed_forward
+from ut_keras.layers.transition import transition
 
 B, S, T, D = 3, 5, 4, 8
 REAL = np.arange(S) < np.array([[5], [4], [1]])
@@ -23,7 +23,7 @@ def _layer(dtype="float32", decoder=False, preprocess="n", postprocess="da", dro
 
     return transformer_layer.TransformerLayer(
         make_attention(),
-        feed_forward.FeedForward(2 * D, D, dtype=dtype),
+        transition.FeedForward(2 * D, D, dtype=dtype),
         make_attention() if decoder else None,
         preprocess,
         postprocess,

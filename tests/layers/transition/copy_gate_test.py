@@ -5,7 +5,7 @@ import tensorflow as tf
 from tests.layers import layer_checks
 from ut_keras.layers.attention import attention
 from ut_keras.layers.depth import transformer_layer
-from ut_keras.layers.transition import copy_gate, feed_forward
+from ut_keras.layers.transition import copy_gate, transition
 
 B, S, D = 3, 5, 8
 X = layer_checks.normal(B, S, D)
@@ -61,7 +61,7 @@ def test_what_a_layer_keeps(transition_postprocess_sequence):
     """With norms behind, as in the paper; the gate sees what attention has made."""
     layer = transformer_layer.TransformerLayer(
         attention.MultiHeadAttention(2, D),
-        feed_forward.FeedForward(2 * D, D),
+        transition.FeedForward(2 * D, D),
         preprocess_sequence="none",
         postprocess_sequence="an",
         copy_gate=copy_gate.CopyGate(bias_init=0.5),

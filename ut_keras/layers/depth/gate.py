@@ -11,7 +11,7 @@ from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic.layer import Layer, check_choice
 from ut_keras.layers.basic.signature import Shape
-from ut_keras.layers.transition import feed_forward
+from ut_keras.layers.transition import transition
 
 ACTIVATIONS = {"sigmoid": tf.sigmoid, "tanh": tf.tanh, None: tf.identity}
 
@@ -104,7 +104,7 @@ def make(hp: UniversalTransformerHParams, side: str, name: str, bias: float) -> 
     elif hp.gate_ffn_layer == "dense_dropconnect":
         map = DropConnectDense(hp.hidden_size, hp.dropconnect_dropout, **biased)
     else:  # T2T starts its biases at 0
-        map = feed_forward.FeedForward(
+        map = transition.FeedForward(
             hp.filter_size, hp.hidden_size, hp.relu_dropout, zero_at_padding=False, **common
         )
     # A carry gate of its own must not be 0 at padding: nothing would be left of the state.

@@ -8,7 +8,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.layers.basic import dropout
 from ut_keras.layers.basic.signature import Shape
-from ut_keras.layers.transition import feed_forward, transition
+from ut_keras.layers.transition import transition
 
 
 class Mixture(NamedTuple):
@@ -19,7 +19,7 @@ class Mixture(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class SigmaMoE(feed_forward.FeedForward):
+class SigmaMoE(transition.FeedForward):
     """Many narrow `FeedForward`s without biases, of which each position takes the k best.
 
         s = W_s x;   FFN(x) = sum of sigmoid(s_e) W_2^e max(0, W_1^e x) over the k largest s_e
@@ -98,4 +98,4 @@ class SigmaMoE(feed_forward.FeedForward):
 @parts.transitions.register("sigma_moe")
 def _make(hp, side, num_experts=16, k=4, entropy_weight=0.01):
     experts = {"num_experts": num_experts, "k": k, "entropy_weight": entropy_weight}
-    return feed_forward.make(hp, side, "sigma_moe", SigmaMoE, **experts)
+    return transition.make(hp, side, "sigma_moe", SigmaMoE, **experts)

@@ -6,11 +6,11 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.layers.basic import dropout
 from ut_keras.layers.basic.signature import Shape
-from ut_keras.layers.transition import feed_forward
+from ut_keras.layers.transition import transition
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class SwiGLU(feed_forward.FeedForward):
+class SwiGLU(transition.FeedForward):
     """Two dense layers, the first of them times a gate; none has a bias.
 
         FFN(x) = (silu(x W) * x V) W_2,   silu(z) = z sigmoid(z)       (Shazeer 2020, eq. 6)
@@ -35,4 +35,4 @@ class SwiGLU(feed_forward.FeedForward):
 
 @parts.transitions.register("swiglu")
 def _make(hp, side):
-    return feed_forward.make(hp, side, "swiglu", SwiGLU)
+    return transition.make(hp, side, "swiglu", SwiGLU)

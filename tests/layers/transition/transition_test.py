@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from tests.layers import layer_checks
-from ut_keras.layers.transition import feed_forward
+from ut_keras.layers.transition import transition
 
 REAL = np.array([[True, True, True], [True, True, False]])
 
 
 def test_layer_behaviors():
     layer_checks.check_layer(
-        lambda dtype: feed_forward.FeedForward(16, 4, 0.1, (1,), dtype=dtype),
+        lambda dtype: transition.FeedForward(16, 4, 0.1, (1,), dtype=dtype),
         {"x": layer_checks.normal(2, 3, 4), "padding_mask": REAL},
         num_weights=4,
     )
@@ -17,7 +17,7 @@ def test_layer_behaviors():
 
 @pytest.mark.parametrize("zero_at_padding", [True, False])
 def test_matches_reference(zero_at_padding):
-    layer = feed_forward.FeedForward(16, 4, zero_at_padding=zero_at_padding)
+    layer = transition.FeedForward(16, 4, zero_at_padding=zero_at_padding)
     layer.build((None, None, 4))
     layer_checks.shake(layer)
     x = layer_checks.normal(2, 3, 4)
@@ -31,7 +31,7 @@ def test_matches_reference(zero_at_padding):
 
 def test_dropout_is_behind_the_relu():
     # Each hidden unit carries 1 to an output of its own.
-    layer = feed_forward.FeedForward(50, 50, dropout_rate=0.5)
+    layer = transition.FeedForward(50, 50, dropout_rate=0.5)
     layer.build((None, None, 50))
     layer.set_weights([np.eye(50), np.zeros(50), np.eye(50), np.full(50, 3.0)])
     x = np.ones((1, 20, 50), "float32")
