@@ -197,8 +197,10 @@ class Seq2Seq(keras_model.KerasModel):
             record_attention=record_attention,
             training=training,
         )
-        if training:
-            features = self._with_places(features)
+        return self._forward(features, inputs)
+
+    def _forward(self, features, inputs):
+        """The pass itself, of features and steps that are checked; `inputs` are `StepInputs`."""
         encoded = None if self.encoder is None else self.encode(features, inputs)
         if encoded is not None and not self.has_decoder:
             logits = self.logits(encoded.stack.output, padding_mask=encoded.padding_mask)
@@ -208,10 +210,6 @@ class Seq2Seq(keras_model.KerasModel):
         decoded = self.decode(features, inputs._replace(memory=memory, padding_mask=mask))
         stack, source_mask = (None, None) if encoded is None else encoded[:2]
         return ModelOutput(self.logits(decoded.output), stack, decoded, source_mask, mask)
-
-    def _with_places(self, features):
-        """The features, with what training draws of them once for both sides."""
-        return features
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
         """Encodes the "inputs"; of the `StepInputs` masks and memory are made here."""

@@ -74,25 +74,15 @@ class Transformer(seq2seq.Seq2Seq):
 
     # The forward pass.
 
-    def forward(
-        self,
-        features: Mapping[str, Any],
-        training: bool | None = None,
-        record_attention: bool = False,
-        num_steps: int | None = None,
-        exit_threshold: float | None = None,
-    ) -> ModelOutput:
-        """See `Seq2Seq.forward`; under `prepend_mode` the decoder's stack is of all it reads."""
+    def _forward(self, features: Mapping[str, Any], inputs: StepInputs) -> ModelOutput:
+        """As in `Seq2Seq`; under `prepend_mode` the decoder's stack is of all it reads."""
+        features = self._with_places(features) if inputs.training else features
         mode = self.hparams.prepend_mode
-        how = (training, record_attention, num_steps, exit_threshold)
         if mode == "none":
-            return super().forward(features, *how)
-        self._check_features(features)
-        ids = (self._ids(features, name) for name in ("inputs", "targets"))
-        joined = prepended.join(features, *ids)
-        shown = {**features, "targets": joined.ids}
-        output = super().forward(shown, *how)
-        learnt = training and mode == prepended.MASKED
+            return super()._forward(features, inputs)
+        joined = prepended.join(features, *(self._ids(features, x) for x in ("inputs", "targets")))
+        output = super()._forward({**features, "targets": joined.ids}, inputs)
+        learnt = inputs.training and mode == prepended.MASKED
         return output._replace(
             logits=tf.gather(output.logits, joined.places, batch_dims=1),
             before=(output.logits, joined.of_inputs) if learnt else None,
