@@ -73,10 +73,10 @@ def _section(table, found, tried):
     for cell in table.cells:
         name = (table.name, cell.name)
         was_tried = [line for line in tried if (line["table"], line["cell"]) == name]
-        if found.of(cell) or was_tried or any(score.paper for score in cell.scores):
+        if found.of(cell) or was_tried:
             rows += _rows(cell, found, was_tried)
         else:
-            waiting[cell.name.split("/")[1]] += 1
+            waiting[_not_run(cell)] += 1
     rows += _average_rows(table, found)
     level = "##" if table.block == "tables" else "###"
     text = f"\n{level} {table.title}\n\n{table.text}\n\n"
@@ -86,8 +86,10 @@ def _section(table, found, tried):
         widths = [[*row, *[""] * (len(columns) - len(row))][: len(columns)] for row in rows]
         text += blocks.table([columns, *widths]) + "\n"
     if waiting:
-        cells = ", ".join(f"{model} {count}" for model, count in waiting.items())
-        text += f"Cells that were not run yet: {cells}.\n\n"
+        cells = "; ".join(
+            f"{count} {what}" if count > 1 else what for what, count in waiting.items()
+        )
+        text += f"Not run yet (in brackets the paper's numbers): {cells}.\n\n"
     return f"{text}`python benchmarks/paper.py --table={table.name} --list` has the commands.\n"
 
 
@@ -149,6 +151,17 @@ def _rows(cell, found, tried):
             line = means.best(cell, numbers) if numbers else tried[-1]
             row += [f"tried: {_result(line)}", "[see](results.md#what-was-tried)"]
         yield row
+
+
+def _not_run(cell):
+    """A cell with the paper's numbers, or, where it has none, the model alone."""
+    papers = [
+        f"{score.name}{': ' * bool(score.name)}{score.paper}"
+        for score in cell.scores
+        if score.paper
+    ]
+    row, model = cell.name.split("/")
+    return f"{row}, {model} ({', '.join(papers)})" if papers else model
 
 
 def _average_rows(table, found):
