@@ -43,7 +43,17 @@ def test_a_package_is_found_by_its_path_whatever_it_is_called(load, folder):
 
 
 def test_a_package_knows_itself_and_its_neighbours(load, tmp_path):
-    (tmp_path / "neighbour.py").write_text("WORD = 'beside'\n")
+    (tmp_path / "neighbour.py").write_text(
+        "import tensorflow as tf\n"
+        "from shelf.problems import kind\n"
+        "from tensor2tensor.data_generators import text_problems\n"
+        "assert kind.SHORT is text_problems.Text2TextProblem and tf.ConfigProto\n"
+        "WORD = 'beside'\n"
+    )
+    (tmp_path / "shelf" / "problems").mkdir(parents=True)
+    (tmp_path / "shelf" / "problems" / "kind.py").write_text(
+        "from tensor2tensor.data_generators.text_problems import Text2TextProblem as SHORT\n"
+    )
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "words.py").write_text("WORD = 'inside'\n")
     (tmp_path / "kept" / "__init__.py").write_text(
@@ -60,7 +70,8 @@ def test_a_package_knows_itself_and_its_neighbours(load, tmp_path):
         package = sys.modules[usr_dir._own_name(str(tmp_path / "kept"))]
         assert package.later() == ("beside", "inside", True)
     finally:
-        sys.modules.pop("neighbour", None)
+        for name in ("neighbour", "shelf.problems.kind", "shelf.problems", "shelf"):
+            sys.modules.pop(name, None)
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("kept")
 
