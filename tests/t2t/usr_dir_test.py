@@ -129,6 +129,14 @@ def test_tensorflow_has_the_names_of_both_its_versions(load):
             with tf.gfile.Open(path, "w") as file:
                 file.write("word")
             return tf.io.gfile.exists(path), v1.gfile.Exists(path), tf.VarLenFeature(tf.int64)
+
+        from tensorflow.python.keras.layers.core import *
+
+        class Slow(tf.train.Optimizer, tf.Module):
+            build = tf_utils.shape_type_conversion
+
+        assert tf.train.Checkpoint and tf.train is tf.train
+        tf.train.Nothing
         """
     )
     package = sys.modules[usr_dir._own_name(str(folder))]
