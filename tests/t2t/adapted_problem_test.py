@@ -424,6 +424,7 @@ class AlgorithmicReverseBinary40(problem.Problem):
     [
         ("", "Mine must say generate_samples. Received: a class without it"),
         ("is_generate_per_split = True", "Mine must say generate_samples"),
+        ("generator = None", "a class without it, but with a `generator` of T2T before 1.4"),
         ('samples = [{"inputs": 3, "targets": "x"}]', "a text 'inputs'. Received: {'inputs': 3"),
         ('samples = [{"inputs": "x"}]', "a dict with a text 'targets'. Received: {'inputs': 'x'}"),
         ('samples = ["x"]', "a dict with a text 'inputs'. Received: 'x'"),

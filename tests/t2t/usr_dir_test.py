@@ -347,3 +347,28 @@ def test_flags_that_a_package_defines_and_reads(tmp_path, registries, capsys):
         assert said in line
     assert datagen.main([*words[1:], "--number_of_lines=7"]) == 2
     assert "Unknown flag" in capsys.readouterr().err
+
+
+def test_what_a_package_reads_by_argparse_is_left_to_it(tmp_path, registries, capsys, monkeypatch):
+    package = tmp_path / "package"
+    package.mkdir()
+    source = _WITH_FLAGS.format(name="of_argparse").replace("flagged_lines", "parsed_lines")
+    source = source.replace("FlaggedLines", "ParsedLines").replace(
+        "        for i in",
+        "        parser = argparse.ArgumentParser()\n"
+        "        parser.add_argument('--language')\n"
+        "        assert parser.parse_known_args()[0].language == 'cs'\n"
+        "        for i in",
+    )
+    (package / "__init__.py").write_text("import argparse\n" + source)
+    words = [
+        f"--t2t_usr_dir={package}",
+        "--problem=parsed_lines",
+        f"--data_dir={tmp_path / 'data'}",
+        f"--tmp_dir={tmp_path / 'tmp'}",
+        "--language=cs",
+    ]
+    monkeypatch.setattr(sys, "argv", ["ut-datagen", *words])
+    assert datagen.main(words) == 0
+    said = "note: left to the package, which imports argparse: --language=cs"
+    assert said in capsys.readouterr().out

@@ -43,7 +43,7 @@ def load(
         words: list of str, of the command line: flags that the package may define.
 
     Returns:
-        the words that are of no flag of it.
+        the words that are of no flag of it, and not left to it.
 
     Raises:
         whatever the package raises.
@@ -66,7 +66,17 @@ def load(
         sys.path.remove(parent)
     shared = {name: value for name, value in (flags or {}).items() if name in tensorflow_face.FLAGS}
     process_pool.first(functools.partial(load, folder, shared, words))
-    return tensorflow_face.parse_flags(words)
+    rest = tensorflow_face.parse_flags(words)
+    if rest and any("argparse" in vars(module) for module in _modules()):
+        missing.say_once(f"note: left to the package, which imports argparse: {' '.join(rest)}")
+        return []
+    return rest
+
+
+def _modules():
+    """Those of loaded packages."""
+    loaded = list(sys.modules.values())
+    return [m for m in loaded if isinstance(getattr(m, "__loader__", None), _Loader)]
 
 
 def _own_name(folder):
