@@ -2,7 +2,7 @@
 
 from ut_keras.problems.problem import REGISTRY
 
-_WIKIPEDIA = "its vocabulary is made of Wikipedia's dumps, which are not read here"
+_WIKIPEDIA = "it has the vocabulary of languagemodel_en_wiki64k, as a package may say"
 _CLEANED = "no sentences are cleaned, and no TMX files are read here"
 
 # Names or patterns, with spaces between them, and why.

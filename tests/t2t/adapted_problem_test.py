@@ -82,6 +82,49 @@ def test_each_split_has_its_own_samples_files_and_vocabulary(make, tmp_path):
     assert feature_record.load(str(tmp_path / "run")).specs == record.specs
 
 
+def test_a_feature_of_numbers_and_a_generate_data_written_after_t2ts(make, capsys):
+    problem = make(
+        """
+from tensor2tensor.data_generators import generator_utils
+import tensorflow as tf
+
+@registry.register_problem
+class Mine(Base):
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        for sample in super().generate_samples(data_dir, tmp_dir, dataset_split):
+            yield {**sample, "turns": [0, 1, 0]}
+    def generate_data(self, data_dir, tmp_dir, task_id=-1):
+        paths = self.training_filepaths(data_dir, 2, shuffled=False)
+        paths += self.dev_filepaths(data_dir, 1, shuffled=False)
+        samples = self.generate_encoded_samples(data_dir, tmp_dir, "train")
+        generator_utils.generate_files(samples, paths)
+        generator_utils.shuffle_dataset(paths, extra_fn=self._pack_fn())
+    def example_reading_spec(self):
+        return {name: tf.VarLenFeature(tf.int64) for name in ("inputs", "targets", "turns")}, None
+    def feature_encoders(self, data_dir):
+        encoders = super().feature_encoders(data_dir)
+        return {**encoders, "turns": text_encoder.RealEncoder()}
+    def hparams(self, defaults, model_hparams):
+        super().hparams(defaults, model_hparams)
+        defaults.modality["turns"] = modalities.ModalityType.IDENTITY
+        defaults.vocab_size["turns"] = 3
+    def preprocess_example(self, example, mode, hparams):
+        example["turns"] = tf.one_hot(example["turns"], depth=3, dtype=tf.float32)
+        return example
+"""
+    )
+    assert {tuple(record["turns"]) for record in _records(problem, make.data_dir, "dev")} == {
+        (0, 1, 0)
+    }
+    encoder = problem.t2t.feature_encoders(make.data_dir)["turns"]
+    assert encoder.decode(encoder.encode("1 2.5")) == "1.0 2.5"
+    batch, _ = next(iter(problem.dataset("train", make.data_dir, hparams.get("transformer_tiny"))))
+    assert set(batch) == {"inputs", "targets"}
+    problem.t2t.packed_length = 8
+    with pytest.raises(DataError, match="packed_length must be None. Received: 8 of Mine"):
+        problem.t2t._pack_fn()
+
+
 def test_classes_have_labels(make, capsys):
     problem = make(
         """
@@ -381,6 +424,7 @@ class AlgorithmicReverseBinary40(problem.Problem):
     [
         ("", "Mine must say generate_samples. Received: a class without it"),
         ("is_generate_per_split = True", "Mine must say generate_samples"),
+        ("generator = None", "a class without it, but with a `generator` of T2T before 1.4"),
         ('samples = [{"inputs": 3, "targets": "x"}]', "a text 'inputs'. Received: {'inputs': 3"),
         ('samples = [{"inputs": "x"}]', "a dict with a text 'targets'. Received: {'inputs': 'x'}"),
         ('samples = ["x"]', "a dict with a text 'inputs'. Received: 'x'"),

@@ -42,6 +42,12 @@ def test_the_fields_say_what_it_is():
     assert (hp.initializer, hp.learning_rate_schedule) == ("orthogonal", "legacy")
 
 
+@pytest.mark.parametrize("name", ["transformer_big", "transformer_small", "transformer_clean_big"])
+def test_a_set_is_fitted_for_tpus_as_those_of_t2t(name):
+    made = models.update_hparams_for_tpu(getattr(models, name)())
+    assert hparam.finished(made, "set") == hparams.get(f"{name}_tpu")
+
+
 def test_a_field_that_nothing_reads_is_said_once(capsys):
     for _ in range(2):
         changed = models.transformer_tiny()

@@ -43,7 +43,17 @@ def test_a_package_is_found_by_its_path_whatever_it_is_called(load, folder):
 
 
 def test_a_package_knows_itself_and_its_neighbours(load, tmp_path):
-    (tmp_path / "neighbour.py").write_text("WORD = 'beside'\n")
+    (tmp_path / "neighbour.py").write_text(
+        "import tensorflow as tf\n"
+        "from shelf.problems import kind\n"
+        "from tensor2tensor.data_generators import text_problems\n"
+        "assert kind.SHORT is text_problems.Text2TextProblem and tf.ConfigProto\n"
+        "WORD = 'beside'\n"
+    )
+    (tmp_path / "shelf" / "problems").mkdir(parents=True)
+    (tmp_path / "shelf" / "problems" / "kind.py").write_text(
+        "from tensor2tensor.data_generators.text_problems import Text2TextProblem as SHORT\n"
+    )
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "words.py").write_text("WORD = 'inside'\n")
     (tmp_path / "kept" / "__init__.py").write_text(
@@ -60,7 +70,8 @@ def test_a_package_knows_itself_and_its_neighbours(load, tmp_path):
         package = sys.modules[usr_dir._own_name(str(tmp_path / "kept"))]
         assert package.later() == ("beside", "inside", True)
     finally:
-        sys.modules.pop("neighbour", None)
+        for name in ("neighbour", "shelf.problems.kind", "shelf.problems", "shelf"):
+            sys.modules.pop(name, None)
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("kept")
 
@@ -118,6 +129,14 @@ def test_tensorflow_has_the_names_of_both_its_versions(load):
             with tf.gfile.Open(path, "w") as file:
                 file.write("word")
             return tf.io.gfile.exists(path), v1.gfile.Exists(path), tf.VarLenFeature(tf.int64)
+
+        from tensorflow.python.keras.layers.core import *
+
+        class Slow(tf.train.Optimizer, tf.Module):
+            build = tf_utils.shape_type_conversion
+
+        assert tf.train.Checkpoint and tf.train is tf.train
+        tf.train.Nothing
         """
     )
     package = sys.modules[usr_dir._own_name(str(folder))]
@@ -328,3 +347,28 @@ def test_flags_that_a_package_defines_and_reads(tmp_path, registries, capsys):
         assert said in line
     assert datagen.main([*words[1:], "--number_of_lines=7"]) == 2
     assert "Unknown flag" in capsys.readouterr().err
+
+
+def test_what_a_package_reads_by_argparse_is_left_to_it(tmp_path, registries, capsys, monkeypatch):
+    package = tmp_path / "package"
+    package.mkdir()
+    source = _WITH_FLAGS.format(name="of_argparse").replace("flagged_lines", "parsed_lines")
+    source = source.replace("FlaggedLines", "ParsedLines").replace(
+        "        for i in",
+        "        parser = argparse.ArgumentParser()\n"
+        "        parser.add_argument('--language')\n"
+        "        assert parser.parse_known_args()[0].language == 'cs'\n"
+        "        for i in",
+    )
+    (package / "__init__.py").write_text("import argparse\n" + source)
+    words = [
+        f"--t2t_usr_dir={package}",
+        "--problem=parsed_lines",
+        f"--data_dir={tmp_path / 'data'}",
+        f"--tmp_dir={tmp_path / 'tmp'}",
+        "--language=cs",
+    ]
+    monkeypatch.setattr(sys, "argv", ["ut-datagen", *words])
+    assert datagen.main(words) == 0
+    said = "note: left to the package, which imports argparse: --language=cs"
+    assert said in capsys.readouterr().out

@@ -94,6 +94,18 @@ def test_any_text_survives(text):
     assert encoder.decode(encoder.encode(text)) == text
 
 
+def test_a_line_break_in_a_vocabulary_is_read_as_t2t_reads_it(tmp_path):
+    """T2T writes it as it is, last of what no text needs, and reads two subtokens."""
+    built = text_encoder.SubwordTextEncoder.build_from_generator(["a b\n", "b a\n"] * 3, 20)
+    built.store_to_file(str(tmp_path / "vocab"))
+    assert (tmp_path / "vocab").read_bytes().endswith(b"'\n'\n")
+    read = text_encoder.SubwordTextEncoder(str(tmp_path / "vocab"))
+    assert read.vocab_size == built.vocab_size + 1
+    assert read.subtokens == (*built.subtokens[:-1], "", "")
+    assert read.encode("b a\n") == built.encode("b a\n")
+    assert read.decode(read.encode("b a\n")) == "b a\n"
+
+
 def test_pickles():
     encoder = pickle.loads(pickle.dumps(load("200")))
     assert encoder.encode("so cool") == load("200").encode("so cool")

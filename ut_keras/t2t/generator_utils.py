@@ -220,6 +220,10 @@ def maybe_download(directory: str, filename: str, uri: str) -> str:
     return download.fetch(directory, download.RawFile(filename, uri if is_address else ""))
 
 
+def maybe_download_from_drive(directory: str, filename: str, url: str) -> str:
+    return maybe_download(directory, filename, url)
+
+
 def gunzip_file(gz_path: str, new_path: str) -> None:
     """Unpacks a file, if the new one is not there."""
     if os.path.exists(new_path):

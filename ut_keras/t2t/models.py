@@ -13,6 +13,7 @@ from ut_keras.hparam import BasicHParams, TransformerHParams, UniversalTransform
 from ut_keras.hparam.field import specs
 from ut_keras.hparam.ranges import RangedHParams  # noqa: F401
 from ut_keras.hparams.registry import RANGES
+from ut_keras.hparams.transformer import fit_for_tpu
 from ut_keras.t2t import hparam, naming
 
 # Of T2T's `basic_1`, where it differs from the defaults of ours, which are `transformer_base`'s.
@@ -77,6 +78,13 @@ def update_hparams_for_universal_transformer(hparams: hparam.HParams) -> hparam.
     hparams.num_rec_steps = hparams.num_hidden_layers
     hparams.act_max_steps = 2 * hparams.num_hidden_layers
     return hparams
+
+
+def update_hparams_for_tpu(hparams: hparam.HParams) -> hparam.HParams:
+    """Gives the hparams of a Transformer what T2T's sets for TPUs have."""
+    before = TransformerHParams(batch_size=hparams.batch_size)
+    changed = set(fit_for_tpu(before).to_dict().items()) - set(before.to_dict().items())
+    return hparams.override_from_dict(dict(changed))
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

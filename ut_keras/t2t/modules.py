@@ -44,6 +44,7 @@ _NEAREST = {
     "data_generators.babi_qa": "ut_keras.problems.babi_qa",
     "data_generators.lambada": "ut_keras.problems.lambada",
     "data_generators.lm1b": "ut_keras.problems.lm1b",
+    "data_generators.problem.Text2Text": "data_generators.text_problems.Text2TextProblem",
     "data_generators.ptb": "ut_keras.problems.ptb",
     "data_generators.text_problems.Text2Real": "a Text2ClassProblem, of ranges",
     "data_generators.translate": "ut_keras.problems.translate",

@@ -84,8 +84,9 @@ class Unsaid:
     def __get__(self, problem: Any, owner: type | None = None) -> Any:
         if problem is None:
             return self
-        name = type(problem).__name__
-        raise DataError(f"{name} must say {self._name}. Received: a class without it.")
+        cls = type(problem)
+        old = ", but with a `generator` of T2T before 1.4" if hasattr(cls, "generator") else ""
+        raise DataError(f"{cls.__name__} must say {self._name}. Received: a class without it{old}.")
 
 
 class Problem:

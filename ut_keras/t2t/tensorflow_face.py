@@ -33,8 +33,8 @@ def find(name: str, fromlist: Sequence[str] | None) -> Any:
         found: Any = _FACES[name]
     elif name.startswith("tensorflow.contrib."):
         found = operator.attrgetter(name.removeprefix("tensorflow."))(_FACES["tensorflow"])
-    elif name.startswith("tensorflow.python"):  # whose private names come and go
-        found = _Face(name, (name,), {})
+    elif name.startswith("tensorflow.python") and list(fromlist or ()) != ["*"]:
+        found = _Face(name, (name,), {})  # whose private names come and go
     else:
         found = importlib.import_module(name)
     return found if fromlist else _FACES["tensorflow"]
@@ -53,10 +53,20 @@ class _Face(types.ModuleType):
             raise AttributeError(name)
         if name in self._own:
             return self._own[name]
+        found = self._found(name)
+        first = next(found, None)
+        if first is None:
+            return Absent(f"{self.__name__}.{name}".removeprefix("tensorflow."), _gone)
+        if not isinstance(first, types.ModuleType) or "._api." not in first.__name__:
+            return first
+        # tf.train of TensorFlow 2, and behind it that of TensorFlow 1.
+        sources = [module.__name__ for module in (first, *found)]
+        return vars(self).setdefault(name, _Face(f"{self.__name__}.{name}", sources, {}))
+
+    def _found(self, name):
         for source in self._sources:
             with contextlib.suppress(ModuleNotFoundError, AttributeError):
-                return getattr(importlib.import_module(source), name)
-        return Absent(f"{self.__name__}.{name}".removeprefix("tensorflow."), _gone)
+                yield getattr(importlib.import_module(source), name)
 
 
 # Flags of t2t-trainer that packages read.

@@ -71,6 +71,18 @@ class TextEncoder(text_encoder.TextEncoder):
         return [RESERVED_TOKENS[i] if i < reserved else str(i - reserved) for i in ids]
 
 
+class RealEncoder:
+    """Floats with spaces between them, of a feature that no model here is shown."""
+
+    vocab_size = None
+
+    def encode(self, s: str) -> list[float]:
+        return [float(word) for word in s.split()]
+
+    def decode(self, ids: Iterable[float], strip_extraneous: bool = False) -> str:
+        return " ".join(map(str, ids))
+
+
 class ByteTextEncoder(_Decoding, text_encoder.ByteTextEncoder):
     def __init__(self, num_reserved_ids: int = NUM_RESERVED_TOKENS) -> None:
         if num_reserved_ids != NUM_RESERVED_TOKENS:
@@ -138,7 +150,7 @@ def plain(encoder: Any, vocab_size: int | None = None) -> text_encoder.TextEncod
     if type(encoder) is TextEncoder and vocab_size:
         return text_encoder.IntegerTextEncoder(vocab_size)
     for cls in type(encoder).__mro__[1:]:
-        if type(encoder).__module__ == __name__ and cls.__module__ != __name__:
+        if type(encoder).__module__ == __name__ and cls.__module__ not in (__name__, "builtins"):
             ours: Any = object.__new__(cls)
             ours.__dict__.update(encoder.__dict__)
             return ours

@@ -3,9 +3,9 @@
     load("gcp/trainer")      the module t2t_usr_dir_trainer_1a2b3c4d, and no other "trainer"
 
 Whatever the folder is called, it hides nothing that is installed, and nothing hides it. Only in its
-modules, and there in functions that are called later too, `import` finds the stand-ins for
-`tensor2tensor`, TensorFlow 1's names in `tf`, and the package itself under its folder's name. The
-processes of data generation load the same packages.
+modules and in those beside it, and there in functions that are called later too, `import` finds the
+stand-ins for `tensor2tensor`, TensorFlow 1's names in `tf`, and the package itself under its
+folder's name. The processes of data generation load the same packages.
 """
 
 import builtins
@@ -43,7 +43,7 @@ def load(
         words: list of str, of the command line: flags that the package may define.
 
     Returns:
-        the words that are of no flag of it.
+        the words that are of no flag of it, and not left to it.
 
     Raises:
         whatever the package raises.
@@ -66,7 +66,17 @@ def load(
         sys.path.remove(parent)
     shared = {name: value for name, value in (flags or {}).items() if name in tensorflow_face.FLAGS}
     process_pool.first(functools.partial(load, folder, shared, words))
-    return tensorflow_face.parse_flags(words)
+    rest = tensorflow_face.parse_flags(words)
+    if rest and any("argparse" in vars(module) for module in _modules()):
+        missing.say_once(f"note: left to the package, which imports argparse: {' '.join(rest)}")
+        return []
+    return rest
+
+
+def _modules():
+    """Those of loaded packages."""
+    loaded = list(sys.modules.values())
+    return [m for m in loaded if isinstance(getattr(m, "__loader__", None), _Loader)]
 
 
 def _own_name(folder):
@@ -93,20 +103,27 @@ class _Finder(importlib.abc.MetaPathFinder):
         if top in _others:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        package = top if top in _folders else _package_with(spec)
+        package = top if top in _folders else _package_with(top, spec)
         if package is None:
-            _others.add(top)
+            if spec is None or spec.origin:  # a folder without `__init__.py` has none
+                _others.add(top)
             return None
         if spec and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
             spec.loader = _Loader(fullname, spec.loader.path, package)
         return spec
 
 
-def _package_with(spec):
-    """The loaded package in whose folder a module lies; None if it lies in none."""
+def _package_with(top, spec):
+    """The loaded package that a module is in or beside; None if there is none."""
     origin = os.path.realpath(spec.origin) if spec and spec.origin else ""
-    within = (name for name, folder in _folders.items() if origin.startswith(folder + os.sep))
-    return next(within, None)
+    for name, folder in _folders.items():
+        parent = os.path.dirname(folder)
+        beside = os.path.join(parent, top)
+        if origin.startswith(folder + os.sep):
+            return name
+        if origin.startswith((beside + os.sep, f"{beside}.py")) and top not in _OURS:
+            return None if parent.endswith("-packages") else name
+    return None
 
 
 class _Loader(importlib.machinery.SourceFileLoader):

@@ -261,9 +261,11 @@ def _unquoted(filename, lines):
     for number, line in enumerate(map(str.rstrip, lines), start=1):
         quoted = _QUOTED.fullmatch(line)
         if line[:1] == "'" and not quoted and lines[0][:1] == "'":
-            raise DataError(
-                "A vocabulary must be whole, its subtokens in quotes. "
-                f"Received: {filename}, line {number}: {line[:80]!r}."
-            )
+            if line != "'":
+                raise DataError(
+                    "A vocabulary must be whole, its subtokens in quotes. "
+                    f"Received: {filename}, line {number}: {line[:80]!r}."
+                )
+            line = ""  # half of a line break, which T2T writes as it is and reads as two subtokens
         subtokens.append(quoted[2] if quoted else line)
     return subtokens

@@ -1,0 +1,85 @@
+"""Articles of Wikipedia in four languages, T2T's names: lines, put together to about 512 subwords.
+
+    targets  "Anarchism is a political philosophy that advocates … The word is composed from …"
+
+`languagemodel_en_wiki32k`, and `de`, `fr`, `ro` instead of `en`, have about 32,000 subwords, built
+from the first 128,000 examples; `64k` 64,000. `de_en_fr_ro` takes an example of each in turn.
+Others take their vocabulary, `vocab.languagemodel_en_wiki32k.32000.subwords`.
+
+T2T gave the files out on Google Drive, which hands none of that size to a program: put
+`enwiki_train.txt.gz`, `enwiki_eval.txt.gz` and `enwiki_test.txt.gz`, or text of yours that is
+called so, into tmp_dir; with or without `.gz`.
+"""
+
+import os
+
+from ut_keras.data.writing import download
+from ut_keras.problems import problem, raw_text, text_problems
+from ut_keras.problems.problem import Texts
+
+_LICENCE = "CC BY-SA (Wikipedia)"
+_PARTS = {"train": "train", "dev": "eval", "test": "test"}
+_SHORTEST = 10  # characters
+
+
+class LanguagemodelWiki(text_problems.Text2SelfProblem):
+    """Articles in one language or several.
+
+    Attributes:
+        languages: tuple of str.
+        most_characters: int, below which an example is.
+    """
+
+    splits = tuple(_PARTS)
+    languages: tuple[str, ...]
+    most_characters = 512 * 8
+
+    @property
+    def raw_files(self) -> tuple[download.RawFile, ...]:  # type: ignore[override]
+        return tuple(_file(name, part) for part in _PARTS.values() for name in self.languages)
+
+    def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
+        readers = [self._examples(_file(name, _PARTS[split]), tmp_dir) for name in self.languages]
+        while readers:
+            for reader in list(readers):
+                text = next(reader, None)
+                if text is None:
+                    readers.remove(reader)
+                else:
+                    yield {"targets": text}
+
+    def _examples(self, file, tmp_dir):
+        unpacked = os.path.join(tmp_dir or "", file.name.removesuffix(".gz"))
+        path = unpacked if os.path.exists(unpacked) else download.fetch(tmp_dir, file)
+        text = ""
+        for line in raw_text.read_lines(path):
+            if len(text) + len(line) + 1 >= self.most_characters:
+                if _SHORTEST < len(text) < self.most_characters:
+                    yield text
+                text = ""
+            text = f"{text} {line}" if text else line
+
+
+def _file(language, part):
+    return download.RawFile(f"{language}wiki_{part}.txt.gz", "", licence=_LICENCE)
+
+
+for _name, _languages, _size in (
+    *((code, (code,), size) for code in ("en", "de", "fr", "ro") for size in (32, 64)),
+    ("de_en_fr_ro", ("de", "fr", "en", "ro"), 64),
+):
+    problem.declare(
+        f"languagemodel_{_name}_wiki{_size}k",
+        LanguagemodelWiki,
+        languages=_languages,
+        approx_vocab_size=_size * 1000,
+        max_samples_for_vocab=128_000 if len(_languages) == 1 else 256_000,
+    )
+problem.declare(
+    "languagemodel_en_wiki64k_shorter",
+    LanguagemodelWiki,
+    languages=("en",),
+    approx_vocab_size=64_000,
+    vocab_name="languagemodel_en_wiki64k",
+    most_characters=384 * 8,
+)
