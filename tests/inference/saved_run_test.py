@@ -221,7 +221,6 @@ def test_a_run_is_trained_on_with_texts(loaded):
     np.testing.assert_array_equal(features["targets"], targets)
     model = loaded.model
     before = [w.numpy() for w in model.trainable_weights]
-    model.compile()
     history = model.fit(data, shuffle=False, verbose=0)
     assert np.isfinite(history.history["loss"][0])
     assert any((w.numpy() != b).any() for w, b in zip(model.trainable_weights, before, strict=True))

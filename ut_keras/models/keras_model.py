@@ -98,6 +98,8 @@ class KerasModel(keras.Model):
 
     @functools.wraps(keras.Model.fit)
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+        if not self.compiled:  # as what was loaded is: an optimizer's state takes memory
+            self.compile()
         given = _FIT.bind(self, *args, **kwargs).arguments
         callbacks = given.get("callbacks")
         callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
