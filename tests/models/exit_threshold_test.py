@@ -72,7 +72,7 @@ def test_refuses():
         for method in methods:
             with pytest.raises(ValueError, match=message):
                 getattr(examples.make(kind), method)(features, exit_threshold=0.5)
-    for wrong in (-0.1, 1.5, float("nan"), "0.5"):
+    for wrong in (-0.1, 0, 0.0, 1.5, float("nan"), "0.5"):
         for method in methods:
             with pytest.raises(ValueError, match="exit_threshold must be"):
                 getattr(examples.make("adaptive"), method)(features, exit_threshold=wrong)
