@@ -5,7 +5,8 @@
     pretrained.folder("reverse40")   ->  its folder, which commands take as --output_dir
 
 Weights are stored in 16 bits, without the optimizer's state. README.md in each folder says what it
-was trained on, by which command, how good it is, and what it cannot do.
+was trained on, by which command, how good it is, and what it cannot do. `t2t_checkpoint` is none of
+them: a run as T2T wrote it, for notebooks/03_from_t2t.ipynb.
 """
 
 import os

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ut_keras import export, hparams, models
-from ut_keras.inference import feature_record
+from ut_keras.inference import ctranslate2_export, feature_record
 from ut_keras.text import text_encoder
 
 ENCODER = text_encoder.IntegerTextEncoder(24)
@@ -65,6 +65,16 @@ def test_weights_of_eight_bits(tmp_path):
         sizes[quantize] = os.path.getsize(os.path.join(path, "model.bin"))
         assert ctranslate2.Translator(path).translate_batch([["5", "7", "1"]])
     assert max(sizes["int8"], sizes["float16"]) < sizes[""]
+
+
+def test_what_lies_there_is_what_was_checked(tmp_path, monkeypatch):
+    """The quantized files, too, and not those that were there before them."""
+    model, other = _model(), _model(",norm_epsilon=9.0")
+    spec, rest = ctranslate2_export._spec, [model, other]
+    monkeypatch.setattr(ctranslate2_export, "_spec", lambda of, _: spec(of, rest.pop(0)))
+    with pytest.raises(ValueError, match="must find the log probabilities of the model"):
+        export.export_ctranslate2(model, ENCODERS, str(tmp_path / "served"), "int8")
+    assert not rest and not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,6 @@ def test_a_run_is_trained_on_with_texts(loaded):
     np.testing.assert_array_equal(features["targets"], targets)
     model = loaded.model
     before = [w.numpy() for w in model.trainable_weights]
-    model.compile()
     history = model.fit(data, shuffle=False, verbose=0)
     assert np.isfinite(history.history["loss"][0])
     assert any((w.numpy() != b).any() for w, b in zip(model.trainable_weights, before, strict=True))
@@ -229,6 +228,15 @@ def test_a_run_is_trained_on_with_texts(loaded):
         weight.assign(value)  # other tests share it
     with pytest.raises(ValueError, match="must be a str"):
         loaded.dataset([("a", 1)])
+    for wrong in ([], ["ab"], [("a",)], [("a", "b", "c")]):
+        with pytest.raises(ValueError, match="pairs must be a list of"):
+            loaded.dataset(wrong)
+
+
+def test_what_comes_along_is_ready_for_fit():
+    model = (run := ut_keras.load("reverse40")).model
+    model.fit(run.dataset([("1 2", "2 1")]), shuffle=False, epochs=2, verbose=0)
+    assert float(model.optimizer.learning_rate) == pytest.approx(0.003 * 2 / 200)  # it warms up
 
 
 def test_classes_are_trained_on_with_texts():

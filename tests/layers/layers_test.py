@@ -12,6 +12,7 @@ def test_what_is_not_there():
 
 
 def test_layers_are_here_by_name():
+    assert set(ut_keras.layers.__all__) <= set(dir(ut_keras.layers))
     for name in ut_keras.layers.__all__:
         assert getattr(ut_keras.layers, name).__name__ == name
     assert ut_keras.layers.AdaptiveComputationTime is act.AdaptiveComputationTime

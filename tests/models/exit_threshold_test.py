@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.models import examples
+from ut_keras import parts
+from ut_keras.layers.halting import halting
 
 _SHALLOW = "act_max_steps=4,act_halting_bias_init=-1.5"
 VARIANTS = {
@@ -69,7 +72,25 @@ def test_refuses():
         for method in methods:
             with pytest.raises(ValueError, match=message):
                 getattr(examples.make(kind), method)(features, exit_threshold=0.5)
-    for wrong in (-0.1, 1.5, float("nan"), "0.5"):
+    for wrong in (-0.1, 0, 0.0, 1.5, float("nan"), "0.5"):
         for method in methods:
             with pytest.raises(ValueError, match="exit_threshold must be"):
                 getattr(examples.make("adaptive"), method)(features, exit_threshold=wrong)
+
+
+@pytest.mark.parametrize("rest", ["", ",act_halted_state=copy"])
+def test_a_rule_of_ones_own_that_does_not_look_at_it_is_refused(monkeypatch, rest):
+    class OwnLimit(halting.ACTHalting):
+        def halt(self, step, before):
+            p = tf.sigmoid(self(step.x))[..., 0]
+            return self.stop(p > 1 - self.epsilon, step, before)
+
+    monkeypatch.setitem(parts.haltings._entries, "own_limit", lambda hp, side: OwnLimit(3))
+    model, features = (
+        examples.make("adaptive", f"act_type=own_limit{rest}"),
+        examples.features("adaptive"),
+    )
+    model.generate(features, decode_length=1)
+    for method in ("generate", "score", "forward"):
+        with pytest.raises(ValueError, match="reads `step.epsilon`. Received: OwnLimit"):
+            getattr(model, method)(features, exit_threshold=0.5)

@@ -96,7 +96,7 @@ class SavedRun:
     def dataset(
         self, pairs: Iterable[tuple[str, str]], batch_size: int = 64, seed: int | None = None
     ) -> tf.data.Dataset:
-        """Texts as `run.model.fit` and `evaluate` take them, after `run.model.compile()`.
+        """Texts as `run.model.fit` takes them, and `evaluate` after `run.model.compile()`.
 
         Args:
             pairs: list of (source, target); of a model of classes (text, label).
@@ -105,11 +105,14 @@ class SavedRun:
         Returns:
             `tf.data.Dataset` of (features, targets), batches of int32 ids.
         Raises:
-            ValueError: if the model is not one from a text to a text or class.
+            ValueError: if there are no pairs, or the model has no inputs.
             DataError: if a word is not in the vocabulary.
         """
         if "inputs" not in self.model.specs:
             raise ValueError("dataset needs a model with inputs. Received: a language model.")
+        pairs = list(pairs)
+        if not pairs or any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
+            raise ValueError(f"pairs must be a list of (source, target). Received: {pairs[:1]}.")
         sources, targets = zip(*pairs, strict=True)
         encoder, is_class = self.encoders["targets"], self._text_model.predictor.classifies
         ids = [encoder.encode(text) for text in self._strings(targets)]

@@ -98,6 +98,12 @@ class KerasModel(keras.Model):
 
     @functools.wraps(keras.Model.fit)
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+        if not self.compiled:  # what was loaded is not, for an optimizer takes memory
+            from ut_keras import optimizers
+            from ut_keras.optimizers import learning_rate
+
+            schedule = learning_rate.endless(self.hparams)
+            self.compile(optimizers.get(self.hparams, learning_rate=schedule))
         given = _FIT.bind(self, *args, **kwargs).arguments
         callbacks = given.get("callbacks")
         callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))

@@ -183,7 +183,7 @@ class Seq2Seq(keras_model.KerasModel):
         Args:
             features, training, num_steps: as in a call.
             record_attention: bool. Whether to keep the attention weights.
-            exit_threshold: float in [0, 1]. Beyond it a position halts: see `decoding.options`.
+            exit_threshold: float in (0, 1]. Beyond it a position halts: see `decoding.options`.
         Returns:
             `ModelOutput`.
         Raises:

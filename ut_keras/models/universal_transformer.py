@@ -46,7 +46,9 @@ class UniversalTransformer(transformer.Transformer):
             stack.check_steps(num_steps)
         if exit_threshold is None:
             return
-        if expected := limits.why_not(exit_threshold, 0, 1):
+        expected = limits.why_not(exit_threshold, 0, 1)
+        if expected or not exit_threshold:  # at 0 nobody would take a step
+            expected = expected or "above 0"
             raise ValueError(f"exit_threshold must be {expected}. Received: {exit_threshold}.")
         if self._rule is None:
             raise ValueError(

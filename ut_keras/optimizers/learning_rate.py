@@ -33,6 +33,7 @@ _FIELDS = {
     "optimizer": "adam",
     "optimizer_multistep_accumulate_steps": 0,
 }
+_ENDING = {"linear_decay", "single_cycle_cos_decay"}  # with the run
 _RETIRED = {"learning_rate_boundaries", "learning_rate_multiples"}  # in what was saved before 0.2.0
 
 
@@ -88,7 +89,7 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return rate
 
     def _check_train_steps(self):
-        needing = {"linear_decay", "single_cycle_cos_decay"} & set(self.factor_names)
+        needing = _ENDING & set(self.factor_names)
         if needing and self.train_steps is None:
             raise ValueError(
                 f"train_steps must be given for {', '.join(sorted(needing))}: "
@@ -112,6 +113,14 @@ def from_hparams(hp: BasicHParams, train_steps: int | None = None) -> HParamsSch
     """Returns the `HParamsSchedule` of `hp`, for a run of `train_steps` updates."""
     fields = {name: getattr(hp, name) for name in _FIELDS if hasattr(hp, name)}
     return HParamsSchedule(train_steps=train_steps, **fields)
+
+
+def endless(hp: BasicHParams) -> HParamsSchedule:
+    """The schedule without the factors that end with a run: for one whose length nobody knows."""
+    fields = {name: getattr(hp, name) for name in _FIELDS if hasattr(hp, name)}
+    factors = fields.get("learning_rate_schedule", "legacy").split("*")
+    kept = "*".join(name for name in factors if name.strip() not in _ENDING)
+    return HParamsSchedule(**{**fields, "learning_rate_schedule": kept})
 
 
 def _rsqrt(x):

@@ -21,7 +21,7 @@ class StepInputs(NamedTuple):
         padding_mask: bool [B, S], True at real tokens. None: all are. It masks no attention.
         memory: from `project_memory`, what a decoder attends to besides. None in an encoder.
         num_steps: int. Steps in depth; None: as many as the recurrence was made for.
-        exit_threshold: float in [0, 1]. A position halts beyond it; None: beyond the rule's own.
+        exit_threshold: float in (0, 1]. A position halts beyond it; None: beyond the rule's own.
         record_attention: bool. Whether depth keeps the attention weights of every step and layer.
         training: bool.
         running: bool [B, S]. Where it is False a state passes every sublayer unchanged. None: all

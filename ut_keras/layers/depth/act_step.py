@@ -73,6 +73,8 @@ def take(layers: StepLayers, loop: Pondering, given: Given) -> Taken:
         given: `Given`.
     Returns:
         `Taken`.
+    Raises:
+        ValueError: if a pass has a threshold of its own, and the rule does not look at it.
     """
     rule, inputs, before = layers.halting, given.inputs, loop.state
     x = before if layers.injection is None else layers.injection(before, given.first)
@@ -89,9 +91,20 @@ def take(layers: StepLayers, loop: Pondering, given: Given) -> Taken:
     state.set_shape(before.shape)
 
     seen = (_last(part, given.earlier, loop.output) for part in (before, x, state))
-    limits = (given.max_steps, given.epsilon)
+    reads = []
+
+    def epsilon():
+        reads.append(given.epsilon)
+        return given.epsilon
+
+    limits = (given.max_steps, epsilon)
     step = Step(loop.step, *limits, inputs.padding_mask, inputs.training, *seen)
     halting, update_weights = rule.halt(step, loop.halting)
+    if inputs.exit_threshold is not None and not reads and not inputs.training:
+        raise ValueError(
+            "exit_threshold needs a halting rule whose `halt` reads `step.epsilon`. "
+            f"Received: {type(rule).__name__}."
+        )
     output = rule.mix(step.after, loop.output, update_weights)
     output.set_shape(loop.output.shape)
     loop = Pondering(loop.step + 1, state, halting, output)

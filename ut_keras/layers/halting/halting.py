@@ -1,5 +1,6 @@
 """When a position is done: what every halting rule is, and that of Adaptive Computation Time."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -36,12 +37,17 @@ class Step(NamedTuple):
 
     number: tf.Tensor  # int32 scalar n, from 0
     max_steps: int  # nobody takes more
-    epsilon: float  # who has come to 1 - epsilon halts
+    read_epsilon: Callable[[], float]
     padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     training: bool | None
     before: tf.Tensor  # [B, S, D], the state s^{n-1}
     x: tf.Tensor  # [B, S, D], x^n, the state with its signals
     after: tf.Tensor  # [B, S, D], s^n, what the block makes of it
+
+    @property
+    def epsilon(self) -> float:
+        """Who has come to 1 - epsilon halts, at this pass."""
+        return self.read_epsilon()
 
     @property
     def is_last(self) -> tf.Tensor:
@@ -112,7 +118,7 @@ class Rule(Layer):
         return tf.reduce_any(below & (halting.n_updates < max_steps))
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
-        """Decides who halts at a step.
+        """Decides who halts at a step, by `step.epsilon`: a pass may have one of its own.
 
         Args:
             step: `Step`.
