@@ -27,7 +27,7 @@ def load(
     problem: Any = None,
     data_dir: str | None = None,
 ) -> "SavedRun | keras.Model":
-    """Returns what has been trained and saved.
+    """Returns what has been trained and saved; says in a line that it loads TensorFlow first.
 
     Args:
         path: str or `os.PathLike`. The folder of a run, a file that `model.save` wrote, the name
@@ -39,6 +39,8 @@ def load(
     Raises:
         DataError: if something is missing, or is none of ours.
     """
+    if "tensorflow" not in sys.modules:  # half a minute of silence, on a slow machine
+        print(f"Loading TensorFlow and {os.fspath(path)}…", file=sys.stderr, flush=True)
     if os.fspath(path).endswith(".keras"):
         from ut_keras import keras_file
 

@@ -233,10 +233,19 @@ def test_a_run_is_trained_on_with_texts(loaded):
             loaded.dataset(wrong)
 
 
-def test_what_comes_along_is_ready_for_fit():
+def test_says_that_it_loads_tensorflow_first(monkeypatch, capsys):
+    for _ in range(2):
+        with pytest.raises(DataError):
+            ut_keras.load("not_there")
+        monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    assert capsys.readouterr().err == "Loading TensorFlow and not_there…\n"
+
+
+def test_what_comes_along_is_ready_for_fit(caplog):
     model = (run := ut_keras.load("reverse40")).model
     model.fit(run.dataset([("1 2", "2 1")]), shuffle=False, epochs=2, verbose=0)
     assert float(model.optimizer.learning_rate) == pytest.approx(0.003 * 2 / 200)  # it warms up
+    assert "learning_rate_schedule=constant*linear_warmup: the rest" in caplog.text
 
 
 def test_classes_are_trained_on_with_texts():

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+import logging
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Self
 
@@ -16,6 +17,8 @@ from ut_keras.metrics import losses
 from ut_keras.metrics import weights as weights_lib
 from ut_keras.models import losses as model_losses
 from ut_keras.models.output import ModelOutput
+
+_LOG = logging.getLogger("ut_keras")
 
 
 class KerasModel(keras.Model):
@@ -99,11 +102,7 @@ class KerasModel(keras.Model):
     @functools.wraps(keras.Model.fit)
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         if not self.compiled:  # what was loaded is not, for an optimizer takes memory
-            from ut_keras import optimizers
-            from ut_keras.optimizers import learning_rate
-
-            schedule = learning_rate.endless(self.hparams)
-            self.compile(optimizers.get(self.hparams, learning_rate=schedule))
+            self._compile_without_end()
         given = _FIT.bind(self, *args, **kwargs).arguments
         callbacks = given.get("callbacks")
         callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
@@ -123,6 +122,18 @@ class KerasModel(keras.Model):
         finally:
             if class_weight is not None:
                 self._class_weights = self.train_function = None
+
+    def _compile_without_end(self):
+        from ut_keras import optimizers
+        from ut_keras.optimizers import learning_rate
+
+        schedule = learning_rate.endless(self.hparams)
+        kept = schedule.learning_rate_schedule
+        if kept != self.hparams.learning_rate_schedule:
+            _LOG.warning(
+                "Without compile(), learning_rate_schedule=%s: the rest needs an end.", kept
+            )
+        self.compile(optimizers.get(self.hparams, learning_rate=schedule))
 
     @functools.wraps(keras.Model.train_on_batch)
     def train_on_batch(
