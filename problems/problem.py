@@ -211,6 +211,9 @@ class Problem:
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         """Checks that the raw data are there and writes the side files that are missing."""
 
+    def check_hparams(self, hparams: Any) -> None:
+        """Raises `DataError` for hparams by which it cannot be read, before its data are made."""
+
     def generate_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterable[dict[str, Any]]:

@@ -275,7 +275,7 @@ def test_from_generation_to_decoding(package, registries, tmp_path, capsys):
         ("multiproblem_mixing_schedule=pretrain", "must be constant, or pretrain with"),
         ("multiproblem_reweight_label_loss=True", "multiproblem_reweight_label_loss must be False"),
         ("multiproblem_fixed_train_length=9", "multiproblem_fixed_train_length must be -1"),
-        ("multiproblem_vocab_size=9999", "multiproblem_vocab_size must be -1"),
+        ("multiproblem_vocab_size=9", "multiproblem_vocab_size must be -1"),
         ("multiproblem_per_task_threshold='1,2'", "must be 3 weights"),
         ("multiproblem_per_task_threshold='1,-2,1'", "must be 3 weights"),
         ("multiproblem_per_task_threshold='0,0,0'", "must be 3 weights"),
@@ -283,8 +283,22 @@ def test_from_generation_to_decoding(package, registries, tmp_path, capsys):
 )
 def test_hparams_that_are_refused(made, changes, said):
     problem, data_dir = made
-    with pytest.raises(DataError, match=said):
-        problem.dataset("train", data_dir, _hp(changes))
+    for refused in (lambda hp: problem.dataset("train", data_dir, hp), problem.check_hparams):
+        with pytest.raises(DataError, match=said):
+            refused(_hp(changes))
+
+
+def test_hparams_are_refused_before_data_are_made(package, registries, tmp_path, capsys):
+    words = [
+        f"--t2t_usr_dir={package}",
+        "--problem=all_of_them",
+        "--generate_data",
+        *("--model=transformer", "--hparams_set=transformer_tall_pretrain_lm"),
+        *(f"--{name}_dir={tmp_path / name}" for name in ("data", "tmp", "output")),
+    ]
+    assert trainer.main(words) == 2
+    assert "multiproblem_vocab_size must be -1" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,8 @@ def check(args: argparse.Namespace) -> Setup:
         hp = hp.override({"batch_size": args.global_batch_size})
     trains = schedule not in _OF_A_CHECKPOINT
     hp.check_supported(training=trains)
+    if trains:
+        problem.check_hparams(hp)
     decode = decode_hparams.parse(args.decode_hparams)
     if not args.generate_data and not os.path.isdir(args.data_dir):
         raise UsageError(

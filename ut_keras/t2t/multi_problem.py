@@ -154,6 +154,9 @@ class AdaptedMulti(problem.Problem):
         self._encoders.clear()
         return dict(counts)
 
+    def check_hparams(self, hparams: Any) -> None:
+        _shares(hparams, len(self.tasks))
+
     def split_files(self, split: str, data_dir: str) -> list[str]:
         return [path for task in self.tasks for path in task.split_files(split, data_dir)]
 
@@ -167,7 +170,7 @@ class AdaptedMulti(problem.Problem):
         static_shapes: bool = False,
     ) -> Any:
         specs = self.feature_specs(data_dir)
-        shares = _shares(hparams, len(self.tasks), specs["targets"].vocab_size)
+        shares = _shares(hparams, len(self.tasks))
         tasks = list(zip(self.tasks, shares, strict=True))
         if split != "train" and hparams.multiproblem_target_eval_only:
             tasks = tasks[1:2]
@@ -276,7 +279,7 @@ def _check_tasks(t2t):
     check(one, "problems of one vocabulary, by use_vocab_from_other_problem")
 
 
-def _shares(hp, number, vocab_size):
+def _shares(hp, number):
     """The share of each problem in what training reads; raises DataError for what is not here."""
 
     def check(name, is_fine, expected):
@@ -289,7 +292,7 @@ def _shares(hp, number, vocab_size):
 
     check("reweight_label_loss", not hp.multiproblem_reweight_label_loss, "False")
     check("fixed_train_length", hp.multiproblem_fixed_train_length <= 0, "-1")
-    check("vocab_size", hp.multiproblem_vocab_size <= vocab_size, "-1")
+    check("vocab_size", hp.multiproblem_vocab_size <= 0, "-1")
     schedule, others = hp.multiproblem_mixing_schedule, hp.multiproblem_schedule_threshold
     if hp.multiproblem_per_task_threshold:
         words = hp.multiproblem_per_task_threshold.split(",")

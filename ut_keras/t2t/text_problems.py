@@ -130,9 +130,8 @@ class Text2TextProblem(problem.Problem):
     def generate_data(self, data_dir: str, tmp_dir: str | None, task_id: int = -1) -> None:
         self.adapted.generate_by_split(data_dir, tmp_dir, tasks=None if task_id < 0 else [task_id])
 
-    def _pack_fn(
-        self,
-    ) -> None:  # which a generate_data written after T2T's hands to shuffle_dataset
+    def _pack_fn(self) -> None:
+        # A generate_data written after T2T's hands it to shuffle_dataset.
         if self.packed_length:
             name = f"{type(self).__name__}, which has a generate_data of its own"
             raise DataError(
