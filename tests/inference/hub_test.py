@@ -48,7 +48,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         if not head:
-            self.wfile.write(content)
+            self.wfile.write(content[: self.server.longest])
 
     def log_message(self, *args):
         pass
@@ -68,7 +68,7 @@ def server(run, tmp_path, monkeypatch):
     """A hub with user/name, and an empty cache."""
     run.save(tmp_path / "run")
     made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    made.asked = []
+    made.asked, made.longest = [], None
     made.files = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
     made.files["evil.py"] = b"raise SystemExit"
     threading.Thread(target=made.serve_forever, daemon=True).start()
@@ -114,6 +114,27 @@ def test_a_config_of_others(server):
     server.files["config.json"] = b'{"architectures": ["Bert"]}'
     with pytest.raises(DataError, match="another's config"):
         ut_keras.load("hf://user/name")
+
+
+def test_a_download_that_breaks_off(server, run):
+    """What came of it is not taken, then or later."""
+    server.longest = 1000
+    with pytest.raises(DataError, match="hf://user/name cannot be reached") as raised:
+        ut_keras.load("hf://user/name")
+    assert "\n" not in str(raised.value)
+    server.longest = None
+    assert ut_keras.load("hf://user/name").translate(TEXTS) == run.translate(TEXTS)
+
+
+def test_weights_that_were_cut_short_on_the_hub(server):
+    weights = server.files["model.safetensors"]
+    server.files["model.safetensors"] = weights[: len(weights) // 2]
+    with pytest.raises(DataError, match=r"model.safetensors must be .*Received: ") as raised:
+        ut_keras.load("hf://user/name")
+    assert "\n" not in str(raised.value)
+    del server.files["model.safetensors"]
+    with pytest.raises(DataError, match="model.safetensors"):
+        ut_keras.load("hf://user/name@" + COMMIT)
 
 
 @pytest.mark.parametrize(
