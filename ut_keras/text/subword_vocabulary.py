@@ -85,7 +85,7 @@ class VocabularyBuilder:
         self._counts = counts.repeat(lengths)  # of the token that a place is in
         self._ends = self._token_ends.repeat(lengths)
         # T2T's bound is exclusive: the longest has one character less.
-        self._longest = lengths.max(initial=0)
+        self._longest = int(lengths.max(initial=0))
         if max_subtoken_length is not None:
             self._longest = min(self._longest, max_subtoken_length - 1)
 
