@@ -1,7 +1,8 @@
 """T2T's sets for language models of many layers, and for what they are trained on afterwards.
 
-T2T gives them several problems at once, which `multiproblem_…` is about; on one problem, as here,
-it does not read those fields. `_uniencdec` is for summaries: an encoder that looks back only.
+T2T gives them several problems at once, a `MultiProblem`, which `multiproblem_…` is about; on one
+problem neither T2T nor this reads those fields. `_uniencdec` is for summaries: an encoder that
+looks back only.
 """
 
 from ut_keras.hparams import transformer

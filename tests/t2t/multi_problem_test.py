@@ -68,6 +68,7 @@ class AllOfThem(multi_problem.MultiProblem):
     return text_problems.VocabType.SUBWORD
 """
 _CUTS = ("multiproblem_max_input_length", "multiproblem_max_target_length")
+_PRETRAIN = "multiproblem_schedule_max_examples=150,multiproblem_reweight_label_loss=True"
 _SMALL = "batch_size=128,hidden_size=16,filter_size=16,num_heads=2,num_hidden_layers=1"
 
 
@@ -132,6 +133,27 @@ def test_examples_are_those_of_t2t(package):
         assert made["targets"].to_list() == list(expected)
 
 
+def test_what_targets_weigh_is_as_in_t2t(package):
+    """`aggregate_task_losses` of T2T, with losses that are the ids."""
+    t2t = problems.get("all_of_them").t2t
+    t2t.update_task_ids(82)
+    names, records, rows, _ = zip(*_OF_T2T, strict=True)
+    files = [f"some/folder/{name}-train-00000-of-00002" for name in names]
+    hp = _hp("multiproblem_reweight_label_loss=True,multiproblem_label_weight=0.9")
+    parts = [*map(tfrecords.serialize, records)]
+    made = multi_problem.Joined(t2t, hp, training=True).parse(files, parts)
+    weights = made["weights"].to_list()
+    loss = sum(np.dot(row, own) for row, own in zip(rows, weights, strict=True))
+    loss /= sum(map(sum, weights))
+
+    tale = np.mean(rows[0])
+    label, before = np.mean([86, 85]), np.mean([*rows[1][:3], *rows[2][:4]])
+    title, text = np.mean([8, 9, 1]), np.mean([5, 6, 7, 84])
+    expected = tale + 0.9 * label + 0.1 * before + 0.9 * title + 0.1 * text
+    assert loss == pytest.approx(expected / 3, rel=1e-6)
+    assert set(multi_problem.Joined(t2t, hp).parse(files, parts)) == {"targets"}  # evaluation
+
+
 def test_examples_of_every_problem(made):
     problem, data_dir = made
     vocabulary = problem.tasks[0].feature_encoders(data_dir)["targets"]
@@ -160,6 +182,8 @@ def test_examples_of_every_problem(made):
     texts = _records(data_dir, "titles", "dev")
     expected[-2:] = [[*text["inputs"][:2], title, text["targets"][0]] for text in texts]
     assert sorted(rows) == sorted(expected)
+    short = _rows(problem.dataset("dev", data_dir, _hp("multiproblem_fixed_train_length=3")))
+    assert max(map(len, short)) == 3
     only = _rows(problem.dataset("dev", data_dir, _hp("multiproblem_target_eval_only=True")))
     assert _tasks(only, problem) == [0, 3, 0]
     # The first batches of an evaluation have some of each, as T2T's do.
@@ -207,20 +231,50 @@ def test_a_pass_has_the_shares_that_hparams_say(made, changes, shares):
     assert later == second[-len(later) :]
 
 
+@pytest.mark.parametrize(
+    "schedule, others",
+    [
+        ("pretrain", lambda examples: examples > 245),
+        ("exponential", lambda examples: 0.5 * 1e-4 ** np.maximum(0, 1 - examples / 245)),
+    ],
+)
+def test_shares_that_change(made, schedule, others):
+    problem, data_dir = made
+    changes = f"multiproblem_mixing_schedule={schedule},multiproblem_schedule_max_examples=245"
+    passes = problem.dataset("train", data_dir, _hp(changes), seed=lambda number: number)
+    size = passes.num_batches
+    rows = [_rows(passes.onwards(number).take(size)) for number in range(6)]
+    tales = [_tasks(some, problem)[0] / len(some) for some in rows]
+    course = [np.linspace(70 * number, 70 * (number + 1)) for number in range(6)]
+    assert tales == pytest.approx([1 - np.mean(others(some)) for some in course], abs=0.1)
+    # Within a pass of 70, at its middle; and the same again in another process.
+    again = problem.dataset("train", data_dir, _hp(changes), seed=lambda number: number)
+    later = _rows(again.onwards(3, 2).take(size - 2))
+    assert later == rows[3][-len(later) :]
+    if schedule == "pretrain":
+        half = len(rows[3]) // 3
+        assert _tasks(rows[3][:half], problem)[1:] == [0, 0]
+        assert _tasks(rows[3][-half:], problem)[0] == 0
+    both = [_hp(changes), _hp(changes.replace("245", "300"))]
+    prints = [problem.dataset("train", data_dir, hp, seed=int).fingerprint for hp in both]
+    assert prints[0] != prints[1]
+
+
 def test_every_example_comes_in_time():
     lengths = np.array([3] * 50 + [9] * 3 + [4] * 5)
     groups = np.array([0] * 53 + [1] * 5)
-    order = example_order.MixedOrder(groups, [0.25, 0.75], lengths, [8], [4, 4])
+    mixture = example_order.Mixture([0.25, 0.75])
+    order = example_order.MixedOrder(groups, mixture, lengths, [8], [4, 4])
     epochs = [order.epoch([7, number]) for number in range(60)]
     assert {len(epoch) for epoch in epochs} == {order.num_batches}
     assert set(np.concatenate([epoch.order for epoch in epochs])) == set(range(58))
     counts = np.bincount(epochs[0].order, minlength=58)
     assert counts[:53].max() == 1 and set(counts[53:]) <= {8, 9}
     assert order.fingerprint([[1]]) != example_order.MixedOrder(
-        groups, [0.3, 0.7], lengths, [8], [4, 4]
+        groups, example_order.Mixture([0.3, 0.7]), lengths, [8], [4, 4]
     ).fingerprint([[1]])
     with pytest.raises(DataError, match="must have examples that are not too long"):
-        example_order.MixedOrder(groups * 0, [0.5, 0.5], lengths, [8], [4, 4])
+        example_order.MixedOrder(groups * 0, mixture, lengths, [8], [4, 4])
 
 
 @pytest.mark.slow
@@ -237,7 +291,8 @@ def test_from_generation_to_decoding(package, registries, tmp_path, capsys):
 
     def train(run, steps):
         words = [f"--output_dir={tmp_path}/{run}", f"--train_steps={steps}", "--random_seed=5"]
-        chosen = ["--model=transformer", "--hparams_set=transformer_tiny", f"--hparams={_SMALL}"]
+        hparams = f"--hparams={_SMALL},{_PRETRAIN}"
+        chosen = ["--model=transformer", "--hparams_set=transformer_tall", hparams]
         assert trainer.main([*flags, *words, *chosen, "--eval_steps=0"]) == 0
         return capsys.readouterr().out
 
@@ -271,11 +326,6 @@ def test_from_generation_to_decoding(package, registries, tmp_path, capsys):
 @pytest.mark.parametrize(
     "changes, said",
     [
-        ("multiproblem_mixing_schedule=exponential", "must be constant, or pretrain with"),
-        ("multiproblem_mixing_schedule=pretrain", "must be constant, or pretrain with"),
-        ("multiproblem_reweight_label_loss=True", "multiproblem_reweight_label_loss must be False"),
-        ("multiproblem_fixed_train_length=9", "multiproblem_fixed_train_length must be -1"),
-        ("multiproblem_vocab_size=9", "multiproblem_vocab_size must be -1"),
         ("multiproblem_per_task_threshold='1,2'", "must be 3 weights"),
         ("multiproblem_per_task_threshold='1,-2,1'", "must be 3 weights"),
         ("multiproblem_per_task_threshold='0,0,0'", "must be 3 weights"),
@@ -293,11 +343,12 @@ def test_hparams_are_refused_before_data_are_made(package, registries, tmp_path,
         f"--t2t_usr_dir={package}",
         "--problem=all_of_them",
         "--generate_data",
-        *("--model=transformer", "--hparams_set=transformer_tall_pretrain_lm"),
+        *("--model=transformer", "--hparams_set=transformer_tiny"),
+        *("--train_steps=1", "--hparams=multiproblem_per_task_threshold='1,2'"),
         *(f"--{name}_dir={tmp_path / name}" for name in ("data", "tmp", "output")),
     ]
     assert trainer.main(words) == 2
-    assert "multiproblem_vocab_size must be -1" in capsys.readouterr().err
+    assert "multiproblem_per_task_threshold must be 3 weights" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
 
 

@@ -12,7 +12,7 @@ from ut_keras.hparam.field import NON_NEGATIVE, POSITIVE, RATE, field, inert, la
 
 OTHER_MODELS = "only other models of T2T read it"
 NO_EXPERTS = "experts are those of ffn_layer=sigma_moe, which has arguments of its own"
-_NO_WEIGHTS = "multiproblem_reweight_label_loss is False, where T2T does not read it either"
+_NO_MORE = "the vocabulary is that of the first problem, with the problems and classes behind it"
 PrependMode = Literal["none", "prepend_inputs_masked_attention", "prepend_inputs_full_attention"]
 _LAYERS = "the depth is num_rec_steps, or act_max_steps where recurrence_type is 'act'"
 
@@ -105,9 +105,9 @@ class BasicNames:
     multiproblem_schedule_threshold: float = training(0.5, "[0, 1]")
     multiproblem_per_task_threshold: str = training("", comma_separated=True)
     multiproblem_reweight_label_loss: bool = training(False)
-    multiproblem_label_weight: float = inert(0.5, _NO_WEIGHTS)
+    multiproblem_label_weight: float = training(0.5, "[0, 1]")
     multiproblem_target_eval_only: bool = training(False)
-    multiproblem_vocab_size: int = training(-1)
+    multiproblem_vocab_size: int = inert(-1, _NO_MORE)
     multiproblem_max_input_length: int = training(-1)
     multiproblem_max_target_length: int = training(-1)
     multiproblem_fixed_train_length: int = training(-1)

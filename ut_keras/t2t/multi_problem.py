@@ -14,7 +14,8 @@ the classes:
 
 A training pass is of as many examples as all problems have together, of which each gives its share.
 
-References: tensor2tensor/data_generators/multi_problem.py.
+References: tensor2tensor/data_generators/multi_problem.py (whose losses, in 1.15, call a function
+with an argument too many; they are here as they were meant).
 """
 
 import collections
@@ -155,7 +156,7 @@ class AdaptedMulti(problem.Problem):
         return dict(counts)
 
     def check_hparams(self, hparams: Any) -> None:
-        _shares(hparams, len(self.tasks))
+        _mixture(hparams, len(self.tasks))
 
     def split_files(self, split: str, data_dir: str) -> list[str]:
         return [path for task in self.tasks for path in task.split_files(split, data_dir)]
@@ -170,11 +171,10 @@ class AdaptedMulti(problem.Problem):
         static_shapes: bool = False,
     ) -> Any:
         specs = self.feature_specs(data_dir)
-        shares = _shares(hparams, len(self.tasks))
-        tasks = list(zip(self.tasks, shares, strict=True))
-        if split != "train" and hparams.multiproblem_target_eval_only:
+        mixture, tasks, training = _mixture(hparams, len(self.tasks)), self.tasks, split == "train"
+        if not training and hparams.multiproblem_target_eval_only:
             tasks = tasks[1:2]
-        files = [task.split_files(split, data_dir) for task, _ in tasks]
+        files = [task.split_files(split, data_dir) for task in tasks]
 
         from ut_keras.data.reading import input_pipeline
 
@@ -183,11 +183,12 @@ class AdaptedMulti(problem.Problem):
             [path for paths in files for path in paths],
             specs,
             dataclasses.replace(settings, static_shapes=static_shapes),
-            training=split == "train",
+            training=training,
             num_replicas=num_replicas,
             seed=seed,
-            parse=Joined(self.t2t, hparams).parse,
-            mixture=[(len(paths), share) for paths, (_, share) in zip(files, tasks, strict=True)],
+            parse=Joined(self.t2t, hparams, training).parse,
+            groups=[len(paths) for paths in files],
+            mixture=mixture,
         )
 
 
@@ -196,10 +197,11 @@ class Joined:
 
     Args:
         t2t: `MultiProblem`, whose problems have their task ids.
-        hparams: with T2T's `multiproblem_max_input_length` and `multiproblem_max_target_length`.
+        hparams: with T2T's `multiproblem_max_input_length` and the like.
+        training: bool. Examples then have weights, if `multiproblem_reweight_label_loss` is set.
     """
 
-    def __init__(self, t2t: MultiProblem, hparams: Any) -> None:
+    def __init__(self, t2t: MultiProblem, hparams: Any, training: bool = False) -> None:
         tasks = t2t.task_list
         first_class = tasks[0].task_id + len(tasks)
         most = (hparams.multiproblem_max_input_length, hparams.multiproblem_max_target_length)
@@ -211,12 +213,21 @@ class Joined:
             for task in tasks
         ]
         self._first_task = tasks[0].task_id
+        self._longest = hparams.multiproblem_fixed_train_length
+        label = hparams.multiproblem_label_weight
+        self._reweighs = training and hparams.multiproblem_reweight_label_loss
+        # By problem, of what is before the targets and of them; the first is one part.
+        self._shares = [0.0, 1.0] + [1 - label, label] * (len(tasks) - 1)
         ids = features.FeatureSpec(max(self._first_task, t2t.get_max_num_classes()))
         self._specs = {"inputs": ids._replace(default=text_encoder.EOS), "targets": ids}
-        self.preprocess_key = repr((self._names, self._offsets, self._most, self._first_task))
+        key = (self._names, self._offsets, self._most, self._first_task, self._longest)
+        self.preprocess_key = repr((*key, self._reweighs))
 
     def parse(self, files: Any, records: Any) -> dict[str, Any]:
-        """The features of n records, string tensors [n]: {"targets": ids [n, (length)]}."""
+        """The features of n records, string tensors [n]: {"targets": ids [n, (length)]}.
+
+        And "weights", float [n, (length)], where labels have one of their own.
+        """
         import tensorflow as tf
 
         from ut_keras.data.reading import record_parser
@@ -232,7 +243,25 @@ class Joined:
         shift = tf.gather(offsets, targets.value_rowids())
         targets = targets.with_flat_values(targets.flat_values + shift)
         number = self._first_task + task
-        return {"targets": tf.concat([inputs, number[:, tf.newaxis], targets], axis=1)}
+        joined = tf.concat([inputs, number[:, tf.newaxis], targets], axis=1)
+        if self._longest > 0:
+            joined = joined[:, : self._longest]
+        if not self._reweighs:
+            return {"targets": joined}
+        first = tf.where(task > 0, tf.cast(inputs.row_lengths(), tf.int32) + 1, 0)
+        return {"targets": joined, "weights": self._weights(joined, task, first)}
+
+    def _weights(self, joined, task, first):
+        """By which the loss of a batch is T2T's: for each problem the mean over its targets, which
+        begin at `first`, and that over what is before them, each times its share."""
+        import tensorflow as tf
+
+        rows = joined.value_rowids()
+        places = tf.ragged.range(tf.cast(joined.row_lengths(), tf.int32)).flat_values
+        part = 2 * tf.gather(task, rows) + tf.cast(places >= tf.gather(first, rows), tf.int32)
+        counts = tf.math.bincount(part, minlength=len(self._shares), dtype=tf.float32)
+        weights = tf.math.divide_no_nan(tf.constant(self._shares), counts)
+        return joined.with_flat_values(tf.gather(weights, part))
 
 
 def _cut(rows, most):
@@ -279,29 +308,31 @@ def _check_tasks(t2t):
     check(one, "problems of one vocabulary, by use_vocab_from_other_problem")
 
 
-def _shares(hp, number):
-    """The share of each problem in what training reads; raises DataError for what is not here."""
+def _mixture(hp, number):
+    """The `Mixture` of so many problems; raises DataError if the hparams do not say one."""
+    from ut_keras.data.reading import example_order
 
-    def check(name, is_fine, expected):
-        if not is_fine:
-            value = getattr(hp, f"multiproblem_{name}")
-            raise DataError(
-                f"multiproblem_{name} must be {expected}: the rest of T2T's MultiProblem is not "
-                f"here. Received: {value}."
-            )
-
-    check("reweight_label_loss", not hp.multiproblem_reweight_label_loss, "False")
-    check("fixed_train_length", hp.multiproblem_fixed_train_length <= 0, "-1")
-    check("vocab_size", hp.multiproblem_vocab_size <= 0, "-1")
-    schedule, others = hp.multiproblem_mixing_schedule, hp.multiproblem_schedule_threshold
     if hp.multiproblem_per_task_threshold:
         words = hp.multiproblem_per_task_threshold.split(",")
         are_weights = all(re.fullmatch(r"\s*[0-9]{1,9}(\.[0-9]*)?\s*", word) for word in words)
         weights = [float(word) for word in words] if are_weights else []
-        is_fine = len(weights) == number and sum(weights) > 0
-        check("per_task_threshold", is_fine, f"{number} weights, not all of them 0")
-        return [weight / sum(weights) for weight in weights]
-    if schedule == "pretrain" and hp.multiproblem_schedule_max_examples <= 0:
-        schedule, others = "constant", 1.0
-    check("mixing_schedule", schedule == "constant", "constant, or pretrain with 0 max_examples")
-    return [1 - others] + [others / (number - 1)] * (number - 1)
+        if len(weights) != number or not sum(weights):
+            raise DataError(
+                f"multiproblem_per_task_threshold must be {number} weights, not all of them 0. "
+                f"Received: {hp.multiproblem_per_task_threshold}."
+            )
+        return example_order.Mixture([weight / sum(weights) for weight in weights])
+
+    def shares(others):
+        return [1 - others] + [others / (number - 1)] * (number - 1)
+
+    threshold, schedule = hp.multiproblem_schedule_threshold, hp.multiproblem_mixing_schedule
+    if schedule == "constant":
+        return example_order.Mixture(shares(threshold))
+    is_sudden = schedule == "pretrain"
+    return example_order.Mixture(
+        shares(1.0 if is_sudden else threshold),
+        shares(0.0),
+        hp.multiproblem_schedule_max_examples,
+        is_sudden,
+    )

@@ -4,9 +4,9 @@
     epoch = order.epoch(seed=[5, 0])
     epoch.examples(k)      the numbers of the examples of batch k, at once for any k
 
-An epoch is a pure function of its seed: the examples are shuffled, dealt out to the buckets of
-their lengths, cut into batches there, and the batches are shuffled. So a run that was stopped goes
-on within an epoch without passing over what it has seen.
+An epoch is a pure function of its seed and, where shares change, of its number: the examples are
+shuffled, dealt out to the buckets of their lengths, cut into batches there, and the batches are
+shuffled. So a run that was stopped goes on within an epoch without passing over what it has seen.
 """
 
 import hashlib
@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ut_keras.errors import DataError
+
+_PLACES = 1000  # of an epoch, between which shares may change
 
 
 class Epoch(NamedTuple):
@@ -72,27 +74,28 @@ class ExampleOrder:
         """How many examples an epoch has."""
         return len(self._examples)
 
-    def fingerprint(self, seeds: Iterable[Sequence[int] | None]) -> int:
+    def fingerprint(self, seeds: Iterable[Any]) -> int:
         """An int in [1, 2^62] that stands for the epochs of some seeds, as `epoch` takes them."""
         digest = hashlib.sha256(repr((self._shuffle_batches, seeds)).encode())
         for array in (self._examples, self._buckets, self._sizes):
             digest.update(array.tobytes())
         return 1 + int.from_bytes(digest.digest()[:8], "little") % 2**62
 
-    def epoch(self, seed: Sequence[int] | None) -> Epoch:
+    def epoch(self, seed: Sequence[int] | None, number: int = 0) -> Epoch:
         """Makes the `Epoch` of a seed, a list of ints in [0, 2^32); None shuffles no examples."""
         # Unlike numpy's newer generators, this one will draw the same numbers in every version.
         random = np.random.RandomState(seed)
-        shuffled = self._in_order() if seed is None else self._shuffled(random)
+        shuffled = self._in_order() if seed is None else self._shuffled(random, number)
         buckets = self._buckets[shuffled]
         by_bucket = np.argsort(buckets, kind="stable")
         starts, stops, batch_buckets = self._cut(buckets)
-        if self._shuffle_batches:
+        if self._shuffle_batches and self._is_steady(number):
             turn = random.permutation(len(starts))
         else:
             is_full = stops - starts == self._sizes[batch_buckets]
             filled_at = np.where(is_full, by_bucket[stops - 1], len(shuffled))
             turn = np.argsort(filled_at, kind="stable")
+        turn = np.resize(turn, self.num_batches)  # of a mixture that changes
         return Epoch(
             self._examples[shuffled[by_bucket]], starts[turn], stops[turn], batch_buckets[turn]
         )
@@ -101,8 +104,12 @@ class ExampleOrder:
         """The examples of an epoch that is not shuffled, as places in `_examples`."""
         return np.arange(len(self._examples))
 
-    def _shuffled(self, random):
+    def _shuffled(self, random, number):
         return random.permutation(len(self._examples))
+
+    def _is_steady(self, number):
+        """Whether the end of an epoch may come at its beginning."""
+        return True
 
     def _cut(self, buckets):
         """(starts, stops, buckets) of batches, where the examples are sorted by bucket."""
@@ -118,46 +125,92 @@ class ExampleOrder:
         return starts, stops, batch_buckets
 
 
+class Mixture(NamedTuple):
+    """The share that each of several groups of examples has in what training reads.
+
+    Fields:
+        shares: list of float, their sum is 1.
+        first: the same, of the first example; empty as `shares`.
+        until: float. How many examples it takes from `first` to `shares`.
+        is_sudden: bool. `first` holds so long; else `shares` are neared as T2T's
+            `inverse_exp_decay` does.
+    """
+
+    shares: Sequence[float]
+    first: Sequence[float] = ()
+    until: float = 0.0
+    is_sudden: bool = True
+
+    def at(self, examples: np.ndarray) -> np.ndarray:
+        """float [n, groups], the shares behind so many examples, [n]."""
+        way = np.ones(len(examples))
+        if self.first and self.until > 0:
+            gone = np.minimum(examples / self.until, 1.0)
+            way = np.floor(gone) if self.is_sudden else 1e-4 ** (1 - gone)
+        first = self.first or self.shares
+        return np.outer(1 - way, first) + np.outer(way, self.shares)
+
+
 class MixedOrder(ExampleOrder):
     """Makes epochs in which each of several groups of examples has its share.
 
     An epoch has about as many examples as there are: of a group with a small share some, others
     each time; those of one with a large share several times. Of each bucket a group gives the same
-    part, so that all epochs have as many batches. Where nothing is shuffled the groups take turns.
+    part. Where the shares change within an epoch, each example comes at a place that is drawn by
+    them, and the batches in the order in which they are full. All epochs have as many batches as
+    the first: some at their end are left out, or some come again. Where nothing is shuffled the
+    groups take turns.
 
     Args:
         groups: int array [n], the group of every example.
-        shares: list of float, that of each group; their sum is 1. None: every example comes once.
+        mixture: `Mixture`. None: every example comes once.
         arguments: as of `ExampleOrder`.
     Raises:
         DataError: if a group has a share and no example.
     """
 
     def __init__(
-        self, groups: np.ndarray, shares: Sequence[float] | None, *arguments: Any, **named: Any
+        self, groups: np.ndarray, mixture: Mixture | None, *arguments: Any, **named: Any
     ) -> None:
         super().__init__(*arguments, **named)
         self._groups = groups = np.asarray(groups)[self._examples]
-        sizes = np.bincount(groups, minlength=len(shares or ()))
-        shares = list(sizes / max(1, len(groups))) if shares is None else shares
-        if any(share and not size for share, size in zip(shares, sizes, strict=True)):
-            raise DataError(
-                "Every problem of a mixture must have examples that are not too long. "
-                f"Received: {', '.join(map(str, sizes))} of them."
-            )
-        times = len(groups) * np.asarray(shares) / np.maximum(sizes, 1)  # that each example comes
+        sizes = np.bincount(groups, minlength=len(mixture.shares) if mixture else 0)
+        self._mixture = mixture or Mixture(list(sizes / max(1, len(groups))))
+        for shares in (self._mixture.first or self._mixture.shares, self._mixture.shares):
+            if any(share and not size for share, size in zip(shares, sizes, strict=True)):
+                raise DataError(
+                    "Every problem of a mixture must have examples that are not too long. "
+                    f"Received: {', '.join(map(str, sizes))} of them."
+                )
         kinds = groups * len(self._sizes) + self._buckets
         self._members = [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
-        # Up to whole ones, or a few examples of a small share would never come.
-        self._counts = [
-            math.ceil(len(members) * times[groups[members[0]]] - 1e-6) for members in self._members
-        ]
-        buckets = self._buckets[[members[0] for members in self._members]]
-        counts = np.bincount(buckets, self._counts, len(self._sizes))
+        firsts = [members[0] for members in self._members]
+        counts = np.bincount(self._buckets[firsts], self._counts(0), len(self._sizes))
         self.num_batches = int(np.ceil(counts / self._sizes).sum())
 
-    def fingerprint(self, seeds: Iterable[Sequence[int] | None]) -> int:
-        return super().fingerprint([*seeds, self._counts])
+    def _course(self, number):
+        """float [places, groups], the shares in the course of an epoch; one row if they stay."""
+        places = (np.arange(_PLACES) + 0.5) / _PLACES
+        course = self._mixture.at((number + places) * len(self._groups))
+        return course[:1] if np.array_equal(course[0], course[-1]) else course
+
+    def _is_steady(self, number):
+        return len(self._course(number)) == 1
+
+    def _counts(self, number):
+        """How many examples an epoch has of the members of each group and bucket."""
+        shares = self._course(number).mean(axis=0)
+        sizes = np.bincount(self._groups, minlength=len(shares))
+        times = len(self._groups) * shares / np.maximum(sizes, 1)  # that each example comes
+        # Up to whole ones, or a few examples of a small share would never come.
+        return [
+            math.ceil(len(members) * times[self._groups[members[0]]] - 1e-6)
+            for members in self._members
+        ]
+
+    def fingerprint(self, seeds: Iterable[Any]) -> int:
+        changes = [tuple(self._mixture)] if self._mixture.first else []
+        return super().fingerprint([*seeds, self._counts(0), *changes])
 
     def _in_order(self):
         in_group = np.zeros_like(self._groups)  # how many of its group come before
@@ -166,6 +219,18 @@ class MixedOrder(ExampleOrder):
             in_group[places] = np.arange(len(places))
         return np.lexsort((self._groups, in_group))
 
-    def _shuffled(self, random):
-        drawn = map(np.resize, map(random.permutation, self._members), self._counts)
-        return random.permutation(np.concatenate(list(drawn)))
+    def _shuffled(self, random, number):
+        counts = self._counts(number)
+        drawn = np.concatenate(list(map(np.resize, map(random.permutation, self._members), counts)))
+        course = self._course(number)
+        if len(course) == 1:
+            return random.permutation(drawn)
+        course /= np.maximum(course.sum(axis=0), 1e-30)
+        turns = np.concatenate(
+            [
+                random.choice(_PLACES, count, p=course[:, self._groups[members[0]]])
+                for members, count in zip(self._members, counts, strict=True)
+                if count
+            ]
+        )
+        return drawn[np.argsort(turns + random.random_sample(len(turns)), kind="stable")]

@@ -98,7 +98,7 @@ class IndexedBatches:
         self._names = tf.constant(index.files)
         self._planning = threading.Lock()
         # Two passes may be under way, the end of one and the start of the next.
-        self._epoch = functools.lru_cache(maxsize=2)(lambda number: order.epoch(seed_of(number)))
+        self._epoch = functools.lru_cache(maxsize=2)(lambda n: order.epoch(seed_of(n), n))
         vector, scalar = tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.int64)
         self._rows_of = tf.function(
             self._read_rows, input_signature=[vector, scalar, scalar, scalar], autograph=False

@@ -83,7 +83,8 @@ def make_dataset(
     seed: int | Callable[[int], int] | None = None,
     preprocess: Callable[..., Any] | None = None,
     parse: Callable[..., Any] | None = None,
-    mixture: Sequence[tuple[int, float]] = (),
+    groups: Sequence[int] = (),
+    mixture: example_order.Mixture | None = None,
 ) -> "tf.data.Dataset | indexed_batches.IndexedBatches":
     """Makes the batches of one pass over `files`.
 
@@ -101,9 +102,9 @@ def make_dataset(
             examples weigh in loss and metrics. Optional.
         parse: function from n records, string tensors of their files and of themselves, to their
             features, where those are not just `record_specs`. Optional.
-        mixture: list of pairs, where `files` are of several problems: how many of them, in their
-            order, are of each, and its share of what training reads. Evaluation reads all, a record
-            of each problem in turn. Optional.
+        groups: list of int, where `files` are of several problems: how many, in their order, are
+            of each. Evaluation reads a record of each in turn. Optional.
+        mixture: `Mixture` of these problems in what training reads. Optional.
     Returns:
         A `tf.data.Dataset` of (features, targets), or (features, targets, weights) where there are
         any; it knows how many batches that are. With a function for `seed`, `IndexedBatches`, which
@@ -126,11 +127,11 @@ def make_dataset(
     with readable.errors(files):
         index = record_index.get(files, lambda *some: feature_lengths(to_examples(*some)), key)
     make_order: Callable[..., Any] = example_order.ExampleOrder
-    if mixture:
-        numbers, shares = zip(*mixture, strict=True)
-        groups = np.repeat(np.repeat(range(len(shares)), numbers), index.counts)
-        given = shares if training else None
-        make_order = functools.partial(example_order.MixedOrder, groups, given)
+    if groups:
+        group_of = np.repeat(np.repeat(range(len(groups)), groups), index.counts)
+        make_order = functools.partial(
+            example_order.MixedOrder, group_of, mixture if training else None
+        )
     lengths = index.lengths.max(axis=1) if len(index.lengths) else index.lengths
     if len(lengths) and settings.prepend_mode != "none":
         lengths = index.lengths[:, :2].sum(axis=1) + 1  # inputs and targets: by their names
