@@ -216,13 +216,15 @@ def _choose(levels, counts, min_count):
         For each level bool [nodes].
     """
     chosen = [np.zeros(0, bool)] * len(levels)
+    taken = np.zeros(levels[-1].num_nodes if levels else 0, np.int64)  # from each by longer ones
     for i in reversed(range(len(levels))):
+        counts[i] -= taken
         chosen[i] = counts[i] >= min_count
-        nodes = np.flatnonzero(chosen[i])
-        taken = counts[i].take(nodes)
-        for above in reversed(range(i)):
-            nodes = levels[above + 1].parents.take(nodes)
-            np.subtract.at(counts[above], nodes, taken)
+        if i:
+            taken = taken + counts[i] * chosen[i]
+            # Exact, as in `_count`.
+            above = levels[i - 1].num_nodes
+            taken = np.bincount(levels[i].parents, taken, above).astype(np.int64)
     return chosen
 
 
