@@ -101,7 +101,6 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
     # The forward pass.
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
-        """See `Seq2Seq.encode`."""
         ids = self._ids(features, "inputs")
         real = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
         x = self._embed(self.source_embedding, ids)
@@ -113,7 +112,6 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         return LSTMMemory(encoded.states, None)
 
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `Seq2Seq.decode`."""
         x = self._embed_shifted(self._ids(features, "targets"))
         states = None if inputs.memory is None else inputs.memory.states
         decoded = self.decoder(x, inputs.padding_mask, states, training=inputs.training)
@@ -211,7 +209,6 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
         return LSTMMemory(encoded.states, attention)
 
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `Seq2Seq.decode`."""
         x = self._embed_shifted(self._ids(features, "targets"))
         (states, attention), mask = inputs.memory, inputs.padding_mask
         output, weights = self.decoder(x, attention, states, mask, training=inputs.training)

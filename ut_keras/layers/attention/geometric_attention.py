@@ -68,7 +68,6 @@ class GeometricAttention(attention.MultiHeadAttention):
         positions: Positions | None,
         training: bool | None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """See `MultiHeadAttention.attend`."""
         size = self.key_channels // self.num_heads
         bias = tf.reshape(tf.cast(self.content_bias, q.dtype), [self.num_heads, 1, size])
         # Split, not sliced: the gradient of a slice fills zeros in, and two of them are added.

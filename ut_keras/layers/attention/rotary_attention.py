@@ -36,7 +36,6 @@ class RotaryAttention(attention.MultiHeadAttention):
             )
 
     def place(self, projected: tf.Tensor, cache: cache_lib.LayerCache | None = None) -> tf.Tensor:
-        """See `MultiHeadAttention.place`."""
         shape = tf.shape(projected)
         half = self.key_channels // self.num_heads // 2
         positions = tf.range(shape[1])

@@ -103,7 +103,6 @@ class AdaptiveComputationTime(depth.Depth):
 
     @property
     def rule(self) -> halting_lib.Rule:
-        """See `Depth.rule`."""
         return self.halting
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
@@ -167,22 +166,18 @@ class AdaptiveComputationTime(depth.Depth):
         return [ponder_cost.term(result.ponder_cost, self.act_loss_weight, counted, rows)]
 
     def check_steps(self, num_steps: int | None) -> None:
-        """See `Depth.check_steps`."""
         self.timing.check_steps(num_steps)
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
-        """See `Depth.start_cache`."""
         num_steps = size.num_steps or self.halting.max_steps
         constant = self.halted_are_constant
         return act_decoding.start_cache(self._step_layers(), size, num_steps, constant)
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
-        """See `Depth.move_columns`."""
         return act_decoding.move_columns(self._step_layers(), cache, size, order)
 
     @property
     def places_matter(self) -> bool:
-        """See `Depth.places_matter`."""
         return self.block.places_matter or not self.halted_are_constant
 
     def extend(

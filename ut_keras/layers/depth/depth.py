@@ -48,13 +48,11 @@ class Depth(state_layer.StateLayer):
         return self.block
 
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
-        """See `StateLayer.project_memory`."""
         return self.inner.project_memory(memory, attention_mask)
 
     def extra_terms(
         self, tally: Any, rows: tf.Tensor | None = None
     ) -> list[ponder_cost.PonderTerm]:
-        """See `StateLayer.extra_terms`."""
         return self.inner.extra_terms(tally, rows)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:

@@ -56,7 +56,6 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence, dense.WithKernels):
         self.weighting = self._dense(size if self.per_element else 1, "dense", size)
 
     def check_steps(self, num_steps: int | None) -> None:
-        """See `Depth.check_steps`."""
         if self.uses_depth_embedding and num_steps not in (None, self.num_steps):
             raise ValueError(
                 f"num_steps must be {self.num_steps}: each step has a learned embedding "

@@ -92,19 +92,16 @@ class MixedDepth(depth.Around):
         return tuple(part.start_cache(size) for part in self._layers_given())
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
-        """See `Depth.move_columns`."""
         parts = zip(self._layers_given(), cache, strict=True)
         return tuple(part.move_columns(stores, size, order) for part, stores in parts)
 
     @property
     def places_matter(self) -> bool:
-        """See `Depth.places_matter`."""
         return any(part.places_matter for part in self._layers_given())
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
-        """See `Depth.extend`."""
         extended = []
         for (part, part_memory), stores in zip(self._with_each_part(memory), cache, strict=True):
             if part is not self.recurrence:

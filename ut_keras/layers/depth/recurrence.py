@@ -170,18 +170,15 @@ class Recurrence(depth.Depth):
         return StackOutput(self.finish(last), None, None, *record, tally=last.tally, steps=steps)
 
     def check_steps(self, num_steps: int | None) -> None:
-        """See `Depth.check_steps`."""
         self.timing.check_steps(num_steps)
 
     @property
     def places_matter(self) -> bool:
-        """See `Depth.places_matter`."""
         return self.block.places_matter or bool(self.timing.cache_widths())
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
-        """See `Depth.extend`."""
         num_steps = window.size.num_steps or self.num_steps
         signals = self.timing.prepare(window.positions, num_steps)
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)

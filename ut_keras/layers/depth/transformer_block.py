@@ -107,7 +107,6 @@ class TransformerBlock(state_layer.StateLayer):
     def extra_terms(
         self, tally: Any, rows: tf.Tensor | None = None
     ) -> list[ponder_cost.PonderTerm]:
-        """See `StateLayer.extra_terms`."""
         of_layers = zip(self.layers, tally, strict=True)
         return [term for layer, part in of_layers for term in layer.extra_terms(part, rows)]
 

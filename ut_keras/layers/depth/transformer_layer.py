@@ -164,7 +164,6 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
     def extra_terms(
         self, tally: Any, rows: tf.Tensor | None = None
     ) -> list[ponder_cost.PonderTerm]:
-        """See `StateLayer.extra_terms`."""
         if not self._transition_costs:
             return []
         return [ponder_cost.term(self.transition.cost(tally), 1.0, rows=rows)]

@@ -39,7 +39,6 @@ class ConvergenceHalting(Rule):
         self.mask_padding = mask_padding
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
-        """See `Rule.halt`."""
         if step.training:
             return self.stop(tf.zeros_like(halting.running), step, halting)
         before, after = (tf.cast(x, tf.float32) for x in (step.before, step.after))
@@ -47,7 +46,6 @@ class ConvergenceHalting(Rule):
         return self.stop(change < step.epsilon * size, step, halting)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """See `Rule.mix`."""
         return self.keep_last(state, output, update_weights)
 
 

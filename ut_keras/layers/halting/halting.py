@@ -279,7 +279,7 @@ class ACTHalting(Head):
             super().build(state_shape)
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
-        """See `Rule.halt`."""
+        """By p^n; the ponder cost is N + R so far."""
         p = self._halting_probability(step, halting)
         halted, weights = self.spend(p, step, halting, self.force_final_remainder)
         return halted._replace(ponder_cost=halted.n_updates + halted.remainders), weights
@@ -296,7 +296,6 @@ class ACTHalting(Head):
         return class_label_head.pool(p[..., tf.newaxis], "masked_mean", real)[:, 0]
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """See `Rule.mix`."""
         if self.act_type == "accumulated":
             return super().mix(state, output, update_weights)
         weights = tf.cast(self.per_position(update_weights), state.dtype)

@@ -82,7 +82,6 @@ class PonderNetHalting(halting.Head):
         return np.log(g).astype(np.float32)
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
-        """See `Rule.halt`."""
         share = tf.sigmoid(self(tf.cast(step.after, tf.float32)))[..., 0]
         p = share * (1.0 - halting.halting_probability)
         halted, w = self.spend(p, step, halting, forced=True)
@@ -91,7 +90,6 @@ class PonderNetHalting(halting.Head):
         return halted._replace(ponder_cost=halting.ponder_cost + divergence), w
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """See `Rule.mix`."""
         if self.hands_on or self.output_kind == "mean":
             return super().mix(state, output, update_weights)
         return self.keep_last(state, output, update_weights)

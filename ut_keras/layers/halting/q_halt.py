@@ -71,7 +71,6 @@ class QHalting(halting.Head):
         self.decides_alone = pooling is None
 
     def confidence(self, states: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
-        """See `Rule.confidence`."""
         q = self(tf.cast(states, tf.float32))[..., 0]
         if self.pooling is None:
             return q
@@ -79,7 +78,6 @@ class QHalting(halting.Head):
         return tf.transpose(class_label_head.pool(of_positions, self.pooling, padding_mask))
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
-        """See `Rule.halt`."""
         if step.training:
             halted, moved = self.stop(tf.zeros_like(halting.running), step, halting)
             return halted, moved / step.max_steps
@@ -87,7 +85,6 @@ class QHalting(halting.Head):
         return self.stop(tf.sigmoid(q) > 1.0 - step.epsilon, step, halting)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """See `Rule.mix`."""
         return self.keep_last(state, output, update_weights)
 
 

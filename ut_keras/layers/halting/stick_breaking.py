@@ -76,7 +76,6 @@ class StickBreakingHalting(Rule):
         return tf.sigmoid(self.gate(hidden))[..., 0]
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
-        """See `Rule.halt`."""
         p = self(step.after) * (1.0 - halting.halting_probability)
         halted, weights = self.spend(p, step, halting, forced=True)
         number = tf.cast(step.number + 1, tf.float32)
