@@ -36,12 +36,10 @@ class QHalting(halting.Head):
     the authors' code, of which the losses of the tiny model could not be read.)
 
     Args:
-        max_steps: int M. Nobody takes more.
-        epsilon: float in (0, 1).
+        max_steps, epsilon, mask_padding: as of `Rule`; M is max_steps.
         pooling: how a row's class is read from its positions, see `class_label_head.pool`; None
             where every position has an answer.
         bias_init: float, of b.
-        mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
         kernel_initializer: Keras initializer, of W.
     Call arguments:
         state: float tensor [..., D].
@@ -84,8 +82,7 @@ class QHalting(halting.Head):
         q = self.confidence(step.after[tf.newaxis], step.padding_mask)[0]
         return self.stop(tf.sigmoid(q) > 1.0 - step.epsilon, step, halting)
 
-    def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        return self.keep_last(state, output, update_weights)
+    mix = halting.Rule.keep_last
 
 
 @parts.haltings.register("q_halt")
