@@ -50,7 +50,7 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
     def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
         super().check_arguments(hparams, specs)
         hp: Any = hparams
-        size, hidden_size = cls._size_of_output(hp), hp.hidden_size
+        size, hidden_size = cls._softmax_size(hp), hp.hidden_size
         if size != hidden_size and symbol_tables.shares_softmax(hparams, specs):
             raise HParamError(
                 "What is scored must be as wide as what is embedded, hidden_size, where one table "
@@ -86,16 +86,12 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         }
 
     @classmethod
-    def _size_of_output(cls, hp):
-        """Width of what the decoder gives."""
+    def _softmax_size(cls, hp: Any) -> int:
         return cls.directions * hp.hidden_size
-
-    def _softmax_size(self) -> int:
-        return self._size_of_output(self.hparams)
 
     def _build_all(self):
         if self.class_labels:
-            self.class_label_head.build((None, None, self._softmax_size()))
+            self.class_label_head.build((None, None, self._softmax_size(self.hparams)))
         super()._build_all()
 
     # The forward pass.
@@ -198,10 +194,10 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
         )
 
     @classmethod
-    def _size_of_output(cls, hp):
+    def _softmax_size(cls, hp: Any) -> int:
         if hp.output_attention and hp.num_heads == 1:
             return hp.attention_layer_size
-        return super()._size_of_output(hp)
+        return super()._softmax_size(hp)
 
     def project_memory(self, encoded: Any, features: Mapping[str, Any]) -> LSTMMemory:
         may_attend = encoded.padding_mask if self.hparams.attention_mask_padding else None

@@ -188,7 +188,6 @@ class Transformer(seq2seq.Seq2Seq):
 
     @property
     def why_not_cached(self) -> str:
-        """Why earlier positions cannot be kept, exactly, while decoding; "" where they can."""
         if self.hparams.self_attention_type == "local_unmasked":
             return "self_attention_type=local_unmasked sees positions that are not written yet"
         if self.hparams.prepend_mode == prepended.FULL:
@@ -197,7 +196,6 @@ class Transformer(seq2seq.Seq2Seq):
 
     @property
     def why_source_padding_matters(self) -> str:
-        """Why padding behind a source changes what is made of it; "" where it does not."""
         hp = self.hparams
         if hp.self_attention_type == "dot_product_relative_v2" and not hp.relative_mask_future:
             return "self_attention_type=dot_product_relative_v2 shifts by the length in an encoder"
