@@ -9,7 +9,8 @@ from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 from ut_keras.layers.depth import state_layer
 from ut_keras.layers.depth.records import Steps
-from ut_keras.layers.halting import halting, ponder_cost
+from ut_keras.layers.halting import halting
+from ut_keras.layers.halting.ponder_cost import PonderTerm
 
 
 class StackOutput(NamedTuple):
@@ -50,9 +51,7 @@ class Depth(state_layer.StateLayer):
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
         return self.inner.project_memory(memory, attention_mask)
 
-    def extra_terms(
-        self, tally: Any, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
+    def extra_terms(self, tally: Any, rows: tf.Tensor | None = None) -> list[PonderTerm]:
         return self.inner.extra_terms(tally, rows)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
@@ -144,7 +143,7 @@ class Around(Depth):
 
     def ponder_terms(
         self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
+    ) -> list[PonderTerm]:
         return self.inner.ponder_terms(result, padding_mask, rows)
 
     def check_steps(self, num_steps: int | None) -> None:

@@ -11,7 +11,7 @@ from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth import depth, stack, transformer_block
 from ut_keras.layers.depth.depth import StackOutput
-from ut_keras.layers.halting import ponder_cost
+from ut_keras.layers.halting.ponder_cost import PonderTerm
 from ut_keras.layers.position import timing_signal
 
 
@@ -80,9 +80,7 @@ class MixedDepth(depth.Around):
             tally=tuple(part for result in results for part in result.tally),
         )
 
-    def extra_terms(
-        self, tally: Any, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
+    def extra_terms(self, tally: Any, rows: tf.Tensor | None = None) -> list[PonderTerm]:
         """See `StateLayer.extra_terms`: of all parts."""
         parts = self._with_each_part(tally)
         return [term for part, of_part in parts for term in part.extra_terms(of_part, rows)]

@@ -11,7 +11,7 @@ from ut_keras.layers.attention import attention
 from ut_keras.layers.attention import attention_mask as attention_mask_lib
 from ut_keras.layers.basic.layer import Layer
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
-from ut_keras.layers.halting import ponder_cost
+from ut_keras.layers.halting.ponder_cost import PonderTerm
 
 
 class StateLayer(Layer):
@@ -115,7 +115,7 @@ class StateLayer(Layer):
 
     def cost_terms(
         self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
-    ) -> dict[str, list[ponder_cost.PonderTerm]]:
+    ) -> dict[str, list[PonderTerm]]:
         """What the pass costs: of a call and of the models here a part of the loss.
 
         Args:
@@ -133,7 +133,7 @@ class StateLayer(Layer):
 
     def ponder_terms(
         self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
+    ) -> list[PonderTerm]:
         """What it costs to ponder, as `ponder_cost.term` makes it; arguments as of `cost_terms`."""
         return []
 
@@ -141,9 +141,7 @@ class StateLayer(Layer):
         """What the tallies of all steps are added to: a nest of float32 zeros [B, W]."""
         raise NotImplementedError
 
-    def extra_terms(
-        self, tally: Any, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
+    def extra_terms(self, tally: Any, rows: tf.Tensor | None = None) -> list[PonderTerm]:
         """What parts of a block cost: of a tally of all steps; rows as of `cost_terms`."""
         raise NotImplementedError
 
