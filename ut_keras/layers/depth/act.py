@@ -167,11 +167,16 @@ class AdaptiveComputationTime(depth.Depth):
         self.timing.check_steps(num_steps)
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
-        num_steps = size.num_steps or self.halting.max_steps
-        constant = self.halted_are_constant
-        return act_decoding.start_cache(self._step_layers(), size, num_steps, constant)
+        most = size.num_steps or self.halting.max_steps
+        stores = super().start_cache(size._replace(num_steps=most))
+        if self.halted_are_constant:
+            return stores
+        return act_decoding.start_cache(self._step_layers(), stores, size)
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
+        if not isinstance(cache, act_decoding.HaltedCache):
+            return super().move_columns(cache, size, order)
+        cache = cache._replace(stores=super().move_columns(cache.stores, size, order))
         return act_decoding.move_columns(self._step_layers(), cache, size, order)
 
     @property

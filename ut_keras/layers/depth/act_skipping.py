@@ -35,9 +35,7 @@ def run_positions(
     """A pass over whole sequences.
 
     Args:
-        layers: `StepLayers`.
         state: float tensor [B, S, D].
-        given: `Given`.
     Returns:
         (`Halting` [B, S], output [B, S, D]).
     """
@@ -63,7 +61,7 @@ def loop_over_running(
     """The loop.
 
     Args:
-        layers, given: as in `run_positions`; the signals are of the Q places.
+        given: `Given`; the signals are of the Q places.
         state: float tensor [B, Q, D].
         stores: of a cache, one dict per layer.
         window: `Window` of the Q places.
@@ -141,7 +139,6 @@ def run_examples(
     """The loop where all positions of an example halt together, and leave it together.
 
     Args:
-        layers: `StepLayers`.
         start: `Pondering` of the B examples.
         given: `Given`, of an encoder.
     Returns:

@@ -48,9 +48,6 @@ class StepOutput(NamedTuple):
     block_output: BlockOutput
 
 
-_GAIN = 0.5**0.5
-
-
 @keras.saving.register_keras_serializable(package="ut_keras")
 class InputInjection(Layer):
     """Where a step begins: the state, and again what the first step got.
@@ -71,7 +68,7 @@ class InputInjection(Layer):
     """
 
     def call(self, state: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        return _GAIN * (state + inputs)
+        return 0.5**0.5 * (state + inputs)
 
 
 class StepSampling(Layer):
@@ -186,10 +183,6 @@ class Recurrence(depth.Depth):
         first = RecurrenceState(tf.constant(0), state, self.start(state, num_steps), cache, ())
         last = self._loop(first, inputs, signals, num_steps, num_steps, layouts)
         return self.finish(last), last.stores
-
-    def _cache_widths(self):
-        """Of each layer, and of the signals."""
-        return (*self.block.cache_widths(), self.timing.cache_widths())
 
     def _loop(self, first, inputs, signals, num_steps, most, layouts=()):
         """All steps; with a layout for each of the stores, where there are any."""
