@@ -101,8 +101,7 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         real = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
         x = self._embed(self.source_embedding, ids)
         encoded = self.encoder(x, padding_mask=real, training=inputs.training)
-        stack = StackOutput(encoded.output, None, None, None, None)
-        return Encoded(stack, real, encoded.states)
+        return Encoded(StackOutput(encoded.output), real, encoded.states)
 
     def project_memory(self, encoded: Any, features: Mapping[str, Any]) -> LSTMMemory:
         return LSTMMemory(encoded.states, None)
@@ -111,7 +110,7 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         x = self._embed_shifted(self._ids(features, "targets"))
         states = None if inputs.memory is None else inputs.memory.states
         decoded = self.decoder(x, inputs.padding_mask, states, training=inputs.training)
-        return StackOutput(decoded.output, None, None, None, None)
+        return StackOutput(decoded.output)
 
     def target_padding_mask(self, features: Mapping[str, Any]) -> tf.Tensor | None:
         """T2T goes on for one position behind the last real one."""
@@ -209,7 +208,7 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
         (states, attention), mask = inputs.memory, inputs.padding_mask
         output, weights = self.decoder(x, attention, states, mask, training=inputs.training)
         kept = weights[tf.newaxis] if inputs.record_attention else None  # [1, B, H, T, S]
-        return StackOutput(output, None, None, None, kept)
+        return StackOutput(output, memory_attention_weights=kept)
 
     def start(self, memory: Any, num_rows: Any) -> Any:
         return self.decoder.start(memory.attention, memory.states)

@@ -82,12 +82,13 @@ class StateLayer(Layer):
                 f"ut_keras.models; a call gives the output alone. Received: a call of {self.name}."
             )
         padding_mask = state_mask if mask is None else mask
-        causal = None
+        masks = [attention_mask, _keys(padding_mask)]
         if use_causal_mask:
-            causal = attention_mask_lib.causal_attention_mask(tf.shape(state)[1])
+            masks.append(attention_mask_lib.causal_attention_mask(tf.shape(state)[1]))
+        masks = [mask for mask in masks if mask is not None]
+        may_attend = functools.reduce(operator.and_, masks) if masks else None
         if memory is not None:
             memory = self.project_memory(tf.identity(memory), _keys(memory_mask))
-        may_attend = _all_of(attention_mask, _keys(padding_mask), causal)
         inputs = StepInputs(may_attend, padding_mask, memory, training=training)
         # Without what Keras hangs on a state: inside, masks are arguments.
         result = self.forward(tf.identity(state), inputs)
@@ -152,9 +153,3 @@ class StateLayer(Layer):
 def _keys(padding_mask):
     """bool [B, 1, 1, S]: keys that may be attended to."""
     return None if padding_mask is None else attention_mask_lib.padding_attention_mask(padding_mask)
-
-
-def _all_of(*masks):
-    """True where all masks are; None is no mask."""
-    given = [mask for mask in masks if mask is not None]
-    return functools.reduce(operator.and_, given) if given else None
