@@ -76,7 +76,7 @@ class Checkpoints:
         self._groups = groups
         self._keep = keep
         # Path of the newest checkpoint; of several that there are, the one that was read.
-        self.newest = next(iter(checkpoint_files.newest_first(directory)), None)
+        self.newest = checkpoint_files.newest(directory)
         # Copies of the groups in host memory, where a train step does not change them.
         self._copies: dict[str, dict[str, tf.Variable]] = {}
         self._checkpoint: tf.train.Checkpoint | None = None

@@ -281,15 +281,12 @@ def top_k(x: tf.Tensor, k: Any) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.cond(is_small, lambda: tuple(tf.math.top_k(x, k)), lambda: _by_blocks(x, k, size))
 
 
-def _block_size(size):
-    """A length that needs no padding, where the size is known and has one."""
-    lengths = range(_BLOCK, _BLOCK // 2, -1)
-    return next((length for length in lengths if size and size % length == 0), _BLOCK)
-
-
 def _by_blocks(x, k, size):
-    length, rank = _block_size(x.shape[-1]), x.shape.rank - 1
-    if not x.shape[-1] or x.shape[-1] % length:
+    known, rank = x.shape[-1], x.shape.rank - 1
+    # A length that needs no padding, where the size is known and has one.
+    lengths = range(_BLOCK, _BLOCK // 2, -1)
+    length = next((length for length in lengths if known and known % length == 0), _BLOCK)
+    if not known or known % length:
         room = [[0, 0]] * rank + [[0, -size % length]]
         x = tf.pad(x, room, constant_values=-float("inf"))
     blocks = tf.reshape(x, tf.concat([tf.shape(x)[:-1], [-1, length]], axis=0))

@@ -24,17 +24,7 @@ _OFF_AT_ZERO = ("eos_penalty", "temperature", "min_length")  # what has no place
 def generate(
     model: keras.Model, features: Mapping[str, Any], options: Options
 ) -> beam_search.Decoded:
-    """Writes the targets.
-
-    Args:
-        model: with `make_next_logits`, `encoder` and `specs`, such as a `Transformer`.
-        features: dict with "inputs", see `Transformer.generate`.
-        options: `Options`.
-    Returns:
-        `Decoded`.
-    Raises:
-        ValueError: if an option is out of range or the source is missing.
-    """
+    """See `Seq2Seq.generate`."""
     options.check()
     model.check_steps(options.num_steps, options.exit_threshold)
     vocab_size = model.specs["targets"].vocab_size

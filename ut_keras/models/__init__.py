@@ -11,8 +11,8 @@ A model of one's own, mostly a subclass of one of these, is registered so:
 A part of a model, such as another transition, is registered in `ut_keras.parts`.
 """
 
-import collections.abc
 import importlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ut_keras import registry
@@ -28,20 +28,19 @@ if TYPE_CHECKING:
 _CLASSES = registry.Registry("model")
 register = _CLASSES.register
 refuse, refused, why_not = _CLASSES.refuse, _CLASSES.refused, _CLASSES.why_not
-_CLASSES.add("transformer", "ut_keras.models.transformer:Transformer")
-_CLASSES.add("transformer_encoder", "ut_keras.models.transformer:TransformerEncoder")
-_CLASSES.add("universal_transformer", "ut_keras.models.universal_transformer:UniversalTransformer")
 for _name, _class in {
-    "lstm_seq2seq": "LSTMSeq2seq",
-    "lstm_seq2seq_attention": "LSTMSeq2seqAttention",
-    "lstm_seq2seq_bidirectional_encoder": "LSTMSeq2seqBidirectionalEncoder",
-    "lstm_seq2seq_attention_bidirectional_encoder": "LSTMSeq2seqAttentionBidirectionalEncoder",
+    "transformer": "transformer:Transformer",
+    "transformer_encoder": "transformer:TransformerEncoder",
+    "universal_transformer": "universal_transformer:UniversalTransformer",
+    "universal_transformer_encoder": "universal_transformer:UniversalTransformerEncoder",
+    "lstm_seq2seq": "lstm_seq2seq:LSTMSeq2seq",
+    "lstm_seq2seq_attention": "lstm_seq2seq:LSTMSeq2seqAttention",
+    "lstm_seq2seq_bidirectional_encoder": "lstm_seq2seq:LSTMSeq2seqBidirectionalEncoder",
+    "lstm_seq2seq_attention_bidirectional_encoder": (
+        "lstm_seq2seq:LSTMSeq2seqAttentionBidirectionalEncoder"
+    ),
 }.items():
-    _CLASSES.add(_name, f"ut_keras.models.lstm_seq2seq:{_class}")
-_CLASSES.add(
-    "universal_transformer_encoder",
-    "ut_keras.models.universal_transformer:UniversalTransformerEncoder",
-)
+    _CLASSES.add(_name, f"ut_keras.models.{_class}")
 _NEAREST = "the nearest: transformer"
 for _pattern, _reason in {
     **dict.fromkeys(
@@ -65,18 +64,10 @@ for _pattern, _reason in {
     ),
     **dict.fromkeys(
         (
-            "imagetransformer*",
-            "img2img_*",
-            "vqa_*",
-            "resnet*",
-            "revnet*",
-            "shake_shake",
-            "xception",
+            *("imagetransformer*", "img2img_*", "vqa_*", "resnet*", "revnet*", "shake_shake"),
+            *("xception", "autoencoder_*", "cycle_gan", "glow", "sliced_gan"),
         ),
         "there are no problems of images",
-    ),
-    **dict.fromkeys(
-        ("autoencoder_*", "cycle_gan", "glow", "sliced_gan"), "there are no problems of images"
     ),
     "next_frame_*": "there are no problems of video",
     "gene_expression_conv": "there are no problems of genes",
@@ -105,7 +96,7 @@ def get(
     hparams: BasicHParams,
     problem: Any = None,
     data_dir: str | None = None,
-    vocab_sizes: collections.abc.Mapping[str, int] | None = None,
+    vocab_sizes: Mapping[str, int] | None = None,
 ) -> "keras.Model":
     """Builds a model.
 
@@ -140,7 +131,7 @@ def get(
         specs = problem.feature_specs(data_dir)
         target_space_id = problem.target_space_id
     else:
-        if not isinstance(vocab_sizes, collections.abc.Mapping):
+        if not isinstance(vocab_sizes, Mapping):
             raise UserError(
                 'vocab_sizes must be a dict, such as {"inputs": 32, "targets": 32}. '
                 f"Received: {vocab_sizes!r}."
@@ -155,7 +146,7 @@ def get(
 def from_specs(
     name: str,
     hparams: BasicHParams,
-    specs: collections.abc.Mapping[str, features_lib.FeatureSpec],
+    specs: Mapping[str, features_lib.FeatureSpec],
     target_space_id: int = 0,
 ) -> "keras.Model":
     """Builds a model from what its features are.

@@ -50,7 +50,7 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
     def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
         super().check_arguments(hparams, specs)
         hp: Any = hparams
-        size, hidden_size = cls._size_of_output(hp), hp.hidden_size
+        size, hidden_size = cls._softmax_size(hp), hp.hidden_size
         if size != hidden_size and symbol_tables.shares_softmax(hparams, specs):
             raise HParamError(
                 "What is scored must be as wide as what is embedded, hidden_size, where one table "
@@ -86,38 +86,31 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         }
 
     @classmethod
-    def _size_of_output(cls, hp):
-        """Width of what the decoder gives."""
+    def _softmax_size(cls, hp: Any) -> int:
         return cls.directions * hp.hidden_size
-
-    def _softmax_size(self) -> int:
-        return self._size_of_output(self.hparams)
 
     def _build_all(self):
         if self.class_labels:
-            self.class_label_head.build((None, None, self._softmax_size()))
+            self.class_label_head.build((None, None, self._softmax_size(self.hparams)))
         super()._build_all()
 
     # The forward pass.
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
-        """See `Seq2Seq.encode`."""
         ids = self._ids(features, "inputs")
         real = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
         x = self._embed(self.source_embedding, ids)
         encoded = self.encoder(x, padding_mask=real, training=inputs.training)
-        stack = StackOutput(encoded.output, None, None, None, None)
-        return Encoded(stack, real, encoded.states)
+        return Encoded(StackOutput(encoded.output), real, encoded.states)
 
     def project_memory(self, encoded: Any, features: Mapping[str, Any]) -> LSTMMemory:
         return LSTMMemory(encoded.states, None)
 
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `Seq2Seq.decode`."""
         x = self._embed_shifted(self._ids(features, "targets"))
         states = None if inputs.memory is None else inputs.memory.states
         decoded = self.decoder(x, inputs.padding_mask, states, training=inputs.training)
-        return StackOutput(decoded.output, None, None, None, None)
+        return StackOutput(decoded.output)
 
     def target_padding_mask(self, features: Mapping[str, Any]) -> tf.Tensor | None:
         """T2T goes on for one position behind the last real one."""
@@ -200,10 +193,10 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
         )
 
     @classmethod
-    def _size_of_output(cls, hp):
+    def _softmax_size(cls, hp: Any) -> int:
         if hp.output_attention and hp.num_heads == 1:
             return hp.attention_layer_size
-        return super()._size_of_output(hp)
+        return super()._softmax_size(hp)
 
     def project_memory(self, encoded: Any, features: Mapping[str, Any]) -> LSTMMemory:
         may_attend = encoded.padding_mask if self.hparams.attention_mask_padding else None
@@ -211,12 +204,11 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
         return LSTMMemory(encoded.states, attention)
 
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `Seq2Seq.decode`."""
         x = self._embed_shifted(self._ids(features, "targets"))
         (states, attention), mask = inputs.memory, inputs.padding_mask
         output, weights = self.decoder(x, attention, states, mask, training=inputs.training)
         kept = weights[tf.newaxis] if inputs.record_attention else None  # [1, B, H, T, S]
-        return StackOutput(output, None, None, None, kept)
+        return StackOutput(output, memory_attention_weights=kept)
 
     def start(self, memory: Any, num_rows: Any) -> Any:
         return self.decoder.start(memory.attention, memory.states)

@@ -76,7 +76,7 @@ class Seq2Seq(keras_model.KerasModel):
         if like is not None:
             self._take_layers(like)
             return
-        tables = symbol_tables.make(hparams, specs, self.dtype_policy, self._softmax_size())
+        tables = symbol_tables.make(hparams, specs, self.dtype_policy, self._softmax_size(hparams))
         self.class_label_head, self.target_embedding, self.softmax, self.source_embedding = tables
         self._make_stacks()
         self._build_all()
@@ -92,11 +92,8 @@ class Seq2Seq(keras_model.KerasModel):
     ) -> Self:
         """Makes a model.
 
-        Args:
-            hparams: of the model's class. Where they leave `activation_dtype` at float32, Keras'
-                global dtype policy says it.
-            specs: dict from feature name to `FeatureSpec`.
-            target_space_id: int.
+        Args: as of the class. Where hparams leave `activation_dtype` at float32, Keras' global
+            dtype policy says it.
         Raises:
             HParamError: if a field holds a value that is not supported, or not by this model.
             ValueError: if the features do not fit the model.
@@ -128,9 +125,10 @@ class Seq2Seq(keras_model.KerasModel):
     def _make_stacks(self) -> None:
         raise NotImplementedError
 
-    def _softmax_size(self) -> int:
+    @classmethod
+    def _softmax_size(cls, hp: Any) -> int:
         """Width of what is scored."""
-        return self.hparams.hidden_size
+        return hp.hidden_size
 
     def _build_all(self):
         """Builds every layer now: the widths are known, the lengths do not matter."""
@@ -433,7 +431,7 @@ class Seq2Seq(keras_model.KerasModel):
         """What the decoder is shown before it writes, int32 [B, P]; None where that is nothing."""
         return given.get("prompt")
 
-    # Properties of those where it is otherwise; reasons are in words.
+    # Properties of those where it is otherwise; reasons are in words, and "" is none.
     why_not_cached: Any = ""  # why earlier positions cannot be kept, exactly, while decoding
     why_source_padding_matters: Any = ""  # why padding behind a source changes what is made of it
     why_target_padding_matters: Any = ""  # the same of padding behind targets

@@ -113,7 +113,6 @@ class Transformer(seq2seq.Seq2Seq):
         return layer(x, training=training, places=features.get("places"), ids=ids)
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
-        """See `Seq2Seq.encode`."""
         ids = self._ids(features, "inputs")
         padding_mask = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
         segments = features.get("inputs_segmentation")
@@ -147,7 +146,6 @@ class Transformer(seq2seq.Seq2Seq):
         return self.decoder.project_memory(encoded.stack.output, may_attend)
 
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `Seq2Seq.decode`."""
         ids = self._ids(features, "targets")
         may_attend = attention_mask.causal_attention_mask(tf.shape(ids)[1])
         segments = features.get("targets_segmentation")
@@ -164,13 +162,11 @@ class Transformer(seq2seq.Seq2Seq):
 
     @property
     def trains_by_steps(self) -> bool:
-        """See `KerasModel`."""
         return (self.decoder if self.has_decoder else self.encoder).trains_by_steps
 
     # Decoding.
 
     def prompt(self, given: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
-        """See `Seq2Seq.prompt`."""
         if self.hparams.prepend_mode != "none":
             return tf.pad(given["inputs"], [[0, 0], [0, 1]])
         return super().prompt(given)
@@ -192,7 +188,6 @@ class Transformer(seq2seq.Seq2Seq):
 
     @property
     def why_not_cached(self) -> str:
-        """Why earlier positions cannot be kept, exactly, while decoding; "" where they can."""
         if self.hparams.self_attention_type == "local_unmasked":
             return "self_attention_type=local_unmasked sees positions that are not written yet"
         if self.hparams.prepend_mode == prepended.FULL:
@@ -201,7 +196,6 @@ class Transformer(seq2seq.Seq2Seq):
 
     @property
     def why_source_padding_matters(self) -> str:
-        """Why padding behind a source changes what is made of it; "" where it does not."""
         hp = self.hparams
         if hp.self_attention_type == "dot_product_relative_v2" and not hp.relative_mask_future:
             return "self_attention_type=dot_product_relative_v2 shifts by the length in an encoder"

@@ -123,10 +123,6 @@ def endless(hp: BasicHParams) -> HParamsSchedule:
     return HParamsSchedule(**{**fields, "learning_rate_schedule": kept})
 
 
-def _rsqrt(x):
-    return tf.math.rsqrt(tf.cast(x, tf.float32))
-
-
 def _warmup(schedule):
     return float(schedule.learning_rate_warmup_steps)
 
@@ -165,7 +161,7 @@ def _legacy(schedule, step):
 
 def _noam(schedule, step):
     rising = (step + 1.0) * _warmup(schedule) ** -1.5
-    return 5000.0 * schedule.hidden_size**-0.5 * tf.minimum(rising, _rsqrt(step + 1.0))
+    return 5000.0 * schedule.hidden_size**-0.5 * tf.minimum(rising, tf.math.rsqrt(step + 1.0))
 
 
 def _cosine(schedule, step):
@@ -193,9 +189,9 @@ _FACTORS = {
         h, s, h.train_steps - h.learning_rate_warmup_steps
     ),
     "multi_cycle_cos_decay": lambda h, s: _cosine_after_warmup(h, s, h.learning_rate_decay_steps),
-    "rsqrt_decay": lambda h, s: _rsqrt(tf.maximum(s, _warmup(h))),
+    "rsqrt_decay": lambda h, s: tf.math.rsqrt(tf.maximum(s, _warmup(h))),
     "rsqrt_normalized_decay": lambda h, s: (
-        math.sqrt(_warmup(h)) * _rsqrt(tf.maximum(s, _warmup(h)))
+        math.sqrt(_warmup(h)) * tf.math.rsqrt(tf.maximum(s, _warmup(h)))
     ),
     "exp_decay": lambda h, s: _exponential(h, s, least=0.0),
     "rsqrt_hidden_size": lambda h, s: tf.constant(h.hidden_size**-0.5, tf.float32),
@@ -206,7 +202,7 @@ _DECAY_SCHEMES = {
     "none": lambda h, s: tf.constant(1.0),
     "noam": _noam,
     "exp": lambda h, s: _exponential(h, s, least=-math.inf),
-    "sqrt": lambda h, s: 500.0 * _rsqrt(tf.maximum(s - h.learning_rate_warmup_steps, 1.0)),
+    "sqrt": lambda h, s: 500.0 * tf.math.rsqrt(tf.maximum(s - h.learning_rate_warmup_steps, 1.0)),
     "cosine": _cosine,
     "cyclelinear10x": _cyclelinear10x,
 }

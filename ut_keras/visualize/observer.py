@@ -216,9 +216,8 @@ def _places(depth, count):
         yield from _places(depth.recurrence, count - before - after)
         yield from (Place("after", layer + 1) for layer in range(after))
         return
-    layers = len(depth.block.layers) if depth is not None else count
-    if isinstance(depth, stack_lib.LayeredDepth):
-        layers = count
+    recurs = depth is not None and not isinstance(depth, stack_lib.LayeredDepth)
+    layers = len(depth.block.layers) if recurs else count
     for number in range(count):
         yield Place(str(number // layers + 1), number % layers + 1)
 

@@ -232,6 +232,12 @@ class MultiHeadAttention(dense.WithKernels):
         joined = x if length == 1 else _transposed(x)
         return tf.reshape(joined, [-1, length, self.value_channels])
 
+    def _biased(self, q, bias):
+        """Scaled queries [B, H, T, d] with a bias of each head, scaled likewise."""
+        size = self.key_channels // self.num_heads
+        bias = tf.reshape(tf.cast(bias, q.dtype), [self.num_heads, 1, size])
+        return q + bias * size**-0.5
+
     def _projection(self, units, name, input_size):
         return self._dense(units, name, input_size, use_bias=False)
 

@@ -68,15 +68,13 @@ class GeometricAttention(attention.MultiHeadAttention):
         positions: Positions | None,
         training: bool | None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """See `MultiHeadAttention.attend`."""
         size = self.key_channels // self.num_heads
-        bias = tf.reshape(tf.cast(self.content_bias, q.dtype), [self.num_heads, 1, size])
         # Split, not sliced: the gradient of a slice fills zeros in, and two of them are added.
         q, direction = tf.split(q, [size, 2], axis=-1)
         keys = key_value.key
         if self.drop_keys:
             keys = self.weights_dropout(keys, training=training)
-        content = self.logits(q + bias * size**-0.5, keys, positions)
+        content = self.logits(self._biased(q, self.content_bias), keys, positions)
         direction = tf.cast(direction, tf.float32) * size**0.5
         before, behind = tf.split(direction + tf.cast(self.direction_bias, tf.float32), 2, axis=-1)
         in_a_row = tf.range(tf.shape(content)[3])

@@ -62,8 +62,7 @@ class LocalAttention(attention.MultiHeadAttention):
         self.causal = causal
 
     def _shared_axes(self):
-        axes = [_WINDOW_AXES[axis % 4] for axis in self.dropout_broadcast_dims]
-        return tuple(axis for group in axes for axis in group)
+        return tuple(at for axis in self.dropout_broadcast_dims for at in _WINDOW_AXES[axis % 4])
 
     def attend(
         self,

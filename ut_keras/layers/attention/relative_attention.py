@@ -45,15 +45,14 @@ class RelativeAttention(attention.MultiHeadAttention):
 
     def build(self, query_shape: Shape) -> None:
         super().build(query_shape)
-        tables = [
+        self.key_table, self.value_table = (
             self.add_weight(
                 name=f"relative_positions_{kind}",
                 shape=(2 * self.max_relative_position + 1, self.key_channels // self.num_heads),
                 initializer=self.kernel_initializer.clone(),  # not the same numbers twice
             )
             for kind in ("keys", "values")
-        ]
-        self.key_table, self.value_table = tables
+        )
 
     def logits(self, q: tf.Tensor, key: tf.Tensor, positions: Positions | None) -> tf.Tensor:
         relations = self._relations(self.key_table, positions, tf.shape(q)[2], tf.shape(key)[2])

@@ -37,8 +37,8 @@ class RelativeXLAttention(attention.MultiHeadAttention):
         )
 
     def logits(self, q: tf.Tensor, key: tf.Tensor, positions: Positions | None) -> tf.Tensor:
-        by_content = super().logits(self._with_bias(q, self.content_bias), key, positions)
-        q = self._with_bias(q, self.position_bias)
+        by_content = super().logits(self._biased(q, self.content_bias), key, positions)
+        q = self._biased(q, self.position_bias)
         if positions is None:
             length = tf.shape(key)[2]
             vectors = self._vectors(tf.range(length - 1, -length, -1))  # [2 S - 1, H, d]
@@ -48,12 +48,6 @@ class RelativeXLAttention(attention.MultiHeadAttention):
         table = self._vectors(tf.range(tf.reduce_max(positions.query) + 1))
         vectors = tf.gather(table, tf.maximum(-positions.distances, 0))  # [T, S, H, d]
         return by_content + tf.einsum("bhid,ijhd->bhij", q, vectors)
-
-    def _with_bias(self, q, bias):
-        """Scaled queries [B, H, T, d] with a bias of each head, scaled likewise."""
-        size = self.key_channels // self.num_heads
-        bias = tf.reshape(tf.cast(bias, q.dtype), [self.num_heads, 1, size])
-        return q + bias * size**-0.5
 
     def _vectors(self, distances):
         """W r of some distances [R]: [R, H, d]."""

@@ -9,7 +9,7 @@ from ut_keras import parts
 from ut_keras.hparam import HParamError
 from ut_keras.layers.attention import attention
 from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.layers.position import timing_signal
+from ut_keras.layers.position.timing_signal import MAX_TIMESCALE
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -36,7 +36,6 @@ class RotaryAttention(attention.MultiHeadAttention):
             )
 
     def place(self, projected: tf.Tensor, cache: cache_lib.LayerCache | None = None) -> tf.Tensor:
-        """See `MultiHeadAttention.place`."""
         shape = tf.shape(projected)
         half = self.key_channels // self.num_heads // 2
         positions = tf.range(shape[1])
@@ -45,7 +44,7 @@ class RotaryAttention(attention.MultiHeadAttention):
             if rows is not None:
                 positions = tf.gather(positions, rows.index[:, 1])
         exponents = tf.range(half, dtype=tf.float32) / half
-        angles = tf.cast(positions, tf.float32)[:, tf.newaxis] * _BASE**-exponents
+        angles = tf.cast(positions, tf.float32)[:, tf.newaxis] * MAX_TIMESCALE**-exponents
         cos, sin = (
             tf.cast(turn(angles), projected.dtype)[:, tf.newaxis] for turn in (tf.cos, tf.sin)
         )
@@ -55,9 +54,6 @@ class RotaryAttention(attention.MultiHeadAttention):
         turned = tf.reshape(turned, shape)
         turned.set_shape(projected.shape)
         return turned
-
-
-_BASE = timing_signal.MAX_TIMESCALE
 
 
 @parts.position_signals.register("rotary")

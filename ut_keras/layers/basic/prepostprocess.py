@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic.layer import Layer, PositionWise, check_choice
+from ut_keras.layers.basic.layer import Layer, PositionWise, build_all, check_choice
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.ops import written_gradient
 
@@ -183,9 +183,7 @@ class PrePostProcess(Processing, PositionWise):
         self.operations = tuple((letter, self._operation(letter)) for letter in letters)
 
     def build(self, input_shape: Shape) -> None:
-        for letter, operation in self.operations:
-            if letter == "n":
-                operation.build(input_shape)
+        build_all((operation for _, operation in self.operations), input_shape)
 
     def call(
         self, x: tf.Tensor, residual: tf.Tensor | None = None, training: bool | None = None

@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.basic.layer import check_choice
 from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs
 from ut_keras.layers.depth import (
     act_decoding,
@@ -85,10 +86,7 @@ class AdaptiveComputationTime(depth.Depth):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if halted_state not in HALTED_STATES:
-            raise ValueError(
-                f"halted_state must be one of {HALTED_STATES}. Received: {halted_state!r}."
-            )
+        check_choice("halted_state", halted_state, HALTED_STATES)
         self.block = block
         self.timing = timing
         self.halting = halting
@@ -103,7 +101,6 @@ class AdaptiveComputationTime(depth.Depth):
 
     @property
     def rule(self) -> halting_lib.Rule:
-        """See `Depth.rule`."""
         return self.halting
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
@@ -167,22 +164,23 @@ class AdaptiveComputationTime(depth.Depth):
         return [ponder_cost.term(result.ponder_cost, self.act_loss_weight, counted, rows)]
 
     def check_steps(self, num_steps: int | None) -> None:
-        """See `Depth.check_steps`."""
         self.timing.check_steps(num_steps)
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
-        """See `Depth.start_cache`."""
-        num_steps = size.num_steps or self.halting.max_steps
-        constant = self.halted_are_constant
-        return act_decoding.start_cache(self._step_layers(), size, num_steps, constant)
+        most = size.num_steps or self.halting.max_steps
+        stores = super().start_cache(size._replace(num_steps=most))
+        if self.halted_are_constant:
+            return stores
+        return act_decoding.start_cache(self._step_layers(), stores, size)
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
-        """See `Depth.move_columns`."""
+        if not isinstance(cache, act_decoding.HaltedCache):
+            return super().move_columns(cache, size, order)
+        cache = cache._replace(stores=super().move_columns(cache.stores, size, order))
         return act_decoding.move_columns(self._step_layers(), cache, size, order)
 
     @property
     def places_matter(self) -> bool:
-        """See `Depth.places_matter`."""
         return self.block.places_matter or not self.halted_are_constant
 
     def extend(
@@ -228,14 +226,13 @@ class AdaptiveComputationTime(depth.Depth):
 
     def _skips_halted(self, state, inputs):
         """Whether a call need not compute halted positions at all."""
-        wanted = self.halted_are_constant and self.halting.decides_alone and _is_free(state)
-        return wanted and not inputs.training and not inputs.record_attention
+        alone = self.halted_are_constant and self.halting.decides_alone
+        return alone and _may_leave_out(state, inputs)
 
     def _lets_go_of_halted(self, state, inputs):
         """Whether a call need not compute examples that have halted as a whole."""
-        wanted = self.halting.by_example and inputs.memory is None and _is_free(state)
-        free = wanted and not litert.is_traced()
-        return free and not inputs.training and not inputs.record_attention
+        alone = self.halting.by_example and inputs.memory is None
+        return alone and _may_leave_out(state, inputs)
 
     def _add_to_record(self, steps, step, taken, padding_mask):
         """The steps so far. A class is of all positions: those that do not ponder are 0, as they
@@ -250,7 +247,11 @@ class AdaptiveComputationTime(depth.Depth):
 
     @classmethod
     def from_config(cls, config: Config) -> Self:
-        return super().from_config(_with_halting(config))
+        if "halting" not in config:
+            config = dict(config)
+            rule = {new: config.pop(old) for old, new in _RULE_OF_0_1_0.items()}
+            config["halting"] = halting_lib.ACTHalting(**rule)
+        return super().from_config(config)
 
 
 def _output(output, halting, attention=None, memory_attention=None, steps=None):
@@ -258,20 +259,14 @@ def _output(output, halting, attention=None, memory_attention=None, steps=None):
     return StackOutput(output, times, remainders, attention, memory_attention, cost, steps=steps)
 
 
-def _is_free(state):
-    """Whether shapes may change from step to step; XLA and TPUs want fixed ones."""
-    return tf.executing_eagerly() or not state.shape[:2].is_fully_defined()
+def _may_leave_out(state, inputs):
+    """Whether nobody asks for more than the output, and shapes may change from step to step."""
+    # XLA, TPUs and LiteRT want fixed ones.
+    free = tf.executing_eagerly() or not state.shape[:2].is_fully_defined()
+    return free and not (inputs.training or inputs.record_attention or litert.is_traced())
 
 
-def _with_halting(config):
-    """The config; the rule is a layer of its own, where 0.1.0 saved it among the arguments."""
-    if "halting" in config:
-        return config
-    rule = halting_lib.ACTHalting(**{new: config[old] for old, new in _RULE_OF_0_1_0.items()})
-    kept = {name: value for name, value in config.items() if name not in _RULE_OF_0_1_0}
-    return {**kept, "halting": keras.saving.serialize_keras_object(rule)}
-
-
+# The arguments of the rule, which is a layer of its own, where 0.1.0 saved them among the others.
 _RULE_OF_0_1_0 = {
     "max_steps": "max_steps",
     "epsilon": "epsilon",

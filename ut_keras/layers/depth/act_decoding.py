@@ -12,7 +12,7 @@ for all of them. (Where convolutions look at neighbors besides, halted positions
 first way, for what a convolution makes of them does change.)
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -39,24 +39,9 @@ class DeepeningState(NamedTuple):
 
 
 def start_cache(
-    layers: act_step.StepLayers,
-    size: cache_lib.CacheSize,
-    num_steps: int,
-    halted_are_constant: bool,
-) -> tuple:
-    """See `Depth.start_cache`.
-
-    Args:
-        layers: `StepLayers`.
-        size: `CacheSize`.
-        num_steps: int. The most steps that a position takes.
-        halted_are_constant: bool. Whether the cache is for `extend_running`.
-    """
-    stores = tuple(
-        cache_lib.start(widths, size, num_steps, layers.dtype) for widths in _widths(layers)
-    )
-    if halted_are_constant:
-        return stores
+    layers: act_step.StepLayers, stores: tuple, size: cache_lib.CacheSize
+) -> HaltedCache:
+    """The cache for `extend_deepening`, of empty stores."""
     ancestors = ()
     if size.beams > 1:
         ancestors = cache_lib.empty([size.columns, size.batch, size.length], tf.int32)
@@ -65,23 +50,16 @@ def start_cache(
 
 
 def move_columns(
-    layers: act_step.StepLayers, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor
-) -> tuple:
-    """See `Depth.move_columns`."""
-    stores = cache.stores if isinstance(cache, HaltedCache) else cache
-    stores = tuple(
-        cache_lib.moved(part, widths, size, order)
-        for part, widths in zip(stores, _widths(layers), strict=True)
-    )
-    if not isinstance(cache, HaltedCache):
-        return stores
+    layers: act_step.StepLayers, cache: HaltedCache, size: cache_lib.CacheSize, order: tf.Tensor
+) -> HaltedCache:
+    """See `Depth.move_columns`; of a cache whose stores are moved."""
     more = tf.maximum(tf.shape(order)[1] - size.columns, 0)
     left = cache_lib.moved(cache.left, _left_widths(layers), size, order)
     depth = tf.pad(cache.depth, [[0, more]], constant_values=_NOT_WRITTEN)
     ancestors = cache.ancestors
     if size.beams > 1:
         ancestors = tf.pad(ancestors, [[0, more], [0, 0], [0, more // size.beams]])
-    return HaltedCache(stores, depth, left, ancestors)
+    return HaltedCache(cache.stores, depth, left, ancestors)
 
 
 def extend_running(
@@ -110,6 +88,7 @@ def extend_deepening(
     Under "copy" it leaves halted positions as they are, where convolutions look on.
     """
     cache = _begin(layers, cache, state, window)
+    all_widths = (*layers.block.cache_widths(), layers.timing.cache_widths())
 
     def body(loop):
         cache, step = loop.cache, loop.columns.step
@@ -117,7 +96,7 @@ def extend_deepening(
         here = _window(cache, active, window.size)
         caches = [
             cache_lib.LayerCache(part, step, cache_lib.Layout(widths, here))
-            for part, widths in zip(cache.stores, _widths(layers), strict=True)
+            for part, widths in zip(cache.stores, all_widths, strict=True)
         ]
         left = _left(layers, cache, here)
         before, *first = (  # [B, A, D]
@@ -149,10 +128,6 @@ def extend_deepening(
         maximum_iterations=given.max_steps,
     )
     return last.columns.output, last.cache
-
-
-def _widths(layers):
-    return (*layers.block.cache_widths(), layers.timing.cache_widths())
 
 
 def _left_widths(layers):

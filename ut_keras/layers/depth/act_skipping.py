@@ -35,9 +35,7 @@ def run_positions(
     """A pass over whole sequences.
 
     Args:
-        layers: `StepLayers`.
         state: float tensor [B, S, D].
-        given: `Given`.
     Returns:
         (`Halting` [B, S], output [B, S, D]).
     """
@@ -63,7 +61,7 @@ def loop_over_running(
     """The loop.
 
     Args:
-        layers, given: as in `run_positions`; the signals are of the Q places.
+        given: `Given`; the signals are of the Q places.
         state: float tensor [B, Q, D].
         stores: of a cache, one dict per layer.
         window: `Window` of the Q places.
@@ -122,7 +120,9 @@ def loop_over_running(
         lambda loop: layers.halting.may_step(loop.rows.halting, given.max_steps, given.epsilon),
         body,
         (start,),
-        shape_invariants=(_shapes(start),),
+        shape_invariants=(
+            _shapes(start)._replace(index=_shapes(start.index, 0), rows=_shapes(start.rows, 1)),
+        ),
         maximum_iterations=given.max_steps,
     )
     halting, output = _write(last.results, last.index, last.rows, grid)
@@ -139,7 +139,6 @@ def run_examples(
     """The loop where all positions of an example halt together, and leave it together.
 
     Args:
-        layers: `StepLayers`.
         start: `Pondering` of the B examples.
         given: `Given`, of an encoder.
     Returns:
@@ -164,17 +163,14 @@ def run_examples(
         kept = tf.nest.map_structure(lambda x: tf.gather(x, running), loop[1:])
         return tf.gather(rows, running), act_step.Pondering(loop.step, *kept), results
 
-    first = (tf.range(num_examples), start, (start.halting, start.output))
-    shapes = tf.nest.map_structure(lambda x: x.shape, first)
-    some = tf.nest.map_structure(lambda x: tf.TensorShape([None, *x.shape[1:]]), start[1:])
-    loop_shapes = act_step.Pondering(start.step.shape, *some)
+    first, results = (tf.range(num_examples), start), (start.halting, start.output)
     _, last, (halting, output) = tf.while_loop(
         lambda rows, loop, results: layers.halting.may_step(
             loop.halting, given.max_steps, given.epsilon
         ),
         body,
-        first,
-        shape_invariants=(tf.TensorShape([None]), loop_shapes, shapes[2]),
+        (*first, results),
+        shape_invariants=(*_shapes(first, 0), _shapes(results)),
         maximum_iterations=given.max_steps,
     )
     return last._replace(halting=halting, output=output)
@@ -209,14 +205,16 @@ def _write(results, index, rows, grid):
     )
 
 
-def _shapes(start):
-    """What of the shapes stays as it is: not the number of rows."""
-    shapes = tf.nest.map_structure(lambda x: x.shape, start)
-    of_rows = tf.nest.map_structure(
-        lambda x: tf.TensorShape([1, None, *x.shape[2:]]), start.rows[1:]
-    )
-    rows = act_step.Pondering(start.rows.step.shape, *of_rows)
-    return shapes._replace(index=tf.TensorShape([None, 2]), rows=rows)
+def _shapes(nest, free=None):
+    """The shapes of a nest; where they have the axis `free`, it may be of any length."""
+
+    def shape(x):
+        sizes = tf.TensorShape(x.shape)
+        if free is None or sizes.rank <= free:
+            return sizes
+        return tf.TensorShape([*sizes[:free], None, *sizes[free + 1 :]])
+
+    return tf.nest.map_structure(shape, nest)
 
 
 def _of_all(x, num_examples):

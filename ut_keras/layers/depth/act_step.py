@@ -68,11 +68,7 @@ def take(layers: StepLayers, loop: Pondering, given: Given) -> Taken:
     """Signals, transforms, decides who halts, mixes into the output.
 
     Args:
-        layers: `StepLayers`.
         loop: `Pondering`. Of earlier rows it has the state alone.
-        given: `Given`.
-    Returns:
-        `Taken`.
     Raises:
         ValueError: if a pass has a threshold of its own, and the rule does not look at it.
     """

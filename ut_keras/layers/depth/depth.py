@@ -9,17 +9,18 @@ from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 from ut_keras.layers.depth import state_layer
 from ut_keras.layers.depth.records import Steps
-from ut_keras.layers.halting import halting, ponder_cost
+from ut_keras.layers.halting import halting
+from ut_keras.layers.halting.ponder_cost import PonderTerm
 
 
 class StackOutput(NamedTuple):
     """The state at the end of all depth, and how it came about. N counts steps times layers."""
 
     output: tf.Tensor  # [B, S, D]
-    ponder_times: tf.Tensor | None  # [B, S] float32, in steps; [B] for a global halting
-    remainders: tf.Tensor | None  # like ponder_times, in [0, 1]
-    attention_weights: tf.Tensor | None  # [N, B, H, S, S] float32, if recorded
-    memory_attention_weights: tf.Tensor | None  # [N, B, H, T, S] float32, if recorded
+    ponder_times: tf.Tensor | None = None  # [B, S] float32, in steps; [B] for a global halting
+    remainders: tf.Tensor | None = None  # like ponder_times, in [0, 1]
+    attention_weights: tf.Tensor | None = None  # [N, B, H, S, S] float32, if recorded
+    memory_attention_weights: tf.Tensor | None = None  # [N, B, H, T, S] float32, if recorded
     ponder_cost: tf.Tensor | None = None  # like ponder_times, what pondering costs
     tally: tuple = ()  # of each layer float32 [B, W], or () where it costs nothing; in training
     steps: Steps | None = None  # in training, where the loss is a mean of those of several
@@ -38,6 +39,7 @@ class Depth(state_layer.StateLayer):
     # Arguments that are layers or None, and are built with the shape of the state, in this order.
     layer_arguments: tuple[str, ...] = ("block",)
     num_steps = 1  # how often it takes its block
+    timing: Any = None  # a `StepTimingSignal`, where a step has signals
 
     def build(self, state_shape: Shape) -> None:
         build_all(self._layers_given(), state_shape)
@@ -48,13 +50,9 @@ class Depth(state_layer.StateLayer):
         return self.block
 
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
-        """See `StateLayer.project_memory`."""
         return self.inner.project_memory(memory, attention_mask)
 
-    def extra_terms(
-        self, tally: Any, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
-        """See `StateLayer.extra_terms`."""
+    def extra_terms(self, tally: Any, rows: tf.Tensor | None = None) -> list[PonderTerm]:
         return self.inner.extra_terms(tally, rows)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
@@ -91,8 +89,9 @@ class Depth(state_layer.StateLayer):
         )
 
     def _cache_widths(self) -> tuple:
-        """What a cache keeps, part by part, see `cache.start`."""
-        return tuple(self.block.cache_widths())
+        """What a cache keeps, of each layer and of the signals, see `cache.start`."""
+        of_signals = () if self.timing is None else (self.timing.cache_widths(),)
+        return (*self.block.cache_widths(), *of_signals)
 
     @property
     def places_matter(self) -> bool:
@@ -146,7 +145,7 @@ class Around(Depth):
 
     def ponder_terms(
         self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
+    ) -> list[PonderTerm]:
         return self.inner.ponder_terms(result, padding_mask, rows)
 
     def check_steps(self, num_steps: int | None) -> None:

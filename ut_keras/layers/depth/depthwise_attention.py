@@ -9,6 +9,7 @@ from ut_keras import parts
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic.signature import Config, Shape
 from ut_keras.layers.depth import recurrence
+from ut_keras.layers.depth.recurrence import Constants, RecurrenceState, StepOutput
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -56,7 +57,6 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence, dense.WithKernels):
         self.weighting = self._dense(size if self.per_element else 1, "dense", size)
 
     def check_steps(self, num_steps: int | None) -> None:
-        """See `Depth.check_steps`."""
         if self.uses_depth_embedding and num_steps not in (None, self.num_steps):
             raise ValueError(
                 f"num_steps must be {self.num_steps}: each step has a learned embedding "
@@ -68,14 +68,12 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence, dense.WithKernels):
         slots = tf.zeros_like(state)[tf.newaxis]
         return (tf.concat([state[tf.newaxis]] + [slots] * num_steps, axis=0),)
 
-    def take_step(
-        self, loop: recurrence.RecurrenceState, constants: recurrence.Constants
-    ) -> recurrence.StepOutput:
+    def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
         (states,) = loop.carried  # [N + 1, B, S, D]; slot 0 is H_0
         result = constants.transform(self._read(states, loop.step), loop.step)
         slot = tf.reshape(tf.range(states.shape[0]), [-1, 1, 1, 1])
         states = tf.where(slot == loop.step + 1, result.output[tf.newaxis], states)
-        return recurrence.StepOutput(result.output, (states,), result)
+        return StepOutput(result.output, (states,), result)
 
     def _read(self, states, step):
         """The weighted sum of the slots before `step`, [B, S, D]."""

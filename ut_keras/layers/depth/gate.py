@@ -64,9 +64,7 @@ class Gate(Layer):
     ) -> tf.Tensor:
         # Keras hands `training` on to the map, which need not take it.
         gate = ACTIVATIONS[self.activation](self.map(tf.concat(inputs, axis=-1)))
-        if self.zero_at_padding and padding_mask is not None:
-            gate *= tf.cast(padding_mask, gate.dtype)[..., tf.newaxis]
-        return gate
+        return transition.zero_at_padding(gate, padding_mask) if self.zero_at_padding else gate
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

@@ -10,6 +10,7 @@ from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.depth import gate as gate_lib
 from ut_keras.layers.depth import recurrence
+from ut_keras.layers.depth.recurrence import Constants, RecurrenceState, StepOutput
 
 GATES_INPUTS = "sti"  # state before the step, transformed state, inputs of the first step
 
@@ -67,9 +68,7 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
         shapes = [state_shape] * len(set(self.gates_inputs))
         build_all((self.transform_gate, self.carry_gate), shapes)
 
-    def take_step(
-        self, loop: recurrence.RecurrenceState, constants: recurrence.Constants
-    ) -> recurrence.StepOutput:
+    def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
         result = constants.transform(loop.state, loop.step)
         sources = {"s": loop.state, "t": result.output, "i": constants.inputs}
         g = [sources[letter] for letter in GATES_INPUTS if letter in self.gates_inputs]
@@ -81,7 +80,7 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
             g = self._preprocess(g, self.preprocesses[len(g) :], constants)
             carry = self._gate(self.carry_gate, g, constants)
         state = sources[self.keeps] * carry + result.output * transform
-        return recurrence.StepOutput(state, (), result)
+        return StepOutput(state, (), result)
 
     def _preprocess(self, tensors, preprocesses, constants):
         return [

@@ -11,6 +11,7 @@ from ut_keras.layers.basic import dense, from_hparams, prepostprocess
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.depth import gate, recurrence, transformer_block, transformer_layer
+from ut_keras.layers.depth.recurrence import Constants, RecurrenceState, StepOutput
 from ut_keras.layers.lstm.lstm import LSTMState
 
 
@@ -142,17 +143,15 @@ class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
         super().build(state_shape)
         build_all((self.unit, self.before_unit, self.after_unit), state_shape)
 
-    def take_step(
-        self, loop: recurrence.RecurrenceState, constants: recurrence.Constants
-    ) -> recurrence.StepOutput:
+    def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
         result = constants.transform(loop.state, loop.step)
         x = self.before_unit(result.output, training=constants.training)
         y, carried = self.apply_unit(x, loop, constants.padding_mask)
         y = self.after_unit(y, training=constants.training)
-        return recurrence.StepOutput(y, carried, result)
+        return StepOutput(y, carried, result)
 
     def apply_unit(
-        self, x: tf.Tensor, loop: recurrence.RecurrenceState, padding_mask: tf.Tensor | None
+        self, x: tf.Tensor, loop: RecurrenceState, padding_mask: tf.Tensor | None
     ) -> tuple[tf.Tensor, tuple]:
         """The unit's output [B, S, D], and what the loop carries on besides."""
         raise NotImplementedError
@@ -167,7 +166,7 @@ class GRURecurrence(GatedUnitRecurrence):
     """
 
     def apply_unit(
-        self, x: tf.Tensor, loop: recurrence.RecurrenceState, padding_mask: tf.Tensor | None
+        self, x: tf.Tensor, loop: RecurrenceState, padding_mask: tf.Tensor | None
     ) -> tuple[tf.Tensor, tuple]:
         return self.unit(x, loop.state, padding_mask=padding_mask), ()
 
@@ -191,13 +190,13 @@ class LSTMRecurrence(GatedUnitRecurrence):
         return (tf.zeros_like(state),)
 
     def apply_unit(
-        self, x: tf.Tensor, loop: recurrence.RecurrenceState, padding_mask: tf.Tensor | None
+        self, x: tf.Tensor, loop: RecurrenceState, padding_mask: tf.Tensor | None
     ) -> tuple[tf.Tensor, tuple]:
         (cell,) = loop.carried
         result = self.unit(x, LSTMState(loop.state, cell), padding_mask=padding_mask)
         return result.output, (result.cell,)
 
-    def finish(self, last: recurrence.RecurrenceState) -> tf.Tensor:
+    def finish(self, last: RecurrenceState) -> tf.Tensor:
         return last.carried[0] if self.cell_as_output else last.state
 
 

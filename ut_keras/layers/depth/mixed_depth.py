@@ -11,7 +11,7 @@ from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth import depth, stack, transformer_block
 from ut_keras.layers.depth.depth import StackOutput
-from ut_keras.layers.halting import ponder_cost
+from ut_keras.layers.halting.ponder_cost import PonderTerm
 from ut_keras.layers.position import timing_signal
 
 
@@ -80,9 +80,7 @@ class MixedDepth(depth.Around):
             tally=tuple(part for result in results for part in result.tally),
         )
 
-    def extra_terms(
-        self, tally: Any, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
+    def extra_terms(self, tally: Any, rows: tf.Tensor | None = None) -> list[PonderTerm]:
         """See `StateLayer.extra_terms`: of all parts."""
         parts = self._with_each_part(tally)
         return [term for part, of_part in parts for term in part.extra_terms(of_part, rows)]
@@ -92,19 +90,16 @@ class MixedDepth(depth.Around):
         return tuple(part.start_cache(size) for part in self._layers_given())
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
-        """See `Depth.move_columns`."""
         parts = zip(self._layers_given(), cache, strict=True)
         return tuple(part.move_columns(stores, size, order) for part, stores in parts)
 
     @property
     def places_matter(self) -> bool:
-        """See `Depth.places_matter`."""
         return any(part.places_matter for part in self._layers_given())
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
-        """See `Depth.extend`."""
         extended = []
         for (part, part_memory), stores in zip(self._with_each_part(memory), cache, strict=True):
             if part is not self.recurrence:

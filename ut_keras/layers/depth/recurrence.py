@@ -48,9 +48,6 @@ class StepOutput(NamedTuple):
     block_output: BlockOutput
 
 
-_GAIN = 0.5**0.5
-
-
 @keras.saving.register_keras_serializable(package="ut_keras")
 class InputInjection(Layer):
     """Where a step begins: the state, and again what the first step got.
@@ -71,7 +68,7 @@ class InputInjection(Layer):
     """
 
     def call(self, state: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        return _GAIN * (state + inputs)
+        return 0.5**0.5 * (state + inputs)
 
 
 class StepSampling(Layer):
@@ -170,18 +167,15 @@ class Recurrence(depth.Depth):
         return StackOutput(self.finish(last), None, None, *record, tally=last.tally, steps=steps)
 
     def check_steps(self, num_steps: int | None) -> None:
-        """See `Depth.check_steps`."""
         self.timing.check_steps(num_steps)
 
     @property
     def places_matter(self) -> bool:
-        """See `Depth.places_matter`."""
         return self.block.places_matter or bool(self.timing.cache_widths())
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
-        """See `Depth.extend`."""
         num_steps = window.size.num_steps or self.num_steps
         signals = self.timing.prepare(window.positions, num_steps)
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
@@ -189,10 +183,6 @@ class Recurrence(depth.Depth):
         first = RecurrenceState(tf.constant(0), state, self.start(state, num_steps), cache, ())
         last = self._loop(first, inputs, signals, num_steps, num_steps, layouts)
         return self.finish(last), last.stores
-
-    def _cache_widths(self):
-        """Of each layer, and of the signals."""
-        return (*self.block.cache_widths(), self.timing.cache_widths())
 
     def _loop(self, first, inputs, signals, num_steps, most, layouts=()):
         """All steps; with a layout for each of the stores, where there are any."""

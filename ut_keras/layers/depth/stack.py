@@ -27,7 +27,6 @@ class LayeredDepth(depth.Depth):
         self.block = block
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `Depth.forward`."""
         self.check_steps(inputs.num_steps)
         result = self.block.forward(state, inputs)
         weights = memory_weights = None
@@ -41,7 +40,6 @@ class LayeredDepth(depth.Depth):
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
-        """See `Depth.extend`."""
         caches = [
             cache_lib.LayerCache(part, 0, cache_lib.Layout(widths, window))
             for part, widths in zip(cache, self._cache_widths(), strict=True)
@@ -82,7 +80,6 @@ class Stack(depth.Around, prepostprocess.Processing):
         return self.depth
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `Depth.forward`."""
         result = self.depth.forward(state, inputs)
         steps, training = result.steps, inputs.training
         if steps is not None:
@@ -96,6 +93,5 @@ class Stack(depth.Around, prepostprocess.Processing):
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
-        """See `Depth.extend`."""
         output, cache = self.depth.extend(state, cache, window, memory)
         return self.postprocess(output, training=False), cache

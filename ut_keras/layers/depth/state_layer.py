@@ -11,7 +11,7 @@ from ut_keras.layers.attention import attention
 from ut_keras.layers.attention import attention_mask as attention_mask_lib
 from ut_keras.layers.basic.layer import Layer
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
-from ut_keras.layers.halting import ponder_cost
+from ut_keras.layers.halting.ponder_cost import PonderTerm
 
 
 class StateLayer(Layer):
@@ -82,12 +82,13 @@ class StateLayer(Layer):
                 f"ut_keras.models; a call gives the output alone. Received: a call of {self.name}."
             )
         padding_mask = state_mask if mask is None else mask
-        causal = None
+        masks = [attention_mask, _keys(padding_mask)]
         if use_causal_mask:
-            causal = attention_mask_lib.causal_attention_mask(tf.shape(state)[1])
+            masks.append(attention_mask_lib.causal_attention_mask(tf.shape(state)[1]))
+        masks = [mask for mask in masks if mask is not None]
+        may_attend = functools.reduce(operator.and_, masks) if masks else None
         if memory is not None:
             memory = self.project_memory(tf.identity(memory), _keys(memory_mask))
-        may_attend = _all_of(attention_mask, _keys(padding_mask), causal)
         inputs = StepInputs(may_attend, padding_mask, memory, training=training)
         # Without what Keras hangs on a state: inside, masks are arguments.
         result = self.forward(tf.identity(state), inputs)
@@ -115,7 +116,7 @@ class StateLayer(Layer):
 
     def cost_terms(
         self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
-    ) -> dict[str, list[ponder_cost.PonderTerm]]:
+    ) -> dict[str, list[PonderTerm]]:
         """What the pass costs: of a call and of the models here a part of the loss.
 
         Args:
@@ -133,7 +134,7 @@ class StateLayer(Layer):
 
     def ponder_terms(
         self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
+    ) -> list[PonderTerm]:
         """What it costs to ponder, as `ponder_cost.term` makes it; arguments as of `cost_terms`."""
         return []
 
@@ -141,9 +142,7 @@ class StateLayer(Layer):
         """What the tallies of all steps are added to: a nest of float32 zeros [B, W]."""
         raise NotImplementedError
 
-    def extra_terms(
-        self, tally: Any, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
+    def extra_terms(self, tally: Any, rows: tf.Tensor | None = None) -> list[PonderTerm]:
         """What parts of a block cost: of a tally of all steps; rows as of `cost_terms`."""
         raise NotImplementedError
 
@@ -154,9 +153,3 @@ class StateLayer(Layer):
 def _keys(padding_mask):
     """bool [B, 1, 1, S]: keys that may be attended to."""
     return None if padding_mask is None else attention_mask_lib.padding_attention_mask(padding_mask)
-
-
-def _all_of(*masks):
-    """True where all masks are; None is no mask."""
-    given = [mask for mask in masks if mask is not None]
-    return functools.reduce(operator.and_, given) if given else None

@@ -13,7 +13,7 @@ from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
 from ut_keras.layers.depth import state_layer, transformer_layer
-from ut_keras.layers.halting import ponder_cost
+from ut_keras.layers.halting.ponder_cost import PonderTerm
 
 
 class BlockOutput(NamedTuple):
@@ -104,10 +104,7 @@ class TransformerBlock(state_layer.StateLayer):
         """See `StateLayer.start_tally`: of each layer."""
         return tuple(layer.start_tally(state) for layer in self.layers)
 
-    def extra_terms(
-        self, tally: Any, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
-        """See `StateLayer.extra_terms`."""
+    def extra_terms(self, tally: Any, rows: tf.Tensor | None = None) -> list[PonderTerm]:
         of_layers = zip(self.layers, tally, strict=True)
         return [term for layer, part in of_layers for term in layer.extra_terms(part, rows)]
 

@@ -15,6 +15,7 @@ from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
 from ut_keras.layers.depth import state_layer
 from ut_keras.layers.halting import ponder_cost
+from ut_keras.layers.halting.ponder_cost import PonderTerm
 from ut_keras.layers.transition import copy_gate as copy_gate_lib
 
 
@@ -161,10 +162,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
             return ()
         return tf.zeros([tf.shape(state)[0], self.transition.tally_width])
 
-    def extra_terms(
-        self, tally: Any, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
-        """See `StateLayer.extra_terms`."""
+    def extra_terms(self, tally: Any, rows: tf.Tensor | None = None) -> list[PonderTerm]:
         if not self._transition_costs:
             return []
         return [ponder_cost.term(self.transition.cost(tally), 1.0, rows=rows)]

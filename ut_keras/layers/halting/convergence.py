@@ -22,9 +22,8 @@ class ConvergenceHalting(Rule):
     softmax inside of the loop, and is not here. (Their paper could not be checked against.)
 
     Args:
-        max_steps: int. No position takes more.
+        max_steps, mask_padding: as of `Rule`.
         epsilon: float in (0, 1).
-        mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
     Raises:
         ValueError: if max_steps < 1 or epsilon is not in (0, 1).
     References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning; its code,
@@ -33,22 +32,16 @@ class ConvergenceHalting(Rule):
 
     def __init__(self, max_steps: int, epsilon: float = 0.03, mask_padding: bool = False) -> None:
         super().__init__(name="convergence", dtype="float32")
-        self.check(max_steps, epsilon)
-        self.max_steps = max_steps
-        self.epsilon = epsilon
-        self.mask_padding = mask_padding
+        self._limit(max_steps, epsilon, mask_padding)
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
-        """See `Rule.halt`."""
         if step.training:
             return self.stop(tf.zeros_like(halting.running), step, halting)
         before, after = (tf.cast(x, tf.float32) for x in (step.before, step.after))
         change, size = (tf.norm(x, axis=-1) for x in (after - before, after))
         return self.stop(change < step.epsilon * size, step, halting)
 
-    def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """See `Rule.mix`."""
-        return self.keep_last(state, output, update_weights)
+    mix = Rule.keep_last
 
 
 @parts.haltings.register("convergence")

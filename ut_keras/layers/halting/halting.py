@@ -9,7 +9,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.hparam import HParamError, UniversalTransformerHParams
 from ut_keras.layers.basic import class_label_head, dense, from_hparams
-from ut_keras.layers.basic.layer import Layer
+from ut_keras.layers.basic.layer import Layer, check_choice, check_least
 from ut_keras.layers.basic.signature import Initializer, Shape
 
 ACT_TYPES = ("basic", "accumulated", "global", "random")
@@ -62,7 +62,7 @@ class Rule(Layer):
 
     Attributes:
         max_steps: int. No position takes more, unless a pass is given a number of its own.
-        epsilon: float. Who has come to 1 - epsilon halts, unless a pass is given another.
+        epsilon: float in (0, 1). Who has come to 1 - epsilon halts, unless a pass is given another.
         mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
         by_example: bool. Whether all positions of an example halt together; it then leaves the
             loop at inference (`act_skipping`).
@@ -94,10 +94,16 @@ class Rule(Layer):
     @staticmethod
     def check(max_steps: int, epsilon: float) -> None:
         """Raises ValueError: if max_steps < 1 or epsilon is not in (0, 1)."""
-        if max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1. Received: {max_steps}.")
+        check_least("max_steps", max_steps, 1)
         if not 0 < epsilon < 1:
             raise ValueError(f"epsilon must be between 0 and 1. Received: {epsilon}.")
+
+    def _limit(self, max_steps, epsilon, mask_padding):
+        """Keeps these attributes, checked."""
+        self.check(max_steps, epsilon)
+        self.max_steps = max_steps
+        self.epsilon = epsilon
+        self.mask_padding = mask_padding
 
     def start(self, state: tf.Tensor, padding_mask: tf.Tensor | None = None) -> Halting:
         """What has been decided before the first step: all is 0, and padding that is not to ponder
@@ -216,11 +222,8 @@ class Head(Rule, dense.Dense):
             name=name,
             dtype="float32",  # whatever the policy: sums of p decide who halts
         )
-        self.check(max_steps, epsilon)
-        self.max_steps = max_steps
-        self.epsilon = epsilon
+        self._limit(max_steps, epsilon, mask_padding)
         self.bias_init = bias_init
-        self.mask_padding = mask_padding
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -234,15 +237,13 @@ class ACTHalting(Head):
     Without epsilon passed within `max_steps`, N = max_steps and R = 0.
 
     Args:
-        max_steps: int. No position takes more.
-        epsilon: float in (0, 1). A position halts at 1 - epsilon.
+        max_steps, epsilon, mask_padding: as of `Rule`.
         act_type: "basic": output = s·w + previous output·(1 - w), as in T2T; "accumulated": the
             weighted sum of Graves 2016; "global": all positions of an example halt together, by
             the mean of their p; "random": p is drawn, not learned.
         bias_init: float, of b. 1.0 halts after about two steps at first; -3 goes deep.
         force_final_remainder: bool. Whether a position cut off by `max_steps` gets its remainder.
             Without it, as in T2T, its weights sum to less than 1.
-        mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
         kernel_initializer: Keras initializer, of W.
     Call arguments:
         x: float tensor [B, S, D].
@@ -265,8 +266,7 @@ class ACTHalting(Head):
     ) -> None:
         name = "sigmoid_activation_for_pondering"
         super().__init__(name, max_steps, epsilon, bias_init, mask_padding, kernel_initializer)
-        if act_type not in ACT_TYPES:
-            raise ValueError(f"act_type must be one of {ACT_TYPES}. Received: {act_type!r}.")
+        check_choice("act_type", act_type, ACT_TYPES)
         self.act_type = act_type
         self.force_final_remainder = force_final_remainder
         self.decides_alone = act_type in ("basic", "accumulated")
@@ -279,7 +279,7 @@ class ACTHalting(Head):
             super().build(state_shape)
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
-        """See `Rule.halt`."""
+        """By p^n; the ponder cost is N + R so far."""
         p = self._halting_probability(step, halting)
         halted, weights = self.spend(p, step, halting, self.force_final_remainder)
         return halted._replace(ponder_cost=halted.n_updates + halted.remainders), weights
@@ -296,7 +296,6 @@ class ACTHalting(Head):
         return class_label_head.pool(p[..., tf.newaxis], "masked_mean", real)[:, 0]
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """See `Rule.mix`."""
         if self.act_type == "accumulated":
             return super().mix(state, output, update_weights)
         weights = tf.cast(self.per_position(update_weights), state.dtype)

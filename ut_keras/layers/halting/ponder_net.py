@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras import parts
+from ut_keras.layers.basic.layer import check_choice
 from ut_keras.layers.basic.signature import Config, Initializer
 from ut_keras.layers.halting import halting
 from ut_keras.layers.halting.halting import Halting, Step, check_ends
@@ -33,15 +34,13 @@ class PonderNetHalting(halting.Head):
     could not be read.)
 
     Args:
-        max_steps: int. No position takes more.
-        epsilon: float in (0, 1).
+        max_steps, epsilon, mask_padding: as of `Rule`.
         prior: float P in (0, 1). 1/P steps are cheapest.
         output: "threshold" or "mean".
         expected_loss: bool. Whether training is by the losses of all steps, which is for whoever
             takes the output to see to; else it is by that of the output.
         hands_on: bool. Whether a decoder attends to the output, which then is the mean.
         bias_init: float, of b.
-        mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
         kernel_initializer: Keras initializer, of W.
     Call arguments:
         state: float tensor [B, S, D].
@@ -68,8 +67,7 @@ class PonderNetHalting(halting.Head):
         super().__init__(name, max_steps, epsilon, bias_init, mask_padding, kernel_initializer)
         if not 0 < prior < 1:
             raise ValueError(f"prior must be between 0 and 1. Received: {prior}.")
-        if output not in OUTPUTS:
-            raise ValueError(f"output must be one of {OUTPUTS}. Received: {output!r}.")
+        check_choice("output", output, OUTPUTS)
         self.prior = prior
         self.output_kind = output
         self.expected_loss = expected_loss
@@ -82,7 +80,6 @@ class PonderNetHalting(halting.Head):
         return np.log(g).astype(np.float32)
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
-        """See `Rule.halt`."""
         share = tf.sigmoid(self(tf.cast(step.after, tf.float32)))[..., 0]
         p = share * (1.0 - halting.halting_probability)
         halted, w = self.spend(p, step, halting, forced=True)
@@ -91,7 +88,6 @@ class PonderNetHalting(halting.Head):
         return halted._replace(ponder_cost=halting.ponder_cost + divergence), w
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """See `Rule.mix`."""
         if self.hands_on or self.output_kind == "mean":
             return super().mix(state, output, update_weights)
         return self.keep_last(state, output, update_weights)

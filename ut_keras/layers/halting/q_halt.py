@@ -36,12 +36,10 @@ class QHalting(halting.Head):
     the authors' code, of which the losses of the tiny model could not be read.)
 
     Args:
-        max_steps: int M. Nobody takes more.
-        epsilon: float in (0, 1).
+        max_steps, epsilon, mask_padding: as of `Rule`; M is max_steps.
         pooling: how a row's class is read from its positions, see `class_label_head.pool`; None
             where every position has an answer.
         bias_init: float, of b.
-        mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
         kernel_initializer: Keras initializer, of W.
     Call arguments:
         state: float tensor [..., D].
@@ -71,7 +69,6 @@ class QHalting(halting.Head):
         self.decides_alone = pooling is None
 
     def confidence(self, states: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
-        """See `Rule.confidence`."""
         q = self(tf.cast(states, tf.float32))[..., 0]
         if self.pooling is None:
             return q
@@ -79,16 +76,13 @@ class QHalting(halting.Head):
         return tf.transpose(class_label_head.pool(of_positions, self.pooling, padding_mask))
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
-        """See `Rule.halt`."""
         if step.training:
             halted, moved = self.stop(tf.zeros_like(halting.running), step, halting)
             return halted, moved / step.max_steps
         q = self.confidence(step.after[tf.newaxis], step.padding_mask)[0]
         return self.stop(tf.sigmoid(q) > 1.0 - step.epsilon, step, halting)
 
-    def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """See `Rule.mix`."""
-        return self.keep_last(state, output, update_weights)
+    mix = halting.Rule.keep_last
 
 
 @parts.haltings.register("q_halt")

@@ -11,7 +11,7 @@ from ut_keras.layers.halting.halting import Halting, Rule, Step
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class StickBreakingHalting(Rule):
+class StickBreakingHalting(Rule, dense.WithKernels):
     """Each step breaks a share off what the steps before it have left.
 
         l^n = sigmoid(W_2 gelu(W_1 s^n + b_1) + b_2)
@@ -29,10 +29,8 @@ class StickBreakingHalting(Rule):
     checked against.)
 
     Args:
-        max_steps: int. No position takes more.
-        epsilon: float in (0, 1).
+        max_steps, epsilon, mask_padding: as of `Rule`.
         bias_init: float, of b_2.
-        mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
         kernel_initializer: Keras initializer, of W_1.
     Call arguments:
         state: float tensor [B, S, D].
@@ -51,16 +49,13 @@ class StickBreakingHalting(Rule):
         mask_padding: bool = False,
         kernel_initializer: Initializer = "glorot_uniform",
     ) -> None:
-        super().__init__(name="stick_breaking_for_pondering", dtype="float32")
-        self.check(max_steps, epsilon)
-        self.max_steps = max_steps
-        self.epsilon = epsilon
+        name = "stick_breaking_for_pondering"
+        super().__init__(kernel_initializer=kernel_initializer, name=name, dtype="float32")
+        self._limit(max_steps, epsilon, mask_padding)
         self.bias_init = bias_init
-        self.mask_padding = mask_padding
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, state_shape: Shape) -> None:
-        self.hidden = dense.inside(self, state_shape[-1], "hidden")
+        self.hidden = self._dense(state_shape[-1], "hidden", state_shape[-1])
         self.gate = dense.Dense(
             1,
             kernel_initializer="zeros",
@@ -68,7 +63,6 @@ class StickBreakingHalting(Rule):
             name="gate",
             dtype="float32",
         )
-        self.hidden.build(state_shape)
         self.gate.build(state_shape)
 
     def call(self, state: tf.Tensor) -> tf.Tensor:
@@ -76,7 +70,6 @@ class StickBreakingHalting(Rule):
         return tf.sigmoid(self.gate(hidden))[..., 0]
 
     def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
-        """See `Rule.halt`."""
         p = self(step.after) * (1.0 - halting.halting_probability)
         halted, weights = self.spend(p, step, halting, forced=True)
         number = tf.cast(step.number + 1, tf.float32)
