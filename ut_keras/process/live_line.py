@@ -135,15 +135,11 @@ class ProgressLine:
             parts.append(f"{duration(max(self.total - self._done, 0) / rate)} left")
         return ", ".join(parts)
 
-    def close(self) -> None:
-        """Takes the line off a terminal."""
-        self._line.clear()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        self.close()
+        self._line.clear()
 
 
 def duration(seconds: float) -> str:
