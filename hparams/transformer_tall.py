@@ -33,7 +33,6 @@ transformer_tall_pretrain_lm = derived(
     learning_rate_schedule="linear_warmup*constant*cosdecay",
     learning_rate_decay_steps=5_000_000,
     optimizer="adam_w",
-    optimizer_adam_beta1=0.9,
     optimizer_adam_beta2=0.999,
     optimizer_adam_epsilon=1e-8,
     multiproblem_schedule_max_examples=5e8,
@@ -45,7 +44,6 @@ transformer_tall_pretrain_lm_tpu_adafactor = derived(
     fit_for_tpu,
     max_length=1024,
     batch_size=8,
-    multiproblem_vocab_size=2**16,
 )
 transformer_tall_pretrain_lm_tpu_adafactor_large = derived(
     transformer_tall_pretrain_lm_tpu_adafactor,
@@ -58,10 +56,8 @@ transformer_tall_pretrain_lm_tpu_adafactor_large = derived(
 )
 transformer_tall_pretrain_lm_tpu = derived(
     transformer_tall_pretrain_lm_tpu_adafactor,
-    learning_rate_constant=2e-4,
     learning_rate_schedule="linear_warmup * constant * cosdecay",
     optimizer="adam_w",
-    weight_decay=0.01 * 2e-4,
 )
 
 # --- Afterwards -----------------------------------------------------------------------------------

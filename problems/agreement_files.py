@@ -102,21 +102,13 @@ _TRAIN_SHARE, _DEV_SHARE = 0.09, 0.01
 
 
 class Example(NamedTuple):
-    """A sentence up to its verb.
+    """A sentence up to its verb; None where the file does not say."""
 
-    Fields:
-        words: list of str, those before the verb.
-        verb: str, the form that agrees.
-        wrong_verb: str, the other form; None if the file does not say.
-        tag: "VBZ" (singular) or "VBP" (plural).
-        attractors: int, nouns of the other number between subject and verb; None if not said.
-    """
-
-    words: list
-    verb: str
-    wrong_verb: str | None
-    tag: str
-    attractors: int | None
+    words: list  # of str, those before the verb
+    verb: str  # the form that agrees
+    wrong_verb: str | None  # the other form
+    tag: str  # "VBZ" (singular) or "VBP" (plural)
+    attractors: int | None  # nouns of the other number between subject and verb
 
 
 # Linzen's table.

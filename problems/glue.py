@@ -27,7 +27,6 @@ from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
-from ut_keras.text import text_encoder
 
 _LM1B = "languagemodel_lm1b32k"
 
@@ -89,9 +88,7 @@ class SharedVocab(text_problems.Text2TextProblem):
     vocab_name = _LM1B
     approx_vocab_size = 2**15
 
-    def build_vocab(
-        self, texts: Iterable[str]
-    ) -> text_encoder.SubwordTextEncoder | text_encoder.TokenTextEncoder:
+    def build_vocab(self, texts: Iterable[str]) -> text_problems.Vocabulary:
         raise DataError(
             f"{self.name} needs {self.vocab_filename} in data_dir, the vocabulary of another "
             f"problem. Received: a folder without it; generate {_LM1B} there first."
@@ -253,23 +250,18 @@ class MultiNLIText2text(text_problems.Text2TextProblem):
 
 _SENTEVAL = f"{_URL}senteval/senteval_data/msr_paraphrase_"
 _MRPC = {
-    "train": download.at(
-        f"{_SENTEVAL}train.txt",
-        "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89",
-        licence=_GLUE,
-    ),
-    "test": download.at(
-        f"{_SENTEVAL}test.txt",
-        "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784",
-        licence=_GLUE,
-    ),
-    "dev": download.RawFile(
-        "dev_ids.tsv",
-        f"{_URL}glue/data/mrpc_dev_ids.tsv",
-        "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7",
-        _GLUE,
-    ),
+    split: download.at(f"{_SENTEVAL}{split}.txt", sha256, licence=_GLUE)
+    for split, sha256 in (
+        ("train", "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"),
+        ("test", "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"),
+    )
 }
+_MRPC["dev"] = download.RawFile(
+    "dev_ids.tsv",
+    f"{_URL}glue/data/mrpc_dev_ids.tsv",
+    "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7",
+    _GLUE,
+)
 
 
 class _MSRParaphraseCorpus(LabelledTables):

@@ -81,6 +81,4 @@ def _list(rng, depth, spare):
     return [*words, "]"], _OPERATIONS[operation](values)
 
 
-_IID = dict.fromkeys(("train", "dev", "test"), (1, 5))
-
-problem.declare("listops_iid", ListOps, depths=_IID)
+problem.declare("listops_iid", ListOps, depths=dict.fromkeys(ListOps.depths, (1, 5)))

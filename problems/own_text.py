@@ -190,9 +190,7 @@ class Text2textTmpdirTokens(Text2textTmpdir):
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         yield from raw_text.read_lines(_path(tmp_dir, "vocab.txt"))
 
-    def build_vocab(
-        self, texts: Iterable[str]
-    ) -> text_encoder.SubwordTextEncoder | text_encoder.TokenTextEncoder:
+    def build_vocab(self, texts: Iterable[str]) -> text_problems.Vocabulary:
         return text_encoder.TokenTextEncoder(tokens=[self.oov_token, *texts])
 
 

@@ -26,15 +26,10 @@ _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>$")
 
 
 class Sides(NamedTuple):
-    """A corpus of a file for each side, in one archive or downloaded one by one.
+    """A corpus of a file for each side, in one archive or downloaded one by one."""
 
-    Fields:
-        raw_files: tuple of two `RawFile`, what source and target are in, or are.
-        names: tuple of two tuples of str, the names that they may have in their archives, that in
-            the archive first; none of a file that is no archive.
-    """
-
-    raw_files: tuple[download.RawFile, ...]
+    raw_files: tuple[download.RawFile, ...]  # what source and target are in, or are
+    # The names that each may have, that in its archive first; none of a file that is no archive.
     names: tuple[tuple[str, ...], ...] = ((), ())
 
     def find(self, tmp_dir: str | None) -> tuple[str, ...]:
@@ -66,17 +61,11 @@ class Sides(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """A corpus whose sides are columns of the tables in an archive; methods as of `Sides`.
-
-    Fields:
-        archive: `RawFile`.
-        pattern: str. Fits the tables in it.
-        source, target: int. The columns, from 0 on.
-    """
+    """A corpus whose sides are columns of the tables in an archive; methods as of `Sides`."""
 
     archive: download.RawFile
-    pattern: str
-    source: int
+    pattern: str  # fits the tables in it
+    source: int  # the column, from 0 on
     target: int
 
     @property

@@ -390,27 +390,27 @@ class Problem:
         return ""
 
 
+@dataclasses.dataclass
 class _Encode:
     """From the samples of a file to its records, as `encode_samples`, but sooner.
 
     A process that writes many files reads the vocabulary once.
     """
 
-    def __init__(self, problem: Problem, data_dir: str) -> None:
-        self._problem = problem
-        self._data_dir = data_dir
+    problem: Problem
+    data_dir: str
 
     def __call__(self, samples: Iterable[dict[str, Any]]) -> Iterator[Any]:
-        problem = self._problem
+        problem = self.problem
         if type(problem).encode_samples is not Problem.encode_samples:
-            yield from problem.encode_samples(samples, self._data_dir)
+            yield from problem.encode_samples(samples, self.data_dir)
             return
         for columns in _encode_together(samples, self._encoders, problem.class_label_features):
             yield from example_batch.serialize(columns)
 
     @functools.cached_property
     def _encoders(self):
-        return self._problem.feature_encoders(self._data_dir)
+        return self.problem.feature_encoders(self.data_dir)
 
 
 def _encode_together(samples, encoders, class_label_features):

@@ -57,16 +57,10 @@ ACTIONS = ("I_WALK", "I_LOOK", "I_RUN", "I_JUMP", "I_TURN_LEFT", "I_TURN_RIGHT")
 
 
 class Command(NamedTuple):
-    """A command and its meaning.
+    """A command and its meaning."""
 
-    Fields:
-        phrases: tuple of str, one or two phrases: what the splits are made by.
-        text: str, words with spaces between them.
-        actions: tuple of str.
-    """
-
-    phrases: tuple[str, ...]
-    text: str
+    phrases: tuple[str, ...]  # one or two: what the splits are made by
+    text: str  # words with spaces between them
     actions: tuple[str, ...]
 
 

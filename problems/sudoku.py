@@ -140,6 +140,4 @@ def _text(cells):
     return " ".join(str(numbers.bit_length()) if numbers else EMPTY for numbers in cells)
 
 
-_IID = {"train": (1, 4), "dev": (2, 4), "test": (2, 4)}
-
-problem.declare("sudoku6_iid", Sudoku6, depths=_IID)
+problem.declare("sudoku6_iid", Sudoku6, depths={"train": (1, 4), "dev": (2, 4), "test": (2, 4)})

@@ -17,6 +17,7 @@ import collections
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from ut_keras.data import contract
 from ut_keras.data.writing import generation
@@ -25,6 +26,7 @@ from ut_keras.problems.problem import Encoders, Metrics, Records, Samples
 from ut_keras.text import text_encoder
 from ut_keras.text.text_encoder import SubwordTextEncoder, TokenTextEncoder
 
+Vocabulary: TypeAlias = SubwordTextEncoder | TokenTextEncoder
 _MAX_SUBTOKEN_LENGTH = 200  # T2T's; bounds the time that a very long token takes.
 
 
@@ -110,7 +112,7 @@ class Text2TextProblem(problem.Problem):
         samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
         return generation.for_vocab(samples, self.name, most, self._max_cases)
 
-    def build_vocab(self, texts: Iterable[str]) -> SubwordTextEncoder | TokenTextEncoder:
+    def build_vocab(self, texts: Iterable[str]) -> Vocabulary:
         """Returns the encoder for an iterable of texts."""
         texts = contract.texts(texts)
         if self.vocab_type == "subwords":

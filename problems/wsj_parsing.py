@@ -38,15 +38,10 @@ _FUNCTION = re.compile(r"(?<!^)[-=].*")
 
 
 class Tree(NamedTuple):
-    """A phrase, or a part of speech with its word.
-
-    Fields:
-        label: str.
-        children: list of `Tree`, or of one str, the word.
-    """
+    """A phrase, or a part of speech with its word."""
 
     label: str
-    children: list
+    children: list  # of `Tree`, or of one str, the word
 
     @property
     def is_word(self) -> bool:

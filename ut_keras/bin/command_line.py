@@ -19,25 +19,15 @@ from ut_keras.hparam import limits
 
 @dataclasses.dataclass(frozen=True)
 class Flag:
-    """One flag.
-
-    Fields:
-        name: str.
-        default: the value without the flag; its type is the flag's, unless `type` says it.
-        help: str.
-        type: the type, or what makes a value of a text, where the default does not say it.
-        choices: tuple of str. What it may be, "" apart; empty for anything.
-        refused: str. Why no other value than the default is accepted; "" if it works.
-        least, most: of a number, both allowed; None for those of `limits`.
-    """
+    """One flag."""
 
     name: str
-    default: Any
+    default: Any  # the value without the flag; its type is the flag's, unless `type` says it
     help: str = ""
-    type: Any = None
-    choices: tuple[str, ...] = ()
-    refused: str = ""
-    least: float | None = None
+    type: Any = None  # or what makes a value of a text
+    choices: tuple[str, ...] = ()  # what it may be, "" apart; empty for anything
+    refused: str = ""  # why no other value than the default is accepted; "" if it works
+    least: float | None = None  # of a number, both allowed; None for those of `limits`
     most: float | None = None
 
     @property

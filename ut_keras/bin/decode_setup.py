@@ -28,38 +28,23 @@ FILE, SCORE, INTERACTIVE, SPLIT = "decode_from_file", "score_file", "decode_inte
 
 @dataclasses.dataclass(frozen=True)
 class AskedRun(run_lib.Run):
-    """Which weights are asked for on a command line, checked.
+    """Which weights are asked for on a command line, checked."""
 
-    Fields, besides those of a `Run`:
-        args: the flags.
-        problem: `Problem`.
-        data_dir: str; "" where the run's folder has the vocabulary.
-        record: dict, what the folder's run.json says.
-    """
-
-    args: Any
-    problem: Any
-    data_dir: str
-    record: dict
+    args: Any  # the flags
+    problem: Any  # `Problem`
+    data_dir: str  # "" where the run's folder has the vocabulary
+    record: dict  # what the folder's run.json says
 
 
 @dataclasses.dataclass(frozen=True)
 class Setup(AskedRun):
-    """A command line of ut-decoder, checked.
+    """A command line of ut-decoder, checked."""
 
-    Fields:
-        mode: `FILE`, `SCORE`, `INTERACTIVE` or `SPLIT`.
-        source: str, the file to read; None where none is.
-        target: str, the file to write; None where none is.
-        split: str, what is decoded where no file is given.
-        values: dict of decode hparams.
-    """
-
-    mode: str
-    source: str | None
-    target: str | None
-    split: str
-    values: dict
+    mode: str  # `FILE`, `SCORE`, `INTERACTIVE` or `SPLIT`
+    source: str | None  # the file to read, if one is
+    target: str | None  # the file to write, if one is
+    split: str  # what is decoded where no file is given
+    values: dict  # decode hparams
 
 
 def check(args: argparse.Namespace) -> Setup:

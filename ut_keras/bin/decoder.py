@@ -15,7 +15,9 @@ import os
 import sys
 
 from ut_keras.bin import bleu, command, decode_setup, flags
+from ut_keras.errors import DataError
 from ut_keras.files import path_lock, whole_file
+from ut_keras.hparam import limits
 from ut_keras.inference import decode_job, line_encoding
 from ut_keras.text import text_lines
 
@@ -46,10 +48,8 @@ def _decode_file(setup):
     if task >= 0:
         ids = line_encoding.sources(setup.source, lines, setup.encoders["targets"])
         ids = [[*row[:-1], task] if row else row for row in ids]
-    elif setup.is_language_model:
-        ids = line_encoding.prompts(setup.source, lines, setup.encoders["targets"])
     else:
-        ids = line_encoding.sources(setup.source, lines, setup.encoders["inputs"])
+        ids = _encoded(setup, setup.source, lines)
     _say_notes(setup, ids)
     rows = line_encoding.cut(ids, setup.values["max_input_size"])
     results = decode_job.decode(setup, rows)
@@ -71,12 +71,77 @@ def _score_file(setup):
     _finish(setup, [setup.target])
 
 
-def _decode_typed(setup):
-    from ut_keras.inference import typed_lines
+_MOST = {"ns": limits.MOST_ROWS, "dl": limits.MOST_POSITIONS}
+_TYPED_HELP = """INTERACTIVE MODE  num_samples={ns}  decode_length={dl}
+  ns=<num_samples>    (changes number of samples, default: 1)
+  dl=<decode_length>  (changes decode length, default: 100)
+  <{source}>                (decode)
+  q                   (quit)"""
 
+
+def _decode_typed(setup):
+    """A line in, a line out, with T2T's commands, until "q" or the end."""
     command.load_tensorflow(setup.run_dir, setup.args)
     predictor, _ = decode_job.load_predictor(setup)
-    typed_lines.loop(setup, predictor)
+    samples = min(max(1, setup.values["num_samples"]), _MOST["ns"])
+    settings = {"ns": samples, "dl": setup.values["extra_length"]}
+    source = "target_prefix" if setup.is_language_model else "source_string"
+    print(_TYPED_HELP.format(**settings, source=source))
+    number = 0
+    while (line := _typed()) not in (None, "q"):
+        if line[:3] in ("ns=", "dl=", "it="):
+            _change(settings, line)
+            continue
+        number += 1
+        try:
+            line.encode("utf-8")  # the terminal lets other bytes pass
+            [ids] = _encoded(setup, "input", [line], number)
+        except UnicodeEncodeError:
+            print("Text must be UTF-8. Received: other bytes.")
+            continue
+        except DataError as error:
+            print(error)
+            continue
+        if not ids:
+            continue
+        rows = [ids] * settings["ns"]
+        for beams in decode_job.beams(setup, predictor, rows, number, extra_length=settings["dl"]):
+            _show(beams, setup.values)
+
+
+def _typed():
+    """A line; None at the end."""
+    if sys.stdin.isatty():
+        import readline  # noqa: F401  for editing and recall
+
+        try:
+            return input(">")
+        except EOFError:
+            return None
+    line = sys.stdin.readline()
+    return line.rstrip("\r\n") if line else None
+
+
+def _change(settings, line):
+    name, value = line[:2], line[3:]
+    if name == "it":
+        if value != "text":
+            print(f"The input type must be text. Received: {value!r}.")
+        return
+    least, most = int(name == "ns"), _MOST[name]
+    is_short = value.isdecimal() and len(value) <= len(str(most))
+    if not is_short or not least <= int(value) <= most:
+        print(f"{name} must be a number from {least} to {most}. Received: {value[:80]!r}.")
+    else:
+        settings[name] = int(value)
+
+
+def _show(beams, values):
+    if not values["return_beams"]:
+        print(beams[0][0], flush=True)
+        return
+    for number, (text, score) in enumerate(beams):
+        print(f'BEAM {number}:\n"{text}"\tScore:{score:f}', flush=True)
 
 
 def _decode_split(setup):
@@ -104,6 +169,13 @@ def _decode_split(setup):
 
 
 # Their parts.
+
+
+def _encoded(setup, path, lines, first=1):
+    """Ids of lines: of a language model prompts, else sources."""
+    if setup.is_language_model:
+        return line_encoding.prompts(path, lines, setup.encoders["targets"], first)
+    return line_encoding.sources(path, lines, setup.encoders["inputs"], first)
 
 
 def _repeated(texts, times):

@@ -29,31 +29,18 @@ _SAME_SCHEDULE = {"train_and_evaluate": "continuous_train_and_eval"}
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """A command line, checked.
+    """A command line, checked."""
 
-    Fields:
-        args: the flags.
-        schedule: str, the name of a method of the trainer.
-        problem: `Problem`.
-        hp: hparams.
-        eval_split: str.
-        seed: int.
-        decode: dict of decode hparams.
-        cluster: `Cluster`, or None for one worker.
-        early_stopping: `EarlyStopping`.
-        profile_steps: (first, last) updates to profile, or None.
-    """
-
-    args: Any
-    schedule: str
-    problem: Any
-    hp: Any
+    args: Any  # the flags
+    schedule: str  # the name of a method of the trainer
+    problem: Any  # `Problem`
+    hp: Any  # hparams
     eval_split: str
     seed: int
-    decode: dict
-    cluster: Any
-    early_stopping: Any
-    profile_steps: tuple | None
+    decode: dict  # decode hparams
+    cluster: Any  # `Cluster`, or None for one worker
+    early_stopping: Any  # `EarlyStopping`
+    profile_steps: tuple | None  # (first, last) updates to profile
 
     @property
     def trains(self) -> bool:

@@ -1,17 +1,18 @@
 """JSON files as they are found: torn, of another shape, of other bytes, nested without end.
 
 values = json_file.read("run/hparams.json")          a dict, or `UserError` in one line
+json_file.write("run/hparams.json", values)          whole or not at all
 json_file.parse_line(line)                           a dict, or None of a torn one
 """
 
 import contextlib
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ut_keras.errors import DataError, UserError
-from ut_keras.files import file_error
+from ut_keras.files import file_error, whole_file
 
 
 def read(path: str, error_class: type[UserError] = UserError) -> dict[str, Any]:
@@ -32,6 +33,13 @@ def read(path: str, error_class: type[UserError] = UserError) -> dict[str, Any]:
         return parse(content)
     except ValueError as error:
         raise error_class(f"{path} must hold a JSON object. Received: {error}.") from error
+
+
+def write(path: str, values: Mapping[str, Any], indent: int | None = 2) -> None:
+    """Writes a file of one JSON object, whole or not at all."""
+    with whole_file.writing(path) as file:
+        json.dump(values, file, indent=indent)
+        file.write("\n")
 
 
 def read_own(path: str, keys: Collection[str]) -> dict[str, Any] | None:

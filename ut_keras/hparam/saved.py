@@ -1,10 +1,9 @@
 """Hyperparameters as dicts and files: ours, and T2T's hparams.json."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from ut_keras.files import json_file, whole_file
+from ut_keras.files import json_file
 from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.field import HParamError, specs
 from ut_keras.hparam.lstm import LSTMHParams
@@ -106,9 +105,7 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
 
 def save(hp: BasicHParams, path: str) -> None:
     """Writes `hp` to a JSON file, whole or not at all."""
-    with whole_file.writing(path) as file:
-        json.dump(hp.to_dict(), file, indent=2)
-        file.write("\n")
+    json_file.write(path, hp.to_dict())
 
 
 def load(path: str) -> BasicHParams:

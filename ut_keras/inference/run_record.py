@@ -7,12 +7,11 @@
 their defaults, as they were when the run was trained last.
 """
 
-import json
 import os
 from typing import Any
 
 from ut_keras.errors import DataError
-from ut_keras.files import json_file, whole_file
+from ut_keras.files import json_file
 from ut_keras.hparam import limits
 
 FILENAME = "run.json"
@@ -45,9 +44,7 @@ def read(directory: str) -> dict[str, Any]:
 
 def write(directory: str, **record: Any) -> None:
     """Writes the record of a folder."""
-    with whole_file.writing(os.path.join(directory, FILENAME)) as file:
-        json.dump(record, file, indent=2)
-        file.write("\n")
+    json_file.write(os.path.join(directory, FILENAME), record)
 
 
 def _is_seed(value):

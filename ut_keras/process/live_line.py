@@ -88,20 +88,13 @@ class ProgressLine:
         training-parallel-nc-v12.tgz: 84.2 MB of 168.4 MB (50 %), 5.1 MB/s, 16 s left
 
     In a log a new line comes every half minute, so that short work leaves none.
-
-    Fields:
-        title: str. What the line begins with.
-        total: number of units that there will be; None if that is not known.
-        show: function from a number of units to text.
-        clock: function that gives seconds.
-        stream: file. Standard output if None.
     """
 
-    title: str
-    total: int | None = None
-    show: Callable[[int], str] = str
+    title: str  # what the line begins with
+    total: int | None = None  # how many units there will be, if that is known
+    show: Callable[[int], str] = str  # a number of units as text
     clock: Callable[[], float] = time.monotonic
-    stream: TextIO | None = None
+    stream: TextIO | None = None  # standard output if None
 
     def __post_init__(self) -> None:
         self._done = 0
@@ -142,15 +135,11 @@ class ProgressLine:
             parts.append(f"{duration(max(self.total - self._done, 0) / rate)} left")
         return ", ".join(parts)
 
-    def close(self) -> None:
-        """Takes the line off a terminal."""
-        self._line.clear()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        self.close()
+        self._line.clear()
 
 
 def duration(seconds: float) -> str:

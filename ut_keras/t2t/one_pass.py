@@ -11,7 +11,6 @@ evaluated on.
 """
 
 import itertools
-import json
 import os
 import pickle
 import tempfile
@@ -21,7 +20,7 @@ from typing import Any
 from ut_keras.data import tfrecords
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
-from ut_keras.files import json_file, whole_file
+from ut_keras.files import json_file
 
 
 class OnePass:
@@ -77,9 +76,7 @@ class OnePass:
 
     def keep(self) -> None:
         """Writes what the pass is, for a run that goes on where this one was stopped."""
-        with whole_file.writing(self._path) as file:
-            json.dump(self._identity, file)
-            file.write("\n")
+        json_file.write(self._path, self._identity, indent=None)
 
     def close(self) -> None:
         """Lets go of the samples, and of the record if all splits are there."""

@@ -166,24 +166,19 @@ class _IdsByNumber:
         self._ids = np.zeros(1024, np.int32)
         self._starts = np.zeros(1024, np.int64)
         self._lengths = np.zeros(1024, np.int32)
-        self._num_ids = 0
+        self.size = 0  # the number of all ids
         self._count = 1  # there is no number 0
 
     def __len__(self):
         return self._count
 
-    @property
-    def size(self):
-        """int. The number of all ids."""
-        return self._num_ids
-
     def add(self, ids, lengths):
         """Adds the ids of the next numbers, `lengths` of them each."""
-        starts = self._num_ids + np.cumsum(lengths) - lengths
-        self._ids = _put(self._ids, self._num_ids, ids)
+        starts = self.size + np.cumsum(lengths) - lengths
+        self._ids = _put(self._ids, self.size, ids)
         self._starts = _put(self._starts, self._count, starts)
         self._lengths = _put(self._lengths, self._count, lengths)
-        self._num_ids += len(ids)
+        self.size += len(ids)
         self._count += len(starts)
 
     def gather(self, numbers, ends):

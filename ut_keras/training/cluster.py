@@ -23,15 +23,10 @@ class ClusterError(UserError):
 
 
 class Cluster(NamedTuple):
-    """A worker among others.
+    """A worker among others."""
 
-    Fields:
-        workers: tuple of str, HOST:PORT of each, the chief first.
-        index: int. Which of them this process is.
-    """
-
-    workers: tuple
-    index: int
+    workers: tuple  # of str, HOST:PORT of each, the chief first
+    index: int  # which of them this process is
 
     @property
     def is_chief(self) -> bool:

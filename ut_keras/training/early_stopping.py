@@ -29,21 +29,15 @@ class MetricError(UserError):
 
 @dataclasses.dataclass(eq=False)
 class EarlyStopping:
-    """Follows one metric.
+    """Follows one metric."""
 
-    Fields:
-        metric: str. Name in `metrics.jsonl`, such as "loss", "accuracy" or "decode/bleu"; T2T's
-            tags ("metrics-PROBLEM/targets/accuracy") are understood. "step": the last is the best.
-        patience_steps: int or None. Stop once the metric has not improved by `delta` within so
-            many steps; None never stops.
-        delta: float. How much better than the value at their beginning it must have been.
-        minimize: bool or None. Whether less is better; None goes by the name.
-    """
-
+    # As named in `metrics.jsonl`, such as "loss" or "decode/bleu", or by T2T's tag,
+    # "metrics-PROBLEM/targets/accuracy". Of "step" the last is the best.
     metric: str = "loss"
+    # Stop once the metric has not improved by `delta` within so many; None never stops.
     patience_steps: int | None = None
-    delta: float = 0.1
-    minimize: bool | None = None
+    delta: float = 0.1  # how much better than the value at their beginning it must have been
+    minimize: bool | None = None  # whether less is better; None goes by the name
 
     def __post_init__(self) -> None:
         if tag := _T2T_TAG.fullmatch(self.metric):

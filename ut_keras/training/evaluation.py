@@ -24,21 +24,16 @@ class EmptyDatasetError(UserError):
 
 @dataclasses.dataclass(eq=False)
 class Evaluator:
-    """Evaluates a model on datasets; compiled once.
+    """Evaluates a model on datasets; compiled once."""
 
-    Fields:
-        model: with `forward` and `loss_terms`.
-        strategy: a `tf.distribute.Strategy`.
-        metrics: dict from metric name to function (logits, targets) -> (sum, count), or, for
-            weighted data, (logits, targets, weights) -> (sum, sum of weights).
-        feature_metrics: dict from metric name to `FeatureMetric`; they are not weighted.
-        summarize: function from the results to more of them. Optional.
-    """
-
-    model: keras.Model
+    model: keras.Model  # with `forward` and `loss_terms`
     strategy: tf.distribute.Strategy
+    # By name: (logits, targets) -> (sum, count), or, for weighted data, (logits, targets, weights)
+    # -> (sum, sum of weights).
     metrics: Mapping[str, Callable[..., Any]]
+    # By name: `FeatureMetric`, which is not weighted.
     feature_metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    # From the results to more of them.
     summarize: Callable[[dict[str, float]], Mapping[str, float]] = lambda results: {}
 
     def __post_init__(self) -> None:

@@ -71,28 +71,17 @@ def non_finite_weight(model: keras.Model) -> str | None:
 
 @dataclasses.dataclass
 class Saver:
-    """Saves when it is time; knows which step is saved, and which could not be (the next time is).
+    """Saves when it is time; knows which step is saved, or could not be (the next time it is)."""
 
-    Fields:
-        checkpoints: `Checkpoints`.
-        is_chief: bool. Whether this process writes them.
-        before_save: function of the step, called before its state is taken: the last chance to
-            find that it is no good.
-        say: function that prints a line.
-        every_steps: int. Updates from one checkpoint to the next ...
-        every_seconds: ... or seconds, if not 0.
-        saved_step: int or None, the step whose state is saved, or is being written.
-        failed_step: int or None, the step whose state could not be.
-    """
-
-    checkpoints: Any
-    is_chief: bool
+    checkpoints: Any  # `Checkpoints`
+    is_chief: bool  # whether this process writes them
+    # Of the step, before its state is taken: the last chance to find that it is no good.
     before_save: Callable[[int], Any]
-    say: Callable[[str], Any]
-    every_steps: int = 1
-    every_seconds: float = 0
-    saved_step: int | None = None
-    failed_step: int | None = None
+    say: Callable[[str], Any]  # prints a line
+    every_steps: int = 1  # updates from one checkpoint to the next …
+    every_seconds: float = 0  # … or seconds, if not 0
+    saved_step: int | None = None  # whose state is saved, or is being written
+    failed_step: int | None = None  # whose state could not be
     _begun_at: float = 0.0
 
     def restart_clock(self) -> None:

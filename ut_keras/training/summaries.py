@@ -22,17 +22,11 @@ from ut_keras.files import file_error, metrics_file
 
 @dataclasses.dataclass(eq=False)
 class Summaries:
-    """Writes the numbers of a run.
-
-    Fields:
-        output_dir: str.
-        problem_name: str. T2T's tags hold it: "metrics-PROBLEM/targets/accuracy".
-        enabled: bool. False writes nothing: of several workers one writes.
-    """
+    """Writes the numbers of a run."""
 
     output_dir: str
-    problem_name: str = "problem"
-    enabled: bool = True
+    problem_name: str = "problem"  # T2T's tags hold it: "metrics-PROBLEM/targets/accuracy"
+    enabled: bool = True  # False writes nothing: of several workers one writes
 
     def __post_init__(self) -> None:
         self._writers: dict[str, Any] = {}

@@ -33,12 +33,6 @@ from ut_keras.training.train_step import StepResult
 class TrainLoop:
     """Updates, from where the newest checkpoint is.
 
-    Fields:
-        model, optimizer, strategy, output_dir, settings: as of `Trainer`.
-        make_epoch: function from the number of an epoch to a dataset; see `Epochs`.
-        average: `MovingAverage` to keep of the weights, or None.
-        summaries: `Summaries`.
-        write_records: as of `Trainer`.
     Attributes:
         step: int, the updates so far.
         seconds: float, the time that they took, in this process.
@@ -47,14 +41,14 @@ class TrainLoop:
         CheckpointError: if what is there cannot be gone on from.
     """
 
-    model: keras.Model
+    model: keras.Model  # this, and what says nothing, as of `Trainer`
     optimizer: Any
     strategy: tf.distribute.Strategy
     output_dir: str
     settings: TrainSettings
-    make_epoch: Callable[[int], Any]
-    average: Any
-    summaries: Any
+    make_epoch: Callable[[int], Any]  # from the number of an epoch to a dataset; see `Epochs`
+    average: Any  # `MovingAverage` to keep of the weights, or None
+    summaries: Any  # `Summaries`
     write_records: Callable[[], Any]
 
     def __post_init__(self) -> None:

@@ -21,27 +21,16 @@ from ut_keras.training import ponder
 
 
 class StepResult(NamedTuple):
-    """What an update leaves behind, over all replicas; scalars are float32.
+    """What an update leaves behind, over all replicas; scalars are float32."""
 
-    Fields:
-        losses: dict from loss name to its value in this batch.
-        loss: their sum, what was minimised.
-        correct: number of sequences that teacher forcing gets right; their weight, if weighted.
-        sequences: number of sequences; their weight, if weighted.
-        tokens: number of real ids, in inputs and targets.
-        ponder_sum: steps that the real positions pondered, all together; 0 if none did.
-        ponder_count: number of those positions.
-        ponder: dict from stack name to (ponder_times, mask) of the first replica, for histograms.
-    """
-
-    losses: dict
-    loss: tf.Tensor
-    correct: tf.Tensor
-    sequences: tf.Tensor
-    tokens: tf.Tensor
-    ponder_sum: tf.Tensor
-    ponder_count: tf.Tensor
-    ponder: Any
+    losses: dict  # from loss name to its value in this batch
+    loss: tf.Tensor  # their sum, what was minimised
+    correct: tf.Tensor  # sequences that teacher forcing gets right; their weight, if weighted
+    sequences: tf.Tensor  # number of sequences; their weight, if weighted
+    tokens: tf.Tensor  # number of real ids, in inputs and targets
+    ponder_sum: tf.Tensor  # steps that the real positions pondered, all together; 0 if none did
+    ponder_count: tf.Tensor  # number of those positions
+    ponder: Any  # {stack name: (ponder_times, mask)} of the first replica, for histograms
 
 
 def make_train_step(

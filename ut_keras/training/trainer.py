@@ -33,28 +33,19 @@ MakeDataset: TypeAlias = Callable[[], Any]
 class Trainer:
     """One run: trains, evaluates, decodes, saves, and goes on where an earlier run stopped.
 
-    Fields:
-        model: a built model with `forward`, `loss_terms` and `generate`, made in the strategy's
-            scope.
-        optimizer: a Keras optimizer, made in the strategy's scope. None where nothing is trained.
-        strategy: a `tf.distribute.Strategy`.
-        output_dir: str, an existing folder.
-        settings: `TrainSettings`.
-        evaluator: `Evaluator` of the model.
-        free_decoder: `FreeDecoder` of the model.
-        problem_name: str, for TensorBoard's tags.
-        write_records: function that writes what says whose run the folder holds; called when
-            nothing can be refused any more, before anything else is written there. Optional.
+    Model and optimizer are made in the strategy's scope.
     """
 
-    model: keras.Model
-    optimizer: keras.optimizers.Optimizer | None
+    model: keras.Model  # built, with `forward`, `loss_terms` and `generate`
+    optimizer: keras.optimizers.Optimizer | None  # None where nothing is trained
     strategy: tf.distribute.Strategy
-    output_dir: str
+    output_dir: str  # an existing folder
     settings: TrainSettings
-    evaluator: Evaluator
-    free_decoder: Any
-    problem_name: str = "problem"
+    evaluator: Evaluator  # of the model, as the next
+    free_decoder: Any  # `FreeDecoder`
+    problem_name: str = "problem"  # for TensorBoard's tags
+    # Writes what says whose run the folder holds; called when nothing can be refused any more,
+    # before anything else is written there.
     write_records: Callable[[], Any] = lambda: None
 
     def __post_init__(self) -> None:

@@ -75,7 +75,8 @@ class RecordIndex:
         self.counts = np.diff(np.searchsorted(self._offsets, self._file_starts))
         self._check_shares()
         self._descriptors = [os.open(file, os.O_RDONLY) for file in files]
-        weakref.finalize(self, _close, self._descriptors)
+        for descriptor in self._descriptors:
+            weakref.finalize(self, os.close, descriptor)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -245,8 +246,3 @@ def _save(path, sizes, lengths):
     except OSError:
         return False
     return True
-
-
-def _close(descriptors):
-    for descriptor in descriptors:
-        os.close(descriptor)

@@ -13,7 +13,6 @@ left out while reading, and why.
 
 import contextlib
 import dataclasses
-import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from typing import Any
 
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
-from ut_keras.files import json_file, path_lock, whole_file
+from ut_keras.files import json_file, path_lock
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,6 +176,4 @@ def write_origin(split: Split, origin: dict[str, Any]) -> None:
             f"{origin['samples']} samples, checksum {origin['checksum']}, instead of "
             f"{known.get('samples')}, checksum {known.get('checksum')}."
         )
-    with whole_file.writing(split.origin_path) as file:
-        json.dump({**split.plan, **origin}, file, indent=2)
-        file.write("\n")
+    json_file.write(split.origin_path, {**split.plan, **origin})
