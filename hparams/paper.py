@@ -114,6 +114,20 @@ adaptive_universal_transformer_babi = derived(universal_transformer_babi, _adapt
 adaptive_universal_transformer_babi_t2t = derived(
     adaptive_universal_transformer_babi, act_halting_bias_init=1.0, act_loss_weight=0.01
 )
+# Ours, for task 16 in permuted stories: read at the question, and small.
+universal_transformer_babi_permuted = derived(
+    universal_transformer_babi,
+    hidden_size=64,
+    filter_size=128,
+    num_rec_steps=3,
+    transformer_ffn_type="fc",
+    class_label_pooling="last",
+    batch_size=1280,
+    **dropout(0.0),
+    label_smoothing=0.0,
+    learning_rate_schedule="constant*linear_warmup",
+    learning_rate_constant=0.002,
+)
 
 # --- Copy, reverse, addition ----------------------------------------------------------------------
 

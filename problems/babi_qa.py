@@ -46,6 +46,9 @@ Every record has its `task`, 1..20, which T2T's lack, so an evaluation gives the
 "Joint" is one run on `babi_qa_sentence_all_tasks_10k`, "single" the mean over 20 runs, on
 `babi_qa_sentence_single_task1_10k` to `…_task20_10k`.
 
+Task 16 (induction) has a form of ours besides, `babi_qa_sentence_single_task16_10k_permuted_valid`:
+see `BabiQaPermuted`.
+
 Commas in an answer are left out, so that it is one word. Otherwise than in T2T, `<EOQ>` has an id
 of its own, 2; there it is the full stop's. The raw data are an archive, see babi_files.py. bAbI
 repeats itself: 741 of the 1,000 test stories of task 4 are in its 10k training file too.
@@ -57,6 +60,7 @@ import functools
 import itertools
 import json
 import os
+import random
 from typing import Any
 
 from ut_keras.data import features
@@ -266,6 +270,42 @@ class BabiQaSentence(_BabiProblem):
         return example.story[-(130 if self.task == 3 else 70) :]
 
 
+class BabiQaPermuted(BabiQaSentence):
+    """Task 16 with copies of each training story, in which names, animals, colors change places.
+
+    9,000 stories are learned by heart before it is learned how an answer is found: from a name to
+    its animal, to the last other one of that kind, to its color. Ours, and not the paper's task.
+    """
+
+    copies = 20
+    _alike = (
+        ("Bernhard", "Brian", "Greg", "Julius", "Lily"),
+        ("frog", "lion", "rhino", "swan"),
+        ("gray", "green", "white", "yellow"),
+    )
+
+    def _examples(self, split, tmp_dir):
+        examples = super()._examples(split, tmp_dir)
+        if split != "train":
+            return examples
+        rng = random.Random(self.task)
+        return [self._permuted(example, rng) for example in examples for _ in range(self.copies)]
+
+    def _permuted(self, example, rng):
+        new = {}
+        for words in self._alike:
+            new.update(zip(words, rng.sample(words, len(words)), strict=True))
+
+        def permuted(text):
+            return " ".join(new.get(word, word) for word in text.split())
+
+        return example._replace(
+            story=[permuted(sentence) for sentence in example.story],
+            question=permuted(example.question),
+            answer=permuted(example.answer),
+        )
+
+
 def _shape(path):
     """(sentences, words) of an example, from the metadata."""
     lines = text_encoder.read_lines(path)
@@ -299,3 +339,12 @@ for (_form, _class, _is_joint), _task, (_size, _subset), (_end, _splits) in iter
         is_joint=_is_joint,
         splits=_splits,
     )
+
+problem.declare(
+    "babi_qa_sentence_single_task16_10k_permuted_valid",
+    BabiQaPermuted,
+    task=16,
+    subset=babi_files.SUBSETS["10k"],
+    is_joint=False,
+    splits=("train", "dev", "test"),
+)

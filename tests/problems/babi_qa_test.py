@@ -63,7 +63,7 @@ def records(problem, tmp_path, split):
 
 def test_names():
     names = [name for name in problems.names() if name.startswith("babi_qa_")]
-    assert len(names) == 252
+    assert len(names) == 253
     assert "babi_qa_concat_all_tasks_1k" in names
     assert "babi_qa_sentence_task20_10k" in names
     assert "babi_qa_sentence_single_task1_10k" in names
@@ -182,6 +182,35 @@ def test_the_last_sentences_are_kept(tmp_path, task, kept):
     assert encoder.decode(rows[0]) == f"Word{201 - kept} . <pad> <pad>"
     assert encoder.decode(rows[-2]) == "Word200 . <pad> <pad>"
     assert encoder.decode(rows[-1]) == "Who ? <pad> <pad>"
+
+
+def test_permuted_stories_keep_what_answers(tmp_path):
+    """From a name to its animal, to another one of that kind, to its color."""
+    story = (
+        "1 Lily is a frog.\n2 Brian is a frog.\n3 Lily is green.\n4 Greg is a swan.\n"
+        "5 Greg is white.\n6 Julius is a lion.\n7 Julius is yellow.\n8 Bernhard is a rhino.\n"
+        "9 Bernhard is gray.\n10 What color is Brian?\tgreen\t1 2 3\n"
+    )
+    valid = {"train": story, "valid": story}
+    write_archive(tmp_path, "en-10k", tasks=[16], train=story, valid=valid)
+    problem, counts = generate("babi_qa_sentence_single_task16_10k_permuted_valid", tmp_path)
+    assert counts == {"train": problem.copies, "dev": 1, "test": 1}
+    encoder = problem.feature_encoders(str(tmp_path / "data"))["inputs"]
+    _, words = problem.feature_specs(str(tmp_path / "data"))["inputs"].shape
+    answers = set()
+    for record in records(problem, tmp_path, "train"):
+        row = np.reshape(record["inputs"], [-1, words])
+        lily, brian, color, greg, white, *_, asked = (encoder.decode(ids).split() for ids in row)
+        [answer] = encoder.decode(record["targets"]).split()
+        assert lily[-2] == brian[-2] != greg[-2] and {lily[-2], greg[-2]} <= {
+            *("frog", "lion", "rhino", "swan")
+        }
+        assert lily[0] == color[0] and brian[0] in asked and greg[0] == white[0]
+        assert answer == color[2] != white[2]
+        answers.add(answer)
+    assert answers == {"gray", "green", "white", "yellow"}
+    [dev] = records(problem, tmp_path, "dev")
+    assert encoder.decode(dev["targets"]) == "green"
 
 
 def test_archives_may_share_the_work(tmp_path):
