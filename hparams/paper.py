@@ -127,6 +127,8 @@ universal_transformer_babi_permuted = derived(
     label_smoothing=0.0,
     learning_rate_schedule="constant*linear_warmup",
     learning_rate_constant=0.002,
+    optimizer_adam_beta2=0.98,
+    clip_grad_norm=1.0,
 )
 
 # --- Copy, reverse, addition ----------------------------------------------------------------------

@@ -23,7 +23,7 @@ TABLE = Table(
             problem="babi_qa_sentence_single_task16_10k_permuted_valid",
             model="universal_transformer_encoder",
             hparams_set="universal_transformer_babi_permuted",
-            updates=12_000,
+            updates=20_000,
             every=1000,
             valid="mean_error",
             scores=(Score("mean_error", percent=True),),
