@@ -35,7 +35,7 @@ class Mean(NamedTuple):
         """Which tasks these are, as text."""
         missing = [str(task) for task in _TASKS if task not in self.tasks]
         if len(missing) < _MANY:
-            return f"{len(self.tasks)} tasks, without {' and '.join(missing)}"
+            return f"{len(self.tasks)} tasks, without {', '.join(missing)}"
         return f"{len(self.tasks)} of {len(_TASKS)} tasks"
 
 
