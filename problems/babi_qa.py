@@ -292,7 +292,7 @@ class BabiQaPermuted(BabiQaSentence):
         return [self._permuted(example, rng) for example in examples for _ in range(self.copies)]
 
     def _permuted(self, example, rng):
-        new = {}
+        new: dict[str, str] = {}
         for words in self._alike:
             new.update(zip(words, rng.sample(words, len(words)), strict=True))
 
