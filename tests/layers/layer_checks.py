@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ut_keras.layers.attention import attention, attention_mask
 from ut_keras.layers.basic.signature import StepInputs
-from ut_keras.layers.depth import transformer_block, transformer_layer
+from ut_keras.layers.depth import stack, transformer_layer
 from ut_keras.layers.transition import transition
 
 
@@ -171,7 +171,7 @@ def make_block(
         )
         for _ in range(num_layers)
     ]
-    return transformer_block.TransformerBlock(layers, dtype=dtype)
+    return stack.TransformerBlock(layers, dtype=dtype)
 
 
 def decode(layer, state, memory, memory_mask, training=False, **arguments):
@@ -213,7 +213,7 @@ class StubBlock(keras.layers.Layer):
         new = self.function(state, inputs.training)
         if inputs.running is not None:
             new = tf.where(inputs.running[..., tf.newaxis], new, state)
-        return transformer_block.BlockOutput(new, (), ())
+        return stack.BlockOutput(new, (), ())
 
     def start_tally(self, state):
         return ()

@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from tests.models import examples
 from ut_keras import hparam, hparams, models, parts
-from ut_keras.layers.depth import recurrence
-from ut_keras.layers.halting import halting, ponder_cost
+from ut_keras.layers.depth import recurrence, state_layer
+from ut_keras.layers.halting import halting
 from ut_keras.metrics import losses
 
 
@@ -130,7 +130,7 @@ class _Taxed(recurrence.BasicRecurrence):
         return result._replace(ponder_times=steps)
 
     def ponder_terms(self, result, padding_mask, rows=None):
-        return [ponder_cost.term(result.ponder_times, 0.5, padding_mask, rows)]
+        return [state_layer.ponder_term(result.ponder_times, 0.5, padding_mask, rows)]
 
 
 @pytest.mark.parametrize("mixed", ["", ",mix_with_transformer=before_ut"])

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from ut_keras.decoding import beam_search, constraints, score, side_by_side
 from ut_keras.decoding.options import NUMBERS, Options
-from ut_keras.layers.basic import symbol_ids
+from ut_keras.layers.basic import embedding
 from ut_keras.layers.basic.signature import Shape, StepInputs
 
 _OFF_AT_ZERO = ("eos_penalty", "temperature", "min_length")  # what has no place in a graph then
@@ -171,11 +171,11 @@ def _given(model, features):
     if model.encoder is not None:
         if "inputs" not in features:
             raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
-        return {"inputs": symbol_ids.as_ids(features["inputs"], "inputs")}
+        return {"inputs": embedding.as_ids(features["inputs"], "inputs")}
     prompt = features.get("inputs", features.get("targets"))
     if prompt is None:
         raise ValueError(f"features must hold a prompt, 'inputs'. Received: {sorted(features)}.")
-    prompt = symbol_ids.as_ids(prompt, "A prompt")
+    prompt = embedding.as_ids(prompt, "A prompt")
     if prompt.shape.rank != 2:
         raise ValueError(f"A prompt must be [batch, length]. Received: {prompt.shape}.")
     return {"prompt": prompt}
@@ -185,7 +185,7 @@ def _forced_prefix(prefix, source, vocab_size):
     """int32 [B, P]; of one column without one."""
     if prefix is None:
         return tf.zeros([tf.shape(source)[0], 1], tf.int32)
-    prefix, batch_size = symbol_ids.as_ids(prefix, "forced_prefix", vocab_size), source.shape[0]
+    prefix, batch_size = embedding.as_ids(prefix, "forced_prefix", vocab_size), source.shape[0]
     if prefix.shape.rank != 2 or prefix.shape[0] != batch_size or not prefix.shape[1]:
         raise ValueError(f"forced_prefix must be [{batch_size}, length]. Received: {prefix.shape}.")
     return prefix

@@ -27,7 +27,7 @@ _WHERE = {
     "StepTimingSignal": "position.timing_signal",
     "SwiGLU": "transition.swiglu",
     "SymbolEmbedding": "basic.embedding",
-    "TransformerBlock": "depth.transformer_block",
+    "TransformerBlock": "depth.stack",
     "TransformerLayer": "depth.transformer_layer",
 }
 __all__ = list(_WHERE)

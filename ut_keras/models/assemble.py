@@ -10,7 +10,7 @@ from ut_keras.hparam import (
     UniversalTransformerHParams,
 )
 from ut_keras.layers.basic import from_hparams
-from ut_keras.layers.depth import mixed_depth, stack, transformer_block
+from ut_keras.layers.depth import mixed_depth, stack
 
 parts.load_all()
 
@@ -45,7 +45,7 @@ def position_signal(hp: TransformerHParams, side: str, name: str) -> keras.layer
 def layered_stack(hp: TransformerHParams, side: parts.Side | str) -> stack.Stack:
     """An encoder or decoder of the Transformer, by its `parts.Side`."""
     specific = hp.num_encoder_layers if side == "encoder" else hp.num_decoder_layers
-    block = transformer_block.make(hp, side, specific or hp.num_hidden_layers, "layer")
+    block = stack.make_block(hp, side, specific or hp.num_hidden_layers, "layer")
     depth = stack.LayeredDepth(block, name="depth", dtype=from_hparams.dtype_policy(hp))
     return _stack(hp, side, depth)
 

@@ -4,8 +4,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ut_keras.layers.depth.depth import StackOutput
-from ut_keras.layers.depth.records import Steps
+from ut_keras.layers.depth.depth import StackOutput, Steps
 
 
 class Encoded(NamedTuple):

@@ -20,7 +20,7 @@ from ut_keras.decoding import score as score_lib
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options
 from ut_keras.hparam import BasicHParams
-from ut_keras.layers.basic import embedding, from_hparams, symbol_ids
+from ut_keras.layers.basic import embedding, from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.metrics.losses import LossTerm
@@ -269,7 +269,7 @@ class Seq2Seq(keras_model.KerasModel):
 
     def _ids(self, features, name):
         """The feature, int32. Sentences are checked where they are embedded."""
-        ids = symbol_ids.as_ids(features[name], name, self.specs[name].vocab_size)
+        ids = embedding.as_ids(features[name], name, self.specs[name].vocab_size)
         if self.specs[name].modality == "class_label" and ids.shape.rank in (None, 1):
             ids = tf.reshape(ids, [-1, 1])
         if ids.shape.rank != 2 and self.specs[name].modality != "sentences":
@@ -277,7 +277,7 @@ class Seq2Seq(keras_model.KerasModel):
         return ids
 
     def _check_features(self, features):
-        symbol_ids.check_features(features, self.input_features)
+        embedding.check_features(features, self.input_features)
 
     def loss_terms(
         self,
@@ -403,11 +403,11 @@ class Seq2Seq(keras_model.KerasModel):
 
     def _check_ids(self, features, names):
         """Here, for what is compiled does not say which feature it was."""
-        symbol_ids.check_features(features)
+        embedding.check_features(features)
         for name in names:
             if name in features:
                 spec = self.specs.get(name, self.specs["targets"])
-                symbol_ids.as_ids(features[name], name, spec.vocab_size)
+                embedding.as_ids(features[name], name, spec.vocab_size)
 
     def _check_writes_symbols(self, method):
         if self.class_labels or self.decoder is None:

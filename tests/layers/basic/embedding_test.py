@@ -8,7 +8,7 @@ import tensorflow as tf
 from tests.layers import layer_checks
 from ut_keras.layers.attention import attention
 from ut_keras.layers.basic import embedding
-from ut_keras.layers.depth import stack, transformer_block, transformer_layer
+from ut_keras.layers.depth import stack, transformer_layer
 from ut_keras.layers.transition import transition
 
 V, D, W = 11, 6, 3  # vocabulary, width, words in a sentence
@@ -174,9 +174,34 @@ def test_padding_is_not_attended_to_in_a_model_of_ones_own(layer, ids):
     transformer = transformer_layer.TransformerLayer(
         attention.MultiHeadAttention(2, 8), transition.FeedForward(12, 8)
     )
-    block = transformer_block.TransformerBlock([transformer])
+    block = stack.TransformerBlock([transformer])
     inputs = keras.Input((None, *ids.shape[2:]), dtype="int32")
     states = stack.Stack(stack.LayeredDepth(block))(layer(inputs))
     pooled = keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(states))
     wider = np.insert(ids, [3] * 4, 0, axis=1)  # of stories, the last sentence is the question
     np.testing.assert_allclose(pooled(wider), pooled(ids), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
+def test_takes_ints_of_every_size(dtype):
+    ids = embedding.as_ids(np.array([[3, 1]], dtype), "inputs")
+    assert ids.dtype == tf.int32
+    np.testing.assert_array_equal(ids, [[3, 1]])
+
+
+def test_takes_empty_lists():
+    assert embedding.as_ids([[]], "inputs").shape == (1, 0)
+
+
+@pytest.mark.parametrize("values", [[[3.7, 1.0]], np.ones([1, 2], "float16"), [[True]]])
+def test_cuts_nothing_off(values):
+    with pytest.raises(ValueError, match="inputs must be ids of an int type .* Received: "):
+        embedding.as_ids(values, "inputs")
+
+
+@pytest.mark.parametrize("worst", [-1, 8, 2**33 + 2])
+def test_ids_out_of_range(worst):
+    with pytest.raises(ValueError, match=rf"inputs must be ids in \[0, 8\). Received: {worst}\."):
+        embedding.as_ids(np.array([[0, worst, 7]]), "inputs", 8)
+    np.testing.assert_array_equal(embedding.as_ids([[0, 7]], "inputs", 8), [[0, 7]])
+    assert embedding.as_ids([[]], "inputs", 8).shape == (1, 0)

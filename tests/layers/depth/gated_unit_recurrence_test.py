@@ -7,7 +7,7 @@ from ut_keras.layers.attention import attention, attention_mask
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import (
     gated_unit_recurrence,
-    transformer_block,
+    stack,
     transformer_layer,
 )
 from ut_keras.layers.lstm import lstm
@@ -23,7 +23,7 @@ def _block(dtype, with_transition):
     layer = transformer_layer.TransformerLayer(
         attention.MultiHeadAttention(2, D, dtype=dtype), None, dtype=dtype
     )
-    return transformer_block.TransformerBlock([layer], dtype=dtype)
+    return stack.TransformerBlock([layer], dtype=dtype)
 
 
 def _recurrence(kind, dtype="float32", with_transition=False, **arguments):

@@ -188,3 +188,32 @@ def test_masks_of_both_sequences():
     for row, length in enumerate(REAL.sum(axis=1)):
         alone = depth(wide[row : row + 1, :length], memory=memory[row : row + 1])
         np.testing.assert_allclose(got[row, :length], alone[0], atol=1e-5)
+
+
+PONDER_TIMES = np.float32([[2, 3, 5], [1, 4, 5]])
+REMAINDERS = np.float32([[0.5, 0.25, 0], [1, 0.5, 0]])
+COST = PONDER_TIMES + REMAINDERS
+
+
+def _ponder_value(*arguments, **keywords):
+    term = state_layer.ponder_term(*arguments, **keywords)
+    return term.numerator / term.denominator
+
+
+def test_ponder_cost_is_the_mean_of_all():
+    np.testing.assert_allclose(_ponder_value(COST, 0.01), 0.01 * 22.25 / 6, rtol=1e-6)
+    np.testing.assert_allclose(
+        _ponder_value(COST[:, 0], 0.1), 0.1 * 4.5 / 2, rtol=1e-6
+    )  # of examples
+
+
+def test_ponder_cost_may_leave_out_padding():
+    real = np.array([[True, True, True], [True, False, False]])
+    np.testing.assert_allclose(_ponder_value(COST, 0.01, real), 0.01 * (10.75 + 2) / 4, rtol=1e-6)
+
+
+def test_rows_weigh_in_the_ponder_cost():
+    rows = np.float32([3, 1])
+    expected = 0.01 * (3 * 10.75 + 11.5) / (3 * 3 + 3)
+    np.testing.assert_allclose(_ponder_value(COST, 0.01, rows=rows), expected, rtol=1e-6)
+    np.testing.assert_allclose(_ponder_value(COST[:, 0], 0.1, rows=rows), 0.1 * (3 * 2.5 + 2) / 4)

@@ -24,13 +24,12 @@ from ut_keras.layers.depth import (
     act_skipping,
     act_step,
     depth,
-    records,
     recurrence,
-    transformer_block,
+    stack,
+    state_layer,
 )
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.halting import halting as halting_lib
-from ut_keras.layers.halting import ponder_cost
 from ut_keras.ops import litert
 
 HALTED_STATES = ("transform", "copy")
@@ -77,7 +76,7 @@ class AdaptiveComputationTime(depth.Depth):
 
     def __init__(
         self,
-        block: transformer_block.TransformerBlock,
+        block: stack.TransformerBlock,
         timing: keras.layers.Layer,
         halting: halting_lib.Rule,
         halted_state: str = "transform",
@@ -130,19 +129,19 @@ class AdaptiveComputationTime(depth.Depth):
             (
                 ACTState(
                     start,
-                    records.start_attention(inputs.record_attention, inputs.memory),
-                    records.start_steps(wants_steps, start.state, given.max_steps),
+                    depth.start_attention(inputs.record_attention, inputs.memory),
+                    depth.start_steps(wants_steps, start.state, given.max_steps),
                     self.block.start_tally(start.state) if inputs.training else (),
                 ),
             ),
             maximum_iterations=given.max_steps,
         )
-        steps = records.stack_steps(last.steps)
+        steps = depth.stack_steps(last.steps)
         if steps is not None:
             confidence = self.halting.confidence(steps.states, inputs.padding_mask)
             steps = steps._replace(confidence=confidence)
         output = _output(
-            last.rows.output, last.rows.halting, *records.stack_attention(last.record), steps
+            last.rows.output, last.rows.halting, *depth.stack_attention(last.record), steps
         )
         return output._replace(tally=last.tally)
 
@@ -150,18 +149,18 @@ class AdaptiveComputationTime(depth.Depth):
         taken = act_step.take(layers, loop.rows, given)
         step, real = loop.rows.step, given.inputs.padding_mask
         steps = loop.steps and self._add_to_record(loop.steps, step, taken, real)
-        record = records.add_attention(loop.record, step, taken.block_output)
-        tally = transformer_block.add_tally(loop.tally, taken.block_output)
+        record = depth.add_attention(loop.record, step, taken.block_output)
+        tally = stack.add_tally(loop.tally, taken.block_output)
         return ACTState(taken.loop, record, steps, tally)
 
     def ponder_terms(
         self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
-    ) -> list[ponder_cost.PonderTerm]:
+    ) -> list[state_layer.PonderTerm]:
         """See `StateLayer.ponder_terms`: the mean of the ponder cost of all that ponder."""
         if not self.act_loss_weight:
             return []
         counted = self.halting.counted(padding_mask)
-        return [ponder_cost.term(result.ponder_cost, self.act_loss_weight, counted, rows)]
+        return [state_layer.ponder_term(result.ponder_cost, self.act_loss_weight, counted, rows)]
 
     def check_steps(self, num_steps: int | None) -> None:
         self.timing.check_steps(num_steps)
@@ -243,7 +242,7 @@ class AdaptiveComputationTime(depth.Depth):
             state = tf.where(self.halting.per_position(counted), state, 0)
         weights = self.halting.per_position(taken.update_weights)[..., 0]
         weights = tf.broadcast_to(weights, tf.shape(state)[:2])
-        return records.add_steps(steps, step, state, weights)
+        return depth.add_steps(steps, step, state, weights)
 
     @classmethod
     def from_config(cls, config: Config) -> Self:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_keras.layers.basic.signature import StepInputs
-from ut_keras.layers.depth.transformer_block import BlockOutput
+from ut_keras.layers.depth.stack import BlockOutput
 from ut_keras.layers.halting.halting import Halting, Rule, Step
 
 

@@ -10,7 +10,7 @@ from ut_keras.hparam.field import HParamError
 from ut_keras.layers.basic import dense, from_hparams, prepostprocess
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import Shape
-from ut_keras.layers.depth import gate, recurrence, transformer_block, transformer_layer
+from ut_keras.layers.depth import gate, recurrence, stack, transformer_layer
 from ut_keras.layers.depth.recurrence import Constants, RecurrenceState, StepOutput
 from ut_keras.layers.lstm.lstm import LSTMState
 
@@ -223,12 +223,12 @@ def _arguments(hp, side):
             "Received: add_step_timing_signal=True."
         )
     with_transition = hp.add_ffn_unit_to_the_transition_function
-    transition = transformer_block.make_transition(hp, side) if with_transition else None
+    transition = stack.make_transition(hp, side) if with_transition else None
     layer = transformer_layer.make(hp, side, transition)
     return {
         **recurrence.arguments(hp, side),
         "num_steps": hp.num_rec_steps,
-        "block": transformer_block.TransformerBlock(
+        "block": stack.TransformerBlock(
             [layer], "unit_layer", name="block", dtype=from_hparams.dtype_policy(hp)
         ),
         "preprocess_sequence": hp.layer_preprocess_sequence,

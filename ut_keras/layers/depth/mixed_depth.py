@@ -9,9 +9,9 @@ from ut_keras.hparam import UniversalTransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
-from ut_keras.layers.depth import depth, stack, transformer_block
+from ut_keras.layers.depth import depth, stack
 from ut_keras.layers.depth.depth import StackOutput
-from ut_keras.layers.halting.ponder_cost import PonderTerm
+from ut_keras.layers.depth.state_layer import PonderTerm
 from ut_keras.layers.position import timing_signal
 
 
@@ -135,7 +135,7 @@ def make(hp: UniversalTransformerHParams, side: str, recurrence: depth.Depth) ->
     def layers_at(place):
         if f"{place}_ut" not in (hp.mix_with_transformer or ""):
             return None
-        block = transformer_block.make(hp, side, hp.num_mixedin_layers, f"{place}_ut_layer")
+        block = stack.make_block(hp, side, hp.num_mixedin_layers, f"{place}_ut_layer")
         return stack.LayeredDepth(block, name=place, dtype=dtype)
 
     return MixedDepth(

@@ -12,9 +12,9 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.layer import Layer, check_choice, check_least
 from ut_keras.layers.basic.signature import PLAIN, Config, StepInputs
-from ut_keras.layers.depth import depth, records, transformer_block
+from ut_keras.layers.depth import depth, stack
 from ut_keras.layers.depth.depth import StackOutput
-from ut_keras.layers.depth.transformer_block import BlockOutput
+from ut_keras.layers.depth.stack import BlockOutput
 from ut_keras.layers.position import timing_signal
 from ut_keras.layers.transition import sru
 
@@ -119,7 +119,7 @@ class Recurrence(depth.Depth):
 
     def __init__(
         self,
-        block: transformer_block.TransformerBlock,
+        block: stack.TransformerBlock,
         timing: keras.layers.Layer,
         num_steps: int,
         injection: keras.layers.Layer | None = None,
@@ -157,13 +157,13 @@ class Recurrence(depth.Depth):
             state,
             self.start(state, most),
             (),
-            records.start_attention(inputs.record_attention, inputs.memory),
+            depth.start_attention(inputs.record_attention, inputs.memory),
             self.block.start_tally(state) if training else (),
-            records.start_steps(True, state, -(-most // every)) if every else (),
+            depth.start_steps(True, state, -(-most // every)) if every else (),
         )
         last = self._loop(first, inputs, signals, num_steps, most)
-        record = records.stack_attention(last.record)
-        steps = records.stack_steps(last.steps)
+        record = depth.stack_attention(last.record)
+        steps = depth.stack_steps(last.steps)
         return StackOutput(self.finish(last), None, None, *record, tally=last.tally, steps=steps)
 
     def check_steps(self, num_steps: int | None) -> None:
@@ -210,8 +210,8 @@ class Recurrence(depth.Depth):
                     result.state,
                     result.carried,
                     tuple(cache.stores for cache in caches),
-                    records.add_attention(loop.record, loop.step, result.block_output),
-                    transformer_block.add_tally(loop.tally, result.block_output),
+                    depth.add_attention(loop.record, loop.step, result.block_output),
+                    stack.add_tally(loop.tally, result.block_output),
                     loop.steps and self._add_step(loop, result.state, num_steps),
                 ),
             )
@@ -229,7 +229,7 @@ class Recurrence(depth.Depth):
         every = self.supervised_every
         share = 1.0 / tf.cast(-(-num_steps // every), tf.float32)
         shares = tf.fill(tf.shape(state)[:2], share)
-        return records.add_steps(loop.steps, loop.step // every, state, shares)
+        return depth.add_steps(loop.steps, loop.step // every, state, shares)
 
     def start(self, state: tf.Tensor, num_steps: int) -> tuple:
         """What a loop of at most so many steps carries at first, besides the state [B, S, D]."""
@@ -281,7 +281,7 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
         dtype = from_hparams.dtype_policy(hp)
         timing = sru.TimingAndSRU(timing, sru.make(hp, side), name="signals", dtype=dtype)
     given = {
-        "block": transformer_block.make(hp, side, hp.num_inrecurrence_layers, "rec_layer"),
+        "block": stack.make_block(hp, side, hp.num_inrecurrence_layers, "rec_layer"),
         "timing": timing,
         "name": "depth",
         "dtype": from_hparams.dtype_policy(hp),

@@ -1,15 +1,113 @@
-"""A whole encoder or decoder: depth by layers or by recurrence, and the last norm."""
+"""Layers in a row, as the baseline has them or a recurrence repeats them; and a whole encoder."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
+from ut_keras import parts
+from ut_keras.hparam import TransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.layers.basic import prepostprocess
-from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
-from ut_keras.layers.depth import depth, transformer_block
+from ut_keras.layers.basic import from_hparams, prepostprocess
+from ut_keras.layers.basic.layer import build_all
+from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
+from ut_keras.layers.depth import depth, state_layer, transformer_layer
 from ut_keras.layers.depth.depth import StackOutput
+from ut_keras.layers.depth.state_layer import PonderTerm
+
+
+class BlockOutput(NamedTuple):
+    """What a block computes."""
+
+    output: tf.Tensor  # [B, S, D]
+    attention_weights: tuple  # per layer [B, H, S, S] float32
+    memory_attention_weights: tuple  # per layer [B, H, T, S] float32; empty in an encoder
+    tally: tuple = ()  # per layer that of `LayerOutput`; () but in training
+
+
+def add_tally(tally: tuple, step: BlockOutput) -> tuple:
+    """The tallies so far with those of a step; () stays."""
+    if not tally:
+        return tally
+    added = tf.nest.map_structure(tf.add, tally, step.tally)
+    for new, old in zip(tf.nest.flatten(added), tf.nest.flatten(tally), strict=True):
+        new.set_shape(old.shape)
+    return added
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class TransformerBlock(state_layer.StateLayer):
+    """Applies its layers one after the other.
+
+    Args:
+        layers: list of `TransformerLayer`.
+        prefix: str. Layer i is called `<prefix>_<i>`, as in T2T's checkpoints.
+    Call arguments and returns: as `StateLayer`.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[transformer_layer.TransformerLayer],
+        prefix: str = "layer",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.layers = tuple(layers)  # not a list: TensorFlow's checkpoints would leave it out
+        self.prefix = prefix
+        for number, layer in enumerate(self.layers):
+            layer.name = f"{prefix}_{number}"
+
+    def build(self, state_shape: Shape) -> None:
+        build_all(self.layers, state_shape)
+
+    def project_memory(
+        self, memory: tf.Tensor, attention_mask: tf.Tensor | None
+    ) -> tuple[transformer_layer.Memory, ...]:
+        """See `StateLayer.project_memory`: tuple of `Memory`, one per layer."""
+        return tuple(layer.project_memory(memory, attention_mask) for layer in self.layers)
+
+    def cache_widths(self) -> list[Widths]:
+        """What a cache keeps of each position for each layer, see `cache.start`: a list."""
+        return [layer.cache_widths() for layer in self.layers]
+
+    @property
+    def mixes_by_attention_alone(self) -> bool:
+        """Whether nothing but attention brings positions together."""
+        return all(layer.mixes_by_attention_alone for layer in self.layers)
+
+    @property
+    def places_matter(self) -> bool:
+        """Whether it depends on where columns lie in a cache what is read of them."""
+        return any(layer.places_matter for layer in self.layers)
+
+    def remember(self, state: tf.Tensor, caches: Sequence[cache_lib.LayerCache]) -> None:
+        """See `TransformerLayer.remember`: in all layers."""
+        for layer, cache in zip(self.layers, caches, strict=True):
+            layer.remember(state, cache)
+
+    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> BlockOutput:
+        """See `StateLayer.forward`; `BlockOutput`."""
+        weights, memory_weights, tally = [], [], []
+        for number, layer in enumerate(self.layers):
+            memory = inputs.memory[number] if inputs.memory else None
+            cache = inputs.cache[number] if inputs.cache else None
+            result = layer.forward(state, inputs._replace(memory=memory, cache=cache))
+            state = result.output
+            weights.append(result.attention_weights)
+            tally.append(result.tally)
+            if memory:
+                memory_weights.append(result.memory_attention_weights)
+        tallies = tuple(tally) if inputs.training else ()
+        return BlockOutput(state, tuple(weights), tuple(memory_weights), tallies)
+
+    def start_tally(self, state: tf.Tensor) -> tuple:
+        """See `StateLayer.start_tally`: of each layer."""
+        return tuple(layer.start_tally(state) for layer in self.layers)
+
+    def extra_terms(self, tally: Any, rows: tf.Tensor | None = None) -> list[PonderTerm]:
+        of_layers = zip(self.layers, tally, strict=True)
+        return [term for layer, part in of_layers for term in layer.extra_terms(part, rows)]
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -22,7 +120,7 @@ class LayeredDepth(depth.Depth):
     References: T2T `transformer_encoder`, `transformer_decoder`.
     """
 
-    def __init__(self, block: transformer_block.TransformerBlock, **kwargs: Any) -> None:
+    def __init__(self, block: TransformerBlock, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.block = block
 
@@ -95,3 +193,17 @@ class Stack(depth.Around, prepostprocess.Processing):
     ) -> tuple[tf.Tensor, Any]:
         output, cache = self.depth.extend(state, cache, window, memory)
         return self.postprocess(output, training=False), cache
+
+
+def make_block(hp: TransformerHParams, side: str, num_layers: int, prefix: str) -> TransformerBlock:
+    """Layers in a row; layer i is called `<prefix>_<i>`."""
+    layers = [
+        transformer_layer.make(hp, side, make_transition(hp, side)) for _ in range(num_layers)
+    ]
+    return TransformerBlock(layers, prefix, name="block", dtype=from_hparams.dtype_policy(hp))
+
+
+def make_transition(hp: TransformerHParams, side: str) -> keras.layers.Layer:
+    """The transition function of a layer, by `transformer_ffn_type` and `ffn_layer`."""
+    kind = getattr(hp, "transformer_ffn_type", "fc")
+    return parts.transitions.get(hp.ffn_layer if kind == "fc" else kind)(hp, side)

@@ -2,7 +2,7 @@
 
 import functools
 import operator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -11,7 +11,13 @@ from ut_keras.layers.attention import attention
 from ut_keras.layers.attention import attention_mask as attention_mask_lib
 from ut_keras.layers.basic.layer import Layer
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
-from ut_keras.layers.halting.ponder_cost import PonderTerm
+
+
+class PonderTerm(NamedTuple):
+    """A part of a loss: numerator / denominator, or 0 where nothing weighs anything."""
+
+    numerator: tf.Tensor  # float32 scalar
+    denominator: tf.Tensor  # float32 scalar
 
 
 class StateLayer(Layer):
@@ -135,7 +141,7 @@ class StateLayer(Layer):
     def ponder_terms(
         self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
     ) -> list[PonderTerm]:
-        """What it costs to ponder, as `ponder_cost.term` makes it; arguments as of `cost_terms`."""
+        """What it costs to ponder, as `ponder_term` makes it; arguments as of `cost_terms`."""
         return []
 
     def start_tally(self, state: tf.Tensor) -> Any:
@@ -153,3 +159,27 @@ class StateLayer(Layer):
 def _keys(padding_mask):
     """bool [B, 1, 1, S]: keys that may be attended to."""
     return None if padding_mask is None else attention_mask_lib.padding_attention_mask(padding_mask)
+
+
+def ponder_term(
+    cost: tf.Tensor, weight: float, counted: tf.Tensor | None = None, rows: tf.Tensor | None = None
+) -> PonderTerm:
+    """The price of thinking: `weight` times the mean of the cost.
+
+    Args:
+        cost: float32 tensor [B, S] (or [B]), such as steps + remainder.
+        weight: float, `act_loss_weight`.
+        counted: bool, like the cost, where padding is not to be counted. T2T counts it: leave it
+            out.
+        rows: float32 [B], what each row weighs. Optional.
+    Returns:
+        `PonderTerm`.
+    References: Dehghani et al. 2019, appendix C; T2T `UniversalTransformer.body`.
+    """
+    weights = tf.ones_like(cost) if counted is None else tf.cast(counted, tf.float32)
+    if counted is not None:
+        cost = tf.where(counted, cost, 0.0)
+    if rows is not None:
+        rows = rows[:, tf.newaxis] if len(cost.shape) == 2 else rows
+        cost, weights = cost * rows, weights * rows
+    return PonderTerm(weight * tf.reduce_sum(cost), tf.reduce_sum(weights))

@@ -14,8 +14,7 @@ from ut_keras.layers.basic import from_hparams, prepostprocess
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
 from ut_keras.layers.depth import state_layer
-from ut_keras.layers.halting import ponder_cost
-from ut_keras.layers.halting.ponder_cost import PonderTerm
+from ut_keras.layers.depth.state_layer import PonderTerm
 from ut_keras.layers.transition import copy_gate as copy_gate_lib
 
 
@@ -165,7 +164,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
     def extra_terms(self, tally: Any, rows: tf.Tensor | None = None) -> list[PonderTerm]:
         if not self._transition_costs:
             return []
-        return [ponder_cost.term(self.transition.cost(tally), 1.0, rows=rows)]
+        return [state_layer.ponder_term(self.transition.cost(tally), 1.0, rows=rows)]
 
     @property
     def _transition_costs(self):

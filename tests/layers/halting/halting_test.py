@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.layers import halting_reference, layer_checks
+from tests.layers import layer_checks
+from tests.layers.halting import reference as halting_reference
 from ut_keras.layers.attention import attention_mask
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import act, stack
