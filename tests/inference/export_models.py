@@ -99,11 +99,12 @@ _OTHERS = {
 
 
 def randomize(model, seed):
-    """Draws weights that make every input give something else."""
+    """Draws weights that make every input give something else, and are the same in every run."""
     for number, variable in enumerate(model.variables):
         if "seed_generator" not in variable.path:
             noise = np.random.RandomState([seed, number]).normal(size=variable.shape)
-            variable.assign(variable + 0.5 * noise)
+            start = variable if len(variable.shape) < 2 else 0.0  # kernels start at random
+            variable.assign(start + 0.5 * noise)
 
 
 def rows(encoders, texts):
