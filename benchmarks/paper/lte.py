@@ -1,6 +1,7 @@
 """Tables 5 and 6, Learning to Execute: memorization of up to 55 digits; programs of nesting 2 and
 numbers of 5 digits. The paper's models are trained by the mix strategy, as here; the test split is
 drawn at the limits, which the paper does not say of its own. Greedy decoding that ends at EOS.
+Programs are far from learned: after 4,000 updates validation still rises.
 """
 
 from tables import Cell, Score, Table
