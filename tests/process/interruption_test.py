@@ -73,6 +73,14 @@ while True:
 """
 
 
+@pytest.fixture(autouse=True)
+def _listens():
+    """Hears SIGHUP as in a terminal, under nohup, too."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 def _run(body, name="SIGINT", times=1, **environment):
     """(exit code, stdout, stderr) of a command that gets signals when it is ready."""
     with subprocess.Popen(
