@@ -202,9 +202,8 @@ def _ponder_value(*arguments, **keywords):
 
 def test_ponder_cost_is_the_mean_of_all():
     np.testing.assert_allclose(_ponder_value(COST, 0.01), 0.01 * 22.25 / 6, rtol=1e-6)
-    np.testing.assert_allclose(
-        _ponder_value(COST[:, 0], 0.1), 0.1 * 4.5 / 2, rtol=1e-6
-    )  # of examples
+    of_examples = _ponder_value(COST[:, 0], 0.1)
+    np.testing.assert_allclose(of_examples, 0.1 * 4.5 / 2, rtol=1e-6)
 
 
 def test_ponder_cost_may_leave_out_padding():

@@ -1,4 +1,4 @@
-"""From ids to vectors and back: symbols, and sentences as bags of positioned words."""
+"""What ids may be, and from them to vectors and back: symbols, sentences as bags of words."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What depth is, whatever makes it: the contract that encoders and decoders rely on."""
+"""What depth is, whatever makes it: the contract of encoders and decoders, what passes record."""
 
 from typing import Any, NamedTuple
 

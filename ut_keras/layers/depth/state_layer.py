@@ -1,4 +1,4 @@
-"""What takes a state and gives a state: how Keras calls it, and how the models here do."""
+"""What takes a state and gives a state: how Keras calls it, how the models do, what it costs."""
 
 import functools
 import operator
