@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.layers.attention import attention, attention_mask
+from ut_keras.layers.attention import attention
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import stack, transformer_layer
 from ut_keras.layers.transition import transition
@@ -176,10 +176,10 @@ def make_block(
 
 def decode(layer, state, memory, memory_mask, training=False, **arguments):
     """The pass of a layer, a block or a stack of a decoder; it is causal."""
-    may_attend = attention_mask.padding_attention_mask(memory_mask)
+    may_attend = attention.padding_attention_mask(memory_mask)
     state, memory = (tf.cast(x, layer.compute_dtype) for x in (state, memory))
     inputs = StepInputs(
-        attention_mask.causal_attention_mask(tf.shape(state)[1]),
+        attention.causal_attention_mask(tf.shape(state)[1]),
         memory=layer.project_memory(memory, may_attend),
         training=training,
         **arguments,
@@ -189,7 +189,7 @@ def decode(layer, state, memory, memory_mask, training=False, **arguments):
 
 def call_with_mask(layer, x, padding_mask, training=False):
     """The pass of an encoder layer; attention goes to real tokens."""
-    may_attend = attention_mask.padding_attention_mask(padding_mask)
+    may_attend = attention.padding_attention_mask(padding_mask)
     inputs = StepInputs(may_attend, padding_mask, training=training)
     return layer.forward(tf.cast(x, layer.compute_dtype), inputs)
 

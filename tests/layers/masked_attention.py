@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.layers import layer_checks
-from ut_keras.layers.attention import attention_mask
+from ut_keras.layers.attention import attention
 
 B, S, D, H, K = 3, 5, 6, 2, 8  # batch, length, channels, heads, channels of all keys
 X = layer_checks.normal(B, S, D)
@@ -17,7 +17,7 @@ def shaken(layer):
 
 
 def attend(layer, query, padding_mask, training=False):
-    mask = attention_mask.padding_attention_mask(padding_mask)
+    mask = attention.padding_attention_mask(padding_mask)
     return layer(query, attention_mask=mask, training=training)
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.data.features import FeatureSpec
 from ut_keras.hparam import BasicHParams, TransformerHParams
-from ut_keras.layers.attention import attention_mask
+from ut_keras.layers.attention import attention
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic import embedding, from_hparams
@@ -117,12 +117,12 @@ class Transformer(seq2seq.Seq2Seq):
         padding_mask = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
         segments = features.get("inputs_segmentation")
         if segments is None:
-            may_attend = attention_mask.padding_attention_mask(padding_mask)
+            may_attend = attention.padding_attention_mask(padding_mask)
         else:
             padding_mask = segments != 0
-            may_attend = attention_mask.segment_attention_mask(segments, segments)
+            may_attend = attention.segment_attention_mask(segments, segments)
         if self.hparams.unidirectional_encoder:
-            causal = attention_mask.causal_attention_mask(tf.shape(ids)[1])
+            causal = attention.causal_attention_mask(tf.shape(ids)[1])
             # Padding comes last, where only padding sees it. T2T forgets segments here.
             may_attend = causal if segments is None else may_attend & causal
         x = self._embed(self.source_embedding, ids)
@@ -138,19 +138,19 @@ class Transformer(seq2seq.Seq2Seq):
 
     def project_memory(self, encoded: Encoded, features: Mapping[str, Any]) -> Any:
         """See `Seq2Seq.project_memory`: a tuple of `Memory`."""
-        may_attend = attention_mask.padding_attention_mask(encoded.padding_mask)
+        may_attend = attention.padding_attention_mask(encoded.padding_mask)
         if "inputs_segmentation" in features:
-            may_attend = attention_mask.segment_attention_mask(
+            may_attend = attention.segment_attention_mask(
                 features["targets_segmentation"], features["inputs_segmentation"]
             )
         return self.decoder.project_memory(encoded.stack.output, may_attend)
 
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
         ids = self._ids(features, "targets")
-        may_attend = attention_mask.causal_attention_mask(tf.shape(ids)[1])
+        may_attend = attention.causal_attention_mask(tf.shape(ids)[1])
         segments = features.get("targets_segmentation")
         if segments is not None:
-            may_attend &= attention_mask.segment_attention_mask(segments, segments)
+            may_attend &= attention.segment_attention_mask(segments, segments)
         if self.hparams.prepend_mode == prepended.FULL:
             may_attend |= prepended.inputs_mask(ids)
         x = self._embed_shifted(ids)

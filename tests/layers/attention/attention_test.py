@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.layers import layer_checks
-from ut_keras.layers.attention import attention, attention_mask
+from ut_keras.layers.attention import attention
 
 B, T, S, D, H = 3, 5, 7, 8, 2
 
@@ -26,7 +26,7 @@ def _numpy_attention(layer, query, memory, mask):
 
 
 def _masked(layer, query, padding_mask, training=False):
-    mask = attention_mask.padding_attention_mask(padding_mask)
+    mask = attention.padding_attention_mask(padding_mask)
     return layer(query, attention_mask=mask, training=training)
 
 
@@ -100,7 +100,7 @@ def test_is_causal():
     x = layer_checks.normal(B, S, D)
     changed = x.copy()
     changed[:, 3:] += 5.0
-    mask = attention_mask.causal_attention_mask(S)
+    mask = attention.causal_attention_mask(S)
     first = layer(x, attention_mask=mask).output
     second = layer(changed, attention_mask=mask).output
     np.testing.assert_array_equal(first[:, :3], second[:, :3])
@@ -143,3 +143,29 @@ def test_channels_must_divide():
         attention.MultiHeadAttention(4, 8, value_channels=6)
     with pytest.raises(ValueError, match="key_channels must be divisible by num_heads"):
         attention.MultiHeadAttention(4, 6)
+
+
+def test_padding_mask():
+    mask = attention.padding_attention_mask(np.array([[True, True, False]]))
+    np.testing.assert_array_equal(mask, [[[[True, True, False]]]])
+
+
+def test_causal_mask():
+    mask = attention.causal_attention_mask(3)
+    expected = [[True, False, False], [True, True, False], [True, True, True]]
+    np.testing.assert_array_equal(mask, [[expected]])
+
+
+def test_mask_of_segments():
+    mask = attention.segment_attention_mask(np.array([[1, 2]]), np.array([[1, 1, 2, 0]]))
+    expected = [[True, True, False, False], [False, False, True, False]]
+    np.testing.assert_array_equal(mask, [[expected]])
+
+
+def test_a_mask_that_might_be_one_of_heads():
+    """Keras' [B, T, S] would be broadcast as [H, T, S] where B = H."""
+    layer, x = layer_checks.make_block(4), layer_checks.normal(2, 3, 4)
+    self_attention = layer.layers[0].self_attention
+    for call in (layer, self_attention):
+        with pytest.raises(ValueError, match=r"passed as mask\[:, None\]. Received: \(2, 3, 3\)"):
+            call(x, attention_mask=np.ones((2, 3, 3), bool))

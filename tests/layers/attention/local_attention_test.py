@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.layers import layer_checks
-from ut_keras.layers.attention import attention, attention_mask, local_attention
+from ut_keras.layers.attention import attention, local_attention
 
 B, S, D, H = 3, 11, 8, 2
 PADDING = np.arange(S) < [[11], [6], [1]]
@@ -22,12 +22,12 @@ def _local(dtype="float32", **window):
 
 
 def _masked(layer, query, padding_mask, training=False):
-    mask = attention_mask.padding_attention_mask(padding_mask)
+    mask = attention.padding_attention_mask(padding_mask)
     return layer(query, attention_mask=mask, training=training)
 
 
 def _decode(layer, query, training=False):
-    mask = attention_mask.causal_attention_mask(tf.shape(query)[1])
+    mask = attention.causal_attention_mask(tf.shape(query)[1])
     return layer(query, attention_mask=mask, training=training)
 
 
@@ -66,8 +66,8 @@ def test_matches_reference(window, masked):
     x = layer_checks.normal(B, S, D)
     mask = {
         "not": None,
-        "padding": attention_mask.padding_attention_mask(tf.constant(PADDING)),
-        "segments": attention_mask.segment_attention_mask(*[tf.constant(PADDING * 1)] * 2),
+        "padding": attention.padding_attention_mask(tf.constant(PADDING)),
+        "segments": attention.segment_attention_mask(*[tf.constant(PADDING * 1)] * 2),
     }[masked]
     allowed = _window_mask(**WINDOWS[window])[None, None] & (True if mask is None else mask.numpy())
     some = np.broadcast_to(allowed.any(-1), (B, 1, S))[:, 0]  # a query without keys: anything

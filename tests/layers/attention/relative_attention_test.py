@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.layers import layer_checks
-from ut_keras.layers.attention import attention_mask, relative_attention
+from ut_keras.layers.attention import attention, relative_attention
 
 B, S, D, H, M = 3, 7, 8, 2, 3
 PADDING = np.arange(S) < [[7], [4], [1]]
@@ -22,12 +22,12 @@ def _causal(dtype="float32", **arguments):
 
 
 def _masked(layer, query, padding_mask, training=False):
-    mask = attention_mask.padding_attention_mask(padding_mask)
+    mask = attention.padding_attention_mask(padding_mask)
     return layer(query, attention_mask=mask, training=training)
 
 
 def _decode(layer, query, training=False):
-    mask = attention_mask.causal_attention_mask(tf.shape(query)[1])
+    mask = attention.causal_attention_mask(tf.shape(query)[1])
     return layer(query, attention_mask=mask, training=training)
 
 

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.layers import act_reference, layer_checks
-from ut_keras.layers.attention import attention_mask
+from ut_keras.layers.attention import attention
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import act
 from ut_keras.layers.halting import halting
@@ -257,7 +257,7 @@ def test_is_causal(act_type, halted_state):
     x = layer_checks.normal(B, S, D)
     changed = x.copy()
     changed[:, 3:] += 2 * layer_checks.normal(B, S - 3, D, seed=1)
-    mask = attention_mask.causal_attention_mask(S)
+    mask = attention.causal_attention_mask(S)
     first, second = (
         layer.forward(value, StepInputs(attention_mask=mask)) for value in (x, changed)
     )

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.layers import layer_checks
-from ut_keras.layers.attention import attention_mask
+from ut_keras.layers.attention import attention
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import depthwise_attention
 from ut_keras.layers.position import timing_signal
@@ -38,7 +38,7 @@ def test_matches_reference(depth_embedding, per_element):
     layer.build((None, None, D))
     layer_checks.shake(layer)
     x = layer_checks.normal(B, S, D)
-    mask = attention_mask.padding_attention_mask(REAL)
+    mask = attention.padding_attention_mask(REAL)
     states = [x]
     for step in range(N):
         read = np.zeros_like(x)

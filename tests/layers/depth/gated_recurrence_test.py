@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.layers import layer_checks
-from ut_keras.layers.attention import attention_mask
+from ut_keras.layers.attention import attention
 from ut_keras.layers.basic import dense
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import gate, gated_recurrence
@@ -59,7 +59,7 @@ def test_matches_reference(kind, coupled, gates_inputs):
     layer.build((None, None, D))
     layer_checks.shake(layer)
     inputs = state = layer_checks.normal(B, S, D)
-    mask = attention_mask.padding_attention_mask(REAL)
+    mask = attention.padding_attention_mask(REAL)
     norms = list(layer.preprocesses)
     count = len(gates_inputs)
     assert len(norms) == count * (1 if coupled else 2)

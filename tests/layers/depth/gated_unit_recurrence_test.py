@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.layers import layer_checks
-from ut_keras.layers.attention import attention, attention_mask
+from ut_keras.layers.attention import attention
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import (
     gated_unit_recurrence,
@@ -66,7 +66,7 @@ def test_matches_reference(kind, with_transition):
     layer_checks.shake(layer)
     x = h = layer_checks.normal(B, S, D)
     cell = np.zeros_like(x)
-    mask = attention_mask.padding_attention_mask(REAL)
+    mask = attention.padding_attention_mask(REAL)
     for step in range(N):
         signalled = layer.timing(h, tf.constant(step), layer.timing.prepare(tf.range(S)))
         u = layer.before_unit(layer.block.forward(signalled, StepInputs(mask, REAL)).output)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.layers import layer_checks
-from ut_keras.layers.attention import attention_mask
+from ut_keras.layers.attention import attention
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import act, mixed_depth, recurrence, stack
 from ut_keras.layers.halting import halting
@@ -52,7 +52,7 @@ def test_matches_reference(places, position):
     layer.build((None, None, D))
     layer_checks.shake(layer)
     x = layer_checks.normal(B, S, D)
-    mask = attention_mask.padding_attention_mask(REAL)
+    mask = attention.padding_attention_mask(REAL)
     signal = timing_signal.sinusoid(np.arange(S), D) if position else 0.0
     y = x
     if "before" in places:
@@ -75,9 +75,9 @@ def test_memory_of_all_parts_and_attention_in_order():
     assert got.memory_attention_weights.shape == (2 + N + 2, B, 2, T, S)
     x = arguments["state"] + timing_signal.sinusoid(np.arange(T), D)
     first = layer.before.block.layers[0]
-    mask = attention_mask.causal_attention_mask(T)
+    mask = attention.causal_attention_mask(T)
     memory = layer.before.project_memory(
-        arguments["memory"], attention_mask.padding_attention_mask(REAL)
+        arguments["memory"], attention.padding_attention_mask(REAL)
     )
     want = first.forward(x, StepInputs(attention_mask=mask, memory=memory[0]))
     np.testing.assert_allclose(got.attention_weights[0], want.attention_weights, atol=1e-6)

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.layers import layer_checks
-from ut_keras.layers.attention import attention_mask
+from ut_keras.layers.attention import attention
 from ut_keras.layers.basic import dropout
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import act, recurrence
@@ -53,7 +53,7 @@ def test_matches_reference(start):
     layer.build((None, None, D))
     layer_checks.shake(layer)
     x = layer_checks.normal(B, S, D)
-    mask = attention_mask.padding_attention_mask(REAL)
+    mask = attention.padding_attention_mask(REAL)
     expected = x
     signals = layer.timing.prepare(tf.range(S))
     for step in range(N):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.layers import layer_checks
-from ut_keras.layers.attention import attention, attention_mask
+from ut_keras.layers.attention import attention
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import stack, transformer_layer
 from ut_keras.layers.transition import transition
@@ -71,7 +71,7 @@ def test_matches_reference(preprocess, postprocess, decoder):
     layer_checks.shake(layer)
     state = layer_checks.normal(B, T, D)
     memory = layer_checks.normal(B, S, D, seed=1)
-    causal = attention_mask.causal_attention_mask(T)
+    causal = attention.causal_attention_mask(T)
 
     def wrapped(block, x, sublayer):
         def norm(part, x):

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tests.layers import layer_checks
 from tests.layers.halting import reference as halting_reference
-from ut_keras.layers.attention import attention_mask
+from ut_keras.layers.attention import attention
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import act, stack
 from ut_keras.layers.halting import convergence, halting, ponder_net, q_halt, stick_breaking
@@ -148,7 +148,7 @@ def test_is_batch_invariant_and_causal(kind, halted_state):
 
     changed = x.copy()
     changed[:, 3:] += 2 * layer_checks.normal(B, S - 3, D, seed=1)
-    mask = attention_mask.causal_attention_mask(S)
+    mask = attention.causal_attention_mask(S)
     first, second = (
         layer.forward(value, StepInputs(attention_mask=mask)) for value in (x, changed)
     )

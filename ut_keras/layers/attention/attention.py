@@ -1,4 +1,4 @@
-"""Multi-head scaled dot-product attention."""
+"""Multi-head scaled dot-product attention; in its masks True is where a query may attend."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,12 +8,14 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.hparam import TransformerHParams
-from ut_keras.layers.attention import attention_mask as attention_mask_lib
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic.signature import Shape, Widths
 from ut_keras.ops import product as product_lib
+
+# What a masked logit becomes; T2T adds it. A row without any True attends evenly to everything.
+MASKED_LOGIT = -1e9
 
 
 class KeyValue(NamedTuple):
@@ -40,6 +42,41 @@ class AttentionOutput(NamedTuple):
 
     output: tf.Tensor  # [B, T, D]
     weights: tf.Tensor  # [B, H, T, S] float32, before dropout
+
+
+def check_mask(attention_mask: tf.Tensor | None) -> None:
+    """Refuses a mask that is to be broadcast to other axes than it was made for.
+
+    Keras' [B, T, S] would become one of heads, [1, H, T, S], where B = H.
+
+    Raises:
+        ValueError: if the mask is not of rank 4.
+    """
+    if attention_mask is not None and len(attention_mask.shape) != 4:
+        raise ValueError(
+            "attention_mask must be [batch, heads, length, length], where batch and heads may be "
+            "1; Keras' [batch, length, length] is passed as mask[:, None]. "
+            f"Received: {attention_mask.shape}."
+        )
+
+
+def padding_attention_mask(padding_mask: tf.Tensor) -> tf.Tensor:
+    """bool [B, S] -> [B, 1, 1, S]: keys that are real tokens may be attended to."""
+    return padding_mask[:, tf.newaxis, tf.newaxis, :]
+
+
+def causal_attention_mask(length: tf.Tensor) -> tf.Tensor:
+    """bool [1, 1, T, T]: a position may attend to itself and to what came before."""
+    position = tf.range(length)
+    return (position[:, tf.newaxis] >= position[tf.newaxis, :])[tf.newaxis, tf.newaxis]
+
+
+def segment_attention_mask(query_segments: tf.Tensor, key_segments: tf.Tensor) -> tf.Tensor:
+    """int [B, T], [B, S] -> bool [B, 1, T, S]: packed examples attend within their own segments.
+
+    References: T2T `common_attention.attention_bias_same_segment`.
+    """
+    return (query_segments[:, :, tf.newaxis] == key_segments[:, tf.newaxis, :])[:, tf.newaxis]
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -144,7 +181,7 @@ class MultiHeadAttention(dense.WithKernels):
         cache: cache_lib.LayerCache | None = None,
         training: bool | None = None,
     ) -> AttentionOutput:
-        attention_mask_lib.check(attention_mask)
+        check_mask(attention_mask)
         q = self.query_projection(query) * (self.key_channels // self.num_heads) ** -0.5
         if key_value is None:
             q = self.place(q, cache)
@@ -200,7 +237,7 @@ class MultiHeadAttention(dense.WithKernels):
         """Logits to weights: mask, softmax and, if asked for, the largest only."""
         if attention_mask is not None:
             # Not an added bias: TensorFlow would fuse the sum into the product, 60 times slower.
-            logits = tf.where(attention_mask, logits, attention_mask_lib.MASKED_LOGIT)
+            logits = tf.where(attention_mask, logits, MASKED_LOGIT)
         weights = _softmax(logits)
         if self.hard_attention_k:
             weights = harden(weights, self.hard_attention_k)

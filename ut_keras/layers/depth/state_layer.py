@@ -8,7 +8,6 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.layers.attention import attention
-from ut_keras.layers.attention import attention_mask as attention_mask_lib
 from ut_keras.layers.basic.layer import Layer
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 
@@ -79,7 +78,7 @@ class StateLayer(Layer):
         use_causal_mask: bool = False,
         training: bool | None = None,
     ) -> tf.Tensor:
-        attention_mask_lib.check(attention_mask)
+        attention.check_mask(attention_mask)
         inside = (layer for layer in self._flatten_layers() if isinstance(layer, StateLayer))
         if training and any(layer.trains_by_steps for layer in inside):
             raise ValueError(
@@ -90,7 +89,7 @@ class StateLayer(Layer):
         padding_mask = state_mask if mask is None else mask
         masks = [attention_mask, _keys(padding_mask)]
         if use_causal_mask:
-            masks.append(attention_mask_lib.causal_attention_mask(tf.shape(state)[1]))
+            masks.append(attention.causal_attention_mask(tf.shape(state)[1]))
         masks = [mask for mask in masks if mask is not None]
         may_attend = functools.reduce(operator.and_, masks) if masks else None
         if memory is not None:
@@ -158,7 +157,7 @@ class StateLayer(Layer):
 
 def _keys(padding_mask):
     """bool [B, 1, 1, S]: keys that may be attended to."""
-    return None if padding_mask is None else attention_mask_lib.padding_attention_mask(padding_mask)
+    return None if padding_mask is None else attention.padding_attention_mask(padding_mask)
 
 
 def ponder_term(
