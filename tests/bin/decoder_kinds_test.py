@@ -86,6 +86,7 @@ def test_language_model_goes_on_with_thelines_of(tmp_path):
     assert all(expected[:2]) and expected[0] != expected[1]
 
 
+@pytest.mark.slow
 def test_fixed_depth_run_halts_by_convergence(tmp_path):
     """Nothing of that rule is trained: every run of all steps can be asked to stop early."""
     (tmp_path / "run").mkdir()

@@ -227,7 +227,7 @@ def test_a_row_has_the_room_that_it_has_alone(kind, options):
         assert any(length > room for length, room in zip(there, rooms, strict=True))
 
 
-@pytest.mark.parametrize("act_type", ["basic", "global"])
+@pytest.mark.parametrize("act_type", ["basic", pytest.param("global", marks=pytest.mark.slow)])
 def test_steps_are_those_that_each_position_took(act_type):
     hp = hparams.get(
         "adaptive_universal_transformer_tiny", f"{SMALL},act_max_steps=3,act_type={act_type}"

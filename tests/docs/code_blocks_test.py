@@ -82,7 +82,7 @@ def test_excerpts_exist(page, monkeypatch):
 
 # Most of what the README shows is quick in `docs/index.md` and the pages of `pretrained`.
 _SLOW = (
-    *("docs/keras_layers.md", "docs/on_device.md", "docs/quickstart.md"),
+    *("README.md", "docs/keras_layers.md", "docs/on_device.md", "docs/quickstart.md"),
     *("docs/serving.md", "docs/visualize.md", "pretrained/multi30k_ende_adaptive/README.md"),
 )
 

@@ -241,6 +241,7 @@ def test_says_that_it_loads_tensorflow_first(monkeypatch, capsys):
     assert capsys.readouterr().err == "Loading TensorFlow and not_there…\n"
 
 
+@pytest.mark.slow
 def test_what_comes_along_is_ready_for_fit(caplog):
     model = (run := ut_keras.load("reverse40")).model
     model.fit(run.dataset([("1 2", "2 1")]), shuffle=False, epochs=2, verbose=0)

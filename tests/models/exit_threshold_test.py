@@ -20,12 +20,18 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_is_the_model_that_was_made_with_it(variant):
+def _both(variant):
+    """The model, and that which was made with the threshold."""
     kind, overrides, threshold = VARIANTS[variant]
-    model, features = examples.make(kind, overrides), examples.features(kind)
+    model = examples.make(kind, overrides)
     wanted = examples.make(kind, f"{overrides},act_epsilon={1 - threshold}")
     wanted.set_weights(model.get_weights())
+    return model, wanted, examples.features(kind), threshold
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_is_the_model_that_was_made_with_it(variant):
+    model, wanted, features, threshold = _both(variant)
     as_ever = model.inspect(features).encoder.ponder_times
     got = model.forward(features, exit_threshold=threshold)
     want = wanted.forward(features)
@@ -33,19 +39,29 @@ def test_is_the_model_that_was_made_with_it(variant):
     np.testing.assert_array_equal(got.encoder.ponder_times, want.encoder.ponder_times)
     assert np.sum(got.encoder.ponder_times) < np.sum(as_ever)
     np.testing.assert_array_equal(model.inspect(features).encoder.ponder_times, as_ever)
-    if kind == "adaptive":
-        one, other = (
-            model.generate(features, 2, exit_threshold=threshold, decode_length=1, **options)
-            for options in ({"return_steps": True}, {"cache": False})
-        )
-        found = wanted.generate(features, 2, decode_length=1, return_steps=True)
-        np.testing.assert_array_equal(one.ids, found.ids)
-        np.testing.assert_array_equal(one.ids, other.ids)
-        np.testing.assert_allclose(one.scores, found.scores, rtol=1e-4)
-        np.testing.assert_array_equal(one.source_steps, found.source_steps)
-        np.testing.assert_array_equal(one.target_steps, found.target_steps)
-        score = model.score(features, exit_threshold=threshold)
-        np.testing.assert_allclose(score, wanted.score(features), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        *("act_copy", "global"),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("act", "ponder_net", "stick_breaking")),
+    ],
+)
+def test_decodes_as_the_model_that_was_made_with_it(variant):
+    model, wanted, features, threshold = _both(variant)
+    one, other = (
+        model.generate(features, 2, exit_threshold=threshold, decode_length=1, **options)
+        for options in ({"return_steps": True}, {"cache": False})
+    )
+    found = wanted.generate(features, 2, decode_length=1, return_steps=True)
+    np.testing.assert_array_equal(one.ids, found.ids)
+    np.testing.assert_array_equal(one.ids, other.ids)
+    np.testing.assert_allclose(one.scores, found.scores, rtol=1e-4)
+    np.testing.assert_array_equal(one.source_steps, found.source_steps)
+    np.testing.assert_array_equal(one.target_steps, found.target_steps)
+    score = model.score(features, exit_threshold=threshold)
+    np.testing.assert_allclose(score, wanted.score(features), rtol=1e-4)
 
 
 def test_a_higher_one_goes_deeper():
@@ -66,13 +82,15 @@ def test_refuses():
         "transformer": "exit_threshold needs a model with recurrence in depth",
         "lstm": "exit_threshold needs a model with recurrence in depth",
     }.items():
+        model = examples.make(kind)
         for method in methods:
             with pytest.raises(ValueError, match=message):
-                getattr(examples.make(kind), method)(features, exit_threshold=0.5)
+                getattr(model, method)(features, exit_threshold=0.5)
+    model = examples.make("adaptive")
     for wrong in (-0.1, 0, 0.0, 1.5, float("nan"), "0.5"):
         for method in methods:
             with pytest.raises(ValueError, match="exit_threshold must be"):
-                getattr(examples.make("adaptive"), method)(features, exit_threshold=wrong)
+                getattr(model, method)(features, exit_threshold=wrong)
 
 
 @pytest.mark.parametrize("rest", ["", ",act_halted_state=copy"])

@@ -146,7 +146,9 @@ def test_a_schedule_that_needs_the_length_of_the_run():
     model.compile(optimizer=optimizers.get(model.hparams, train_steps=10000))
 
 
-@pytest.mark.parametrize("method", ["fit", "evaluate", "train_on_batch"])
+@pytest.mark.parametrize(
+    "method", ["fit", "evaluate", pytest.param("train_on_batch", marks=pytest.mark.slow)]
+)
 def test_data_of_another_form_are_refused_by_a_line(method):
     features, targets = next(_batches())
     model = _make("universal_transformer_tiny")

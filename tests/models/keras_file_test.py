@@ -85,6 +85,7 @@ def test_summary(name):
         assert layer.name[:20] in text
 
 
+@pytest.mark.slow
 def test_a_loaded_model_decodes(tmp_path):
     model = export_models.variant_model("act_copy", SYMBOLS)
     export_models.randomize(model, seed=2)

@@ -229,12 +229,11 @@ def _check(seed):
         raise AssertionError(f"{drawn.model.name} of {drawn.task}: {drawn.overrides}") from error
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_model(seed):
-    _check(seed)
+def test_random_model():
+    _check(0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3, 60))
+@pytest.mark.parametrize("seed", range(1, 60))
 def test_more_random_models(seed):
     _check(seed)

@@ -178,7 +178,12 @@ _EMPTY = {
 }
 
 
-@pytest.mark.parametrize("name", _EMPTY)
+_QUICK = ("transformer", "language_model", "adaptive", "copy", "lstm")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in _QUICK)) for n in _EMPTY]
+)
 def test_sequences_without_positions(name):
     """Eagerly, and in a graph that does not know that there are none."""
     kind, overrides = _EMPTY[name]

@@ -211,7 +211,9 @@ def test_files_vocabulary_and_names(made, tmp_path):
     "changes, shares",
     [
         ("", [0.5, 0.25, 0.25]),
-        ("multiproblem_schedule_threshold=0.2", [0.8, 0.1, 0.1]),
+        pytest.param(
+            "multiproblem_schedule_threshold=0.2", [0.8, 0.1, 0.1], marks=pytest.mark.slow
+        ),
         ("multiproblem_per_task_threshold='5,1,1'", [5 / 7, 1 / 7, 1 / 7]),
         (
             "multiproblem_mixing_schedule=pretrain,multiproblem_schedule_max_examples=0",
@@ -235,7 +237,11 @@ def test_a_pass_has_the_shares_that_hparams_say(made, changes, shares):
     "schedule, others",
     [
         ("pretrain", lambda examples: examples > 245),
-        ("exponential", lambda examples: 0.5 * 1e-4 ** np.maximum(0, 1 - examples / 245)),
+        pytest.param(
+            "exponential",
+            lambda examples: 0.5 * 1e-4 ** np.maximum(0, 1 - examples / 245),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_shares_that_change(made, schedule, others):

@@ -43,7 +43,7 @@ def _all(result):
 
 @pytest.mark.parametrize("kind", ["global", "q_halt"])
 @pytest.mark.parametrize("halted_state", act.HALTED_STATES)
-@pytest.mark.parametrize("injected", [False, True])
+@pytest.mark.parametrize("injected", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_is_the_loop_of_all_examples(monkeypatch, kind, halted_state, injected):
     layer = _layer(kind, halted_state=halted_state, injected=injected)
 
