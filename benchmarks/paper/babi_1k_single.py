@@ -1,6 +1,8 @@
-"""The same, trained on each task's 1,000 questions (900 after validation's are held out). Here ours
-are far from the paper's: tasks 5 to 7 are learned by heart within 2,000 updates. What was tried
-against it is listed below; of that only smaller batches helped.
+"""The same, trained on each task's 1,000 questions (900 after validation's are held out), by the
+recipe of all bAbI tables, 10,000 updates a task. Ours are far from the paper's: seven tasks are
+solved, the others are learned by heart. Of what was tried against it, listed below, one thing helps
+so far: positions counted from a random one (`position_start_index=random`, as the paper trains its
+algorithmic tasks) take task 10 from 38 % of validation wrong to 11. The table is without.
 """
 
 from tables import Table, babi
