@@ -114,6 +114,12 @@ adaptive_universal_transformer_babi = derived(universal_transformer_babi, _adapt
 adaptive_universal_transformer_babi_t2t = derived(
     adaptive_universal_transformer_babi, act_halting_bias_init=1.0, act_loss_weight=0.01
 )
+# For 900 stories, which the others learn by heart.
+transformer_babi_1k = derived(transformer_babi, **dropout(0.3))
+universal_transformer_babi_1k = derived(
+    universal_transformer_babi, **dropout(0.3), position_start_index="random"
+)
+adaptive_universal_transformer_babi_1k = derived(universal_transformer_babi_1k, _adaptive)
 # Ours, for task 16 in permuted stories: read at the question, and small.
 universal_transformer_babi_permuted = derived(
     universal_transformer_babi,

@@ -11,7 +11,7 @@ from tables import Table, babi
 
 TABLE = Table(
     title="bAbI, 1k, single task",
-    cells=babi.single("1k", dict.fromkeys(range(1, 21), 10_000)),
+    cells=babi.single("1k", dict.fromkeys(range(1, 21), 10_000), sets="_1k"),
     averages={
         "adaptive": "4.56 (3/20); 6.39 ± 3.22",
         "universal": "5.31 (5/20)",

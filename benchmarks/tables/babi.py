@@ -45,14 +45,17 @@ def _as_printed(number):
     return number if len(number.partition(".")[2]) > 1 else f"{float(number):.1f}"
 
 
-def single(size, updates, models=("adaptive", "universal", "transformer")):
-    """A cell for each task of `updates`, {task: number}, and model, trained on the task alone."""
+def single(size, updates, sets=""):
+    """A cell for each task of `updates`, {task: number}, and model, trained on the task alone.
+
+    `sets` is what the names of the sets end with.
+    """
     return tuple(
         Cell(
             name=f"task{task}/{name}",
             problem=f"babi_qa_sentence_single_task{task}_{size}_valid",
             model=MODELS[name][0],
-            hparams_set=MODELS[name][1],
+            hparams_set=MODELS[name][1] + sets,
             updates=number,
             every=1000,
             valid="mean_error",
@@ -65,7 +68,7 @@ def single(size, updates, models=("adaptive", "universal", "transformer")):
             ),
         )
         for task, number in updates.items()
-        for name in models
+        for name in ("adaptive", "universal", "transformer")
     )
 
 
