@@ -5,6 +5,7 @@ one command of the trainer and the numbers that the paper has for it. No TensorF
 """
 
 import dataclasses
+import functools
 import glob
 import hashlib
 import importlib.util
@@ -126,9 +127,7 @@ class Cell:
     @property
     def set_values(self):
         """{hparam: value} where the set differs from the defaults of its class."""
-        hp = hparams.get(self.hparams_set, self.hparams)
-        defaults = type(hp)().to_dict()
-        return {name: value for name, value in hp.to_dict().items() if value != defaults[name]}
+        return _set_values(self.hparams_set, self.hparams)
 
     @property
     def recipe(self):
@@ -167,6 +166,13 @@ class Table:
     block: str = "tables"
     name: str = ""
     text: str = ""
+
+
+@functools.cache  # cells share their sets
+def _set_values(hparams_set, overrides):
+    hp = hparams.get(hparams_set, overrides)
+    defaults = type(hp)().to_dict()
+    return {name: value for name, value in hp.to_dict().items() if value != defaults[name]}
 
 
 def names():

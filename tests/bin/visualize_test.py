@@ -14,7 +14,7 @@ from ut_keras.text import text_encoder
 from ut_keras.visualize import figures, observer
 
 pytest.importorskip("matplotlib", reason="no matplotlib: pip install 'ut_keras[plot]'")
-ADAPTIVE = {"recurrence_type": "act", "num_rec_steps": 3, "act_halting_bias_init": -2}
+ADAPTIVE = {"recurrence_type": "act", "num_rec_steps": 2, "act_halting_bias_init": -2}
 WORDS = ("moved", "Where", "is", "Mary", "John", "to", "the", "garden", "hallway", ".", "?")
 
 

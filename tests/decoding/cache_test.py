@@ -226,7 +226,7 @@ def _logits_of_prefixes(model, inputs, prefixes):
 )
 def test_searches_agree(variant):
     model = _model(*VARIANTS[variant], seed=7)
-    for seed, (beam_size, batch, length) in enumerate([(3, 3, 5), (1, 3, 5), (3, 1, 2)]):
+    for seed, (beam_size, batch, length) in enumerate([(3, 3, 5), (1, 1, 2)]):
         features = {"inputs": _inputs(seed, batch, length)}
         _assert_same(model, features, beam_size=beam_size, decode_length=7)
 

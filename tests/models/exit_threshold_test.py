@@ -44,8 +44,11 @@ def test_is_the_model_that_was_made_with_it(variant):
 @pytest.mark.parametrize(
     "variant",
     [
-        *("act_copy", "global"),
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("act", "ponder_net", "stick_breaking")),
+        "global",
+        *(
+            pytest.param(n, marks=pytest.mark.slow)
+            for n in ("act", "act_copy", "ponder_net", "stick_breaking")
+        ),
     ],
 )
 def test_decodes_as_the_model_that_was_made_with_it(variant):

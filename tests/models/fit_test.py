@@ -147,7 +147,8 @@ def test_a_schedule_that_needs_the_length_of_the_run():
 
 
 @pytest.mark.parametrize(
-    "method", ["fit", "evaluate", pytest.param("train_on_batch", marks=pytest.mark.slow)]
+    "method",
+    ["evaluate", *(pytest.param(n, marks=pytest.mark.slow) for n in ("fit", "train_on_batch"))],
 )
 def test_data_of_another_form_are_refused_by_a_line(method):
     features, targets = next(_batches())

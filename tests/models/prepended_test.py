@@ -99,9 +99,8 @@ def test_writes_what_it_finds_likely(mode):
     np.testing.assert_array_equal(np.argmax(logits, -1)[kept], written[kept])
     scores = model.score({**given, "targets": written})
     np.testing.assert_allclose(found.scores[:, 0], scores, atol=1e-4)
-    options = {"beam_size": 3, "decode_length": 3}
-    uncached = model.generate(given, **options, cache=False)
-    np.testing.assert_array_equal(model.generate(given, **options).ids, uncached.ids)
+    uncached = model.generate(given, beam_size=1, decode_length=3, cache=False)
+    np.testing.assert_array_equal(uncached.ids, found.ids)
     assert "writes behind it" in model.why_source_padding_matters
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -77,12 +78,20 @@ def package(load):
     return load(_PACKAGE)
 
 
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory):
+    """A folder that the first test fills."""
+    return tmp_path_factory.mktemp("generated")
+
+
 @pytest.fixture
-def made(package, tmp_path):
+def made(package, generated, tmp_path):
     """(the problem, the folder with its data)"""
     problem = problems.get("all_of_them")
+    if not any(generated.iterdir()):
+        problem.generate_data(str(generated), str(tmp_path / "tmp"))
     data_dir = str(tmp_path / "data")
-    problem.generate_data(data_dir, str(tmp_path / "tmp"))
+    shutil.copytree(generated, data_dir)
     return problem, data_dir
 
 

@@ -67,6 +67,10 @@ class Epochs:
             self._batches = self._endless()
         return next(self._batches)
 
+    def close(self) -> None:
+        """Stops what reads ahead; the next batch is the one that would have come."""
+        self._batches = None
+
     def write_position(self) -> None:
         """Puts the place into `position`, for a checkpoint."""
         self.position["epoch"].assign(self._epoch)
@@ -81,7 +85,7 @@ class Epochs:
         """
         self._epoch = int(self.position["epoch"])
         self._batch = int(self.position["batch"])
-        self._batches = None
+        self.close()
         order = int(self.position["order"])
         if not order or order == self._order:
             return None

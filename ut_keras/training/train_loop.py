@@ -222,6 +222,7 @@ class TrainLoop:
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         self.stop.__exit__(kind, error, traceback)
+        self._epochs.close()
         self._saver.finish()
         self.summaries.close()
         self._progress.end_line()
