@@ -42,6 +42,15 @@ def test_every_place_can_be_gone_on_from():
         first.write_position()
         second = _epochs({name: variable.numpy() for name, variable in first.position.items()})
         assert _take(second, 2) == expected[place : place + 2], place
+        first.close()
+        second.close()
+
+
+def test_closed_it_goes_on_where_it_was():
+    iterator = _epochs()
+    for expected in ([0, 1], [2, 10], [11]):
+        assert _take(iterator, len(expected)) == expected
+        iterator.close()
 
 
 def test_element_spec_costs_no_batch():
@@ -112,6 +121,8 @@ def test_one_dataset_gives_the_batches_of_all_epochs(static_shapes, digest):
         resumed.write_position()
         expected_place = divmod(first, count)[0], first % count + 2
         assert tuple(int(resumed.position[name]) for name in ("epoch", "batch")) == expected_place
+        resumed.close()
+    made.close()
 
 
 def test_a_place_in_another_order_is_none_in_this_one():
