@@ -84,7 +84,7 @@ def server(run, tmp_path, monkeypatch):
 
 
 def _assert_same(loaded, run):
-    for got, want in zip(loaded.model.variables, run.model.variables, strict=True):
+    for got, want in zip(loaded.model.weights, run.model.weights, strict=True):
         np.testing.assert_array_equal(got, want, err_msg=want.path)
 
 
