@@ -51,6 +51,7 @@ TABLE = Table(
             "adaptive": ("0.29; 1.12 ± 1.62", "0"),
             "universal": ("0.47", "0"),
             "transformer": ("22.1", "12"),
+            "adaptive_t2t": ("", ""),
         },
     ),
     raw=babi.RAW,

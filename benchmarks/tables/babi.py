@@ -72,20 +72,23 @@ def single(size, updates, sets=""):
     )
 
 
-def joint(size, updates, paper):
-    """A cell for each model, trained on all tasks together; `paper` is {model: (error, failed)}."""
+def joint(size, updates, paper, sets=""):
+    """A cell for each model of `paper`, {model: (error, failed)}, trained on all tasks together.
+
+    `sets` is what the names of the sets end with.
+    """
     return tuple(
         Cell(
             name=f"joint/{name}",
             problem=f"babi_qa_sentence_all_tasks_{size}_valid",
-            model=model,
-            hparams_set=hparams_set,
+            model=MODELS[name][0],
+            hparams_set=MODELS[name][1] + sets,
             updates=updates,
             every=4000,
             valid="mean_error",
             scores=(
-                Score("mean_error", paper.get(name, ("",))[0], "average error", percent=True),
-                Score("failed_tasks", paper.get(name, ("",))[-1], "failed tasks"),
+                Score("mean_error", error, "average error", percent=True),
+                Score("failed_tasks", failed, "failed tasks"),
                 *(
                     Score(
                         f"error/task_{task}",
@@ -98,5 +101,5 @@ def joint(size, updates, paper):
                 ),
             ),
         )
-        for name, (model, hparams_set) in MODELS.items()
+        for name, (error, failed) in paper.items()
     )
