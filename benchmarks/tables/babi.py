@@ -72,17 +72,14 @@ def single(size, updates, sets=""):
     )
 
 
-def joint(size, updates, paper, sets=""):
-    """A cell for each model of `paper`, {model: (error, failed)}, trained on all tasks together.
-
-    `sets` is what the names of the sets end with.
-    """
+def joint(size, updates, paper):
+    """A cell for each model of `paper`, {model: (error, failed)}, trained on all tasks together."""
     return tuple(
         Cell(
             name=f"joint/{name}",
             problem=f"babi_qa_sentence_all_tasks_{size}_valid",
             model=MODELS[name][0],
-            hparams_set=MODELS[name][1] + sets,
+            hparams_set=MODELS[name][1],
             updates=updates,
             every=4000,
             valid="mean_error",

@@ -205,4 +205,4 @@ def _superseded(every, found):
             if model and (not cell or model[1] != cell.model):  # nor was it this cell
                 setting = [model[1], *setting]
                 line = {**line, "cell": line["cell"] + " of then"}
-            yield {**line, "setting": ", ".join(setting), "note": "an earlier recipe"}
+            yield {**line, "setting": ", ".join(setting), "note": "another recipe"}
