@@ -94,8 +94,8 @@ def _check_graphs(layer, arguments, call, expected, tolerance):
         return tf.TensorSpec(shape, tf.as_dtype(np.asarray(value).dtype))
 
     signature = [{name: free(value) for name, value in arguments.items()}]
-    graph = tf.function(run, input_signature=signature)
-    xla = tf.function(run, jit_compile=True)
+    graph = tf.function(run, input_signature=signature, autograph=False)
+    xla = tf.function(run, jit_compile=True, autograph=False)
     for function in (graph, xla):
         for value, want in zip(function(arguments), expected, strict=True):
             np.testing.assert_allclose(value, want, rtol=tolerance, atol=tolerance)

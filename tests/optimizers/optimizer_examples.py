@@ -25,7 +25,9 @@ def train(optimizer, mode="graph", batches=None):
     optimizer.build(variables)
     apply = optimizer.apply
     if mode != "eager":
-        apply = tf.function(lambda batch: optimizer.apply(batch), jit_compile=mode == "xla")
+        apply = tf.function(
+            lambda batch: optimizer.apply(batch), jit_compile=mode == "xla", autograph=False
+        )
     for batch in gradients() if batches is None else batches:
         apply([tf.constant(value) for value in batch.values()])
     return {variable.name: variable.numpy() for variable in variables}

@@ -19,7 +19,7 @@ def _model_and_gradients(name):
     weights = t2t._group(arrays, "var/")
     model = t2t._model(setting, weights)
 
-    @tf.function
+    @tf.function(autograph=False)
     def gradients(inputs, targets):
         features = {"inputs": inputs, "targets": targets}
         with tf.GradientTape() as tape:
@@ -49,7 +49,7 @@ def run(request):
         variable.assign(weight)
     optimizer = optimizers.get(model.hparams.override(setting["hparams"]))
     optimizer.build(model.trainable_variables)
-    update = tf.function(optimizer.apply)
+    update = tf.function(optimizer.apply, autograph=False)
     seen = []
     for inputs, targets in zip(arrays["inputs"], arrays["targets"], strict=True):
         loss, grads = gradients(tf.constant(inputs), tf.constant(targets))

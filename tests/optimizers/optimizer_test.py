@@ -15,7 +15,9 @@ def _noise(mode="graph", seed=0, **fields):
     optimizer.build([variable])
     apply = optimizer.apply
     if mode != "eager":
-        apply = tf.function(lambda batch: optimizer.apply(batch), jit_compile=mode == "xla")
+        apply = tf.function(
+            lambda batch: optimizer.apply(batch), jit_compile=mode == "xla", autograph=False
+        )
     drawn = []
     for _ in range(2):
         before = variable.numpy()

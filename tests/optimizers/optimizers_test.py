@@ -66,7 +66,7 @@ def _train(hp, mode="graph", sparse=False):
         optimizer.apply([kernel, _as_slices(table) if sparse else table, bias])
 
     if mode != "eager":
-        apply = tf.function(apply, jit_compile=mode == "xla")
+        apply = tf.function(apply, jit_compile=mode == "xla", autograph=False)
     for step in range(_STEPS):
         apply(*[tf.constant(value) for value in _values(1 + step).values()])
     return {variable.name: variable.numpy() for variable in variables}

@@ -218,7 +218,7 @@ def test_padding_does_not_ponder_where_it_is_masked():
 @pytest.mark.parametrize("act_type", LEARNED)
 def test_ends_when_all_have_halted(graph, act_type):
     layer, state = _with_given_p([[0.6, 0.995], [0.6, 0.6]], max_steps=20, act_type=act_type)
-    call = tf.function(layer.forward) if graph else layer.forward
+    call = tf.function(layer.forward, autograph=False) if graph else layer.forward
     got = call(state)
     assert layer.block.calls.numpy() == 2
     assert np.max(got.ponder_times) == 2
@@ -274,7 +274,7 @@ def test_random_halting(graph):
     """The number of uniform p until their sum passes t has the mean e^t."""
     block = layer_checks.StubBlock(lambda x, training: x)
     layer = _adaptive(block, max_steps=20, signals=False, act_type="random")
-    call = tf.function(layer.forward) if graph else layer.forward
+    call = tf.function(layer.forward, autograph=False) if graph else layer.forward
     first, second = (call(tf.ones([50, 60, 2])) for _ in range(2))
     steps = np.asarray(first.ponder_times)
     assert abs(steps.mean() - np.exp(0.99)) < 5 * 0.88 / np.sqrt(steps.size)
@@ -310,14 +310,14 @@ def test_gradient_agrees_with_finite_differences(act_type, halted_state):
     layer_checks.shake(layer, scale=0.1)
     x, direction = (tf.constant(layer_checks.normal(2, 4, D, seed=seed)) for seed in (0, 1))
 
-    @tf.function
+    @tf.function(autograph=False)
     def evaluate():
         got = layer.forward(x)
         value = tf.reduce_sum(got.output * direction) + tf.reduce_sum(got.remainders)
         # How many steps, and whether the last one was a halt: else it is not differentiable.
         return value, tf.stack([got.ponder_times, tf.sign(got.remainders)])
 
-    @tf.function
+    @tf.function(autograph=False)
     def gradients():
         with tf.GradientTape() as tape:
             value, _ = evaluate()

@@ -195,7 +195,7 @@ def test_steps_are_kept_for_a_loss_of_all_steps(graph):
     whole = stack.Stack(_adaptive("ponder_net", expected_loss=True, mask_padding=True))
     whole.build((None, None, D))
     layer_checks.shake(whole.postprocess)
-    call = tf.function(whole.forward) if graph else whole.forward
+    call = tf.function(whole.forward, autograph=False) if graph else whole.forward
     x = layer_checks.normal(B, S, D)
     assert call(x, StepInputs(None, REAL)).steps is None
     got = call(x, StepInputs(None, REAL, training=True))
@@ -251,7 +251,9 @@ def test_in_a_keras_model(kind, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(again(series), states)
-    exported = tf.function(lambda x: model(x), input_signature=[tf.TensorSpec([None, None, D])])
+    exported = tf.function(
+        lambda x: model(x), input_signature=[tf.TensorSpec([None, None, D])], autograph=False
+    )
     np.testing.assert_allclose(exported(tf.constant(series, tf.float32)), states, atol=1e-5)
 
 
