@@ -71,22 +71,16 @@ def _features(name):
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_is_causal(name):
+def test_is_causal_and_length_has_no_effect(name):
+    """Neither padding behind the source nor room behind the targets; also row by row."""
     model, features = _shared(name), _features(name)
     before = model(features, training=False)
+    assert model.decoder_is_causal
     targets = features["targets"].copy()
     targets[:, 2:] = (targets[:, 2:] + 5) % examples.V
     after = model({**features, "targets": targets}, training=False)
     np.testing.assert_allclose(before[:, :3], after[:, :3], atol=1e-5)
     assert np.abs(before[:, 3:] - after[:, 3:]).max() > 1e-3
-    assert model.decoder_is_causal
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_length_has_no_effect(name):
-    """Neither padding behind the source nor room behind the targets; also row by row."""
-    model, features = _shared(name), _features(name)
-    before = model(features, training=False)
     wider = {key: np.pad(value, [(0, 0), (0, 2)]) for key, value in features.items()}
     np.testing.assert_allclose(model(wider)[:, :4], before, atol=1e-5)
     row = {key: value[1:2] for key, value in features.items()}

@@ -16,8 +16,8 @@ STORY = {
     "targets": FeatureSpec(9, "class_label"),
 }
 PROMPTS = {"targets": FeatureSpec(9)}
-MODELS = {
-    **{name: (name, SYMBOLS) for name in (*cache_test.VARIANTS, *cache_test.NOT_CACHED)},
+_VARIANTS = (*cache_test.VARIANTS, *cache_test.NOT_CACHED)
+_KINDS = {
     "classes": ("basic", CLASSES),
     "prompts": ("act", PROMPTS),
     "encoder_classes": ("encoder", CLASSES),
@@ -27,6 +27,7 @@ MODELS = {
     "lstm_prompts": ("lstm_plain", PROMPTS),
     "lstm_attention": ("lstm_attention", SYMBOLS),
 }
+MODELS = {**{name: (name, SYMBOLS) for name in _VARIANTS}, **_KINDS}
 
 
 def _features(specs):
@@ -40,23 +41,32 @@ def _features(specs):
     }
 
 
-@pytest.mark.parametrize("name", cache_test.some_slow(MODELS))
-def test_save_and_load(name, tmp_path):
-    variant, specs = MODELS[name]
-    model = export_models.variant_model(variant, specs)
+def _model(name):
+    model = export_models.variant_model(*MODELS[name])
     export_models.randomize(model, seed=1)
+    return model
+
+
+@pytest.mark.parametrize("name", [*cache_test.some_slow(_VARIANTS), *_KINDS])
+def test_save_and_load(name, tmp_path):
+    model, features = _model(name), _features(MODELS[name][1])
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
     assert type(loaded) is type(model)
     assert loaded.get_config() == model.get_config()
     assert [v.path for v in loaded.weights] == [v.path for v in model.weights]
-    features = _features(specs)
     logits = model(features, training=False)
     np.testing.assert_array_equal(loaded(features, training=False), logits)
     assert np.isfinite(logits).all() and np.std(logits) > 0.01
 
-    # The weights say as much as the logits, and sooner.
-    export_models.randomize(loaded, seed=2)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "mixed")) for n in MODELS]
+)
+def test_files_of_weights(name, tmp_path):
+    """They say as much as the logits, and sooner."""
+    model = _model(name)
+    loaded = type(model).from_config(model.get_config())
     saved = tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")
     tf.train.Checkpoint(model=loaded).restore(saved).assert_consumed()
     _assert_same_weights(loaded, model)
@@ -83,15 +93,3 @@ def test_summary(name):
     assert f"{model.count_params():,}" in text
     for layer in model.layers:
         assert layer.name[:20] in text
-
-
-@pytest.mark.slow
-def test_a_loaded_model_decodes(tmp_path):
-    model = export_models.variant_model("act_copy", SYMBOLS)
-    export_models.randomize(model, seed=2)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    features = {"inputs": _features(SYMBOLS)["inputs"]}
-    there, here = (m.generate(features, beam_size=3, decode_length=4) for m in (model, loaded))
-    np.testing.assert_array_equal(there.ids, here.ids)
-    np.testing.assert_array_equal(there.scores, here.scores)

@@ -60,41 +60,6 @@ def test_one_gradient_step_reaches_all_weights(kind):
         assert gradient.any() or (kind == "classifier" and "self_attention" in variable.path)
 
 
-# Of these kinds the default run has files in tests/models/keras_file_test.py.
-_KEPT_THERE = ("adaptive", "transformer", "universal")
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=[pytest.mark.slow] * (kind in _KEPT_THERE))
-        for kind in sorted(set(ALL) - {"adaptive_language_model", "tagger"})
-    ],
-)
-def test_save_and_load(kind, tmp_path):
-    model, features = examples.shared(kind), examples.features(kind)
-    path = str(tmp_path / "model.keras")
-    model.save(path)
-    loaded = keras.models.load_model(path)
-    assert type(loaded) is type(model)
-    assert loaded.hparams == model.hparams
-    assert loaded.specs == model.specs
-    assert loaded.target_space_id == model.target_space_id
-    for variable, expected in zip(
-        loaded.trainable_variables, model.trainable_variables, strict=True
-    ):
-        assert variable.path == expected.path
-        np.testing.assert_array_equal(variable.numpy(), expected.numpy(), err_msg=variable.path)
-    np.testing.assert_array_equal(loaded(features, training=False), model(features, training=False))
-    weights = str(tmp_path / "model.weights.h5")
-    model.save_weights(weights)
-    other = examples.make(kind)
-    for variable in other.trainable_variables:
-        variable.assign(tf.zeros_like(variable.value))
-    other.load_weights(weights)
-    np.testing.assert_array_equal(other(features), model(features))
-
-
 def test_loaded_model_generates(tmp_path):
     model, features = examples.shared("adaptive"), {"inputs": examples.INPUTS}
     before = model.generate(features, decode_length=2)
