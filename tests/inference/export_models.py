@@ -69,10 +69,12 @@ def build(name):
 
 
 def variant_model(variant, specs):
-    """A model of a variant of cache_test, "encoder" or an LSTM, by its features."""
+    """A model of a variant of cache_test, an encoder alone or an LSTM, by its features."""
     if variant == "encoder":
         model_name, set_name = "universal_transformer_encoder", "universal_transformer_tiny"
         overrides = cache_test.STEPS
+    elif variant == "plain_encoder":
+        model_name, set_name, overrides = "transformer_encoder", "transformer_tiny", ""
     elif variant.startswith("lstm_"):
         model_name = {"lstm_attention": "lstm_seq2seq_attention", "lstm_plain": "lstm_seq2seq"}
         model_name = model_name[variant]

@@ -22,6 +22,7 @@ _KINDS = {
     "prompts": ("act", PROMPTS),
     "encoder_classes": ("encoder", CLASSES),
     "encoder_symbols": ("encoder", SYMBOLS),
+    "plain_encoder": ("plain_encoder", CLASSES),
     "story": ("encoder", STORY),
     "lstm": ("lstm_plain", SYMBOLS),
     "lstm_prompts": ("lstm_plain", PROMPTS),
