@@ -114,7 +114,7 @@ adaptive_universal_transformer_babi = derived(universal_transformer_babi, _adapt
 adaptive_universal_transformer_babi_t2t = derived(
     adaptive_universal_transformer_babi, act_halting_bias_init=1.0, act_loss_weight=0.01
 )
-# For 900 stories, which the others learn by heart.
+# For the 900 stories of 1k.
 transformer_babi_1k = derived(transformer_babi, **dropout(0.3))
 universal_transformer_babi_1k = derived(
     universal_transformer_babi, **dropout(0.3), position_start_index="random"
