@@ -9,8 +9,8 @@ Seed 1 of all cells comes first, then 2, and so on. Ctrl-C, SIGTERM and the end 
 trainer, which saves; the same command goes on. Several may run beside each other: each takes what
 the others have not. A run that has ended adds a line to docs/results/TABLE.jsonl.
 
-A setting that is not (yet) the cell's, by --hparams, --hparams_set or --updates, is tried by
---tried=WHY: nothing of the test split is read, and the line goes to docs/results/tried.jsonl.
+A setting that is not (yet) the cell's, by --hparams, --hparams_set, --flags or --updates, is tried
+by --tried=WHY: nothing of the test split is read, and the line goes to docs/results/tried.jsonl.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def _run(argv):
     lines.check(lines.read(args.results_dir), every.values())
     if args.steps is not None:
         steps_command.numbers(args.steps)
-        if args.list or args.tried is not None or args.hparams_set or args.updates:
+        if args.list or args.tried is not None or args.hparams_set or args.flags or args.updates:
             raise UsageError("--steps goes with --hparams alone, of runs that have ended.")
         return _run_steps(table, cells, args)
     cells = _tried(cells, args)
@@ -85,6 +85,7 @@ def _parse(argv):
     parser.add_argument("--steps", help="numbers, joined by commas: evaluate ended runs so")
     parser.add_argument("--hparams", default="", help="with --tried, --steps: values to replace")
     parser.add_argument("--hparams_set", help="with --tried: another set")
+    parser.add_argument("--flags", type=str.split, help="with --tried: more of the trainer's")
     parser.add_argument("--updates", type=int, help="with --tried: another number")
     parser.add_argument("--raw", help="folder under which raw files lie")
     parser.add_argument("--runs_dir", default="runs/paper")
@@ -117,15 +118,16 @@ def _tried(cells, args):
     """The cells with what is changed by the command line."""
     changed = {
         name: value
-        for name in ("hparams", "hparams_set", "updates")
+        for name in ("hparams", "hparams_set", "flags", "updates")
         if (value := getattr(args, name))
     }
     if bool(changed) != (args.tried is not None):
         raise UsageError(
-            "--tried=WHY must be given with --hparams, --hparams_set or --updates, and with none "
-            f"else. Received: --tried={args.tried!r} and {changed}."
+            "--tried=WHY must be given with --hparams, --hparams_set, --flags or --updates, and "
+            f"with none else. Received: --tried={args.tried!r} and {changed}."
         )
-    return [dataclasses.replace(cell, **changed) for cell in cells]
+    flags = tuple(changed.pop("flags", ()))
+    return [dataclasses.replace(cell, **changed, flags=cell.flags + flags) for cell in cells]
 
 
 def _list(cells, args):

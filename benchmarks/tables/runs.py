@@ -202,9 +202,8 @@ def _git(*words):
 
 
 def _setting(cell):
-    return ", ".join(
-        part for part in (cell.hparams_set, cell.hparams, f"{cell.updates:,} updates") if part
-    )
+    parts = (cell.hparams_set, cell.hparams, *cell.flags, f"{cell.updates:,} updates")
+    return ", ".join(part for part in parts if part)
 
 
 # What runs leave.

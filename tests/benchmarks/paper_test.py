@@ -42,6 +42,16 @@ def test_only(capsys):
     assert listed("double/lstm") == ["double/lstm"]
 
 
+def test_a_tried_setting_has_flags_of_its_own(capsys):
+    flags = "--flags=--moving_average_decay=0.9 --keep_checkpoint_max=1"
+    words = ["--table=scan", "--only=simple/adaptive", "--tried=why", flags, "--list"]
+    assert paper.main(words) == 0
+    listed = capsys.readouterr().out
+    assert "seeds done: none" in listed
+    assert "--moving_average_decay=0.9 --keep_checkpoint_max=1 --data_dir=data" in listed
+    assert "--eval_early_stopping_metric=step" in listed  # the cell's own
+
+
 def test_nothing_starts_when_the_time_is_over(tmp_path, capsys):
     folders = [f"--{name}_dir={tmp_path}" for name in ("runs", "data", "tmp", "results")]
     assert paper.main(["--table=scan", "--hours=0", *folders]) == 0
