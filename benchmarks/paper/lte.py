@@ -20,6 +20,7 @@ PAPER = {  # char-acc, seq-acc
     "control": {"lstm": "0.68 0.21", "transformer": "0.93 0.66", "universal": "1.0 1.0"},
     "addition": {"lstm": "0.83 0.11", "transformer": "1.0 1.0", "universal": "1.0 1.0"},
 }
+UPDATES = {"copy": 1_500, "program": 16_000}
 
 
 def _cell(task, name):
@@ -29,7 +30,7 @@ def _cell(task, name):
         problem=f"lte_{task}",
         model=MODELS[name][0],
         hparams_set=MODELS[name][1],
-        updates=1_500 if task == "copy" else 4_000,
+        updates=UPDATES.get(task, 4_000),
         every=500,
         valid="accuracy_per_sequence",
         scores=(
