@@ -175,9 +175,18 @@ def _assert_same(model, features, **options):
 
 
 @pytest.mark.parametrize("variant", some_slow(VARIANTS))
-@pytest.mark.parametrize("beams", [pytest.param(1, marks=pytest.mark.slow), 3])
-def test_every_symbol_is_scored_as_by_the_whole_prefix(variant, beams):
+def test_every_symbol_is_scored_as_by_the_whole_prefix(variant):
     """Each beam by its own symbols only, for beams that change places at random."""
+    _check_symbol_by_symbol(variant, beams=3)
+
+
+@pytest.mark.slow  # layers see rows, not how many of them are beams
+@pytest.mark.parametrize("variant", sorted(_QUICK))
+def test_one_beam_is_scored_as_by_the_whole_prefix(variant):
+    _check_symbol_by_symbol(variant, beams=1)
+
+
+def _check_symbol_by_symbol(variant, beams):
     model = _model(*VARIANTS[variant], seed=7)
     assert not model.why_not_cached
     batch, length = 2, 5

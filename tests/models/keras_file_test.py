@@ -16,7 +16,12 @@ STORY = {
     "targets": FeatureSpec(9, "class_label"),
 }
 PROMPTS = {"targets": FeatureSpec(9)}
-_VARIANTS = (*cache_test.VARIANTS, *cache_test.NOT_CACHED)
+# What halted positions keep (`act_copy_…`) is no variable.
+_VARIANTS = [
+    name
+    for name in (*cache_test.VARIANTS, *cache_test.NOT_CACHED)
+    if not name.startswith("act_copy_")
+]
 _KINDS = {
     "classes": ("basic", CLASSES),
     "prompts": ("act", PROMPTS),
@@ -61,11 +66,9 @@ def test_save_and_load(name, tmp_path):
     assert np.isfinite(logits).all() and np.std(logits) > 0.01
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "mixed")) for n in MODELS]
-)
+@pytest.mark.parametrize("name", ["mixed", "act", "story", "lstm_attention"])
 def test_files_of_weights(name, tmp_path):
-    """They say as much as the logits, and sooner."""
+    """Written and read as the weights inside of a `.keras` file, of which all variants have one."""
     model = _model(name)
     loaded = type(model).from_config(model.get_config())
     saved = tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")
