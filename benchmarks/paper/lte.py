@@ -1,7 +1,8 @@
 """Tables 5 and 6, Learning to Execute: memorization of up to 55 digits; programs of nesting 2 and
 numbers of 5 digits. The paper's models are trained by the mix strategy, as here; the test split is
 drawn at the limits, which the paper does not say of its own. Greedy decoding that ends at EOS.
-Programs are far from learned: after 4,000 updates validation still rises.
+Programs are far from learned: a fourth of the updates had 0.073. Of those of the mix, which
+validation draws, 0.219 are right, 0.165 after 10,000 updates: more of the same will not do.
 """
 
 from tables import Cell, Score, Table
@@ -20,7 +21,7 @@ PAPER = {  # char-acc, seq-acc
     "control": {"lstm": "0.68 0.21", "transformer": "0.93 0.66", "universal": "1.0 1.0"},
     "addition": {"lstm": "0.83 0.11", "transformer": "1.0 1.0", "universal": "1.0 1.0"},
 }
-UPDATES = {"copy": 1_500, "program": 4_000}
+UPDATES = {"copy": 1_500, "program": 16_000}
 
 
 def _cell(task, name):
