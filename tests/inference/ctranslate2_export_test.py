@@ -67,6 +67,15 @@ def test_weights_of_eight_bits(tmp_path):
     assert max(sizes["int8"], sizes["float16"]) < sizes[""]
 
 
+def test_a_cpu_that_multiplies_eight_bits_wrongly(tmp_path, monkeypatch, caplog):
+    def why_not_same(translator, *_):
+        return None if translator.compute_type == "float32" else "-22.3 for -15.0"
+
+    monkeypatch.setattr(ctranslate2_export, "_why_not_same", why_not_same)
+    export.export_ctranslate2(_model(), ENCODERS, str(tmp_path / "served"), "int8")
+    assert "wrong in 8 bits: -22.3 for -15.0. CT2_USE_MKL=1 helps." in caplog.text
+
+
 def test_what_lies_there_is_what_was_checked(tmp_path, monkeypatch):
     """The quantized files, too, and not those that were there before them."""
     model, other = _model(), _model(",norm_epsilon=9.0")
