@@ -68,7 +68,7 @@ def test_save_and_load(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["mixed", "act", "story", "lstm_attention"])
 def test_files_of_weights(name, tmp_path):
-    """Written and read as the weights inside of a `.keras` file, of which all variants have one."""
+    """Weights alone, as Keras and TensorFlow write them; all variants have a `.keras` file."""
     model = _model(name)
     loaded = type(model).from_config(model.get_config())
     saved = tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")
