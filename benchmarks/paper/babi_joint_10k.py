@@ -47,7 +47,7 @@ TABLE = Table(
     title="bAbI, 10k, joint",
     cells=babi.joint(
         "10k",
-        updates=120_000,
+        updates=40_000,
         paper={
             "adaptive": ("0.29; 1.12 ± 1.62", "0"),
             "universal": ("0.47", "0"),

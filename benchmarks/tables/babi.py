@@ -8,7 +8,12 @@ MODELS = {
     "adaptive": ("universal_transformer_encoder", "adaptive_universal_transformer_babi"),
     "universal": ("universal_transformer_encoder", "universal_transformer_babi"),
     "transformer": ("transformer_encoder", "transformer_babi"),
-    "adaptive_t2t": ("universal_transformer_encoder", "adaptive_universal_transformer_babi_t2t"),
+}
+JOINT = {name: (model, f"{hparams_set}_mixed") for name, (model, hparams_set) in MODELS.items()} | {
+    "adaptive_t2t": (
+        "universal_transformer_encoder",
+        "adaptive_universal_transformer_babi_mixed_t2t",
+    ),
 }
 # Task by task: the best of ten seeds, and the mean and deviation of the ten. The paper's "± var" is
 # taken for a deviation. They are those of the adaptive model: their means are table 1's.
@@ -78,8 +83,8 @@ def joint(size, updates, paper):
         Cell(
             name=f"joint/{name}",
             problem=f"babi_qa_sentence_all_tasks_{size}_valid",
-            model=MODELS[name][0],
-            hparams_set=MODELS[name][1],
+            model=JOINT[name][0],
+            hparams_set=JOINT[name][1],
             updates=updates,
             every=4000,
             valid="mean_error",
