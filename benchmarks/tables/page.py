@@ -149,7 +149,7 @@ def _rows(cell, found, tried):
         elif tried and score is cell.scores[0]:
             numbers = [line for line in tried if cell.valid in line.get("valid", {})]
             line = means.best(cell, numbers) if numbers else tried[-1]
-            row += [f"tried: {_result(line)}", "[see](results.md#what-was-tried)"]
+            row += [f"best try: {_result(line)}", "[see](results.md#what-was-tried)"]
         yield row
 
 
