@@ -59,6 +59,12 @@ class OwnText(text_problems.Text2TextProblem):
         return (*self.splits, "test") if self._has(tmp_dir, "test") else self.splits
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
+        self._check_files(data_dir, tmp_dir)
+        self._make_vocabulary(data_dir, tmp_dir)
+        super().prepare(data_dir, tmp_dir)
+
+    def _check_files(self, data_dir, tmp_dir):
+        """Reads all of them to their end, before anything is written."""
         if not self._has(tmp_dir, "train"):
             raise DataError(
                 f"Expected a file train.{self.extension} with lines {'<TAB>'.join(self.fields)} in "
@@ -70,7 +76,6 @@ class OwnText(text_problems.Text2TextProblem):
                 f"{self.name}: no dev.{self.extension}, holding out every {_HELD_OUT_EVERY}th line "
                 f"of train.{self.extension}"
             )
-        # All files are read to their end before anything is written.
         for split in self.splits_to_generate(tmp_dir):
             if not sum(1 for _ in self.lines(split, tmp_dir)):
                 raise DataError(
@@ -78,8 +83,6 @@ class OwnText(text_problems.Text2TextProblem):
                     f"(without dev.{self.extension}, train.{self.extension} needs at least "
                     f"{_HELD_OUT_EVERY})."
                 )
-        self._make_vocabulary(data_dir, tmp_dir)
-        super().prepare(data_dir, tmp_dir)
 
     def _make_vocabulary(self, data_dir, tmp_dir):
         path = os.path.join(data_dir, self.vocab_filename)
@@ -119,7 +122,6 @@ class OwnText(text_problems.Text2TextProblem):
     def _read(self, tmp_dir, split):
         path = self._path(tmp_dir, split)
         for number, text in enumerate(text_lines.lines(path), start=1):
-            text = text.removeprefix("\ufeff") if number == 1 else text
             if text.strip():
                 yield self._fields(text, path, number)
 
@@ -153,13 +155,16 @@ class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
     extension = "tsv"
     fields = ("text", "label")
 
-    def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        super().prepare(data_dir, tmp_dir)
-        encoder = self.feature_encoders(data_dir)["targets"]
-        known = {encoder.decode([i]) for i in range(encoder.vocab_size)}
-        for split in self.splits_to_generate(tmp_dir):
-            unknown = {label for _, label in self.lines(split, tmp_dir)} - known
-            if unknown:
+    def _check_files(self, data_dir, tmp_dir):
+        super()._check_files(data_dir, tmp_dir)
+        labels = {
+            split: {label for _, label in self.lines(split, tmp_dir)}
+            for split in self.splits_to_generate(tmp_dir)
+        }
+        path = os.path.join(data_dir, self.labels_filename)
+        known = {*text_encoder.read_lines(path)} if os.path.exists(path) else labels["train"]
+        for split, found in labels.items():
+            if unknown := found - known:
                 raise DataError(
                     f"The labels of the {split} split must be in {self.labels_filename}, those of "
                     f"the train split. Received: {', '.join(sorted(unknown)[:5])}."

@@ -79,7 +79,7 @@ class Tables(NamedTuple):
         return raw_text.is_at_hand(tmp_dir, self.archive, self.pattern)
 
     def pairs(self, tmp_dir: str | None) -> Iterator[tuple[str, ...]]:
-        lines = itertools.chain.from_iterable(map(raw_text.read_lines, self.find(tmp_dir)))
+        lines = itertools.chain.from_iterable(map(text_lines.lines, self.find(tmp_dir)))
         return map(self._columns, lines)
 
     def texts_for_vocab(self, tmp_dir: str | None) -> Iterator[str]:

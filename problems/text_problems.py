@@ -185,9 +185,12 @@ class Text2ClassProblem(Text2TextProblem):
         super().prepare(data_dir, tmp_dir)
         path = os.path.join(data_dir, self.labels_filename)
         if not self.class_labels and not os.path.exists(path):
-            samples = self._samples_for_vocab(data_dir, tmp_dir)
-            labels = {contract.text_of(sample, "targets") for sample in samples}
-            text_encoder.write_lines(path, sorted(labels))
+            # Of all samples, however few are written: those of later calls have the same.
+            samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
+            samples = generation.for_vocab(samples, self.name)
+            labels = sorted({contract.text_of(sample, "targets") for sample in samples})
+            contract.held(labels, contract.CLASS_LABELS, f"The labels of {self.name}")
+            text_encoder.write_lines(path, labels)
 
 
 class TextConcat2ClassProblem(Text2ClassProblem):

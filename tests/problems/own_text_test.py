@@ -11,9 +11,10 @@ from ut_keras.text import text_encoder
 HPARAMS = types.SimpleNamespace(batch_size=512, max_length=256)
 
 
-def generate(name, tmp_path):
+def generate(name, tmp_path, **how):
     problem = problems.get(name)
-    return problem, problem.generate_data(str(tmp_path / "data"), str(tmp_path), num_processes=1)
+    counts = problem.generate_data(str(tmp_path / "data"), str(tmp_path), num_processes=1, **how)
+    return problem, counts
 
 
 def records(problem, tmp_path, split):
@@ -81,6 +82,10 @@ def test_a_label_that_training_does_not_know(tmp_path):
     write(tmp_path, train__tsv=["a\tx", "b\ty"], dev__tsv=["c\tz"])
     with pytest.raises(DataError, match="labels of the dev split.*Received: z"):
         generate("text2class_tsv", tmp_path)
+    write(tmp_path, train__tsv=["a\tx", "b\ty", "c\tz"])  # and then it does
+    assert generate("text2class_tsv", tmp_path, max_cases=2)[1] == {"train": 2, "dev": 1}
+    labels = str(tmp_path / "data" / "labels.text2class_tsv.txt")
+    assert text_encoder.read_lines(labels) == ["x", "y", "z"]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +103,7 @@ def test_t2ts_tmpdir(tmp_path):
         targets__train__txt=[f"target {i}" for i in range(9)],
         inputs__eval__txt=["source of the eval set"],
         targets__eval__txt=["target of the eval set"],
-        vocab__txt=["source", "target", "of", "the", "1"],
+        vocab__txt=["\ufeffsource", "target", "of", "the", "1"],
     )
     problem, counts = generate("text2text_tmpdir", tmp_path)
     assert counts == {"train": 9, "dev": 1}

@@ -139,6 +139,15 @@ def test_records_are_those_of_one_text_after_the_other(tmp_path, monkeypatch, on
     assert sorted(found) == sorted(expected)
 
 
+def test_labels_are_lines(tmp_path, monkeypatch):
+    """And those that are not leave nothing that a later call would find."""
+    samples = [{"inputs": "a", "targets": "good\n"}]
+    monkeypatch.setattr(Colours, "generate_samples", lambda *_, seed: samples)
+    with pytest.raises(DataError, match="labels of colours must be .*Received: .*good"):
+        Colours().generate_data(str(tmp_path))
+    assert not any("labels" in name for name in os.listdir(tmp_path))
+
+
 def test_max_samples_for_vocab(tmp_path):
     problem = Words()
     problem.max_samples_for_vocab = 1

@@ -47,7 +47,8 @@ def _registering(function):
 @_registering
 def register_problem(name: str, problem_class: type[t2t_problem.Problem]) -> None:
     problem_class.name = name
-    _add(PROBLEMS, name, lambda: multi_problem.adapt(problem_class()))
+    turned = {"was_reversed": False, "was_copy": False}  # as T2T calls it
+    _add(PROBLEMS, name, lambda: multi_problem.adapt(problem_class(**turned)))
 
 
 @_registering

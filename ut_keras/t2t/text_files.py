@@ -12,6 +12,7 @@ from typing import Any
 from ut_keras.data.contract import text_of
 from ut_keras.errors import DataError
 from ut_keras.problems.problem import Samples
+from ut_keras.text import text_lines
 from ut_keras.text.ragged_ids import RaggedIds
 from ut_keras.text.text_encoder_base import EOS, TextEncoder
 
@@ -19,10 +20,9 @@ _EXTRA_LABEL = re.compile(r"(.*)\tExtra_Label: (.*)")
 
 
 def txt_line_iterator(txt_path: str) -> Iterator[str]:
-    """Yields the lines of a file, stripped."""
-    with open(txt_path, encoding="utf-8") as file:
-        for line in file:
-            yield line.strip()
+    """Yields the lines of a file, stripped, without carriage returns, as TensorFlow reads them."""
+    for line in text_lines.lines(txt_path):
+        yield line.replace("\r", "").strip()
 
 
 def txt_line_sharded_iterator(txt_pattern: str) -> Iterator[str]:
@@ -91,7 +91,11 @@ def text2class_txt_iterator(
     """Yields samples of a file of texts and one of labels, numbers or out of `class_strs`."""
     numbers = {label: number for number, label in enumerate(class_strs or ())}
     for source, label in _pairs(*map(txt_line_iterator, (source_txt_path, label_txt_path))):
-        yield {"inputs": source, "label": numbers[label] if class_strs else int(label)}
+        number = numbers.get(label) if class_strs else int(label) if label.isdecimal() else None
+        if number is None:
+            expected = f"one of {[*numbers]}" if class_strs else "a number"
+            raise DataError(f"A label must be {expected}. Received: {label!r} in {label_txt_path}.")
+        yield {"inputs": source, "label": number}
 
 
 _ENCODED_TOGETHER = 8192  # samples; many are encoded much faster than one

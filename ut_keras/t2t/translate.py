@@ -14,6 +14,7 @@ from ut_keras.errors import DataError
 from ut_keras.files import whole_file
 from ut_keras.problems.problem import Samples
 from ut_keras.t2t import generator_utils, problem, text_problems
+from ut_keras.text import text_lines
 
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>")
 
@@ -38,10 +39,12 @@ class TranslateProblem(text_problems.Text2TextProblem):
         custom_iterator: Callable[[str, str], Samples] = text_problems.text2text_txt_iterator,
     ) -> Samples:
         training = dataset_split == problem.DatasetSplit.TRAIN
+        # T2T compiles "test" into the files of "dev", of which it has the sentences then.
+        split = "dev" if dataset_split == problem.DatasetSplit.EVAL else dataset_split
         base = compile_data(
             tmp_dir or "",
             self.source_data_files(dataset_split),
-            f"{self.name}-compiled-{'train' if training else 'dev'}",
+            f"{self.name}-compiled-{split}",
             self.datatypes_to_clean if training else None,
         )
         return custom_iterator(f"{base}.lang1", f"{base}.lang2")
@@ -115,7 +118,7 @@ def _columns(tmp_dir, url, source, target, pattern):
     if not paths:
         raw = generator_utils.maybe_download(tmp_dir, os.path.basename(url), url)
         paths = found(tmp_dir) or found(generator_utils.unpacked(raw))
-    for line in itertools.chain.from_iterable(map(text_problems.txt_line_iterator, paths)):
-        parts = line.split("\t")
+    for line in itertools.chain.from_iterable(map(text_lines.lines, paths)):
+        parts = line.replace("\r", "").split("\t")  # before it is stripped: a column may be empty
         if len(parts) > max(source, target):
             yield parts[source].strip(), parts[target].strip()

@@ -1,6 +1,7 @@
 """Text files of one segment a line, as people hand them in. No TensorFlow.
 
-Lines end at a line feed and nowhere else, so that line 17 of one file stays line 17 of another.
+Lines end at a line feed and nowhere else, so that line 17 of one file stays line 17 of another. A
+byte order mark and carriage returns before line breaks are no part of the text.
 """
 
 import codecs
@@ -19,8 +20,7 @@ _LONGEST = 1 << 26  # bytes of a line
 def read(path: str) -> list[str]:
     """Reads the lines of a file, without their line breaks.
 
-    A last line may lack its line break. A byte order mark and carriage returns before line breaks
-    are no part of the text.
+    A last line may lack its line break.
 
     Raises:
         DataError: names the line that is not UTF-8.
@@ -60,6 +60,7 @@ def lines(path: str) -> Iterator[str]:
                     f"A line must have at most {_LONGEST} bytes. Received: {path}, line {number}: "
                     "more."
                 )
+            line = line if number > 1 else line.removeprefix(codecs.BOM_UTF8)
             yield _text(path, number, line.removesuffix(b"\n"))
 
 

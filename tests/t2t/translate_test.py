@@ -1,0 +1,70 @@
+"""What a `TranslateProblem` of a package makes of the files that it names."""
+
+import gzip
+
+import pytest
+
+from ut_keras import problems
+from ut_keras.errors import DataError
+from ut_keras.t2t import text_problems, translate
+
+_PACKAGE = """
+from tensor2tensor.data_generators import problem, text_problems, translate
+from tensor2tensor.utils import registry
+
+@registry.register_problem
+class Mine(translate.TranslateProblem):
+    vocab_type = text_problems.VocabType.CHARACTER
+    dataset_splits = [{"split": split, "shards": 1} for split in ("train", "eval", "test")]
+
+    def __init__(self, was_reversed, was_copy):  # T2T always says both
+        super().__init__(was_reversed, was_copy)
+
+    def is_generate_per_split(self):  # a method, as T2T's own have it, too
+        return True
+
+    def source_data_files(self, dataset_split):
+        return [["", (f"{dataset_split}.en", f"{dataset_split}.de")]]
+"""
+
+
+def test_every_split_is_of_its_own_files_line_by_line(load, tmp_path):
+    """Not T2T's "test", which has the sentences of "dev"; a carriage return ends no line."""
+    for split in ("train", "eval", "test"):
+        (tmp_path / f"{split}.en").write_bytes(f"{split}\none\rtwo\nend\r\n".encode())
+        (tmp_path / f"{split}.de").write_text(f"{split}er\neinszwei\nEnde\n")
+    load(_PACKAGE)
+    problem = problems.get("mine")
+    problem.generate_data(str(tmp_path / "data"), str(tmp_path))
+    for split in ("train", "dev", "test"):
+        name = "eval" if split == "dev" else split
+        base = tmp_path / f"mine-compiled-{split}"
+        assert base.with_suffix(".lang1").read_text() == f"{name}\nonetwo\nend\n"
+        assert base.with_suffix(".lang2").read_text() == f"{name}er\neinszwei\nEnde\n"
+
+
+def test_columns_of_tables(tmp_path):
+    """Which may be packed; a pair without one of its sides is left out."""
+    table = "\tno source\tx\nzwei\ttwo\tx\ndrei\n vier\tfour \n"
+    (tmp_path / "a.tsv").write_text(table)
+    (tmp_path / "b.tsv.gz").write_bytes(gzip.compress(table.replace("two", "2").encode()))
+    base = translate.compile_data(str(tmp_path), [["", ("tsv", 1, 0, "?.tsv*")]], "both")
+    with open(f"{base}.lang1") as sources, open(f"{base}.lang2") as targets:
+        assert sources.read() == "two\nfour\n2\nfour\n"
+        assert targets.read() == "zwei\nvier\n" * 2
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "said"),
+    [
+        ("a\nz\n", ["a", "b"], r"one of \['a', 'b'\]. Received: 'z' in .*labels"),
+        ("0\ngood\n", None, "a number. Received: 'good' in .*labels"),
+        (b"\xe4\n", None, "Text must be UTF-8. Received: .*labels, line 1"),
+    ],
+)
+def test_labels_are_numbers_or_names_that_were_said(tmp_path, labels, classes, said):
+    (tmp_path / "texts").write_text("one\ntwo\n")
+    (tmp_path / "labels").write_bytes(labels if isinstance(labels, bytes) else labels.encode())
+    paths = [str(tmp_path / name) for name in ("texts", "labels")]
+    with pytest.raises(DataError, match=said):
+        list(text_problems.text2class_txt_iterator(*paths, classes))
