@@ -124,6 +124,19 @@ def test_a_run_keeps_its_own_newest(run, capsys):
     assert before == ((run / "checkpoint").read_text(), (run / "run.json").read_text())
 
 
+def test_a_checkpoint_of_the_run_itself_is_not_written_to(run, tmp_path, capsys):
+    small_run.write(tmp_path, steps=(0, 1))
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    said = "must not be where a run has a checkpoint of its own"
+    for prefix, step in ((run, 1), (tmp_path, 0)):
+        argv = [f"--prefix={prefix}/model.ckpt-", f"--checkpoints={step}"]
+        assert said in _error(capsys, f"--output_path={tmp_path}/model.ckpt", *argv)
+    average = [f"--output_path={tmp_path}/a", f"--prefix={tmp_path}/"]
+    assert avg_checkpoints.main([*average, "--num_last_checkpoints=2"]) == 0
+    assert said in _error(capsys, *average, "--checkpoints=model.ckpt-1,a-0")  # its own source
+    assert {path: path.read_bytes() for path in before} == before
+
+
 def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
     output = f"--output_path={tmp_path}/averaged.ckpt"
     assert "--num_last_checkpoints, at least 1, must be given" in _error(capsys, output)
@@ -137,6 +150,8 @@ def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
     line = _error(capsys, output, f"--prefix={tmp_path}/none/", "--num_last_checkpoints=1")
     assert "must be the folder of a run" in line
     line = _error(capsys, f"--output_path={tmp_path}", prefix, "--checkpoints=1")
+    assert "--output_path must be a file's name" in line
+    line = _error(capsys, f"--output_path={tmp_path}/new/", prefix, "--checkpoints=1")
     assert "--output_path must be a file's name" in line
     line = _error(capsys, "--output_path=/proc/none/x", prefix, "--checkpoints=1")
     assert "/proc/none" in line

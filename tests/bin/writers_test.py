@@ -178,9 +178,11 @@ def test_files_of_others_are_as_they_were(writer, run, tmp_path):
 
 
 # What a command keeps under a name of its own, or writes under a name that it has chosen itself.
+_OF_RUN = [".run.ut_keras-lock", "hparams.json", "run.json", "features.json"]
+_OF_RUN += ["vocab.inputs.subwords", "vocab.targets.tokens"]
 IN_THE_WAY = {
-    _train: [".run.ut_keras-lock", "hparams.json", "run.json", "features.json", "best/run.json"],
-    _import: [".run.ut_keras-lock", "hparams.json", "run.json", "features.json", "checkpoint"],
+    _train: [*_OF_RUN, "best/run.json"],
+    _import: [*_OF_RUN, "checkpoint"],
     _generate: [
         f".{PROBLEM}-train-00003-of-00010.ut_keras-lock",
         f"{PROBLEM}-train-00003-of-00010",
@@ -215,7 +217,7 @@ def test_what_is_in_the_way_is_named(writer, name, kind, run, tmp_path, capsys):
     assert {name: after.get(name) for name in before} == before
 
 
-@pytest.mark.parametrize("name", ["hparams.json", "run.json", "checkpoint"])
+@pytest.mark.parametrize("name", ["hparams.json", "vocab.inputs.tokens", "checkpoint"])
 def test_an_average_leaves_the_records_of_others(name, run, tmp_path):
     _put(tmp_path / name)
     before = _content(tmp_path)

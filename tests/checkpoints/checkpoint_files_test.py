@@ -35,8 +35,9 @@ def test_is_found_as_tensorflow_writes_it(tmp_path):
     )
 
 
-def test_the_oldest_go(tmp_path):
-    _save(tmp_path, 5, 10, 15, 20, keep=2)
+@pytest.mark.parametrize("end", ["", "/", "/."])
+def test_the_oldest_go(tmp_path, end):
+    _save(f"{tmp_path}{end}", 5, 10, 15, 20, keep=2)
     assert _steps(checkpoint_files.newest_first(str(tmp_path))) == [20, 15]
     assert len(full_disk.all_files(tmp_path)) == 5
     _save(tmp_path, 20, keep=1, value=7.0)  # again

@@ -30,7 +30,7 @@ _RECORDS = ("run.json", "hparams.json")
 @command.of(flags.AVG_CHECKPOINTS, "ut-avg-checkpoints", __doc__)
 def main(args: command.Args) -> None:
     output_path = os.path.abspath(args.output_path)
-    if not os.path.basename(output_path) or os.path.isdir(output_path):
+    if not os.path.basename(args.output_path) or os.path.isdir(output_path):
         raise UsageError(
             "--output_path must be a file's name, such as averaged/averaged.ckpt. "
             f"Received: {args.output_path!r}."
@@ -39,6 +39,15 @@ def main(args: command.Args) -> None:
         paths = named_checkpoints(args.checkpoints, args.prefix)
     else:
         paths = last_checkpoints(args.num_last_checkpoints, args.prefix)
+    written = f"{output_path}-0"
+    of_run = os.path.basename(output_path) == checkpoint_files.NAME
+    if (of_run and os.path.exists(f"{written}.index")) or os.path.realpath(written) in map(
+        os.path.realpath, paths
+    ):
+        raise UsageError(
+            "--output_path must not be where a run has a checkpoint of its own. Received: "
+            f"{args.output_path!r}, and there is {written!r}."
+        )
     whole_file.check_writable(os.path.dirname(output_path))
     feature_record.filenames(os.path.dirname(paths[-1]))  # which are copied, if they can be read
     with path_lock.held(output_path, "--output_path must be written"):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 STATE = "checkpoint"
-_NAME = "model.ckpt"
+NAME = "model.ckpt"
 _INDEX = re.compile(r"(model\.ckpt-(\d+))\.index")
 _DATA = re.compile(r"(.+)\.data-\d+-of-\d+")
 # A line of the file `checkpoint`.
@@ -121,7 +121,7 @@ def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int
         OSError, tf.errors.OpError: if it cannot be written; what there was is as it was.
     """
     os.makedirs(directory, exist_ok=True)
-    path = os.path.join(directory, f"{_NAME}-{step}")
+    path = os.path.join(directory, f"{NAME}-{step}")
     try:
         others = _named(directory)
     except CheckpointError:
@@ -133,7 +133,7 @@ def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int
     if 0 < keep <= len(others):
         stays = [*others[len(others) + 1 - keep :], path]
         for other in others:  # the file `checkpoint` may name those of other folders
-            if other not in stays and os.path.dirname(other) == directory:
+            if other not in stays and os.path.samefile(os.path.dirname(other), directory):
                 _remove(other)
         record(directory, stays)
     return path
@@ -190,7 +190,7 @@ def remove_torn(directory: str) -> None:
 
     Only the process that writes the checkpoints may do that.
     """
-    for pattern in (f"{_NAME}-*", STATE):
+    for pattern in (f"{NAME}-*", STATE):
         whole_file.remove_leftovers(os.path.join(directory, pattern))
 
 

@@ -34,6 +34,10 @@ _FILE_ENDINGS = {
     text_encoder.SubwordTextEncoder: "subwords",
     text_encoder.TokenTextEncoder: "tokens",
 }
+# What `save` may write beside features.json.
+VOCABULARIES = tuple(
+    f"vocab.{name}.{ending}" for name in ("inputs", "targets") for ending in _FILE_ENDINGS.values()
+)
 
 _CLASSES = (
     *_FILE_ENDINGS,
