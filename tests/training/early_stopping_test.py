@@ -36,6 +36,12 @@ def test_stops_when_nothing_improves_by_delta_for_long_enough(values, stops):
     assert _stopping(values).should_stop is stops
 
 
+@pytest.mark.parametrize("values, stops", [([2.0, 2.0, 3.0], True), ([2.0, 3.0, 1.999], False)])
+def test_with_a_delta_of_0_any_improvement_counts(values, stops):
+    assert _stopping(values, delta=0.0).should_stop is stops
+    assert _stopping(values, patience_steps=0).should_stop
+
+
 def test_never_stops_without_patience():
     assert not _stopping([1.0] * 50, patience_steps=None).should_stop
 
@@ -63,6 +69,7 @@ def test_by_step_the_last_is_the_best(tmp_path):
         ("losses/training", True),
         ("metrics-x/targets/perplexity", True),
         ("word_error_rate", True),
+        ("failed_tasks", True),
         ("neg_log_perplexity", False),
         ("accuracy", False),
         ("decode/bleu", False),
@@ -87,6 +94,18 @@ def test_reads_what_an_earlier_run_recorded(tmp_path):
     stopping = early_stopping.EarlyStopping("loss")
     stopping.read(str(tmp_path), last_step=200)
     assert stopping.best_step == 200
+
+
+def test_reads_nothing_of_another_split_or_problem(tmp_path):
+    """Which `--schedule=evaluate` adds; by test scores nothing is chosen."""
+    records = [{"step": 100, "problem": "mine", "split": "dev", "loss": 1.0}]
+    records += [{"step": 200, "problem": "mine", "split": "test", "loss": 0.1}]
+    records += [{"step": 300, "problem": "other", "split": "dev", "loss": 0.1}]
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    (tmp_path / "metrics.jsonl").write_text(text)
+    stopping = early_stopping.EarlyStopping("loss")
+    stopping.read(str(tmp_path), 300, problem="mine", split="dev")
+    assert stopping.best_step == 100
 
 
 def _trainer(tmp_path, **settings):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ut_keras.files import metrics_file
 from ut_keras.training import summaries
 
 
@@ -30,6 +31,17 @@ def test_later_records_go(tmp_path, last_step, expected):
     summaries.Summaries(str(tmp_path)).rewind(last_step)
     assert _steps(tmp_path) == expected
     assert not list(tmp_path.rglob("*ut_keras-*"))
+
+
+def test_what_comes_again_goes_and_nothing_of_another_split_or_problem(tmp_path):
+    _run(tmp_path, [1, 2])
+    for problem, split in (("problem", "test"), ("other", "dev")):
+        other = summaries.Summaries(str(tmp_path), problem)
+        other.write_evaluation(2, split, {"loss": 1.0})
+        other.close()
+    summaries.Summaries(str(tmp_path)).rewind(2, again="dev")
+    left = [(record["problem"], record["split"]) for record in metrics_file.records(str(tmp_path))]
+    assert left == [("problem", "test"), ("other", "dev")]
 
 
 def test_what_is_whole_is_left_alone(tmp_path):

@@ -1,6 +1,6 @@
 """`metrics.jsonl` of a run: a line for every evaluation, written and read. No TensorFlow.
 
-{"step": 50, "time": 1.7e9, "split": "dev", "loss": 0.31, "accuracy": 0.9}
+{"step": 50, "time": 1.7e9, "problem": "mine", "split": "dev", "loss": 0.31, "accuracy": 0.9}
 
 A run that is killed may leave a torn line at the end: training passes over it and then cuts it off.
 """
@@ -15,7 +15,7 @@ from typing import Any
 from ut_keras.files import file_error, json_file, whole_file
 
 FILENAME = "metrics.jsonl"
-NO_METRICS = ("step", "time", "split")
+NO_METRICS = ("step", "time", "problem", "split")
 _LARGEST = 1e300  # what can be computed with
 
 
@@ -24,12 +24,23 @@ def path(output_dir: str) -> str:
     return os.path.join(output_dir, FILENAME)
 
 
-def records(output_dir: str) -> Iterator[dict[str, Any]]:
-    """Yields what the whole lines of a run's file hold, those with a step; of metrics, numbers."""
+def records(output_dir: str, **of: str) -> Iterator[dict[str, Any]]:
+    """Yields what the whole lines of a run's file hold, those with a step; of metrics, numbers.
+
+    With `problem="mine"` or `split="dev"` those alone that are of it, or do not say.
+    """
     for record in filter(None, map(_record, _lines(path(output_dir)))):
-        yield {
-            key: value for key, value in record.items() if key in NO_METRICS or _is_number(value)
-        }
+        if is_of(record, **of):
+            yield {
+                key: value
+                for key, value in record.items()
+                if key in NO_METRICS or _is_number(value)
+            }
+
+
+def is_of(record: dict[str, Any], **of: str) -> bool:
+    """Whether a record is of a problem, a split; it is of any that it does not name."""
+    return all(record.get(key, value) == value for key, value in of.items())
 
 
 def append(output_dir: str, record: dict[str, Any]) -> None:
@@ -53,10 +64,10 @@ def append(output_dir: str, record: dict[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
-def keep(output_dir: str, is_kept: Callable[[int], bool]) -> None:
-    """Removes the lines of the steps that are not kept, and what is none."""
+def keep(output_dir: str, is_kept: Callable[[dict[str, Any]], bool]) -> None:
+    """Removes the lines whose records are not kept, and what is none."""
     lines = _lines(path(output_dir))
-    kept = [line for line in lines if (record := _record(line)) and is_kept(record["step"])]
+    kept = [line for line in lines if (record := _record(line)) and is_kept(record)]
     if kept != lines:
         with whole_file.writing(path(output_dir), binary=True) as file:
             file.writelines(kept)

@@ -1,7 +1,7 @@
 """When to stop because a metric gets no better, and which step was the best.
 
     stopping = EarlyStopping("decode/bleu", patience_steps=20000, delta=0.1)
-    stopping.read(output_dir, last_step=5000)
+    stopping.read(output_dir, last_step=5000, split="dev")
     stopping.add(6000, {"loss": 1.2, "decode/bleu": 24.5})
     stopping.should_stop, stopping.best_step
 
@@ -18,7 +18,9 @@ from ut_keras.errors import UserError
 from ut_keras.files import metrics_file
 
 # Of these less is better; of accuracies, BLEU and the like, more.
-_LESS_IS_BETTER = re.compile(r"(^|[/_])(loss|losses|error|perplexity|rmse|edit_distance)($|[/_])")
+_LESS_IS_BETTER = re.compile(
+    r"(^|[/_])(loss|losses|error|failed|perplexity|rmse|edit_distance)($|[/_])"
+)
 _NEGATED = re.compile(r"(^|[/_])neg_")
 _T2T_TAG = re.compile(r"metrics-.*?/targets/(.*)")
 
@@ -46,9 +48,15 @@ class EarlyStopping:
         self._sign = -1.0 if less else 1.0
         self._values: dict[Any, float] = {}
 
-    def read(self, output_dir: str, last_step: int) -> None:
-        """Takes over what an earlier run has recorded of the steps up to `last_step`."""
-        for record in metrics_file.records(output_dir):
+    def read(self, output_dir: str, last_step: int, **of: str) -> None:
+        """Takes over what an earlier run has recorded of the steps up to `last_step`.
+
+        Args:
+            output_dir: str.
+            last_step: int.
+            **of: `problem` and `split` that are evaluated; what is recorded of others is not read.
+        """
+        for record in metrics_file.records(output_dir, **of):
             if self.metric in record and record["step"] <= last_step:
                 self._values[record["step"]] = float(record[self.metric])
 
@@ -91,6 +99,8 @@ class EarlyStopping:
     def should_stop(self) -> bool:
         """Whether nothing since is better by `delta` than the value `patience_steps` ago.
 
+        By a `delta` of 0: whether nothing is better at all.
+
         References: T2T `metrics_hook.has_metric_plateaued`.
         """
         if self.patience_steps is None or not self._values:
@@ -100,8 +110,9 @@ class EarlyStopping:
         if not before:
             return False
         start = max(before)
-        since = [value for step, value in self._values.items() if step >= start]
-        return all(self._sign * (value - self._values[start]) < self.delta for value in since)
+        since = [value for step, value in self._values.items() if step > start]
+        gain = max((self._sign * (value - self._values[start]) for value in since), default=0)
+        return gain < self.delta or gain <= 0
 
     def reason(self) -> str:
         """One line that says why to stop."""

@@ -31,8 +31,10 @@ class Summaries:
     def __post_init__(self) -> None:
         self._writers: dict[str, Any] = {}
 
-    def rewind(self, last_step: int) -> None:
+    def rewind(self, last_step: int, again: str | None = None) -> None:
         """Takes metrics.jsonl back to what it said of the steps up to `last_step`.
+
+        Without that step's evaluation of the split `again`, if there is one to come.
 
         A run that was killed has recorded evaluations after its newest checkpoint, which come
         again, and may have stopped in the middle of a line. What is left is what a run that was
@@ -40,14 +42,24 @@ class Summaries:
         """
         if self.enabled:
             with self._told_failures():
-                metrics_file.keep(self.output_dir, lambda step: step <= last_step)
+                metrics_file.keep(
+                    self.output_dir,
+                    lambda record: (
+                        record["step"] < last_step
+                        or record["step"] == last_step
+                        and not (again and metrics_file.is_of(record, **self._of(again)))
+                    ),
+                )
+
+    def _of(self, split):
+        return {"problem": self.problem_name, "split": split}
 
     def is_evaluated(self, step: int, split: str, decoded: bool) -> bool:
         """Whether the evaluation of a step is recorded, and if `decoded` the free decoding too."""
         kinds = {
             any(name.startswith("decode/") for name in record)
-            for record in metrics_file.records(self.output_dir)
-            if record["step"] == step and record.get("split") == split
+            for record in metrics_file.records(self.output_dir, **self._of(split))
+            if record["step"] == step
         }
         return kinds >= ({False, True} if decoded else {False})
 
@@ -88,7 +100,7 @@ class Summaries:
             for name, value in results.items():
                 tf.summary.scalar(self._tag(name), value)
             self._writer(kind).flush()
-        record = {"step": step, "time": round(time.time(), 3), "split": split, **results}
+        record = {"step": step, "time": round(time.time(), 3), **self._of(split), **results}
         with self._told_failures():
             metrics_file.append(self.output_dir, record)
 

@@ -127,13 +127,15 @@ class Trainer:
         settings = self.settings
         evaluated_at = -math.inf
         with self._begun(make_epoch) as loop:
-            self._early_stopping.read(self.output_dir, loop.step)
+            self._early_stopping.read(
+                self.output_dir, loop.step, problem=self.problem_name, split=settings.eval_split
+            )
             self._check_metric(make_eval_dataset, decode)
             stops = self._stops_early()
             loop.begin()
             # An earlier run may have stopped between saving a step and evaluating it.
             is_due = stops or self._is_unevaluated(loop.step, decode)
-            self._summaries.rewind(loop.step - 1 if is_due else loop.step)
+            self._summaries.rewind(loop.step, settings.eval_split if is_due else None)
             self._mend_best(loop.step)
             while True:
                 if not is_due:
