@@ -141,9 +141,16 @@ def test_override(text, name, expected):
             "attention_key_channels must be divisible by num_heads. "
             "Received: attention_key_channels=12, num_heads=8.",
         ),
-        (
-            "learning_rate_warmup_steps=0",
-            "learning_rate_warmup_steps must be at least 1 where .* Received: learning_rate_warm",
+        *(
+            (
+                f"learning_rate_warmup_steps=0{schedule}",
+                "learning_rate_warmup_steps must be at least 1 where .* Received: learning_rate_w",
+            )
+            for schedule in (
+                "",
+                ",learning_rate_schedule=constant*rsqrt_normalized_decay",
+                ",learning_rate_schedule=legacy,learning_rate_decay_scheme=cyclelinear10x",
+            )
         ),
     ],
 )

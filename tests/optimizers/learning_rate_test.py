@@ -58,6 +58,11 @@ def _legacy(step, scheme, **fields):
     )
 
 
+def test_noam_without_a_warm_up_falls_from_the_start():
+    rates = [_legacy(step, "noam", learning_rate_warmup_steps=0, hidden_size=25) for step in (0, 3)]
+    assert rates == pytest.approx([1000.0, 500.0])
+
+
 def test_legacy_warmup_is_exponential():
     rates = [_legacy(step, "none", learning_rate_warmup_steps=10) for step in (0, 5, 10)]
     assert rates == pytest.approx([0.01, 0.1, 1.0], rel=1e-5)

@@ -77,6 +77,7 @@ def test_counts_leave_padding_out():
     ids = tf.constant([[3, 4, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
     result = step(({"inputs": ids, "targets": ids}, ids))
     assert float(result.tokens) == 8
+    assert float(train_step._count_tokens({"inputs_position": ids, "targets": ids}, ids)) == 4
     assert float(result.sequences) == 2
     assert float(result.ponder_count) == 4
     assert float(result.ponder_sum) == 8

@@ -56,7 +56,8 @@ _ADAFACTOR = (("optimizer", ("adafactor", "Adafactor")),)
 _MOMENTUM = (("optimizer", ("momentum", "Momentum")),)
 _RELATIVE_V2 = (("self_attention_type", ("dot_product_relative_v2",)),)
 _CLIPPED = (("self_attention_type", ("dot_product_relative", "dot_product_relative_v2")),)
-_DIVIDES_BY_WARMUP = ("linear_warmup", "rsqrt_decay")  # 0 / 0 and 1 / sqrt(0) in the first step
+# Without a warm-up they are no numbers, if only in the first step.
+_DIVIDES_BY_WARMUP = ("linear_warmup", "rsqrt_decay", "rsqrt_normalized_decay", "cyclelinear10x")
 
 
 def learning_rate_factors(schedule: str) -> list[str]:
@@ -213,7 +214,9 @@ class BasicHParams(without_effect.BasicNames):
     def __post_init__(self) -> None:
         for name, spec in specs(type(self)).items():
             object.__setattr__(self, name, spec.checked(getattr(self, name)))
-        factors = set(learning_rate_factors(self.learning_rate_schedule))
+        factors = {*learning_rate_factors(self.learning_rate_schedule)}
+        if "legacy" in factors:
+            factors.add(self.learning_rate_decay_scheme)
         if self.learning_rate_warmup_steps == 0 and factors & set(_DIVIDES_BY_WARMUP):
             raise HParamError(
                 "learning_rate_warmup_steps must be at least 1 where the schedule has "

@@ -160,8 +160,10 @@ def _legacy(schedule, step):
 
 
 def _noam(schedule, step):
-    rising = (step + 1.0) * _warmup(schedule) ** -1.5
-    return 5000.0 * schedule.hidden_size**-0.5 * tf.minimum(rising, tf.math.rsqrt(step + 1.0))
+    rate = tf.math.rsqrt(step + 1.0)
+    if schedule.learning_rate_warmup_steps:
+        rate = tf.minimum((step + 1.0) * _warmup(schedule) ** -1.5, rate)
+    return 5000.0 * schedule.hidden_size**-0.5 * rate
 
 
 def _cosine(schedule, step):

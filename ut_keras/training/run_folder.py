@@ -16,8 +16,12 @@ from ut_keras.files import metrics_file, path_lock, whole_file
 from ut_keras.inference import feature_record, run_record
 
 BEST = "best"  # a folder in a run's, of the weights of its best evaluation
-_RECORDS = ("hparams.json", run_record.FILENAME, feature_record.FILENAME)
-_RECORDS += feature_record.VOCABULARIES
+_RECORDS = (
+    "hparams.json",
+    run_record.FILENAME,
+    feature_record.FILENAME,
+    *feature_record.VOCABULARIES,
+)
 
 
 def check(output_dir: str, given: str = "") -> None:

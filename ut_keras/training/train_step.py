@@ -103,5 +103,5 @@ def _summed_result(shares, output, features, targets, *weights):
 
 
 def _count_tokens(features, targets):
-    counted = [features[name] for name in features if name != "targets"] + [targets]
+    counted = [targets, *([features["inputs"]] if "inputs" in features else [])]
     return tf.add_n([tf.math.count_nonzero(ids, dtype=tf.float32) for ids in counted])

@@ -74,6 +74,16 @@ def test_batch_size_is_in_tokens_per_replica(tmp_path, num_replicas):
     assert sizes == {1: [1, 2, 2, 2], 3: [1, 6]}[num_replicas]
 
 
+def test_a_prepended_example_is_as_long_as_inputs_and_targets(tmp_path):
+    """Whatever other features there are."""
+    files = write(tmp_path, [{**example(9, n), "domain": [3]} for n in (10, 22, 23)])
+    specs = {"domain": FeatureSpec(5, "class_label"), **SYMBOLS}
+    chosen = settings(prepend_mode="prepend_inputs_full_attention")
+    found = batches(files, training=True, specs=specs, settings=chosen)
+    assert sorted(targets.shape for _, targets in found) == [(1, 10), (1, 22)]
+    assert all(features["domain"].tolist() == [[3]] for features, _ in found)
+
+
 def test_use_fixed_batch_size_counts_examples(tmp_path):
     files = write(tmp_path, [example(n) for n in (3, 30, 9, 15, 31)])
     found = batches(files, settings=settings(batch_size=4, use_fixed_batch_size=True))

@@ -134,7 +134,7 @@ def make_dataset(
         )
     lengths = index.lengths.max(axis=1) if len(index.lengths) else index.lengths
     if len(lengths) and settings.prepend_mode != "none":
-        lengths = index.lengths[:, :2].sum(axis=1) + 1  # inputs and targets: by their names
+        lengths = index.lengths[:, :2].sum(axis=1) + 1  # of inputs and targets
     order = make_order(
         lengths,
         scheme.boundaries,
@@ -163,16 +163,22 @@ def _seed_of(seed, training):
 
 
 def feature_lengths(features: dict[str, Any]) -> tf.Tensor:
-    """The lengths [n, features] of n examples, the features in the order of their names."""
+    """The lengths [n, features] of n examples, the features `_in_order`."""
+    values = [features[name] for name in _in_order(features)]
     return tf.stack(
         [
             tf.cast(value.row_lengths(), tf.int32)
             if isinstance(value, tf.RaggedTensor)
             else tf.fill([tf.shape(value)[0]], tf.shape(value)[1])
-            for _, value in sorted(features.items())
+            for value in values
         ],
         axis=1,
     )
+
+
+def _in_order(names):
+    """Inputs and targets, as far as there are any, then the others."""
+    return sorted(names, key=lambda name: (name not in ("inputs", "targets"), name))
 
 
 def _parser(index, to_examples, scheme, settings):
@@ -187,7 +193,7 @@ def _parser(index, to_examples, scheme, settings):
         with tf.control_dependencies([check]):
             batch = {
                 name: _padded(features[name], longest[number])
-                for number, name in enumerate(sorted(features))
+                for number, name in enumerate(_in_order(features))
             }
         weights = (batch.pop("weights"),) if "weights" in batch else ()
         return (batch, batch["targets"], *weights)

@@ -36,7 +36,7 @@ _SIZE_BYTES = 8
 _MASK_DELTA = np.uint32(0xA282EAD8)  # TensorFlow's lib/hash/crc32c.h
 _SECONDS_WORTH_KEEPING = 5.0
 _DIGEST_BYTES = 32
-_FORMAT = 2  # of the file that keeps an index
+_FORMAT = 3  # of the file that keeps an index
 _MANY_EACH = 10  # records a file, on average
 
 # A process trains on one set of files and evaluates on few others, but may be many tests.
