@@ -13,7 +13,7 @@ import pytest
 import trainer
 from tests.bin import small_run
 from ut_keras import hparams
-from ut_keras.bin import command, command_line, flags, tune
+from ut_keras.bin import command, flags, tune
 from ut_keras.errors import UsageError
 from ut_keras.training import search
 
@@ -50,11 +50,7 @@ def _argv(directory, *more, **changed):
 
 def _search(argv):
     """Runs a search in this process, as the trainer would; the exit code."""
-
-    def run(argv):
-        return tune.run(command_line.parse(flags.TRAINER, argv, "trainer.py", ""), _PROGRAM)
-
-    return command.run(run, argv)
+    return command.of(flags.TRAINER, "", "")(lambda args: tune.run(args, _PROGRAM))(argv)
 
 
 def _trials(directory):
@@ -94,6 +90,18 @@ def test_a_search_leaves_its_record_and_a_table(tmp_path, capsys):
     assert last.endswith(f": score={min(values):.4g}")
     assert f"best: trial-{number}, " in best
     assert "--hparams=hidden_size=12,learning_rate_constant=" in best
+
+
+def test_trials_have_the_flags_of_a_users_package(tmp_path, capsys):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text(
+        "import tensorflow as tf\ntf.flags.DEFINE_integer('bonus', 0, 'More.')\n"
+    )
+    argv = _argv(tmp_path, f"--t2t_usr_dir={tmp_path}/mine", autotune_max_trials="1")
+    assert _search([*argv, "--bonus=1000"]) == 0
+    assert _trials(tmp_path)[0].value > 900
+    assert _search([*argv, "--bonus=7"]) == 2
+    assert "holds a search with flags of --t2t_usr_dir=['--bonus=1000']" in capsys.readouterr().err
 
 
 def test_the_folder_of_somebody_else_is_left(tmp_path, capsys):

@@ -38,6 +38,7 @@ if mode == "slow" and number == "trial-1":
         pass
     time.sleep(60)
 score = -abs(math.log(float(hparams["learning_rate_constant"]) / 0.001))
+score += float(flags.get("bonus", 0))  # of a user's package
 with open(os.path.join(directory, "metrics.jsonl"), "a", encoding="utf-8") as file:
     for step in (3, 6):
         record = {"step": step, "time": 0.0, "split": "dev", "score": score - 1 / step}

@@ -59,8 +59,11 @@ def of(
         def parsed(argv):
             others: list[str] = []
             args = command_line.parse(table, argv, program, about, others)
+            args.package_words = []  # of flags that a user's package has defined
             if "registry_help" in args:
-                others = import_user_package(args.t2t_usr_dir, vars(args), others)
+                words = others
+                others = import_user_package(args.t2t_usr_dir, vars(args), words)
+                args.package_words = words
             if others:
                 command_line.refuse_unknown(others[0], table)
             if "registry_help" in args and args.registry_help:

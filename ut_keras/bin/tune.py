@@ -51,6 +51,7 @@ def run(args: argparse.Namespace, program: str) -> None:
         _check_free(args.output_dir, args.autotune_max_trials)
         identity = {name: getattr(args, name) for name in _SAME}
         identity["ranges"] = [str(item) for item in ranges]
+        identity["flags of --t2t_usr_dir"] = args.package_words
         study = search.open_study(args.output_dir, identity, args.random_seed)
         for line in hparam_ranges.without_effect(ranges, setup.hp):
             print(f"note: {line}", flush=True)
@@ -148,6 +149,7 @@ def trial_arguments(args: argparse.Namespace, trial: Any, seed: int) -> list[str
             kept.append(f"--{flag.name}={value}")
     return [
         *kept,
+        *args.package_words,
         f"--hparams={_overrides(args, trial)}",
         f"--random_seed={seed}",
         f"--output_dir={_trial_dir(args.output_dir, trial.number)}",
