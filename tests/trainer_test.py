@@ -152,6 +152,7 @@ def test_other_vocabulary_than_the_checkpoint(data_dir, finished_run, capsys, tm
         ({"--hparams": "optimizer=ftrl"}, "optimizer"),
         ({"--schedule": "train_and_eval"}, "continuous_train_and_eval"),
         ({"--decode_hparams": "beam=1"}, "beam_size"),
+        ({"--decode_hparams": "exit_threshold=0.5"}, "exit_threshold needs a model with recurr"),
         ({"--train_steps": "-1"}, "--train_steps must be at least 0"),
         ({"--problem": ""}, "--problem must be given"),
         ({"--output_dir": ""}, "--output_dir must be given"),

@@ -80,6 +80,10 @@ def error(flags, capsys, monkeypatch, tmp_path):
         ({"decode_hparams": "beam_size=5"}, "at most the size of the targets' vocabulary, 4. .*5"),
         ({"decode_hparams": "alpha=-1"}, "alpha must be at least 0. Received: -1.0"),
         ({"decode_hparams": "beams=1"}, "beam_size"),
+        (
+            {"decode_hparams": "max_input_size=3", "decode_from_file": None},
+            "goes with --decode_from_file or --decode_interactive. Received: max_input_size=3",
+        ),
         ({"decode_from_file": "/nowhere"}, "--decode_from_file must be a file. .*'/nowhere'"),
         ({"decode_from_file": "/"}, "--decode_from_file must be a file"),
         ({"decode_to_file": "/nowhere/out"}, "in a folder that exists. Received: '/nowhere/out'"),

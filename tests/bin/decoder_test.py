@@ -1,5 +1,6 @@
 """ut-decoder as a user meets it, from lines of text to lines of text."""
 
+import io
 import json
 import os
 
@@ -181,7 +182,7 @@ def test_typed_lines_with_beams(run, capsys, monkeypatch, tmp_path):
     assert lines[1].startswith(f'"{text}"\tScore:{score:.2f}')
 
 
-def test_lines_of_any_length(run, tmp_path, capsys):
+def test_lines_of_any_length(run, tmp_path, capsys, monkeypatch):
     long = " ".join("01" * 150)  # training stopped at 256
     (tmp_path / "source").write_text(f"0 1\n{long}\n1\n")
     argv = [f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}"]
@@ -189,10 +190,27 @@ def test_lines_of_any_length(run, tmp_path, capsys):
     assert "line 2: longer than the 256 symbols" in capsys.readouterr().out
     [found] = search(run.model, long, decode_length=2)
     assert lines_of(tmp_path / "out")[1] == found[0]
-    run.decode(*argv, "--decode_hparams=beam_size=1,extra_length=2,max_input_size=6")
+    cut = "--decode_hparams=beam_size=1,extra_length=2,max_input_size=6"
+    run.decode(*argv, cut)
     assert "line 2: cut to max_input_size=6 symbols" in capsys.readouterr().out
     [found] = search(run.model, long[:9], decode_length=2)
     assert lines_of(tmp_path / "out")[1] == found[0]
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{long}\n"))
+    run.decode("--decode_interactive", cut)
+    assert capsys.readouterr().out.splitlines()[-1] == found[0]
+
+
+def test_what_the_model_of_a_run_cannot_do(run, source, tmp_path, capsys):
+    argv = run.argv(f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}")
+    line = small_run.error(capsys, decoder.main, [*argv, "--decode_hparams=exit_threshold=0.5"])
+    assert "The decode hparam exit_threshold needs a model with recurrence in depth" in line
+    (tmp_path / "tagger").mkdir()
+    (tmp_path / "pairs").write_text("0 1\t1 0\n")
+    small_run.write(tmp_path / "tagger", model="transformer_encoder")
+    argv = [f"--output_dir={tmp_path}/tagger", f"--data_dir={tmp_path}"]
+    argv += [f"--score_file={tmp_path}/pairs", f"--decode_to_file={tmp_path}/out"]
+    line = small_run.error(capsys, decoder.main, argv)
+    assert "Received: a run of --model=transformer_encoder, which has no decoder" in line
 
 
 def test_empty_file_and_file_of_emptylines_of(run, tmp_path):

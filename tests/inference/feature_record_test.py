@@ -86,6 +86,19 @@ def test_torn_records_are_told(tmp_path):
         feature_record.load(str(tmp_path))
 
 
+@pytest.mark.parametrize("changes", [{"lower": True}, {"filename": None}])
+def test_an_encoder_of_other_arguments_is_told(tmp_path, changes):
+    """Of a later version, or edited."""
+    feature_record.save(str(tmp_path), _record(targets=SUBWORDS))
+    path = tmp_path / "features.json"
+    content = json.loads(path.read_text())
+    encoder = {**content["features"]["targets"]["encoder"], **changes}
+    content["features"]["targets"]["encoder"] = {k: v for k, v in encoder.items() if v}
+    path.write_text(json.dumps(content))
+    with pytest.raises(text_encoder.DataError, match=r"features.json must be as ut-trainer"):
+        feature_record.load(str(tmp_path))
+
+
 def test_a_record_reads_no_other_folder(tmp_path):
     feature_record.save(str(tmp_path), _record(targets=SUBWORDS))
     path = tmp_path / "features.json"

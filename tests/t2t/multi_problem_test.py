@@ -13,6 +13,7 @@ from ut_keras.bin import datagen, decoder, exporter
 from ut_keras.data import tfrecords
 from ut_keras.data.reading import example_order
 from ut_keras.errors import DataError
+from ut_keras.inference import decode_job
 from ut_keras.t2t import multi_problem
 
 _PACKAGE = """
@@ -293,7 +294,7 @@ def test_every_example_comes_in_time():
 
 
 @pytest.mark.slow
-def test_from_generation_to_decoding(package, registries, tmp_path, capsys):
+def test_from_generation_to_decoding(package, registries, tmp_path, capsys, monkeypatch):
     flags = [
         f"--t2t_usr_dir={package}",
         "--problem=all_of_them",
@@ -328,6 +329,13 @@ def test_from_generation_to_decoding(package, registries, tmp_path, capsys):
     assert decoder.main([*run, decoding, *files]) == 0
     lines = (tmp_path / "out.txt").read_text().split("\n")
     assert len(lines) == 4 and lines[1] == ""
+    shown = []
+    with monkeypatch.context() as patched:
+        patched.setattr(decode_job, "decode", lambda _, rows: shown.extend(rows) or [[""]] * 3)
+        patched.setattr(decoder, "_finish", lambda *_: None)
+        assert decoder.main([*run, decoding + ",max_input_size=3", *files]) == 0
+    assert [len(row) for row in shown] == [3, 0, 3]
+    assert {row[-1] for row in shown if row} == {vocab_size - 4}  # the task is never cut off
     assert exporter.main([*run, f"--export_dir={tmp_path}/export"]) == 0
     capsys.readouterr()
     for bad in (

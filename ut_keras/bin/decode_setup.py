@@ -208,6 +208,11 @@ def _check_fits(mode, problem, specs, values):
             "The decode hparam multiproblem_task_id goes with --decode_from_file and a problem of "
             f"several, and must be below {vocab_size}. Received: {task}, for {problem.name}."
         )
+    if mode in (SPLIT, SCORE) and values["max_input_size"] > 0:
+        raise UsageError(
+            "The decode hparam max_input_size goes with --decode_from_file or "
+            f"--decode_interactive. Received: max_input_size={values['max_input_size']}."
+        )
     if modality == "class_label":  # as in T2T, nothing to search
         values["beam_size"] = 1
     elif mode != SCORE:

@@ -47,11 +47,12 @@ def _decode_file(setup):
     task = setup.values["multiproblem_task_id"]
     if task >= 0:
         ids = line_encoding.sources(setup.source, lines, setup.encoders["targets"])
-        ids = [[*row[:-1], task] if row else row for row in ids]
     else:
         ids = _encoded(setup, setup.source, lines)
     _say_notes(setup, ids)
     rows = line_encoding.cut(ids, setup.values["max_input_size"])
+    if task >= 0:
+        rows = [[*row[:-1], task] if row else row for row in rows]
     results = decode_job.decode(setup, rows)
     written = ["\t".join(beams) for beams in results]
     _write(setup.target, written)
@@ -95,7 +96,8 @@ def _decode_typed(setup):
         number += 1
         try:
             line.encode("utf-8")  # the terminal lets other bytes pass
-            [ids] = _encoded(setup, "input", [line], number)
+            encoded = _encoded(setup, "input", [line], number)
+            [ids] = line_encoding.cut(encoded, setup.values["max_input_size"])
         except UnicodeEncodeError:
             print("Text must be UTF-8. Received: other bytes.")
             continue

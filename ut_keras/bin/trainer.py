@@ -22,7 +22,7 @@ from ut_keras import models
 from ut_keras.bin import command, flags, run_setup, run_terms
 from ut_keras.bin.run_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
-from ut_keras.inference import feature_record, run_record
+from ut_keras.inference import decode_hparams, feature_record, run_record
 from ut_keras.training import rendezvous, run_folder
 
 # The program of a trial of a search: this, whether it is installed or not.
@@ -138,6 +138,7 @@ def _trainer(setup, strategy, static_shapes):
     args, problem, data_dir = setup.args, setup.problem, setup.args.data_dir
     with strategy.scope():
         model = models.get(args.model, setup.hp, problem, data_dir)
+        decode_hparams.check_depth(setup.decode, model)
         optimizer = optimizers.get(setup.hp, args.train_steps) if setup.trains else None
     encoders, specs = problem.feature_encoders(data_dir), problem.feature_specs(data_dir)
     return trainer_lib.Trainer(

@@ -114,6 +114,14 @@ def check_fits(values: Mapping[str, Any], vocab_size: int) -> None:
         )
 
 
+def check_depth(values: Mapping[str, Any], model: Any) -> None:
+    """Raises `UsageError` if the model cannot go as deep as is asked for."""
+    try:
+        model.check_steps(values.get("num_steps") or None, values.get("exit_threshold") or None)
+    except ValueError as error:
+        raise UsageError(f"The decode hparam {error}") from error
+
+
 def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
     """What `model.generate` is called with, but for what is its default anyway.
 

@@ -75,6 +75,7 @@ def load_predictor(setup: Any) -> "tuple[Predictor, str]":
     from ut_keras.inference.predictor import Predictor
 
     model, path = setup.load_model(setup.values["num_steps"])
+    decode_hparams.check_depth(setup.values, model)
     print(f"Weights: {path}", flush=True)
     return Predictor(model), path
 
@@ -101,6 +102,11 @@ def beams(
 def _in_batches(setup, rows, sources, lengths, num_beams, function):
     """What a function (predictor, number of the batch, row numbers) gives for all rows."""
     predictor, path = load_predictor(setup)
+    if not num_beams and not predictor.searches:
+        raise UsageError(
+            "--score_file scores what a model writes symbol by symbol. Received: a run of "
+            f"--model={setup.model_name}, which has no decoder."
+        )
     batches = _plan(setup, predictor, lengths, num_beams)
     work = _open_journal(setup, path, batches, rows, sources)
     what = "lines" if setup.source else "examples"

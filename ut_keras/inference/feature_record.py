@@ -223,7 +223,13 @@ def _restore(directory, values):
     arguments = {name: value for name, value in values.items() if name not in ("class", "sha256")}
     if "filename" in arguments:
         arguments["filename"] = os.path.join(directory, arguments["filename"])
-    encoder = _class(values)(**arguments)
+    try:
+        encoder = _class(values)(**arguments)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        path = os.path.join(directory, FILENAME)
+        raise DataError(f"{path} must be as ut-trainer writes it. Received: {error}") from error
     if "sha256" in values and values["sha256"] != _digest(encoder):
         raise DataError(
             f"{arguments['filename']} must be the vocabulary that the run was trained with, "

@@ -14,9 +14,9 @@ from typing import Any
 
 from ut_keras import hparam, models
 from ut_keras.checkpoints import checkpoint_files
-from ut_keras.errors import DataError, UsageError
+from ut_keras.errors import DataError
 from ut_keras.hparam import changes as hparam_changes
-from ut_keras.inference import feature_record, run_record
+from ut_keras.inference import decode_hparams, feature_record, run_record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,10 +62,8 @@ class Run:
             checkpoint.Checkpoints(self.run_dir, model).restore(path)
         else:
             path = checkpoint.restored(self.run_dir, model).newest
-        try:
-            return (model.with_steps(num_steps) if num_steps else model), path
-        except ValueError as error:
-            raise UsageError(f"The decode hparam {error}") from error
+        decode_hparams.check_depth({"num_steps": num_steps}, model)
+        return (model.with_steps(num_steps) if num_steps else model), path
 
 
 def read(

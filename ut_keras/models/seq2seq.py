@@ -411,9 +411,10 @@ class Seq2Seq(keras_model.KerasModel):
 
     def _check_writes_symbols(self, method):
         if self.class_labels or self.decoder is None:
+            kind = "whose targets are class labels" if self.class_labels else "without a decoder"
             raise ValueError(
-                f"{method} needs a model that writes symbols; for classes take the argmax of the "
-                "logits. Received: a model whose targets are class labels."
+                f"{method} needs a model that writes symbols one by one; else take the argmax of "
+                f"the logits. Received: a model {kind}."
             )
 
     def make_next_logits(
