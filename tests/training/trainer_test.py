@@ -79,6 +79,14 @@ def test_train_eval_and_decode_learns_and_leaves_its_records(tmp_path, capsys, m
         assert list((tmp_path / folder).glob("events.out.*")), folder
 
 
+def test_a_run_without_updates_can_be_trained_on(tmp_path):
+    for steps in (0, 2):
+        trainer, _ = _make(tmp_path, settings={"train_steps": steps, "eval_every_steps": 2})
+        trainer.continuous_train_and_eval(_epoch, _epoch_zero)
+        assert (tmp_path / f"model.ckpt-{steps}.index").exists()
+    assert [record["step"] for record in _records(tmp_path)] == [0, 2]
+
+
 def test_tensorboard_gets_scalars_and_ponder_histograms(tmp_path):
     trainer, _ = _make(tmp_path)
     trainer.continuous_train_and_eval(_epoch, _epoch_zero)

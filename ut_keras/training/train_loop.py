@@ -196,6 +196,8 @@ class TrainLoop:
         if self._is_chief:
             checkpoint_files.remove_torn(self.output_dir)
             self.write_records()
+        if self.step >= self.settings.train_steps:
+            self._saver.save(self.step)  # of a run without any update; else there it is
 
     def settle(self) -> None:
         """Waits for what is being saved: records of a step without its checkpoint are taken back.
