@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.models import examples
 from ut_keras import hparams, models, optimizers, problems
 from ut_keras.metrics import losses
 from ut_keras.training import train_step
@@ -97,6 +98,16 @@ def test_datasets_of_problems_tell_their_end():
     model.fit(train, epochs=2, shuffle=False, verbose=0)
     assert int(model.optimizer.iterations) == 2 * int(train.cardinality())
     model.evaluate(problem.dataset("dev", T2T_DATA_DIR, hp), verbose=0)
+
+
+def test_xla_takes_all_positions_where_halted_ones_are_copied():
+    """It cannot leave out rows; Keras compiles for any number of them."""
+    model = examples.make("encoder", "act_halted_state=copy")
+    features = examples.features("encoder")
+    want = model.predict(features, batch_size=2, verbose=0)
+    model.compile(jit_compile=True)
+    found = model.predict(features, batch_size=2, verbose=0)
+    np.testing.assert_allclose(found, want, atol=1e-5)
 
 
 @pytest.mark.slow  # XLA takes its time

@@ -87,6 +87,14 @@ def _ponder_sums(model, batches):
     return np.sum(np.float32(terms), axis=0)
 
 
+def test_padding_that_does_not_ponder_may_be_looked_at():
+    """Where attention is not masked by it: an encoder that looks back, at empty sentences."""
+    overrides = "unidirectional_encoder=True,act_halted_state=copy,act_mask_padding=True"
+    model, features = examples.make("stories", overrides), examples.features("stories")
+    want = model.inspect(features).logits
+    np.testing.assert_allclose(model(features, training=False), want, atol=1e-5)
+
+
 def test_padding_keeps_no_loop_running():
     """Nobody halts early here; the row of padding would go on for longest."""
     model = examples.make("adaptive", "act_mask_padding=True,act_halting_bias_init=20.0")

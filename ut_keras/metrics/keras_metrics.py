@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from ut_keras import metrics
 
-_MOST_PARTS = 4  # of a loss: of the targets, of two stacks that ponder, and what layers add
+# Of a loss: of the targets, of two stacks that ponder, what parts of blocks cost and layers add.
+_MOST_PARTS = 5
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

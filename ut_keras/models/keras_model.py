@@ -230,7 +230,10 @@ class KerasModel(keras.Model):
         ]
         if added:
             terms["added"] = [losses.LossTerm(tf.add_n(added), tf.constant(1.0))]
-        self._loss_tracker.add([tuple(term) for parts in terms.values() for term in parts])
+        shown = [tuple(term) for name in terms if name != "extra" for term in terms[name]]
+        if extra := terms.get("extra"):  # as many as layers have costs, all of them of the rows
+            shown.append((tf.add_n([term.numerator for term in extra]), extra[0].denominator))
+        self._loss_tracker.add(shown)
         # Keras sums the replicas' gradients.
         return losses.total(losses.of_all_replicas(terms))
 

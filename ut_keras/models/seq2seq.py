@@ -306,7 +306,7 @@ class Seq2Seq(keras_model.KerasModel):
         terms = self.loss_terms(output, features["targets"], training)
         values = {name: tf.add_n([term.value() for term in parts]) for name, parts in terms.items()}
         if "act_loss" not in values:  # T2T adds "extra" only where nothing else is added
-            values["extra"] = tf.constant(0.0)
+            values.setdefault("extra", tf.constant(0.0))
         return Inspection(output.logits, values, output.encoder, output.decoder)
 
     # Depth.

@@ -69,6 +69,11 @@ LAYERS = {
 }
 
 
+def test_a_stack_is_of_a_depth():
+    with pytest.raises(ValueError, match="depth must be a recurrence.* Received: TransformerBlock"):
+        stack.Stack(layer_checks.make_block(D))
+
+
 def _model(layer):
     """From a time series, of which zeros are padding, to states."""
     return keras.Sequential(

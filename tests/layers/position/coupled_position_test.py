@@ -92,9 +92,10 @@ def test_both_sides_of_a_model_have_the_places_that_were_drawn(kind, monkeypatch
     assert asked == [len(features["targets"])]
 
 
-def test_padding_has_no_effect():
+@pytest.mark.parametrize("last", [1, 3])  # with EOS and without
+def test_padding_has_no_effect(last):
     layer = _layer(order="reversed")
-    ids = np.array([[7, 8, 9, 1]])
+    ids = np.array([[7, 8, 9, last]])
     padded = np.pad(ids, [(0, 0), (0, 3)])
     np.testing.assert_array_equal(_added(layer, ids=padded)[:, :S], _added(layer, ids=ids))
 

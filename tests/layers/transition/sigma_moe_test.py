@@ -1,10 +1,14 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.layers import layer_checks
+from tests.models import examples
 from ut_keras import hparams, models, parts
 from ut_keras.errors import UserError
+from ut_keras.layers.attention import attention
+from ut_keras.layers.depth import transformer_layer
 from ut_keras.layers.transition import sigma_moe
 
 REAL = np.array([[True, True, True], [True, True, False]])
@@ -117,6 +121,32 @@ def test_trains_the_router_of_every_layer(name, overrides):
     routers = [v for v in model.trainable_variables if "router" in v.path]
     assert len(routers) == len(terms["extra"]) > 2
     assert all(np.any(g) for g in tape.gradient(cost, [v.value for v in routers]))
+
+
+@pytest.mark.parametrize(
+    "kind, overrides", [("transformer", ",num_hidden_layers=2"), ("adaptive", "")]
+)
+def test_what_experts_cost_is_in_every_loss(kind, overrides):
+    """However many layers cost something: of `fit`, of the trainer, of a look at the model."""
+    free = ",layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
+    model = examples.make(kind, f"ffn_layer={EXPERTS}{overrides}{free}")
+    features = examples.features(kind)
+    terms = model.loss_terms(model.forward(features, True), features["targets"], True)
+    seen = model.inspect(features, training=True).losses
+    extra = sum(float(term.value()) for term in terms["extra"])
+    np.testing.assert_allclose(seen.get("extra"), extra, rtol=1e-5)
+    assert extra
+    model.compile()
+    loss = model.fit(features, features["targets"], batch_size=3, verbose=0).history["loss"]
+    np.testing.assert_allclose(loss, sum(float(value) for value in seen.values()), rtol=1e-4)
+
+
+def test_a_layer_with_experts_trains_by_itself():
+    layer = transformer_layer.TransformerLayer(attention.MultiHeadAttention(2, 4), make_layer())
+    model = keras.Sequential([layer, keras.layers.Dense(1)])
+    model.compile(loss="mse")
+    model.fit(np.ones([4, 5, 4]), np.ones([4, 5, 1]), verbose=0)
+    assert len(model.losses) == 1
 
 
 def test_decodes_by_a_cache_as_without():

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
+from tensorflow.python.ops import control_flow_util  # nothing public says whether XLA compiles
 
 from ut_keras import parts
 from ut_keras.layers.attention import cache as cache_lib
@@ -260,8 +261,9 @@ def _output(output, halting, attention=None, memory_attention=None, steps=None):
 
 def _may_leave_out(state, inputs):
     """Whether nobody asks for more than the output, and shapes may change from step to step."""
-    # XLA, TPUs and LiteRT want fixed ones.
-    free = tf.executing_eagerly() or not state.shape[:2].is_fully_defined()
+    # XLA, TPUs and LiteRT want fixed ones; Keras compiles for any number of rows.
+    is_xla = control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+    free = tf.executing_eagerly() or not (is_xla or state.shape[:2].is_fully_defined())
     return free and not (inputs.training or inputs.record_attention or litert.is_traced())
 
 

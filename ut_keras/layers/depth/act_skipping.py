@@ -72,8 +72,6 @@ def loop_over_running(
     """
     shape, layers = tf.shape(state), layers._replace(copies=False)  # who has halted is not there
     grid, all_widths = shape[:2], layers.block.cache_widths()
-    if starting is None:
-        starting = tf.ones(grid, tf.bool)
 
     def caches_at(step, index, stores):
         rows, entry = cache_lib.Rows(index, grid), store_of_step(step)
@@ -105,6 +103,13 @@ def loop_over_running(
         index, rows = _select(goes_on, loop.index, new)
         return (RunningState(index, rows, results, stores),)
 
+    if starting is None:
+        starting = tf.ones(grid, tf.bool)
+    else:  # who takes no step may be looked at all the same
+        idle = tf.cast(tf.where(~starting), tf.int32)
+        caches = caches_at(0, idle, stores)
+        layers.block.remember(tf.gather_nd(state, idle)[tf.newaxis], caches)
+        stores = tuple(cache.stores for cache in caches)
     index = tf.cast(tf.where(starting), tf.int32)
     num_places = shape[0] * shape[1]
     start = RunningState(

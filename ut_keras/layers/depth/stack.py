@@ -13,7 +13,7 @@ from ut_keras.layers.basic import from_hparams, prepostprocess
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
 from ut_keras.layers.depth import depth, state_layer, transformer_layer
-from ut_keras.layers.depth.depth import StackOutput
+from ut_keras.layers.depth.depth import Depth, StackOutput
 from ut_keras.layers.depth.state_layer import PonderTerm
 
 
@@ -162,8 +162,13 @@ class Stack(depth.Around, prepostprocess.Processing):
 
     layer_arguments = ("depth",)
 
-    def __init__(self, depth: depth.Depth, preprocess_sequence: str = "n", **kwargs: Any) -> None:
+    def __init__(self, depth: Depth, preprocess_sequence: str = "n", **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        if not isinstance(depth, Depth):
+            raise ValueError(
+                "depth must be a recurrence, or LayeredDepth of a block. Received: "
+                f"{type(depth).__name__}."
+            )
         self.depth = depth
         self.preprocess_sequence = preprocess_sequence
         self.postprocess = self.process(preprocess_sequence)

@@ -133,7 +133,7 @@ class StateLayer(Layer):
             "extra" of what parts of a block cost in training.
         """
         pondered = self.ponder_terms(result, padding_mask, rows)
-        extra = self.extra_terms(result.tally, rows) if result.tally else []
+        extra = self.extra_terms(result.tally, rows) if tf.nest.flatten(result.tally) else []
         terms = {"act_loss": pondered, "extra": extra}
         return {name: terms[name] for name in terms if terms[name]}
 

@@ -115,7 +115,8 @@ class CoupledPosition(PositionWise):
         place = index - begin
         if self.order == "same":
             return place
-        next_ends = tf.where(ends, index, length)[:, tf.newaxis]
+        # Padding ends a stretch, too, which may lack its EOS.
+        next_ends = tf.where(ends | (ids == 0), index, length)[:, tf.newaxis]
         end = tf.reduce_min(tf.where(is_before, length, next_ends), axis=-1)
         return tf.where(ends, place, end - 1 - index)
 
