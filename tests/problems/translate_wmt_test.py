@@ -22,7 +22,10 @@ def _paracrawl(language):
 
 
 def _czeng(name):
-    rows = "".join(f"id\t0.9\tcesky {name} {i}\tenglish {name} {i}\n" for i in range(2))
+    rows = "".join(
+        f"{number}\t0.9\tcesky {name} {i}\tenglish {name} {i}\n"
+        for i, number in enumerate(["", "id"])
+    )
     return gzip.compress((rows + "id\t0.9\tbez protejsku\n").encode())
 
 

@@ -40,10 +40,9 @@ def main(args: command.Args) -> None:
     else:
         paths = last_checkpoints(args.num_last_checkpoints, args.prefix)
     written = f"{output_path}-0"
-    of_run = os.path.basename(output_path) == checkpoint_files.NAME
-    if (of_run and os.path.exists(f"{written}.index")) or os.path.realpath(written) in map(
-        os.path.realpath, paths
-    ):
+    is_source = os.path.realpath(written) in map(os.path.realpath, paths)
+    is_a_runs = os.path.basename(output_path) == checkpoint_files.NAME
+    if is_source or (is_a_runs and os.path.exists(f"{written}.index")):
         raise UsageError(
             "--output_path must not be where a run has a checkpoint of its own. Received: "
             f"{args.output_path!r}, and there is {written!r}."

@@ -57,15 +57,14 @@ def of(
 
     def decorator(function):
         def parsed(argv):
-            others: list[str] = []
-            args = command_line.parse(table, argv, program, about, others)
-            args.package_words = []  # of flags that a user's package has defined
+            words: list[str] = []
+            args = command_line.parse(table, argv, program, about, words)
+            others = words
             if "registry_help" in args:
-                words = others
                 others = import_user_package(args.t2t_usr_dir, vars(args), words)
-                args.package_words = words
             if others:
                 command_line.refuse_unknown(others[0], table)
+            args.package_words = words  # all of them of flags that the package has defined
             if "registry_help" in args and args.registry_help:
                 print(registry_help())
                 return None

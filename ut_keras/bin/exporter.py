@@ -48,7 +48,7 @@ def _export(args, run, search, values, directory):
     command.load_tensorflow(run.run_dir)
     from ut_keras import export
 
-    model, path = run.load_model(values["num_steps"])
+    model, path = run.load_model(values)
     print(f"Weights: {path}", flush=True)
     length = max(0, values["max_input_size"])
     try:

@@ -74,8 +74,7 @@ def load_predictor(setup: Any) -> "tuple[Predictor, str]":
     """(`Predictor` with the weights, path of the checkpoint)"""
     from ut_keras.inference.predictor import Predictor
 
-    model, path = setup.load_model(setup.values["num_steps"])
-    decode_hparams.check_depth(setup.values, model)
+    model, path = setup.load_model(setup.values)
     print(f"Weights: {path}", flush=True)
     return Predictor(model), path
 

@@ -9,7 +9,7 @@ ids are.
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ut_keras import hparam, models
@@ -43,16 +43,16 @@ class Run:
         """The text of ids of a feature, without what stands behind EOS."""
         return feature_record.to_text_function(self.encoders, self.specs)(name, ids)
 
-    def load_model(self, num_steps: int = 0) -> tuple[Any, str]:
+    def load_model(self, values: Mapping[str, Any] | None = None) -> tuple[Any, str]:
         """Builds the model and reads its weights; loads TensorFlow.
 
         Args:
-            num_steps: int. The decode hparam: steps in depth; 0: as many as ever.
+            values: dict of decode hparams, of which those of depth are read. Optional.
         Returns:
             (model, path of the checkpoint).
         Raises:
             CheckpointError: if there is none, it cannot be read, or belongs to another model.
-            UsageError: if the model cannot take so many steps.
+            UsageError: if the model cannot go as deep.
         """
         from ut_keras.checkpoints import checkpoint
 
@@ -62,7 +62,8 @@ class Run:
             checkpoint.Checkpoints(self.run_dir, model).restore(path)
         else:
             path = checkpoint.restored(self.run_dir, model).newest
-        decode_hparams.check_depth({"num_steps": num_steps}, model)
+        decode_hparams.check_depth(values or {}, model)
+        num_steps = (values or {}).get("num_steps")
         return (model.with_steps(num_steps) if num_steps else model), path
 
 

@@ -19,10 +19,14 @@ from ut_keras.text.text_encoder_base import EOS, TextEncoder
 _EXTRA_LABEL = re.compile(r"(.*)\tExtra_Label: (.*)")
 
 
+def raw_lines(path: str) -> Iterator[str]:
+    """Yields the lines of a file, which may be `.gz`, as TensorFlow does: without any `\\r`."""
+    return (line.replace("\r", "") for line in text_lines.lines(path))
+
+
 def txt_line_iterator(txt_path: str) -> Iterator[str]:
-    """Yields the lines of a file, stripped, without carriage returns, as TensorFlow reads them."""
-    for line in text_lines.lines(txt_path):
-        yield line.replace("\r", "").strip()
+    """Yields the lines of a file, stripped."""
+    return map(str.strip, raw_lines(txt_path))
 
 
 def txt_line_sharded_iterator(txt_pattern: str) -> Iterator[str]:

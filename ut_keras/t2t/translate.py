@@ -13,8 +13,7 @@ from typing import Any
 from ut_keras.errors import DataError
 from ut_keras.files import whole_file
 from ut_keras.problems.problem import Samples
-from ut_keras.t2t import generator_utils, problem, text_problems
-from ut_keras.text import text_lines
+from ut_keras.t2t import generator_utils, problem, text_files, text_problems
 
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>")
 
@@ -118,7 +117,7 @@ def _columns(tmp_dir, url, source, target, pattern):
     if not paths:
         raw = generator_utils.maybe_download(tmp_dir, os.path.basename(url), url)
         paths = found(tmp_dir) or found(generator_utils.unpacked(raw))
-    for line in itertools.chain.from_iterable(map(text_lines.lines, paths)):
-        parts = line.replace("\r", "").split("\t")  # before it is stripped: a column may be empty
+    for line in itertools.chain.from_iterable(map(text_files.raw_lines, paths)):
+        parts = line.split("\t")  # before it is stripped: a column may be empty
         if len(parts) > max(source, target):
             yield parts[source].strip(), parts[target].strip()

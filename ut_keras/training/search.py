@@ -142,7 +142,7 @@ def objective_at_the_end(trial_dir: str, problem_name: str, objective: str) -> t
     """
     name = objective.removeprefix(f"metrics-{problem_name}/").removeprefix("targets/")
     found, known = None, set()
-    for record in metrics_file.records(trial_dir, problem=problem_name):
+    for record in metrics_file.records(trial_dir):
         known |= record.keys() - set(metrics_file.NO_METRICS)
         if name in record:
             found = record["step"], float(record[name])

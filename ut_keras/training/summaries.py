@@ -40,16 +40,14 @@ class Summaries:
         again, and may have stopped in the middle of a line. What is left is what a run that was
         never stopped would have recorded. (TensorBoard by itself drops later steps that it has.)
         """
+
+        def is_kept(record):
+            comes_again = again and metrics_file.is_of(record, **self._of(again))
+            return record["step"] <= last_step - bool(comes_again)
+
         if self.enabled:
             with self._told_failures():
-                metrics_file.keep(
-                    self.output_dir,
-                    lambda record: (
-                        record["step"] < last_step
-                        or record["step"] == last_step
-                        and not (again and metrics_file.is_of(record, **self._of(again)))
-                    ),
-                )
+                metrics_file.keep(self.output_dir, is_kept)
 
     def _of(self, split):
         return {"problem": self.problem_name, "split": split}
