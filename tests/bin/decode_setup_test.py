@@ -89,6 +89,7 @@ def error(flags, capsys, monkeypatch, tmp_path):
         ({"decode_to_file": "/nowhere/out"}, "in a folder that exists. Received: '/nowhere/out'"),
         ({"decode_to_file": "/proc/out"}, "/proc/out"),
         ({"decode_to_file": "/tmp"}, "'/tmp', which is a folder"),
+        ({"keep_timestamp": "True"}, "--keep_timestamp goes with --checkpoint_path only"),
         ({"score_file": "/etc/passwd"}, "One thing at a time .*from_file and --score_file"),
         ({"decode_reference": "/etc/passwd"}, "must have the same number of lines"),
         ({"worker_gpu": "2"}, "--worker_gpu cannot be set"),

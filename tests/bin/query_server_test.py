@@ -57,7 +57,7 @@ def test_asks_once(address, capsys):
 
 
 def test_asks_what_is_typed(address, capsys, monkeypatch):
-    lines = iter(["one", "w" * 50, "two"])
+    lines = iter(["one", "w" * 50, "two\r"])
 
     def typed(prompt):
         try:
@@ -68,7 +68,7 @@ def test_asks_what_is_typed(address, capsys, monkeypatch):
     monkeypatch.setattr("builtins.input", typed)
     assert _main(f"--server={address}", "--servable_name=shout") == 0
     shown = capsys.readouterr()
-    assert "ONE" in shown.out and "TWO" in shown.out
+    assert "ONE" in shown.out and "\nTWO\ntwo\n" in shown.out
     assert "status 413" in shown.err and "at most 40 bytes" in shown.err
 
 

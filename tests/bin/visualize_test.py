@@ -90,7 +90,7 @@ def test_source_and_what_is_written(runs, see, tmp_path, capsys):
     assert f"Weights: {runs['reverse']}/model.ckpt-1" in out
 
 
-def test_story_is_of_sentences(runs, see):
+def test_story_is_of_sentences(runs, see, tmp_path):
     seen = see(runs["stories"], input="Mary moved to the garden . | John moved | Where is Mary ?")
     assert seen.is_story
     assert seen.maps["encoder"].keys == [
@@ -98,6 +98,11 @@ def test_story_is_of_sentences(runs, see):
         "John moved",
         "Where is Mary ?",
     ]
+    (tmp_path / "out" / "mine.png").write_text("a file of the user's")
+    assert see(runs["stories"], input="Where is Mary ?").maps["encoder"].keys == ["Where is Mary ?"]
+    names = ["attention_encoder_bars.png", "mine.png", "ponder_encoder.png"]
+    assert sorted(os.listdir(tmp_path / "out")) == names  # no more steps of the first story
+    assert see(runs["stories"], input="|").maps == {}  # no sentence, no step
 
 
 def test_language_model(runs, see):

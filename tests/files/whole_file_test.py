@@ -13,11 +13,12 @@ from ut_keras.files import path_lock, whole_file
 def test_is_there_at_the_end(tmp_path):
     path = tmp_path / "x"
     path.write_text("old")
+    path.chmod(0o600)
     with whole_file.writing(path) as file:
         file.write("new\n")
         file.flush()
         assert path.read_text() == "old"
-    assert path.read_bytes() == b"new\n"
+    assert path.read_bytes() == b"new\n" and path.stat().st_mode & 0o777 == 0o600
     assert os.listdir(tmp_path) == ["x"]
 
 

@@ -62,6 +62,14 @@ def test_heat_maps_of_sequences():
     np.testing.assert_array_equal(image, seen.maps["encoder"].weights[1, 1])
 
 
+def test_long_sentences_leave_room_for_what_is_looked_at():
+    facts = ["The triangle is above the pink rectangle .", "Is it right of the blue square ?"]
+    figure = figures.attention(_seen(encoder=_map(queries=facts, keys=facts)), style="heat")
+    figure.draw_without_rendering()
+    width, height = figure.get_size_inches() * figure.axes[0].get_position().size
+    assert width > 0.9 and height > 0.4
+
+
 def test_layers_and_steps_are_named_where_there_are_several():
     titles = {}
     for name, places in {

@@ -3,6 +3,7 @@ import pytest
 
 from tests.visualize import small_models
 from ut_keras.data.features import FeatureSpec
+from ut_keras.errors import UsageError
 from ut_keras.text import text_encoder
 from ut_keras.visualize import observer
 
@@ -55,6 +56,15 @@ def test_targets_are_written_where_none_are_given():
         written = written[: list(written).index(1) + 1]
     words = ENCODERS["targets"].decode([i for i in written if i]).split()
     assert seen.maps["decoder"].queries == words and words
+
+
+def test_a_decoder_that_reads_more_than_targets():
+    changes = "prepend_mode=prepend_inputs_masked_attention"
+    model = small_models.build("transformer", changes, set_name="transformer_tiny")
+    with pytest.raises(
+        UsageError, match="prepend_mode must be none to be drawn. Received: .*inputs"
+    ):
+        observer.observe(model, FEATURES, ENCODERS)
 
 
 def test_story():

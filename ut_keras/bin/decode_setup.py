@@ -231,6 +231,8 @@ def _files(args, mode, names, values):
         raise UsageError("--decode_to_file does not go with --decode_interactive.")
     if args.decode_reference and mode != FILE:
         raise UsageError("--decode_reference goes with --decode_from_file only.")
+    if args.keep_timestamp and not args.checkpoint_path:
+        raise UsageError("--keep_timestamp goes with --checkpoint_path only.")
     model, hparams_set, problem = names
     if mode == FILE and not target:
         target = decode_filename(source, model, hparams_set, problem, values)

@@ -192,7 +192,7 @@ def _write(path, lines):
 def _finish(setup, paths):
     """Says what was written; the journal is not needed any more."""
     os.remove(decode_job.journal_path(setup.target))
-    if setup.args.keep_timestamp and setup.checkpoint:
+    if setup.args.keep_timestamp:
         time = os.path.getmtime(f"{setup.checkpoint}.index")
         os.utime(setup.target, (time, time))
     print(f"Wrote {', '.join(paths)}", flush=True)

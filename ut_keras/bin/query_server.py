@@ -135,7 +135,7 @@ def _ask(args, text):
 def _typed():
     while True:
         try:
-            yield input(">> " if sys.stdin.isatty() else "")
+            yield input(">> " if sys.stdin.isatty() else "").rstrip("\r")
         except EOFError:
             return
 

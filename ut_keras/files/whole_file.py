@@ -47,6 +47,8 @@ def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
         whole = os.path.join(temporary, "whole")
         with file_error.named(path), open(whole, **how) as file:
             yield file
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copymode(path, whole)  # who may read the one that it replaces
         put([(whole, path)])
 
 

@@ -118,6 +118,8 @@ def ponder(seen: "Observation", stack: str | None = None) -> "Figure":
 def save_all(seen: "Observation", directory: str) -> list[str]:
     """Writes PNG files to a folder: a heat map for every step, bars for all steps, ponder times.
 
+    What it wrote there before, of another example, is removed.
+
     Returns:
         list of str, their paths.
     """
@@ -134,20 +136,32 @@ def save_all(seen: "Observation", directory: str) -> list[str]:
     for name, figure in figures.items():
         with whole_file.writing(os.path.join(directory, name), binary=True) as file:
             _save(figure, file)
-    return [os.path.join(directory, name) for name in figures]
+    written = [os.path.join(directory, name) for name in figures]
+    for path in set(_pictures(directory)).difference(written):
+        if _is_ours(path):
+            os.remove(path)
+    return written
 
 
 def check_is_free(directory: str) -> None:
     """UsageError if a folder has files of the names that `save_all` writes, of other programs."""
-    for pattern in ("attention_*.png", "ponder_*.png"):
-        for path in glob.glob(os.path.join(glob.escape(directory), pattern)):
-            file_error.check_is_file(path)
-            with open(path, "rb") as file:
-                if _SOFTWARE.encode() not in file.read(1000):
-                    raise UsageError(
-                        "The folder for pictures must have none but those of ut-visualize. "
-                        f"Received: {path!r}, which is left as it is."
-                    )
+    for path in _pictures(directory):
+        file_error.check_is_file(path)
+        if not _is_ours(path):
+            raise UsageError(
+                "The folder for pictures must have none but those of ut-visualize. "
+                f"Received: {path!r}, which is left as it is."
+            )
+
+
+def _pictures(directory):
+    patterns = ("attention_*.png", "ponder_*.png")
+    return [p for name in patterns for p in glob.glob(os.path.join(glob.escape(directory), name))]
+
+
+def _is_ours(path):
+    with open(path, "rb") as file:
+        return _SOFTWARE.encode() in file.read(1000)
 
 
 def _save(figure, file):
@@ -208,8 +222,8 @@ def _place_name(found, number):
 def _heat_maps(found, places, heads):
     queries, keys = len(found.queries), len(found.keys)
     cell = max(0.06, min(0.24, 6.0 / max(1, keys)))  # inches
-    width = _inches((cell * keys + 0.3) * len(heads) + 2)
-    height = _inches((cell * queries + 0.5) * len(places) + 2)
+    width = _inches(max(cell * keys + 0.3, 1) * len(heads) + 1.5 + _room(found.queries))
+    height = _inches((cell * queries + 0.5) * len(places) + 1.5 + _room(found.keys))
     figure = Figure(figsize=(max(4, width), max(3, height)), layout="constrained")
     grid = figure.subplots(len(places), len(heads), squeeze=False, sharex=True, sharey=True)
     for row, place in zip(grid, places, strict=True):
@@ -260,6 +274,11 @@ def _label_axis(axis, labels, rotation=0):
     shown = [_short(labels[place]) for place in places]
     # A "$" is no formula here.
     axis.set_ticks(places, shown, rotation=rotation, fontsize=8, parse_math=False)
+
+
+def _room(labels):
+    """Inches that the longest of them takes."""
+    return 0.07 * max(map(len, map(_short, labels)), default=0)
 
 
 def _short(label):

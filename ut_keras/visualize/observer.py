@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from ut_keras.errors import UsageError
 from ut_keras.layers.depth import mixed_depth
 from ut_keras.layers.depth import stack as stack_lib
 from ut_keras.text import text_encoder
@@ -96,7 +97,7 @@ def observe(
     """
     mode = getattr(model.hparams, "prepend_mode", "none")
     if mode != "none":
-        raise ValueError(f"prepend_mode must be none to be drawn. Received: prepend_mode={mode}.")
+        raise UsageError(f"prepend_mode must be none to be drawn. Received: prepend_mode={mode}.")
     encoders = encoders or {}
     features = _one_example(model, features, example)
     if "targets" not in features:
@@ -197,8 +198,8 @@ def _target_positions(model, features, encoders):
 
 
 def _map(kind, layer, weights, positions, keys):
-    """The `Map`, or None where no weights were recorded."""
-    if weights is None or keys is None:
+    """The `Map`, or None where no weights were recorded, or of nothing."""
+    if weights is None or keys is None or not (positions.kept.any() and keys.kept.any()):
         return None
     weights = np.asarray(weights, "float32")[:, 0]
     if not (positions.kept.all() and keys.kept.all()):  # else there is no need for a copy
