@@ -173,8 +173,7 @@ def make_raw_files(problem, folder, raw, share):
 
 
 def write_pairs(raw, files, pairs):
-    sides = (files.source, files.target)
-    plain = [[name for name in names if not name.endswith(".sgm")][0] for names in sides]
+    plain = [[name for name in names if not name.endswith(".sgm")][0] for names in files.names]
     paths = [os.path.join(raw, name) for name in plain]
     for path in paths:
         os.makedirs(os.path.dirname(path), exist_ok=True)

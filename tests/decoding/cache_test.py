@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ut_keras import hparams, models
 from ut_keras.decoding import beam_search
+from ut_keras.decoding import next_logits as next_logits_lib
 from ut_keras.decoding import prefix as prefix_lib
 from ut_keras.layers.attention import cache as cache_lib
 
@@ -193,7 +194,7 @@ def _check_symbol_by_symbol(variant, beams):
     inputs = _inputs(0, batch, 4)
     random = np.random.RandomState(0)
     features = {"inputs": tf.constant(inputs)}
-    next_logits, cache = model.make_next_logits(features, beams, tf.constant(length))
+    next_logits, cache = next_logits_lib.make(model, features, beams, tf.constant(length))
     ids, ancestors = np.zeros([2, batch, beams, length], np.int32)
     scored, prefixes = [], []
     for position in range(length):
@@ -255,7 +256,7 @@ def test_language_model_continues_a_prompt(variant):
     for prompt_length in (1, 4):
         prompt = np.random.RandomState(prompt_length).randint(2, VOCAB, size=(2, prompt_length))
         given = {"prompt": tf.constant(prompt, tf.int32)}
-        next_logits, cache = model.make_next_logits(given, beams, tf.constant(room))
+        next_logits, cache = next_logits_lib.make(model, given, beams, tf.constant(room))
         own = tf.tile(tf.range(beams)[tf.newaxis, :, tf.newaxis], [2, 1, room])
         for position in range(room):
             query = beam_search.Query(tf.constant(position), tf.constant(ids), own)
@@ -323,8 +324,8 @@ def test_any_halting_pattern(variant):
         model = _model(*VARIANTS[variant], seed=400 + seed)
         inputs = _inputs(seed, 4, 6)
         ids = np.random.RandomState(seed).randint(2, VOCAB, size=(4, 1, 6)).astype(np.int32)
-        next_logits, cache = model.make_next_logits(
-            {"inputs": tf.constant(inputs)}, 1, tf.constant(6)
+        next_logits, cache = next_logits_lib.make(
+            model, {"inputs": tf.constant(inputs)}, 1, tf.constant(6)
         )
         output = model.forward({"inputs": inputs, "targets": ids[:, 0]}, training=False)
         for position in range(6):
@@ -352,11 +353,13 @@ def test_what_cannot_be_cached_says_so_once(variant, caplog):
     assert len(messages) == 1 and said in messages[0]
 
 
-def test_one_trace_for_all_lengths():
+def test_one_trace_for_all_lengths(monkeypatch):
     model = _model(*VARIANTS["act"])
     traces = []
-    make = model.make_next_logits
-    model.make_next_logits = lambda *arguments: traces.append(1) or make(*arguments)
+    make = next_logits_lib.make
+    monkeypatch.setattr(
+        next_logits_lib, "make", lambda *arguments: traces.append(1) or make(*arguments)
+    )
     for batch, length in ((2, 3), (5, 4), (1, 7)):
         model.generate({"inputs": _inputs(0, batch, length)}, beam_size=2, decode_length=length)
     assert len(traces) == 1

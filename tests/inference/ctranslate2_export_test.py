@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 
 from ut_keras import export, hparams, models
+from ut_keras.data.features import FeatureSpec
 from ut_keras.inference import ctranslate2_export, feature_record
 from ut_keras.text import text_encoder
 
 ENCODER = text_encoder.IntegerTextEncoder(24)
+SYMBOLS = FeatureSpec(24)
 ENCODERS = {"inputs": ENCODER, "targets": ENCODER}
 
 
-def _model(changes="", name="transformer", hparams_set="transformer_tiny"):
+def _model(changes="", name="transformer", hparams_set="transformer_tiny", targets=SYMBOLS):
     hp = hparams.get(hparams_set, f"hidden_size=32,filter_size=64,num_heads=4{changes}")
     keras.utils.set_random_seed(1)
-    model = models.get(name, hp, vocab_sizes={"inputs": 24, "targets": 24})
+    model = models.from_specs(name, hp, {"inputs": SYMBOLS, "targets": targets})
     rng = np.random.RandomState(1)
     for variable in model.trainable_variables:
         variable.assign(variable + rng.normal(size=variable.shape, scale=0.4))
@@ -91,11 +93,16 @@ def test_what_lies_there_is_what_was_checked(tmp_path, monkeypatch):
     [
         (
             lambda: _model(name="universal_transformer", hparams_set="universal_transformer_tiny"),
-            "adds its signals at every step. Received: a universal_transformer of inputs, targets",
+            "adds its signals at every step. Received: a universal_transformer of inputs",
         ),
         (
             lambda: _model(",prepend_mode=prepend_inputs_masked_attention"),
-            "of inputs, targets, prepend_mode=prepend_inputs_masked_attention",
+            "prepend_mode=prepend_inputs_masked_attention",
+        ),
+        (lambda: _model(",hard_attention_k=12"), "Received: a transformer .*hard_attention_k=12"),
+        (
+            lambda: _model(targets=FeatureSpec(3, "class_label")),
+            r"both of symbols.*targets \(class_label\)",
         ),
         (lambda: _model(",norm_type=rms"), "layer_norm_bias. Received: none|layer_norm_scale"),
         (lambda: _model(",pos=emb"), "no layer for the weights source_position"),

@@ -71,7 +71,7 @@ def test_target_of_a_language_model_has_no_source():
 def test_cut():
     """As T2T does: the end is kept, and a row without it is one shorter."""
     assert line_encoding.cut([[5, 6, 7, 1], [5, 1], []], 3) == [[5, 6, 1], [5, 1], []]
-    assert line_encoding.cut([[5, 6, 7, 8]], 3) == [[5, 6]]
+    assert line_encoding.cut([[5, 6, 7, 8], [5, 6, 7]], 3) == [[5, 6], [5, 6]]
     assert line_encoding.cut([[5, 6, 7, 1]], -1) == [[5, 6, 7, 1]]
 
 
@@ -84,4 +84,5 @@ def test_notes():
     )
     assert long.startswith("line 3: longer than the 10 symbols")
     assert "line 3: cut to max_input_size=5" in line_encoding.notes(rows, 30, 5)[1]
-    assert line_encoding.notes([[2, 1]], 10, -1) == []
+    assert line_encoding.notes([[2, 1]], 10, -1) == line_encoding.notes([[2, 3]], 9, 3) == []
+    assert line_encoding.notes([[2, 3, 4]], 9, 3)  # a prompt, whose EOS counts, too

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.decoding import cache_test
 from tests.inference import export_models
 from ut_keras import export, hparams, models
 
@@ -44,6 +45,7 @@ def _padded(source):
                 "relative",
                 "sepconv",
                 "modern",
+                "local",
             )
         ),
     ],
@@ -123,6 +125,14 @@ def test_classes(tmp_path):
     logits = model({"inputs": ids, "targets": np.zeros([1, 1], np.int32)}, training=False)
     found = classify(inputs=ids)["scores"]
     np.testing.assert_allclose(found, tf.nn.log_softmax(logits), atol=1e-5)
+
+
+def test_stories_whose_blank_rows_would_count(tmp_path):
+    _, specs = export_models.features("story")
+    hp = hparams.get("universal_transformer_tiny", f"{cache_test.TINY},trim_stories=True")
+    model = models.from_specs("universal_transformer_encoder", hp, specs)
+    with pytest.raises(ValueError, match="where it does: class_label_pooling=mean"):
+        export.export_litert(model, str(tmp_path / "m.tflite"))
 
 
 @pytest.mark.slow

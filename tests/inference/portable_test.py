@@ -7,7 +7,7 @@ import pytest
 import safetensors.numpy
 
 import ut_keras
-from ut_keras.errors import UserError
+from ut_keras.errors import DataError, UserError
 from ut_keras.inference import portable
 
 TEXTS = ["Two dogs are playing.", "A man sleeps."]
@@ -108,6 +108,20 @@ MISTAKES = {
     "lying header": (_bytes(b"\xff\xff\xff\xff\xff\xff\x00\x00{}"), "must be a safetensors file"),
     "no header": (_bytes(b""), "must be a safetensors file"),
 }
+
+
+def test_what_could_not_be_read_again_is_not_written(copy, tmp_path):
+    run = ut_keras.load(copy)
+    with pytest.raises(UserError, match="checkpoint_path must be None for .*'model.ckpt-7'"):
+        ut_keras.load(copy, checkpoint_path="model.ckpt-7")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    with pytest.raises(DataError, match="must be new or empty. Received: .*link"):
+        run.save(tmp_path / "link")
+    run.model.name = "transformer_1"  # as Keras calls a second one
+    with pytest.raises(UserError, match="Unknown model: 'transformer_1'"):
+        run.save(tmp_path / "saved")
+    assert sorted(os.listdir(tmp_path)) == ["copy", "empty", "link"]
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -58,6 +58,39 @@ def test_stories_without_blank_rows(pooling):
         np.testing.assert_allclose(predictor([row])[0].scores, [score], rtol=1e-4)
 
 
+def test_classes_and_scores_are_as_deep_as_what_is_written():
+    encoders, specs = export_models.features("classes")
+    hp = hparams.get("adaptive_universal_transformer_tiny", cache_test.TINY)
+    model = models.from_specs("universal_transformer_encoder", hp, specs)
+    export_models.randomize(model, 3)
+    text, found = "where is Mary ?", {}
+    ids = export_models.rows(encoders, [text])
+    features = {"inputs": np.array(ids), "targets": np.zeros([1, 1], np.int32)}
+    graph = TextModel(model, encoders)
+    for depth in ({}, {"exit_threshold": 0.05}, {"num_steps": 1}):
+        logits = model.forward(features, training=False, **depth).logits
+        expected = tf.reduce_max(tf.nn.log_softmax(logits)).numpy()
+        scores = [graph.predictor(ids, beam_size=2, **depth)[0].scores[0]]
+        scores += [graph.classify(tf.constant([text]), **depth).scores[0, 0]]
+        scores += [graph.generate(tf.constant([text]), **depth).scores[0, 0]]
+        np.testing.assert_allclose(scores, expected, rtol=1e-4)
+        found[str(depth)] = float(expected)
+    assert len(set(found.values())) == 3
+    with pytest.raises(TypeError, match="beam_sise"):
+        graph.predictor(ids, beam_sise=2)
+    model, encoders = export_models.build("adaptive")
+    graph, depth = TextModel(model, encoders), {"exit_threshold": 0.05}
+    ids = export_models.rows(encoders, [text])
+    features = {"inputs": np.array(ids), "targets": np.array(ids)}
+    expected = model.score(features, **depth).numpy()
+    assert abs(expected - model.score(features).numpy()) > 1e-3
+    texts = tf.constant([text])
+    np.testing.assert_allclose(graph.score(texts, texts, **depth), expected, rtol=1e-4)
+    np.testing.assert_allclose(graph.predictor.scores(ids, ids, **depth), expected, rtol=1e-4)
+    states = model.forward(features, training=False, **depth).encoder.output
+    np.testing.assert_allclose(graph.encode(texts, **depth).states, states, rtol=1e-4, atol=1e-5)
+
+
 def test_scores_are_those_of_a_graph():
     model, encoders = _global_model()
     texts = ["1 0 3", "0", "9 8 7 1 2 5", "4 4 1"]

@@ -104,10 +104,11 @@ def test_other_values_need_no_other_graph(loaded):
 
 
 def test_draws_differ_from_batch_to_batch(loaded):
-    """Where no seed is given; else they are the same again."""
+    """With a seed they are the same again."""
     texts = TEXTS[:1] * 65
-    drawn = loaded.generate(texts, temperature=3.0, decode_length=20)
-    assert drawn[0] != drawn[64]  # the first rows of two batches
+    for seed in ({}, {"seed": 7}):
+        drawn = loaded.generate(texts, temperature=3.0, decode_length=20, **seed)
+        assert drawn[0] != drawn[64]  # the first rows of two batches
     again = [loaded.generate(texts[:3], temperature=3.0, seed=7, decode_length=9) for _ in "12"]
     assert again[0] == again[1]
 
@@ -198,6 +199,8 @@ def test_mistakes(run, loaded, tmp_path, problem):
         loaded.translate(["0"], beam_size=99)
     with pytest.raises(ValueError, match="alpha must be at least 0. Received: -1"):
         loaded.translate(["0"], alpha=-1)
+    with pytest.raises(ValueError, match="seed must be at least 0. Received: -1"):
+        loaded.generate(["0"], seed=-1)
     with pytest.raises(ValueError, match="A run writes texts, freely"):
         loaded.generate(["0"], forced_prefix=[[2]])
     with pytest.raises(ValueError, match=r"model.ckpt-7"):

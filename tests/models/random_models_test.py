@@ -11,6 +11,7 @@ import tensorflow as tf
 from ut_keras import hparams, models
 from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import beam_search
+from ut_keras.decoding import next_logits as next_logits_lib
 
 V, C = 9, 4
 _TASKS = ("both", "both", "both", "language_model", "classes", "encoder_classes", "tags")
@@ -194,7 +195,7 @@ def _check_cache(drawn):
         source = np.maximum(source, 2)  # a prompt has no padding
     given = {"prompt" if is_prompt else "inputs": tf.constant(source)}
     batch = len(source)
-    next_logits, cache = model.make_next_logits(given, beams, tf.constant(room))
+    next_logits, cache = next_logits_lib.make(model, given, beams, tf.constant(room))
     ids, ancestors = np.zeros([2, batch, beams, room], np.int32)
     for position in range(room):
         query = beam_search.Query(tf.constant(position), tf.constant(ids), tf.constant(ancestors))

@@ -45,7 +45,7 @@ def main(args: command.Args) -> None:
 
 
 def _export(args, run, search, values, directory):
-    command.load_tensorflow(run.run_dir)
+    command.load_tensorflow(run.run_dir, args)
     from ut_keras import export
 
     model, path = run.load_model(values)
@@ -97,7 +97,7 @@ def _search(args, run):
     length = {"max_input_size": decode_hparams.DECODER["max_input_size"]}
     values = decode_hparams.parse(args.decode_hparams, {**decode_hparams.SEARCH, **length})
     if run.class_labels:  # as in T2T, nothing to search
-        return {"beam_size": 1}, values
+        values["beam_size"] = 1
     decode_hparams.check_fits(values, run.specs["targets"].vocab_size)
     return decode_hparams.search_options(values), values
 

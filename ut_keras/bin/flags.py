@@ -246,15 +246,13 @@ _RUNTIME = (
     "log_device_placement",
     "optionally_use_dist_strat",
 )
-DECODER = _with(
-    DECODER_OWN,
-    (
-        flag
-        if flag.name in _RUNTIME or flag.refused
-        else dataclasses.replace(flag, help="", refused="it belongs to training")
-        for flag in TRAINER
-    ),
+_OF_TRAINING = tuple(
+    flag
+    if flag.name in _RUNTIME or flag.refused
+    else dataclasses.replace(flag, help="", refused="it belongs to training")
+    for flag in TRAINER
 )
+DECODER = _with(DECODER_OWN, _OF_TRAINING)
 
 # Which weights to take.
 _NAMES = ("problem", "model", "hparams_set", "hparams")
@@ -264,6 +262,7 @@ RUN = tuple(flag for flag in DECODER_OWN if flag.name in _OF_A_RUN)
 # t2t-exporter takes all flags of t2t-trainer besides its own.
 EXPORTER_OWN = (
     *RUN,
+    *(flag for flag in DECODER_OWN if flag.name == "tmp_dir"),
     Flag("export_dir", None, "Folder to export to. Default: export in --output_dir.", _PATH),
     Flag("decode_hparams", "", 'How to decode: "beam_size=4,alpha=0.6,extra_length=100,…".'),
     Flag(
@@ -281,7 +280,7 @@ EXPORTER_OWN = (
     *_refused("TF Hub modules are SavedModels now", export_as_tfhub=False),
     *_refused("TensorFlow 2 writes saved_model.pb only", as_text=True),
 )
-EXPORTER = _with(EXPORTER_OWN, DECODER)
+EXPORTER = _with(EXPORTER_OWN, _OF_TRAINING)
 
 _TEXT = "Without effect: the model that is served reads and writes text itself."
 QUERY_SERVER = (

@@ -62,7 +62,6 @@ class Checkpoints:
         moving_average: dict[str, tf.Variable] | None = None,
     ) -> None:
         self._directory = directory
-        self._model = model
         self._optimizer: Any = optimizer
         groups = {"model": model_variables(model)}
         if optimizer is not None:

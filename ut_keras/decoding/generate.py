@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.decoding import beam_search, constraints, score, side_by_side
+from ut_keras.decoding import beam_search, constraints, next_logits, score, side_by_side
 from ut_keras.decoding.options import NUMBERS, Options
 from ut_keras.layers.basic import embedding
 from ut_keras.layers.basic.signature import Shape, StepInputs
@@ -118,11 +118,11 @@ def _search(model, given, graph, values):
         is_fixed = isinstance(max_length, int)
         max_length += source.shape[1] if is_fixed else tf.shape(source)[1]
     inputs = StepInputs(num_steps=graph.num_steps, exit_threshold=graph.exit_threshold)
-    next_logits, cache = model.make_next_logits(
-        given, graph.beam_size, max_length, graph.cache, inputs
+    function, cache = next_logits.make(
+        model, given, graph.beam_size, max_length, graph.cache, inputs
     )
     task = beam_search.Task(
-        next_logits,
+        function,
         cache,
         tf.shape(source)[0],
         max_length,

@@ -76,6 +76,11 @@ class Options:
     cache: bool = True
     return_steps: bool = False
 
+    @property
+    def depth(self) -> dict[str, Any]:
+        """Those of a pass, too, that searches nothing."""
+        return {"num_steps": self.num_steps, "exit_threshold": self.exit_threshold}
+
     def check(self) -> None:
         """Raises `ValueError` for an option out of range."""
         for name, spec in SPECS.items():

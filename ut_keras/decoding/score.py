@@ -47,8 +47,8 @@ def steps(
         features = {"targets": tf.concat([sources, targets], axis=1)}
     else:
         features = {"inputs": sources, "targets": targets}
-    depth = (options.num_steps, options.exit_threshold)
-    of_source, of_target = _compiled(model, _ponder_times, features, *depth)(features)
+    run = _compiled(model, _ponder_times, features, **options.depth)
+    of_source, of_target = run(features)
     if of_source is not None:
         of_source = tf.where(source != 0, of_source[:: shape[1]], 0.0)
     if of_target is not None:

@@ -56,12 +56,14 @@ def export_ctranslate2(
             f"CTranslate2 must be there: pip install 'ctranslate2>=4,<5'. Received: {error}."
         ) from error
     mode = getattr(model.hparams, "prepend_mode", "none")
-    is_plain = model.name == "transformer" and mode == "none"
-    if not is_plain or list(model.specs) != ["inputs", "targets"]:
+    keys = getattr(model.hparams, "hard_attention_k", 0)
+    is_plain = model.name == "transformer" and mode == "none" and not keys
+    of = [f"{name} ({spec.modality})" for name, spec in model.specs.items()]
+    if not is_plain or of != ["inputs (symbol)", "targets (symbol)"]:
         raise ValueError(
-            "CTranslate2 has layers of a transformer from inputs to targets; a Universal "
-            f"Transformer adds its signals at every step. Received: a {model.name} of "
-            f"{', '.join(model.specs)}, prepend_mode={mode}."
+            "CTranslate2 has layers of a transformer from inputs to targets, both of symbols; a "
+            f"Universal Transformer adds its signals at every step. Received: a {model.name} of "
+            f"{', '.join(of)}, prepend_mode={mode}, hard_attention_k={keys}."
         )
     record = feature_record.FeatureRecord(model.specs, dict(encoders), model.target_space_id)
     with whole_file.becoming(directory) as folder:

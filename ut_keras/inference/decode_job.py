@@ -59,9 +59,11 @@ def score(
         list of lists of one str.
     """
 
+    depth = {"exit_threshold": setup.values["exit_threshold"] or None}
+
     def score_batch(predictor, _, batch):
         rows = [targets[i] for i in batch]
-        log_probs = predictor.scores(rows, sources and [sources[i] for i in batch])
+        log_probs = predictor.scores(rows, sources and [sources[i] for i in batch], **depth)
         return [[f"{-value / len(row):.6f}"] for value, row in zip(log_probs, rows, strict=True)]
 
     lengths = [len(row) for row in targets]

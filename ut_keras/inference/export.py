@@ -51,8 +51,8 @@ def export_saved_model(
         encoders: dict from feature name to `TextEncoder`, as `problem.feature_encoders` gives it.
         directory: str, a folder that is not there yet. A server wants a number for its last part.
         beam_size, alpha, decode_length, options: of the search, see `model.generate`; here own_room
-            is True by default, and return_steps is of the signature `ids`. A model of classes, and
-            an encoder without decoder, have none.
+            is True by default, and return_steps is of the signature `ids`. Of a model of classes,
+            and of an encoder without decoder, num_steps and exit_threshold count.
         max_input_length: int. Sources are cut to so many ids, EOS included; 0: they are not.
     Raises:
         ValueError: if an argument or an encoder does not fit.
@@ -86,7 +86,7 @@ def _module(texts, search):
 
 def _functions(texts, search):
     """Yields (name, function, specs of its arguments) of every signature."""
-    search = dict(search)
+    search, depth = dict(search), Options(**search).depth
     returns_steps = search.pop("return_steps", False) and texts.predictor.searches
     strings = tf.TensorSpec([None], tf.string, name="inputs")
     targets = tf.TensorSpec([None], tf.string, name="targets")
@@ -96,15 +96,15 @@ def _functions(texts, search):
         return {"outputs": outputs, "scores": scores}
 
     def score(inputs, targets):
-        return {"scores": texts.score(targets, inputs)}
+        return {"scores": texts.score(targets, inputs, **depth)}
 
     yield "serving_default", generate, [strings]
     yield "ids", lambda inputs: _of_ids(texts, search, inputs, returns_steps), [_ids_spec(texts)]
-    yield "encode", lambda inputs: _encoded(texts, inputs), [strings]
+    yield "encode", lambda inputs: _encoded(texts, inputs, depth), [strings]
     if texts.predictor.classifies:
-        yield "classify", lambda inputs: _classes(texts, inputs), [strings]
+        yield "classify", lambda inputs: _classes(texts, inputs, depth), [strings]
     elif texts.predictor.is_language_model:
-        yield "score", lambda targets: {"scores": texts.score(targets)}, [targets]
+        yield "score", lambda targets: {"scores": texts.score(targets, **depth)}, [targets]
     elif texts.predictor.searches:
         yield "score", score, [strings, targets]
 
@@ -136,13 +136,13 @@ def _of_ids(texts, search, inputs, returns_steps):
     return found
 
 
-def _encoded(texts, inputs):
-    ids, states = texts.encode(inputs)
+def _encoded(texts, inputs, depth):
+    ids, states = texts.encode(inputs, **depth)
     return {"ids": ids} if states is None else {"ids": ids, "states": states}
 
 
-def _classes(texts, inputs):
-    classes, scores = texts.classify(inputs)
+def _classes(texts, inputs, depth):
+    classes, scores = texts.classify(inputs, **depth)
     return {"classes": classes, "scores": scores}
 
 

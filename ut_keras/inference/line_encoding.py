@@ -81,7 +81,7 @@ def cut(rows: Sequence[Any], most: int) -> Sequence[Sequence[int]]:
     if most < 1:
         return rows
     return [
-        row[: most - 1] + [i for i in row[-1:] if i == EOS] if len(row) > most else row
+        row[: most - 1] + [i for i in row[-1:] if i == EOS] if _length(row) > most else row
         for row in rows
     ]
 
@@ -96,18 +96,23 @@ def notes(rows: Sequence[Any], longest: int, max_input_size: int) -> list[str]:
     """
     empty = [number for number, row in enumerate(rows, start=1) if not row]
     most = max_input_size if max_input_size > 0 else longest
-    long = [number for number, row in enumerate(rows, start=1) if len(row) > most]
+    long = [number for number, row in enumerate(rows, start=1) if _length(row) > most]
     found = []
     if empty:
         found.append(f"{_lines(empty)}empty, and will be empty in what is written.")
     if long and max_input_size > 0:
-        found.append(f"{_lines(long)}cut to max_input_size={max_input_size} symbols.")
+        found.append(f"{_lines(long)}cut to max_input_size={max_input_size} symbols, EOS included.")
     elif long:
         found.append(
             f"{_lines(long)}longer than the {longest} symbols that training went to (max_length); "
             "decoded whole."
         )
     return found
+
+
+def _length(row):
+    """EOS included, which a prompt has not but T2T counts."""
+    return len(row) + (row[-1:] != [EOS]) if row else 0
 
 
 def _encode(path, lines, encoder, first=1):

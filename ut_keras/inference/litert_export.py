@@ -100,14 +100,15 @@ def _source_shape(model, source_length):
                 f"Received: {source_length}."
             )
         return None
-    if model.specs["inputs"].modality == "sentences":
-        return [1, *model.specs["inputs"].shape]
+    is_story = model.specs["inputs"].modality == "sentences"
     reason = padding.why_equal_lengths(model)
-    if reason:
+    if reason and not (is_story and not model.hparams.trim_stories):
         raise ValueError(
             "LiteRT wants sources of one length, so padding must not change what is made of them. "
             f"Received: a model where it does: {reason}."
         )
+    if is_story:
+        return [1, *model.specs["inputs"].shape]
     if source_length is None:
         raise ValueError("source_length must be given. Received: None.")
     expected = limits.why_not(source_length, 1, limits.MOST_POSITIONS)

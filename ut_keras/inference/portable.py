@@ -43,8 +43,10 @@ def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -
     from safetensors import numpy as safetensors
 
     directory = os.path.expanduser(os.fspath(directory))
-    if os.path.lexists(directory) and (not os.path.isdir(directory) or os.listdir(directory)):
+    is_empty = os.path.isdir(directory) and not os.listdir(directory)
+    if os.path.lexists(directory) and (not is_empty or os.path.islink(directory)):
         raise DataError(f"directory must be new or empty. Received: {directory!r}.")
+    models.check_name(model.name)
     record = feature_record.FeatureRecord(model.specs, encoders, model.target_space_id)
     with file_error.told_as(directory), whole_file.becoming(directory) as written:
         features = feature_record.store(written, record)

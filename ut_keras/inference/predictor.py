@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.decoding import side_by_side
+from ut_keras.decoding.options import Options
 from ut_keras.inference import padding
 
 
@@ -37,7 +38,7 @@ class Predictor:
 
     def __init__(self, model: keras.Model) -> None:
         self.model = model
-        self._compiled = None
+        self._compiled: dict = {}  # by depth
 
     # What a model can do.
 
@@ -67,7 +68,8 @@ class Predictor:
 
         Args:
             rows: list of int arrays [S], or all of one shape [sentences, words].
-            options: of a search, see `model.generate`; here own_room is True by default.
+            options: of a search, see `model.generate`; here own_room is True by default. Without a
+                search num_steps and exit_threshold count.
         Returns:
             list of `Beams` of arrays: ids [beams, T] and scores [beams] of each row.
         """
@@ -83,12 +85,16 @@ class Predictor:
         return self(list(ids), **options)
 
     def scores(
-        self, targets: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None = None
+        self,
+        targets: Sequence[Sequence[int]],
+        sources: Sequence[Sequence[int]] | None = None,
+        **depth: Any,
     ) -> list[float]:
         """How likely given targets are.
 
         Args:
             targets, sources: lists of lists of ids, with EOS; no sources for a language model.
+            depth: num_steps and exit_threshold, of `model.forward`.
         Returns:
             list of float32: log probability of each target.
         """
@@ -99,7 +105,7 @@ class Predictor:
                 name: tf.constant(padding.padded([rows[i] for i in places]))
                 for name, rows in columns.items()
             }
-            return self.model.score(features).numpy()
+            return self.model.score(features, **depth).numpy()
 
         lengths = zip(*([len(row) for row in rows] for rows in columns.values()), strict=True)
         return self._in_groups(lengths, score, scores=True)
@@ -114,16 +120,20 @@ class Predictor:
         if self.searches:  # `model.generate` is compiled already
             parts = [self.generate(tf.constant(ids), **options)]
         else:
-            parts = side_by_side.run(self._compiled_generate(), tf.constant(ids))
+            parts = side_by_side.run(self._compiled_generate(options), tf.constant(ids))
         columns = (np.concatenate(column) for column in zip(*parts, strict=True))
         return [Beams(*row) for row in zip(*columns, strict=True)]
 
-    def _compiled_generate(self):
-        if self._compiled is None:
+    def _compiled_generate(self, options):
+        depth = Options(**options).depth
+        key = tuple(depth.values())
+        if key not in self._compiled:
             # Sentences have a fixed number of words.
             ids = tf.TensorSpec([None, None, *self.model.specs["inputs"].shape[1:]], tf.int32)
-            self._compiled = tf.function(self.generate, input_signature=[ids], autograph=False)
-        return self._compiled
+            self._compiled[key] = tf.function(
+                lambda ids: self.generate(ids, **depth), input_signature=[ids], autograph=False
+            )
+        return self._compiled[key]
 
     # One batch, eagerly or in a graph.
 
@@ -132,21 +142,22 @@ class Predictor:
 
         Args:
             ids: int32 [B, S], or [B, sentences, words]; of one length where padding matters.
-            options: of a search.
+            options: of a search, as above.
         Returns:
             `Beams`; T is 1 for classes, S for an encoder's symbols.
         """
         if self.searches:
             found = self.model.generate({"inputs": ids}, **{"own_room": True, **options})
             return Beams(found.ids, found.scores)
-        log_probs = self.log_probs(ids)
+        log_probs = self.log_probs(ids, **Options(**options).depth)
         best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
         scores = tf.reduce_max(log_probs, axis=-1)
         if self.classifies:
             return Beams(best[:, tf.newaxis, tf.newaxis], scores[:, tf.newaxis])
         return Beams(best[:, tf.newaxis], tf.reduce_sum(scores, axis=1, keepdims=True))
 
-    def log_probs(self, ids: tf.Tensor) -> tf.Tensor:
+    def log_probs(self, ids: tf.Tensor, **depth: Any) -> tf.Tensor:
         """[B, C], or [B, S, V]; a model that has a decoder gives the class at one position."""
         features = {"inputs": ids, "targets": tf.zeros([tf.shape(ids)[0], 1], tf.int32)}
-        return tf.nn.log_softmax(self.model.forward(features, training=False).logits)
+        output = self.model.forward(features, training=False, **depth)
+        return tf.nn.log_softmax(output.logits)

@@ -10,6 +10,7 @@ The folder says it all: `hparams.json`, `run.json` (which model), `features.json
 vocabularies, and a checkpoint. No problem is needed, nor its data.
 """
 
+import itertools
 import os
 import re
 import reprlib
@@ -19,6 +20,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_keras.decoding.options import Options
+from ut_keras.errors import DataError
 from ut_keras.inference import feature_record, hub, padding, portable, text_model
 from ut_keras.inference import run as run_lib
 from ut_keras.text.text_encoder_base import EOS, TextEncoder
@@ -51,6 +54,11 @@ def load(
     if directory.startswith(hub.PREFIX):
         directory = hub.fetch(directory)
     if portable.is_there(directory):
+        if checkpoint_path:
+            raise DataError(
+                f"checkpoint_path must be None for {directory}, which has weights and no "
+                f"checkpoints. Received: {checkpoint_path!r}."
+            )
         return SavedRun(*portable.load(directory))
     run = run_lib.read(directory, checkpoint_path, problem, data_dir)
     model, _ = run.load_model()
@@ -172,8 +180,12 @@ class SavedRun:
                 f"model.generate. Received: {', '.join(options)}."
             )
         rows, predictor, to_text = self._rows(texts), self._text_model.predictor, self._to_text
+        seed, numbers = options.pop("seed", None), itertools.count()
+        Options(beam_size, seed=seed, **options).check()
 
         def write(batch):
+            # Each batch is drawn with a seed of its own.
+            options["seed"] = None if seed is None else (seed + next(numbers)) % 2**31
             return [
                 [(to_text("targets", ids), float(score)) for ids, score in zip(*beams, strict=True)]
                 for beams in predictor([rows[i] for i in batch], beam_size=beam_size, **options)

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from ut_keras.decoding.options import Options
 from ut_keras.inference import padding
 from ut_keras.inference.predictor import Beams, Predictor
+from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.text import text_encoder_op
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder, cut_at_eos_in_graph
 
@@ -76,7 +78,7 @@ class TextModel:
             the likeliest at each position.
         """
         if self.predictor.classifies:
-            found = self.classify(texts)
+            found = self.classify(texts, **Options(**options).depth)
             return Found(found.texts[:, :1], found.scores[:, :1])
 
         def search(ids):
@@ -90,21 +92,26 @@ class TextModel:
         """`Beams` of a batch of ids, see `Predictor.generate`."""
         return self.predictor.generate(ids, **self._with_seed(options))
 
-    def classify(self, texts: tf.Tensor) -> Found:
-        """`Found`: all classes with their log probabilities, the likeliest first; of string [B]."""
+    def classify(self, texts: tf.Tensor, **depth: Any) -> Found:
+        """`Found`: all classes with their log probabilities, the likeliest first; of string [B].
+
+        Here and below `depth` is num_steps and exit_threshold, of `model.forward`.
+        """
         number = self.model.specs["targets"].vocab_size
         names = self.encoder_ops["targets"].decode(
             tf.RaggedTensor.from_row_lengths(tf.range(number), tf.ones([number], tf.int32))
         )
 
         def classify(ids):
-            log_probs = self.predictor.log_probs(ids)
+            log_probs = self.predictor.log_probs(ids, **depth)
             scores, order = tf.math.top_k(log_probs, number)
             return Found(tf.gather(names, order), scores)
 
         return self._by_length(self._sources(texts), classify, number)
 
-    def score(self, targets: tf.Tensor, sources: tf.Tensor | None = None) -> tf.Tensor:
+    def score(
+        self, targets: tf.Tensor, sources: tf.Tensor | None = None, **depth: Any
+    ) -> tf.Tensor:
         """How likely given targets are.
 
         Args:
@@ -124,7 +131,7 @@ class TextModel:
 
         def score(places):
             ids = {name: padding.dense(tf.gather(row, places)) for name, row in rows.items()}
-            return (self.model.score(ids),)
+            return (self.model.score(ids, **depth),)
 
         return padding.in_groups(keys, score, (tf.zeros(tf.shape(targets)),))[0]
 
@@ -132,15 +139,14 @@ class TextModel:
         """What the model reads of string [B]: int32 [B, S]; of sentences [B, sentences, words]."""
         return padding.dense(self._sources(texts))
 
-    def encode(self, texts: tf.Tensor) -> EncodedTexts:
+    def encode(self, texts: tf.Tensor, **depth: Any) -> EncodedTexts:
         """`EncodedTexts` of string [B]."""
         ids = self.ids(texts)
         if self.predictor.is_language_model:
             return EncodedTexts(ids, None)
         # One row more, for there may be none; one column more, for a prompt may be empty.
-        states = self.model.encode(
-            {"inputs": tf.pad(ids, [[0, 1]] + [[0, 0]] * (len(ids.shape) - 1))}
-        )
+        padded = tf.pad(ids, [[0, 1]] + [[0, 0]] * (len(ids.shape) - 1))
+        states = self.model.encode({"inputs": padded}, StepInputs(**depth))
         return EncodedTexts(ids, tf.cast(states.stack.output[:-1], tf.float32))
 
     # Their parts.

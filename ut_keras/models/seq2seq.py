@@ -7,7 +7,7 @@ A model without source is a language model; a model whose target is a class labe
 position, which sees only the source; an encoder alone answers at its own positions.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 import tensorflow as tf
@@ -15,7 +15,6 @@ import tensorflow as tf
 from ut_keras import hparam
 from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import generate as generate_lib
-from ut_keras.decoding import next_logits
 from ut_keras.decoding import score as score_lib
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options
@@ -416,17 +415,6 @@ class Seq2Seq(keras_model.KerasModel):
                 f"{method} needs a model that writes symbols one by one; else take the argmax of "
                 f"the logits. Received: a model {kind}."
             )
-
-    def make_next_logits(
-        self,
-        given: Mapping[str, tf.Tensor],
-        beams: int,
-        room: Any,
-        use_cache: bool = True,
-        inputs: StepInputs = PLAIN,
-    ) -> tuple[Callable[..., Any], Any]:
-        """What a search asks for the next symbol; see `decoding.next_logits`."""
-        return next_logits.make(self, given, beams, room, use_cache, inputs)
 
     def prompt(self, given: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
         """What the decoder is shown before it writes, int32 [B, P]; None where that is nothing."""

@@ -16,7 +16,6 @@ from collections.abc import Container, Mapping, Sequence
 import numpy as np
 
 from ut_keras.text.text_encoder_base import RESERVED_TOKENS
-from ut_keras.text.token_table import KeyTable
 
 ESCAPE_CHARACTERS = frozenset("\\_u;0123456789")
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
@@ -51,7 +50,6 @@ _CODE_POINT_BITS = 21
 # Of a longer token, which is no word, the beginning stands for the rest: each of its characters
 # begins a string on each of hundreds of levels. T2T takes it whole.
 _LONGEST_TOKEN = 1000
-_TOGETHER = 2**16  # places; what is worked on stays near the processor
 
 
 class VocabularyBuilder:
@@ -118,7 +116,7 @@ class VocabularyBuilder:
         while len(places) and len(levels) < max(1, self._longest):
             codes = self._codes.take(places + len(levels))
             keys = parents_of_places << _CODE_POINT_BITS | codes
-            nodes = _number(keys)
+            nodes = np.unique(keys, return_inverse=True)[1]
             num_nodes = nodes.max() + 1
             totals = np.bincount(nodes, self._counts.take(places), num_nodes)
             if levels:
@@ -226,18 +224,6 @@ def _choose(levels, counts, min_count):
             above = levels[i - 1].num_nodes
             taken = np.bincount(levels[i].parents, taken, above).astype(np.int64)
     return chosen
-
-
-def _number(keys):
-    """Numbers for keys, from 0 on; int64, like the keys."""
-    table = KeyTable()
-    numbers = np.empty(len(keys), np.int64)
-    ones = np.ones(min(len(keys), _TOGETHER), np.uint64)
-    for start in range(0, len(keys), _TOGETHER):
-        some = keys[start : start + _TOGETHER].view(np.uint64)
-        numbers[start : start + _TOGETHER] = table.numbers(some, ones[: len(some)])
-    numbers -= 1
-    return numbers
 
 
 def _find_all(text, part):

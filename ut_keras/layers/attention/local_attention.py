@@ -117,10 +117,10 @@ class LocalAttention(attention.MultiHeadAttention):
         seen = inside[tf.newaxis, tf.newaxis, :, tf.newaxis, :]
         if self.causal:
             queries = self._window_positions(length)[:, self.left : self.left + self.block_length]
-            seen &= queries[:, :, tf.newaxis] >= positions[:, tf.newaxis, :]
+            seen = _both(seen, queries[:, :, tf.newaxis] >= positions[:, tf.newaxis, :])
         if mask is None:
             return seen
-        return seen & self._blocks_of_mask(mask, positions)
+        return _both(seen, self._blocks_of_mask(mask, positions))
 
     def _blocks_of_mask(self, mask, positions):
         """[B, 1, T, S] -> [B, 1, n, b, w]; [B, 1, 1, S], the same for all -> [B, 1, n, 1, w]."""
@@ -167,3 +167,9 @@ def _make(hp, side):
         causal=masked,
         hard_attention_k=0,  # as in T2T
     )
+
+
+def _both(a, b):
+    """a & b, of one shape: LiteRT aborts where it has to spread five axes itself."""
+    shape = tf.broadcast_dynamic_shape(tf.shape(a), tf.shape(b))
+    return tf.broadcast_to(a, shape) & tf.broadcast_to(b, shape)
