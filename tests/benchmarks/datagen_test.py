@@ -1,0 +1,12 @@
+"""benchmarks/datagen.py: the raw files that it makes up."""
+
+from ut_keras import problems
+
+
+def test_the_problem_finds_its_raw_files(benchmark_module, tmp_path):
+    datagen = benchmark_module("datagen")
+    [first, *_] = problems.get("translate_ende_wmt32k").files["train"]
+    datagen.write_pairs(str(tmp_path), first, [(b"a dog", b"ein Hund")])
+    source, target = first.find(str(tmp_path))
+    with open(source) as english, open(target) as german:
+        assert (english.read(), german.read()) == ("a dog\n", "ein Hund\n")
