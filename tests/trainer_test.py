@@ -158,6 +158,7 @@ def test_other_vocabulary_than_the_checkpoint(data_dir, finished_run, capsys, tm
         ({"--output_dir": ""}, "--output_dir must be given"),
         ({"--hparams_set": ""}, "--hparams_set must be given"),
         ({"--worker_gpu": "64"}, "worker_gpu must be at most the number of GPUs"),
+        ({"--worker_gpu": "2", "--xla_compile": "True"}, "--xla_compile takes one device"),
         ({"--eval_use_test_set": "True"}, "must have the split 'test'"),
         ({"--t2t_usr_dir": "/nowhere"}, "--t2t_usr_dir must be a folder"),
         ({"--schedule": "run_std_server"}, "--schedule cannot be run_std_server: workers are"),

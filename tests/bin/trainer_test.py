@@ -3,17 +3,21 @@ import types
 import pytest
 import tensorflow as tf
 
-from ut_keras.bin import trainer
-from ut_keras.training.distribution import WorkerLost
+from ut_keras.bin import run_setup, trainer
 
 
-@pytest.mark.parametrize(
-    "cluster, error", [("two", WorkerLost), (None, tf.errors.UnavailableError)]
-)
-def test_a_worker_lost_before_the_first_step(monkeypatch, cluster, error):
-    def lost(setup):
+@pytest.mark.parametrize("cluster", ["two", None])
+def test_a_worker_lost_while_nobody_trains(monkeypatch, capsys, cluster):
+    def lost(*datasets):
         raise tf.errors.UnavailableError(None, None, "Connection reset by peer")
 
-    monkeypatch.setattr(trainer, "_make_trainer", lost)
-    with pytest.raises(error):
-        trainer.make_trainer(types.SimpleNamespace(cluster=cluster))
+    setup = types.SimpleNamespace(cluster=cluster, writes=False, schedule="evaluate")
+    made = (types.SimpleNamespace(evaluate=lost), None, None)
+    monkeypatch.setattr(run_setup, "check", lambda args: setup)
+    monkeypatch.setattr(trainer, "make_trainer", lambda setup: made)
+    if cluster:
+        assert trainer.main([]) == 75
+        assert "Another worker has stopped answering. Run" in "".join(capsys.readouterr())
+    else:
+        with pytest.raises(tf.errors.UnavailableError):
+            trainer.main([])

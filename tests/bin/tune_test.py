@@ -241,6 +241,7 @@ def test_another_search_needs_another_folder(tmp_path, capsys):
         ({"hparams_set": None}, "--hparams_set must be given"),
         ({"autotune_max_trials": "0"}, "--autotune_max_trials must be at least 1"),
         ({"autotune_parallel_trials": "0"}, "--autotune_parallel_trials must be at least 1"),
+        ({"autotune_objective": "decode/bleu"}, "needs --schedule=train_eval_and_decode"),
         ({"schedule": "train"}, "--schedule must train and evaluate"),
         ({"data_dir": "/nowhere"}, "does not exist"),
     ],

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from tests.training import toy, two_replicas
 from ut_keras import hparams, models, optimizers
+from ut_keras.layers.basic import dropout
 from ut_keras.metrics import keras_metrics
 from ut_keras.training import distribution
 
@@ -52,7 +53,8 @@ def _fit(hparams_set, dataset, strategy):
             optimizer=optimizers.Adam(0.01, clip_grad_norm=0.5, epsilon=1e-3),
             weighted_metrics=[keras_metrics.SumOverCount("neg_log_perplexity")],
         )
-    history = model.fit(dataset, epochs=2, verbose=0)
+    no_plateau = keras.callbacks.ReduceLROnPlateau(monitor="loss", patience=9)  # sets the rate
+    history = model.fit(dataset, epochs=2, callbacks=[no_plateau], verbose=0)
     evaluated = model.evaluate(dataset, verbose=0, return_dict=True)
     copies = [strategy.experimental_local_results(v.value) for v in model.trainable_variables]
     counts = strategy.experimental_local_results(model.optimizer.iterations.value)
@@ -66,7 +68,24 @@ def _fit(hparams_set, dataset, strategy):
         "metric": [*history.history["neg_log_perplexity"], evaluated["neg_log_perplexity"]],
         "predicted": model.predict(dataset.take(1), verbose=0).ravel().tolist(),
         "weights": [v.numpy().ravel().tolist() for v in model.trainable_variables],
+        "masks": _masks(strategy),
     }
+
+
+def _masks(strategy):
+    """What dropout leaves of as many ones in each replica."""
+    with strategy.scope():
+        layer = dropout.Dropout(0.5, seed=1)
+    masks = strategy.run(tf.function(lambda: layer(tf.ones([64]), training=True)))
+    return [mask.numpy().tolist() for mask in strategy.experimental_local_results(masks)]
+
+
+def _loss_of_a_model_that_fit_compiles():
+    strategy = distribution.get_strategy(devices=["CPU:0", "CPU:1"])
+    with strategy.scope():
+        hp = hparams.get("universal_transformer_tiny", _HPARAMS)
+        model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 8, "targets": 8})
+    return model.fit(_even(), verbose=0).history["loss"]
 
 
 CASES = {
@@ -88,6 +107,8 @@ def main(replicas, names):
             _fit(hparams_set, make_dataset(), distribution.get_strategy(devices=some))
             for some in (devices[:1], devices)
         ]
+    if "universal" in names:
+        results["made by fit"] = _loss_of_a_model_that_fit_compiles()
     json.dump(results, sys.stdout)
 
 

@@ -40,3 +40,15 @@ def test_replicas_stay_alike(replicas, name):
     updates = 2 * (len(fit_two_replicas.ROWS) if name == "uneven" else 3)
     assert several["iterations"] == [updates] * replicas
     assert several["largest_difference_of_replicas"] == 0.0
+
+
+def test_fit_compiles_what_was_made_for_several():
+    assert np.isfinite(_runs(2)["made by fit"]).all()
+
+
+def test_replicas_drop_otherwise():
+    """The first as one device alone, the second something else."""
+    one, several = _runs(2)["universal"]
+    assert one["masks"] == several["masks"][:1]
+    first, second = several["masks"]
+    assert 16 < sum(a != b for a, b in zip(first, second, strict=True)) < 48

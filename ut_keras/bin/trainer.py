@@ -22,6 +22,7 @@ from ut_keras import models
 from ut_keras.bin import command, flags, run_setup, run_terms
 from ut_keras.bin.run_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
+from ut_keras.errors import UsageError
 from ut_keras.inference import decode_hparams, feature_record, run_record
 from ut_keras.training import rendezvous, run_folder
 
@@ -44,9 +45,18 @@ def main(args: command.Args) -> None:
         command.load_tensorflow("TensorFlow", args)
         if args.generate_data:
             setup.problem.generate_data(args.data_dir, args.tmp_dir)
-        trainer, make_epoch, make_eval_dataset = make_trainer(setup)
-        schedule = getattr(trainer, setup.schedule)
-        schedule(make_epoch, make_eval_dataset)
+        from ut_keras.training import distribution
+
+        try:
+            trainer, make_epoch, make_eval_dataset = make_trainer(setup)
+            schedule = getattr(trainer, setup.schedule)
+            schedule(make_epoch, make_eval_dataset)
+        except distribution.LOST_WORKER_ERRORS as error:
+            if setup.cluster is None:
+                raise
+            raise distribution.WorkerLost(
+                "Another worker has stopped answering. Run the same command on all workers."
+            ) from error
 
 
 def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
@@ -54,24 +64,7 @@ def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
 
     Returns:
         (trainer, make_epoch, make_eval_dataset): what a schedule is called with.
-
-    Raises:
-        WorkerLost: if another worker has gone meanwhile.
     """
-    from ut_keras.training import distribution
-
-    try:
-        return _make_trainer(setup)
-    except distribution.LOST_WORKER_ERRORS as error:
-        if setup.cluster is None:
-            raise
-        raise distribution.WorkerLost(
-            "Another worker has stopped answering before the first step. Run the same command on "
-            "all workers."
-        ) from error
-
-
-def _make_trainer(setup):
     import keras
 
     from ut_keras.training import distribution
@@ -89,9 +82,17 @@ def _make_trainer(setup):
 
 def _strategy(setup):
     """The `tf.distribute.Strategy`, of workers that were told the same."""
+    import tensorflow as tf
+
     from ut_keras.training import distribution
 
     args = setup.args
+    on_cpus = setup.cluster is not None and not tf.config.list_physical_devices("GPU")
+    if args.xla_compile and (args.worker_gpu > 1 or on_cpus):
+        raise UsageError(
+            "--xla_compile takes one device, or a GPU of each worker. Received: "
+            f"--worker_gpu={args.worker_gpu}{', workers on CPUs' if on_cpus else ''}."
+        )
     tpu = args.cloud_tpu_name if args.use_tpu else None
     if setup.cluster is not None:
         statement = run_terms.statement(setup)

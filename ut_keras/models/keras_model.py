@@ -102,13 +102,15 @@ class KerasModel(keras.Model):
     @functools.wraps(keras.Model.fit)
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         if not self.compiled:  # what was loaded is not, for an optimizer takes memory
-            self._compile_without_end()
+            with self.distribute_strategy.scope():
+                self._compile_without_end()
         given = _FIT.bind(self, *args, **kwargs).arguments
         callbacks = given.get("callbacks")
         callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
         if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
             # Whether it can be set is told now, not at the first plateau after a day.
-            self.optimizer.learning_rate = float(self.optimizer.learning_rate)
+            rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
+            self.optimizer.learning_rate = float(rate)
         class_weight = given.pop("class_weight", None)
         del given["self"]
         if class_weight is not None:

@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.layers.basic.layer import PositionWise
+from ut_keras.ops import seed as seed_lib
 
 RESOLUTION = 2**16  # rates are multiples of 1 / RESOLUTION
 
@@ -66,7 +67,7 @@ class Dropout(PositionWise):
             shared = {axis % rank for axis in self.broadcast_dims}
             shape = tf.stack([1 if axis in shared else shape[axis] for axis in range(rank)])
         count = tf.reduce_prod(shape)
-        seed = tf.cast(self.seed_generator.next(), tf.int32)
+        seed = seed_lib.of_rows(self.seed_generator)
         bits = tf.random.stateless_uniform([(count + 3) // 4], seed, None, None, tf.int64)
         return tf.reshape(tf.reshape(tf.bitcast(bits, tf.int16), [-1])[:count], shape)
 

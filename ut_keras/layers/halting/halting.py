@@ -11,6 +11,7 @@ from ut_keras.hparam import HParamError, UniversalTransformerHParams
 from ut_keras.layers.basic import class_label_head, dense, from_hparams
 from ut_keras.layers.basic.layer import Layer, check_choice, check_least
 from ut_keras.layers.basic.signature import Initializer, Shape
+from ut_keras.ops import seed as seed_lib
 
 ACT_TYPES = ("basic", "accumulated", "global", "random")
 
@@ -287,7 +288,7 @@ class ACTHalting(Head):
     def _halting_probability(self, step, halting):
         """p of this step, U float32."""
         if self.act_type == "random":
-            seed = tf.cast(self.seed_generator.next(), tf.int32)
+            seed = seed_lib.of_rows(self.seed_generator)
             return tf.random.stateless_uniform(tf.shape(halting.halting_probability), seed)
         p = tf.sigmoid(self(tf.cast(step.x, tf.float32)))[..., 0]
         if not self.by_example:

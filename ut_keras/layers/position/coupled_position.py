@@ -10,6 +10,7 @@ from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.layer import PositionWise, check_choice, check_least
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.position import randomized_position
+from ut_keras.ops import seed as seed_lib
 
 _EOS = 1  # as T2T has it
 
@@ -95,7 +96,7 @@ class CoupledPosition(PositionWise):
 
     def draw_places(self, rows: tf.Tensor) -> tf.Tensor:
         """int32 [rows, L], permutations."""
-        seed = tf.cast(self.seed_generator.next(), tf.int32)
+        seed = seed_lib.of_rows(self.seed_generator)
         return tf.argsort(tf.random.stateless_uniform([rows, self.places], seed))
 
     def _in_stretches(self, ids):

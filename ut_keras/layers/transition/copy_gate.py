@@ -10,6 +10,7 @@ from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic.layer import PositionWise, check_choice
 from ut_keras.layers.basic.signature import Shape
+from ut_keras.ops import seed as seed_lib
 
 _ACTIVATIONS = {"gelu": tf.nn.gelu, "relu": tf.nn.relu}
 
@@ -73,7 +74,7 @@ class CopyGate(dense.WithKernels, PositionWise):
         gate = tf.sigmoid(self.gate(self.hidden_dropout(hidden, training=training)))
         if not training or not self.dropout_rate:
             return gate
-        seed = tf.cast(self.seed_generator.next(), tf.int32)
+        seed = seed_lib.of_rows(self.seed_generator)
         drawn = tf.random.stateless_uniform(tf.shape(x)[:2], seed)
         return gate * tf.cast(drawn >= self.dropout_rate, gate.dtype)[..., tf.newaxis]
 
