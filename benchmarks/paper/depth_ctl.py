@@ -3,7 +3,8 @@ et al. 2022 have 1.00 for their Neural Data Router both ways, on tables and numb
 their own. After 3,000 updates the data router answers all of the trained depths; the others 46
 (random) to 74 % (injected) of them, and of deeper ones hardly more than by guessing (12.5 %): here
 it is the routing that carries over, no rule of halting does. After 10,000 the data router is right
-at every depth forward; backward, where the validation has nothing left to choose by, not yet.
+at every depth forward, of all seeds; backward, where the validation has nothing left to choose by,
+not yet.
 It comes to rest: what is right after 14 steps stays so after 28, and halting by convergence, which
 is not trained, costs nothing and saves a step or two. "published" has their eleven tables, as many
 examples, and their data router: width 256, one head, weights that are not normalized.
