@@ -172,6 +172,11 @@ def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
     assert "saved_model, litert, safetensors, ctranslate2" in _error(
         capsys, *known, "--format=onnx"
     )
+    line = _error(
+        capsys, *known, "--format=ctranslate2", "--decode_hparams=beam_size=1,num_steps=0"
+    )
+    assert "holds no search; " in line and "Received: beam_size." in line
+    assert "Unknown flag: '--score_file'" in _error(capsys, *known, "--score_file=x")
     assert "needs the decode hparam max_input_size" in _error(capsys, *known, "--format=litert")
     how = "--decode_hparams=beam_size=1,max_input_size=9,sampling_temp=1"
     line = _error(capsys, *known, "--format=litert", how)

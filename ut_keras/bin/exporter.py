@@ -23,6 +23,7 @@ import time
 from ut_keras.bin import command, decode_setup, flags
 from ut_keras.errors import UsageError
 from ut_keras.files import file_error, path_lock, whole_file
+from ut_keras.hparam import overrides
 from ut_keras.inference import decode_hparams, feature_record
 
 
@@ -95,6 +96,12 @@ def _write_litert(run, model, directory, length, search):
 def _search(args, run):
     """(options of the search, all decode hparams)"""
     length = {"max_input_size": decode_hparams.DECODER["max_input_size"]}
+    others = overrides.parse(args.decode_hparams).keys() - {"num_steps"}
+    if others and args.format in ("safetensors", "ctranslate2"):
+        raise UsageError(
+            f"--format={args.format} holds no search; of --decode_hparams it takes num_steps. "
+            f"Received: {', '.join(sorted(others))}."
+        )
     values = decode_hparams.parse(args.decode_hparams, {**decode_hparams.SEARCH, **length})
     if run.class_labels:  # as in T2T, nothing to search
         values["beam_size"] = 1

@@ -15,7 +15,7 @@ import tensorflow as tf
 from ut_keras.decoding.options import Options
 from ut_keras.inference import padding
 from ut_keras.inference.predictor import Beams, Predictor
-from ut_keras.layers.basic.signature import StepInputs
+from ut_keras.models.seq2seq import StepInputs
 from ut_keras.text import text_encoder_op
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder, cut_at_eos_in_graph
 
