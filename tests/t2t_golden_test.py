@@ -55,9 +55,18 @@ def _features(arrays):
 
 @pytest.mark.parametrize("name", _configurations("model"))
 def test_model_matches_t2t(name):
-    """Logits, losses, ACT outputs and gradients; T2T's TRAIN mode with every dropout at 0."""
+    """Logits, losses, ACT outputs and gradients; T2T's TRAIN mode with every dropout at 0.
+
+    And what is exported is what was imported.
+    """
     setting, arrays = _load("model", name)
-    model = _model(setting, _group(arrays, "var/"))
+    imported = _group(arrays, "var/")
+    model = _model(setting, imported)
+    exported = t2t_import.export_variables(model)
+    assert set(exported) == set(imported)
+    for key, value in imported.items():
+        np.testing.assert_array_equal(exported[key], value, err_msg=key)
+        assert exported[key].dtype == value.dtype
     features = _features(arrays)
     with tf.GradientTape() as tape:
         out = model.inspect(features, training=True)

@@ -32,17 +32,6 @@ def _build(variables):
     )
 
 
-@pytest.mark.parametrize("name", t2t._configurations("model"))
-def test_export_is_the_inverse(name):
-    setting, arrays = t2t._load("model", name)
-    expected = t2t._group(arrays, "var/")
-    exported = t2t_import.export_variables(t2t._model(setting, expected))
-    assert set(exported) == set(expected)
-    for key, value in expected.items():
-        np.testing.assert_array_equal(exported[key], value, err_msg=key)
-        assert exported[key].dtype == value.dtype
-
-
 def test_exports_values_of_the_variables(variables):
     model = _build(variables)
     doubled = [2 * variable.numpy() for variable in model.trainable_variables]

@@ -14,7 +14,9 @@ import time
 import pytest
 
 import trainer
-from ut_keras.bin import command_line, flags, run_setup
+import ut_keras
+from tests.bin import small_run
+from ut_keras.bin import command_line, decoder, flags, run_setup
 from ut_keras.training import run_folder
 
 _ROOT = pathlib.Path(__file__).parents[1]
@@ -115,6 +117,31 @@ def test_changed_architecture_is_refused(data_dir, finished_run, capsys):
     hparams = _HPARAMS.replace("hidden_size=8", "hidden_size=12")
     line = _error(capsys, _argv(data_dir, finished_run, hparams=hparams))
     assert "hidden_size is 8 there and 12 here" in line
+
+
+def _edit(run, name, value):
+    """Changes a field of hparams.json; returns what it was."""
+    path = run / "hparams.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({**values, name: value}))
+    return values[name]
+
+
+def test_hparams_edited_by_hand_to_another_function_are_refused(data_dir, finished_run, capsys):
+    before = _edit(finished_run, "num_heads", 4)
+    try:
+        argv = _argv(data_dir, finished_run, "--schedule=train", "--train_steps=6")
+        expected = "must be as the run was trained: num_heads=2. Received: num_heads=4."
+        assert expected in _error(capsys, argv)
+        argv = [word for word in argv if not word.startswith("--hparams")]
+        assert expected in _error(capsys, argv)
+        argv = [f"--output_dir={finished_run}", f"--data_dir={data_dir}"]
+        assert expected in small_run.error(capsys, decoder.main, argv)
+        with pytest.raises(ut_keras.hparam.HParamError, match=re.escape(expected)):
+            ut_keras.load(str(finished_run))
+    finally:
+        _edit(finished_run, "num_heads", before)
+    assert ut_keras.load(str(finished_run)).model.hparams.num_heads == 2
 
 
 def test_folder_of_another_model_is_refused(data_dir, finished_run, capsys):

@@ -23,7 +23,7 @@ _GLOBAL = {
     ("model", "parts", "options"),
     [
         pytest.param("transformer", 1, {}, marks=pytest.mark.slow),
-        ("transformer", 3, {}),
+        pytest.param("transformer", 3, {}, marks=pytest.mark.slow),
         ("universal_transformer_encoder", 3, {}),
         pytest.param("universal_transformer", 1, _GLOBAL, marks=pytest.mark.slow),
         pytest.param(

@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 
 from tests.bin import decoder_problems  # noqa: F401 (they register)
@@ -26,8 +27,11 @@ def test_split_to_files(run, tmp_path):
         assert target.split() == source.split()[::-1]
     for number in (0, 5, 11):
         expected = search(run.model, inputs[2 * number], beam_size=2, decode_length=2)
-        found = [line.split("\t")[0] for line in outputs[2 * number : 2 * number + 2]]
-        assert found == [text for text, _ in expected]
+        found = [line.split("\t") for line in outputs[2 * number : 2 * number + 2]]
+        assert [text for text, _ in found] == [text for text, _ in expected]
+        scores = [float(score) for _, score in found]
+        np.testing.assert_allclose(scores, [score for _, score in expected], atol=0.006)
+        assert all(len(score.partition(".")[2]) == 2 for _, score in found)
     from ut_keras.data import tfrecords
 
     [file] = tfrecords.find(str(run.data_dir), PROBLEM, "dev")

@@ -4,6 +4,7 @@ And what others have there is as it was afterwards, whatever it is called.
 """
 
 import contextlib
+import functools
 import os
 
 import pytest
@@ -11,7 +12,9 @@ import pytest
 import trainer
 from tests.bin import small_run
 from ut_keras.bin import avg_checkpoints, datagen, decoder, exporter, import_t2t, visualize
+from ut_keras.data.writing import external_shuffle
 from ut_keras.files import path_lock
+from ut_keras.problems import algorithmic
 
 PROBLEM = "algorithmic_reverse_binary40"
 T2T = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t")
@@ -47,7 +50,8 @@ def _import(place, run):
 
 
 def _generate(place, run):
-    return datagen.main([f"--problem={PROBLEM}", f"--data_dir={place}", f"--tmp_dir={place}"])
+    argv = [f"--problem={PROBLEM}", f"--data_dir={place}", f"--tmp_dir={place}"]
+    return datagen.main([*argv, "--num_concurrent_processes=1"])
 
 
 def _generate_a_part(place, run):
@@ -61,7 +65,8 @@ def _generate_and_train(place, run):
 
 
 def _decode(place, run):
-    return _decoder(place, run, f"--decode_from_file={_source(place)}")
+    argv = [f"--decode_from_file={_source(place)}", "--decode_hparams=beam_size=1"]
+    return _decoder(place, run, *argv)
 
 
 def _score(place, run):
@@ -87,7 +92,7 @@ def _average(place, run):
 
 def _export(place, run):
     argv = [f"--output_dir={run}", f"--data_dir={place}", f"--export_dir={place}"]
-    return exporter.main(argv)
+    return exporter.main([*argv, "--format=safetensors"])  # all formats go to a folder alike
 
 
 def _draw(place, run):
@@ -167,7 +172,11 @@ WRITERS = [_import, _generate, _decode, _score, _average, _export, _draw]
 
 
 @pytest.mark.parametrize("writer", [*WRITERS, pytest.param(_train_shortly, marks=pytest.mark.slow)])
-def test_files_of_others_are_as_they_were(writer, run, tmp_path):
+def test_files_of_others_are_as_they_were(writer, run, tmp_path, monkeypatch):
+    # Few samples, which go by the disk as many do.
+    monkeypatch.setattr(algorithmic.AlgorithmicProblem, "train_size", 1000)
+    buckets = functools.partial(external_shuffle.Buckets, memory=2000)
+    monkeypatch.setattr(external_shuffle, "Buckets", buckets)
     place = tmp_path / "place"
     for name in (stem + ending for stem in STEMS for ending in ENDINGS):
         _put(place / name)

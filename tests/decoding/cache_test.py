@@ -236,9 +236,14 @@ def _logits_of_prefixes(model, inputs, prefixes):
 )
 def test_searches_agree(variant):
     model = _model(*VARIANTS[variant], seed=7)
-    for seed, (beam_size, batch, length) in enumerate([(3, 3, 5), (1, 1, 2)]):
-        features = {"inputs": _inputs(seed, batch, length)}
-        _assert_same(model, features, beam_size=beam_size, decode_length=7)
+    _assert_same(model, {"inputs": _inputs(0, 3, 5)}, beam_size=3, decode_length=7)
+
+
+@pytest.mark.slow  # without beams, test_dwa_decodes_in_bfloat16 has it in the default run
+@pytest.mark.parametrize("variant", ["transformer", "gru", "act", "act_copy"])
+def test_searches_without_beams_agree(variant):
+    model = _model(*VARIANTS[variant], seed=7)
+    _assert_same(model, {"inputs": _inputs(1, 1, 2)}, beam_size=1, decode_length=7)
 
 
 @pytest.mark.parametrize(
@@ -339,7 +344,7 @@ def test_any_halting_pattern(variant):
 
 @pytest.mark.parametrize(
     "variant",
-    [pytest.param(n, marks=[pytest.mark.slow] * (n == "local_unmasked")) for n in NOT_CACHED],
+    [n if n == "start_step" else pytest.param(n, marks=pytest.mark.slow) for n in NOT_CACHED],
 )
 def test_what_cannot_be_cached_says_so_once(variant, caplog):
     *setting, said = NOT_CACHED[variant]
@@ -353,6 +358,7 @@ def test_what_cannot_be_cached_says_so_once(variant, caplog):
     assert len(messages) == 1 and said in messages[0]
 
 
+@pytest.mark.slow  # the default run has it in tests/bin/decoder_test.py
 def test_one_trace_for_all_lengths(monkeypatch):
     model = _model(*VARIANTS["act"])
     traces = []

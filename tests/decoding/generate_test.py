@@ -229,17 +229,20 @@ def test_a_row_has_the_room_that_it_has_alone(kind, options):
 
 @pytest.mark.parametrize("act_type", ["basic", pytest.param("global", marks=pytest.mark.slow)])
 def test_steps_are_those_that_each_position_took(act_type):
-    hp = hparams.get(
-        "adaptive_universal_transformer_tiny", f"{SMALL},act_max_steps=3,act_type={act_type}"
-    )
-    sizes = {"inputs": 12, "targets": 12}
-    keras.utils.set_random_seed(0)
-    model = _shaken(models.get("universal_transformer", hp, vocab_sizes=sizes))
-    plain = model.generate({"inputs": INPUTS}, 2, decode_length=3)
+    if act_type == "basic":
+        model = _small("universal_transformer")
+    else:
+        hp = hparams.get(
+            "adaptive_universal_transformer_tiny", f"{SMALL},act_max_steps=3,act_type={act_type}"
+        )
+        sizes = {"inputs": 12, "targets": 12}
+        keras.utils.set_random_seed(0)
+        model = _shaken(models.get("universal_transformer", hp, vocab_sizes=sizes))
+    plain = model.generate({"inputs": INPUTS}, 3, decode_length=3)
     assert plain.source_steps is None and plain.target_steps is None
-    found = model.generate({"inputs": INPUTS}, 2, decode_length=3, return_steps=True)
+    found = model.generate({"inputs": INPUTS}, 3, decode_length=3, return_steps=True)
     np.testing.assert_array_equal(found.ids, plain.ids)
-    for beam in range(2):
+    for beam in range(3):
         ids = found.ids[:, beam].numpy()
         out = model.inspect({"inputs": INPUTS, "targets": ids})
         for steps, times, seen in (
@@ -267,7 +270,8 @@ def test_steps_of_what_follows_a_prompt():
     assert fixed.target_steps is None
 
 
-@pytest.mark.parametrize("beam_size", [1, 2])
+# That beams go on from a prompt, the default run has in cache_test.py.
+@pytest.mark.parametrize("beam_size", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_language_model_continues_its_prompt(beam_size):
     model = _small("language_model")
     prompt = INPUTS[:, :2]
@@ -347,7 +351,12 @@ def test_language_model_needs_a_prompt():
 
 
 @pytest.mark.parametrize(
-    ("model", "space"), [("transformer", 11), ("adaptive_universal_transformer", 11)]
+    ("model", "space"),
+    [
+        # The default run has it by ut-decoder: tests/bin/decoder_scores_test.py.
+        pytest.param("transformer", 11, marks=pytest.mark.slow),
+        ("adaptive_universal_transformer", 11),
+    ],
 )
 def test_checkpoint_writes_what_t2t_wrote(model, space):
     folder = os.path.join(t2t.FOLDER, "ckpt", model)
@@ -372,7 +381,9 @@ def test_score_is_that_of_generate():
     model = _small("universal_transformer")
     targets = np.array([[4, 7, 1, 0], [9, 2, 3, 1], [1, 0, 0, 0]])
     got = model.score({"inputs": INPUTS, "targets": targets})
-    forced = model.generate({"inputs": INPUTS}, forced_prefix=targets, decode_length=3)
+    forced = model.generate(
+        {"inputs": INPUTS}, beam_size=3, alpha=0.0, forced_prefix=targets, decode_length=3
+    )
     np.testing.assert_array_equal(forced.ids[:, 0], targets)
     np.testing.assert_allclose(got, forced.scores[:, 0], rtol=1e-4)
     wider = np.pad(targets, [(0, 0), (0, 2)])
@@ -382,7 +393,7 @@ def test_score_is_that_of_generate():
 def test_options_shape_what_is_written():
     model = _small("universal_transformer")
     features = {"inputs": INPUTS}
-    for beam_size in (1, 2):
+    for beam_size in (1, 3):
         options = {
             "min_length": 4,
             "no_repeat_ngram_size": 1,
@@ -400,7 +411,14 @@ def test_options_shape_what_is_written():
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"beam_size": 3}, {"temperature": 1.0}, {"beam_size": 2, "eos_penalty": 9.0}]
+    "options",
+    [
+        {},
+        {"beam_size": 3},
+        {"temperature": 1.0},
+        # tests/decoding/constraints_test.py has it of the penalty.
+        pytest.param({"beam_size": 2, "eos_penalty": 9.0}, marks=pytest.mark.slow),
+    ],
 )
 def test_what_is_forced_has_the_last_word(options):
     """Over the least length and n-grams alike; EOS in it ends a result."""
@@ -419,7 +437,15 @@ def test_what_is_forced_has_the_last_word(options):
     np.testing.assert_allclose(got.scores[0, 0], expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("options", [{}, {"beam_size": 3}, {"temperature": 1.0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        # tests/decoding/beam_search_test.py has it of beams, and of symbols that are drawn.
+        pytest.param({"beam_size": 3}, marks=pytest.mark.slow),
+        pytest.param({"temperature": 1.0}, marks=pytest.mark.slow),
+    ],
+)
 def test_where_nothing_is_left_a_result_ends(options):
     """A vocabulary of 12, each symbol once, EOS not before 20."""
     model = _small("universal_transformer")

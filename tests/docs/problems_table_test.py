@@ -52,8 +52,9 @@ def test_every_problem_is_in_the_table_once():
 
 
 def test_sizes_belong_to_problems():
+    names = TABLE.problem_names()
     for pattern, sizes in TABLE.SIZES.items():
-        found = fnmatch.filter(TABLE.problem_names(), pattern)
+        found = fnmatch.filter(names, pattern)
         assert found, pattern
         for name in found:
             first = next(p for p in TABLE.SIZES if fnmatch.fnmatch(name, p))

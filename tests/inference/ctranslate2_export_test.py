@@ -39,9 +39,16 @@ def _written(translator, ids, **options):
     "changes",
     [
         "",
-        ",shared_embedding_and_softmax_weights=False",
-        ",num_encoder_layers=1,num_decoder_layers=3,norm_epsilon=0.01",
-        ",pos=none",
+        ",shared_embedding_and_softmax_weights=False,num_encoder_layers=1,num_decoder_layers=3"
+        ",norm_epsilon=0.01,pos=none",
+        *(
+            pytest.param(changes, marks=pytest.mark.slow)
+            for changes in (
+                ",shared_embedding_and_softmax_weights=False",
+                ",num_encoder_layers=1,num_decoder_layers=3,norm_epsilon=0.01",
+                ",pos=none",
+            )
+        ),
     ],
 )
 def test_writes_what_the_model_writes(changes, tmp_path):

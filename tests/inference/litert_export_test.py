@@ -94,9 +94,17 @@ def _greedy(lite, source, length):
     return symbols[1:]
 
 
-def test_a_language_model_steps_through_its_prompt(tmp_path):
+@pytest.fixture(scope="module")
+def prompts(tmp_path_factory):
+    """The export of a language model that may write 5 symbols."""
+    path = str(tmp_path_factory.mktemp("prompts") / "m.tflite")
+    export.export_litert(export_models.build("prompts")[0], path, decode_length=5)
+    return path
+
+
+def test_a_language_model_steps_through_its_prompt(prompts):
     model, _ = export_models.build("prompts")
-    lite = _exported(model, tmp_path / "m.tflite", decode_length=5)
+    lite = tf.lite.Interpreter(prompts)
     assert set(lite.get_signature_list()) == {"start", "step"}
     start, step = map(lite.get_signature_runner, ("start", "step"))
     ids = np.array([[7, 3, 11, 2, 1]], np.int32)
@@ -108,11 +116,10 @@ def test_a_language_model_steps_through_its_prompt(tmp_path):
         state.update(found)
 
 
-def test_stores_no_empty_caches(tmp_path):
+def test_stores_no_empty_caches(prompts, tmp_path):
     """Room for more positions is made when it is run, but for a row that says which is which."""
     model, _ = export_models.build("prompts")
-    short, long = tmp_path / "5.tflite", tmp_path / "2000.tflite"
-    _exported(model, short, decode_length=5)
+    short, long = prompts, tmp_path / "2000.tflite"
     start = _exported(model, long, decode_length=2000).get_signature_runner("start")
     caches = sum(c.nbytes for c in start(inputs=np.zeros(1, np.int32)).values())
     assert os.path.getsize(long) - os.path.getsize(short) < 0.05 * caches

@@ -96,7 +96,9 @@ def test_refuses():
                 getattr(model, method)(features, exit_threshold=wrong)
 
 
-@pytest.mark.parametrize("rest", ["", ",act_halted_state=copy"])
+@pytest.mark.parametrize(
+    "rest", ["", pytest.param(",act_halted_state=copy", marks=pytest.mark.slow)]
+)
 def test_a_rule_of_ones_own_that_does_not_look_at_it_is_refused(monkeypatch, rest):
     class OwnLimit(halting.ACTHalting):
         def halt(self, step, before):

@@ -16,7 +16,7 @@ _Q_HALT = "recurrence_type=act,act_type=q_halt,act_epsilon=0.5,act_halted_state=
     ("kind", "how"),
     [
         ("adaptive", ""),
-        ("encoder", ""),
+        pytest.param("encoder", "", marks=pytest.mark.slow),
         pytest.param("adaptive", _PONDER_NET, marks=pytest.mark.slow),
         ("tagger", _Q_HALT),
     ],

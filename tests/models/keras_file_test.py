@@ -34,6 +34,8 @@ _KINDS = {
     "lstm_attention": ("lstm_attention", SYMBOLS),
 }
 MODELS = {**{name: (name, SYMBOLS) for name in _VARIANTS}, **_KINDS}
+# Their variables are those of "act" and of "classes", which is basic.
+_NO_OTHER_VARIABLES = ("act_copy", "stick_breaking_copy", "basic")
 
 
 def _features(specs):
@@ -53,7 +55,14 @@ def _model(name):
     return model
 
 
-@pytest.mark.parametrize("name", [*cache_test.some_slow(_VARIANTS), *_KINDS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *cache_test.some_slow([n for n in _VARIANTS if n not in _NO_OTHER_VARIABLES]),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in _NO_OTHER_VARIABLES),
+        *_KINDS,
+    ],
+)
 def test_save_and_load(name, tmp_path):
     model, features = _model(name), _features(MODELS[name][1])
     model.save(tmp_path / "model.keras")

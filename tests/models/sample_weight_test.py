@@ -51,7 +51,9 @@ def _differ(one, other):
     return any(np.abs(a - b).max() > 1e-3 for a, b in zip(one[1], other[1], strict=True))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[pytest.mark.slow] * (k == "universal")) for k in KINDS]
+)
 def test_weights_of_rows(kind):
     plain = _update(kind)
     _assert_same(_update(kind, sample_weight=np.ones(3)), plain)
@@ -165,16 +167,16 @@ def test_class_weight_is_of_the_ids():
 
 def test_fit_and_the_trainer_take_triples():
     """(features, targets, weights) of tf.data: the same update in either loop, now as a graph."""
-    model, start = _compiled("adaptive")
+    model, start = _compiled("language_model")
     model.run_eagerly = False
     model.train_function = None
-    dataset = tf.data.Dataset.from_tensor_slices((*_batch("adaptive"), TOKENS)).batch(3)
+    dataset = tf.data.Dataset.from_tensor_slices((*_batch("language_model"), TOKENS)).batch(3)
     model.set_weights(start)
     model.fit(dataset, verbose=0, shuffle=False)
     fitted = [variable.numpy() for variable in model.trainable_variables]
     model.run_eagerly = True
     model.train_function = None
-    expected = _update("adaptive", sample_weight=TOKENS)[1]
+    expected = _update("language_model", sample_weight=TOKENS)[1]
 
     model.set_weights(start)
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
@@ -182,7 +184,7 @@ def test_fit_and_the_trainer_take_triples():
     result = step(next(iter(dataset)))
     assert (
         float(result.sequences)
-        == TOKENS.max(axis=1, where=_batch("adaptive")[1] != 0, initial=0).sum()
+        == TOKENS.max(axis=1, where=_batch("language_model")[1] != 0, initial=0).sum()
     )
     trained = [variable.numpy() for variable in model.trainable_variables]
     for a, b, c in zip(expected, fitted, trained, strict=True):
@@ -195,7 +197,7 @@ def test_losses_of_keras(reduction):
     """Rows are weighted as rows, though Keras itself would multiply [B, T] by [B]."""
     model = examples.make("universal")
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
-    model.compile(loss=loss, metrics=[])
+    model.compile(loss=loss, metrics=[], run_eagerly="weight" in reduction)  # and as a graph
     features, _ = _batch("universal")
     square = {name: ids[[0, 1, 2, 0]] for name, ids in features.items()}  # as many rows as columns
     rows, tokens = np.float32([2, 0, 0.5, 1]), np.concatenate([TOKENS, TOKENS[:1]])

@@ -37,7 +37,11 @@ def test_graph_serves_any_batch_and_length(kind):
     assert model(features).shape == examples.logits_shape(kind)
 
 
-@pytest.mark.parametrize("kind", ["transformer", "adaptive", "encoder"])
+# All layers are compiled in their own tests, an encoder alone in fit_test.py.
+@pytest.mark.parametrize(
+    "kind",
+    ["adaptive", *(pytest.param(k, marks=pytest.mark.slow) for k in ("transformer", "encoder"))],
+)
 def test_xla_equals_eager(kind):
     model, features = examples.shared(kind), examples.features(kind)
     xla = tf.function(lambda features: model(features, training=False), jit_compile=True)
@@ -61,7 +65,7 @@ def test_one_gradient_step_reaches_all_weights(kind):
 
 
 def test_loaded_model_generates(tmp_path):
-    model, features = examples.shared("adaptive"), {"inputs": examples.INPUTS}
+    model, features = examples.shared("transformer"), {"inputs": examples.INPUTS}
     before = model.generate(features, decode_length=2)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")

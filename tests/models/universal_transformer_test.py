@@ -26,8 +26,19 @@ def test_act_loss_is_the_mean_of_steps_and_remainders():
     np.testing.assert_allclose(out.losses["act_loss"], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("pos", ["timing", "emb"])
-@pytest.mark.parametrize("kind", ["universal", "encoder", "adaptive_language_model"])
+@pytest.mark.parametrize(
+    ("kind", "pos"),
+    [
+        *(("universal", "timing"), ("encoder", "emb"), ("adaptive_language_model", "timing")),
+        *(
+            pytest.param(kind, pos, marks=pytest.mark.slow)
+            for kind, pos in (
+                *(("universal", "emb"), ("encoder", "timing")),
+                ("adaptive_language_model", "emb"),
+            )
+        ),
+    ],
+)
 def test_pos_gives_way_to_the_signal_of_every_step(kind, pos):
     """T2T sets it to None; without that signal it is added, and to a Transformer always."""
     model, plain = examples.make(kind, f"pos={pos}"), examples.make(kind)
@@ -58,7 +69,10 @@ def test_act_loss_leaves_out_padding_that_does_not_ponder():
 
 
 @pytest.mark.parametrize("act_type", ["basic", "global"])
-@pytest.mark.parametrize("kind", ["adaptive", "adaptive_language_model"])
+@pytest.mark.parametrize(
+    "kind",
+    ["adaptive", pytest.param("adaptive_language_model", marks=pytest.mark.slow)],  # its decoder
+)
 def test_ponder_cost_is_that_of_the_rows_one_by_one(kind, act_type):
     """Of a padded batch, with and without segments, and with a row of padding alone."""
     overrides = f"act_mask_padding=True,act_type={act_type},act_halting_bias_init=-1"
@@ -233,7 +247,8 @@ def test_options_reach_the_layers():
     assert np.all(out.encoder.remainders.numpy()[real] > 0)
 
 
-@pytest.mark.parametrize("act_type", ["global", "random"])
+# Of "global", tests/models/exit_threshold_test.py has searches, t2t_golden_test.py training.
+@pytest.mark.parametrize("act_type", [pytest.param("global", marks=pytest.mark.slow), "random"])
 def test_other_halting(act_type):
     model, features = (
         examples.make("adaptive", f"act_type={act_type}"),

@@ -67,7 +67,14 @@ def test_ids_fit_the_vocabulary_and_come_from_their_text(generated, tmp_path, na
                 assert encoders[feature].encode(encoders[feature].decode(ids)) == ids
 
 
-@pytest.mark.parametrize("name", _of_each_kind())
+# One of each kind of features is enough to read; that records are of these, all have above.
+_READ = ("algorithmic_algebra_inverse", "text2class_tsv", "text2self_txt", "text2text_tsv")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] * (n not in _READ)) for n in _of_each_kind()],
+)
 def test_a_batch(generated, tmp_path, name):
     problem, counts = generated(name)
     hp = hparams.get("transformer_tiny", "batch_size=4096")

@@ -315,7 +315,7 @@ def evaluate(problem, data_dir, wrong_tasks):
     return {**results, **problem.summarize(results)}
 
 
-@pytest.mark.parametrize("form", ["concat", "sentence"])
+@pytest.mark.parametrize("form", [pytest.param("concat", marks=pytest.mark.slow), "sentence"])
 def test_error_per_task(tmp_path, form):
     write_archive(tmp_path)
     problem, _ = generate(f"babi_qa_{form}_all_tasks_1k", tmp_path)
