@@ -207,6 +207,7 @@ def _with(own, others):
     return (*own, *(flag for flag in others if flag.name not in names))
 
 
+_NO_TMP_DIR = Flag("tmp_dir", "/tmp/t2t_datagen", "Without effect: nothing is generated.", _PATH)
 # t2t-decoder takes all flags of t2t-trainer besides its own.
 DECODER_OWN = (
     Flag("problem", None, "Name of the problem. Default: as in the run's run.json.", str),
@@ -232,7 +233,7 @@ DECODER_OWN = (
         "operation takes all cores.",
         **_THREADS,
     ),
-    Flag("tmp_dir", "/tmp/t2t_datagen", "Without effect: nothing is generated.", _PATH),
+    _NO_TMP_DIR,
     _USR_DIR,
     _REGISTRY_HELP,
     *_refused("decoding takes one device", worker_gpu=1),
@@ -262,7 +263,7 @@ RUN = tuple(flag for flag in DECODER_OWN if flag.name in _OF_A_RUN)
 # t2t-exporter takes all flags of t2t-trainer besides its own.
 EXPORTER_OWN = (
     *RUN,
-    *(flag for flag in DECODER_OWN if flag.name == "tmp_dir"),
+    _NO_TMP_DIR,
     Flag("export_dir", None, "Folder to export to. Default: export in --output_dir.", _PATH),
     Flag("decode_hparams", "", 'How to decode: "beam_size=4,alpha=0.6,extra_length=100,…".'),
     Flag(

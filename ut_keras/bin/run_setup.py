@@ -124,6 +124,15 @@ def check_names(args: argparse.Namespace) -> None:
             check_name(getattr(args, flag))
 
 
+def check_is_measured(flag: str, metric: str, schedule: str) -> None:
+    """Raises `UsageError` for a metric of what is decoded, where nothing is."""
+    if metric.startswith("decode/") and not schedule.endswith("_and_decode"):
+        raise UsageError(
+            f"--{flag}={metric} needs --schedule=train_eval_and_decode. "
+            f"Received: --schedule={schedule}."
+        )
+
+
 def _early_stopping(args, schedule):
     stopping = early_stopping.EarlyStopping(
         args.eval_early_stopping_metric,
@@ -131,11 +140,7 @@ def _early_stopping(args, schedule):
         args.eval_early_stopping_metric_delta,
         args.eval_early_stopping_metric_minimize,
     )
-    if stopping.metric.startswith("decode/") and not schedule.endswith("_and_decode"):
-        raise UsageError(
-            f"--eval_early_stopping_metric={stopping.metric} needs "
-            f"--schedule=train_eval_and_decode. Received: --schedule={schedule}."
-        )
+    check_is_measured("eval_early_stopping_metric", stopping.metric, schedule)
     if args.eval_early_stopping_steps is not None and schedule in ("train", *_OF_A_CHECKPOINT):
         raise UsageError(
             "--eval_early_stopping_steps needs a schedule that trains and evaluates. "

@@ -101,12 +101,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
             "--schedule must train and evaluate: the objective is read off evaluations. "
             f"Received: {args.schedule}."
         )
-    decodes = setup.schedule.endswith("_and_decode")
-    if args.autotune_objective.startswith("decode/") and not decodes:
-        raise UsageError(
-            f"--autotune_objective={args.autotune_objective} needs "
-            f"--schedule=train_eval_and_decode. Received: --schedule={setup.schedule}."
-        )
+    run_setup.check_is_measured("autotune_objective", args.autotune_objective, setup.schedule)
     if checkpoint_files.exists(args.output_dir):
         raise UsageError(
             f"--output_dir must be a folder for a search. Received: {args.output_dir}, which "
