@@ -13,7 +13,7 @@ used as is fastest for each: one thread for an operation and two operations at a
 T2T's cached Transformer, two threads for an operation in the others. Ours is there with two as
 well, which is what TensorFlow does unless it is told. They take turns, in another order every
 round, so that a noisy machine is noisy for all: read the ratios, medians over the rounds of a
-side's seconds by ours. "first" is the first decoding of a side, with tracing or building its graph.
+side's seconds by ours.
 """
 
 import argparse
@@ -31,6 +31,7 @@ sys.path.insert(0, os.path.dirname(HERE))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from train_step import cpu_name
+from worker import Worker
 
 SHAPE = {
     "hidden": 256,
@@ -71,43 +72,42 @@ def main():
         return print_memory()
     sides = {OURS: Ours(), "ut_keras, full prefix": Ours(cache=False)}
     threads = f"--operation_threads={SHAPE['threads']}"
-    sides[f"{OURS}, {threads[-1]} threads"] = Worker([sys.executable, __file__, threads])
+    sides[f"{OURS}, {threads[-1]} threads"] = Other([sys.executable, __file__, threads])
     if args.with_t2t:
         worker = [args.with_t2t, os.path.join(HERE, "t2t", "decode_worker.py")]
-        sides["T2T Universal Transformer"] = Worker([*worker, "universal_transformer"])
-        sides["T2T Transformer, cached"] = Worker([*worker, "transformer"])
+        sides["T2T Universal Transformer"] = Other([*worker, "universal_transformer"])
+        sides["T2T Transformer, cached"] = Other([*worker, "transformer"])
     if args.with_torch:
         worker = [args.with_torch, os.path.join(HERE, "peers", "decode_worker.py")]
-        sides["MarianMT, cached"] = Worker([*worker, "marian"])
-        sides["x-transformers, tied, cached"] = Worker([*worker, "x_transformers"])
+        sides["MarianMT, cached"] = Other([*worker, "marian"])
+        sides["x-transformers, tied, cached"] = Other([*worker, "x_transformers"])
     for beams in all_beams:
         compare(sides, beams, args.rounds)
 
 
 def compare(sides, beams, rounds):
     """Times one kind of search, all sides in turn, and prints its table."""
-    first, seconds, refused = {}, {}, {}
+    seconds, refused = {}, {}
     for name, side in sides.items():
-        start = time.perf_counter()
         taken, why = side.run(beams)
         if taken is None:
             refused[name] = why
             continue
-        first[name], seconds[name] = time.perf_counter() - start, []
+        seconds[name] = []
         side.run(beams)  # the second is not quite warm either
     for number in range(rounds):
         for name in random.Random(number).sample(sorted(seconds), len(seconds)):
             seconds[name].append(sides[name].run(beams)[0])
     print(
         f"\n{'greedy' if beams == 1 else f'beam {beams}'}, median of {rounds}\n"
-        f"  {'':29} seconds (least, most)    ratio to ours (quartiles)   first"
+        f"  {'':29} seconds (least, most)    ratio to ours (quartiles)"
     )
     for name, taken in seconds.items():
         ratios = [theirs / ours for theirs, ours in zip(taken, seconds[OURS], strict=True)]
         low, middle, high = statistics.quantiles(ratios, n=4)
         print(
             f"  {name:29} {statistics.median(taken):6.3f} ({min(taken):6.3f}, {max(taken):6.3f})  "
-            f"{middle:6.2f} ({low:6.2f}, {high:6.2f})  {first[name]:10.1f} s",
+            f"{middle:6.2f} ({low:6.2f}, {high:6.2f})",
             flush=True,
         )
     for name, why in refused.items():
@@ -171,35 +171,20 @@ def answer(operation_threads):
         print("RESULT " + json.dumps({"seconds": seconds, "written": written}), flush=True)
 
 
-class Worker:
-    """One of the others, in a process of its own."""
+class Other(Worker):
+    """One of the others."""
 
     def __init__(self, command):
-        self.command = command
-        self.process = subprocess.Popen(
-            [*command, json.dumps(SHAPE)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        super().__init__([*command, json.dumps(SHAPE)])
 
     def run(self, beams):
         """Seconds of one search and None; or None and why it cannot be done."""
-        self.process.stdin.write(f"{beams}\n")
-        self.process.stdin.flush()
-        for line in self.process.stdout:
-            if line.startswith("RESULT "):
-                result = json.loads(line.removeprefix("RESULT "))
-                if "error" in result:
-                    return None, result["error"]
-                written = result["written"]
-                check_length(self.command[-1], written, SHAPE["source"] + SHAPE["decode_length"])
-                return result["seconds"], None
-        raise SystemExit(
-            f"{' '.join(self.command)} stopped. Expected an environment as the requirements.txt "
-            f"beside it says. Received: exit code {self.process.wait()}."
-        )
+        result = self.ask(beams)
+        if "error" in result:
+            return None, result["error"]
+        expected = SHAPE["source"] + SHAPE["decode_length"]
+        check_length(self.command[-2], result["written"], expected)
+        return result["seconds"], None
 
 
 def check_length(name, written, expected):

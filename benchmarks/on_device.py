@@ -44,6 +44,7 @@ def main():
     parser.add_argument("--train_steps", type=int, default=800)
     args = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
     model, sources, quality, what = from_run(args) if args.output_dir else trained(args.train_steps)
     sources = [[*ids[: args.source_length - 1], EOS] for ids in sources]
     print(f"machine: {platform.machine()}, Python {platform.python_version()}, one thread")

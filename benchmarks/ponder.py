@@ -14,7 +14,6 @@ computes a part, as in `ut-decoder`.
 
 import argparse
 import os
-import platform
 import random
 import statistics
 import sys
@@ -23,6 +22,8 @@ import time
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from train_step import cpu_name
 
 _NEVER = -30.0  # a halting bias
 
@@ -58,7 +59,7 @@ def main():
             if round_number:  # the first is warming up
                 seconds[index].append(time.perf_counter() - started)
     print(f"{args.batch} x {args.length} positions, hidden {args.hidden_size}, N={args.steps}")
-    print(f"machine: {_processor()}")
+    print(f"machine: {cpu_name()}")
     print("  mean p   seconds   GFLOP   share    p/N   share : p/N")
     for index, times in enumerate(seconds):
         pairs = zip(times, seconds[0], strict=True)
@@ -138,12 +139,6 @@ def _gflop(args, ponder):
     seen = np.sum(ponder < ponder.max(axis=1, keepdims=True))
     dense = 2 * (4 * size**2 + 8 * size**2) * running.sum() + 2 * 2 * size**2 * seen
     return (dense + 2 * 2 * args.length * size * queries) / 1e9
-
-
-def _processor():
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
-    return f"{names[0]}, {len(names)} processors, {platform.python_version()}"
 
 
 if __name__ == "__main__":

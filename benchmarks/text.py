@@ -20,12 +20,10 @@ import argparse
 import contextlib
 import glob
 import hashlib
-import json
 import multiprocessing
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -37,6 +35,7 @@ sys.path.insert(0, ROOT)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from train_step import cpu_name
+from worker import Worker
 
 from ut_keras import process
 from ut_keras.text import subword_batch, subword_vocabulary, text_encoder, tokenizer_batch
@@ -206,38 +205,22 @@ def digest_of(ids):
     return hashlib.sha256(ragged.append(-1).values.tobytes()).hexdigest()
 
 
-class T2T:
-    """The original's encoder, in a process of its own."""
+class T2T(Worker):
+    """The original's encoder."""
 
     def __init__(self, python, vocab, text_file):
-        self._process = subprocess.Popen(
-            [python, os.path.join(HERE, "t2t", "text_worker.py"), vocab, text_file, str(MIN_COUNT)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        worker = os.path.join(HERE, "t2t", "text_worker.py")
+        super().__init__([python, worker, vocab, text_file, str(MIN_COUNT)])
 
     def new(self):
-        self._process.stdin.write("new\n")
+        self.tell("new")
 
     def encode(self):
-        return self._ask("encode")
+        return self.ask("encode")
 
     def build(self):
         """Returns seconds, seconds of processor time, and a digest of the vocabulary."""
-        return self._ask("build")
-
-    def _ask(self, what):
-        self._process.stdin.write(what + "\n")
-        self._process.stdin.flush()
-        for line in self._process.stdout:
-            if line.startswith("RESULT "):
-                return json.loads(line.removeprefix("RESULT "))
-        raise SystemExit(
-            "T2T's worker stopped. Expected an environment as benchmarks/t2t/requirements.txt "
-            f"says. Received: exit code {self._process.wait()}."
-        )
+        return self.ask("build")
 
 
 def read_texts(folder):

@@ -17,13 +17,14 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from worker import Worker
 
 SHAPE = {
     "hidden": 256,
@@ -64,15 +65,15 @@ def compare(model, args):
     ours = OurStep(model, args.jit_compile)
     others = {}
     if args.with_t2t:
-        others["T2T"] = WorkerStep([args.with_t2t, "t2t/train_worker.py", model])
+        others["T2T"] = worker(args.with_t2t, "t2t", model)
     for name in TORCH if args.with_torch else ():
-        others[name] = WorkerStep([args.with_torch, "peers/train_worker.py", name])
+        others[name] = worker(args.with_torch, "peers", name)
     seconds = {side: [] for side in ("matmul", "ut_keras", *others)}
     ratios = {side: [] for side in others}
     for number in range(args.rounds + 1):
         taken = {"matmul": time_matmul(3), "ut_keras": ours.run(args.steps_per_round)}
         for name, other in others.items():
-            taken[name] = other.run(args.steps_per_round)
+            taken[name] = other.ask(args.steps_per_round)
         if number:  # the first round warms up
             for side, values in taken.items():
                 seconds[side] += values
@@ -179,34 +180,10 @@ class OurStep:
         return int(stack.ponder_times.numpy().max())
 
 
-class WorkerStep:
-    """Another side's step, in a process of its own: [python, file, what to run]."""
-
-    def __init__(self, words):
-        python, file, name = words
-        self.file = file
-        self.process = subprocess.Popen(
-            [python, os.path.join(HERE, file), name, json.dumps(SHAPE)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def run(self, steps):
-        self.process.stdin.write(f"{steps}\n")
-        self.process.stdin.flush()
-        for line in self.process.stdout:
-            if line.startswith("SECONDS "):
-                return json.loads(line.removeprefix("SECONDS "))
-        raise SystemExit(
-            f"{self.file} stopped. Expected an environment as the requirements.txt beside it says. "
-            f"Received: exit code {self.process.wait()}."
-        )
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+def worker(python, folder, name):
+    """Another side's step: of so many updates it answers their seconds."""
+    file = os.path.join(HERE, folder, "train_worker.py")
+    return Worker([python, file, name, json.dumps(SHAPE)])
 
 
 def time_matmul(times):

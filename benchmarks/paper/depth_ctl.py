@@ -1,10 +1,9 @@
 """Compositional table lookup, trained on 1 to 5 functions in a row; share of right answers. Csordás
 et al. 2022 have 1.00 for their Neural Data Router both ways, on tables and numbers of examples of
-their own. After 3,000 updates the data router answers all of the trained depths; the others 46
-(random) to 74 % (injected) of them, and of deeper ones hardly more than by guessing (12.5 %): here
-it is the routing that carries over, no rule of halting does. After 10,000 the data router is right
-at every depth forward, of all seeds; backward, where the validation has nothing left to choose by,
-not yet.
+their own. Of deeper ones all but the data router answer hardly more than by guessing (12.5 %): here
+it is the routing that carries over, no rule of halting does. After 10,000 updates the router is
+right at every depth forward, of all seeds; backward, where the validation has nothing left to
+choose by, not yet.
 It comes to rest: what is right after 14 steps stays so after 28, and halting by convergence, which
 is not trained, costs nothing and saves a step or two. "published" has their eleven tables, as many
 examples, and their data router: width 256, one head, weights that are not normalized.
@@ -20,7 +19,7 @@ TABLE = Table(
     cells=depth.cells(
         {"forward": "ctl_forward", "backward": "ctl_backward"},
         updates=3_000,
-        more_updates={"ndr": 10_000},  # at 3,000 its validation still rose
+        more_updates={"ndr": 10_000},  # results.md, Protocol, says why
         valid=VALID,
         test=TEST,
     )

@@ -142,4 +142,4 @@ for line in sys.stdin:
         start = time.perf_counter()
         step()
         seconds.append(time.perf_counter() - start)
-    print("SECONDS " + json.dumps(seconds), flush=True)
+    print("RESULT " + json.dumps(seconds), flush=True)

@@ -84,10 +84,8 @@ _tf.disable_v2_behavior()
 try:
     _est = _tf.estimator
     _est.ModeKeys
-    HAVE_ESTIMATOR = True
 except Exception:
     # TF >= 2.16 has no Estimator: only its names are needed to build T2T's models.
-    HAVE_ESTIMATOR = False
     _est = _Any("tensorflow.compat.v1.estimator")
 
     class _ModeKeys(object):

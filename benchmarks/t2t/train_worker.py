@@ -72,4 +72,4 @@ for line in sys.stdin:
         start = time.perf_counter()
         session.run([update, loss], feed)
         seconds.append(time.perf_counter() - start)
-    print("SECONDS " + json.dumps(seconds), flush=True)
+    print("RESULT " + json.dumps(seconds), flush=True)

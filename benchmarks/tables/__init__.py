@@ -170,9 +170,13 @@ class Table:
 
 @functools.cache  # cells share their sets
 def _set_values(hparams_set, overrides):
-    hp = hparams.get(hparams_set, overrides)
-    defaults = type(hp)().to_dict()
-    return {name: value for name, value in hp.to_dict().items() if value != defaults[name]}
+    values, before = hparams.get(hparams_set, overrides).to_dict(), defaults(hparams_set)
+    return {name: value for name, value in values.items() if value != before[name]}
+
+
+def defaults(hparams_set):
+    """{hparam: value} of the class of a set."""
+    return type(hparams.get(hparams_set))().to_dict()
 
 
 def names():

@@ -49,9 +49,10 @@ def texts_of(every, found):
     tried = [*found.tried, *_superseded(every, found)]
     rows = [("cell", "setting", "seed", "result", "note"), *map(_tried_row, tried)]
     ended = [line for table in every for cell in table.cells for line in found.of(cell)]
-    taken, more = (sum(x.get("seconds") or 0 for x in of) / 3600 for of in (ended, found.tried))
+    taken, more = (sum(x.get("seconds") or 0 for x in of) / 3600 for of in (ended, tried))
     hours = (
-        f"The runs in the tables took {taken:.1f} hours of one core, those at the end {more:.1f}."
+        f"The runs in the tables took {taken:.1f} hours of one core, those at the end {more:.1f}\n"
+        "and more, for not all noted it."
     )
     texts = {("results", "hours"): hours, ("results", "tried"): blocks.table(rows)}
     for table in every:
@@ -149,7 +150,7 @@ def _rows(cell, found, tried):
         elif tried and score is cell.scores[0]:
             numbers = [line for line in tried if cell.valid in line.get("valid", {})]
             line = means.best(cell, numbers) if numbers else tried[-1]
-            row += [f"best try: {_result(line)}", "[see](results.md#what-was-tried)"]
+            row += [f"a try: {_result(line)}", "[see](results.md#what-was-tried)"]
         yield row
 
 
@@ -198,8 +199,10 @@ def _superseded(every, found):
         for seed in sorted(by_seed) if recipe not in current else []:
             line = by_seed[seed]
             cell = cells.get((line["table"], line["cell"]))
-            now = cell.set_values if cell else {}
-            other = {k: v for k, v in line["set"].items() if now.get(k) != v}
+            then, now = line["set"], cell.set_values if cell else {}
+            defaults = tables.defaults(cell.hparams_set) if cell else {}
+            changed = (k for k in then | now if then.get(k) != now.get(k))
+            other = {k: then.get(k, defaults.get(k)) for k in changed}
             setting = [*(f"{k}={v}" for k, v in other.items()), f"{line['updates']:,} updates"]
             model = re.search(r"--model=(\w+)", line.get("command", ""))
             if model and (not cell or model[1] != cell.model):  # nor was it this cell

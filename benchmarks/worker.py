@@ -1,0 +1,41 @@
+"""One of the others in a process of its own: lines to it, lines `RESULT ` and JSON from it."""
+
+import json
+import subprocess
+
+
+class Worker:
+    """A process.
+
+    Args:
+        command: list of str.
+    """
+
+    def __init__(self, command):
+        self.command = command
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def tell(self, line):
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+
+    def ask(self, line):
+        """What it answers."""
+        self.tell(line)
+        for answer in self.process.stdout:
+            if answer.startswith("RESULT "):
+                return json.loads(answer.removeprefix("RESULT "))
+        raise SystemExit(
+            f"{' '.join(self.command)} stopped. Expected an environment as the requirements.txt "
+            f"beside it says. Received: exit code {self.process.wait()}."
+        )
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
