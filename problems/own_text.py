@@ -93,7 +93,7 @@ class OwnText(text_problems.Text2TextProblem):
             self.texts_for_vocab(data_dir, tmp_dir),
             min(self.approx_vocab_size, 1 + size // _BYTES_PER_SUBWORD),
         )
-        encoder.store_to_file(path)
+        text_encoder.store_new(encoder, path)
         print(f"{self.name}: {encoder.vocab_size:,} subwords for {size:,} bytes", flush=True)
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:

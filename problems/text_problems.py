@@ -97,7 +97,7 @@ class Text2TextProblem(problem.Problem):
             return
         path = os.path.join(data_dir, self.vocab_filename)
         if not os.path.exists(path):
-            self.build_vocab(self.texts_for_vocab(data_dir, tmp_dir)).store_to_file(path)
+            text_encoder.store_new(self.build_vocab(self.texts_for_vocab(data_dir, tmp_dir)), path)
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         """Yields the texts that the vocabulary is built from."""
@@ -140,7 +140,7 @@ class WordsProblem(Text2TextProblem):
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         path = os.path.join(data_dir, self.vocab_filename)
         if not os.path.exists(path):
-            TokenTextEncoder(tokens=self.words(tmp_dir)).store_to_file(path)
+            text_encoder.store_new(TokenTextEncoder(tokens=self.words(tmp_dir)), path)
 
 
 class Text2SelfProblem(Text2TextProblem):

@@ -198,7 +198,7 @@ class _TwoVocabularies(translate.TranslateProblem):
             if not os.path.exists(path):
                 lines = (parallel_text.lines_for_vocab(raw, self._bytes_for_vocab) for raw in side)
                 vocabulary = self.build_vocab(itertools.chain.from_iterable(lines))
-                vocabulary.store_to_file(path)
+                text_encoder.store_new(vocabulary, path)
 
 
 _CZENG = download.at(

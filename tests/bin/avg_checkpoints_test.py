@@ -1,4 +1,6 @@
+import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from ut_keras import problems
 from ut_keras.bin import avg_checkpoints, datagen
 from ut_keras.checkpoints import checkpoint
 from ut_keras.errors import UsageError
+from ut_keras.inference import feature_record
 
 
 @pytest.fixture(scope="module")
@@ -189,3 +192,21 @@ def test_checkpoints_of_tensor2tensor_and_torn_ones(run, tmp_path, capsys):
         (tmp_path / f"torn.{ending}").write_bytes(content[: len(content) // 2])
     line = _error(capsys, f"--checkpoints={tmp_path}/torn", f"--output_path={tmp_path}/averaged")
     assert "A checkpoint must be readable" in line and "torn" in line
+
+
+def test_a_run_from_elsewhere_names_no_file_of_others(run, tmp_path, capsys):
+    """Its records are copied beside the average."""
+    theirs, home = tmp_path / "theirs", tmp_path / "home"
+    shutil.copytree(run, theirs)
+    home.mkdir()
+    features = feature_record.of_problem(problems.get(small_run.PROBLEM), None)
+    feature_record.save(str(theirs), features)
+    record = json.loads((theirs / "features.json").read_text())
+    described = {"class": "SubwordTextEncoder", "filename": ".bashrc"}
+    record["features"]["inputs"]["encoder"] = described
+    (theirs / "features.json").write_text(json.dumps(record))
+    for folder in (theirs, home):
+        (folder / ".bashrc").write_text(folder.name)
+    argv = [f"--prefix={theirs}/", "--num_last_checkpoints=1", f"--output_path={home}/averaged"]
+    assert "a vocabulary called '.bashrc'" in _error(capsys, *argv)
+    assert (home / ".bashrc").read_text() == "home"

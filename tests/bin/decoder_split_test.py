@@ -7,7 +7,7 @@ import pytest
 
 from tests.bin import decoder_problems  # noqa: F401 (they register)
 from tests.bin.decoder_run import ENCODER, PROBLEM, Run, lines_of, search
-from ut_keras.bin import datagen
+from ut_keras.bin import datagen, decoder
 
 
 def test_split_to_files(run, tmp_path):
@@ -67,3 +67,24 @@ def test_split_is_shown(run, capsys):
     shown = capsys.readouterr().out
     assert shown.count("INPUT: ") == shown.count("OUTPUT: ") == shown.count("TARGET: ") == 3
     assert f"{PROBLEM} dev: accuracy_per_sequence=" in shown and "num_samples=3" in shown
+
+
+def test_files_beside_those_of_a_split(run, tmp_path):
+    """They stay in their folder, links stay links; all are looked at before anything is decoded."""
+    how = "--decode_hparams=beam_size=1,extra_length=1,num_samples=1"
+    folder = tmp_path / "x.beam1.alpha0.6.decodes"
+    folder.mkdir()
+    run.decode(f"--decode_to_file={folder}/dev", how)
+    assert os.listdir(tmp_path) == [folder.name] and len(os.listdir(folder)) == 3
+    targets, inputs = (next(folder.glob(f"*.{kind}")) for kind in ("targets", "inputs"))
+    written = inputs.read_text()
+    (tmp_path / "behind").write_text("old")
+    inputs.unlink()
+    inputs.symlink_to(tmp_path / "behind")
+    run.decode(f"--decode_to_file={folder}/dev", how)
+    assert inputs.is_symlink() and inputs.read_text() == written
+    targets.write_text("old")
+    inputs.unlink()
+    inputs.mkdir()
+    assert decoder.main(run.argv(f"--decode_to_file={folder}/dev", how)) == 2
+    assert targets.read_text() == "old"

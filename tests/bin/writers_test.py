@@ -6,6 +6,7 @@ And what others have there is as it was afterwards, whatever it is called.
 import contextlib
 import functools
 import os
+import shutil
 
 import pytest
 
@@ -234,6 +235,15 @@ def test_an_average_leaves_the_records_of_others(name, run, tmp_path):
     after = _content(tmp_path)
     assert after.items() >= before.items()
     assert {path.partition("-")[0] for path in after.keys() - before.keys()} == {"averaged"}
+
+
+def test_a_run_in_the_place_of_the_best_weights_is_left(run, tmp_path, capsys):
+    shutil.copytree(run, tmp_path / "best")
+    before = _content(tmp_path)
+    small = ",".join(f"{name}={value}" for name, value in small_run.SMALL.items())
+    assert _train(tmp_path, run, "--train_steps=1", f"--hparams={small}") == 2
+    assert "OUTPUT_DIR/best must hold nothing but" in capsys.readouterr().err
+    assert _content(tmp_path).items() >= before.items()
 
 
 def _put(path, kind="file"):

@@ -1,5 +1,7 @@
 import os
 
+import pytest
+
 from ut_keras.files import metrics_file
 
 
@@ -10,9 +12,17 @@ def test_a_line_follows_whole_lines_only(tmp_path):
         file.write('{"st')
     metrics_file.append(str(tmp_path), {"step": 2})
     assert path.read_text() == '{"step": 1}\n{"step": 2}\n'
-    path.write_text("torn")
+    path.write_text('{"st')
     metrics_file.append(str(tmp_path), {"step": 3})
     assert path.read_text() == '{"step": 3}\n'
+
+
+def test_somebody_elses_is_left(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("[1]\nprecious")
+    with pytest.raises(OSError, match="Somebody else"):
+        metrics_file.append(str(tmp_path), {"step": 1})
+    assert path.read_text() == "[1]\nprecious"
 
 
 def test_records_are_whole_lines_with_a_step(tmp_path):

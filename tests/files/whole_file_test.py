@@ -164,3 +164,10 @@ def test_what_is_no_file_is_not_replaced(tmp_path, make):
     with pytest.raises(DataError, match="x must be a file"), whole_file.writing(tmp_path / "x"):
         pass
     assert not (tmp_path / "x").is_file()
+
+
+def test_a_folder_keeps_its_mode(tmp_path):
+    (tmp_path / "private").mkdir(mode=0o700)
+    with whole_file.becoming(str(tmp_path / "private")):
+        pass
+    assert (tmp_path / "private").stat().st_mode & 0o777 == 0o700

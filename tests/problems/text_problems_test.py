@@ -167,3 +167,32 @@ def test_a_problem_of_bytes_can_be_sent_to_other_processes():
     assert type(problem).__name__ == "ColaCharacters"
     assert (problem.name, problem.vocab_type) == ("cola_characters", "characters")
     assert problems.get("cola").vocab_type != "characters"
+
+
+class _Shared(text_problems.Text2TextProblem):
+    """Says its name; what is generated meanwhile has the same vocabulary."""
+
+    approx_vocab_size = 300
+    num_train_shards = 1
+    vocab_filename = "vocab.shared"
+
+    def __init__(self, name, meanwhile=lambda: None):
+        self.name, self.meanwhile = name, meanwhile
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        for _ in range(20):
+            yield {"inputs": self.name, "targets": self.name}
+
+    def texts_for_vocab(self, data_dir, tmp_dir):
+        yield from super().texts_for_vocab(data_dir, tmp_dir)
+        self.meanwhile()
+
+
+def test_a_vocabulary_that_data_are_encoded_by_is_not_replaced(tmp_path):
+    first = _Shared("elephants")
+    second = _Shared("zucchini", lambda: first.generate_data(str(tmp_path)))
+    second.generate_data(str(tmp_path))
+    for problem in (first, second):
+        [path] = tfrecords.find(str(tmp_path), problem.name, "train")
+        ids = next(tfrecords.read(path))["targets"][:-1]
+        assert problem.feature_encoders(str(tmp_path))["targets"].decode(ids) == problem.name

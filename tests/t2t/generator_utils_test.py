@@ -70,3 +70,13 @@ def test_what_a_user_has_in_its_place_stays(tmp_path, make, said, name):
     except UserError as error:
         assert said and said in str(error)
     assert _content(tmp_path) == before
+
+
+def test_a_folder_may_be_called_unshuffled(tmp_path):
+    folder = tmp_path / "my-unshuffled"
+    folder.mkdir()
+    paths = generator_utils.train_data_filenames("p", str(folder), 1)
+    examples = [{"inputs": [1], "targets": [2]}]
+    generator_utils.generate_dataset_and_shuffle(examples, paths, examples, [f"{folder}/dev"])
+    assert os.listdir(tmp_path) == [folder.name]
+    assert sorted(os.listdir(folder)) == ["dev", "p-train-00000-of-00001"]

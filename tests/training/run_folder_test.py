@@ -36,3 +36,13 @@ def test_a_folder_that_is_made_and_stays_empty_goes(tmp_path):
             if name == "run":
                 (tmp_path / name / "run.json").touch()
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("name", ["features.json", "run.json", "best/hparams.json"])
+def test_a_record_that_is_given_hides_no_other(tmp_path, name):
+    (tmp_path / "hparams.json").touch()
+    run_folder.check(str(tmp_path), "hparams.json")
+    (tmp_path / "best").mkdir()
+    (tmp_path / name).touch()
+    with pytest.raises(UsageError, match=rf"for a run. Received: '.*{name}'"):
+        run_folder.check(str(tmp_path), "hparams.json")

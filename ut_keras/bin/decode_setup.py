@@ -240,7 +240,8 @@ def _files(args, mode, names, values):
         target = decode_filename(target, model, hparams_set, problem, values)
     if not target:
         return source, None
-    _check_writable(target)
+    for path in (target, *side_files(target)) if mode == SPLIT else (target,):
+        _check_writable(path)
     for read in filter(None, (source, args.decode_reference)):
         if os.path.realpath(read) == os.path.realpath(target):
             raise UsageError(
@@ -254,13 +255,19 @@ def decode_filename(
 ) -> str:
     """T2T's name of a file of decodes: `BASE.MODEL.HPARAMS.PROBLEM.beamN.alphaX.decodes`."""
     ending = f"beam{values['beam_size']}.alpha{values['alpha']}.decodes"
-    if ending in base:
+    if ending in os.path.basename(base):
         return base
     return f"{base}.{model}.{hparams_set}.{problem}.{ending}"
 
 
+def side_files(target: str) -> list[str]:
+    """The files of the targets and the inputs, beside that of the decodes of a split."""
+    base = target.rpartition(".")[0]
+    return [f"{base}.targets", f"{base}.inputs"]
+
+
 def _check_writable(target):
-    folder = os.path.dirname(target) or "."
+    folder = os.path.dirname(os.path.realpath(target))
     if not os.path.isdir(folder) or os.path.isdir(target):
         raise UsageError(
             "--decode_to_file must be a file in a folder that exists. Received: "
@@ -269,5 +276,7 @@ def _check_writable(target):
     file_error.check_is_file(target)
     with file_error.told_as(target):
         whole_file.check_writable(folder)
+        if os.path.exists(target):
+            open(target, "r+b").close()
     with contextlib.suppress(FileNotFoundError):
         journal.open_own(decode_job.journal_path(target)).close()

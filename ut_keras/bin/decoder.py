@@ -155,9 +155,8 @@ def _decode_split(setup):
     inputs = [text_lines.one_line(setup.to_text("inputs", row)) for row in sources]
     targets = [text_lines.one_line(setup.to_text("targets", row)) for row in targets]
     if setup.target:
-        base = setup.target.rpartition(".")[0]
         times = [len(beams) for beams in results]
-        paths = [setup.target, f"{base}.targets", f"{base}.inputs"]
+        paths = [setup.target, *decode_setup.side_files(setup.target)]
         _write(paths[1], _repeated(targets, times))
         _write(paths[2], _repeated(inputs, times))
         _write(paths[0], [beam for beams in results for beam in beams])
@@ -185,7 +184,7 @@ def _repeated(texts, times):
 
 
 def _write(path, lines):
-    with whole_file.writing(path) as file:
+    with whole_file.writing(os.path.realpath(path)) as file:
         file.writelines(f"{line}\n" for line in lines)
 
 

@@ -277,6 +277,15 @@ def read_weights(path: str) -> "dict[str, np.ndarray]":
         return {name: reader.get_tensor(key) for key, name in names.items()}
 
 
+def is_of_weights(path: str) -> bool:
+    """Whether a checkpoint holds weights of ours alone, or cannot be read at all."""
+    try:
+        groups = {key.partition("/")[0] for key in _reader(path).get_variable_to_shape_map()}
+    except (*_UNREADABLE, CheckpointError):
+        return True
+    return "model" in groups and "optimizer" not in groups
+
+
 def model_variables(model: keras.Model) -> dict[str, Any]:
     """The model's variables by path, without the seeds and without the model's own name."""
     return _by_path(

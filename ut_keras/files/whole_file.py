@@ -67,6 +67,8 @@ def becoming(path: str) -> Iterator[str]:
         whole = os.path.join(temporary, "whole")
         os.mkdir(whole)
         yield whole
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copymode(path, whole)
         put([(whole, path)])
 
 

@@ -177,9 +177,8 @@ def _described(content, path):
         encoders = {name: feature["encoder"] for name, feature in features.items()}
         for values in filter(None, encoders.values()):
             _class(values)
-            if "filename" in values:
-                # Only a name: what it says must not reach out of the folder.
-                values["filename"] = os.path.basename(values["filename"])
+            if values.get("filename", VOCABULARIES[0]) not in VOCABULARIES:
+                raise ValueError(f"a vocabulary called {values['filename']!r}")
         return FeatureRecord(specs, encoders, int(content["target_space_id"]))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         reason = error if isinstance(error, DataError) else f"{type(error).__name__} {error}."

@@ -19,6 +19,7 @@ from ut_keras.files import unpacking, whole_file
 from ut_keras.problems import parallel_text
 from ut_keras.problems.problem import Samples
 from ut_keras.t2t import text_encoder, text_files
+from ut_keras.text.text_encoder import store_new
 
 UNSHUFFLED_SUFFIX = "-unshuffled"
 _VOCAB_BUDGET = 1e6  # characters of each file that a vocabulary is built from
@@ -55,8 +56,13 @@ def shard_filepath(fname: str, num_shards: int) -> list[str]:
 
 def outputs_exist(filenames: list[str]) -> str | None:
     """The first of the files that is there, shuffled; None without one."""
-    finals = (name.replace(UNSHUFFLED_SUFFIX, "") for name in filenames)
-    return next((name for name in finals if os.path.exists(name)), None)
+    return next((name for name in map(_final, filenames) if os.path.exists(name)), None)
+
+
+def _final(path):
+    """A path without the suffix in its file's name."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, name.replace(UNSHUFFLED_SUFFIX, ""))
 
 
 # Files of examples.
@@ -87,12 +93,12 @@ def shuffle_dataset(filenames: list[str], extra_fn: Callable | None = None) -> N
     """Shuffles each file, and gives it its name without "-unshuffled"."""
     if extra_fn is not None:
         raise DataError("extra_fn must be None: packing is by packed_length. Received: a function.")
-    if outputs_exist(filenames) and any(UNSHUFFLED_SUFFIX in name for name in filenames):
+    if outputs_exist(filenames) and any(_final(name) != name for name in filenames):
         return
     for name in filenames:
         examples = list(tfrecords.read(name))
         random.shuffle(examples)
-        final = name.replace(UNSHUFFLED_SUFFIX, "")
+        final = _final(name)
         tfrecords.write(examples, [final])
         if final != name:
             os.remove(name)
@@ -149,7 +155,8 @@ def get_or_generate_vocab_inner(
     )
     if path:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        encoder.store_to_file(path)
+        store_new(encoder, path)
+        return text_encoder.SubwordTextEncoder(path)
     return encoder
 
 

@@ -16,7 +16,7 @@ from ut_keras.errors import DataError
 from ut_keras.problems.problem import Encoders, Samples
 from ut_keras.t2t import generator_utils, hparam, problem, text_encoder, text_files
 from ut_keras.t2t.naming import Metrics, ModalityType
-from ut_keras.text.text_encoder import TextEncoder
+from ut_keras.text.text_encoder import TextEncoder, store_new
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
@@ -411,5 +411,5 @@ class Text2textTmpdirTokens(Text2textTmpdir):
         if not os.path.exists(path):
             lines = text_files.txt_line_iterator(os.path.join(tmp_dir or "", "vocab.txt"))
             words = [self.oov_token, *lines]
-            text_encoder.TokenTextEncoder(None, vocab_list=words).store_to_file(path)
+            store_new(text_encoder.TokenTextEncoder(None, vocab_list=words), path)
         return super().generate_samples(data_dir, tmp_dir, dataset_split)

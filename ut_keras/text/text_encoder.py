@@ -7,9 +7,11 @@
 Ids 0 and 1 are `<pad>` and `<EOS>` everywhere, as in T2T.
 """
 
+import os
 from collections.abc import Iterable
 
 from ut_keras.errors import DataError
+from ut_keras.files import path_lock
 from ut_keras.text.subword_text_encoder import SubwordTextEncoder
 from ut_keras.text.text_encoder_base import (
     EOS,
@@ -85,6 +87,13 @@ class ByteTextEncoder(TextEncoder):
             for i in ids
         ]
         return b"".join(pieces).decode("utf-8", "replace")
+
+
+def store_new(encoder: "SubwordTextEncoder | TokenTextEncoder", path: str) -> None:
+    """Writes a vocabulary, unless another process has written one meanwhile, which data are by."""
+    with path_lock.held(path, "Data must be generated"):
+        if not os.path.exists(path):
+            encoder.store_to_file(path)
 
 
 class TokenTextEncoder(TextEncoder):

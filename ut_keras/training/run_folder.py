@@ -52,13 +52,12 @@ def check_records(output_dir: str, given: str = "") -> None:
     Args:
         As of `check`.
     """
-    for directory in (output_dir, os.path.join(output_dir, BEST)):
-        path = foreign_record(directory)
-        if path and os.path.basename(path) != given:
-            raise UsageError(
-                f"--output_dir must be a folder for a run. Received: {path!r}, which is no run's "
-                "and is left as it is."
-            )
+    path = foreign_record(output_dir, given) or foreign_record(os.path.join(output_dir, BEST))
+    if path:
+        raise UsageError(
+            f"--output_dir must be a folder for a run. Received: {path!r}, which is no run's "
+            "and is left as it is."
+        )
 
 
 @contextlib.contextmanager
@@ -97,7 +96,7 @@ def write_records(directory: str, hp: Any, features: Any, **record: Any) -> None
     feature_record.save(directory, features)
 
 
-def foreign_record(directory: str) -> str | None:
+def foreign_record(directory: str, given: str = "") -> str | None:
     """The path of what has the name of a run's record and is of no run, or None."""
     if checkpoint_files.exists(directory):
         return None
@@ -105,5 +104,5 @@ def foreign_record(directory: str) -> str | None:
     with contextlib.suppress(UserError, OSError):
         if "trained_with" in run_record.read(directory):
             return None
-    paths = [os.path.join(directory, name) for name in _RECORDS]
+    paths = [os.path.join(directory, name) for name in _RECORDS if name != given]
     return next(filter(os.path.lexists, paths), None)

@@ -132,6 +132,7 @@ class Trainer:
             )
             self._check_metric(make_eval_dataset, decode)
             stops = self._stops_early()
+            check_best(self.output_dir)
             loop.begin()
             # An earlier run may have stopped between saving a step and evaluating it.
             is_due = stops or self._is_unevaluated(loop.step, decode)
@@ -275,11 +276,24 @@ def _number(name, value):
 
 def holds_best(output_dir: str, step: int) -> bool:
     """Whether a run's folder "best" holds the weights of `step`."""
-    try:
-        newest = checkpoint_files.newest(os.path.join(output_dir, run_folder.BEST))
-    except checkpoint.CheckpointError:
-        return False
+    newest = _newest_best(output_dir)
     return newest is not None and checkpoint_files.step_of(newest) == step
+
+
+def _newest_best(output_dir):
+    with contextlib.suppress(checkpoint.CheckpointError):
+        return checkpoint_files.newest(os.path.join(output_dir, run_folder.BEST))
+    return None
+
+
+def check_best(output_dir: str) -> None:
+    """CheckpointError if a run's folder "best" holds what `save_best` has not written."""
+    path = _newest_best(output_dir)
+    if path and not checkpoint.is_of_weights(path):
+        raise checkpoint.CheckpointError(
+            "OUTPUT_DIR/best must hold nothing but the best weights of the run. "
+            f"Received: {path!r}, of a run of its own, which is left as it is."
+        )
 
 
 def save_best(output_dir: str, model: keras.Model, step: int) -> None:

@@ -5,9 +5,9 @@ attention(seen, query=-1)           bars: what one position looks at, as the pap
 ponder(seen)                        bars: steps of each position, as the paper's figure 3
 """
 
-import glob
 import io
 import os
+import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,8 @@ STYLES = ("bars", "heat")
 _TITLES = {"encoder": "encoder", "decoder": "decoder", "memory": "decoder to encoder"}
 COLOURS = matplotlib.colormaps["tab10"].colors
 _PONDER_COLOUR = "tab:orange"
+# What `save_all` calls its files; others may be somebody's copies.
+_NAME = re.compile(r"attention_[a-z]+_(bars|step_([0-9]+|before|after))\.png|ponder_[a-z]+\.png")
 _LONGEST_LABEL = 40  # characters
 _MOST_LABELS = 100  # on an axis
 _LARGEST = 40.0  # inches
@@ -155,8 +157,7 @@ def check_is_free(directory: str) -> None:
 
 
 def _pictures(directory):
-    patterns = ("attention_*.png", "ponder_*.png")
-    return [p for name in patterns for p in glob.glob(os.path.join(glob.escape(directory), name))]
+    return [os.path.join(directory, n) for n in os.listdir(directory) if _NAME.fullmatch(n)]
 
 
 def _is_ours(path):
