@@ -12,6 +12,11 @@ for _patterns, _reason in {
     "transformer_librispeech* transformer_common_voice*": (
         "there are no problems of speech; the nearest: transformer_base"
     ),
+    "transformer_cubbitt": (
+        "T2T 1.15.7 lacks it; the nearest: transformer_big_single_gpu, with optimizer=Adafactor,"
+        "learning_rate_schedule=rsqrt_decay,learning_rate_warmup_steps=8000,batch_size=2900,"
+        "max_length=150,layer_prepostprocess_dropout=0.0"
+    ),
     "*_memory_v0": "its attention has a memory; the nearest: transformer_wikitext103_l4k_v0",
     "transformer_mlperf_tpu": "there is no MLPerf logging; the nearest: transformer_big_tpu",
     "transformer_fairseq_fp16_activation_big": (
@@ -22,7 +27,8 @@ for _patterns, _reason in {
         "its attention is trained by alignments; the nearest: transformer_base"
     ),
     "evolved_transformer_* transformer_nat_* transformer_sketch* transformer_symshard_* "
-    "transformer_vae_* slicenet_* mtf_transformer_*": (
+    "transformer_vae_* transformer_ae_* transformer_aux_* transformer_revnet_* imagetransformer* "
+    "slicenet_* mtf_transformer_*": (
         "it is of a model that is not here; the nearest: transformer_base"
     ),
 }.items():

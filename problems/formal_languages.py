@@ -6,9 +6,9 @@
 
 Training has lengths up to 40, of `parity10` up to 10 (brackets: even ones), uniform; the test is
 twice as long, exactly 80 or 20. Short strings, of less than 5, 10 or 12, are all trained on, so
-that validation has longer ones only (of `parity10` 88 strings, of 6 to 10 digits). Half of the strings
-of brackets are balanced; of the others, two brackets of a balanced one have changed places, so that
-to count them is not enough.
+that validation has longer ones only (of `parity10` 88, of 6 to 10 digits). Half of the strings of
+brackets are balanced; of the others, two brackets of a balanced one have changed places, so that to
+count them is not enough.
 """
 
 import itertools

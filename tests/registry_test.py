@@ -23,3 +23,14 @@ def test_put_takes_the_place_of_what_there_is():
         table.add("name", 2)
     table.put("name", 2)
     assert table.get("name") == 2
+
+
+def test_a_cell_of_a_notebook_may_be_run_again():
+    table = registry.Registry("thing")
+    cell = "@table.register('name')\ndef {}(): return {}"
+    names = {"__name__": "__main__", "table": table}
+    for value in (1, 2):
+        exec(cell.format("f", value), names)
+    assert table.get("name")() == 2
+    with pytest.raises(ValueError, match="registered twice"):
+        exec(cell.format("g", 3), names)

@@ -39,9 +39,10 @@ def load(
     Raises:
         DataError: if something is missing, or is none of ours.
     """
+    path = os.fspath(path)
     if "tensorflow" not in sys.modules:  # half a minute of silence, on a slow machine
-        print(f"Loading TensorFlow and {os.fspath(path)}…", file=sys.stderr, flush=True)
-    if os.fspath(path).endswith(".keras"):
+        print(f"Loading TensorFlow and {path}…", file=sys.stderr, flush=True)
+    if path.endswith(".keras"):
         from ut_keras import keras_file
 
         return keras_file.load(path)
@@ -49,13 +50,11 @@ def load(
     from ut_keras.errors import DataError
     from ut_keras.inference import saved_run
 
-    is_address = os.fspath(path).startswith("hf://")
-    if not is_address and not os.path.exists(os.path.expanduser(path)):
+    if not path.startswith("hf://") and not os.path.exists(os.path.expanduser(path)):
         if path not in pretrained.names():
             raise DataError(
                 "path must be the folder of a run, a .keras file, hf://user/name, or the name of a "
-                f"run that comes along: {', '.join(pretrained.names())}. "
-                f"Received: {os.fspath(path)!r}."
+                f"run that comes along: {', '.join(pretrained.names())}. Received: {path!r}."
             )
         path = pretrained.folder(path)
     return saved_run.load(path, checkpoint_path, problem, data_dir)

@@ -52,9 +52,10 @@ class Registry:
         """Files `entry` under `name`.
 
         Raises:
-            ValueError: if the name is taken.
+            ValueError: if the name is taken, other than by an earlier run of the same cell of a
+                notebook.
         """
-        if name in self._entries:
+        if name in self._entries and not is_rerun(self._entries[name], entry):
             raise ValueError(f"{self.kind} {name!r} is registered twice.")
         self._entries[name] = entry
 
@@ -99,6 +100,15 @@ class Registry:
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._entries
+
+
+def is_rerun(before: Any, now: Any) -> bool:
+    """Whether a function or class was defined by the same lines of a notebook, run again."""
+
+    def place(entry):
+        return getattr(entry, "__module__", None), getattr(entry, "__qualname__", None)
+
+    return place(before) == place(now) and place(now)[0] == "__main__"
 
 
 def unknown_name_message(kind: str, name: object, known: Collection[str]) -> str:

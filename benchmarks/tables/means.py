@@ -4,7 +4,7 @@ import re
 import statistics
 from typing import NamedTuple
 
-from ut_keras.training import early_stopping
+from ut_keras.files import metrics_file
 
 _TASKS = range(1, 21)  # of bAbI: what the paper's averages are of
 _FAILED_PERCENT = 5
@@ -61,7 +61,7 @@ def over_cells(table, model, found):
 
 def best(cell, lines):
     """The line that is best by validation; of equals the first."""
-    sign = -1 if early_stopping.is_less_better(cell.valid) else 1
+    sign = -1 if metrics_file.is_less_better(cell.valid) else 1
     return max(lines, key=lambda line: sign * line["valid"][cell.valid])
 
 

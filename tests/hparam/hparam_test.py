@@ -320,6 +320,9 @@ def test_inert_notes_are_about_what_was_changed():
             "num_mixedin_layers=1",
             "",
         ),
+        (LSTMHParams(), "layer_prepostprocess_dropout=0.5", "the dropout of an LSTM is dropout"),
+        (LSTMHParams(), "norm_type=rms", "an LSTM has no norms"),
+        (LSTMHParams(), "max_relative_position=4", "an LSTM has no self-attention"),
         (
             UniversalTransformerHParams(add_step_timing_signal=False),
             "step_timing_signal_type=sinusoid",
@@ -336,6 +339,20 @@ def test_a_registered_recurrence_may_read_any_field(monkeypatch):
     monkeypatch.setitem(parts.recurrences._entries, "mine", None)
     before = UniversalTransformerHParams(recurrence_type="mine")
     assert not before.override("num_rec_steps=4,act_epsilon=0.1").inert_notes(before)
+
+
+def test_a_cell_that_registers_a_class_may_be_run_again(monkeypatch):
+    monkeypatch.setattr(saved, "_CLASSES", [*saved._CLASSES])
+    before = len(hparam.classes())
+    for _ in range(2):
+        namespace = {"__module__": "__main__", "mine": hparam.field(1)}
+        cls = type(
+            "Mine", (UniversalTransformerHParams,), {**namespace, "__annotations__": {"mine": int}}
+        )
+        cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        hparam.register(cls)
+    assert len(hparam.classes()) == before + 1
+    assert type(hparam.from_dict(cls().to_dict())) is cls
 
 
 # --- Dicts and files --------------------------------------------------------------------------

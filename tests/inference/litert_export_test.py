@@ -31,23 +31,14 @@ def _padded(source):
     return np.pad(np.array([source], np.int32), [(0, 0), (0, LENGTH - len(source))])
 
 
-@pytest.mark.parametrize("beam_size", [1, pytest.param(2, marks=pytest.mark.slow)])
+_SLOW = ("act", "act_copy", "basic", "transformer", "relative", "sepconv", "modern", "local")
+
+
 @pytest.mark.parametrize(
-    "variant",
+    ("variant", "beam_size"),
     [
-        "act",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in (
-                "act_copy",
-                "basic",
-                "transformer",
-                "relative",
-                "sepconv",
-                "modern",
-                "local",
-            )
-        ),
+        ("act", 1),
+        *(pytest.param(n, 2 - i % 2, marks=pytest.mark.slow) for i, n in enumerate(_SLOW)),
     ],
 )
 def test_writes_what_the_model_writes(variant, beam_size, tmp_path):

@@ -129,7 +129,7 @@ def test_jit_compile(dataset):
     "callback",
     [
         keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2),
-        keras.callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=100.0),
+        keras.callbacks.ReduceLROnPlateau("accuracy", factor=0.5, patience=1, min_delta=100.0),
     ],
 )
 def test_callbacks_that_set_the_learning_rate(callback, dataset):

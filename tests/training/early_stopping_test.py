@@ -3,6 +3,7 @@ import json
 import pytest
 
 from tests.training import toy
+from ut_keras.files import metrics_file
 from ut_keras.training import early_stopping
 
 
@@ -77,7 +78,7 @@ def test_by_step_the_last_is_the_best(tmp_path):
     ],
 )
 def test_the_name_says_what_is_better(metric, less):
-    assert early_stopping.is_less_better(metric) is less
+    assert metrics_file.is_less_better(metric) is less
 
 
 def test_unknown_metric_lists_what_there_is():

@@ -145,9 +145,7 @@ def test_workers_agree(runs):
 @pytest.mark.parametrize(
     "change, expected",
     [
-        ("--hparams=learning_rate_constant=9.0", "hparam learning_rate_constant="),
         ("--hparams=hidden_size=64", "hparam hidden_size="),
-        ("--train_steps=7", "train_steps="),
         ("--data_dir", "train_data='1 file, "),
     ],
 )
@@ -179,7 +177,10 @@ def test_workers_that_are_started_otherwise_are_refused(tmp_path, change, expect
 
 @pytest.mark.slow
 def test_a_run_goes_on_with_two_workers_as_with_one(tmp_path):
-    """And back: by --global_batch_size the same batches, and weights equal up to rounding."""
+    """By --global_batch_size the same batches, and weights equal up to rounding.
+
+    That a run goes back to one, elastic_test.py has of devices.
+    """
     problems.get(_PROBLEM).generate_data(str(tmp_path), str(tmp_path), 1, num_processes=1)
     alone = [{**os.environ, "TF_CONFIG": ""}]
 
@@ -191,10 +192,9 @@ def test_a_run_goes_on_with_two_workers_as_with_one(tmp_path):
         for code, _, err in _finish(started):
             assert code == 0, err[-3000:]
 
-    train("alone", 6, alone)
+    train("alone", 4, alone)
     train("changing", 2, alone)
     train("changing", 4, list(_environments()))
-    train("changing", 6, alone)
     wanted, found = (elastic.weights(tmp_path / name) for name in ("alone", "changing"))
     assert wanted.keys() == found.keys()
     for name, weight in wanted.items():

@@ -9,14 +9,21 @@ import errno
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ut_keras.files import file_error, json_file, whole_file
 
 FILENAME = "metrics.jsonl"
+_BEGINS = b'{"step": '
 NO_METRICS = ("step", "time", "problem", "split")
 _LARGEST = 1e300  # what can be computed with
+# Of these less is better; of accuracies, BLEU and the like, more.
+_LESS_IS_BETTER = re.compile(
+    r"(^|[/_])(loss|losses|error|failed|perplexity|rmse|edit_distance)($|[/_])"
+)
+_NEGATED = re.compile(r"(^|[/_])neg_")
 
 
 def path(output_dir: str) -> str:
@@ -38,6 +45,11 @@ def records(output_dir: str, **of: str) -> Iterator[dict[str, Any]]:
             }
 
 
+def is_less_better(metric: str) -> bool:
+    """Whether less of a metric is better, by its name."""
+    return bool(_LESS_IS_BETTER.search(metric)) and not _NEGATED.search(metric)
+
+
 def is_of(record: dict[str, Any], **of: str) -> bool:
     """Whether a record is of a problem, a split; it is of any that it does not name."""
     return all(record.get(key, value) == value for key, value in of.items())
@@ -54,6 +66,8 @@ def append(output_dir: str, record: dict[str, Any]) -> None:
     with open(path(output_dir), "a+b", buffering=0) as file:
         file.seek(0)
         content = file.read()
+        if not content.startswith(_BEGINS[: len(content)]):
+            raise FileExistsError(errno.EEXIST, "Somebody else's file", path(output_dir))
         whole = content.rfind(b"\n") + 1
         if whole != len(content):
             file.truncate(whole)
@@ -69,7 +83,7 @@ def keep(output_dir: str, is_kept: Callable[[dict[str, Any]], bool]) -> None:
     lines = _lines(path(output_dir))
     kept = [line for line in lines if (record := _record(line)) and is_kept(record)]
     if kept != lines:
-        with whole_file.writing(path(output_dir), binary=True) as file:
+        with whole_file.writing(os.path.realpath(path(output_dir)), binary=True) as file:
             file.writelines(kept)
 
 

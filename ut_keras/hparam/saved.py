@@ -8,6 +8,7 @@ from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.field import HParamError, specs
 from ut_keras.hparam.lstm import LSTMHParams
 from ut_keras.hparam.transformer import TransformerHParams, UniversalTransformerHParams
+from ut_keras.registry import is_rerun
 
 C = TypeVar("C", bound=type[BasicHParams])
 
@@ -70,7 +71,7 @@ def register(cls: C) -> C:
     class MyHParams(UniversalTransformerHParams):
         num_scratch_tokens: int = hparam.field(4, "[0, inf)", architecture=True)
     """
-    _CLASSES.append(cls)
+    _CLASSES[:] = [*(of for of in _CLASSES if not is_rerun(of, cls)), cls]
     return cls
 
 

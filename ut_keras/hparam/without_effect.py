@@ -12,6 +12,8 @@ from ut_keras.hparam.field import NON_NEGATIVE, POSITIVE, RATE, field, inert, la
 
 OTHER_MODELS = "only other models of T2T read it"
 NO_EXPERTS = "experts are those of ffn_layer=sigma_moe, which has arguments of its own"
+_NO_BLOCKS = "an LSTM has no norms and adds no layer's input"
+_NO_SELF_ATTENTION = "an LSTM has no self-attention"
 _NO_MORE = "the vocabulary is that of the first problem, with the problems and classes behind it"
 PrependMode = Literal["none", "prepend_inputs_masked_attention", "prepend_inputs_full_attention"]
 _LAYERS = "the depth is num_rec_steps, or act_max_steps where recurrence_type is 'act'"
@@ -144,5 +146,17 @@ class UniversalTransformerNames:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LSTMNames:
+    layer_preprocess_sequence: str = inert("n", _NO_BLOCKS)
+    layer_postprocess_sequence: str = inert("da", _NO_BLOCKS)
+    layer_prepostprocess_dropout: float = inert(0.1, "the dropout of an LSTM is dropout")
+    layer_prepostprocess_dropout_broadcast_dims: str = field(
+        "", inert=_NO_BLOCKS, comma_separated=True
+    )
+    norm_type: str = inert("layer", _NO_BLOCKS)
+    norm_epsilon: float = inert(1e-6, _NO_BLOCKS)
+    max_relative_position: int = inert(0, _NO_SELF_ATTENTION)
+    heads_share_relative_embedding: bool = inert(False, _NO_SELF_ATTENTION)
+    add_relative_to_values: bool = inert(False, _NO_SELF_ATTENTION)
+    relative_mask_future: bool = inert(False, _NO_SELF_ATTENTION)
     moe_num_experts: int = inert(64, OTHER_MODELS)
     moe_loss_coef: float = inert(0.01, OTHER_MODELS)

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import metrics
+from ut_keras.files import metrics_file
 
 # Of a loss: of the targets, of two stacks that ponder, what parts of blocks cost and layers add.
 _MOST_PARTS = 5
@@ -22,6 +23,8 @@ class SumOverCount(keras.metrics.Metric):
     def __init__(self, name: str, **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         self._function = metrics.get(name)
+        # Keras' callbacks read it.
+        self._direction = "down" if metrics_file.is_less_better(name) else "up"
         self._sum = self.add_variable((), initializer="zeros", name="sum")
         self._count = self.add_variable((), initializer="zeros", name="count")
 

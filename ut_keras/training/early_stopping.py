@@ -17,11 +17,6 @@ from typing import Any
 from ut_keras.errors import UserError
 from ut_keras.files import metrics_file
 
-# Of these less is better; of accuracies, BLEU and the like, more.
-_LESS_IS_BETTER = re.compile(
-    r"(^|[/_])(loss|losses|error|failed|perplexity|rmse|edit_distance)($|[/_])"
-)
-_NEGATED = re.compile(r"(^|[/_])neg_")
 _T2T_TAG = re.compile(r"metrics-.*?/targets/(.*)")
 
 
@@ -44,7 +39,7 @@ class EarlyStopping:
     def __post_init__(self) -> None:
         if tag := _T2T_TAG.fullmatch(self.metric):
             self.metric = tag[1]
-        less = is_less_better(self.metric) if self.minimize is None else self.minimize
+        less = metrics_file.is_less_better(self.metric) if self.minimize is None else self.minimize
         self._sign = -1.0 if less else 1.0
         self._values: dict[Any, float] = {}
 
@@ -121,8 +116,3 @@ class EarlyStopping:
             f"Early stopping: {self.metric} has not improved by {self.delta:g} for "
             f"{self.patience_steps} steps. Best: {self._values[best]:.4g} at step {best}."
         )
-
-
-def is_less_better(metric: str) -> bool:
-    """Whether less of a metric is better, by its name."""
-    return bool(_LESS_IS_BETTER.search(metric)) and not _NEGATED.search(metric)
