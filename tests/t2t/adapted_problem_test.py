@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from ut_keras import hparams, problems
+from ut_keras.bin import datagen
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.inference import feature_record
@@ -120,6 +121,9 @@ class Mine(Base):
     assert encoder.decode(encoder.encode("1 2.5")) == "1.0 2.5"
     batch, _ = next(iter(problem.dataset("train", make.data_dir, hparams.get("transformer_tiny"))))
     assert set(batch) == {"inputs", "targets"}
+    datagen._inspect(problem, make.data_dir, 1)
+    said = capsys.readouterr().out
+    assert "shown as stored, before preprocess_example" in said and "turns" in said
     problem.t2t.packed_length = 8
     with pytest.raises(DataError, match="packed_length must be None. Received: 8 of Mine"):
         problem.t2t._pack_fn()
@@ -148,6 +152,8 @@ class Mine(Base, text_problems.Text2ClassProblem):
     specs = problem.feature_specs(make.data_dir)
     assert specs["targets"].modality == "class_label" and specs["targets"].vocab_size == 2
     assert problem.feature_encoders(make.data_dir)["targets"].decode([1]) == "good"
+    problem.t2t.class_labels = lambda data_dir: [0, 1]  # which do in T2T
+    assert problem.t2t.feature_encoders(make.data_dir)["targets"].decode([1]) == "1"
     labels = [record["targets"] for record in _records(problem, make.data_dir, "dev")]
     assert labels == [[0], [1], [0], [1]]
     assert problem.eval_metrics == ("accuracy",)
@@ -586,3 +592,28 @@ class Mine(text_problems.ChoppedTextProblem):
     hp = hparams.get("transformer_tiny", "batch_size=40")
     features, targets = next(iter(problem.dataset("train", make.data_dir, hp)))
     assert targets.shape[1] <= 10 and "inputs" not in features
+
+
+def test_what_t2ts_own_copies_begin_with(make):
+    """Log lines of MLPerf, labels that are numbers, and an encoder that does not say its size."""
+    problem = make(
+        """
+from tensor2tensor.utils import mlperf_log
+
+class Letters(text_encoder.TextEncoder):
+    def encode(self, s):
+        return [2 + ord(letter) % 50 for letter in s]
+
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+        mlperf_log.transformer_print(key=mlperf_log.PREPROC_TOKENIZE_TRAINING)
+        return super().generate_encoded_samples(data_dir, tmp_dir, dataset_split)
+    def feature_encoders(self, data_dir):
+        return {"inputs": Letters(), "targets": Letters()}
+"""
+    )
+    assert _records(problem, make.data_dir, "train")
+    with pytest.raises(DataError, match="Letters must say its vocab_size"):
+        problem.feature_specs(make.data_dir)

@@ -86,16 +86,21 @@ def _inspect(problem, data_dir, count):
     from ut_keras.data.reading import inspection
     from ut_keras.data.writing import generation_plan
 
+    preprocess = problem.preprocess
+    if problem.preprocess_key.startswith("preprocess_example"):  # goes by the hparams of a set
+        preprocess = None
+        print(f"note: shown as stored, before preprocess_example of {problem.name}")
     for split in ("train", "dev", "test"):
         if not tfrecords.is_complete(data_dir, problem.filename, split):
             continue
         print(f"\n{problem.name}, {split}")
+        encoders, specs = problem.feature_encoders(data_dir), problem.feature_specs(data_dir)
         print(
             inspection.report(
                 tfrecords.find(data_dir, problem.filename, split),
                 problem.record_specs(data_dir),
-                problem.feature_encoders(data_dir),
-                problem.preprocess,
+                {name: encoders[name] for name in encoders if name in specs},
+                preprocess,
                 problem.max_length or _MAX_LENGTH,
                 training=split == "train",
                 num_shown=count,

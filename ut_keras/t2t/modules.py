@@ -77,7 +77,7 @@ _WHY_NOT: dict[str, tuple[Callable, ...]] = {
     "models": (models.why_not, SETS.why_not),
 }
 # What has no effect here, and may be called; seeds are those of --random_seed.
-_WITHOUT_EFFECT = ("utils.trainer_lib.set_random_seed",)
+_WITHOUT_EFFECT = ("utils.trainer_lib.set_random_seed", "utils.mlperf_log.transformer_print")
 _FOLDERS = {name.rpartition(".")[0] for name in STAND_INS} | {"models", "visualization"}
 
 

@@ -123,7 +123,7 @@ class AdaptedMulti(problem.Problem):
         labels = [t.class_labels(data_dir) for t in self.t2t.task_list if _has_classes(t)]
         for number in range(self.t2t.get_max_num_classes()):
             names = dict.fromkeys(names[number] for names in labels if number < len(names))
-            entries.append("_" + escape_token("/".join(names), encoder.alphabet))
+            entries.append("_" + escape_token("/".join(map(str, names)), encoder.alphabet))
         return text_encoder.SubwordTextEncoder(subtokens=[*encoder.subtokens, *entries])
 
     def feature_specs(self, data_dir: str | None) -> problem.Specs:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ut_keras.data import contract
+from ut_keras.errors import DataError
 from ut_keras.text import text_encoder
 
 PAD, EOS = RESERVED_TOKENS = list(text_encoder.RESERVED_TOKENS)
@@ -49,6 +50,10 @@ class _Decoding(text_encoder.TextEncoder):
     num_reserved_ids = NUM_RESERVED_TOKENS
 
 
+class _NoSizeError(DataError, NotImplementedError):
+    """An encoder of a package has no `vocab_size`, which only training needs."""
+
+
 class TextEncoder(text_encoder.TextEncoder):
     """Numbers with spaces between them; a package's own encoders derive from it."""
 
@@ -58,6 +63,10 @@ class TextEncoder(text_encoder.TextEncoder):
     @property
     def num_reserved_ids(self) -> int:
         return self._num_reserved_ids
+
+    @property
+    def vocab_size(self) -> int:
+        raise _NoSizeError(f"{type(self).__name__} must say its vocab_size. Received: none.")
 
     def encode(self, s: str) -> list[int]:
         return [int(word) + self._num_reserved_ids for word in s.split()]

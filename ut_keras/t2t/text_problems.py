@@ -294,7 +294,10 @@ class Text2ClassProblem(Text2TextProblem):
 
     def feature_encoders(self, data_dir: str | None) -> Encoders:
         title = f"class_labels of {type(self).__name__}"
-        labels = contract.held(self.class_labels(data_dir), contract.CLASS_LABELS, title)
+        labels = self.class_labels(data_dir)
+        if isinstance(labels, list | tuple):  # numbers do in T2T
+            labels = [str(label) if isinstance(label, int) else label for label in labels]
+        contract.held(labels, contract.CLASS_LABELS, title)
         if len(labels) != self.num_classes:
             raise DataError(
                 f"{title} must be num_classes={self.num_classes} names. Received: {len(labels)}."

@@ -61,3 +61,12 @@ def test_ids_outside_of_the_vocabulary_are_an_error(tmp_path):
     encoder = text_encoder.IntegerTextEncoder(4)
     with pytest.raises(DataError, match=r"'targets' must hold ids in \[0, 4\)"):
         _report(tmp_path, [{"targets": [9]}], {"targets": encoder})
+
+
+def test_lengths_stand_beside_their_feature(tmp_path):
+    encoder = text_encoder.IntegerTextEncoder(12)
+    names = ("inputs", "targets", "inputs_position")
+    records = [{"inputs": [2] * 9, "targets": [2], "inputs_position": [0] * 9}]
+    specs = {name: features.FeatureSpec(12) for name in names}
+    lines = _report(tmp_path, records, {"inputs": encoder, "targets": encoder}, specs)
+    assert any(line.split()[:5] == ["targets", "1", "to", "1", "ids,"] for line in lines)

@@ -16,7 +16,7 @@ nothing, else while iterating, inside `readable.errors()`.
 import dataclasses
 import functools
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -163,8 +163,8 @@ def _seed_of(seed, training):
 
 
 def feature_lengths(features: dict[str, Any]) -> tf.Tensor:
-    """The lengths [n, features] of n examples, the features `_in_order`."""
-    values = [features[name] for name in _in_order(features)]
+    """The lengths [n, features] of n examples, the features `in_order`."""
+    values = [features[name] for name in in_order(features)]
     return tf.stack(
         [
             tf.cast(value.row_lengths(), tf.int32)
@@ -176,7 +176,7 @@ def feature_lengths(features: dict[str, Any]) -> tf.Tensor:
     )
 
 
-def _in_order(names):
+def in_order(names: Iterable[str]) -> list[str]:
     """Inputs and targets, as far as there are any, then the others."""
     return sorted(names, key=lambda name: (name not in ("inputs", "targets"), name))
 
@@ -193,7 +193,7 @@ def _parser(index, to_examples, scheme, settings):
         with tf.control_dependencies([check]):
             batch = {
                 name: _padded(features[name], longest[number])
-                for number, name in enumerate(_in_order(features))
+                for number, name in enumerate(in_order(features))
             }
         weights = (batch.pop("weights"),) if "weights" in batch else ()
         return (batch, batch["targets"], *weights)

@@ -58,7 +58,7 @@ def report(
     num_records = 0
     with readable.errors(files):
         for batch in _batches(files, record_specs, preprocess):
-            names = sorted(batch)
+            names = input_pipeline.in_order(batch)
             lines += _shown(batch, encoders, num_records, max(0, num_shown - num_records))
             lengths.append(input_pipeline.feature_lengths(batch).numpy())
             num_records += len(lengths[-1])
