@@ -180,6 +180,9 @@ class Mine(Base):
     )
     assert problem.side_files() == ("vocab.mine.tokens",)
     assert _texts(problem, make.data_dir, "train", "targets").count("word UNK") == 5
+    os.remove(os.path.join(make.data_dir, "vocab.mine.tokens"))
+    with pytest.raises(DataError, match="words of Mine must be put, one a line, at .*mine.tokens"):
+        problem.t2t.get_or_create_vocab(make.data_dir, None)
 
 
 def test_packed_rows(make):

@@ -77,6 +77,11 @@ class Text2TextProblem(problem.Problem):
             return text_encoder.ByteTextEncoder()
         path = os.path.join(data_dir or "", self.vocab_filename)
         if self.vocab_type == VocabType.TOKEN:
+            if not force_get and not os.path.isfile(path):
+                raise DataError(
+                    f"The words of {type(self).__name__} must be put, one a line, at {path}: "
+                    "nothing makes that file. Received: none."
+                )
             return text_encoder.TokenTextEncoder(path, replace_oov=self.oov_token)
         if force_get:
             return text_encoder.SubwordTextEncoder(path)
