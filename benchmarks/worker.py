@@ -1,4 +1,4 @@
-"""One of the others in a process of its own: lines to it, lines `RESULT ` and JSON from it."""
+"""A side of a benchmark in a process of its own: it reads lines, and answers `RESULT ` and JSON."""
 
 import json
 import subprocess

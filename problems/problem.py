@@ -385,6 +385,11 @@ class Problem:
         return self
 
     @property
+    def preprocess_needs_hparams(self) -> bool:
+        """Whether `preprocess` is for a `reader` alone, which knows them."""
+        return False
+
+    @property
     def preprocess_key(self) -> str:
         """What the lengths that `preprocess` makes depend on, besides its code."""
         return ""

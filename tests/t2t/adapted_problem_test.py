@@ -597,8 +597,8 @@ class Mine(text_problems.ChoppedTextProblem):
     assert targets.shape[1] <= 10 and "inputs" not in features
 
 
-def test_what_t2ts_own_copies_begin_with(make):
-    """Log lines of MLPerf, labels that are numbers, and an encoder that does not say its size."""
+def test_log_lines_of_mlperf_and_an_encoder_that_does_not_say_its_size(make):
+    """What copies of T2T's `generate_encoded_samples` begin with, and what T2T needs to train."""
     problem = make(
         """
 from tensor2tensor.utils import mlperf_log

@@ -86,9 +86,8 @@ def _inspect(problem, data_dir, count):
     from ut_keras.data.reading import inspection
     from ut_keras.data.writing import generation_plan
 
-    preprocess = problem.preprocess
-    if problem.preprocess_key.startswith("preprocess_example"):  # goes by the hparams of a set
-        preprocess = None
+    is_stored = problem.preprocess_needs_hparams  # of which the command has none
+    if is_stored:
         print(f"note: shown as stored, before preprocess_example of {problem.name}")
     for split in ("train", "dev", "test"):
         if not tfrecords.is_complete(data_dir, problem.filename, split):
@@ -100,7 +99,7 @@ def _inspect(problem, data_dir, count):
                 tfrecords.find(data_dir, problem.filename, split),
                 problem.record_specs(data_dir),
                 {name: encoders[name] for name in encoders if name in specs},
-                preprocess,
+                None if is_stored else problem.preprocess,
                 problem.max_length or _MAX_LENGTH,
                 training=split == "train",
                 num_shown=count,

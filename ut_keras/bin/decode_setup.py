@@ -276,7 +276,7 @@ def _check_writable(target):
     file_error.check_is_file(target)
     with file_error.told_as(target):
         whole_file.check_writable(folder)
-        if os.path.exists(target):
+        if os.path.exists(target):  # what one may not write is not replaced either
             open(target, "r+b").close()
     with contextlib.suppress(FileNotFoundError):
         journal.open_own(decode_job.journal_path(target)).close()

@@ -347,16 +347,20 @@ class Adapted(problem.Problem):
         return reader
 
     @property
+    def preprocess_needs_hparams(self) -> bool:
+        return not overridden.is_ours(self.t2t, "preprocess_example")
+
+    @property
     def preprocess_key(self) -> str:
         """As far as it can be told."""
-        if overridden.is_ours(self.t2t, "preprocess_example"):
+        if not self.preprocess_needs_hparams:
             return ""
         code = type(self.t2t).preprocess_example.__code__
         said = repr((self._mode, self._hp, code.co_code, code.co_consts, code.co_names))
         return f"preprocess_example {zlib.crc32(said.encode()):08x}"
 
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
-        if overridden.is_ours(self.t2t, "preprocess_example"):
+        if not self.preprocess_needs_hparams:
             return records
         if self._hp is None:
             raise DataError(

@@ -51,7 +51,7 @@ class _Decoding(text_encoder.TextEncoder):
 
 
 class _NoSizeError(DataError, NotImplementedError):
-    """An encoder of a package has no `vocab_size`, which only training needs."""
+    """A package's encoder has no `vocab_size`, which T2T needs to train, not to write data."""
 
 
 class TextEncoder(text_encoder.TextEncoder):
