@@ -12,38 +12,6 @@ from ut_keras.inference import feature_record
 from ut_keras.text import text_encoder
 
 _T2T_DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "testdata", "t2t", "data_dir")
-_SPLIT = """
-from tensor2tensor.data_generators import problem, text_encoder, text_problems
-from tensor2tensor.layers import modalities
-from tensor2tensor.utils import metrics, registry
-
-class Base(text_problems.Text2TextProblem):
-    approx_vocab_size = 2**8
-    is_generate_per_split = True
-    dataset_splits = [
-        {"split": problem.DatasetSplit.TRAIN, "shards": 2},
-        {"split": problem.DatasetSplit.EVAL, "shards": 1},
-        {"split": problem.DatasetSplit.TEST, "shards": 1},
-    ]
-    def generate_samples(self, data_dir, tmp_dir, dataset_split):
-        for number in range({"train": 6, "eval": 3, "test": 2}[dataset_split]):
-            yield {"inputs": f"{dataset_split} {number}", "targets": f"word {number}"}
-"""
-
-
-@pytest.fixture
-def make(load, tmp_path):
-    """Function from the source of a problem to it, with its data."""
-
-    def made(source, name="mine", generated=True):
-        load(_SPLIT + source)
-        problem = problems.get(name)
-        if generated:
-            problem.generate_data(str(tmp_path / "data"), str(tmp_path / "tmp"))
-        return problem
-
-    made.data_dir = str(tmp_path / "data")
-    return made
 
 
 def _records(problem, data_dir, split):
@@ -361,50 +329,6 @@ def _only_train(write):
     return writing
 
 
-@pytest.mark.parametrize(
-    "body, said",
-    [
-        ("def input_fn(self, *args): pass", "by preprocess_example what input_fn says"),
-        ("def _pack_fn(self): pass", "by packed_length what _pack_fn says"),
-        ("packed_spacing = 2", "packed_spacing of Mine must be 0. Received: 2"),
-    ],
-)
-def test_what_nothing_reads_is_refused_before_anything_is_written(make, tmp_path, body, said):
-    with pytest.raises(DataError, match=said):
-        make(f"@registry.register_problem\nclass Mine(Base):\n    {body}\n")
-    assert not (tmp_path / "data").exists()
-
-
-def test_features_that_no_model_reads_are_refused(make):
-    problem = make(
-        """
-@registry.register_problem
-class Mine(Base):
-    vocab_type = text_problems.VocabType.CHARACTER
-    def hparams(self, defaults, model_hparams):
-        super().hparams(defaults, model_hparams)
-        defaults.modality["targets"] = modalities.ModalityType.REAL
-""",
-        generated=False,
-    )
-    said = "symbol or class_label. Received: targets, real"
-    with pytest.raises(DataError, match=said):
-        problem.feature_specs(make.data_dir)
-    with pytest.raises(DataError, match=said):
-        problem.generate_data(make.data_dir)
-    assert not os.listdir(make.data_dir)
-
-
-def test_overrides_without_effect_are_said_once(make, capsys):
-    make(
-        "@registry.register_problem\nclass Mine(Base):\n    decode_hooks = [print]\n",
-        generated=False,
-    )
-    problems.get("mine")
-    said = "note: decode_hooks of Mine has no effect here: scores of what is decoded are those of"
-    assert capsys.readouterr().out.count(said) == 1
-
-
 def test_data_that_t2t_wrote_are_read(make, tmp_path):
     """tests/testdata/t2t/data_dir, by a problem of a package in place of ours."""
     shutil.copytree(_T2T_DATA, tmp_path / "data")
@@ -426,46 +350,6 @@ class AlgorithmicReverseBinary40(problem.Problem):
     for source, target in zip(features["inputs"].numpy(), targets.numpy(), strict=True):
         source, target = (text_encoder.cut_at_eos(row) for row in (source, target))
         assert source == target[::-1] and len(source) > 0
-
-
-@pytest.mark.parametrize(
-    "body, said",
-    [
-        ("", "Mine must say generate_samples. Received: a class without it"),
-        ("is_generate_per_split = True", "Mine must say generate_samples"),
-        ("generator = None", "a class without it, but with a `generator` of T2T before 1.4"),
-        ('samples = [{"inputs": 3, "targets": "x"}]', "a text 'inputs'. Received: {'inputs': 3"),
-        ('samples = [{"inputs": "x"}]', "a dict with a text 'targets'. Received: {'inputs': 'x'}"),
-        ('samples = ["x"]', "a dict with a text 'inputs'. Received: 'x'"),
-        (
-            'samples = [{"inputs": "x", "label": 0}]\n    kind = "class"',
-            "Mine must say num_classes",
-        ),
-        *(
-            (
-                f'samples = [{{"inputs": "x", "label": {label}}}]\n    kind = "class"\n'
-                "    num_classes = 2",
-                rf'must have a "label" in \[0, 2\), .*Received: .*{label}',
-            )
-            for label in ("'pos'", "2", "-1")
-        ),
-    ],
-)
-def test_what_a_class_or_sample_lacks_is_one_line(load, tmp_path, body, said):
-    base = "Text2ClassProblem" if "class" in body else "Text2TextProblem"
-    generate = "    def generate_samples(self, *where):\n        yield from self.samples\n"
-    load(
-        "from tensor2tensor.data_generators import text_problems\n"
-        "from tensor2tensor.utils import registry\n"
-        "@registry.register_problem\n"
-        f"class Mine(text_problems.{base}):\n"
-        "    is_generate_per_split = True\n"
-        "    vocab_type = text_problems.VocabType.CHARACTER\n"
-        f"    {body}\n" + (generate if "samples" in body else "")
-    )
-    with pytest.raises(DataError, match=said) as error:
-        problems.get("mine").generate_data(str(tmp_path / "data"), str(tmp_path / "tmp"))
-    assert "\n" not in str(error.value)
 
 
 _CONTEXT = """
@@ -511,24 +395,6 @@ def test_a_context_that_no_model_is_shown_is_dropped_and_said(make, capsys):
     hp = hparams.get("transformer_tiny", "batch_size=64")
     features, _ = next(iter(problem.dataset("dev", make.data_dir, hp)))
     assert set(features) == {"inputs", "targets"}
-
-
-def test_a_problem_without_an_encoder_of_targets_is_refused(make):
-    problem = make(
-        """
-@registry.register_problem
-class Mine(Base):
-    vocab_type = text_problems.VocabType.CHARACTER
-    def feature_encoders(self, data_dir):
-        return {"inputs": text_encoder.ByteTextEncoder()}
-    def hparams(self, defaults, model_hparams):
-        defaults.modality = dict.fromkeys(["inputs", "targets"], modalities.ModalityType.SYMBOL)
-        defaults.vocab_size = dict.fromkeys(["inputs", "targets"], 300)
-""",
-        generated=False,
-    )
-    with pytest.raises(DataError, match="mine must have targets, with an encoder"):
-        problem.feature_specs(make.data_dir)
 
 
 def test_an_encoder_of_the_package_is_asked_for_once_before_samples_are_drawn(make):

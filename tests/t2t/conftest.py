@@ -3,11 +3,29 @@ import textwrap
 
 import pytest
 
-from ut_keras import models
+from ut_keras import models, problems
 from ut_keras.data.writing import process_pool
 from ut_keras.hparams.registry import RANGES, SETS
 from ut_keras.problems.problem import REGISTRY as PROBLEMS
 from ut_keras.t2t import usr_dir
+
+_SPLIT = """
+from tensor2tensor.data_generators import problem, text_encoder, text_problems
+from tensor2tensor.layers import modalities
+from tensor2tensor.utils import metrics, registry
+
+class Base(text_problems.Text2TextProblem):
+    approx_vocab_size = 2**8
+    is_generate_per_split = True
+    dataset_splits = [
+        {"split": problem.DatasetSplit.TRAIN, "shards": 2},
+        {"split": problem.DatasetSplit.EVAL, "shards": 1},
+        {"split": problem.DatasetSplit.TEST, "shards": 1},
+    ]
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        for number in range({"train": 6, "eval": 3, "test": 2}[dataset_split]):
+            yield {"inputs": f"{dataset_split} {number}", "targets": f"word {number}"}
+"""
 
 
 @pytest.fixture
@@ -34,3 +52,18 @@ def load(tmp_path, registries):
         return path
 
     return load_source
+
+
+@pytest.fixture
+def make(load, tmp_path):
+    """Function from the source of a problem to it, with its data."""
+
+    def made(source, name="mine", generated=True):
+        load(_SPLIT + source)
+        problem = problems.get(name)
+        if generated:
+            problem.generate_data(str(tmp_path / "data"), str(tmp_path / "tmp"))
+        return problem
+
+    made.data_dir = str(tmp_path / "data")
+    return made

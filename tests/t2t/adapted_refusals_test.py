@@ -1,0 +1,110 @@
+"""What a problem of a package lacks, or has and nothing reads: it is refused or said, in a line."""
+
+import os
+
+import pytest
+
+from ut_keras import problems
+from ut_keras.errors import DataError
+
+
+@pytest.mark.parametrize(
+    "body, said",
+    [
+        ("def input_fn(self, *args): pass", "by preprocess_example what input_fn says"),
+        ("def _pack_fn(self): pass", "by packed_length what _pack_fn says"),
+        ("packed_spacing = 2", "packed_spacing of Mine must be 0. Received: 2"),
+    ],
+)
+def test_what_nothing_reads_is_refused_before_anything_is_written(make, tmp_path, body, said):
+    with pytest.raises(DataError, match=said):
+        make(f"@registry.register_problem\nclass Mine(Base):\n    {body}\n")
+    assert not (tmp_path / "data").exists()
+
+
+def test_features_that_no_model_reads_are_refused(make):
+    problem = make(
+        """
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def hparams(self, defaults, model_hparams):
+        super().hparams(defaults, model_hparams)
+        defaults.modality["targets"] = modalities.ModalityType.REAL
+""",
+        generated=False,
+    )
+    said = "symbol or class_label. Received: targets, real"
+    with pytest.raises(DataError, match=said):
+        problem.feature_specs(make.data_dir)
+    with pytest.raises(DataError, match=said):
+        problem.generate_data(make.data_dir)
+    assert not os.listdir(make.data_dir)
+
+
+def test_overrides_without_effect_are_said_once(make, capsys):
+    make(
+        "@registry.register_problem\nclass Mine(Base):\n    decode_hooks = [print]\n",
+        generated=False,
+    )
+    problems.get("mine")
+    said = "note: decode_hooks of Mine has no effect here: scores of what is decoded are those of"
+    assert capsys.readouterr().out.count(said) == 1
+
+
+@pytest.mark.parametrize(
+    "body, said",
+    [
+        ("", "Mine must say generate_samples. Received: a class without it"),
+        ("is_generate_per_split = True", "Mine must say generate_samples"),
+        ("generator = None", "a class without it, but with a `generator` of T2T before 1.4"),
+        ('samples = [{"inputs": 3, "targets": "x"}]', "a text 'inputs'. Received: {'inputs': 3"),
+        ('samples = [{"inputs": "x"}]', "a dict with a text 'targets'. Received: {'inputs': 'x'}"),
+        ('samples = ["x"]', "a dict with a text 'inputs'. Received: 'x'"),
+        (
+            'samples = [{"inputs": "x", "label": 0}]\n    kind = "class"',
+            "Mine must say num_classes",
+        ),
+        *(
+            (
+                f'samples = [{{"inputs": "x", "label": {label}}}]\n    kind = "class"\n'
+                "    num_classes = 2",
+                rf'must have a "label" in \[0, 2\), .*Received: .*{label}',
+            )
+            for label in ("'pos'", "2", "-1")
+        ),
+    ],
+)
+def test_what_a_class_or_sample_lacks_is_one_line(load, tmp_path, body, said):
+    base = "Text2ClassProblem" if "class" in body else "Text2TextProblem"
+    generate = "    def generate_samples(self, *where):\n        yield from self.samples\n"
+    load(
+        "from tensor2tensor.data_generators import text_problems\n"
+        "from tensor2tensor.utils import registry\n"
+        "@registry.register_problem\n"
+        f"class Mine(text_problems.{base}):\n"
+        "    is_generate_per_split = True\n"
+        "    vocab_type = text_problems.VocabType.CHARACTER\n"
+        f"    {body}\n" + (generate if "samples" in body else "")
+    )
+    with pytest.raises(DataError, match=said) as error:
+        problems.get("mine").generate_data(str(tmp_path / "data"), str(tmp_path / "tmp"))
+    assert "\n" not in str(error.value)
+
+
+def test_a_problem_without_an_encoder_of_targets_is_refused(make):
+    problem = make(
+        """
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def feature_encoders(self, data_dir):
+        return {"inputs": text_encoder.ByteTextEncoder()}
+    def hparams(self, defaults, model_hparams):
+        defaults.modality = dict.fromkeys(["inputs", "targets"], modalities.ModalityType.SYMBOL)
+        defaults.vocab_size = dict.fromkeys(["inputs", "targets"], 300)
+""",
+        generated=False,
+    )
+    with pytest.raises(DataError, match="mine must have targets, with an encoder"):
+        problem.feature_specs(make.data_dir)
