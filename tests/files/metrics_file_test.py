@@ -42,3 +42,21 @@ def test_keep(tmp_path):
     assert os.stat(metrics_file.path(str(tmp_path))).st_ino == inode
     metrics_file.keep(str(tmp_path), lambda record: record["step"] != 2)
     assert [record["step"] for record in metrics_file.records(str(tmp_path))] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "metric, less",
+    [
+        ("loss", True),
+        ("losses/training", True),
+        ("metrics-x/targets/perplexity", True),
+        ("word_error_rate", True),
+        ("failed_tasks", True),
+        ("neg_log_perplexity", False),
+        ("accuracy", False),
+        ("decode/bleu", False),
+        ("approx_bleu_score", False),
+    ],
+)
+def test_the_name_says_what_is_better(metric, less):
+    assert metrics_file.is_less_better(metric) is less

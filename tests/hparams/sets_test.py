@@ -118,6 +118,12 @@ def test_a_set_takes_overrides():
     assert hparams.get("transformer_base", {"hidden_size": 64}).hidden_size == 64
 
 
+@pytest.mark.parametrize("name", ["transformer_cubbitt", "transformer_ae_small"])
+def test_sets_of_other_t2ts_say_that_they_are_not_here(name):
+    with pytest.raises(UnknownNameError, match="is not here: .*the nearest: transformer_b"):
+        hparams.get(name)
+
+
 def test_unknown_set_lists_the_nearest():
     with pytest.raises(UnknownNameError, match="'univesal_transformer_tiny'.*universal_tra.*_tiny"):
         hparams.get("univesal_transformer_tiny")

@@ -1,5 +1,6 @@
 import json
 import os
+import pathlib
 import shutil
 
 import numpy as np
@@ -15,7 +16,7 @@ TEXTS = ["Two dogs are playing.", "A man sleeps."]
 
 @pytest.fixture(scope="module")
 def run():
-    return ut_keras.load("multi30k_ende")
+    return ut_keras.load(pathlib.Path("multi30k_ende"))
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@ import json
 import pytest
 
 from tests.training import toy
-from ut_keras.files import metrics_file
 from ut_keras.training import early_stopping
 
 
@@ -61,24 +60,6 @@ def test_by_step_the_last_is_the_best(tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"step": 400, "time": 0, "split": "dev", "loss": 3}\n')
     stopping.read(str(tmp_path), last_step=400)
     assert stopping.best_step == 400
-
-
-@pytest.mark.parametrize(
-    "metric, less",
-    [
-        ("loss", True),
-        ("losses/training", True),
-        ("metrics-x/targets/perplexity", True),
-        ("word_error_rate", True),
-        ("failed_tasks", True),
-        ("neg_log_perplexity", False),
-        ("accuracy", False),
-        ("decode/bleu", False),
-        ("approx_bleu_score", False),
-    ],
-)
-def test_the_name_says_what_is_better(metric, less):
-    assert metrics_file.is_less_better(metric) is less
 
 
 def test_unknown_metric_lists_what_there_is():
