@@ -1,4 +1,5 @@
 import os
+import resource
 
 import numpy as np
 import pytest
@@ -51,6 +52,17 @@ def test_empty_files(tmp_path):
     assert index.read([1])[0].tolist() == [2]
     assert _targets(index.read([1])[1][0]) == [1, 1]
     assert len(_get(files[2:])) == 0
+
+
+def test_more_files_than_a_process_may_have_open(tmp_path):
+    files = _write(tmp_path, num_shards=50)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 30, limits[1]))
+        index = _get(files)
+        assert len(index.read(np.arange(50))[1]) == 50
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_is_made_once(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ made: a file may be damaged in between.
 import hashlib
 import io
 import os
+import resource
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -74,6 +75,7 @@ class RecordIndex:
             )
         self.counts = np.diff(np.searchsorted(self._offsets, self._file_starts))
         self._check_shares()
+        _allow_open_files(len(files))
         self._descriptors = [os.open(file, os.O_RDONLY) for file in files]
         for descriptor in self._descriptors:
             weakref.finalize(self, os.close, descriptor)
@@ -129,6 +131,14 @@ class RecordIndex:
                 "generate the data again."
             )
         return files, records
+
+
+def _allow_open_files(count):
+    """Lets this process have so many more: macOS starts it with 256, Linux with 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        most = soft + count if hard == resource.RLIM_INFINITY else min(soft + count, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _are_whole(frames, records, sizes):
