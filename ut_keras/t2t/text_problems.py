@@ -352,26 +352,14 @@ class QuestionAndContext2TextProblem(Text2TextProblem):
     def additional_reserved_tokens(self) -> list[str]:  # type: ignore[override]
         return [self.QUESTION_SEPARATOR]
 
-    def texts_of(self, sample: dict[str, Any]) -> list[str]:
-        return [text_of(sample, name) for name in ("inputs", "context", "targets")]
+    @property
+    def _text_features(self):
+        return ("inputs", "context", "targets")
 
     def encoded(self, samples: Samples, encoder: TextEncoder) -> Samples:
         for example in super().encoded(samples, encoder):
             context = encoder.encode(text_of(example, "context"))
             yield {**example, "context": [*context, text_encoder.EOS_ID]}
-
-    def feature_encoders(self, data_dir: str | None) -> Encoders:
-        encoders = super().feature_encoders(data_dir)
-        return {**encoders, "context": encoders["inputs"]}
-
-    def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
-        super().hparams(defaults, model_hparams)
-        defaults.modality["context"] = ModalityType.SYMBOL
-        defaults.vocab_size["context"] = self.get_feature_encoders()["context"].vocab_size
-
-    def example_reading_spec(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        fields, decoders = super().example_reading_spec()
-        return {**fields, "context": None}, decoders
 
 
 class DistributedText2TextProblem(Text2TextProblem):
