@@ -3,7 +3,9 @@ import re
 
 import pytest
 
-from ut_keras.t2t import missing, modules, text_problems
+from ut_keras import problems
+from ut_keras.problems import problem as problem_lib
+from ut_keras.t2t import adapted_problem, missing, modules, registry, text_problems
 from ut_keras.t2t.missing import Missing
 
 
@@ -91,3 +93,11 @@ def test_a_class_on_a_problem_of_ours_has_its_samples(tmp_path):
     ]
     texts = problem.generate_text_for_vocab(str(tmp_path), str(tmp_path))
     assert sorted(texts) == ["train neg", "train pos"]
+
+
+def test_a_class_may_take_the_name_of_the_problem_that_it_derives_from(monkeypatch):
+    monkeypatch.setattr(problem_lib.REGISTRY, "_entries", dict(problem_lib.REGISTRY._entries))
+    reviews = modules.find("data_generators.imdb").SentimentIMDB
+    registry.register_problem(type("SentimentIMDB", (reviews,), {}))
+    assert type(problems.get("sentiment_imdb")) is adapted_problem.Adapted
+    assert problems.get("sentiment_imdb").num_shards("train") == 10

@@ -38,27 +38,24 @@ def find(class_name: str) -> type | None:
         return None
     if type(ours).generate_encoded_samples is not Problem.generate_encoded_samples:
         return None  # its samples are not of texts alone
-    kind = _OnOurs
-    if isinstance(ours, our_text.Text2ClassProblem):
-        kind = _ClassesOfOurs
-        if not ours.class_labels:
-            return None
     said = ("approx_vocab_size", "max_samples_for_vocab", "oov_token", "packed_length")
-    values = {"OURS": name, "name": name} | {name: getattr(ours, name, None) for name in said}
+    values = {"_ours": ours, "name": name} | {name: getattr(ours, name, None) for name in said}
     values["vocab_type"] = ours.vocab_type.replace("characters", "character")  # T2T's word
+    if isinstance(ours, our_text.Text2ClassProblem):
+        labels = list(ours.class_labels or ())
+        if not labels:
+            return None
+        values["num_classes"] = len(labels)
+        values["class_labels"] = lambda self, data_dir: list(labels)
     base = next(_BASES[cls] for cls in type(ours).__mro__ if cls in _BASES)
-    return type(class_name, (kind, base), values)
+    return type(class_name, (_OnOurs, base), values)
 
 
 class _OnOurs:
     """What a problem of ours says, by T2T's methods; a class of a package may say otherwise."""
 
-    OURS = ""
+    _ours: Any
     is_generate_per_split = True
-
-    @property
-    def _ours(self) -> Any:
-        return problems.get(self.OURS)
 
     @property
     def dataset_splits(self) -> list[dict[str, Any]]:
@@ -94,15 +91,3 @@ class _OnOurs:
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         super().hparams(defaults, model_hparams)  # type: ignore[misc]
         defaults.target_space_id = self._ours.target_space_id
-
-
-class _ClassesOfOurs(_OnOurs):
-    """The same of a problem whose targets are classes."""
-
-    @property
-    def num_classes(self) -> int:
-        return len(self._ours.class_labels)
-
-    def class_labels(self, data_dir: str | None) -> list[str]:
-        del data_dir
-        return list(self._ours.class_labels)
