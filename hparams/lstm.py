@@ -2,27 +2,40 @@
 
 from ut_keras.hparam.lstm import LSTMHParams
 from ut_keras.hparams.registry import derived, register_derived
-from ut_keras.hparams.transformer import NORM_BEHIND
 
-# T2T's `basic_params1`, with two layers of 128.
+# T2T's `basic_1`, where it differs from the defaults of ours, which are `transformer_base`'s.
+BASIC = {
+    "num_hidden_layers": 4,
+    "hidden_size": 64,
+    "max_length": 0,
+    "clip_grad_norm": 2.0,
+    "initializer": "orthogonal",
+    "initializer_gain": 1.5,
+    "optimizer_adam_epsilon": 1e-6,
+    "optimizer_adam_beta1": 0.85,
+    "weight_decay": 1e-6,
+    "learning_rate_schedule": "legacy",
+    "learning_rate_constant": 1.0,
+    "learning_rate_decay_scheme": "none",
+    "learning_rate_warmup_steps": 100,
+    "learning_rate": 0.1,
+    "moe_num_experts": 64,
+    "moe_loss_coef": 0.01,
+    "layer_preprocess_sequence": "none",
+    "layer_postprocess_sequence": "dan",
+    "shared_embedding_and_softmax_weights": False,
+    "symbol_modality_num_shards": 1,
+}
+
 lstm_seq2seq = derived(
-    LSTMHParams,
+    derived(LSTMHParams, **BASIC),
     batch_size=1024,
-    max_length=0,
     hidden_size=128,
     num_hidden_layers=2,
-    shared_embedding_and_softmax_weights=False,
-    symbol_modality_num_shards=1,
-    **NORM_BEHIND,
     daisy_chain_variables=False,
-    clip_grad_norm=2.0,
-    optimizer_adam_beta1=0.85,
-    optimizer_adam_epsilon=1e-6,
-    learning_rate=0.1,
-    learning_rate_constant=1.0,
-    learning_rate_schedule="legacy",
-    learning_rate_decay_scheme="none",
-    learning_rate_warmup_steps=100,
+    initializer="uniform_unit_scaling",
+    initializer_gain=1.0,
+    weight_decay=0.0,
 )
 
 # --- With attention -------------------------------------------------------------------------------
