@@ -157,6 +157,16 @@ def import_user_package(
         ) from error
 
 
+def typed(prompt: str) -> Iterator[str]:
+    """Yields the lines that are typed behind a prompt, or come through a pipe."""
+    is_terminal = sys.stdin.isatty()
+    if is_terminal:
+        import readline  # noqa: F401  for editing and recall
+    with contextlib.suppress(EOFError):
+        while True:
+            yield input(prompt if is_terminal else "").rstrip("\r")
+
+
 def registry_help() -> str:
     """Everything that has a name, as text."""
     from ut_keras import hparams, models, problems

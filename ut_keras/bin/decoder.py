@@ -89,7 +89,9 @@ def _decode_typed(setup):
     source = "target_prefix" if setup.is_language_model else "source_string"
     print(_TYPED_HELP.format(**settings, source=source))
     number = 0
-    while (line := _typed()) not in (None, "q"):
+    for line in command.typed(">"):
+        if line == "q":
+            break
         if line[:3] in ("ns=", "dl=", "it="):
             _change(settings, line)
             continue
@@ -109,19 +111,6 @@ def _decode_typed(setup):
         rows = [ids] * settings["ns"]
         for beams in decode_job.beams(setup, predictor, rows, number, extra_length=settings["dl"]):
             _show(beams, setup.values)
-
-
-def _typed():
-    """A line; None at the end."""
-    if sys.stdin.isatty():
-        import readline  # noqa: F401  for editing and recall
-
-        try:
-            return input(">")
-        except EOFError:
-            return None
-    line = sys.stdin.readline()
-    return line.rstrip("\r\n") if line else None
 
 
 def _change(settings, line):

@@ -29,7 +29,7 @@ def main(args: command.Args) -> None:
     if args.inputs_once is not None:
         _ask(args, args.inputs_once)
         return
-    for line in _typed():
+    for line in command.typed(">> "):
         try:
             _ask(args, line)
         except UsageError as error:
@@ -130,14 +130,6 @@ def _ask(args, text):
     outputs = "\n".join(answer["outputs"])
     title = f"Score {scores}" if len(answer["scores"]) == 1 else f"Scores [{scores}]"
     print(f"\nInput:\n{text}\n\nOutput ({title}):\n{outputs}", flush=True)
-
-
-def _typed():
-    while True:
-        try:
-            yield input(">> " if sys.stdin.isatty() else "").rstrip("\r")
-        except EOFError:
-            return
 
 
 if __name__ == "__main__":
