@@ -88,7 +88,6 @@ def build_model(
     """
     hp = hparam.from_dict(_read_by_t2t(model_name, t2t_hparams))
     specs = _read_specs(model_name, variables)
-    models.check_name(model_name)
     model = models.from_specs(model_name, hp, specs, target_space_id)
     entries = weight_entries(model)
     expected = {name for entry in entries for name in entry.names}
@@ -115,13 +114,10 @@ def export_variables(
     Returns:
         dict from T2T's variable name to array.
     """
-    by_path = None
-    if values is not None:
-        paths = [variable.path for variable in model.trainable_variables]
-        by_path = dict(zip(paths, values, strict=True))
+    if values is None:
+        values = model.trainable_variables
     exported = {}
-    for entry in weight_entries(model):
-        value = entry.variable if by_path is None else by_path[entry.variable.path]
+    for entry, value in zip(weight_entries(model), values, strict=True):
         exported.update(_split(entry, np.asarray(tf.convert_to_tensor(value))))
     return exported
 
@@ -147,12 +143,11 @@ def load_checkpoint(t2t_output_dir: str, model_name: str, target_space_id: int =
         )
     t2t_hparams = json_file.read(hparams_path)
     reader = tf.train.load_checkpoint(path)
-    names = [
-        name
+    variables = {
+        name: reader.get_tensor(name)
         for name in reader.get_variable_to_shape_map()
         if name.startswith(model_name + "/")  # the rest is global_step and optimizer slots
-    ]
-    variables = {name: reader.get_tensor(name) for name in names}
+    }
     return build_model(model_name, t2t_hparams, variables, target_space_id)
 
 
