@@ -7,6 +7,7 @@ import tensorflow as tf
 from tests.decoding import cache_test
 from tests.inference import export_models
 from ut_keras import hparams, models
+from ut_keras.inference import padding
 from ut_keras.inference.predictor import Predictor
 from ut_keras.inference.text_model import TextModel
 
@@ -22,7 +23,7 @@ def _global_model():
 def test_rows_of_other_lengths_change_nothing():
     model, encoders = _global_model()
     predictor = Predictor(model)
-    assert predictor.why_equal_lengths()
+    assert padding.why_equal_lengths(model)
     rows = export_models.rows(encoders, ["1 0 3", "0", "9 8 7 1 2 5", "4 4 1", "0 3"])
     options = {"beam_size": 2, "decode_length": 3}
     alone = [predictor([row], **options)[0] for row in rows]

@@ -157,7 +157,7 @@ def _plan(setup, predictor, lengths, num_beams):
     from ut_keras.inference import padding
 
     most = setup.values["batch_size"]
-    same_length = bool(predictor.why_equal_lengths(scores=not num_beams))
+    same_length = bool(padding.why_equal_lengths(predictor.model, scores=not num_beams))
     if same_length and not num_beams:  # of source and target
         most = 1
     tokens = 0 if most else max(1, _TOKENS // max(1, num_beams))

@@ -57,10 +57,6 @@ class Predictor:
         """Whether targets are written symbol by symbol."""
         return not self.model.class_labels and self.model.decoder is not None
 
-    def why_equal_lengths(self, scores: bool = False) -> str:
-        """Why the rows of a batch must be of one length, see `padding`; "" where they need not."""
-        return padding.why_equal_lengths(self.model, scores)
-
     # Rows of any length, in Python.
 
     def __call__(self, rows: Sequence[Any], **options: Any) -> list[Beams]:
@@ -80,7 +76,7 @@ class Predictor:
 
     def of_batch(self, ids: np.ndarray, **options: Any) -> list[Beams]:
         """The same of the rows of a padded batch, an array [B, S] or [B, sentences, words]."""
-        if self.why_equal_lengths():
+        if padding.why_equal_lengths(self.model):
             return self(padding.trimmed(ids), **options)
         return self(list(ids), **options)
 
@@ -112,7 +108,7 @@ class Predictor:
 
     def _in_groups(self, lengths, function, scores=False):
         """What a function of places gives for all of them, in their order."""
-        if not self.why_equal_lengths(scores):
+        if not padding.why_equal_lengths(self.model, scores):
             lengths = (0 for _ in lengths)
         return padding.in_order(padding.groups(lengths), function)
 

@@ -124,7 +124,7 @@ class TextModel:
             rows["inputs"] = self._sources(sources)
         lengths = [row.row_lengths() for row in rows.values() if isinstance(row, tf.RaggedTensor)]
         keys = tf.zeros_like(lengths[0])
-        if self.predictor.why_equal_lengths(scores=True):
+        if padding.why_equal_lengths(self.model, scores=True):
             longest = tf.reduce_max(tf.concat([*lengths, [0]], axis=0)) + 1
             for length in lengths:
                 keys = keys * longest + length
@@ -206,7 +206,7 @@ class TextModel:
         """
         if isinstance(rows, tf.RaggedTensor):
             number, keys = rows.nrows(tf.int32), rows.row_lengths()
-            if not self.predictor.why_equal_lengths():
+            if not padding.why_equal_lengths(self.model):
                 keys = tf.zeros_like(keys)
         else:
             number = tf.shape(rows)[0]
