@@ -6,9 +6,10 @@ import tensorflow as tf
 
 from tests.bin import decoder_problems
 from tests.bin.decoder_run import Run, lines_of, write_source
+from tests.training import toy
 from ut_keras import problems
 from ut_keras.decoding import side_by_side
-from ut_keras.inference import decode_hparams, free_decoding, padding, text_model
+from ut_keras.inference import decode_hparams, padding, text_model
 from ut_keras.text.text_encoder import cut_at_eos
 
 _GLOBAL = {
@@ -60,7 +61,7 @@ def test_classes(tmp_path, model, parts, options, monkeypatch):
     inputs = padding.padded([encoders["inputs"].encode(line) + [1] for line in lines])
     targets = np.array([encoders["targets"].encode(label) for label in expected])
     batch = tf.data.Dataset.from_tensors(({"inputs": inputs, "targets": targets}, targets))
-    evaluate = free_decoding.FreeDecoder(run.model, decode_hparams.parse(""))
+    evaluate = toy.free_decoder(run.model, decode_hparams.parse(""))
     assert evaluate(batch)[0]["decode/accuracy_per_sequence"] == 1
 
 

@@ -3,8 +3,9 @@ import pytest
 import tensorflow as tf
 
 from tests.inference import export_models
+from tests.training import toy
 from ut_keras.decoding import beam_search
-from ut_keras.inference import decode_hparams, free_decoding, text_model
+from ut_keras.inference import decode_hparams, text_model
 
 TARGETS = np.array([[5, 6, 7, 1], [5, 6, 1, 0], [5, 1, 0, 0], [5, 6, 7, 1]], np.int32)
 DECODED = np.array(
@@ -33,7 +34,7 @@ def test_character_and_sequence_accuracy():
     features = {"inputs": TARGETS, "targets": TARGETS}
     dataset = tf.data.Dataset.from_tensors((features, TARGETS))
     settings = decode_hparams.parse("beam_size=1")
-    results, samples = free_decoding.FreeDecoder(Decoded(), settings)(dataset)
+    results, samples = toy.free_decoder(Decoded(), settings)(dataset)
     assert results["decode/accuracy_per_sequence"] == 1 / 4
     assert results["decode/accuracy"] == pytest.approx((3 + 2 + 0 + 2) / (3 + 2 + 1 + 3))
     assert [sample.is_right for sample in samples] == [True, False, False]
@@ -52,7 +53,7 @@ def test_evaluation_answers_as_an_export_does(name):
     targets = np.zeros([len(texts), 1], np.int32)
     dataset = tf.data.Dataset.from_tensors(({"inputs": inputs, "targets": targets}, targets))
     settings = decode_hparams.parse("beam_size=3,alpha=0.6,extra_length=6")
-    _, samples = free_decoding.FreeDecoder(model, settings)(dataset, num_shown=9)
+    _, samples = toy.free_decoder(model, settings)(dataset, num_shown=9)
     written = [encoders["targets"].decode(sample.decoded.tolist()) for sample in samples]
     text_to_text = text_model.TextModel(model, encoders)
     found = text_to_text.generate(tf.constant(texts), **export_models.SEARCH)

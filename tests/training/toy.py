@@ -90,7 +90,7 @@ def trainer_of(
     feature_metrics=None,
     summarize=lambda results: {},
     decode_settings=None,
-    score=None,
+    score=lambda *texts: {},
     names=("accuracy", "accuracy_per_sequence"),
 ):
     """A trainer with the metrics of these names."""
@@ -103,9 +103,14 @@ def trainer_of(
         evaluation.Evaluator(
             model, strategy, {n: metrics.get(n) for n in names}, feature_metrics or {}, summarize
         ),
-        free_decoding.FreeDecoder(model, decode_settings or decode_hparams.parse(""), score=score),
+        free_decoder(model, decode_settings or decode_hparams.parse(""), score),
         problem_name="toy_copy",
     )
+
+
+def free_decoder(model, settings, score=lambda *texts: {}):
+    """One whose texts are the numbers of the symbols."""
+    return free_decoding.FreeDecoder(model, settings, lambda _, ids: " ".join(map(str, ids)), score)
 
 
 def epoch(number):

@@ -1,6 +1,6 @@
 """Free decoding of a split: the model reads its own symbols, not the true ones.
 
-    decoder = FreeDecoder(model, decode_hparams.parse("beam_size=1"))
+    decoder = FreeDecoder(model, decode_hparams.parse("beam_size=1"), to_text, score)
     results, samples = decoder(dataset)      results = {"decode/accuracy_per_sequence": 0.97, …}
 
 For class labels there is nothing to write: the prediction is the class with the largest logit.
@@ -36,28 +36,18 @@ class Sample(NamedTuple):
         return np.array_equal(self.target, self.decoded)
 
 
+@dataclasses.dataclass(eq=False)
 class FreeDecoder:
-    """Decodes datasets and counts what is right.
+    """Decodes datasets and counts what is right."""
 
-    Args:
-        model: as for `Predictor`.
-        settings: dict of decode hparams, from `decode_hparams.parse`.
-        to_text: function (feature name, ids) -> str, for `score` and `shown`. Optional.
-        score: function (sources, references, hypotheses), lists of str, -> dict from name to float.
-            Optional.
-    """
+    model: keras.Model  # as for `Predictor`
+    settings: Mapping[str, Any]  # decode hparams, from `decode_hparams.parse`
+    to_text: Callable[[str, Any], str]  # (feature name, ids) -> str, for `score` and `shown`
+    # (sources, references, hypotheses), lists of str, -> dict from name to float.
+    score: Callable[..., dict[str, float]]
 
-    def __init__(
-        self,
-        model: keras.Model,
-        settings: Mapping[str, Any],
-        to_text: Callable[[str, Any], str] | None = None,
-        score: Callable[..., dict[str, float]] | None = None,
-    ) -> None:
-        self._settings = settings
-        self._predictor = Predictor(model)
-        self._to_text = to_text or _as_numbers
-        self._score: Any = score
+    def __post_init__(self) -> None:
+        self._predictor = Predictor(self.model)
 
     def __call__(
         self,
@@ -77,8 +67,8 @@ class FreeDecoder:
         counts = np.zeros(4)
         shown: list[Sample] = []
         texts = []
-        total, to_text = self._settings["num_samples"], self._to_text
-        options = decode_hparams.search_options(self._settings)
+        total = self.settings["num_samples"]
+        options = decode_hparams.search_options(self.settings)
         with live_line.ProgressLine(
             "free decoding, examples", total if total > 0 else None, "{:,}".format
         ) as line:
@@ -88,9 +78,8 @@ class FreeDecoder:
                 decoded = [beams.ids[0] for beams in found]
                 for sample in map(self._sample, inputs, targets.numpy(), decoded):
                     counts += _count(sample)
-                    if self._score:
-                        named = zip(("inputs", "targets", "targets"), sample, strict=True)
-                        texts.append([to_text(name, ids) for name, ids in named])
+                    named = zip(("inputs", "targets", "targets"), sample, strict=True)
+                    texts.append([self.to_text(name, ids) for name, ids in named])
                     if len(shown) < num_shown:
                         shown.append(sample)
                 line.add(len(decoded))
@@ -103,7 +92,7 @@ class FreeDecoder:
             "decode/num_samples": rows,
         }
         if texts:
-            scores = self._score(*(list(column) for column in zip(*texts, strict=True)))
+            scores = self.score(*(list(column) for column in zip(*texts, strict=True)))
             results.update({f"decode/{name}": value for name, value in scores.items()})
         return {name: float(value) for name, value in results.items()}, shown
 
@@ -111,9 +100,9 @@ class FreeDecoder:
         """The lines that show a `Sample`."""
         verdict = "right" if sample.is_right else "wrong"
         return (
-            f"  inputs:    {self._to_text('inputs', sample.inputs)}\n"
-            f"  reference: {self._to_text('targets', sample.target)}\n"
-            f"  decoded:   {self._to_text('targets', sample.decoded)}  ({verdict})"
+            f"  inputs:    {self.to_text('inputs', sample.inputs)}\n"
+            f"  reference: {self.to_text('targets', sample.target)}\n"
+            f"  decoded:   {self.to_text('targets', sample.decoded)}  ({verdict})"
         )
 
     def can_decode(self, dataset: tf.data.Dataset) -> bool:
@@ -122,19 +111,15 @@ class FreeDecoder:
 
     def _batches(self, dataset):
         dataset = packing.unpacked(dataset, _UNPACKED_TOGETHER)
-        if self._settings["num_samples"] >= 0 or self._settings["batch_size"]:
-            dataset = dataset.unbatch().take(self._settings["num_samples"])
-            dataset = dataset.padded_batch(self._settings["batch_size"] or 64)
+        if self.settings["num_samples"] >= 0 or self.settings["batch_size"]:
+            dataset = dataset.unbatch().take(self.settings["num_samples"])
+            dataset = dataset.padded_batch(self.settings["batch_size"] or 64)
         return dataset
 
     def _sample(self, inputs, target, decoded):
         if not self._predictor.classifies:
             target, decoded = (np.array(cut_at_eos(ids), np.int32) for ids in (target, decoded))
         return Sample(inputs, target, decoded)
-
-
-def _as_numbers(name, ids):
-    return " ".join(str(i) for i in ids)
 
 
 def _count(sample):
