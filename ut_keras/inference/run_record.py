@@ -33,7 +33,8 @@ def read(directory: str) -> dict[str, Any]:
     wrong = [name for name in _TEXTS if not isinstance(record.get(name, ""), str | None)]
     if not isinstance(record.get("trained_with", {}), dict):
         wrong.append("trained_with")
-    if "random_seed" in record and not _is_seed(record["random_seed"]):
+    seed = record.get("random_seed", 0)
+    if type(seed) is not int or limits.why_not(seed, 0, limits.LARGEST_SEED):
         wrong.append("random_seed")
     if wrong:
         raise DataError(
@@ -45,8 +46,3 @@ def read(directory: str) -> dict[str, Any]:
 def write(directory: str, **record: Any) -> None:
     """Writes the record of a folder."""
     json_file.write(os.path.join(directory, FILENAME), record)
-
-
-def _is_seed(value):
-    is_int = isinstance(value, int) and not isinstance(value, bool)
-    return is_int and not limits.why_not(value, 0, limits.LARGEST_SEED)
