@@ -10,6 +10,7 @@ reading them every step would make the device wait.
 
 import collections
 import contextlib
+import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TextIO
@@ -23,26 +24,18 @@ _WINDOW = 100  # steps that the line speaks about
 _BAR_WIDTH = 20
 
 
+@dataclasses.dataclass(eq=False)
 class Progress:
-    """Collects results of updates and shows them.
+    """Collects results of updates and shows them."""
 
-    Args:
-        total_steps: int. The last step.
-        stream: text stream; whether it is a terminal decides how the line is shown.
-        log_seconds: float. Time between lines where the stream is no terminal.
-        clock: function to the time in seconds.
-    """
+    total_steps: int  # the last step
+    # Standard output if None; whether it is a terminal decides how the line is shown.
+    stream: TextIO | None = None
+    log_seconds: float = 10.0  # between lines where the stream is no terminal
+    clock: Callable[[], float] = time.monotonic
 
-    def __init__(
-        self,
-        total_steps: int,
-        stream: TextIO | None = None,
-        log_seconds: float = 10.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._total_steps = total_steps
-        self._live = LiveLine(stream, log_seconds, clock)
-        self._clock = clock
+    def __post_init__(self) -> None:
+        self._live = LiveLine(self.stream, self.log_seconds, self.clock)
         self._pending: list[Any] = []
         self._recent: collections.deque = collections.deque(maxlen=_WINDOW)
         self.restart_clock()
@@ -58,9 +51,9 @@ class Progress:
     @contextlib.contextmanager
     def waiting_for_input(self) -> Iterator[None]:
         """Context in which the next batch is waited for."""
-        started = self._clock()
+        started = self.clock()
         yield
-        self._waited += self._clock() - started
+        self._waited += self.clock() - started
 
     def add(self, step: int, result: StepResult) -> None:
         """Takes the `StepResult` of `step`, without reading it."""
@@ -81,7 +74,7 @@ class Progress:
         self._pending = []
         if not fetched:
             return fetched
-        now = self._clock()
+        now = self.clock()
         for _, values in fetched:
             self._recent.append(values)
         # The first results include compilation.
@@ -135,12 +128,12 @@ class Progress:
         }
 
     def _bar(self, step):
-        filled = _BAR_WIDTH * min(step, self._total_steps) // max(1, self._total_steps)
+        filled = _BAR_WIDTH * min(step, self.total_steps) // max(1, self.total_steps)
         return f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}]"
 
     def _line(self, step):
         averages = self.averages()
-        parts = [f"step {step}/{self._total_steps}"]
+        parts = [f"step {step}/{self.total_steps}"]
         if averages.get("steps_per_second"):
             averages["milliseconds"] = 1000.0 / averages["steps_per_second"]
         for name, text in (
@@ -154,7 +147,7 @@ class Progress:
             if name in averages:
                 parts.append(text.format(averages[name]))
         if averages.get("steps_per_second"):
-            left = (self._total_steps - step) / averages["steps_per_second"]
+            left = (self.total_steps - step) / averages["steps_per_second"]
             parts.append(f"{clock_time(left)} left")
         return "  ".join(parts)
 
