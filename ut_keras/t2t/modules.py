@@ -6,6 +6,7 @@ from tensor2tensor.data_generators import gym_env    a name that ends the comman
 So the problems and sets of a package can be used although its models, or its images, cannot.
 """
 
+import functools
 import importlib
 import types
 from collections.abc import Callable
@@ -81,13 +82,14 @@ _WITHOUT_EFFECT = ("utils.trainer_lib.set_random_seed", "utils.mlperf_log.transf
 _FOLDERS = {name.rpartition(".")[0] for name in STAND_INS} | {"models", "visualization"}
 
 
+@functools.cache
 def find(name: str) -> types.ModuleType:
     """The module that `tensor2tensor.NAME` is here; of what is not here one of `Absent`s.
 
     Args:
         name: str, without "tensor2tensor."; "" for the package.
     """
-    return _found.setdefault(name, _Module(name))
+    return _Module(name)
 
 
 def missing(name: str) -> Missing:
@@ -127,6 +129,3 @@ class _Module(types.ModuleType):
             if made:
                 return made
         return Absent(full, missing)
-
-
-_found: dict[str, types.ModuleType] = {}
