@@ -173,7 +173,7 @@ def _trainer(setup, strategy, static_shapes):
         free_decoding.FreeDecoder(
             model,
             setup.decode,
-            to_text=feature_record.to_text_function(encoders, specs),
+            to_text=lambda name, ids: feature_record.to_text(encoders[name], specs[name], ids),
             score=problem.score_decoded,
         ),
         problem_name=problem.name,

@@ -19,7 +19,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ut_keras.data import features as features_lib
@@ -251,17 +251,11 @@ def _short(value):
     return "none" if value is None else repr(value)
 
 
-def to_text_function(
-    encoders: Mapping[str, TextEncoder], specs: Mapping[str, FeatureSpec]
-) -> Callable[[str, Any], str]:
-    """Function (feature name, ids) -> str."""
-
-    def to_text(name, ids):
-        if specs[name].modality == "class_label":
-            return encoders[name].decode([int(i) for i in ids])
-        if ids.ndim > 1:
-            sentences = [encoders[name].decode(cut_at_eos(row)) for row in ids]
-            return " | ".join(sentence for sentence in sentences if sentence)
-        return encoders[name].decode(cut_at_eos(ids))
-
-    return to_text
+def to_text(encoder: TextEncoder, spec: FeatureSpec, ids: Any) -> str:
+    """The text of ids of a feature, without what stands behind EOS."""
+    if spec.modality == "class_label":
+        return encoder.decode([int(i) for i in ids])
+    if ids.ndim > 1:
+        sentences = [encoder.decode(cut_at_eos(row)) for row in ids]
+        return " | ".join(sentence for sentence in sentences if sentence)
+    return encoder.decode(cut_at_eos(ids))

@@ -41,7 +41,7 @@ class Run:
 
     def to_text(self, name: str, ids: Any) -> str:
         """The text of ids of a feature, without what stands behind EOS."""
-        return feature_record.to_text_function(self.encoders, self.specs)(name, ids)
+        return feature_record.to_text(self.encoders[name], self.specs[name], ids)
 
     def load_model(self, values: Mapping[str, Any] | None = None) -> tuple[Any, str]:
         """Builds the model and reads its weights; loads TensorFlow.

@@ -10,6 +10,7 @@ The folder says it all: `hparams.json`, `run.json` (which model), `features.json
 vocabularies, and a checkpoint. No problem is needed, nor its data.
 """
 
+import functools
 import itertools
 import os
 import re
@@ -77,7 +78,6 @@ class SavedRun:
         self.model = model
         self.encoders = encoders
         self._text_model = text_model.TextModel(model, encoders)
-        self._to_text = feature_record.to_text_function(encoders, model.specs)
         strings = tf.TensorSpec([None], tf.string)
         self._classify = tf.function(
             self._text_model.classify, input_signature=[strings], autograph=False
@@ -179,7 +179,9 @@ class SavedRun:
                 "A run writes texts, freely; forced_prefix and return_steps are of ids, for "
                 f"model.generate. Received: {', '.join(options)}."
             )
-        rows, predictor, to_text = self._rows(texts), self._text_model.predictor, self._to_text
+        rows, predictor = self._rows(texts), self._text_model.predictor
+        encoder, spec = self.encoders["targets"], self.model.specs["targets"]
+        to_text = functools.partial(feature_record.to_text, encoder, spec)
         seed, numbers = options.pop("seed", None), itertools.count()
         Options(beam_size, seed=seed, **options).check()
 
@@ -187,7 +189,7 @@ class SavedRun:
             # Each batch is drawn with a seed of its own.
             options["seed"] = None if seed is None else (seed + next(numbers)) % 2**31
             return [
-                [(to_text("targets", ids), float(score)) for ids, score in zip(*beams, strict=True)]
+                [(to_text(ids), float(score)) for ids, score in zip(*beams, strict=True)]
                 for beams in predictor([rows[i] for i in batch], beam_size=beam_size, **options)
             ]
 
