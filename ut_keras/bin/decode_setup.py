@@ -101,19 +101,8 @@ def check_run(args: argparse.Namespace) -> AskedRun:
         run_setup.say_differences(saved, hp, run_dir, of_the_function=True)
     data_dir = args.data_dir or ""
     features = _features(problem, data_dir, folders)
-    return AskedRun(
-        args=args,
-        problem=problem,
-        model_name=model_name,
-        hp=hp,
-        data_dir=data_dir,
-        specs=features.specs,
-        encoders=features.encoders,
-        target_space_id=features.target_space_id,
-        checkpoint=checkpoint,
-        run_dir=run_dir,
-        record=records[0],
-    )
+    run = run_lib.Run(run_dir, checkpoint, model_name, hp, *features)
+    return AskedRun(**vars(run), args=args, problem=problem, data_dir=data_dir, record=records[0])
 
 
 def _features(problem, data_dir, folders):
