@@ -14,8 +14,8 @@ def _run(folder, steps):
     for step in steps:
         written.write_training(step, {"loss": float(step)})
         if step % 2 == 0:
-            written.write_evaluation(step, "dev", {"accuracy": 0.5})
-            written.write_evaluation(step, "dev", {"decode/accuracy": 0.5}, kind="decode")
+            written.write_evaluation(step, {"accuracy": 0.5})
+            written.write_evaluation(step, {"decode/accuracy": 0.5}, kind="decode")
     written.close()
 
 
@@ -36,10 +36,10 @@ def test_later_records_go(tmp_path, last_step, expected):
 def test_what_comes_again_goes_and_nothing_of_another_split_or_problem(tmp_path):
     _run(tmp_path, [1, 2])
     for problem, split in (("problem", "test"), ("other", "dev")):
-        other = summaries.Summaries(str(tmp_path), problem)
-        other.write_evaluation(2, split, {"loss": 1.0})
+        other = summaries.Summaries(str(tmp_path), problem, split)
+        other.write_evaluation(2, {"loss": 1.0})
         other.close()
-    summaries.Summaries(str(tmp_path)).rewind(2, again="dev")
+    summaries.Summaries(str(tmp_path)).rewind(2, again=True)
     left = [(record["problem"], record["split"]) for record in metrics_file.records(str(tmp_path))]
     assert left == [("problem", "test"), ("other", "dev")]
 
@@ -67,13 +67,13 @@ def test_nothing_to_rewind(tmp_path):
 
 def test_is_evaluated(tmp_path):
     written = summaries.Summaries(str(tmp_path))
-    assert not written.is_evaluated(2, "dev", False)
-    written.write_evaluation(2, "dev", {"accuracy": 0.5})
-    assert written.is_evaluated(2, "dev", decoded=False)
-    assert not written.is_evaluated(2, "dev", decoded=True)
-    assert not written.is_evaluated(2, "test", decoded=False)
-    written.write_evaluation(2, "dev", {"decode/accuracy": 0.5}, kind="decode")
-    assert written.is_evaluated(2, "dev", decoded=True)
+    assert not written.is_evaluated(2, decoded=False)
+    written.write_evaluation(2, {"accuracy": 0.5})
+    assert written.is_evaluated(2, decoded=False)
+    assert not written.is_evaluated(2, decoded=True)
+    assert not summaries.Summaries(str(tmp_path), split="test").is_evaluated(2, decoded=False)
+    written.write_evaluation(2, {"decode/accuracy": 0.5}, kind="decode")
+    assert written.is_evaluated(2, decoded=True)
     written.close()
 
 

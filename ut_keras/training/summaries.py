@@ -26,15 +26,17 @@ class Summaries:
 
     output_dir: str
     problem_name: str = "problem"  # T2T's tags hold it: "metrics-PROBLEM/targets/accuracy"
+    split: str = "dev"  # that is evaluated
     enabled: bool = True  # False writes nothing: of several workers one writes
 
     def __post_init__(self) -> None:
         self._writers: dict[str, Any] = {}
+        self._of = {"problem": self.problem_name, "split": self.split}
 
-    def rewind(self, last_step: int, again: str | None = None) -> None:
+    def rewind(self, last_step: int, again: bool = False) -> None:
         """Takes metrics.jsonl back to what it said of the steps up to `last_step`.
 
-        Without that step's evaluation of the split `again`, if there is one to come.
+        Without that step's evaluation, if it comes again.
 
         A run that was killed has recorded evaluations after its newest checkpoint, which come
         again, and may have stopped in the middle of a line. What is left is what a run that was
@@ -42,21 +44,18 @@ class Summaries:
         """
 
         def is_kept(record):
-            comes_again = again and metrics_file.is_of(record, **self._of(again))
-            return record["step"] <= last_step - bool(comes_again)
+            comes_again = again and metrics_file.is_of(record, **self._of)
+            return record["step"] <= last_step - comes_again
 
         if self.enabled:
             with self._told_failures():
                 metrics_file.keep(self.output_dir, is_kept)
 
-    def _of(self, split):
-        return {"problem": self.problem_name, "split": split}
-
-    def is_evaluated(self, step: int, split: str, decoded: bool) -> bool:
+    def is_evaluated(self, step: int, decoded: bool) -> bool:
         """Whether the evaluation of a step is recorded, and if `decoded` the free decoding too."""
         kinds = {
             any(name.startswith("decode/") for name in record)
-            for record in metrics_file.records(self.output_dir, **self._of(split))
+            for record in metrics_file.records(self.output_dir, **self._of)
             if record["step"] == step
         }
         return kinds >= ({False, True} if decoded else {False})
@@ -81,14 +80,11 @@ class Summaries:
                 tf.summary.histogram(f"ponder_times/{stack}", real)
             self._writer("").flush()
 
-    def write_evaluation(
-        self, step: int, split: str, results: Mapping[str, float], kind: str = "eval"
-    ) -> None:
+    def write_evaluation(self, step: int, results: Mapping[str, float], kind: str = "eval") -> None:
         """Writes an evaluation to TensorBoard and to metrics.jsonl.
 
         Args:
             step: int.
-            split: str, such as "dev".
             results: dict from name to float.
             kind: str. Folder of the TensorBoard file.
         """
@@ -98,7 +94,7 @@ class Summaries:
             for name, value in results.items():
                 tf.summary.scalar(self._tag(name), value)
             self._writer(kind).flush()
-        record = {"step": step, "time": round(time.time(), 3), **self._of(split), **results}
+        record = {"step": step, "time": round(time.time(), 3), **self._of, **results}
         with self._told_failures():
             metrics_file.append(self.output_dir, record)
 

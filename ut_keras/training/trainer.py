@@ -51,7 +51,7 @@ class Trainer:
     def __post_init__(self) -> None:
         self._is_chief = distribution.is_chief(self.strategy)
         self._summaries = summaries_lib.Summaries(
-            self.output_dir, self.problem_name, self._is_chief
+            self.output_dir, self.problem_name, self.settings.eval_split, self._is_chief
         )
         self._early_stopping = self.settings.early_stopping
         self._average: Any = None
@@ -136,7 +136,7 @@ class Trainer:
             loop.begin()
             # An earlier run may have stopped between saving a step and evaluating it.
             is_due = stops or self._is_unevaluated(loop.step, decode)
-            self._summaries.rewind(loop.step, settings.eval_split if is_due else None)
+            self._summaries.rewind(loop.step, again=is_due)
             self._mend_best(loop.step)
             while True:
                 if not is_due:
@@ -187,7 +187,7 @@ class Trainer:
         if step >= settings.train_steps:
             return True
         on_grid = step > 0 and step % max(1, settings.eval_every_steps) == 0
-        is_due = on_grid and not self._summaries.is_evaluated(step, settings.eval_split, decode)
+        is_due = on_grid and not self._summaries.is_evaluated(step, decode)
         return distribution.from_chief(self.strategy, is_due)
 
     # Between the updates.
@@ -218,7 +218,7 @@ class Trainer:
             loop.settle()
         if evaluated is None:
             raise _left(stop, loop)
-        self._summaries.write_evaluation(step, self.settings.eval_split, evaluated)
+        self._summaries.write_evaluation(step, evaluated)
         shown = {name: value for name, value in evaluated.items() if "/" not in name}
         print(f"evaluation at step {step}: {result_line(shown)}", flush=True)
         decoded = self._decode(step, make_eval_dataset, stop, loop) if decode else {}
@@ -235,7 +235,7 @@ class Trainer:
         if decoded is None:
             raise _left(stop, loop)
         results, samples = decoded
-        self._summaries.write_evaluation(step, self.settings.eval_split, results, kind="decode")
+        self._summaries.write_evaluation(step, results, kind="decode")
         for sample in samples:
             print(self.free_decoder.shown(sample), flush=True)
         return results
