@@ -88,6 +88,9 @@ def _functions(texts, search):
     """Yields (name, function, specs of its arguments) of every signature."""
     search, depth = dict(search), Options(**search).depth
     returns_steps = search.pop("return_steps", False) and texts.predictor.searches
+    feature = "targets" if texts.predictor.is_language_model else "inputs"
+    shape = texts.model.specs[feature].shape or [None]
+    ids = tf.TensorSpec([None, *shape], tf.int32, name="inputs")
     strings = tf.TensorSpec([None], tf.string, name="inputs")
     targets = tf.TensorSpec([None], tf.string, name="targets")
 
@@ -95,28 +98,29 @@ def _functions(texts, search):
         outputs, scores = texts.generate(inputs, **search)
         return {"outputs": outputs, "scores": scores}
 
+    def encode(inputs):
+        ids, states = texts.encode(inputs, **depth)
+        return {"ids": ids} if states is None else {"ids": ids, "states": states}
+
+    def classify(inputs):
+        classes, scores = texts.classify(inputs, **depth)
+        return {"classes": classes, "scores": scores}
+
     def score(inputs, targets):
         return {"scores": texts.score(targets, inputs, **depth)}
 
     yield "serving_default", generate, [strings]
-    yield "ids", lambda inputs: _of_ids(texts, search, inputs, returns_steps), [_ids_spec(texts)]
-    yield "encode", lambda inputs: _encoded(texts, inputs, depth), [strings]
+    yield "ids", lambda inputs: _of_ids(texts, search, inputs, feature, returns_steps), [ids]
+    yield "encode", encode, [strings]
     if texts.predictor.classifies:
-        yield "classify", lambda inputs: _classes(texts, inputs, depth), [strings]
+        yield "classify", classify, [strings]
     elif texts.predictor.is_language_model:
         yield "score", lambda targets: {"scores": texts.score(targets, **depth)}, [targets]
     elif texts.predictor.searches:
         yield "score", score, [strings, targets]
 
 
-def _ids_spec(texts):
-    feature = "targets" if texts.predictor.is_language_model else "inputs"
-    spec = texts.model.specs[feature]
-    return tf.TensorSpec([None, *(spec.shape or [None])], tf.int32, name="inputs")
-
-
-def _of_ids(texts, search, inputs, returns_steps):
-    feature = "targets" if texts.predictor.is_language_model else "inputs"
+def _of_ids(texts, search, inputs, feature, returns_steps):
     size = texts.model.specs[feature].vocab_size
     checks = [
         tf.debugging.Assert(
@@ -134,16 +138,6 @@ def _of_ids(texts, search, inputs, returns_steps):
         taken = zip(("source_steps", "target_steps"), steps, strict=True)
         found.update((name, of_ids) for name, of_ids in taken if of_ids is not None)
     return found
-
-
-def _encoded(texts, inputs, depth):
-    ids, states = texts.encode(inputs, **depth)
-    return {"ids": ids} if states is None else {"ids": ids, "states": states}
-
-
-def _classes(texts, inputs, depth):
-    classes, scores = texts.classify(inputs, **depth)
-    return {"classes": classes, "scores": scores}
 
 
 @contextlib.contextmanager
