@@ -204,13 +204,11 @@ class TextModel:
 
         All at once, or those of a length together, see `padding`.
         """
-        if isinstance(rows, tf.RaggedTensor):
-            number, keys = rows.nrows(tf.int32), rows.row_lengths()
-            if not padding.why_equal_lengths(self.model):
-                keys = tf.zeros_like(keys)
-        else:
-            number = tf.shape(rows)[0]
-            keys = tf.zeros([number], tf.int64)
+        is_ragged = isinstance(rows, tf.RaggedTensor)
+        number = rows.nrows(tf.int32) if is_ragged else tf.shape(rows)[0]
+        keys = tf.zeros([number], tf.int64)
+        if is_ragged and padding.why_equal_lengths(self.model):
+            keys = rows.row_lengths()
         empty = Found(tf.fill([number, beams], ""), tf.zeros([number, beams]))
 
         def of_group(places):
