@@ -46,3 +46,20 @@ def test_a_record_that_is_given_hides_no_other(tmp_path, name):
     (tmp_path / name).touch()
     with pytest.raises(UsageError, match=rf"for a run. Received: '.*{name}'"):
         run_folder.check(str(tmp_path), "hparams.json")
+
+
+@pytest.mark.parametrize(
+    ("there", "named"),
+    [
+        ("best/checkpoint", "best"),
+        ("best/model.ckpt-3.index", "best"),
+        ("model.safetensors", "model.safetensors"),
+    ],
+)
+def test_a_new_run_takes_no_weights_that_are_there(tmp_path, there, named):
+    (tmp_path / "best").mkdir()
+    (tmp_path / there).touch()
+    with pytest.raises(UsageError, match=rf"not of a run here .*left|Received: '.*/{named}'"):
+        run_folder.check(str(tmp_path))
+    (tmp_path / "checkpoint").touch()  # of the run, whose weights they are
+    run_folder.check(str(tmp_path))

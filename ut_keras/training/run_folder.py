@@ -52,11 +52,15 @@ def check_records(output_dir: str, given: str = "") -> None:
     Args:
         As of `check`.
     """
-    path = foreign_record(output_dir, given) or foreign_record(os.path.join(output_dir, BEST))
-    if path:
+    best = os.path.join(output_dir, BEST)
+    path = foreign_record(output_dir, given) or foreign_record(best)
+    if not path and not checkpoint_files.exists(output_dir):  # so "best" has none of this run's
+        of_run_save = os.path.join(output_dir, "model.safetensors")
+        path = best if checkpoint_files.exists(best) else of_run_save
+    if path and os.path.lexists(path):
         raise UsageError(
-            f"--output_dir must be a folder for a run. Received: {path!r}, which is no run's "
-            "and is left as it is."
+            f"--output_dir must be a folder for a run. Received: {path!r}, which is not of a run "
+            "here and is left as it is."
         )
 
 
