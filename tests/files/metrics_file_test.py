@@ -22,6 +22,8 @@ def test_somebody_elses_is_left(tmp_path):
     path.write_text("[1]\nprecious")
     with pytest.raises(OSError, match="Somebody else"):
         metrics_file.append(str(tmp_path), {"step": 1})
+    with pytest.raises(OSError, match="Somebody else"):
+        metrics_file.keep(str(tmp_path), lambda record: True)
     assert path.read_text() == "[1]\nprecious"
 
 

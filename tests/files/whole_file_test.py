@@ -110,6 +110,11 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     with whole_file.writing(tmp_path / "x") as file:
         file.write("new")
     assert done == ["new", "named", "folder"]
+    done.clear()
+    (tmp_path / "y").write_text("other")
+    monkeypatch.setattr(os, "remove", lambda path: done.append("removed"))
+    whole_file.put([(tmp_path / "y", tmp_path / "z")], instead_of=tmp_path / "x")
+    assert done == ["other", "removed", "named", "folder"]
 
 
 def _die_while_writing(path, connection):

@@ -155,13 +155,12 @@ def write(checkpoint: "tf.train.Checkpoint", path: str) -> None:
         checkpoint.write(os.path.join(temporary, name))
         files = sorted(file for file in os.listdir(temporary) if file.startswith(f"{name}."))
         # The values first. An index that is there would go with those of another checkpoint.
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(f"{path}.index")
         whole_file.put(
             [
                 (os.path.join(temporary, file), os.path.join(os.path.dirname(path), file))
                 for file in files
-            ]
+            ],
+            instead_of=f"{path}.index",
         )
 
 

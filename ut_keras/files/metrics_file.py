@@ -59,15 +59,14 @@ def append(output_dir: str, record: dict[str, Any]) -> None:
     """Adds a line, after cutting off one that was not written to its end.
 
     Raises:
-        OSError: if the disk is full; the file is then as it was.
+        OSError: if the disk is full, or the file somebody else's; it is then as it was.
     """
     file_error.check_is_file(path(output_dir))
     # Without a buffer, which would keep what a full disk refused and write it later.
     with open(path(output_dir), "a+b", buffering=0) as file:
         file.seek(0)
         content = file.read()
-        if not content.startswith(_BEGINS[: len(content)]):
-            raise FileExistsError(errno.EEXIST, "Somebody else's file", path(output_dir))
+        _check_ours(output_dir, content)
         whole = content.rfind(b"\n") + 1
         if whole != len(content):
             file.truncate(whole)
@@ -79,12 +78,18 @@ def append(output_dir: str, record: dict[str, Any]) -> None:
 
 
 def keep(output_dir: str, is_kept: Callable[[dict[str, Any]], bool]) -> None:
-    """Removes the lines whose records are not kept, and what is none."""
+    """Removes the lines whose records are not kept, and what is none. Raises: as `append`."""
     lines = _lines(path(output_dir))
+    _check_ours(output_dir, b"".join(lines))
     kept = [line for line in lines if (record := _record(line)) and is_kept(record)]
     if kept != lines:
         with whole_file.writing(os.path.realpath(path(output_dir)), binary=True) as file:
             file.writelines(kept)
+
+
+def _check_ours(output_dir, content):
+    if not content.startswith(_BEGINS[: len(content)]):
+        raise FileExistsError(errno.EEXIST, "Somebody else's file", path(output_dir))
 
 
 def _lines(name):

@@ -105,14 +105,18 @@ def folder(path: str) -> Iterator[str]:
             shutil.rmtree(made, ignore_errors=True)
 
 
-def put(pairs: Iterable[tuple[str, str]]) -> None:
+def put(pairs: Iterable[tuple[str, str]], instead_of: str | None = None) -> None:
     """Gives what is written its names, in the order given, when the disk has all of it.
 
     Args:
         pairs: list of (source, target), paths of files or folders on one disk.
+        instead_of: str, path of a file that goes before.
     """
     for source, _ in pairs:
         _sync(source)
+    if instead_of:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(instead_of)
     for source, target in pairs:
         os.replace(source, target)
     for name in dict.fromkeys(os.path.dirname(target) for _, target in pairs):
