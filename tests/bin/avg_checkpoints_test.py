@@ -161,6 +161,14 @@ def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
     assert os.listdir(tmp_path) == []
 
 
+def test_a_checkpoint_of_something_else_is_left(run, tmp_path, capsys):
+    path = tf.train.Checkpoint(mine=tf.Variable(1.0)).write(f"{tmp_path}/ckpt-0")
+    argv = [f"--prefix={run}/model.ckpt-", f"--output_path={tmp_path}/ckpt", "--checkpoints=1,2"]
+    assert "a checkpoint of something else" in _error(capsys, *argv)
+    assert "mine/.ATTRIBUTES/VARIABLE_VALUE" in dict(tf.train.list_variables(path))
+    assert len(os.listdir(tmp_path)) == 2
+
+
 def test_a_full_disk_leaves_what_there_was(run, tmp_path, capsys):
     argv = [f"--prefix={run}/model.ckpt-", f"--output_path={tmp_path}/averaged"]
     with full_disk.full_disk(1000):

@@ -111,6 +111,10 @@ def test_the_folder_of_somebody_else_is_left(tmp_path, capsys):
     assert _search(_argv(tmp_path)) == 2
     assert "trial-1', which is of no search" in capsys.readouterr().err
     assert mine.read_text() == "mine" and not (tmp_path / "search" / "search.journal").exists()
+    assert _search(_argv(tmp_path, autotune_max_trials="1")) == 0
+    assert _search(_argv(tmp_path)) == 2
+    assert "trial-1', which is of no search" in capsys.readouterr().err
+    assert mine.read_text() == "mine"
 
 
 def test_the_same_command_redoes_nothing_and_more_trials_go_on(tmp_path):

@@ -14,7 +14,7 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ut_keras.bin import command, flags
@@ -55,10 +55,21 @@ def main(args: command.Args) -> None:
 
 def _average(paths, output_path, dtype):
     command.load_tensorflow()
+    import tensorflow as tf
+
+    from ut_keras.checkpoints import checkpoint
+
+    written = f"{output_path}-0"
+    if os.path.exists(f"{written}.index") and not checkpoint.is_of_weights(written):
+        raise UsageError(
+            "--output_path must not be where there is a checkpoint of something else. Received: "
+            f"{output_path!r}, and there is {written!r}."
+        )
     weights = average(paths)
     if dtype:
         weights = {name: stored_as(dtype, name, value) for name, value in weights.items()}
-    written = write(weights, output_path)
+    variables = {name: tf.Variable(value) for name, value in weights.items()}
+    checkpoint_files.write(tf.train.Checkpoint(model=variables), written)
     print(f"Averaged {len(paths)} checkpoints:")
     for path in paths:
         print(f"  {path}")
@@ -163,20 +174,6 @@ def stored_as(dtype: Any, name: str, value: Any) -> Any:
             f"Received: {name} with {np.abs(value).max():g}."
         )
     return small
-
-
-def write(weights: Mapping[str, Any], output_path: str) -> str:
-    """Writes weights as a checkpoint of a model: `output_path`-0.
-
-    Returns:
-        str, the path.
-    """
-    import tensorflow as tf
-
-    variables = {name: tf.Variable(value) for name, value in weights.items()}
-    path = f"{output_path}-0"
-    checkpoint_files.write(tf.train.Checkpoint(model=variables), path)
-    return path
 
 
 def make_output_dir(source: str, path: str) -> bool:

@@ -48,11 +48,13 @@ def run(args: argparse.Namespace, program: str) -> None:
     """
     setup, ranges = check(args)
     with run_folder.lock(args.output_dir):
-        _check_free(args.output_dir, args.autotune_max_trials)
+        if not os.path.exists(os.path.join(args.output_dir, search.FILENAME)):
+            _check_free(args.output_dir, range(args.autotune_max_trials))
         identity = {name: getattr(args, name) for name in _SAME}
         identity["ranges"] = [str(item) for item in ranges]
         identity["flags of --t2t_usr_dir"] = args.package_words
         study = search.open_study(args.output_dir, identity, args.random_seed)
+        _check_free(args.output_dir, range(len(study.trials), args.autotune_max_trials))
         for line in hparam_ranges.without_effect(ranges, setup.hp):
             print(f"note: {line}", flush=True)
         if args.generate_data:
@@ -241,11 +243,9 @@ class _Search:
         print(f"trial-{trial.number} failed: {reason}", flush=True)
 
 
-def _check_free(output_dir, max_trials):
-    """Checks that a folder for a new search has no trials."""
-    if os.path.exists(os.path.join(output_dir, search.FILENAME)):
-        return
-    taken = [_trial_dir(output_dir, number) for number in range(max_trials)]
+def _check_free(output_dir, numbers):
+    """Checks that a folder has nothing of the names of trials that are to come."""
+    taken = (_trial_dir(output_dir, number) for number in numbers)
     if there := next(filter(os.path.lexists, taken), None):
         raise UsageError(
             "--output_dir must leave the names of the trials free. "

@@ -61,6 +61,7 @@ def write(
     paths = [split.paths[shard] for shard in shards]
     _remove(paths)
     title = f"{split.filename} {split.name}"
+    is_first = not os.path.exists(split.origin_path)
     buckets_of = os.path.join(split.data_dir, f"{split.filename}-{split.name}")
     with whole_file.folder(buckets_of) as folder:
         samples = Samples(samples, f"{title}, reading", max_cases)
@@ -90,7 +91,7 @@ def write(
                     whole_file.remove_leftovers(path)
                 raise
             finally:
-                if not any(map(os.path.exists, split.paths)):
+                if is_first and not any(map(os.path.exists, split.paths)):
                     _remove([split.origin_path])
     return sum(counts)
 
