@@ -18,6 +18,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from ut_keras.bin import command, command_line, decode_setup, flags, run_setup, trainer
+from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import metrics_file, whole_file
 from ut_keras.hparam import limits
@@ -47,6 +48,8 @@ def _run(argv):
         raise UsageError("--data_dir must be given: the folder with the data of the split.")
     split = run_setup.eval_split(args, run.problem)
     directory = os.path.expanduser(args.visualize_dir or os.path.join(run.run_dir, "steps"))
+    if checkpoint_files.exists(directory):
+        raise UsageError(f"--visualize_dir must be no run's folder. Received: {directory!r}.")
     whole_file.check_writable(directory)
     command.load_tensorflow(run.run_dir)
     model, checkpoint = run.load_model()

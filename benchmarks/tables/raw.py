@@ -4,6 +4,7 @@ import glob
 import gzip
 import os
 
+from ut_keras.errors import DataError
 from ut_keras.files import whole_file
 
 
@@ -37,6 +38,10 @@ def read_lines(raw, name):
 
 
 def write_lines(tmp_dir, name, lines):
-    """Writes a raw file, whole or not at all."""
-    with whole_file.writing(os.path.join(tmp_dir, name)) as file:
-        file.writelines(lines)
+    """Writes a raw file, whole or not at all; DataError if there is another of its name."""
+    path, text = os.path.join(tmp_dir, name), "".join(lines)
+    if not os.path.lexists(path):
+        with whole_file.writing(path) as file:
+            file.write(text)
+    elif "".join(read_lines(tmp_dir, name)) != text:
+        raise DataError(f"--tmp_dir must hold no other {name}. Received: {path}, which is one.")

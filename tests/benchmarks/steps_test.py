@@ -24,6 +24,11 @@ def test_metrics_by_steps(command, run, capsys):
     assert "   3 steps  loss " in capsys.readouterr().out
 
 
+def test_the_results_of_a_run_are_left(command, run, capsys):
+    argv = [f"--output_dir={run}", f"--data_dir={run}", f"--visualize_dir={run}"]
+    assert "must be no run's folder" in small_run.error(capsys, command.main, argv)
+
+
 @pytest.mark.parametrize(
     ("steps", "message"),
     [("0", "--steps must be numbers from 1"), ("a,2", "--steps must be numbers from 1")],
