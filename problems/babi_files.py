@@ -138,8 +138,7 @@ def _read_files(tmp_dir, names):
     for name in names:
         path = os.path.join(tmp_dir or "", name)
         if os.path.isfile(path):
-            with text_lines.readable(path), open(path, encoding="utf-8") as file:
-                texts[name] = file.read()
+            texts[name] = "\n".join(text_lines.read(path))
     for path in _archives(tmp_dir):
         missing = set(names) - set(texts)
         if not missing:

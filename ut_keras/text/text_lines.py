@@ -18,39 +18,35 @@ _LONGEST = 1 << 26  # bytes of a line
 
 
 def read(path: str) -> list[str]:
-    """Reads the lines of a file, without their line breaks.
-
-    A last line may lack its line break.
-
-    Raises:
-        DataError: names the line that is not UTF-8.
-        OSError: if the file cannot be read.
-    """
-    file_error.check_is_file(path)
-    with open(path, "rb") as file:
-        lines = file.read().removeprefix(codecs.BOM_UTF8).split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    return [_text(path, number, line) for number, line in enumerate(lines, start=1)]
+    """Reads all lines of a file; see `lines`."""
+    return list(lines(path))
 
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[gzip.GzipFile | io.BufferedReader]:
-    """Opens a file, which may be `.gz`, to be read in bytes.
+    """Opens a file, which may be `.gz`, to be read in bytes; read and decode inside it.
 
     Raises:
-        DataError: if it is not whole.
+        DataError: if it is not UTF-8, or not whole.
     """
     file_error.check_is_file(path)
-    with readable(path), gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
-        yield file
+    try:
+        with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise DataError(f"Text must be UTF-8. Received: {path}: {error}.") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path} must be a whole text file. Received: {error}.") from error
 
 
 def lines(path: str) -> Iterator[str]:
     """Yields the lines of a file, which may be `.gz`, one by one and without their line breaks.
 
+    A last line may lack its line break.
+
     Raises:
         DataError: names the line that is not UTF-8, or too long to be one; or see `opened`.
+        OSError: if the file cannot be read.
     """
     with opened(path) as file:
         some = iter(lambda: file.readline(_LONGEST + 1), b"")
@@ -62,21 +58,6 @@ def lines(path: str) -> Iterator[str]:
                 )
             line = line if number > 1 else line.removeprefix(codecs.BOM_UTF8)
             yield _text(path, number, line.removesuffix(b"\n"))
-
-
-@contextlib.contextmanager
-def readable(path: str) -> Iterator[None]:
-    """Turns what Python raises on a text file (which may be .gz) into one line; read inside it.
-
-    Raises:
-        DataError: if the file is not UTF-8, or not whole.
-    """
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise DataError(f"Text must be UTF-8. Received: {path}: {error}.") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path} must be a whole text file. Received: {error}.") from error
 
 
 def one_line(text: str) -> str:
