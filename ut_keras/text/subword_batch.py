@@ -79,7 +79,6 @@ _CHUNK = 2048  # texts; the arrays of so many sentences stay near the processor
 _MOST_TOKENS = 2**20  # then it starts anew, for bounded memory
 _MOST_IDS = 2**24
 _TOKEN_END = ord("_")
-_NO_UTF8 = 0xFF
 _MANY = 32
 
 
@@ -131,10 +130,7 @@ class BatchEncoder:
     def _add_ids(self, tokens, numbers):
         """Encodes one token of every new number."""
         new = self._table.examples(numbers, len(self._ids))
-        joined = tokenizer_batch.concatenate(
-            tokens.data, tokens.starts[new], tokens.lengths[new], _NO_UTF8
-        )
-        escaped = self._escape(joined)
+        escaped = self._escape(tokenizer_batch.join(tokens, new))
         ids, _, id_ends = self._matcher.tokenize_with_offsets([escaped])
         token_ends = np.flatnonzero(np.frombuffer(escaped, np.uint8) == _TOKEN_END) + 1
         # Every token ends where one of its ids does.
@@ -142,9 +138,9 @@ class BatchEncoder:
         self._ids.add(ids.values.numpy(), np.diff(ends, prepend=0))
 
     def _escape(self, joined):
-        """Escapes tokens that end with 0xFF, as `subword_text_encoder.escape_token` does."""
+        """Escapes what `tokenizer_batch.join` returns, as `escape_token` does."""
         joined = joined.replace(b"\\", b"\\\\").replace(b"_", b"\\u")
-        joined = joined.replace(bytes([_NO_UTF8]), bytes([_TOKEN_END]))
+        joined = joined.replace(tokenizer_batch.END, bytes([_TOKEN_END]))
         text = joined.decode("utf-8", "surrogatepass")
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
         is_plain = self._is_plain.take(codes)

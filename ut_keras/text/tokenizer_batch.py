@@ -22,6 +22,7 @@ _SPACE = ord(" ")
 # What a byte tells: a letter or digit, or not; the first of several bytes, or another of them.
 _OTHER, _WORD, _FIRST, _LATER = range(4)
 _LATER_BITS = 0x3F
+END = b"\xff"  # of a token among others; in no UTF-8
 
 
 class Tokens(typing.NamedTuple):
@@ -64,12 +65,12 @@ def split(texts: Sequence[str]) -> Tokens:
     return Tokens(byte_array, starts, lengths, starts.searchsorted(text_ends))
 
 
-def concatenate(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray, end: int) -> bytes:
-    """Returns the tokens one behind the other, each followed by the byte `end`, as bytes."""
-    lengths = lengths + 1
+def join(tokens: Tokens, which: np.ndarray) -> bytes:
+    """Returns some tokens, by their places, one behind the other, each followed by `END`."""
+    lengths = tokens.lengths[which] + 1
     ends = np.cumsum(lengths)
-    joined = data.take(ranges(starts, lengths, ends))
-    joined[ends - 1] = end
+    joined = tokens.data.take(ranges(tokens.starts[which], lengths, ends))
+    joined[ends - 1] = ord(END)
     return joined.tobytes()
 
 
@@ -116,7 +117,6 @@ def _set_kinds(data, kinds):
 
 
 _TOGETHER = 2048  # texts; the arrays of so many sentences stay near the processor
-_NO_UTF8 = 0xFF
 
 
 def count(texts: Iterable[str]) -> dict[str, int]:
@@ -128,13 +128,10 @@ def count(texts: Iterable[str]) -> dict[str, int]:
         tokens = split(some)
         first_new = len(table)
         numbers = table.numbers(tokens)
-        new = table.examples(numbers, first_new)
-        tokens_by_number.append(
-            concatenate(tokens.data, tokens.starts[new], tokens.lengths[new], _NO_UTF8)
-        )
+        tokens_by_number.append(join(tokens, table.examples(numbers, first_new)))
         if len(table) > len(counts):
             counts = np.concatenate([counts, np.zeros(2 * len(table) - len(counts), np.int64)])
         np.add.at(counts, numbers, 1)
-    encoded = b"".join(tokens_by_number).split(bytes([_NO_UTF8]))[:-1]
+    encoded = b"".join(tokens_by_number).split(END)[:-1]
     names = [name.decode("utf-8", "surrogatepass") for name in encoded]
     return dict(zip(names, counts[1 : len(table)].tolist(), strict=True))
