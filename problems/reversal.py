@@ -58,10 +58,6 @@ class Derived:
         return self._turned(self._base.preprocess(records))
 
     @property
-    def preprocess_needs_hparams(self) -> bool:
-        return self._base.preprocess_needs_hparams
-
-    @property
     def preprocess_key(self) -> str:
         return f"{self.name} {self._base.preprocess_key}"
 
