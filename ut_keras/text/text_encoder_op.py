@@ -9,6 +9,8 @@ text that is not UTF-8, what is none is read as U+FFFD; and what an encoder refu
 as a word that is not in its vocabulary, is left out.
 """
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from ut_keras.text import subword_tokenizer_op, text_encoder
@@ -43,10 +45,6 @@ def make(encoder: text_encoder.TextEncoder) -> tf.Module:
 class ByteOp(tf.Module):
     """The graph side of a `ByteTextEncoder`."""
 
-    def __init__(self, encoder: text_encoder.TextEncoder) -> None:
-        super().__init__()
-        del encoder  # all are alike
-
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         characters = tf.strings.bytes_split(_valid(texts))
         numbers = tf.io.decode_raw(characters.flat_values, tf.uint8)
@@ -65,9 +63,10 @@ class TokenOp(tf.Module):
 
     def __init__(self, encoder: text_encoder.TokenTextEncoder) -> None:
         super().__init__()
-        tokens = _names(encoder)
+        tokens = encoder.entries
         oov_id = _NONE if encoder.oov_id is None else encoder.oov_id
-        self._table = _lookup(tokens, oov_id)
+        # Of equal tokens the last counts.
+        self._table = _lookup({token: i for i, token in enumerate(tokens)}, oov_id)
         self._tokens = tf.constant(tokens)
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -106,10 +105,11 @@ class IntegerOp(tf.Module):
 class ClassLabelOp(tf.Module):
     """The graph side of a `ClassLabelEncoder`: a whole text is one label."""
 
-    def __init__(self, encoder: text_encoder.TextEncoder) -> None:
+    def __init__(self, encoder: text_encoder.ClassLabelEncoder) -> None:
         super().__init__()
-        labels = _names(encoder)
-        self._table = _lookup(labels[::-1], _NONE, range(len(labels))[::-1])
+        labels = encoder.entries
+        # Of equal labels the first counts.
+        self._table = _lookup({label: i for i, label in reversed([*enumerate(labels)])}, _NONE)
         self._labels = tf.constant(labels)
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -120,23 +120,17 @@ class ClassLabelOp(tf.Module):
         return _joined(ids.with_flat_values(tf.gather(self._labels, ids.flat_values)))
 
 
-_OPS: dict[type, type] = {
+_OPS: dict[type, Callable[..., tf.Module]] = {
     text_encoder.SubwordTextEncoder: subword_tokenizer_op.SubwordTokenizer,
-    text_encoder.ByteTextEncoder: ByteOp,
+    text_encoder.ByteTextEncoder: lambda encoder: ByteOp(),  # all are alike
     text_encoder.TokenTextEncoder: TokenOp,
     text_encoder.IntegerTextEncoder: IntegerOp,
     text_encoder.ClassLabelEncoder: ClassLabelOp,
 }
 
 
-def _names(encoder):
-    """What each id stands for."""
-    return [encoder.decode([i]) for i in range(encoder.vocab_size)]
-
-
-def _lookup(names, default, ids=None):
-    """A table from names to ids; of equal names the last counts."""
-    ids = dict(zip(names, range(len(names)) if ids is None else ids, strict=True))
+def _lookup(ids, default):
+    """A table of a dict from names to ids."""
     return tf.lookup.StaticHashTable(
         tf.lookup.KeyValueTensorInitializer(
             tf.constant(list(ids)), tf.constant(list(ids.values()), tf.int32)
