@@ -25,7 +25,7 @@ from ut_keras.files import file_error, whole_file
 _BLOCK = 1 << 20  # bytes
 # The last two: of a zip file that is encrypted, or compressed in a way that Python does not know.
 _BROKEN = (
-    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error),
+    *(tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error),
     *(lzma.LZMAError, ValueError, RuntimeError, NotImplementedError),
 )
 
@@ -105,14 +105,14 @@ def read(
                 )
             with opened() as file:
                 take(name, file)
-    except DataError:
-        raise
-    except _BROKEN as error:
-        raise _broken(path, error) from error
-    except OSError as error:
-        if error.errno is not None:  # of the system, such as a full disk
+    except (OSError, *_BROKEN) as error:
+        is_of_system = isinstance(error, OSError) and error.errno is not None  # such as a full disk
+        if is_of_system or isinstance(error, DataError):
             raise
-        raise _broken(path, error) from error
+        raise DataError(
+            f"{path} must be a whole tar, zip or gzip file without a password; remove it to fetch "
+            f"it again. Received: {error or type(error).__name__}."
+        ) from error
 
 
 def _members(path):
@@ -140,13 +140,6 @@ def _members(path):
 def _check_size(size, most_bytes, path):
     if size > most_bytes:
         raise DataError(f"{path} must have at most {most_bytes} bytes, unpacked. Received: more.")
-
-
-def _broken(path, error):
-    return DataError(
-        f"{path} must be a whole tar, zip or gzip file without a password; remove it to fetch it "
-        f"again. Received: {error or type(error).__name__}."
-    )
 
 
 def inside(directory: str, name: str, path: str) -> str:
