@@ -51,7 +51,7 @@ def parse_records(
             rows = _fill_empty(rows, spec.default)
         lengths = rows.row_lengths()
         checks = [_check("feature is missing", lengths > 0, name, files=files)]
-        shape = fixed_shape(spec)
+        shape = (1,) if spec.modality == "class_label" else spec.shape
         if shape:
             size = math.prod(shape)
             checks.append(
@@ -75,11 +75,6 @@ def check_lengths(lengths: tf.Tensor, indexed: tf.Tensor, index_path: str) -> tf
     lengths, indexed = tf.reshape(lengths, [-1]), tf.reshape(indexed, [-1])
     paths = tf.fill(tf.shape(lengths), index_path)
     return _check("length has changed", lengths == indexed, indexed, lengths, files=paths)
-
-
-def fixed_shape(spec: "FeatureSpec") -> tuple[int, ...] | None:
-    """The shape of one example of a feature; () if it has a length of its own."""
-    return (1,) if spec.modality == "class_label" else spec.shape
 
 
 def _fill_empty(rows, value):
