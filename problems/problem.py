@@ -362,14 +362,11 @@ class Problem:
         from ut_keras.data.reading import input_pipeline
 
         settings = input_pipeline.InputSettings.from_hparams(hparams)
-        if static_shapes:
-            settings = dataclasses.replace(settings, static_shapes=True)
-        if reader.max_length:
-            settings = dataclasses.replace(settings, max_length=reader.max_length)
+        max_length = reader.max_length or settings.max_length
         return input_pipeline.make_dataset(
             files,
             specs,
-            settings,
+            dataclasses.replace(settings, max_length=max_length, static_shapes=static_shapes),
             training=split == "train",
             num_replicas=num_replicas,
             seed=seed,
