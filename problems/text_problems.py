@@ -101,16 +101,14 @@ class Text2TextProblem(problem.Problem):
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         """Yields the texts that the vocabulary is built from."""
-        for sample in self._samples_for_vocab(data_dir, tmp_dir, self.max_samples_for_vocab):
+        samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
+        bounds = (self.max_samples_for_vocab, self._max_cases)
+        for sample in generation.for_vocab(samples, self.name, *bounds):
             yield from (
                 text
                 for name, text in contract.held(sample, contract.DICT, "A sample").items()
                 if name not in self.class_label_features
             )
-
-    def _samples_for_vocab(self, data_dir, tmp_dir, most=None):
-        samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
-        return generation.for_vocab(samples, self.name, most, self._max_cases)
 
     def build_vocab(self, texts: Iterable[str]) -> Vocabulary:
         """Returns the encoder for an iterable of texts."""
