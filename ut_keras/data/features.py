@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, get_args
 
+from ut_keras.data import contract
 from ut_keras.errors import DataError
 from ut_keras.hparam import limits
 
@@ -36,11 +37,8 @@ def check(specs: Mapping[str, FeatureSpec]) -> None:
     if "targets" not in specs:
         raise DataError(f"There must be a feature targets. Received: {', '.join(specs) or 'none'}.")
     for name, spec in specs.items():
-        if spec.modality not in get_args(Modality):
-            raise DataError(
-                f"The modality of {name!r} must be one of {', '.join(get_args(Modality))}. "
-                f"Received: {spec.modality!r}."
-            )
+        modalities = contract.one_of(*get_args(Modality))
+        contract.held(spec.modality, modalities, f"The modality of {name!r}")
         for size in (spec.vocab_size, *spec.shape):
             is_int = isinstance(size, int) and not isinstance(size, bool)
             if not is_int or limits.why_not(size, least=1):
