@@ -141,9 +141,6 @@ class SubwordTextEncoder(TextEncoder):
         self.__init__(**state)  # type: ignore[misc]
 
     def _encode_token(self, token):
-        known = self._encoded_tokens.get(token)
-        if known is not None:
-            return known
         if self._plain.issuperset(token):
             escaped = token + "_"
         else:
