@@ -134,11 +134,8 @@ class SubwordTextEncoder(TextEncoder):
     def __hash__(self) -> int:
         return hash(self._subtokens)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"subtokens": self._subtokens}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (None, self._subtokens)
 
     def _encode_token(self, token):
         if self._plain.issuperset(token):
