@@ -47,6 +47,8 @@ class SubwordTextEncoder(TextEncoder):
         filename: str. A file `vocab.*.subwords` with one subtoken per line in quotes, the id being
             the line's number. Or:
         subtokens: list of str, the reserved ones included.
+    Attributes:
+        alphabet: frozenset of str. The characters that are not escaped, and those of escapes.
     """
 
     def __init__(self, filename: str | None = None, subtokens: Sequence[str] | None = None) -> None:
@@ -66,10 +68,10 @@ class SubwordTextEncoder(TextEncoder):
                 )
         self._title = f"The vocabulary {filename or ''}".rstrip()
         self._subtokens = tuple(subtokens or ())
-        self._alphabet = {c for subtoken in self._subtokens for c in subtoken} | ESCAPE_CHARACTERS
+        self.alphabet = ESCAPE_CHARACTERS.union(*self._subtokens)
         self._ids = {subtoken: i for i, subtoken in enumerate(self._subtokens) if subtoken}
         self._lengths = sorted({len(subtoken) for subtoken in self._ids}, reverse=True)
-        self._plain = self._alphabet - set("\\_\n")
+        self._plain = self.alphabet - set("\\_\n")
         self._encoded_tokens: dict[str, tuple[int, ...]] = {}
         self._batch_encoder: Any = None  # False if there can be none
         self._num_texts = 0
@@ -84,11 +86,6 @@ class SubwordTextEncoder(TextEncoder):
         return self._subtokens
 
     entries = subtokens
-
-    @property
-    def alphabet(self) -> frozenset[str]:
-        """frozenset of str. The characters that are not escaped, and those of escapes."""
-        return frozenset(self._alphabet)
 
     def encode(self, text: str) -> list[int]:
         if len(text) >= _LONG_TEXT and self._find_batch_encoder():
@@ -141,7 +138,7 @@ class SubwordTextEncoder(TextEncoder):
         if self._plain.issuperset(token):
             escaped = token + "_"
         else:
-            escaped = escape_token(token, self._alphabet)
+            escaped = escape_token(token, self.alphabet)
         pieces = split_greedily(escaped, self._ids, self._lengths, self._title)
         ids = tuple(self._ids[piece] for piece in pieces)
         if len(self._encoded_tokens) >= _CACHE_SIZE:
