@@ -113,13 +113,10 @@ class NumberPrediction(_Agreement):
         }
 
 
-class LanguageModeling(_Agreement):
+class LanguageModeling(_Agreement, text_problems.Text2SelfProblem):
     """The words up to the verb, one after the other."""
 
     base_name = "sva_language_modeling"
-
-    def feature_encoders(self, data_dir: str | None) -> Encoders:
-        return {"targets": self.text_encoder(data_dir)}
 
     def record_specs(self, data_dir: str | None) -> Specs:
         specs = self.feature_specs(data_dir)
