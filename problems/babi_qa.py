@@ -58,7 +58,6 @@ import collections
 import copy
 import functools
 import itertools
-import json
 import os
 import random
 from typing import Any
@@ -243,8 +242,7 @@ class BabiQaSentence(_BabiProblem):
             "max_sentence_length": max(len(sentence.split()) for sentence in sentences),
             "max_question_length": max(len(example.question.split()) for example in examples),
         }
-        path = os.path.join(data_dir, self.metadata_filename)
-        text_encoder.write_lines(path, [json.dumps(metadata)])
+        json_file.write(os.path.join(data_dir, self.metadata_filename), metadata, indent=None)
 
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
