@@ -10,6 +10,7 @@ vocabulary's alphabet `\<code point>;`. So every text can be encoded and decoded
 vocabulary files and the vocabularies built are T2T's, to the letter.
 """
 
+import functools
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Self
@@ -73,7 +74,6 @@ class SubwordTextEncoder(TextEncoder):
         self._lengths = sorted({len(subtoken) for subtoken in self._ids}, reverse=True)
         self._plain = self.alphabet - set("\\_\n")
         self._encoded_tokens: dict[str, tuple[int, ...]] = {}
-        self._batch_encoder: Any = None  # False if there can be none
         self._num_texts = 0
 
     @property
@@ -88,7 +88,7 @@ class SubwordTextEncoder(TextEncoder):
     entries = subtokens
 
     def encode(self, text: str) -> list[int]:
-        if len(text) >= _LONG_TEXT and self._find_batch_encoder():
+        if len(text) >= _LONG_TEXT and self._batch_encoder:
             return self._batch_encoder.encode([text]).to_lists()[0]
         encoded = self._encoded_tokens
         ids: list[int] = []
@@ -108,7 +108,7 @@ class SubwordTextEncoder(TextEncoder):
         """
         self._num_texts += len(texts)
         is_worth_it = len(texts) >= _SOME_TEXTS and self._num_texts >= _MANY_TEXTS
-        if is_worth_it and self._find_batch_encoder():
+        if is_worth_it and self._batch_encoder:
             return self._batch_encoder.encode(texts)
         return RaggedIds.from_lists(super().encode_batch(texts))
 
@@ -147,18 +147,18 @@ class SubwordTextEncoder(TextEncoder):
             self._encoded_tokens[token] = ids
         return ids
 
-    def _find_batch_encoder(self):
-        if self._batch_encoder is None:
-            # TensorFlow takes seconds to load, which a few texts do not need.
-            from ut_keras.text import subword_batch
+    @functools.cached_property
+    def _batch_encoder(self):
+        """`subword_batch.BatchEncoder`; None if there can be none."""
+        # TensorFlow takes seconds to load, which a few texts do not need.
+        from ut_keras.text import subword_batch
 
-            try:
-                self._batch_encoder = subword_batch.of(self)
-            except ValueError:
-                # A vocabulary with holes, which `encode` tells about where it meets one, or with
-                # a very long subtoken.
-                self._batch_encoder = False
-        return self._batch_encoder
+        try:
+            return subword_batch.of(self)
+        except ValueError:
+            # A vocabulary with holes, which `encode` tells about where it meets one, or with a very
+            # long subtoken.
+            return None
 
     @classmethod
     def build_to_target_size(
