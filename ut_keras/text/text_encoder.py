@@ -108,6 +108,8 @@ class TokenTextEncoder(TextEncoder):
         tokens: list of str.
         replace_oov: str. Stands for words that are not in the vocabulary; without it they are an
             error.
+    Attributes:
+        oov_id: int. The id of these words; None if they are an error.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class TokenTextEncoder(TextEncoder):
             self._tokens = [*RESERVED_TOKENS, *others]
         self._ids = {token: i for i, token in enumerate(self._tokens)}
         self._filename = filename
-        self._replace_oov = replace_oov
+        self.oov_id = None if replace_oov is None else self._ids.get(replace_oov)
 
     @property
     def vocab_size(self) -> int:
@@ -142,22 +144,17 @@ class TokenTextEncoder(TextEncoder):
     def entries(self) -> tuple[str, ...]:
         return tuple(self._tokens)
 
-    @property
-    def oov_id(self) -> int | None:
-        """int. The id of words that are not in the vocabulary; None if they are an error."""
-        return None if self._replace_oov is None else self._ids.get(self._replace_oov)
-
     def encode(self, text: str) -> list[int]:
-        words = text.split()
-        if self._replace_oov is not None:
-            words = [word if word in self._ids else self._replace_oov for word in words]
-        for word in words:
-            if word not in self._ids:
+        ids = []
+        for word in text.split():
+            index = self._ids.get(word, self.oov_id)
+            if index is None:
                 raise DataError(
                     f"Every word must be in the vocabulary {self._filename or ''} of "
                     f"{self.vocab_size} tokens. Received: {word!r}."
                 )
-        return [self._ids[word] for word in words]
+            ids.append(index)
+        return ids
 
     def decode(self, ids: Iterable[int]) -> str:
         return " ".join(self._tokens[i] if 0 <= i < len(self._tokens) else f"ID_{i}" for i in ids)
