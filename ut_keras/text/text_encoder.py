@@ -109,6 +109,7 @@ class TokenTextEncoder(TextEncoder):
         replace_oov: str. Stands for words that are not in the vocabulary; without it they are an
             error.
     Attributes:
+        entries: tuple of str. The tokens by id.
         oov_id: int. The id of these words; None if they are an error.
     """
 
@@ -123,26 +124,22 @@ class TokenTextEncoder(TextEncoder):
                 f"Give a filename or tokens, one of the two. Received: {filename!r}, {tokens!r}."
             )
         if filename is not None:
-            self._tokens = [line.strip() for line in read_lines(filename)]
-            if len(self._tokens) < NUM_RESERVED_IDS:
+            self.entries = tuple(line.strip() for line in read_lines(filename))
+            if len(self.entries) < NUM_RESERVED_IDS:
                 raise DataError(
                     f"A vocabulary must have at least {NUM_RESERVED_IDS} lines. "
-                    f"Received: {filename} with {len(self._tokens)}."
+                    f"Received: {filename} with {len(self.entries)}."
                 )
         else:
             others = (token for token in tokens or () if token not in RESERVED_TOKENS)
-            self._tokens = [*RESERVED_TOKENS, *others]
-        self._ids = {token: i for i, token in enumerate(self._tokens)}
+            self.entries = (*RESERVED_TOKENS, *others)
+        self._ids = {token: i for i, token in enumerate(self.entries)}
         self._filename = filename
         self.oov_id = None if replace_oov is None else self._ids.get(replace_oov)
 
     @property
     def vocab_size(self) -> int:
-        return len(self._tokens)
-
-    @property
-    def entries(self) -> tuple[str, ...]:
-        return tuple(self._tokens)
+        return len(self.entries)
 
     def encode(self, text: str) -> list[int]:
         ids = []
@@ -157,11 +154,11 @@ class TokenTextEncoder(TextEncoder):
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        return " ".join(self._tokens[i] if 0 <= i < len(self._tokens) else f"ID_{i}" for i in ids)
+        return " ".join(self.entries[i] if 0 <= i < len(self.entries) else f"ID_{i}" for i in ids)
 
     def store_to_file(self, filename: str) -> None:
         """Writes the vocabulary, reserved tokens included."""
-        write_lines(filename, self._tokens)
+        write_lines(filename, self.entries)
 
 
 class ClassLabelEncoder(TextEncoder):
@@ -170,6 +167,8 @@ class ClassLabelEncoder(TextEncoder):
     Args:
         labels: list of str. Or:
         filename: str, a file with one label per line.
+    Attributes:
+        entries: tuple of str. The labels by id.
     """
 
     def __init__(self, labels: Iterable[str] | None = None, filename: str | None = None) -> None:
@@ -179,22 +178,18 @@ class ClassLabelEncoder(TextEncoder):
             )
         if filename is not None:
             labels = [line.strip() for line in read_lines(filename)]
-        self._labels = list(labels or ())
-        if not self._labels:
+        self.entries = tuple(labels or ())
+        if not self.entries:
             raise DataError(f"There must be labels. Received: none, {filename or labels}.")
 
     @property
     def vocab_size(self) -> int:
-        return len(self._labels)
-
-    @property
-    def entries(self) -> tuple[str, ...]:
-        return tuple(self._labels)
+        return len(self.entries)
 
     def encode(self, text: str) -> list[int]:
-        if text not in self._labels:
-            raise DataError(f"The label must be one of {self._labels}. Received: {text!r}.")
-        return [self._labels.index(text)]
+        if text not in self.entries:
+            raise DataError(f"The label must be one of {[*self.entries]}. Received: {text!r}.")
+        return [self.entries.index(text)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        return " ".join(self._labels[i] for i in ids)
+        return " ".join(self.entries[i] for i in ids)

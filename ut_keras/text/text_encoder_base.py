@@ -26,11 +26,6 @@ class TextEncoder:
         """int. All ids are in [0, vocab_size)."""
         raise NotImplementedError
 
-    @property
-    def entries(self) -> tuple[str, ...] | None:
-        """tuple of str, by id: what the ids mean, where a list says it; else None."""
-        return None
-
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a string, without EOS."""
         raise NotImplementedError
