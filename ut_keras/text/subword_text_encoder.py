@@ -49,6 +49,7 @@ class SubwordTextEncoder(TextEncoder):
             the line's number. Or:
         subtokens: list of str, the reserved ones included.
     Attributes:
+        subtokens, entries: tuple of str, by id.
         alphabet: frozenset of str. The characters that are not escaped, and those of escapes.
     """
 
@@ -68,9 +69,9 @@ class SubwordTextEncoder(TextEncoder):
                     f"Received: {filename} with {first}."
                 )
         self._title = f"The vocabulary {filename or ''}".rstrip()
-        self._subtokens = tuple(subtokens or ())
-        self.alphabet = ESCAPE_CHARACTERS.union(*self._subtokens)
-        self._ids = {subtoken: i for i, subtoken in enumerate(self._subtokens) if subtoken}
+        self.subtokens = self.entries = tuple(subtokens or ())
+        self.alphabet = ESCAPE_CHARACTERS.union(*self.subtokens)
+        self._ids = {subtoken: i for i, subtoken in enumerate(self.subtokens) if subtoken}
         self._lengths = sorted({len(subtoken) for subtoken in self._ids}, reverse=True)
         self._plain = self.alphabet - set("\\_\n")
         self._encoded_tokens: dict[str, tuple[int, ...]] = {}
@@ -78,14 +79,7 @@ class SubwordTextEncoder(TextEncoder):
 
     @property
     def vocab_size(self) -> int:
-        return len(self._subtokens)
-
-    @property
-    def subtokens(self) -> tuple[str, ...]:
-        """tuple of str, by id."""
-        return self._subtokens
-
-    entries = subtokens
+        return len(self.subtokens)
 
     def encode(self, text: str) -> list[int]:
         if len(text) >= _LONG_TEXT and self._batch_encoder:
@@ -117,22 +111,22 @@ class SubwordTextEncoder(TextEncoder):
         return list(self._encode_token(token))
 
     def decode(self, ids: Iterable[int]) -> str:
-        joined = "".join(self._subtokens[i] for i in ids if 0 <= i < len(self._subtokens))
+        joined = "".join(self.subtokens[i] for i in ids if 0 <= i < len(self.subtokens))
         tokens = (unescape_token(escaped) for escaped in joined.split("_"))
         return tokenizer.decode([token for token in tokens if token])
 
     def store_to_file(self, filename: str) -> None:
         """Writes the vocabulary as T2T does, every subtoken in single quotes."""
-        write_lines(filename, [f"'{subtoken}'" for subtoken in self._subtokens])
+        write_lines(filename, [f"'{subtoken}'" for subtoken in self.subtokens])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SubwordTextEncoder) and self._subtokens == other._subtokens
+        return isinstance(other, SubwordTextEncoder) and self.subtokens == other.subtokens
 
     def __hash__(self) -> int:
-        return hash(self._subtokens)
+        return hash(self.subtokens)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (None, self._subtokens)
+        return type(self), (None, self.subtokens)
 
     def _encode_token(self, token):
         if self._plain.issuperset(token):

@@ -56,7 +56,7 @@ class SubwordTokenizer(tf.Module):
         return self._matcher.tokenize(tf.strings.reduce_join(pieces, axis=-1))
 
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Returns the text of every row of ids; of a fixed length, see `eos.cut_at_eos_in_graph`.
+        """Returns the text of every row of ids; of a fixed length, see `cut_at_eos_in_graph`.
 
         Args:
             ids: integer tensor or `RaggedTensor` [B, (ids)].
