@@ -79,6 +79,8 @@ class IndexedBatches:
             from the records: their files and themselves, string tensors [n], their lengths in the
             index, int32 [n, features], the greatest of the whole batch, int32 [features], and its
             bucket, an int64 scalar.
+    Attributes:
+        num_batches: int, how many batches a pass has.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class IndexedBatches:
     ) -> None:
         self._index = index
         self._order = order
+        self.num_batches = order.num_batches
         self._fill_to = fill_to
         self._parse = parse
         self._seed_of = seed_of
@@ -103,11 +106,6 @@ class IndexedBatches:
         self._rows_of = tf.function(
             self._read_rows, input_signature=[vector, scalar, scalar, scalar], autograph=False
         )
-
-    @property
-    def num_batches(self) -> int:
-        """How many batches a pass has."""
-        return self._order.num_batches
 
     @functools.cached_property
     def fingerprint(self) -> int:
