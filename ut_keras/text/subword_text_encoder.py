@@ -90,11 +90,6 @@ class SubwordTextEncoder(TextEncoder):
             ids += encoded.get(token) or self._encode_token(token)
         return ids
 
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        if len(texts) < _MANY_TEXTS:
-            return super().encode_batch(texts)
-        return self.encode_ragged(texts).to_lists()
-
     def encode_ragged(self, texts: Sequence[str]) -> RaggedIds:
         """Returns the ids of every string of a list as `RaggedIds`, of many by `subword_batch`.
 
@@ -104,7 +99,7 @@ class SubwordTextEncoder(TextEncoder):
         is_worth_it = len(texts) >= _SOME_TEXTS and self._num_texts >= _MANY_TEXTS
         if is_worth_it and self._batch_encoder:
             return self._batch_encoder.encode(texts)
-        return RaggedIds.from_lists(super().encode_batch(texts))
+        return super().encode_ragged(texts)
 
     def encode_without_tokenizing(self, token: str) -> list[int]:
         """Returns the ids of a string that is taken as one token."""

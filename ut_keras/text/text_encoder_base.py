@@ -32,11 +32,11 @@ class TextEncoder:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the list of ids of every string of a list."""
-        return [self.encode(text) for text in texts]
+        return self.encode_ragged(texts).to_lists()
 
     def encode_ragged(self, texts: Sequence[str]) -> RaggedIds:
         """Returns the ids of every string of a list as `RaggedIds`, the fastest for many texts."""
-        return RaggedIds.from_lists(self.encode_batch(texts))
+        return RaggedIds.from_lists([self.encode(text) for text in texts])
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the string for a list of ids."""
