@@ -57,20 +57,17 @@ def lines(path: str) -> Iterator[str]:
                     "more."
                 )
             line = line if number > 1 else line.removeprefix(codecs.BOM_UTF8)
-            yield _text(path, number, line.removesuffix(b"\n"))
+            try:
+                text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"Text must be UTF-8. Received: {path}, line {number}: {error.reason} at byte "
+                    f"{error.start + 1} of the line."
+                ) from error
+            yield text
 
 
 def one_line(text: str) -> str:
     """`text` as one line of a file: a space for every line break, "?" for what is not UTF-8."""
     text = text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _text(path, number, line):
-    try:
-        return line.removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"Text must be UTF-8. Received: {path}, line {number}: {error.reason} at byte "
-            f"{error.start + 1} of the line."
-        ) from error
