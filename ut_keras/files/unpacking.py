@@ -61,7 +61,12 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
         )
 
     def copy(name, source):
-        target = inside(whole, name, path)
+        target = os.path.normpath(os.path.join(whole, name))
+        if os.path.isabs(name) or not target.startswith(whole + os.sep):
+            raise DataError(
+                f"The names in an archive must stay inside its folder. Received: {name!r} in "
+                f"{path}."
+            )
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "wb") as file:
             while block := source.read(_BLOCK):
@@ -140,13 +145,3 @@ def _members(path):
 def _check_size(size, most_bytes, path):
     if size > most_bytes:
         raise DataError(f"{path} must have at most {most_bytes} bytes, unpacked. Received: more.")
-
-
-def inside(directory: str, name: str, path: str) -> str:
-    """The path of a member in a folder; DataError if its name leads out of it."""
-    target = os.path.normpath(os.path.join(directory, name))
-    if os.path.isabs(name) or not target.startswith(directory + os.sep):
-        raise DataError(
-            f"The names in an archive must stay inside its folder. Received: {name!r} in {path}."
-        )
-    return target
