@@ -16,7 +16,6 @@ import glob
 import json
 import os
 import re
-import stat
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -206,9 +205,8 @@ def check_at_hand(path: str) -> None:
 
 
 def _check_file(path):
+    file_error.check_is_file(path, CheckpointError)
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise CheckpointError(f"{path} must be a file. Received: a folder, pipe or device.")
         with open(path, "rb"):
             pass
     except OSError as error:

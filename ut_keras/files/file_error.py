@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from ut_keras.errors import DataError
+from ut_keras.errors import DataError, UserError
 
 # Behind the path of a checkpoint that is being written.
 _TEMPORARY = re.compile(r"(_temp(/.*)?|\.tempstate\d+)$")
@@ -44,10 +44,10 @@ def told_as(path: str | os.PathLike[str]) -> Iterator[None]:
         raise OSError(found.errno, found.strerror, os.fspath(path)) from error
 
 
-def check_is_file(path: str | os.PathLike[str]) -> None:
-    """DataError if there is something else, such as a pipe, which is waited for without end."""
+def check_is_file(path: str | os.PathLike[str], error_class: type[UserError] = DataError) -> None:
+    """Raises if there is something else, such as a pipe, which is waited for without end."""
     if os.path.exists(path) and not os.path.isfile(path):
-        raise DataError(f"{path} must be a file. Received: a folder, pipe or device.")
+        raise error_class(f"{path} must be a file. Received: a folder, pipe or device.")
 
 
 def of_tensorflow(error: BaseException) -> OSError | None:
