@@ -49,16 +49,6 @@ class Task(NamedTuple):
     bonus: Any = 0.0  # float scalar >= 0, how much `constrain` adds to EOS, at most
 
 
-class GreedyState(NamedTuple):
-    """What the greedy loop carries."""
-
-    position: tf.Tensor  # int32 scalar
-    ids: tf.Tensor  # int32 [B, 1, L]
-    scores: tf.Tensor  # float32 [B]
-    finished: tf.Tensor  # bool [B], EOS is written or the room is full
-    cache: tuple
-
-
 def greedy_search(task: Task, choose: Callable[[Any, Any], Any] | None = None) -> Decoded:
     """Takes a symbol at every position, the best by default, until every row has EOS or is full.
 
@@ -70,35 +60,29 @@ def greedy_search(task: Task, choose: Callable[[Any, Any], Any] | None = None) -
     """
     alone = tf.zeros([task.batch_size, 1, task.max_length], tf.int32)
 
-    def take_step(state):
-        query = Query(state.position, state.ids, alone)
-        logits, cache = task.next_logits(query, state.cache)
+    def take_step(position, ids, scores, finished, cache):
+        query = Query(position, ids, alone)
+        logits, cache = task.next_logits(query, cache)
         symbol, gained = _likeliest(logits[:, 0], query, task, choose)
-        symbol = tf.where(state.finished, 0, symbol)
-        return (
-            GreedyState(
-                state.position + 1,
-                _write_column(state.ids, state.position, symbol[:, tf.newaxis]),
-                state.scores + tf.where(state.finished, 0.0, gained),
-                state.finished | (symbol == EOS) | (state.position + 1 >= task.rooms),
-                cache,
-            ),
-        )
+        symbol = tf.where(finished, 0, symbol)
+        ids = _write_column(ids, position, symbol[:, tf.newaxis])
+        scores += tf.where(finished, 0.0, gained)
+        finished |= (symbol == EOS) | (position + 1 >= task.rooms)
+        return position + 1, ids, scores, finished, cache
 
-    start = GreedyState(
-        position=tf.constant(0),
-        ids=alone,
-        scores=tf.zeros([task.batch_size]),
-        finished=task.rooms <= 0,
-        cache=task.cache,
-    )
-    (last,) = tf.while_loop(
-        lambda state: ~tf.reduce_all(state.finished),
+    position, ids, scores, _, _ = tf.while_loop(
+        lambda position, ids, scores, finished, cache: ~tf.reduce_all(finished),
         take_step,
-        (start,),
+        (
+            tf.constant(0),
+            alone,
+            tf.zeros([task.batch_size]),
+            task.rooms <= 0,  # finished: EOS is written or the room is full
+            task.cache,
+        ),
         maximum_iterations=task.max_length,
     )
-    return Decoded(last.ids[:, :, : last.position], last.scores[:, tf.newaxis])
+    return Decoded(ids[:, :, :position], scores[:, tf.newaxis])
 
 
 def _likeliest(logits, query, task, choose):
