@@ -31,13 +31,6 @@ class HaltedCache(NamedTuple):
     ancestors: tf.Tensor  # int32 [C, B, L], of every column; () for one beam
 
 
-class DeepeningState(NamedTuple):
-    """What the loop carries."""
-
-    columns: act_step.Pondering  # of the Q columns of the pass; their states lie in the cache
-    cache: HaltedCache
-
-
 def start_cache(
     layers: act_step.StepLayers, stores: tuple, size: cache_lib.CacheSize
 ) -> HaltedCache:
@@ -90,8 +83,8 @@ def extend_deepening(
     cache = _begin(layers, cache, state, window)
     all_widths = (*layers.block.cache_widths(), layers.timing.cache_widths())
 
-    def body(loop):
-        cache, step = loop.cache, loop.columns.step
+    def body(columns, cache):
+        step = columns.step
         active = tf.cast(tf.where(cache.depth == step)[:, 0], tf.int32)  # the pass comes last
         here = _window(cache, active, window.size)
         caches = [
@@ -104,7 +97,7 @@ def extend_deepening(
         )
         columns = act_step.take(
             layers,
-            loop.columns._replace(state=before),
+            columns._replace(state=before),
             given._replace(
                 inputs=given.inputs._replace(attention_mask=here.attention_mask, cache=caches[:-1]),
                 first=first[0] if first else None,
@@ -119,15 +112,17 @@ def extend_deepening(
         )
         stores = tuple(part.stores for part in caches)
         cache = HaltedCache(stores, depth, left.stores, cache.ancestors)
-        return (DeepeningState(columns._replace(state=state), cache),)
+        return columns._replace(state=state), cache  # their states lie in the cache
 
-    (last,) = tf.while_loop(
-        lambda loop: layers.halting.may_step(loop.columns.halting, given.max_steps, given.epsilon),
+    columns, cache = tf.while_loop(
+        lambda columns, cache: layers.halting.may_step(
+            columns.halting, given.max_steps, given.epsilon
+        ),
         body,
-        (DeepeningState(act_step.start(layers, state), cache),),
+        (act_step.start(layers, state), cache),
         maximum_iterations=given.max_steps,
     )
-    return last.columns.output, last.cache
+    return columns.output, cache
 
 
 def _left_widths(layers):

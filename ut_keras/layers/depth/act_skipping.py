@@ -11,22 +11,13 @@ Either way, with a mean ponder time of p, the cost of N steps is that of p.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.depth import act_step
 from ut_keras.layers.halting.halting import Halting
-
-
-class RunningState(NamedTuple):
-    """What the loop carries. R positions are still running, out of a grid [B, Q]."""
-
-    index: tf.Tensor  # int32 [R, 2]: example, place
-    rows: act_step.Pondering  # of [1, R]
-    results: tuple  # (`Halting` float32 [P], output [P, D]) of the whole grid, P = B · Q places
-    stores: tuple  # of a cache, one dict per layer
 
 
 def run_positions(
@@ -87,21 +78,20 @@ def loop_over_running(
         inputs = given.inputs._replace(padding_mask=real, cache=caches)
         return given._replace(inputs=inputs, first=first, places=index[:, 1])
 
-    def body(loop):
-        caches = caches_at(loop.rows.step, loop.index, loop.stores)
-        new = act_step.take(layers, loop.rows, given_to(loop.index, caches)).loop
+    def body(index, rows, results, stores):
+        caches = caches_at(rows.step, index, stores)
+        new = act_step.take(layers, rows, given_to(index, caches)).loop
         goes_on = new.halting.running[0]
-        done_at, done = _select(~goes_on, loop.index, new)
+        done_at, done = _select(~goes_on, index, new)
         seen_at, seen = done_at, done
         if window.whole:  # by those alone that run on in the same example; else by later symbols
-            company = _with_company(done_at, loop.index, goes_on, grid)
+            company = _with_company(done_at, index, goes_on, grid)
             seen_at, seen = _select(company, done_at, done)
         caches = caches_at(new.step, seen_at, [cache.stores for cache in caches])
         layers.block.remember(seen.state, caches)
+        results = _write(results, done_at, done, grid)
         stores = tuple(cache.stores for cache in caches)
-        results = _write(loop.results, done_at, done, grid)
-        index, rows = _select(goes_on, loop.index, new)
-        return (RunningState(index, rows, results, stores),)
+        return (*_select(goes_on, index, new), results, stores)
 
     if starting is None:
         starting = tf.ones(grid, tf.bool)
@@ -110,32 +100,33 @@ def loop_over_running(
         caches = caches_at(0, idle, stores)
         layers.block.remember(tf.gather_nd(state, idle)[tf.newaxis], caches)
         stores = tuple(cache.stores for cache in caches)
-    index = tf.cast(tf.where(starting), tf.int32)
+    index = tf.cast(tf.where(starting), tf.int32)  # [R, 2], example and place of who still runs
+    rows = act_step.start(layers, tf.gather_nd(state, index)[tf.newaxis])  # [1, R]
     num_places = shape[0] * shape[1]
-    start = RunningState(
-        index,
-        act_step.start(layers, tf.gather_nd(state, index)[tf.newaxis]),
-        (
-            cache_lib.empty([num_places, len(Halting._fields)], tf.float32),
-            cache_lib.empty([num_places, state.shape[-1]], state.dtype),
-        ),
-        stores,
+    results = (  # of the whole grid
+        cache_lib.empty([num_places, len(Halting._fields)], tf.float32),
+        cache_lib.empty([num_places, state.shape[-1]], state.dtype),
     )
-    (last,) = tf.while_loop(
-        lambda loop: layers.halting.may_step(loop.rows.halting, given.max_steps, given.epsilon),
+    index, rows, results, stores = tf.while_loop(
+        lambda index, rows, results, stores: layers.halting.may_step(
+            rows.halting, given.max_steps, given.epsilon
+        ),
         body,
-        (start,),
+        (index, rows, results, stores),
         shape_invariants=(
-            _shapes(start)._replace(index=_shapes(start.index, 0), rows=_shapes(start.rows, 1)),
+            _shapes(index, 0),
+            _shapes(rows, 1),
+            _shapes(results),
+            _shapes(stores),
         ),
         maximum_iterations=given.max_steps,
     )
-    halting, output = _write(last.results, last.index, last.rows, grid)
+    halting, output = _write(results, index, rows, grid)
     output = tf.reshape(output, shape)
     output.set_shape(state.shape)
     halting = tf.reshape(halting, [*tf.unstack(grid), len(Halting._fields)])
     halting.set_shape([*state.shape[:2], len(Halting._fields)])
-    return Halting(*tf.unstack(halting, axis=-1)), output, last.stores
+    return Halting(*tf.unstack(halting, axis=-1)), output, stores
 
 
 def run_examples(
