@@ -178,21 +178,17 @@ class StepRecord(NamedTuple):
     weights: tf.TensorArray
 
 
-def start_steps(enabled: bool | None, state: tf.Tensor, max_steps: int) -> StepRecord | tuple[()]:
-    """An empty record of states like this one, [B, S, D]; () if it is not `enabled`."""
-    if not enabled:
-        return ()
+def start_steps(state: tf.Tensor, max_steps: int) -> StepRecord:
+    """An empty record of states like this one, [B, S, D]."""
     # An array nobody writes to has no shape: entry 0 is there if the loop takes no step.
     no_weight = tf.zeros(tf.shape(state)[:2])
     return StepRecord(_array(tf.zeros_like(state), max_steps), _array(no_weight, max_steps))
 
 
 def add_steps(
-    record: StepRecord | tuple[()], step: tf.Tensor, state: tf.Tensor, weights: tf.Tensor
-) -> StepRecord | tuple[()]:
+    record: StepRecord, step: tf.Tensor, state: tf.Tensor, weights: tf.Tensor
+) -> StepRecord:
     """The record with one step, an int32 scalar from 0: its state [B, S, D], weights [B, S]."""
-    if not record:
-        return record
     return StepRecord(record.states.write(step + 1, state), record.weights.write(step + 1, weights))
 
 

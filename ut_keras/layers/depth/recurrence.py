@@ -159,7 +159,7 @@ class Recurrence(depth.Depth):
             (),
             depth.start_attention(inputs.record_attention, inputs.memory),
             self.block.start_tally(state) if training else (),
-            depth.start_steps(True, state, -(-most // every)) if every else (),
+            depth.start_steps(state, -(-most // every)) if every else (),
         )
         last = self._loop(first, inputs, signals, num_steps, most)
         record = depth.stack_attention(last.record)
