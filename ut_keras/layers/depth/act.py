@@ -149,9 +149,6 @@ class AdaptiveComputationTime(depth.Depth):
         counted = self.halting.counted(padding_mask)
         return [state_layer.ponder_term(result.ponder_cost, self.act_loss_weight, counted, rows)]
 
-    def check_steps(self, num_steps: int | None) -> None:
-        self.timing.check_steps(num_steps)
-
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
         most = size.num_steps or self.halting.max_steps
         stores = super().start_cache(size._replace(num_steps=most))
@@ -193,7 +190,6 @@ class AdaptiveComputationTime(depth.Depth):
         )
 
     def _given(self, state, inputs, positions=None):
-        self.check_steps(inputs.num_steps)
         max_steps = inputs.num_steps or self.halting.max_steps
         positions = tf.range(tf.shape(state)[1]) if positions is None else positions
         signals = self.timing.prepare(positions, max_steps)

@@ -105,7 +105,8 @@ class Depth(state_layer.StateLayer):
     @property
     def places_matter(self) -> bool:
         """Whether it depends on where columns lie in a cache what is read of them."""
-        return self.inner.places_matter
+        signals_matter = self.timing is not None and bool(self.timing.cache_widths())
+        return signals_matter or self.inner.places_matter
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
@@ -130,7 +131,9 @@ class Depth(state_layer.StateLayer):
         Raises:
             ValueError: if the depth is fixed, or there is a weight for each step.
         """
-        if num_steps is not None:
+        if self.timing is not None:
+            self.timing.check_steps(num_steps)
+        elif num_steps is not None:
             raise ValueError(
                 f"num_steps needs recurrence in depth. Received: num_steps={num_steps} of a "
                 f"{type(self).__name__}."

@@ -166,13 +166,6 @@ class Recurrence(depth.Depth):
         steps = depth.stack_steps(last.steps)
         return StackOutput(self.finish(last), None, None, *record, tally=last.tally, steps=steps)
 
-    def check_steps(self, num_steps: int | None) -> None:
-        self.timing.check_steps(num_steps)
-
-    @property
-    def places_matter(self) -> bool:
-        return self.block.places_matter or bool(self.timing.cache_widths())
-
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
