@@ -171,17 +171,16 @@ class AttentionLSTM(lstm.StackedCells):
             projected: [B, 4 D], the first cell's of x.
             masks: dropout's, of the attention, and of what enters each layer but the first.
         """
-        entering = [state.attention] + [None] * (self.num_layers - 1)
+        entering = state.attention
         cells: list[LSTMState] = []
         for number, cell in enumerate(self.cells):
-            if number:
-                entering[number] = cells[-1].output
-            x = entering[number] * masks[number] if masks else entering[number]
+            x = entering * masks[number] if masks else entering
             if number == 0:
                 cells.append(cell.step(projected, state.cells[0], rest=x))
             else:
                 cells.append(cell.step(cell.project(x), state.cells[number]))
-        query = cells[-1].output
+            entering = cells[-1].output
+        query = entering
         weights = tf.nn.softmax(self._scores(query, memory))  # [B, H, S]
         found = tf.matmul(tf.cast(weights, query.dtype), memory.values)  # [B, H, D]
         attention = tf.concat(
