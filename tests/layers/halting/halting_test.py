@@ -10,7 +10,7 @@ from tests.layers.halting import reference as halting_reference
 from ut_keras.layers.attention import attention
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import act, stack
-from ut_keras.layers.halting import convergence, halting, ponder_net, q_halt, stick_breaking
+from ut_keras.layers.halting import convergence, ponder_net, q_halt, stick_breaking
 from ut_keras.layers.position import timing_signal
 
 B, S, D, N = 4, 6, 8, 5
@@ -262,7 +262,7 @@ def test_refuses():
         with pytest.raises(ValueError, match="max_steps must be at least 1. Received: 0"):
             make(0)
     with pytest.raises(ValueError, match="epsilon must be between 0 and 1. Received: 1.0"):
-        halting.Rule.check(2, 1.0)
+        convergence.ConvergenceHalting(2, 1.0)
     with pytest.raises(ValueError, match="prior must be between 0 and 1. Received: 0"):
         ponder_net.PonderNetHalting(2, prior=0)
     with pytest.raises(ValueError, match="output must be one of .*Received: 'sample'"):

@@ -92,16 +92,11 @@ class Rule(Layer):
         """
         return None
 
-    @staticmethod
-    def check(max_steps: int, epsilon: float) -> None:
-        """Raises ValueError: if max_steps < 1 or epsilon is not in (0, 1)."""
+    def _limit(self, max_steps, epsilon, mask_padding):
+        """Keeps these. Raises ValueError: if max_steps < 1 or epsilon is not in (0, 1)."""
         check_least("max_steps", max_steps, 1)
         if not 0 < epsilon < 1:
             raise ValueError(f"epsilon must be between 0 and 1. Received: {epsilon}.")
-
-    def _limit(self, max_steps, epsilon, mask_padding):
-        """Keeps these attributes, checked."""
-        self.check(max_steps, epsilon)
         self.max_steps = max_steps
         self.epsilon = epsilon
         self.mask_padding = mask_padding
