@@ -74,12 +74,6 @@ def window(columns: tf.Tensor, size: CacheSize, ancestors: Any = None) -> Window
     return Window(columns, positions, size, ancestors, mask)
 
 
-def whole_window(size: CacheSize, attention_mask: tf.Tensor | None) -> Window:
-    """The `Window` of a pass over whole sequences."""
-    positions = tf.range(size.length)
-    return Window(positions, positions, size, None, attention_mask, whole=True)
-
-
 def start(
     widths: Widths, size: CacheSize, num_steps: int = 1, dtype: tf.DType | str = tf.float32
 ) -> dict[str, tf.Tensor]:

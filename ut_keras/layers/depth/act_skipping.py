@@ -35,7 +35,8 @@ def run_positions(
     stores = tuple(
         cache_lib.start(widths, size, dtype=layers.dtype) for widths in layers.block.cache_widths()
     )
-    window = cache_lib.whole_window(size, given.inputs.attention_mask)
+    places = tf.range(size.length)
+    window = cache_lib.Window(places, places, size, None, given.inputs.attention_mask, whole=True)
     starting = given.inputs.padding_mask if layers.halting.mask_padding else None
     return loop_over_running(layers, state, given, stores, window, lambda step: 0, starting)[:2]
 
