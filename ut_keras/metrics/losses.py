@@ -59,11 +59,9 @@ def sum_over_replicas(nest: Any) -> Any:
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return nest
-    scalars = tf.nest.flatten(nest)
-    present = [scalar for scalar in scalars if scalar is not None]
-    summed = iter(tf.unstack(context.all_reduce(tf.distribute.ReduceOp.SUM, tf.stack(present))))
-    scalars = [None if scalar is None else next(summed) for scalar in scalars]
-    return tf.nest.pack_sequence_as(nest, scalars)
+    scalars = tf.stack(tf.nest.flatten(nest))
+    summed = tf.unstack(context.all_reduce(tf.distribute.ReduceOp.SUM, scalars))
+    return tf.nest.pack_sequence_as(nest, summed)
 
 
 def total(terms: Mapping[str, list[LossTerm]]) -> tf.Tensor:

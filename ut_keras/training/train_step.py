@@ -96,7 +96,7 @@ def _summed_result(shares, output, features, targets, *weights):
             tokens=_count_tokens(features, targets),
             ponder_sum=ponder_sum,
             ponder_count=ponder_count,
-            ponder=None,
+            ponder={},
         )
     )
     return result._replace(ponder=ponder_times)
