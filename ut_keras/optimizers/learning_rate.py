@@ -16,6 +16,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.hparam import BasicHParams, HParamError
+from ut_keras.hparam.basic import learning_rate_factors
 from ut_keras.registry import UnknownNameError, unknown_name_message
 
 # Field and what holds when the hparams lack it.
@@ -68,8 +69,7 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.fields = {**_FIELDS, **fields}
         for name, value in self.fields.items():
             setattr(self, name, value)
-        schedule = self.learning_rate_schedule
-        self.factor_names = [name.strip() for name in schedule.split("*") if name.strip()]
+        self.factor_names = learning_rate_factors(self.learning_rate_schedule)
         for name in self.factor_names:
             if name not in _FACTORS:
                 raise UnknownNameError(unknown_name_message("learning rate factor", name, _FACTORS))
@@ -117,10 +117,9 @@ def from_hparams(hp: BasicHParams, train_steps: int | None = None) -> HParamsSch
 
 def endless(hp: BasicHParams) -> HParamsSchedule:
     """The schedule without the factors that end with a run: for one whose length nobody knows."""
-    fields = {name: getattr(hp, name) for name in _FIELDS if hasattr(hp, name)}
-    factors = fields.get("learning_rate_schedule", "legacy").split("*")
+    factors = hp.learning_rate_schedule.split("*")
     kept = "*".join(name for name in factors if name.strip() not in _ENDING)
-    return HParamsSchedule(**{**fields, "learning_rate_schedule": kept})
+    return from_hparams(hp.override({"learning_rate_schedule": kept}))
 
 
 def _warmup(schedule):
