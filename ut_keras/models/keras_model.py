@@ -11,12 +11,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import hparam
+from ut_keras import hparam, optimizers
 from ut_keras.data.features import FeatureSpec
-from ut_keras.metrics import losses
+from ut_keras.metrics import keras_metrics, losses
 from ut_keras.metrics import weights as weights_lib
 from ut_keras.models import losses as model_losses
 from ut_keras.models.output import ModelOutput
+from ut_keras.optimizers import learning_rate
 
 _LOG = logging.getLogger("ut_keras")
 
@@ -69,9 +70,6 @@ class KerasModel(keras.Model):
             jit_compile: bool. XLA; off by default, for it is slower on CPUs.
             weighted_metrics and others: as in Keras.
         """
-        from ut_keras import optimizers
-        from ut_keras.metrics import keras_metrics
-
         if optimizer is None:
             optimizer = optimizers.get(self.hparams)
         if loss is None:
@@ -126,9 +124,6 @@ class KerasModel(keras.Model):
                 self._class_weights = self.train_function = None
 
     def _compile_without_end(self):
-        from ut_keras import optimizers
-        from ut_keras.optimizers import learning_rate
-
         schedule = learning_rate.endless(self.hparams)
         kept = schedule.learning_rate_schedule
         if kept != self.hparams.learning_rate_schedule:
