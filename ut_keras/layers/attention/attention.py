@@ -192,7 +192,9 @@ class MultiHeadAttention(dense.WithKernels):
         if key_value is None and cache is not None:
             self.remember(query, cache)
             key_value = KeyValue(cache.read("key"), cache.read("value"))
-            positions = _cached_positions(cache, key_value.key)
+            if cache.window.in_order and not cache.window.whole:
+                key_positions = tf.range(tf.shape(key_value.key)[2]) // cache.window.size.beams
+                positions = Positions(cache.window.positions, key_positions)
         elif key_value is None:
             key_value = self.project_key_value(query)
         q = self._split_heads(q)
@@ -293,14 +295,6 @@ def check_heads(layer: Any) -> None:
                 f"{name} must be divisible by num_heads. "
                 f"Received: {name}={getattr(layer, name)}, num_heads={layer.num_heads}."
             )
-
-
-def _cached_positions(cache, key):
-    """`Positions` of the queries of a window and of all keys of a cache."""
-    if cache.window.whole or not cache.window.in_order:
-        return None
-    key_positions = tf.range(tf.shape(key)[2]) // cache.window.size.beams
-    return Positions(cache.window.positions, key_positions)
 
 
 def harden(weights: tf.Tensor, k: int) -> tf.Tensor:
