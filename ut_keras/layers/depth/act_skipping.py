@@ -86,8 +86,8 @@ def loop_over_running(
         done_at, done = _select(~goes_on, index, new)
         seen_at, seen = done_at, done
         if window.whole:  # by those alone that run on in the same example; else by later symbols
-            company = _with_company(done_at, index, goes_on, grid)
-            seen_at, seen = _select(company, done_at, done)
+            going = tf.math.unsorted_segment_sum(tf.cast(goes_on, tf.int32), index[:, 0], grid[0])
+            seen_at, seen = _select(tf.gather(going, done_at[:, 0]) > 0, done_at, done)
         caches = caches_at(new.step, seen_at, [cache.stores for cache in caches])
         layers.block.remember(seen.state, caches)
         results = _write(results, done_at, done, grid)
@@ -184,12 +184,6 @@ def _select(mask, index, rows):
 
     index, of_rows = tf.cond(tf.reduce_all(mask), lambda: everything, some)
     return index, act_step.Pondering(rows.step, *of_rows)
-
-
-def _with_company(done_at, index, goes_on, grid):
-    """bool, for each place that is done: whether a position of its example goes on."""
-    running = tf.math.unsorted_segment_sum(tf.cast(goes_on, tf.int32), index[:, 0], grid[0])
-    return tf.gather(running, done_at[:, 0]) > 0
 
 
 def _write(results, index, rows, grid):
