@@ -34,14 +34,6 @@ def with_global_policy(hp: BasicHParams) -> BasicHParams:
     )
 
 
-def position_signal(hp: TransformerHParams, side: str, name: str) -> keras.layers.Layer | None:
-    """What is added once, before the first layer: a layer of that name, or None."""
-    signal = None if hp.pos is None else parts.position_signals.get(hp.pos)(hp, side)
-    if signal is not None:
-        signal.name = name
-    return signal
-
-
 def layered_stack(hp: TransformerHParams, side: parts.Side | str) -> stack.Stack:
     """An encoder or decoder of the Transformer, by its `parts.Side`."""
     specific = hp.num_encoder_layers if side == "encoder" else hp.num_decoder_layers

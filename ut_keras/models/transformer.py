@@ -69,8 +69,12 @@ class Transformer(seq2seq.Seq2Seq):
         return assemble.layered_stack(self.hparams, side)
 
     def _position(self, side, name):
-        """What is added before a stack: a layer of that name, or None."""
-        return assemble.position_signal(self.hparams, side, name)
+        """What is added once, before a stack: a layer of that name, or None."""
+        hp = self.hparams
+        signal = None if hp.pos is None else parts.position_signals.get(hp.pos)(hp, side)
+        if signal is not None:
+            signal.name = name
+        return signal
 
     # The forward pass.
 
