@@ -148,7 +148,9 @@ def test_refuses_packed_examples_and_attention_to_nothing():
     packed = {**features, "inputs_segmentation": (features["inputs"] != 0).astype("int32")}
     with pytest.raises(ValueError, match="one example a row.*Received: inputs_segmentation"):
         examples.shared("lstm")(packed)
-    with pytest.raises(ValueError, match="needs a problem with inputs. Received: .'targets'"):
+    with pytest.raises(
+        ValueError, match="needs a problem with inputs, .*Received: a problem with targets"
+    ):
         hp = hparams.get("lstm_attention")
         models.get("lstm_seq2seq_attention", hp, vocab_sizes={"targets": 9})
 

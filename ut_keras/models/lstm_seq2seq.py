@@ -168,13 +168,7 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
     References: Bahdanau et al. 2015; Luong et al. 2015; T2T `models/lstm.py`.
     """
 
-    @classmethod
-    def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
-        if "inputs" not in specs:
-            raise ValueError(
-                f"{cls.__name__} needs a problem with inputs. Received: {sorted(specs)}."
-            )
-        super().check_arguments(hparams, specs)
+    needs_inputs = True
 
     @property
     def why_source_padding_matters(self) -> str:

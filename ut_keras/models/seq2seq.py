@@ -53,6 +53,7 @@ class Seq2Seq(keras_model.KerasModel):
     encoder: Any = None  # a layer, or None; so is the next
     decoder: Any = None
     has_decoder = True
+    needs_inputs = False
     hparams_class: type[BasicHParams] = BasicHParams
     example_set = ""  # a set of these
 
@@ -104,6 +105,11 @@ class Seq2Seq(keras_model.KerasModel):
     @classmethod
     def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
         """Raises what `from_hparams` says."""
+        if cls.needs_inputs and "inputs" not in specs:
+            raise ValueError(
+                f"{cls.__name__} needs a problem with inputs, and no language model. "
+                f"Received: a problem with {', '.join(sorted(specs))}."
+            )
         if not isinstance(hparams, cls.hparams_class):
             raise hparam.HParamError(
                 f"{cls.__name__} needs a set of its own, such as {cls.example_set}. "

@@ -220,15 +220,7 @@ class TransformerEncoder(Transformer):
     """
 
     has_decoder = False
-
-    @classmethod
-    def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
-        if "inputs" not in specs:
-            raise ValueError(
-                "An encoder alone needs a problem with inputs, and no language model. "
-                f"Received: a problem with {', '.join(sorted(specs))}."
-            )
-        super().check_arguments(hparams, specs)
+    needs_inputs = True
 
     @property
     def input_features(self) -> list[str]:
