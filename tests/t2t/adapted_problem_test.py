@@ -124,6 +124,9 @@ class Mine(Base, text_problems.Text2ClassProblem):
     assert problem.t2t.feature_encoders(make.data_dir)["targets"].decode([1]) == "1"
     labels = [record["targets"] for record in _records(problem, make.data_dir, "dev")]
     assert labels == [[0], [1], [0], [1]]
+    problem.t2t.feature_encoders = lambda data_dir: {"inputs": text_encoder.ByteTextEncoder()}
+    problem._known.clear()
+    assert problem.feature_encoders(make.data_dir)["targets"].decode([1]) == "1"  # T2T needs none
     assert problem.eval_metrics == ("accuracy",)
     said = "note: of mine, whose targets are classes, are left out: two_class_accuracy"
     assert capsys.readouterr().out.splitlines().count(said) == 1

@@ -1,5 +1,6 @@
 """What a problem of a package lacks, or has and nothing reads: it is refused or said, in a line."""
 
+import contextlib
 import os
 
 import pytest
@@ -108,3 +109,40 @@ class Mine(Base):
     )
     with pytest.raises(DataError, match="mine must have targets, with an encoder"):
         problem.feature_specs(make.data_dir)
+
+
+def test_real_numbers_are_refused_before_anything_is_written(make, tmp_path):
+    with pytest.raises(
+        DataError, match="inputs and targets of ints .*Text2ClassProblem, of ranges"
+    ):
+        make(
+            """
+import tensorflow as tf
+
+@registry.register_problem
+class Mine(Base):
+    def example_reading_spec(self):
+        fields, decoders = super().example_reading_spec()
+        return {**fields, "targets": tf.io.FixedLenFeature([1], tf.float32)}, decoders
+"""
+        )
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("by_tasks", [False, True])
+def test_the_number_of_tasks_matters_where_there_are_tasks(make, by_tasks):
+    problem = make(
+        f"""
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    multiprocess_generate = {by_tasks}
+    num_generate_tasks = None
+    def generate_data(self, data_dir, tmp_dir, task_id=-1):
+        super().generate_data(data_dir, tmp_dir, task_id)
+""",
+        generated=False,
+    )
+    said = "num_generate_tasks of Mine must be an int from 1"
+    with pytest.raises(DataError, match=said) if by_tasks else contextlib.nullcontext():
+        problem.generate_data(make.data_dir)

@@ -101,3 +101,43 @@ def test_a_class_may_take_the_name_of_the_problem_that_it_derives_from(monkeypat
     registry.register_problem(type("SentimentIMDB", (reviews,), {}))
     assert type(problems.get("sentiment_imdb")) is adapted_problem.Adapted
     assert problems.get("sentiment_imdb").num_shards("train") == 10
+
+
+def test_import_of_all_that_a_module_has(load, capsys):
+    load(
+        """
+        from tensor2tensor.data_generators.text_problems import *
+        from tensor2tensor.models import *
+        from tensor2tensor.models.transformer import *
+
+        assert Text2TextProblem.__module__ == "ut_keras.t2t.text_problems" and VocabType
+        assert transformer_base_v2().hidden_size == 512 and Transformer and update_hparams_for_tpu
+        assert not {"Any", "problem", "models"} & globals().keys()
+        """
+    )
+    load("from tensor2tensor.layers.common_layers import *", "second")
+    assert "tensor2tensor.layers.common_layers.*, which is not here" in capsys.readouterr().out
+
+
+def test_a_split_that_ours_has_not_is_what_is_no_training(tmp_path):
+    (tmp_path / "aclImdb" / "test" / "pos").mkdir(parents=True)
+    (tmp_path / "aclImdb" / "test" / "pos" / "1.txt").write_text("good")
+    (tmp_path / "aclImdb" / "test" / "neg").mkdir()
+    (tmp_path / "aclImdb" / "test" / "neg" / "1.txt").write_text("bad")
+    problem = modules.find("data_generators.imdb").SentimentIMDB()
+    found = [
+        list(problem.generate_samples(None, str(tmp_path), split)) for split in ("eval", "test")
+    ]
+    assert found[0] == found[1] and len(found[0]) == 2
+
+
+def test_own_samples_do_not_change_what_a_translations_vocabulary_is_of(monkeypatch):
+    ende = modules.find("data_generators.translate_ende").TranslateEndeWmt32k
+
+    class Mine(ende):
+        def generate_samples(self, data_dir, tmp_dir, dataset_split):
+            raise AssertionError
+
+    problem = Mine()
+    monkeypatch.setattr(type(problem._ours), "texts_for_vocab", lambda *args: ["theirs"])
+    assert list(problem.generate_text_for_vocab("", "")) == ["theirs"]

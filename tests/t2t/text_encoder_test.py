@@ -17,3 +17,16 @@ def test_reserved_tokens_of_a_package_are_those_of_t2t():
     assert encoder.decode([2, 3, 4]) == "SEP<Q>a_b"
     with pytest.raises(ValueError, match=r"reserved_tokens must begin with .*Received: \['SEP'\]"):
         text_encoder.SubwordTextEncoder.build_from_generator(texts, 30, reserved_tokens=["SEP"])
+
+
+def test_what_a_packages_encoder_decodes_is_text():
+    class Characters:
+        vocab_size = 9
+
+        def encode(self, text):
+            return [int(c) for c in text]
+
+        def decode(self, ids):
+            return [str(i) for i in ids]
+
+    assert text_encoder.plain(Characters()).decode([3, 4]) == "3 4"

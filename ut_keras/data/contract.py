@@ -82,6 +82,14 @@ def _is_inside(value):
     return not {"", ".", ".."} & {*parts}
 
 
+def _is_reading_spec(pair):
+    is_pair = isinstance(pair, list | tuple) and len(pair) == 2
+    if not is_pair or not isinstance(pair[0], dict) or not isinstance(pair[1], dict | None):
+        return False
+    dtypes = (getattr(pair[0].get(name), "dtype", None) for name in ("inputs", "targets"))
+    return not any(getattr(dtype, "is_floating", False) for dtype in dtypes)
+
+
 def _are_splits(values):
     return (
         isinstance(values, list | tuple)
@@ -142,7 +150,9 @@ OF_VOCABULARY = {
     "max_samples_for_vocab": _or_none(_int(1, sys.maxsize)),
     "oov_token": _or_none(_LINE),
 }
-# What one of T2T's kind says.
+# What one of T2T's kind says, if its `generate_data` is called for each task.
+OF_T2T_TASKS = {"num_generate_tasks": _int(1)}
+# What every one says.
 OF_T2T = {
     "name": _FILE,
     "dataset_filename()": _FILE,
@@ -154,16 +164,11 @@ OF_T2T = {
     # T2T has it as a method, too: that is true, whatever it would return.
     "is_generate_per_split": _TRUTH._replace(fits=lambda v: callable(v) or _TRUTH.fits(v)),
     "multiprocess_generate": _TRUTH,
-    "num_generate_tasks": _int(1),
     "eval_metrics()": _LINES,
     "example_reading_spec()": Kind(
-        "(dict of fields, dict of decoders or None)",
-        lambda pair: (
-            isinstance(pair, list | tuple)
-            and len(pair) == 2
-            and isinstance(pair[0], dict)
-            and (pair[1] is None or isinstance(pair[1], dict))
-        ),
+        "(dict of fields, dict of decoders or None), inputs and targets of ints (nearest to real "
+        "numbers is a Text2ClassProblem, of ranges)",
+        _is_reading_spec,
     ),
     "has_inputs": _TRUTH,
     "inputs_prefix": _TEXT,

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_keras.data.features import FeatureSpec
+from ut_keras.errors import DataError
 from ut_keras.hparam import HParamError
 
 MASKED, FULL = "prepend_inputs_masked_attention", "prepend_inputs_full_attention"
@@ -65,10 +66,10 @@ def join(features: Mapping[str, Any], inputs: tf.Tensor, targets: tf.Tensor) -> 
     """Joins inputs [B, S] and targets [B, T], int32.
 
     Raises:
-        ValueError: if `features` are of packed examples.
+        DataError: if `features` are of packed examples.
     """
     if "targets_segmentation" in features:
-        raise ValueError("prepend_mode needs one example in a row. Received: packed examples.")
+        raise DataError("prepend_mode needs one example in a row. Received: packed examples.")
     size, length = tf.shape(inputs)[1], tf.shape(targets)[1]
     number = tf.math.count_nonzero(inputs, axis=1, keepdims=True, dtype=tf.int32)
     both = tf.concat([tf.pad(inputs, [[0, 0], [0, 1]]), targets], axis=1)

@@ -171,6 +171,8 @@ class Adapted(problem.Problem):
             model_hparams.data_dir = data_dir
             theirs = self.t2t.get_feature_encoders(data_dir)
             contract.held(theirs, contract.FEATURE_ENCODERS, f"feature_encoders of {self.name}")
+            if isinstance(self.t2t, text_problems.Text2ClassProblem) and "targets" not in theirs:
+                theirs = {**theirs, "targets": self.t2t.label_encoder(data_dir)}
             hparams = self.t2t.get_hparams(model_hparams)
             contract.check(hparams, contract.OF_T2T_HPARAMS)
             sizes = {name: hparams.vocab_size.get(name) for name in _modalities(hparams)}
@@ -252,6 +254,7 @@ class Adapted(problem.Problem):
         _set_seeds(seed)
         by_tasks = self.t2t.multiprocess_generate
         if by_tasks:
+            contract.check(self.t2t, contract.OF_T2T_TASKS)
             self.t2t.prepare_to_generate(data_dir, tmp_dir)
         every = range(self.t2t.num_generate_tasks) if by_tasks and tasks is None else [-1]
         for task in every if tasks is None else tasks:

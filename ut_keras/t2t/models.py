@@ -71,3 +71,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
     if name not in hparams_lib.names():
         raise AttributeError(name)
     return lambda: hparam.of(hparams_lib.get(name))
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *hparams_lib.names(), *RANGES.names()]

@@ -16,7 +16,7 @@ from ut_keras import models
 from ut_keras.hparams.registry import SETS
 from ut_keras.problems.problem import REGISTRY as PROBLEMS
 from ut_keras.t2t import naming, problem_classes
-from ut_keras.t2t.missing import Absent, Missing
+from ut_keras.t2t.missing import Absent, Missing, say_once
 
 STAND_INS = {
     "data_generators.generator_utils": "generator_utils",
@@ -113,6 +113,8 @@ class _Module(types.ModuleType):
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return self._public()
         if name.startswith("__"):
             raise AttributeError(name)
         full = f"{self._name}.{name}".lstrip(".")
@@ -120,12 +122,30 @@ class _Module(types.ModuleType):
             return find(full)
         if full in _WITHOUT_EFFECT:
             return lambda *args, **kwargs: None
-        if self._name in STAND_INS:
-            module = importlib.import_module(f".{STAND_INS[self._name]}", "ut_keras.t2t")
-            if hasattr(module, name):
-                return getattr(module, name)
+        if self._name in STAND_INS and hasattr(module := self._stand_in(), name):
+            return getattr(module, name)
         if self._name.startswith("data_generators."):
             made = problem_classes.find(name)
             if made:
                 return made
         return Absent(full, missing)
+
+    def _stand_in(self) -> types.ModuleType:
+        return importlib.import_module(f".{STAND_INS[self._name]}", "ut_keras.t2t")
+
+    def _public(self) -> list[str]:
+        """What `import *` takes: what there is of ours, but no modules."""
+        if self._name in _FOLDERS:
+            return []
+        if self._name not in STAND_INS:
+            say_once(f"note: {missing(f'{self._name}.*')}")
+            return []
+        module = self._stand_in()
+        values = ((name, getattr(module, name)) for name in dir(module) if name[0] != "_")
+        return [name for name, value in values if _is_ours(value)]
+
+
+def _is_ours(value):
+    """Whether something in a module is no module, nor of another library."""
+    made_in = getattr(value, "__module__", "ut_keras")
+    return not isinstance(value, types.ModuleType) and made_in.startswith("ut_keras")

@@ -72,6 +72,8 @@ class _OnOurs:
             return super().generate_samples(data_dir, tmp_dir, dataset_split)  # type: ignore[misc]
         ours = self._ours
         split = SPLIT_OF_FILES[dataset_split]
+        if split not in ours.splits:  # T2T's ask whether it is the training split
+            split = "dev"
         samples = ours.generate_samples(split, data_dir, tmp_dir, DEFAULT_SEED)
         if not isinstance(ours, our_text.Text2ClassProblem):
             return samples
@@ -83,7 +85,9 @@ class _OnOurs:
         )
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterable[str]:
-        sources = ("source_data_files", "vocab_data_files", "generate_samples")
+        sources = ["source_data_files", "vocab_data_files"]
+        if not isinstance(self, translate.TranslateProblem):  # whose vocabulary is of files
+            sources.append("generate_samples")
         if not overridden.is_ours(self, *sources):
             return super().generate_text_for_vocab(data_dir, tmp_dir)  # type: ignore[misc]
         return self._ours.texts_for_vocab(data_dir, tmp_dir)

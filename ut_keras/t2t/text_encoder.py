@@ -183,4 +183,5 @@ class Foreign(text_encoder.TextEncoder):
         return contract.ids("a text", self._encoder.encode(text))
 
     def decode(self, ids: Iterable[int]) -> str:
-        return self._encoder.decode([int(i) for i in ids])
+        text = self._encoder.decode([int(i) for i in ids])
+        return text if isinstance(text, str) else " ".join(map(str, text))  # T2T only prints it

@@ -298,6 +298,13 @@ class Text2ClassProblem(Text2TextProblem):
         return int(label)
 
     def feature_encoders(self, data_dir: str | None) -> Encoders:
+        return {
+            "inputs": self.get_or_create_vocab(data_dir, None, force_get=True),
+            "targets": self.label_encoder(data_dir),
+        }
+
+    def label_encoder(self, data_dir: str | None) -> text_encoder.ClassLabelEncoder:
+        """That of `class_labels`; not in T2T."""
         title = f"class_labels of {type(self).__name__}"
         labels = self.class_labels(data_dir)
         if isinstance(labels, list | tuple):  # numbers do in T2T
@@ -307,10 +314,7 @@ class Text2ClassProblem(Text2TextProblem):
             raise DataError(
                 f"{title} must be num_classes={self.num_classes} names. Received: {len(labels)}."
             )
-        return {
-            "inputs": self.get_or_create_vocab(data_dir, None, force_get=True),
-            "targets": text_encoder.ClassLabelEncoder(labels),
-        }
+        return text_encoder.ClassLabelEncoder(labels)
 
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         del model_hparams
