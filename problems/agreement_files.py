@@ -194,7 +194,6 @@ def _is_good(row):
 
 def read_linzen_testset(tmp_dir: str | None, split: str) -> Iterator[Example]:
     """Yields the `Example`s of subj_agr_filtered.text and .gold."""
-    del split
     texts = _read_lines(tmp_dir, "subj_agr_filtered.text")
     golds = _read_lines(tmp_dir, "subj_agr_filtered.gold")
     if len(texts) != len(golds):
@@ -210,7 +209,6 @@ def read_linzen_testset(tmp_dir: str | None, split: str) -> Iterator[Example]:
 
 def read_gulordava(tmp_dir: str | None, split: str) -> Iterator[Example]:
     """Yields the `Example`s of generated.tab, which has a line for the right and the wrong form."""
-    del split
     rows = list(csv.DictReader(_read_lines(tmp_dir, "generated.tab"), delimiter="\t"))
     for right, wrong in zip(rows[::2], rows[1::2], strict=False):
         if (right.get("class"), wrong.get("class")) != ("correct", "wrong"):

@@ -44,7 +44,6 @@ def accuracy(unknown_id: int) -> Callable:
     def value(logits, words, features):
         import tensorflow as tf
 
-        del features
         right = tf.argmax(logits, axis=-1, output_type=tf.int32) == words
         return tf.logical_and(right, words != unknown_id), None
 
@@ -71,7 +70,6 @@ def accuracy_from_context(unknown_id: int) -> Callable:
 def _nats(logits, words, features):
     import tensorflow as tf
 
-    del features
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=words, logits=logits), None
 
 

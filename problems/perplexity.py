@@ -29,7 +29,6 @@ def per_word(encoder: text_encoder.TextEncoder) -> features.FeatureMetric:
 
         from ut_keras.data.reading import indexed_batches
 
-        del features
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=targets, logits=tf.cast(logits, tf.float32)
         )

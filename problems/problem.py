@@ -378,7 +378,6 @@ class Problem:
 
         Another than this one where those go by the split or by hparams.
         """
-        del split, hparams
         return self
 
     @property

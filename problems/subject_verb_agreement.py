@@ -192,7 +192,6 @@ def _bucket(attractors):
 def _is_number_right(logits, labels, features):
     import tensorflow as tf
 
-    del features
     return tf.argmax(logits, axis=-1, output_type=tf.int32) == labels, None
 
 

@@ -379,7 +379,6 @@ class KerasModel(keras.Model):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
-        del custom_objects
         specs = {
             name: FeatureSpec(size, modality, tuple(shape), *rest)
             for name, (size, modality, shape, *rest) in config["specs"].items()

@@ -132,7 +132,6 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
             symbols: int32 [N]. The symbol before the position, 0 before the first.
             state: from `start` or `read`.
         """
-        del memory
         embedded = self._embed(self.target_embedding, symbols[:, tf.newaxis])
         read = self.decoder(embedded, initial_states=state)
         return self.logits(read.output)[:, 0], read.states

@@ -93,7 +93,6 @@ class EndsAtOnce(_Handlers):
             raise StoppedAtOnce(self._signal)
 
     def _note(self, number, frame):
-        del frame
         stopped = StoppedAtOnce(signal.Signals(number))
         if not self._raises or self._signal is not None:
             self._exit(str(stopped), stopped.exit_code)

@@ -29,7 +29,6 @@ class HParams:
     """
 
     def __init__(self, model_structure: Any = None, **values: Any) -> None:
-        del model_structure
         self.__dict__.update(values)
 
     if TYPE_CHECKING:  # a field is an attribute

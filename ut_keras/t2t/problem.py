@@ -71,7 +71,6 @@ def default_model_hparams() -> hparam.HParams:
 
 def preprocess_example_common(example: dict[str, Any], mode: str, hparams: Any) -> dict[str, Any]:
     """The example: our pipeline does the cutting that hparams ask for."""
-    del mode, hparams
     return example
 
 

@@ -82,7 +82,6 @@ def _unread(kind, instead):
     """A decorator of what T2T's trainer would look up and ours does not; the rest can be used."""
 
     def say(name, thing):
-        del thing
         print(
             f"note: the {kind} {name} of the package cannot be chosen here; {instead}", flush=True
         )
@@ -99,7 +98,6 @@ register_pruning_strategy = register_pruning_params = _unread("pruning", "there 
 
 def problem(problem_name: str, **kwargs: Any) -> Any:
     """The problem of a name: of a package, an instance of its class."""
-    del kwargs
     found = problems_lib.get(problem_name)
     return getattr(found, "t2t", found)
 

@@ -153,7 +153,6 @@ class Text2TextProblem(problem.Problem):
         return self.packed_length or super().max_length(model_hparams)
 
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
-        del model_hparams
         defaults.stop_at_eos = 1
         defaults.modality = {name: ModalityType.SYMBOL for name in self._text_features}
         encoders = self.get_feature_encoders()
@@ -276,7 +275,6 @@ class Text2ClassProblem(Text2TextProblem):
     num_classes: Any = problem.Unsaid()  # int
 
     def class_labels(self, data_dir: str | None) -> list[str]:
-        del data_dir
         return [f"ID_{number}" for number in range(self.num_classes)]
 
     def texts_of(self, sample: dict[str, Any]) -> list[str]:
@@ -317,7 +315,6 @@ class Text2ClassProblem(Text2TextProblem):
         return text_encoder.ClassLabelEncoder(labels)
 
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
-        del model_hparams
         defaults.modality = {"inputs": ModalityType.SYMBOL, "targets": ModalityType.CLASS_LABEL}
         size = self.get_feature_encoders()["inputs"].vocab_size
         defaults.vocab_size = {"inputs": size, "targets": self.num_classes}

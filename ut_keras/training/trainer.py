@@ -68,7 +68,6 @@ class Trainer:
 
     def train(self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset | None = None) -> None:
         """Trains to the last step, without evaluation."""
-        del make_eval_dataset
         with self._begun(make_epoch) as loop:
             loop.begin()
             self._summaries.rewind(loop.step)
@@ -89,7 +88,6 @@ class Trainer:
         self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset, decode: bool = False
     ) -> dict[str, float]:
         """Evaluates the newest checkpoint."""
-        del make_epoch
         checkpoints = checkpoint.restored(
             self.output_dir, self.model, self._average and self._average.variables
         )

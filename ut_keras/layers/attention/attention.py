@@ -349,7 +349,6 @@ def make(
     **arguments: Any,
 ) -> MultiHeadAttention:
     """The attention of a layer; a decoder attends to its encoder by this one, too."""
-    del side
     return layer_class(
         hp.num_heads,
         hp.hidden_size,

@@ -59,7 +59,6 @@ class RotaryAttention(attention.MultiHeadAttention):
 @parts.position_signals.register("rotary")
 def _make_signal(hp, side):
     """None: nothing is added. The attention is made by `transformer_layer`."""
-    del side
     if hp.self_attention_type != "dot_product":
         raise HParamError(
             "pos='rotary' needs self_attention_type='dot_product'. "

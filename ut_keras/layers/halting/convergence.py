@@ -46,7 +46,6 @@ class ConvergenceHalting(Rule):
 
 @parts.haltings.register("convergence")
 def _make(hp, side):
-    del side
     return ConvergenceHalting(
         hp.act_max_steps, epsilon=hp.act_epsilon, mask_padding=hp.act_mask_padding
     )

@@ -324,7 +324,6 @@ def check_ends(hp: UniversalTransformerHParams) -> None:
 @parts.haltings.register("global")
 @parts.haltings.register("random")
 def _make(hp, side):
-    del side
     force_final_remainder = hp.act_force_final_remainder
     return ACTHalting(
         **arguments(hp), act_type=hp.act_type, force_final_remainder=force_final_remainder

@@ -78,5 +78,4 @@ class StickBreakingHalting(Rule, dense.WithKernels):
 
 @parts.haltings.register("stick_breaking")
 def _make(hp, side):
-    del side
     return StickBreakingHalting(**halting.arguments(hp))

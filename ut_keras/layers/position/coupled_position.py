@@ -124,7 +124,6 @@ class CoupledPosition(PositionWise):
 
 @parts.position_signals.register("coupled")
 def _make(hp, side, places=512, order="same", separator=0):
-    del side
     randomized_position.check_no_true_positions(hp)
     dtype = from_hparams.dtype_policy(hp)
     return CoupledPosition(places, order, separator, dtype=dtype)

@@ -80,7 +80,6 @@ def check_no_true_positions(hp: TransformerHParams) -> None:
 
 @parts.position_signals.register("randomized")
 def _make(hp, side):
-    del side
     check_no_true_positions(hp)
     if not 1 <= hp.max_length <= hp.pos_randomized_range:
         raise HParamError(

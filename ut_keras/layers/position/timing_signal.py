@@ -216,7 +216,6 @@ class StepTimingSignal(dense.WithKernels):
         places: tf.Tensor | None = None,
         cache: cache_lib.LayerCache | None = None,
     ) -> tf.Tensor:
-        del cache
         position_signal = self._position_signal(step, signals)
         if places is not None and position_signal is not None:
             position_signal = tf.gather(position_signal, places)
@@ -271,17 +270,15 @@ def make(hp: UniversalTransformerHParams, num_steps: int) -> StepTimingSignal:
 
 @parts.position_signals.register("timing")
 def _make_sinusoid(hp, side):
-    del side
     return SinusoidPosition(dtype=from_hparams.dtype_policy(hp))
 
 
 @parts.position_signals.register("emb")
 def _make_learned(hp, side):
-    del side
     initializer = from_hparams.kernel_initializer(hp)
     return LearnedPosition(hp.max_length, initializer, dtype=from_hparams.dtype_policy(hp))
 
 
 @parts.position_signals.register("none")
 def _make_none(hp, side):
-    del hp, side
+    """None: nothing is added."""

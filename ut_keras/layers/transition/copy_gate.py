@@ -69,7 +69,6 @@ class CopyGate(dense.WithKernels, PositionWise):
     def call(
         self, x: tf.Tensor, training: bool | None = None, cache: cache_lib.LayerCache | None = None
     ) -> tf.Tensor:
-        del cache
         hidden = _ACTIVATIONS[self.activation](self.hidden(x))
         gate = tf.sigmoid(self.gate(self.hidden_dropout(hidden, training=training)))
         if not training or not self.dropout_rate:

@@ -80,7 +80,6 @@ class ParameterAttention(Transition):
 
 @parts.transitions.register("parameter_attention")
 def _make(hp, side):
-    del side
     return ParameterAttention(
         hp.num_heads,
         hp.filter_size,

@@ -62,7 +62,6 @@ class SRU(dense.WithKernels):
         cache: cache_lib.LayerCache | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        del padding_mask, training
         for layer in self.maps:
             u, f, r = tf.split(layer(x), 3, axis=-1)
             f, r = tf.sigmoid(f), tf.sigmoid(r)
@@ -164,5 +163,4 @@ class TimingAndSRU(Layer):
 @parts.transitions.register("sru")
 def make(hp: TransformerHParams, side: str) -> SRU:
     """The SRU, as a transition and behind the signals of each step."""
-    del side
     return SRU(name="sru", **from_hparams.common(hp))
