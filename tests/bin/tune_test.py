@@ -157,6 +157,17 @@ def test_what_is_no_search(tmp_path):
     assert (tmp_path / "search.journal").read_text() == "mine\n"
 
 
+def test_a_study_of_ones_own_is_left(tmp_path):
+    optuna = search.optuna()
+    path = tmp_path / "search.journal"
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(path)))
+    optuna.create_study(study_name="search", storage=storage, direction="maximize").ask()
+    before = path.read_text()
+    with pytest.raises(UsageError, match="must hold a search of the trainer"):
+        search.open_study(str(tmp_path), {"autotune_maximize": True})
+    assert path.read_text() == before
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_stopped_search_goes_on_as_if_it_had_not_been(tmp_path, end):

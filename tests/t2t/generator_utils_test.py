@@ -4,6 +4,7 @@ import tarfile
 
 import pytest
 
+from ut_keras.data import tfrecords
 from ut_keras.errors import UserError
 from ut_keras.t2t import generator_utils
 
@@ -80,3 +81,12 @@ def test_a_folder_may_be_called_unshuffled(tmp_path):
     generator_utils.generate_dataset_and_shuffle(examples, paths, examples, [f"{folder}/dev"])
     assert os.listdir(tmp_path) == [folder.name]
     assert sorted(os.listdir(folder)) == ["dev", "p-train-00000-of-00001"]
+
+
+def test_files_that_are_there_stay_in_their_order(tmp_path):
+    """T2T passes over files with their final names, made before or just now."""
+    path = str(tmp_path / "p-train-00000-of-00001")
+    tfrecords.write([{"targets": [i]} for i in range(20)], [path])
+    before = _content(tmp_path)
+    generator_utils.generate_dataset_and_shuffle([], [path], [], [path])
+    assert _content(tmp_path) == before

@@ -11,6 +11,13 @@ def test_makes_the_folder_and_leaves_nothing_in_it(tmp_path):
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["exp[1]", "a*", "b?/run"])
+def test_a_name_that_is_a_pattern(tmp_path, name):
+    with pytest.raises(UsageError, match=r"must have no \*, \? or \[ in it"):
+        run_folder.check(str(tmp_path / name))
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("there", ["checkpoint", "model.ckpt-7.index"])
 def test_results_need_their_checkpoint(tmp_path, there):
     (tmp_path / "metrics.jsonl").touch()

@@ -93,15 +93,13 @@ def shuffle_dataset(filenames: list[str], extra_fn: Callable | None = None) -> N
     """Shuffles each file, and gives it its name without "-unshuffled"."""
     if extra_fn is not None:
         raise DataError("extra_fn must be None: packing is by packed_length. Received: a function.")
-    if outputs_exist(filenames) and any(_final(name) != name for name in filenames):
+    if outputs_exist(filenames):  # as without the suffix, which T2T does not shuffle
         return
     for name in filenames:
         examples = list(tfrecords.read(name))
         random.shuffle(examples)
-        final = _final(name)
-        tfrecords.write(examples, [final])
-        if final != name:
-            os.remove(name)
+        tfrecords.write(examples, [_final(name)])
+        os.remove(name)
 
 
 def generate_dataset_and_shuffle(

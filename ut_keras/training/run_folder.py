@@ -5,6 +5,7 @@ with run_folder.lock("run"): …       nobody else does
 """
 
 import contextlib
+import glob
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -32,9 +33,15 @@ def check(output_dir: str, given: str = "") -> None:
         given: str, the name of a record that the user has put there.
 
     Raises:
-        UsageError: if it holds the results of a run whose checkpoints are gone; as `check_records`.
+        UsageError: if its name is a pattern, or it holds the results of a run whose checkpoints are
+            gone; as `check_records`.
         OSError: if nothing can be written there.
     """
+    if glob.escape(output_dir) != output_dir:
+        raise UsageError(
+            "--output_dir must have no *, ? or [ in it, by which TensorFlow would look for "
+            f"checkpoints of other names. Received: {output_dir!r}."
+        )
     check_records(output_dir, given)
     results = metrics_file.path(output_dir)
     has_results = os.path.isfile(results) and os.path.getsize(results)

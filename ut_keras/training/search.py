@@ -55,6 +55,9 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
     # Who was killed while it wrote has left the lock.
     lock = journal.JournalFileOpenLock(path, grace_period=3)
     storage = optuna().storages.JournalStorage(journal.JournalFileBackend(path, lock))
+    studies = optuna().get_all_study_summaries(storage)
+    if any(study.n_trials and not study.user_attrs for study in studies):
+        raise UsageError(f"{path} must hold a search of the trainer. Received: another study.")
     study = optuna().create_study(
         study_name="search",
         storage=storage,

@@ -95,6 +95,13 @@ def test_a_file_put_there_by_hand_is_taken(tmp_path):
     assert _read(download.fetch(str(tmp_path), raw_file)) == b"mine"
 
 
+def test_a_link_to_what_is_not_there_now_stays(server, tmp_path):
+    (tmp_path / "corpus.bin").symlink_to(tmp_path / "disk" / "corpus.bin")
+    with pytest.raises(FileNotFoundError):
+        download.fetch(str(tmp_path), server.raw_file(sha256=hashlib.sha256(BODY).hexdigest()))
+    assert (tmp_path / "corpus.bin").is_symlink() and not server.num_requests
+
+
 def test_wrong_checksum_is_refused(server, tmp_path):
     raw_file = server.raw_file(sha256="0" * 64)
     with pytest.raises(DataError, match="must have the SHA-256 0000"):

@@ -60,7 +60,7 @@ def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
             f"Received: tmp_dir={tmp_dir!r}."
         )
     path = os.path.join(tmp_dir, raw_file.name)
-    if not os.path.exists(path):
+    if not os.path.lexists(path):  # a link may be to a disk that is not there now
         if not raw_file.url:
             raise _missing(path, raw_file, "no place to download it from")
         os.makedirs(tmp_dir, exist_ok=True)
