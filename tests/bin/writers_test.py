@@ -238,12 +238,17 @@ def test_an_average_leaves_the_records_of_others(name, run, tmp_path):
 
 
 def test_a_run_in_the_place_of_the_best_weights_is_left(run, tmp_path, capsys):
-    shutil.copytree(run, tmp_path / "best")
-    before = _content(tmp_path)
     small = ",".join(f"{name}={value}" for name, value in small_run.SMALL.items())
-    assert _train(tmp_path, run, "--train_steps=1", f"--hparams={small}") == 2
-    assert "OUTPUT_DIR/best must hold nothing but" in capsys.readouterr().err
-    assert _content(tmp_path) == before
+    for said in ("best', which is not of a run here", "OUTPUT_DIR/best must hold nothing but"):
+        shutil.copytree(run, tmp_path / "best")
+        before = _content(tmp_path)
+        assert _train(tmp_path, run, "--train_steps=1", f"--hparams={small}") == 2
+        assert said in capsys.readouterr().err
+        assert _content(tmp_path) == before
+        shutil.rmtree(tmp_path / "best")
+        # In the folder of a run, too.
+        argv = ("--train_steps=1", "--schedule=train", f"--hparams={small}")
+        assert _train(tmp_path, run, *argv) == 0
 
 
 def _put(path, kind="file"):
