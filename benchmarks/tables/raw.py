@@ -43,5 +43,7 @@ def write_lines(tmp_dir, name, lines):
     if not os.path.lexists(path):
         with whole_file.writing(path) as file:
             file.write(text)
-    elif "".join(read_lines(tmp_dir, name)) != text:
-        raise DataError(f"--tmp_dir must hold no other {name}. Received: {path}, which is one.")
+        return
+    with open(path, encoding="utf-8", newline="") as file:
+        if file.read() != text:
+            raise DataError(f"--tmp_dir must hold no other {name}. Received: {path}, which is one.")

@@ -2,6 +2,7 @@ import json
 import os
 import shutil
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -162,11 +163,18 @@ def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
 
 
 def test_a_checkpoint_of_something_else_is_left(run, tmp_path, capsys):
-    path = tf.train.Checkpoint(mine=tf.Variable(1.0)).write(f"{tmp_path}/ckpt-0")
+    net = keras.Sequential([keras.layers.Dense(1)])
+    net.build([None, 2])
     argv = [f"--prefix={run}/model.ckpt-", f"--output_path={tmp_path}/ckpt", "--checkpoints=1,2"]
-    assert "a checkpoint of something else" in _error(capsys, *argv)
-    assert "mine/.ATTRIBUTES/VARIABLE_VALUE" in dict(tf.train.list_variables(path))
-    assert len(os.listdir(tmp_path)) == 2
+    said = "a checkpoint of something else"
+    for parts in ({"mine": tf.Variable(1.0)}, {"model": net}, {"model": tf.Variable(1.0)}):
+        tf.train.Checkpoint(**parts).write(f"{tmp_path}/ckpt-0")
+        before = full_disk.all_files(tmp_path)
+        assert said in _error(capsys, *argv)
+        assert full_disk.all_files(tmp_path) == before
+    os.truncate(tmp_path / "ckpt-0.index", 20)
+    assert "ckpt-0" in _error(capsys, *argv)
+    assert os.path.getsize(tmp_path / "ckpt-0.index") == 20
 
 
 def test_a_full_disk_leaves_what_there_was(run, tmp_path, capsys):

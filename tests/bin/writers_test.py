@@ -239,7 +239,7 @@ def test_an_average_leaves_the_records_of_others(name, run, tmp_path):
 
 def test_a_run_in_the_place_of_the_best_weights_is_left(run, tmp_path, capsys):
     small = ",".join(f"{name}={value}" for name, value in small_run.SMALL.items())
-    for said in ("best', which is not of a run here", "OUTPUT_DIR/best must hold nothing but"):
+    for said in ("best', of another run", "OUTPUT_DIR/best must hold nothing but"):
         shutil.copytree(run, tmp_path / "best")
         before = _content(tmp_path)
         assert _train(tmp_path, run, "--train_steps=1", f"--hparams={small}") == 2

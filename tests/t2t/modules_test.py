@@ -111,6 +111,7 @@ def test_import_of_all_that_a_module_has(load, capsys):
         from tensor2tensor.models.transformer import *
 
         assert Text2TextProblem.__module__ == "ut_keras.t2t.text_problems" and VocabType
+        assert txt_line_iterator and transformer_base_range
         assert transformer_base_v2().hidden_size == 512 and Transformer and update_hparams_for_tpu
         assert not {"Any", "problem", "models"} & globals().keys()
         """

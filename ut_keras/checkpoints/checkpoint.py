@@ -278,12 +278,17 @@ def read_weights(path: str) -> "dict[str, np.ndarray]":
 
 
 def is_of_weights(path: str) -> bool:
-    """Whether a checkpoint holds weights of ours alone, or cannot be read at all."""
-    try:
-        groups = {key.partition("/")[0] for key in _reader(path).get_variable_to_shape_map()}
-    except (*_UNREADABLE, CheckpointError):
-        return True
-    return "model" in groups and "optimizer" not in groups
+    """Whether a checkpoint holds weights of ours alone.
+
+    Raises:
+        CheckpointError: if it cannot be read.
+    """
+    with _readable(path):
+        keys = _reader(path).get_variable_to_shape_map()
+    of_model = [key for key in keys if key.startswith("model/")]
+    # A name of ours is one part of a key, see `_key`; others' are several.
+    ours = [key for key in of_model if key.removesuffix(_KEY_SUFFIX).count("/") == 1]
+    return bool(ours) and ours == of_model and not any(key.startswith("optimizer") for key in keys)
 
 
 def model_variables(model: keras.Model) -> dict[str, Any]:

@@ -147,5 +147,5 @@ class _Module(types.ModuleType):
 
 def _is_ours(value):
     """Whether something in a module is no module, nor of another library."""
-    made_in = getattr(value, "__module__", "ut_keras")
+    made_in = getattr(getattr(value, "func", value), "__module__", "ut_keras")  # of a partial
     return not isinstance(value, types.ModuleType) and made_in.startswith("ut_keras")

@@ -23,6 +23,10 @@ def __getattr__(name: str) -> Callable[..., Any]:
     return getattr(text_files, name)
 
 
+def __dir__() -> list[str]:
+    return [*globals(), *dir(text_files)]
+
+
 class VocabType:
     """What kind of vocabulary a problem has."""
 

@@ -103,7 +103,7 @@ class SubwordTextEncoder(TextEncoder):
 
     def encode_without_tokenizing(self, token: str) -> list[int]:
         """Returns the ids of a string that is taken as one token."""
-        return list(self._encode_token(token))
+        return list(self._encoded_tokens.get(token) or self._encode_token(token))
 
     def decode(self, ids: Iterable[int]) -> str:
         joined = "".join(self.subtokens[i] for i in ids if 0 <= i < len(self.subtokens))

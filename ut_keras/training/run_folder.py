@@ -5,8 +5,8 @@ with run_folder.lock("run"): …       nobody else does
 """
 
 import contextlib
-import glob
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +17,7 @@ from ut_keras.files import metrics_file, path_lock, whole_file
 from ut_keras.inference import feature_record, run_record
 
 BEST = "best"  # a folder in a run's, of the weights of its best evaluation
+SAVED = "model.safetensors"  # of what `run.save` writes
 _RECORDS = (
     "hparams.json",
     run_record.FILENAME,
@@ -33,16 +34,9 @@ def check(output_dir: str, given: str = "") -> None:
         given: str, the name of a record that the user has put there.
 
     Raises:
-        UsageError: if its name is a pattern, or it holds the results of a run whose checkpoints are
-            gone; as `check_records`.
+        UsageError: if it holds the results of a run whose checkpoints are gone; as `check_records`.
         OSError: if nothing can be written there.
     """
-    if glob.escape(output_dir) != output_dir:
-        raise UsageError(
-            "--output_dir must have no *, ? or [ in it, by which TensorFlow would look for "
-            f"checkpoints of other names. Received: {output_dir!r}."
-        )
-    check_records(output_dir, given)
     results = metrics_file.path(output_dir)
     has_results = os.path.isfile(results) and os.path.getsize(results)
     if has_results and not checkpoint_files.exists(output_dir):
@@ -50,25 +44,38 @@ def check(output_dir: str, given: str = "") -> None:
             f"--output_dir must hold a checkpoint of the run that wrote {results!r}: training "
             "would begin anew and remove its results. Received: no checkpoint."
         )
+    check_records(output_dir, given)
     whole_file.check_writable(output_dir)
 
 
 def check_records(output_dir: str, given: str = "") -> None:
-    """UsageError if a folder holds somebody else's file of the name of a run's record.
+    """UsageError if no run of ours can begin or go on in a folder.
+
+    It may hold somebody else's file of the name of a run's record, weights that are of no run in
+    it, or be called what TensorFlow's reader of checkpoints takes for a pattern.
 
     Args:
         As of `check`.
     """
+    if re.search(r"\[[^/]*\]|\\", output_dir):
+        raise UsageError(
+            "--output_dir must have no [ ] and no \\ in it: checkpoints would not be found. "
+            f"Received: {output_dir!r}."
+        )
     best = os.path.join(output_dir, BEST)
     path = foreign_record(output_dir, given) or foreign_record(best)
-    if not path and not checkpoint_files.exists(output_dir):  # so "best" has none of this run's
-        of_run_save = os.path.join(output_dir, "model.safetensors")
-        path = best if checkpoint_files.exists(best) else of_run_save
-    if path and os.path.lexists(path):
+    if path:
         raise UsageError(
-            f"--output_dir must be a folder for a run. Received: {path!r}, which is not of a run "
-            "here and is left as it is."
+            f"--output_dir must be a folder for a run. Received: {path!r}, which is no run's "
+            "and is left as it is."
         )
+    if not checkpoint_files.exists(output_dir):
+        path = best if checkpoint_files.exists(best) else os.path.join(output_dir, SAVED)
+        if os.path.lexists(path):
+            raise UsageError(
+                "--output_dir must hold a checkpoint, or no weights. Received: "
+                f"{path!r}, of another run or one whose checkpoints are gone; it is left as it is."
+            )
 
 
 @contextlib.contextmanager

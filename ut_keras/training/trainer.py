@@ -287,7 +287,11 @@ def _newest_best(output_dir):
 def check_best(output_dir: str) -> None:
     """CheckpointError if a run's folder "best" holds what `save_best` has not written."""
     path = _newest_best(output_dir)
-    if path and not checkpoint.is_of_weights(path):
+    try:
+        is_best = not path or checkpoint.is_of_weights(path)
+    except checkpoint.CheckpointError:  # a damaged one gives way
+        is_best = True
+    if not is_best:
         raise checkpoint.CheckpointError(
             "OUTPUT_DIR/best must hold nothing but the best weights of the run. "
             f"Received: {path!r}, of a run of its own, which is left as it is."

@@ -12,6 +12,7 @@ the system has to cache them. What is read is compared with its checksums, as wh
 made: a file may be damaged in between.
 """
 
+import contextlib
 import hashlib
 import io
 import os
@@ -42,6 +43,7 @@ _MANY_EACH = 10  # records a file, on average
 
 # A process trains on one set of files and evaluates on few others, but may be many tests.
 _MOST_KEPT = 4
+_OTHER_FILES = 200  # that a process has open
 
 _made: dict[str, "RecordIndex"] = {}  # {what it depends on: index}, the latest last
 
@@ -134,11 +136,13 @@ class RecordIndex:
 
 
 def _allow_open_files(count):
-    """Lets this process have so many more: macOS starts it with 256, Linux with 1,024."""
+    """Lets this process have so many of each index: macOS starts it with 256, Linux with 1,024."""
+    wanted = _OTHER_FILES + _MOST_KEPT * count
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        most = soft + count if hard == resource.RLIM_INFINITY else min(soft + count, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if soft < wanted and soft != hard:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with contextlib.suppress(OSError, ValueError):  # not everybody may
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _are_whole(frames, records, sizes):

@@ -65,6 +65,8 @@ def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
             raise _missing(path, raw_file, "no place to download it from")
         os.makedirs(tmp_dir, exist_ok=True)
         _download(path, raw_file)
+    if not os.path.exists(path):
+        raise _missing(path, raw_file, "a link that leads nowhere")
     file_error.check_is_file(path)
     _check(path, raw_file)
     return path

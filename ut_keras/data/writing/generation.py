@@ -61,7 +61,6 @@ def write(
     paths = [split.paths[shard] for shard in shards]
     _remove(paths)
     title = f"{split.filename} {split.name}"
-    is_first = not os.path.exists(split.origin_path)
     buckets_of = os.path.join(split.data_dir, f"{split.filename}-{split.name}")
     with whole_file.folder(buckets_of) as folder:
         samples = Samples(samples, f"{title}, reading", max_cases)
@@ -91,7 +90,8 @@ def write(
                     whole_file.remove_leftovers(path)
                 raise
             finally:
-                if is_first and not any(map(os.path.exists, split.paths)):
+                is_all = len(shards) == split.num_shards  # and no other machine makes some
+                if is_all and not any(map(os.path.exists, split.paths)):
                     _remove([split.origin_path])
     return sum(counts)
 

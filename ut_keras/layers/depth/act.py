@@ -112,7 +112,11 @@ class AdaptiveComputationTime(depth.Depth):
         return self._run(layers, start, given)
 
     def _run(self, layers, start, given):
-        """The loop in which all positions take all steps."""
+        """The loop in which all positions take all steps.
+
+        It carries `Pondering`, and where they are asked for, else (), an `AttentionRecord`, a
+        `StepRecord` and the tally of each layer.
+        """
         inputs = given.inputs
         wants_steps = inputs.training and self.halting.expected_loss
 
