@@ -27,7 +27,6 @@ from ut_keras import registry
 from ut_keras.data import contract, features, tfrecords
 from ut_keras.data.writing import example_batch, generation, generation_plan
 from ut_keras.errors import DataError
-from ut_keras.process import live_line
 from ut_keras.text import text_encoder
 
 P = TypeVar("P", bound="Problem")
@@ -431,7 +430,7 @@ def _summary(counts, left_out, seconds, data_dir):
     text = f"wrote {written} examples to {data_dir}"
     if seconds >= 1:
         rate = sum(counts.values()) / seconds
-        text += f" in {live_line.duration(seconds)}, {rate:,.0f} a second"
+        text += f" in {seconds:,.0f} s, {rate:,.0f} a second"
     if left_out:
         reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         text += f"; left out: {reasons}"

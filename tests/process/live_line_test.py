@@ -68,7 +68,7 @@ def test_line_says_rate_and_time_left(clock):
     with live_line.ProgressLine("x", 4000, clock=clock, stream=stream) as line:
         clock.now += 150
         line.add(1500)
-    assert stream.getvalue() == "x: 1500 of 4000 (38 %), 10/s, 4 min 10 s left\n"
+    assert stream.getvalue() == "x: 1500 of 4000 (38 %), 10/s, 04:10 left\n"
 
 
 def test_line_without_a_total(clock):
@@ -113,13 +113,6 @@ def test_says_what_is_waited_for(clock, monkeypatch):
         line.say("asking a far place")
         assert not line.is_due
         assert stream.getvalue() == (written or "\rx: asking…far place")  # on one line
-
-
-@pytest.mark.parametrize(
-    "seconds, text", [(42.4, "42 s"), (185, "3 min 5 s"), (7800, "2 h 10 min")]
-)
-def test_duration(seconds, text):
-    assert live_line.duration(seconds) == text
 
 
 @pytest.mark.parametrize("count, text", [(512, "512 B"), (84_213_000, "84.21 MB"), (2e9, "2 GB")])

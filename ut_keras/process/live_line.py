@@ -13,36 +13,29 @@ from typing import Any, Self, TextIO
 _LIVE_SECONDS = 0.5
 
 
+@dataclasses.dataclass(eq=False)
 class LiveLine:
-    """Where the line is written, and when the next one is due.
+    """Where the line is written, and when the next one is due."""
 
-    Args:
-        stream: text stream; whether it is a terminal decides. Standard output if None.
-        log_seconds: float. Time between lines where it is none.
-        clock: function to the time in seconds.
-    """
+    stream: TextIO | None = None  # standard output if None; whether it is a terminal decides
+    log_seconds: float = 10.0  # between lines where it is none
+    clock: Callable[[], float] = time.monotonic
 
-    def __init__(
-        self,
-        stream: TextIO | None = None,
-        log_seconds: float = 10.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._stream = stream or sys.stdout
+    def __post_init__(self) -> None:
+        self._stream = self.stream or sys.stdout
         self.is_live = self._stream.isatty()
-        self._every = _LIVE_SECONDS if self.is_live else log_seconds
-        self._clock = clock
-        self._shown_at = clock()
+        self._every = _LIVE_SECONDS if self.is_live else self.log_seconds
+        self._shown_at = self.clock()
         self._width = 0
 
     @property
     def is_due(self) -> bool:
         """Whether it is time to write something."""
-        return self._clock() - self._shown_at >= self._every
+        return self.clock() - self._shown_at >= self._every
 
     def write(self, text: str) -> None:
         """Writes the line, over the last one on a terminal."""
-        self._shown_at = self._clock()
+        self._shown_at = self.clock()
         if self.is_live:
             room = shutil.get_terminal_size().columns - 1  # of two lines one would stay
             if len(text) > room:  # what matters most is at both ends
@@ -85,7 +78,7 @@ _LOG_SECONDS = 30
 class ProgressLine:
     """Counts, and says how far a long piece of work is.
 
-        training-parallel-nc-v12.tgz: 84.2 MB of 168.4 MB (50 %), 5.1 MB/s, 16 s left
+        training-parallel-nc-v12.tgz: 84.2 MB of 168.4 MB (50 %), 5.1 MB/s, 00:16 left
 
     In a log a new line comes every half minute, so that short work leaves none.
     """
@@ -132,7 +125,7 @@ class ProgressLine:
         if self._note:
             parts.append(self._note)
         if self.total and rate > 0:
-            parts.append(f"{duration(max(self.total - self._done, 0) / rate)} left")
+            parts.append(f"{clock_time(max(self.total - self._done, 0) / rate)} left")
         return ", ".join(parts)
 
     def __enter__(self) -> Self:
@@ -140,16 +133,6 @@ class ProgressLine:
 
     def __exit__(self, *exception: Any) -> None:
         self._line.clear()
-
-
-def duration(seconds: float) -> str:
-    """Text of a number of seconds: 42 s, 3 min 5 s, 2 h 10 min."""
-    seconds = round(seconds)
-    if seconds < 60:
-        return f"{seconds} s"
-    if seconds < 3600:
-        return f"{seconds // 60} min {seconds % 60} s"
-    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
 
 
 def size(count: float) -> str:

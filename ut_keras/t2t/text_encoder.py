@@ -125,9 +125,6 @@ class TokenTextEncoder(_Decoding, text_encoder.TokenTextEncoder):
 
 
 class SubwordTextEncoder(_Decoding, text_encoder.SubwordTextEncoder):
-    def __init__(self, filename: str | None = None, subtokens: Sequence[str] | None = None) -> None:
-        super().__init__(filename=filename, subtokens=subtokens)
-
     @classmethod
     def build_from_generator(
         cls,

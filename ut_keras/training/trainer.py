@@ -287,10 +287,9 @@ def _newest_best(output_dir):
 def check_best(output_dir: str) -> None:
     """CheckpointError if a run's folder "best" holds what `save_best` has not written."""
     path = _newest_best(output_dir)
-    try:
+    is_best = True
+    with contextlib.suppress(checkpoint.CheckpointError):  # a damaged one gives way
         is_best = not path or checkpoint.is_of_weights(path)
-    except checkpoint.CheckpointError:  # a damaged one gives way
-        is_best = True
     if not is_best:
         raise checkpoint.CheckpointError(
             "OUTPUT_DIR/best must hold nothing but the best weights of the run. "

@@ -28,7 +28,6 @@ import tensorflow as tf
 
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
-from ut_keras.process import live_line
 
 _READ_TOGETHER = 128
 _READ_BUFFER = 1 << 20
@@ -205,7 +204,7 @@ def _get(files, lengths_of, digest):
         is_kept = _save(path, sizes, lengths)
         print(
             f"Indexed {len(lengths):,} records of {len(files)} files in "
-            f"{live_line.duration(seconds)}{f', kept in {path}' if is_kept else ''}",
+            f"{seconds:,.0f} s{f', kept in {path}' if is_kept else ''}",
             flush=True,
         )
     return index
