@@ -10,7 +10,7 @@ T2T departs from both papers, and its way is the default here: the options `halt
 `halting.ACTHalting`, `act_type`, `force_final_remainder` and `mask_padding` name the others.
 """
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
@@ -34,6 +34,15 @@ from ut_keras.layers.halting import halting as halting_lib
 from ut_keras.ops import litert
 
 HALTED_STATES = ("transform", "copy")
+
+
+class ACTState(NamedTuple):
+    """What the loop over all positions carries from step to step."""
+
+    rows: act_step.Pondering  # int32 scalar step; state, output [B, S, D]; `Halting` float32
+    record: tuple  # `AttentionRecord`, or () when nothing is recorded
+    steps: tuple  # `StepRecord`, or () where the loss is not of all steps
+    tally: tuple  # of each layer that of `StateLayer.start_tally`; () but in training
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -112,37 +121,36 @@ class AdaptiveComputationTime(depth.Depth):
         return self._run(layers, start, given)
 
     def _run(self, layers, start, given):
-        """The loop in which all positions take all steps.
-
-        It carries `Pondering`, and where they are asked for, else (), an `AttentionRecord`, a
-        `StepRecord` and the tally of each layer.
-        """
+        """The loop in which all positions take all steps."""
         inputs = given.inputs
         wants_steps = inputs.training and self.halting.expected_loss
-
-        def take_step(rows, record, steps, tally):
-            taken = act_step.take(layers, rows, given)
-            steps = steps and self._add_to_record(steps, rows.step, taken, inputs.padding_mask)
-            record = depth.add_attention(record, rows.step, taken.block_output)
-            return taken.loop, record, steps, stack.add_tally(tally, taken.block_output)
-
-        rows, record, steps, tally = tf.while_loop(
-            lambda rows, *_: self.halting.may_step(rows.halting, given.max_steps, given.epsilon),
-            take_step,
+        (last,) = tf.while_loop(
+            lambda loop: self.halting.may_step(loop.rows.halting, given.max_steps, given.epsilon),
+            lambda loop: (self._take_step(layers, loop, given),),
             (
-                start,
-                depth.start_attention(inputs.record_attention, inputs.memory),
-                depth.start_steps(start.state, given.max_steps) if wants_steps else (),
-                self.block.start_tally(start.state) if inputs.training else (),
+                ACTState(
+                    start,
+                    depth.start_attention(inputs.record_attention, inputs.memory),
+                    depth.start_steps(start.state, given.max_steps) if wants_steps else (),
+                    self.block.start_tally(start.state) if inputs.training else (),
+                ),
             ),
             maximum_iterations=given.max_steps,
         )
-        steps = depth.stack_steps(steps)
+        steps = depth.stack_steps(last.steps)
         if steps is not None:
             confidence = self.halting.confidence(steps.states, inputs.padding_mask)
             steps = steps._replace(confidence=confidence)
-        output = _output(rows.output, rows.halting, *depth.stack_attention(record), steps)
-        return output._replace(tally=tally)
+        record = depth.stack_attention(last.record)
+        output = _output(last.rows.output, last.rows.halting, *record, steps)
+        return output._replace(tally=last.tally)
+
+    def _take_step(self, layers, loop, given):
+        taken = act_step.take(layers, loop.rows, given)
+        step, real = loop.rows.step, given.inputs.padding_mask
+        steps = loop.steps and self._add_to_record(loop.steps, step, taken, real)
+        record = depth.add_attention(loop.record, step, taken.block_output)
+        return ACTState(taken.loop, record, steps, stack.add_tally(loop.tally, taken.block_output))
 
     def ponder_terms(
         self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
