@@ -95,7 +95,7 @@ def _check_folders(args):
             "--output_dir must be a folder without a run. "
             f"Received: {output_dir!r}, which has a checkpoint."
         )
-    run_folder.check_records(output_dir)
+    run_folder.check_place(output_dir)
 
 
 def _name(flag, args, t2t_flags):

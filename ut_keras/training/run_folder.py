@@ -34,7 +34,7 @@ def check(output_dir: str, given: str = "") -> None:
         given: str, the name of a record that the user has put there.
 
     Raises:
-        UsageError: if it holds the results of a run whose checkpoints are gone; as `check_records`.
+        UsageError: if it holds the results of a run whose checkpoints are gone; as `check_place`.
         OSError: if nothing can be written there.
     """
     results = metrics_file.path(output_dir)
@@ -44,11 +44,11 @@ def check(output_dir: str, given: str = "") -> None:
             f"--output_dir must hold a checkpoint of the run that wrote {results!r}: training "
             "would begin anew and remove its results. Received: no checkpoint."
         )
-    check_records(output_dir, given)
+    check_place(output_dir, given)
     whole_file.check_writable(output_dir)
 
 
-def check_records(output_dir: str, given: str = "") -> None:
+def check_place(output_dir: str, given: str = "") -> None:
     """UsageError if no run of ours can begin or go on in a folder.
 
     It may hold somebody else's file of the name of a run's record, weights that are of no run in
