@@ -161,7 +161,8 @@ def typed(prompt: str) -> Iterator[str]:
     """Yields the lines that are typed behind a prompt, or come through a pipe."""
     is_terminal = sys.stdin.isatty()
     if is_terminal:
-        import readline  # noqa: F401  for editing and recall
+        with contextlib.suppress(ImportError):  # a Python without it
+            import readline  # noqa: F401  for editing and recall
     with contextlib.suppress(EOFError):
         while True:
             yield input(prompt if is_terminal else "").rstrip("\r")
