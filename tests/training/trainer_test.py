@@ -192,21 +192,22 @@ def test_non_finite_weights_after_a_finite_loss_are_not_saved(tmp_path):
 )
 def test_signals_save_and_say_how_to_go_on(tmp_path, number, code):
     trainer, _ = _make(tmp_path, settings={"train_steps": 1000, "eval_every_steps": 1000})
-    if signal.getsignal(number) is signal.SIG_IGN:
-        pytest.skip(f"{number} is ignored, as under nohup")
-    previous = signal.getsignal(number)
+    before = signal.signal(number, signal.default_int_handler)  # it may be ignored, as under nohup
 
     def epochs(epoch):
         if epoch == 2:
             os.kill(os.getpid(), number)
         return toy.dataset(seed=epoch)
 
-    with pytest.raises(interruption.Interrupted, match="Run the same command again") as caught:
-        trainer.train(epochs)
+    try:
+        with pytest.raises(interruption.Interrupted, match="Run the same command again") as caught:
+            trainer.train(epochs)
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
     assert caught.value.exit_code == code
     assert "step 11" in str(caught.value)
     assert (tmp_path / "model.ckpt-11.index").exists()
-    assert signal.getsignal(number) is previous
 
 
 def test_a_signal_before_the_first_update_ends_it_at_once(tmp_path):
