@@ -1,12 +1,11 @@
 import json
-import types
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_keras import hparam, optimizers, registry
+from ut_keras import hparam, optimizers
 from ut_keras.hparam import basic
 
 _STEPS = 8
@@ -181,8 +180,3 @@ def test_accumulation_goes_with_one_optimizer(name, steps):
 def test_what_only_training_reads_is_refused_here():
     with pytest.raises(hparam.HParamError, match="weight_noise=0.1.*optimizer='ftrl'"):
         optimizers.get(_hparams(optimizer="ftrl", weight_noise=0.1))
-
-
-def test_unknown_optimizer_lists_the_nearest():
-    with pytest.raises(registry.UnknownNameError, match="true_adam"):
-        optimizers.get(types.SimpleNamespace(optimizer="tru_adam", check_supported=lambda: None))

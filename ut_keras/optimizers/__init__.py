@@ -14,7 +14,6 @@ from ut_keras.optimizers.adafactor import Adafactor
 from ut_keras.optimizers.adam import Adam, AdamW, MultistepAdam
 from ut_keras.optimizers.gradient_descent import Adagrad, GradientDescent, Momentum, RMSProp
 from ut_keras.optimizers.optimizer import Optimizer
-from ut_keras.registry import UnknownNameError, unknown_name_message
 
 
 def get(
@@ -28,12 +27,9 @@ def get(
         learning_rate: float, instead of the schedule; callbacks of `fit` may set it. Optional.
 
     Raises:
-        UnknownNameError: if there is no such optimizer.
         HParamError: if the hparams contradict each other or are not supported.
     """
     hp.check_supported()
-    if hp.optimizer not in _OPTIMIZERS:
-        raise UnknownNameError(unknown_name_message("optimizer", hp.optimizer, _OPTIMIZERS))
     cls, own = _OPTIMIZERS[hp.optimizer]
     steps = hp.optimizer_multistep_accumulate_steps
     if (cls is MultistepAdam) != bool(steps):

@@ -102,13 +102,8 @@ class ProgressLine:
     def set(self, done: int, note: str = "") -> None:
         """Says that `done` units are there, and what else the line is to say."""
         self._done, self._note = done, note
-        if self.is_due:
+        if self._line.is_due:
             self._line.write(self.text(self.clock()))
-
-    @property
-    def is_due(self) -> bool:
-        """bool. Whether it is time to show something."""
-        return self._line.is_due
 
     def say(self, text: str) -> None:
         """Shows a text where there is nothing to count, such as what is waited for."""
