@@ -65,6 +65,15 @@ def test_the_end_of_the_data_changes_nothing(dataset):
         np.testing.assert_array_equal(a, b, err_msg=a.path)
 
 
+def test_an_update_is_traced_once(dataset, monkeypatch):
+    model, traced = _make(), []
+    step = model.train_step
+    monkeypatch.setattr(model, "train_step", lambda data: traced.append(data) or step(data))
+    model.compile()
+    model.fit(dataset, shuffle=False, verbose=0)
+    assert len(traced) == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "hparams_set", ["universal_transformer_tiny", "adaptive_universal_transformer_tiny"]

@@ -165,6 +165,13 @@ class KerasModel(keras.Model):
             data_batch = keras.tree.map_structure(lambda x: replicas(x)[0], next(batches))
         super()._maybe_symbolic_build(data_batch=data_batch)
 
+    def make_train_function(self, force: bool = False) -> None:
+        """Keras' hook. An update that first makes the optimizer's variables is traced twice."""
+        if not self.optimizer.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
+        super().make_train_function(force)
+
     def train_step(self, data: Any) -> dict[str, Any]:
         """Keras' hook: nothing of an update happens before its data are there.
 
