@@ -8,6 +8,7 @@ DEMO_DIR ?= runs/demo
 .PHONY: demo quick test test-slow lint docs wheel release clean
 
 $(VENV)/.installed: setup.cfg pyproject.toml
+	@test ! -e $(VENV) || test -e $@ || { echo "$(VENV) is not whole, or another's: remove it, or make VENV=..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[test]"
 	touch $@
@@ -57,4 +58,5 @@ release:
 	.ci/release
 
 clean:
-	rm -rf $(VENV) $(DEMO_DIR) build/docs build/site
+	test ! -e $(VENV)/.installed || rm -rf $(VENV)
+	rm -rf $(DEMO_DIR)/data $(DEMO_DIR)/tmp $(DEMO_DIR)/train build/docs build/site

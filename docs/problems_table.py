@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.dirname(HERE))
 
 from ut_keras import problems  # noqa: E402
 from ut_keras.data.tfrecords import DataError  # noqa: E402
+from ut_keras.files import whole_file  # noqa: E402
 from ut_keras.problems.problem import Problem  # noqa: E402
 
 # Examples of train, dev, test, where the raw data decide; the first pattern that fits. None: there
@@ -235,8 +236,9 @@ def _in_order(name):
 
 
 def main():
-    with open(os.path.join(HERE, "problems.md"), "w", encoding="utf-8") as file:
-        file.write(problems_table())
+    text = problems_table()
+    with whole_file.writing(os.path.join(HERE, "problems.md")) as file:
+        file.write(text)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 from ut_keras import hparams, problems  # noqa: E402, F401  whose names packages may use
+from ut_keras.files import whole_file  # noqa: E402
 from ut_keras.t2t import modules  # noqa: E402
 from ut_keras.t2t.missing import Absent  # noqa: E402
 
@@ -109,8 +110,11 @@ def main(words):
     else:
         with open(PAGE, encoding="utf-8") as file:
             names = read_page(file.read())
-    with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(page(names))
+    if not names:
+        raise SystemExit("--source must be a folder of tensor2tensor. Received: one without names.")
+    text = page(names)
+    with whole_file.writing(PAGE) as file:
+        file.write(text)
 
 
 if __name__ == "__main__":

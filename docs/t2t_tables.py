@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.dirname(HERE))
 
 from ut_keras import hparam, models  # noqa: E402
 from ut_keras.bin import flags  # noqa: E402
+from ut_keras.files import whole_file  # noqa: E402
 from ut_keras.hparam import saved  # noqa: E402
 from ut_keras.hparam.basic import BasicHParams  # noqa: E402
 from ut_keras.hparam.field import specs  # noqa: E402
@@ -211,8 +212,9 @@ def _cell(text):
 
 def main():
     for filename, text in FILES.items():
-        with open(os.path.join(HERE, filename), "w", encoding="utf-8") as file:
-            file.write(text())
+        page = text()
+        with whole_file.writing(os.path.join(HERE, filename)) as file:
+            file.write(page)
 
 
 if __name__ == "__main__":

@@ -152,6 +152,19 @@ def test_a_cut_off_archive_leaves_nothing(tmp_path, name):
     assert os.listdir(tmp_path) == [name]
 
 
+@pytest.mark.parametrize("name", ["a.tar", "a.tgz"])
+def test_an_archive_whose_end_is_damaged_leaves_nothing(tmp_path, name):
+    content = bytearray(_read(_archive(tmp_path / name, {"a": b"a" * 1000, "b": b"b"})))
+    if name == "a.tar":
+        del content[512 + 1024 :]  # between two members
+    else:
+        content[-8] ^= 1  # the checksum
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match="must be a whole"):
+        _unpack(tmp_path / name, tmp_path / "out")
+    assert os.listdir(tmp_path) == [name]
+
+
 @pytest.mark.parametrize("name", ["a.tar", "a.tgz", "a.zip"])
 def test_only_what_is_wanted_is_unpacked(tmp_path, name):
     """What is not wanted may be anything: it is passed over."""

@@ -171,6 +171,13 @@ def test_what_is_no_file_is_not_replaced(tmp_path, make):
     assert not (tmp_path / "x").is_file()
 
 
+def test_a_link_to_what_is_not_there_is_left(tmp_path):
+    (tmp_path / "x").symlink_to("/nowhere/x")
+    with pytest.raises(FileNotFoundError, match="/x'"), whole_file.writing(tmp_path / "x"):
+        pass
+    assert os.listdir(tmp_path) == ["x"] and os.readlink(tmp_path / "x") == "/nowhere/x"
+
+
 def test_a_folder_keeps_its_mode(tmp_path):
     (tmp_path / "private").mkdir(mode=0o700)
     with whole_file.becoming(str(tmp_path / "private")):

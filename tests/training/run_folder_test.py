@@ -46,7 +46,9 @@ def test_a_folder_that_is_made_and_stays_empty_goes(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-@pytest.mark.parametrize("name", ["features.json", "run.json", "best/hparams.json"])
+@pytest.mark.parametrize(
+    "name", ["features.json", "run.json", "best/hparams.json", "model.ckpt-3.data-00000-of-00001"]
+)
 def test_a_record_that_is_given_hides_no_other(tmp_path, name):
     (tmp_path / "hparams.json").touch()
     run_folder.check(str(tmp_path), "hparams.json")

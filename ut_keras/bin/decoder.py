@@ -33,7 +33,9 @@ def main(args: command.Args) -> None:
     }
     with contextlib.ExitStack() as locks:
         if setup.target:
-            locks.enter_context(path_lock.held(setup.target, "--decode_to_file must be written"))
+            locks.enter_context(
+                path_lock.held(os.path.realpath(setup.target), "--decode_to_file must be written")
+            )
         modes[setup.mode](setup)
 
 

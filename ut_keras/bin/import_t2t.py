@@ -39,6 +39,8 @@ def main(args: command.Args) -> None:
     seed = int(noted) if noted.isdecimal() else secrets.randbelow(2**31)
 
     with run_folder.lock(output_dir):
+        _check_is_free(output_dir)  # again: another may have come since
+        run_folder.check(output_dir)
         model, optimizer, step = _load(source, model_name, problem.target_space_id, seed)
         _check_vocabulary(specs, model, problem.name, data_dir)
         run_folder.write_records(
@@ -90,6 +92,10 @@ def _check_folders(args):
                 f"checkpoint and model.ckpt-*. Received: {source!r} without {filename} (it holds "
                 f"{listing})."
             )
+    _check_is_free(output_dir)
+
+
+def _check_is_free(output_dir):
     if checkpoint_files.exists(output_dir):
         raise UsageError(
             "--output_dir must be a folder without a run. "

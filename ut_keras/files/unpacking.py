@@ -83,7 +83,7 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
                 f"{path} must hold {' or '.join(members)}. Received: an archive without it."
             )
         if not os.path.isdir(directory):  # Another process may have been faster.
-            os.rename(whole, directory)
+            whole_file.put([(whole, directory)])
     return directory
 
 
@@ -130,6 +130,11 @@ def _members(path):
                 if not member.isdir():
                     read_member = functools.partial(archive.extractfile, member)
                     yield member.name, member.size, member.isfile(), read_member
+            archive.fileobj.seek(archive.offset)  # two empty blocks, which a cut file lacks
+            if not archive.fileobj.read(1):
+                raise EOFError("its end is missing")
+            while archive.fileobj.read(_BLOCK):
+                pass  # what compresses it checks its sum at the end
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist():

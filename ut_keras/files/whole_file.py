@@ -34,7 +34,7 @@ def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
     """Opens a file under another name, which becomes `path` at the end.
 
     Several processes may write the same file. What is raised leaves the file as it was, and nothing
-    beside it.
+    beside it; so does a file that one may not write, or a link to a disk that is not there.
 
     Args:
         path: str.
@@ -43,6 +43,8 @@ def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
     text = {"encoding": "utf-8", "newline": "\n"}
     how: Any = {"mode": "wb"} if binary else {"mode": "w", **text}
     file_error.check_is_file(path)
+    if os.path.lexists(path):
+        open(path, "r+b").close()
     with folder(path) as temporary:
         whole = os.path.join(temporary, "whole")
         with file_error.named(path), open(whole, **how) as file:

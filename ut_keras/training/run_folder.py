@@ -5,6 +5,7 @@ with run_folder.lock("run"): …       nobody else does
 """
 
 import contextlib
+import glob
 import os
 import re
 from collections.abc import Iterator
@@ -115,7 +116,7 @@ def write_records(directory: str, hp: Any, features: Any, **record: Any) -> None
 
 
 def foreign_record(directory: str, given: str = "") -> str | None:
-    """The path of what has the name of a run's record and is of no run, or None."""
+    """The path of what has the name of a run's record or weights and is of no run, or None."""
     if checkpoint_files.exists(directory):
         return None
     # Of a run that was killed before its first checkpoint, run.json was written first.
@@ -123,4 +124,6 @@ def foreign_record(directory: str, given: str = "") -> str | None:
         if "trained_with" in run_record.read(directory):
             return None
     paths = [os.path.join(directory, name) for name in _RECORDS if name != given]
+    pattern = f"{checkpoint_files.NAME}-*.data-?????-of-?????"
+    paths += glob.glob(os.path.join(glob.escape(directory), pattern))
     return next(filter(os.path.lexists, paths), None)

@@ -124,7 +124,10 @@ def save_all(seen: "Observation", directory: str) -> list[str]:
 
     Returns:
         list of str, their paths.
+    Raises:
+        UsageError: as `check_is_free`.
     """
+    check_is_free(directory)
     figures = {}
     for kind, found in seen.maps.items():
         if len(found.queries) > 1:
@@ -140,8 +143,7 @@ def save_all(seen: "Observation", directory: str) -> list[str]:
             _save(figure, file)
     written = [os.path.join(directory, name) for name in figures]
     for path in set(_pictures(directory)).difference(written):
-        if _is_ours(path):
-            os.remove(path)
+        os.remove(path)
     return written
 
 
