@@ -31,7 +31,7 @@ sys.path.insert(0, os.path.dirname(HERE))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from train_step import cpu_name
-from worker import Worker
+from worker import Worker, rounds
 
 SHAPE = {
     "hidden": 256,
@@ -54,7 +54,7 @@ def main():
     parser.add_argument("--with_t2t", metavar="PYTHON", help="Python of T2T's environment")
     parser.add_argument("--with_torch", metavar="PYTHON", help="Python of PyTorch's environment")
     parser.add_argument("--beams", default="1,4", help="numbers of beams; 1 is greedy")
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=rounds, default=12)
     parser.add_argument("--lengths", action="store_true", help="ours only, up to 256 positions")
     parser.add_argument("--memory_of", metavar="BATCH,LENGTH,BEAMS", help=argparse.SUPPRESS)
     parser.add_argument("--operation_threads", type=int, help=argparse.SUPPRESS)

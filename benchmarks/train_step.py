@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from worker import Worker
+from worker import Worker, rounds
 
 SHAPE = {
     "hidden": 256,
@@ -48,7 +48,7 @@ def main():
     parser.add_argument("--with_t2t", metavar="PYTHON", help="Python of T2T's environment")
     parser.add_argument("--with_torch", metavar="PYTHON", help="Python of PyTorch's environment")
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--rounds", type=int, default=24)
+    parser.add_argument("--rounds", type=rounds, default=24)
     parser.add_argument("--steps_per_round", type=int, default=2)
     parser.add_argument("--dropout", type=float, default=SHAPE["dropout"])
     parser.add_argument("--dtype", default=SHAPE["dtype"], choices=("float32", "bfloat16"))

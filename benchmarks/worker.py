@@ -1,7 +1,15 @@
 """A side of a benchmark in a process of its own: it reads lines, and answers `RESULT ` and JSON."""
 
+import argparse
 import json
 import subprocess
+
+
+def rounds(text):
+    """A number of rounds on a command line, which has quartiles."""
+    if not text.isdecimal() or int(text) < 2:
+        raise argparse.ArgumentTypeError(f"must be a number from 2. Received: {text}.")
+    return int(text)
 
 
 class Worker:
