@@ -43,6 +43,8 @@ def main(args: command.Args) -> None:
         run_folder.check(output_dir)
         model, optimizer, step = _load(source, model_name, problem.target_space_id, seed)
         _check_vocabulary(specs, model, problem.name, data_dir)
+        # First: of records alone, training would begin with weights of its own.
+        path = _write(model, optimizer, output_dir)
         run_folder.write_records(
             output_dir,
             model.hparams,
@@ -54,7 +56,6 @@ def main(args: command.Args) -> None:
             random_seed=seed,
             trained_with={"hparams": hparam_changes.noted(model.hparams)},
         )
-        path = _write(model, optimizer, output_dir)  # last: it makes the folder a run
     print(f"Wrote {path} (step {step}), hparams.json and run.json. Go on with:")
     print(
         f"  python trainer.py --problem={problem.name} --model={model_name} "
