@@ -14,6 +14,9 @@ def test_a_name_that_is_refused_says_why():
     assert "old_one" not in table
     with pytest.raises(registry.UnknownNameError, match="nearest names: old_kept"):
         table.get("ald_kept")
+    table.register("old_but_of_a_package")(2)
+    with pytest.raises(registry.UnknownNameError, match="nearest names: old_but_of_a_package"):
+        table.get("old_but_of_a_pakage")
 
 
 def test_put_takes_the_place_of_what_there_is():

@@ -30,6 +30,8 @@ def of_package(error: BaseException) -> UserError | None:
     """What is told of an error that came up in the user's code, `sys.exit` too; None of others."""
     found: BaseException | None = error
     while found is not None:
+        if isinstance(found, SyntaxError) and f"{found.filename}".startswith(tuple(_packages)):
+            return UserError(f"SyntaxError: {found.msg} ({found.filename}, line {found.lineno})")
         in_graph = getattr(found, "ag_error_metadata", None)  # AutoGraph's copy of the code ran
         frames = reversed(traceback.extract_tb(found.__traceback__))
         for frame in (*frames, *(in_graph.translated_stack if in_graph else ())):

@@ -89,7 +89,7 @@ class Registry:
         """
         if name not in self:
             reason = self.why_not(name)
-            if reason:
+            if reason and not difflib.get_close_matches(str(name), self._entries, cutoff=0.95):
                 raise UnknownNameError(f"The {self.kind} {name!r} is not here: {reason}.")
             raise UnknownNameError(unknown_name_message(self.kind, name, self._entries))
         return self._entries[name]

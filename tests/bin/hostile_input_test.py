@@ -301,7 +301,7 @@ def test_a_pipe_is_not_waited_for(world, capsys, path, names):
 @pytest.mark.parametrize(
     "source, said",
     [
-        ("def (:\n", "SyntaxError"),
+        ("def (:\n", "SyntaxError: invalid syntax (/"),
         ("\0", "SyntaxError"),
         ("import no_such_module\n", "ModuleNotFoundError"),
         ("raise SystemExit(0)\n", "SystemExit: 0"),

@@ -7,6 +7,7 @@ import pytest
 
 from ut_keras import problems
 from ut_keras.errors import DataError
+from ut_keras.t2t import missing
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,22 @@ def test_what_nothing_reads_is_refused_before_anything_is_written(make, tmp_path
     with pytest.raises(DataError, match=said):
         make(f"@registry.register_problem\nclass Mine(Base):\n    {body}\n")
     assert not (tmp_path / "data").exists()
+
+
+def test_what_is_not_here_is_refused_before_a_generate_data_of_ones_own(make, tmp_path):
+    with pytest.raises(missing.Missing, match="DNAEncoder, which is not here"):
+        make(
+            """
+from tensor2tensor.data_generators import dna_encoder
+
+@registry.register_problem
+class Mine(Base):
+    def generate_data(self, data_dir, tmp_dir, task_id=-1):
+        raise AssertionError
+    def feature_encoders(self, data_dir):
+        return {"inputs": dna_encoder.DNAEncoder(4)}
+"""
+        )
 
 
 def test_features_that_no_model_reads_are_refused(make):

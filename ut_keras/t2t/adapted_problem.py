@@ -106,7 +106,8 @@ class Adapted(problem.Problem):
 
     @property
     def max_length(self) -> int | None:  # type: ignore[override]
-        if self._hp is None or overridden.is_ours(self.t2t, "max_length"):
+        chopped = isinstance(self.t2t, text_problems.ChoppedTextProblem)
+        if self._hp is None or (overridden.is_ours(self.t2t, "max_length") and not chopped):
             return getattr(self.t2t, "packed_length", None)
         longest = self.t2t.max_length(t2t_hparam.of(self._hp))
         return contract.held(longest, contract.MAX_LENGTH, f"max_length of {self.name}")
@@ -251,6 +252,12 @@ class Adapted(problem.Problem):
         if all(tfrecords.is_complete(data_dir, self.filename, split) for split in wanted):
             print(f"{self.name}: data found in {data_dir}, nothing to generate")
             return {}
+        try:
+            self.feature_specs(data_dir)  # refuses what is not here, before long work
+        except missing.Missing:
+            raise
+        except Exception:
+            pass  # what it reads may be made with the data
         _set_seeds(seed)
         by_tasks = self.t2t.multiprocess_generate
         if by_tasks:

@@ -139,6 +139,14 @@ class Text2TextProblem(problem.Problem):
     def generate_data(self, data_dir: str, tmp_dir: str | None, task_id: int = -1) -> None:
         self.adapted.generate_by_split(data_dir, tmp_dir, tasks=None if task_id < 0 else [task_id])
 
+    def _maybe_pack_examples(self, examples: Samples) -> Samples:
+        # As an older one calls it.
+        if not self.packed_length:
+            return examples
+        return generator_utils.pack_examples(
+            examples, self.has_inputs, self.packed_length, self.packed_spacing
+        )
+
     def _pack_fn(self) -> None:
         # A generate_data written after T2T's hands it to shuffle_dataset.
         if self.packed_length:
