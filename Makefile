@@ -8,8 +8,7 @@ DEMO_DIR ?= runs/demo
 .PHONY: demo quick test test-slow lint docs wheel release clean
 
 $(VENV)/.installed: setup.cfg pyproject.toml
-	@test ! -e $(VENV) || test -e $@ || { echo "$(VENV) is not whole, or another's: remove it, or make VENV=..." >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	test -e $(VENV)/bin/pip || { $(PYTHON) -m venv $(VENV) && touch $(VENV)/.made; }
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[test]"
 	touch $@
 
@@ -58,5 +57,5 @@ release:
 	.ci/release
 
 clean:
-	test ! -e $(VENV)/.installed || rm -rf $(VENV)
+	test ! -e $(VENV)/.made || rm -rf $(VENV)
 	rm -rf $(DEMO_DIR)/data $(DEMO_DIR)/tmp $(DEMO_DIR)/train build/docs build/site

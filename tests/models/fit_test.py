@@ -11,6 +11,7 @@ import tensorflow as tf
 from tests.models import examples
 from ut_keras import hparams, models, optimizers, problems
 from ut_keras.metrics import losses
+from ut_keras.models import universal_transformer
 from ut_keras.training import train_step
 
 SIZES = {"inputs": 12, "targets": 12}
@@ -72,6 +73,20 @@ def test_an_update_is_traced_once(dataset, monkeypatch):
     model.compile()
     model.fit(dataset, shuffle=False, verbose=0)
     assert len(traced) == 1
+
+
+def test_a_layer_that_the_first_batch_builds_is_trained_too(dataset):
+    class Shifted(universal_transformer.UniversalTransformer):
+        def forward(self, features, training=None):
+            out = super().forward(features, training)
+            return out._replace(logits=out.logits + self.shift(tf.ones([1, 1])))
+
+    made = _make()
+    model = Shifted.from_hparams(made.hparams, made.specs)
+    model.shift = keras.layers.Dense(12, kernel_initializer="zeros")
+    model.compile()
+    model.fit(dataset, shuffle=False, verbose=0)
+    assert np.all(model.shift.kernel != 0)
 
 
 @pytest.mark.slow

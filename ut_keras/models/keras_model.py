@@ -167,7 +167,8 @@ class KerasModel(keras.Model):
 
     def make_train_function(self, force: bool = False) -> None:
         """Keras' hook. An update that first makes the optimizer's variables is traced twice."""
-        if not self.optimizer.built:
+        whole = all(layer.built for layer in self._flatten_layers())  # as ours are from the start
+        if whole and not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
         super().make_train_function(force)
