@@ -286,10 +286,9 @@ def is_of_weights(path: str) -> bool:
     with _readable(path):
         keys = _reader(path).get_variable_to_shape_map()
     of_model = [key for key in keys if key.startswith("model/")]
-    # A name of ours is one part of a key, see `_key`, and most are a layer's; others' are not.
+    # A name of ours is one part of a key, see `_key`; others' are several.
     ours = [key for key in of_model if key.removesuffix(_KEY_SUFFIX).count("/") == 1]
-    alone = ours == of_model and not any(key.startswith("optimizer") for key in keys)
-    return alone and any(".S" in key for key in ours)
+    return bool(ours) and ours == of_model and not any(key.startswith("optimizer") for key in keys)
 
 
 def model_variables(model: keras.Model) -> dict[str, Any]:
