@@ -45,8 +45,7 @@ def _decode(run, place):
     "command, size, file, stays",
     [
         (_train, 100, "run.json", []),
-        # Records without a checkpoint are no run.
-        (_import, 6000, "model.ckpt-20", ["features.json", "hparams.json", "run.json"]),
+        (_import, 6000, "model.ckpt-20", []),
         (_decode, 70, ".target.ut_keras-partial", []),
         # What is decoded is kept.
         (_decode, 150, ".target.ut_keras-partial", [".target.ut_keras-partial"]),
