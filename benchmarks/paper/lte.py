@@ -1,6 +1,7 @@
 """Tables 5 and 6, Learning to Execute: memorization of up to 55 digits; programs of nesting 2 and
 numbers of 5 digits. The paper's models are trained by the mix strategy, as here; the test split is
 drawn at the limits, which the paper does not say of its own. Greedy decoding that ends at EOS.
+The LSTM was still learning to copy: of the mix 0.056 after 1,000 updates, 0.259 at the end.
 Programs are far from learned: a fourth of the updates had 0.073. Of those of the mix, which
 validation draws, 0.219 are right; it was 0.165 after 10,000 updates.
 """
