@@ -48,7 +48,8 @@ def over_cells(table, model, found):
     seeds = [[score.of(line[score.split]) for line in found.of(cell)] for cell in cells]
     bests = [score.of(best(cell, found.of(cell))[score.split]) for cell in cells]
     value = statistics.mean(map(statistics.mean, seeds))
-    deviations = [statistics.stdev(values) for values in seeds if len(values) > 1]
+    # Of all tasks or of none: that of a few would be taken for the mean's.
+    deviations = list(map(statistics.stdev, seeds)) if min(map(len, seeds)) > 1 else []
     return Mean(
         _of_paper(score, [cell.scores[0].paper for cell in cells]),
         _with_failed(score, bests),
