@@ -8,7 +8,7 @@ DEMO_DIR ?= runs/demo
 .PHONY: demo quick test test-slow lint docs wheel release clean
 
 $(VENV)/.installed: setup.cfg pyproject.toml
-	test -e $(VENV)/bin/pip || { $(PYTHON) -m venv $(VENV) && touch $(VENV)/.made; }
+	test -e $(VENV)/bin/python || { $(PYTHON) -m venv $(VENV) && touch $(VENV)/.made; }
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[test]"
 	touch $@
 

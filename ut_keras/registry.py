@@ -89,6 +89,7 @@ class Registry:
         """
         if name not in self:
             reason = self.why_not(name)
+            # A slip in a name that is here, such as a package's, is not one of T2T's others.
             if reason and not difflib.get_close_matches(str(name), self._entries, cutoff=0.95):
                 raise UnknownNameError(f"The {self.kind} {name!r} is not here: {reason}.")
             raise UnknownNameError(unknown_name_message(self.kind, name, self._entries))

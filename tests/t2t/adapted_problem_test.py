@@ -95,6 +95,8 @@ class Mine(Base):
     problem.t2t.packed_length = 8
     with pytest.raises(DataError, match="packed_length must be None. Received: 8 of Mine"):
         problem.t2t._pack_fn()
+    (row,) = problem.t2t._maybe_pack_examples([{"inputs": [2, 1], "targets": [3, 1]}] * 2)
+    assert row["targets"] == [3, 1, 3, 1] and row["targets_segmentation"] == [1, 1, 2, 2]
 
 
 def test_classes_have_labels(make, capsys):
