@@ -95,7 +95,7 @@ def _read(path):
     name = os.path.basename(path)
     with open(path, "rb") as file:
         texts = file.read().split(b"\n")[:-1]
-    found = [json_file.parse_line(text) or {} for text in texts]
+    found = [json_file.parse_line(text + b"\n") for text in texts]
     for number, (line, text) in enumerate(zip(found, texts, strict=True), start=1):
         needed = _NEEDED.get(name, _RUN | _ENDED).items()
         wrong = [key for key, kind in needed if not isinstance(line.get(key), kind)]

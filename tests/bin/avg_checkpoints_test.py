@@ -77,6 +77,15 @@ def test_float16_is_read_as_float32(run, tmp_path):
         np.testing.assert_array_equal(variable, small[f"model/{key}/.ATTRIBUTES/VARIABLE_VALUE"])
 
 
+def test_records_of_others_beside_it_are_left(run, tmp_path):
+    for name in ("hparams.json", "run.json", "features.json"):
+        (tmp_path / name).write_text('{"mine": 1}')
+    argv = [f"--prefix={run}/", "--num_last_checkpoints=1"]
+    assert avg_checkpoints.main([*argv, f"--output_path={tmp_path / 'model.ckpt'}"]) == 0
+    for name in ("hparams.json", "run.json", "features.json"):
+        assert (tmp_path / name).read_text() == '{"mine": 1}'
+
+
 def test_weights_that_float16_does_not_hold():
     with pytest.raises(UsageError, match="up to 65504. Received: embedding with 100000"):
         avg_checkpoints.stored_as("float16", "embedding", np.float32([1, 1e5]))

@@ -204,9 +204,11 @@ def test_a_row_of_which_nothing_is_allowed_ends(beam_size, alpha):
     """Every symbol is written once, EOS not before the sixth; 0 beams: greedy."""
     vocab_size, longest = 4, 6
     tables = _language(5, vocab_size, longest)
-    late = functools.partial(constraints.min_length, length=5)
-    once = functools.partial(constraints.no_repeated_ngrams, n=1)
-    constrain = constraints.all_of([late, once])
+
+    def constrain(log_probs, query):
+        late = constraints.min_length(log_probs, query, length=5)
+        return constraints.no_repeated_ngrams(late, query, n=1)
+
     task = _task(_next_logits(tables, 5, vocab_size), 5, longest, constrain)
     if beam_size:
         got = beam_search.beam_search(task, beam_size, alpha)
@@ -220,7 +222,10 @@ def test_a_row_of_which_nothing_is_allowed_ends(beam_size, alpha):
 
 def test_there_may_be_less_beginnings_than_beams():
     """None stands for what is not allowed."""
-    constrain = functools.partial(constraints.forced_prefix, prefix=tf.constant([[2]]))
+
+    def constrain(log_probs, query):
+        return constraints.forced_prefix(log_probs, query, tf.constant([[2]]), log_probs)
+
     task = _task(_constant([0.2, 0.2, 0.3, 0.3]), 1, 1, constrain)
     got = beam_search.beam_search(task, 2, 0.6)
     np.testing.assert_array_equal(got.ids, [[[2], [0]]])

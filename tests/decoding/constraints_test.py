@@ -1,5 +1,5 @@
 import itertools
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_forced_prefix_of_each_row():
     for position, allowed in ((0, [{3}, {2}]), (1, [{2}, {0, 1, 2, 3}]), (2, [{0, 1, 2, 3}] * 2)):
         ids = tf.zeros([2, 1, 4], tf.int32)
         query = beam_search.Query(tf.constant(position), ids, ids)
-        got = constraints.forced_prefix(log_probs, query, prefix).numpy()
+        got = constraints.forced_prefix(log_probs, query, prefix, log_probs).numpy()
         for row in range(2):
             assert set(np.flatnonzero(np.isfinite(got[row, 0]))) == allowed[row]
         finite = np.isfinite(got)
@@ -57,17 +57,17 @@ def test_what_is_forced_has_the_last_word():
         partial(constraints.eos_penalty, penalty=1.0),
         partial(constraints.no_repeated_ngrams, n=1),
     ]
-    others = constraints.all_of(others)
     log_probs = _log_probs(1, 4)
+    query = _query([[2, 3, 0, 0]], 2)
+    free = reduce(lambda values, other: other(values, query), others, log_probs)
     for forced in (EOS, 2, 3):
         prefix = tf.constant([[2, 3, forced]])
-        query = _query([[2, 3, 0, 0]], 2)
-        got = constraints.forced_prefix(log_probs, query, prefix, others)[0, 0].numpy()
+        got = constraints.forced_prefix(log_probs, query, prefix, free)[0, 0].numpy()
         expected = np.full(4, -np.inf, np.float32)
         expected[forced] = log_probs[0, 0, forced]
         np.testing.assert_array_equal(got, expected)
-    free = constraints.forced_prefix(log_probs, query, tf.constant([[2, 3]]), others)
-    np.testing.assert_array_equal(np.isfinite(free[0, 0]), [True] + [False] * 3)
+    got = constraints.forced_prefix(log_probs, query, tf.constant([[2, 3]]), free)
+    np.testing.assert_array_equal(np.isfinite(got[0, 0]), [True] + [False] * 3)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -89,11 +89,3 @@ def test_no_repeated_ngrams_matches_reference(n):
             assert np.isneginf(got[beam, symbol]) == repeated, (ids[beam], position, symbol)
             seen.add(repeated)
     assert seen == {True, False}
-
-
-def test_all_of_applies_each_and_is_none_for_none():
-    assert constraints.all_of([]) is None
-    both = constraints.all_of([partial(constraints.eos_penalty, penalty=x) for x in (1.0, 2.0)])
-    log_probs = _log_probs(1, 4)
-    got = both(log_probs, _query(np.zeros([1, 4]), 0))
-    np.testing.assert_allclose(got[0, 0, EOS] - log_probs[0, 0, EOS], -3.0, rtol=1e-6)

@@ -488,9 +488,25 @@ def test_refuses_options(options, message):
         _small("universal_transformer").generate({"inputs": INPUTS}, **options)
 
 
+def test_refused_features_spoil_nothing():
+    """What has another rank than the model takes, as T2T's features have, leaves no trace."""
+    model = _small("universal_transformer")
+    targets = np.full([3, 2], 5)
+    with pytest.raises(ValueError, match="inputs must"):
+        model.generate({"inputs": INPUTS[:, :, None, None]}, decode_length=1)
+    assert model.generate({"inputs": INPUTS}, decode_length=1).ids.shape[0] == 3
+    with pytest.raises(ValueError, match="inputs must"):
+        model.score({"inputs": INPUTS[:, :, None, None], "targets": targets})
+    assert model.score({"inputs": INPUTS, "targets": targets}).shape == [3]
+
+
 def test_score_refuses():
+    model = _small("universal_transformer")
     with pytest.raises(ValueError, match="features must hold 'targets'"):
-        _small("universal_transformer").score({"inputs": INPUTS})
+        model.score({"inputs": INPUTS})
+    expected = r"inputs must have as many rows as targets, \(4,\). Received: \(3, "
+    with pytest.raises(ValueError, match=expected):
+        model.score({"inputs": INPUTS, "targets": np.full([4, 2], 5)})
 
 
 PROBABILITIES = np.float32([0.4, 0.3, 0.2, 0.1])

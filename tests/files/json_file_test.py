@@ -25,4 +25,4 @@ def test_says_what_is_there_instead(tmp_path, content, said):
     path.write_bytes(content)
     with pytest.raises(DataError, match=f"a.json must hold a JSON object. Received: .*{said}"):
         json_file.read(str(path), DataError)
-    assert json_file.parse_line(content) is None
+    assert json_file.parse_line(content + b"\n") == {}

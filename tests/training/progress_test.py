@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tests.training import toy
+from ut_keras.process.live_line import LiveLine
 from ut_keras.training import progress, train_step
 
 
@@ -35,7 +36,7 @@ def _result(loss=1.0, correct=1.0, ponder_count=4.0):
 
 def _progress(stream, **kwargs):
     clock = _Clock()
-    return progress.Progress(100, stream, clock=clock, **kwargs), clock
+    return progress.Progress(100, LiveLine(stream, clock=clock, **kwargs)), clock
 
 
 def test_line_says_what_recent_batches_say():

@@ -1,17 +1,22 @@
+import os
 import shutil
 
-from ut_keras.training.saving import OutputFolder
+import pytest
+
+from ut_keras.training import saving
 
 
 def test_another_folder_at_the_path_is_another(tmp_path):
     path = tmp_path / "run"
     path.mkdir()
-    folder = OutputFolder(str(path))
-    assert not folder.is_lost
+    status = os.stat(path)
+    saving.check_folder(str(path), status, 3)
     moved = path.rename(tmp_path / "moved")
-    assert folder.is_lost
+    with pytest.raises(saving.FolderLost, match="up to step 3 are lost"):
+        saving.check_folder(str(path), status, 3)
     path.mkdir()
-    assert folder.is_lost
+    with pytest.raises(saving.FolderLost):
+        saving.check_folder(str(path), status, 3)
     shutil.rmtree(path)
     moved.rename(path)
-    assert not folder.is_lost
+    saving.check_folder(str(path), status, 3)

@@ -181,9 +181,3 @@ def test_bytes_that_are_no_characters():
 
 def test_what_cannot_be_printed_is_spelt_out():
     assert observer.printable("a\nb\u202e\x00<i>é") == "a\\u000ab\\u202e\\u0000<i>é"
-
-
-def test_classes_have_no_reserved_ids():
-    encoder = text_encoder.ClassLabelEncoder(labels=["no", "yes"])
-    assert observer.class_label(encoder, 1) == "yes"
-    assert observer.class_label(None, 1) == "1"

@@ -65,6 +65,8 @@ def _average(paths, output_path, dtype):
             "--output_path must not be where there is a checkpoint of something else. Received: "
             f"{output_path!r}, and there is {written!r}."
         )
+    # Before there is a checkpoint of ours, which would make all records there ours.
+    foreign = run_folder.foreign_record(os.path.dirname(written))
     weights = average(paths)
     if dtype:
         weights = {name: stored_as(dtype, name, value) for name, value in weights.items()}
@@ -74,7 +76,7 @@ def _average(paths, output_path, dtype):
     for path in paths:
         print(f"  {path}")
     print(f"Wrote {written}, weights without the optimizer's state: --checkpoint_path={written}")
-    if make_output_dir(os.path.dirname(paths[-1]), written):
+    if not foreign and make_output_dir(os.path.dirname(paths[-1]), written):
         print(f"With the records of its run: --output_dir={os.path.dirname(written)}")
 
 

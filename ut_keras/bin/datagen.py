@@ -12,6 +12,7 @@ import sys
 
 from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
+from ut_keras.files import json_file
 
 _MAX_LENGTH = 256  # T2T's hparam of the Transformer
 
@@ -106,7 +107,7 @@ def _inspect(problem, data_dir, count):
             )
         )
         path = generation_plan.origin_path(data_dir, problem.filename, split)
-        origin = generation_plan.read_origin(path) or {}
+        origin = json_file.read_own(path, generation_plan.KEYS) or {}
         for reason, number in origin.get("left_out", {}).items():
             print(f"reading left out {number:,} {reason}")
 

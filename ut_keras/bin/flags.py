@@ -4,7 +4,6 @@ Every flag of t2t-trainer is listed here. It works; or it is refused, with the r
 """
 
 import dataclasses
-import getpass
 import os
 from typing import Any
 
@@ -146,7 +145,7 @@ TRAINER = (
     Flag("use_tpu", False, "Train on a TPU."),
     Flag(
         "cloud_tpu_name",
-        f"{getpass.getuser()}-tpu",
+        f"{os.environ.get('USER')}-tpu",
         'Name or address of the TPU; "local" on the machine that has it.',
     ),
     # docs/training.md

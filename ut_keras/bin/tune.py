@@ -239,7 +239,8 @@ class _Search:
         )
 
     def _fail(self, trial, reason):
-        search.fail(self.study, trial, reason)
+        trial.set_user_attr("reason", reason)
+        self.study.tell(trial, state=search.optuna().trial.TrialState.FAIL)
         print(f"trial-{trial.number} failed: {reason}", flush=True)
 
 

@@ -65,8 +65,12 @@ class Checkpoints:
         self._optimizer: Any = optimizer
         groups = {"model": model_variables(model)}
         if optimizer is not None:
-            groups["optimizer"] = optimizer_variables(optimizer, model.name)
-            groups["seeds"] = seed_variables(model)
+            # Keras names a slot OPTIMIZER/MODEL_LAYER_WEIGHT_SLOT.
+            prefixes = (f"{optimizer.name}/", f"{model.name}_")
+            groups["optimizer"] = _by_path(optimizer.variables, *prefixes)
+            # Of the random number generators, in order of creation.
+            seeds = [variable for variable in model.variables if _is_seed(variable)]
+            groups["seeds"] = {str(number): seed.value for number, seed in enumerate(seeds)}
         if position is not None:
             groups["position"] = dict(position)
         if moving_average is not None:
@@ -161,7 +165,7 @@ class Checkpoints:
             try:
                 self._restore(path)
             except _UNREADABLE as error:
-                failures.append(f"{path}: {_first_line(error)}")
+                failures.append(f"{path}: {file_error.line(error)}")
                 continue
             for failure in failures:
                 print(f"Checkpoint skipped, it cannot be read: {failure}", flush=True)
@@ -298,18 +302,6 @@ def model_variables(model: keras.Model) -> dict[str, Any]:
     )
 
 
-def seed_variables(model: keras.Model) -> dict[str, Any]:
-    """The state of the model's random number generators, numbered in order of creation."""
-    seeds = [variable for variable in model.variables if _is_seed(variable)]
-    return {str(number): variable.value for number, variable in enumerate(seeds)}
-
-
-def optimizer_variables(optimizer: keras.optimizers.Optimizer, model_name: str) -> dict[str, Any]:
-    """The optimizer's variables by path, without its own name and the model's."""
-    # Keras names a slot OPTIMIZER/MODEL_LAYER_WEIGHT_SLOT.
-    return _by_path(optimizer.variables, f"{optimizer.name}/", f"{model_name}_")
-
-
 def _by_path(variables, *prefixes):
     named = {}
     for variable in variables:
@@ -345,7 +337,7 @@ def _readable(path):
         yield
     except _UNREADABLE as error:
         raise CheckpointError(
-            f"A checkpoint must be readable. Received: {path}: {_first_line(error)}"
+            f"A checkpoint must be readable. Received: {path}: {file_error.line(error)}"
         ) from error
 
 
@@ -359,7 +351,3 @@ def _name(key):
     """The name that `_key` makes a key of."""
     escaped = key.partition("/")[2].removesuffix(_KEY_SUFFIX)
     return re.sub(r"\.(S|\.)", lambda match: "/" if match[1] == "S" else ".", escaped)
-
-
-def _first_line(error):
-    return str(getattr(error, "message", error)).strip().splitlines()[0]

@@ -3,29 +3,13 @@
 Each is a function (log probabilities float32 [B, K, V], `Query`, what is asked) -> the same shape.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from ut_keras.decoding.beam_search import EOS, Query
 
-Constraint = Callable[[tf.Tensor, Query], tf.Tensor]
-
 _FORBIDDEN = -float("inf")
-
-
-def all_of(constraints: Sequence[Constraint]) -> Constraint | None:
-    """Several, one after the other; None if there are none."""
-    if not constraints:
-        return None
-
-    def constrain(log_probs, query):
-        for constraint in constraints:
-            log_probs = constraint(log_probs, query)
-        return log_probs
-
-    return constrain
 
 
 def min_length(log_probs: tf.Tensor, query: Query, length: Any) -> tf.Tensor:
@@ -41,18 +25,17 @@ def eos_penalty(log_probs: tf.Tensor, query: Query, penalty: Any) -> tf.Tensor:
 
 
 def forced_prefix(
-    log_probs: tf.Tensor, query: Query, prefix: tf.Tensor, others: Constraint | None = None
+    log_probs: tf.Tensor, query: Query, prefix: tf.Tensor, free: tf.Tensor
 ) -> tf.Tensor:
-    """Results begin with `prefix`, int32 [B, P], where it is not 0, whatever `others` would forbid.
+    """Results begin with `prefix`, int32 [B, P], where it is not 0; `free` holds elsewhere.
 
-    What is forced is scored by the log probability that it has without them.
+    What is forced is scored by `log_probs`, which `free` has without what other constraints forbid.
     """
     length = tf.shape(prefix)[1]
     inside = query.position < length
     here = prefix[:, tf.minimum(query.position, length - 1)]  # [B]
     is_forced = (inside & (here != 0))[:, tf.newaxis, tf.newaxis]
     is_it = tf.range(tf.shape(log_probs)[-1]) == here[:, tf.newaxis, tf.newaxis]
-    free = log_probs if others is None else others(log_probs, query)
     return tf.where(is_forced, tf.where(is_it, log_probs, _FORBIDDEN), free)
 
 

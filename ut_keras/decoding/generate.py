@@ -74,7 +74,8 @@ def _graph(options):
 def compiled_search(model: keras.Model, source_shape: Shape, graph: Options) -> Callable[..., Any]:
     """The search as a `tf.function`."""
     searches = model.__dict__.setdefault("_searches", {})
-    if graph not in searches:
+    key = (graph, *source_shape[2:])  # what was refused must not stand in the way of what fits
+    if key not in searches:
 
         def run(rows, values):
             values = {**values, "forced_prefix": rows["forced_prefix"]}
@@ -86,8 +87,8 @@ def compiled_search(model: keras.Model, source_shape: Shape, graph: Options) -> 
         rows = {"given": {name: source}, "forced_prefix": tf.TensorSpec([None, None], tf.int32)}
         values = {name: tf.TensorSpec([], dtype) for name, dtype in NUMBERS.items()}
         values["seed"] = tf.TensorSpec([2], tf.int32)
-        searches[graph] = tf.function(run, input_signature=[rows, values], autograph=False)
-    return searches[graph]
+        searches[key] = tf.function(run, input_signature=[rows, values], autograph=False)
+    return searches[key]
 
 
 def fixed_search(
@@ -159,10 +160,17 @@ def _constraint(graph, values):
         wanted.append(partial(constraints.min_length, length=values["min_length"]))
     if graph.no_repeat_ngram_size:
         wanted.append(partial(constraints.no_repeated_ngrams, n=graph.no_repeat_ngram_size))
-    constrain = constraints.all_of(wanted)
-    if graph.forced_prefix:
-        prefix = values["forced_prefix"]
-        return partial(constraints.forced_prefix, prefix=prefix, others=constrain)
+    if not wanted and not graph.forced_prefix:
+        return None
+
+    def constrain(log_probs, query):
+        free = log_probs
+        for constraint in wanted:
+            free = constraint(free, query)
+        if graph.forced_prefix:
+            return constraints.forced_prefix(log_probs, query, values["forced_prefix"], free)
+        return free
+
     return constrain
 
 

@@ -9,6 +9,7 @@ Where a layer looks at places (a convolution, relative positions), columns of se
 the order of `layers.cache`, none is left out; so they do where no shape may change on the way.
 """
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -29,36 +30,23 @@ class Prefix(NamedTuple):
     seen: Any  # bool [B, K, C]: whether a beam descends from a column; () if all stay
 
 
+@dataclasses.dataclass(eq=False)
 class PrefixCache:
-    """Makes room for the next columns, and says what they see.
+    """Makes room for the next columns, and says what they see."""
 
-    Args:
-        decoder: a `Depth`.
-        batch_size: int32 scalar B.
-        beams: int K.
-        prompt_length: int32 scalar or int. Positions before the first that is written.
-        room: int32 scalar. How many are written at most. An int, without a prompt: there is room
-            for all from the start, so that no shape changes on the way.
-        inputs: `StepInputs`. How deep a pass goes: num_steps and exit_threshold.
-    """
+    decoder: Any  # a `Depth`
+    batch_size: Any  # int32 scalar B
+    beams: int  # K
+    prompt_length: Any  # int32 scalar or int: positions before the first that is written
+    # int32 scalar: how many are written at most. An int, without a prompt: there is room for all
+    # from the start, so that no shape changes on the way.
+    room: Any
+    inputs: StepInputs = PLAIN  # how deep a pass goes: num_steps and exit_threshold
 
-    def __init__(
-        self,
-        decoder: Any,
-        batch_size: Any,
-        beams: int,
-        prompt_length: Any,
-        room: Any,
-        inputs: StepInputs = PLAIN,
-    ) -> None:
-        self.decoder = decoder
-        self.depth = (inputs.num_steps, inputs.exit_threshold)
-        self.batch_size = batch_size
-        self.beams = beams
-        self.prompt_length = prompt_length
-        self.room = room
-        self.grows = not isinstance(room, int)
-        self.leaves_out = self.grows and beams > 1 and not decoder.places_matter
+    def __post_init__(self) -> None:
+        self.depth = (self.inputs.num_steps, self.inputs.exit_threshold)
+        self.grows = not isinstance(self.room, int)
+        self.leaves_out = self.grows and self.beams > 1 and not self.decoder.places_matter
 
     def start(self) -> Prefix:
         """The `Prefix` before the first position, with room for the prompt and a block."""

@@ -22,6 +22,12 @@ def score(
         raise ValueError(f"features must hold 'targets'. Received: {sorted(features)}.")
     model.check_steps(num_steps, exit_threshold)
     features = {name: tf.cast(features[name], tf.int32) for name in model.specs if name in features}
+    rows = features["targets"].shape[:1]
+    for name, ids in features.items():
+        if not rows.is_compatible_with(ids.shape[:1]):
+            raise ValueError(
+                f"{name} must have as many rows as targets, {rows}. Received: {ids.shape}."
+            )
     run = _compiled(model, _log_probs, features, num_steps, exit_threshold)
     return tf.concat(side_by_side.run(run, features), axis=0)
 
@@ -75,7 +81,8 @@ def _ponder_times(output, features):
 def _compiled(model, function, features, num_steps, exit_threshold):
     """A function of a pass' output and the features; one trace for all batches and lengths."""
     traces = model.__dict__.setdefault("_scores", {})
-    key = (function, num_steps, exit_threshold)
+    ranks = tuple((name, ids.shape.rank) for name, ids in features.items())
+    key = (function, num_steps, exit_threshold, ranks)
     if key not in traces:
 
         def run(features):

@@ -2,7 +2,7 @@
 
 values = json_file.read("run/hparams.json")          a dict, or `UserError` in one line
 json_file.write("run/hparams.json", values)          whole or not at all
-json_file.parse_line(line)                           a dict, or None of a torn one
+json_file.parse_line(line)                           a dict, {} of a torn one
 """
 
 import contextlib
@@ -64,12 +64,11 @@ def read_own(path: str, keys: Collection[str]) -> dict[str, Any] | None:
     )
 
 
-def parse_line(line: str | bytes) -> dict[str, Any] | None:
-    """The dict that a line (bytes or str) holds, or None if it is no JSON object."""
-    try:
-        return parse(line)
-    except ValueError:
-        return None
+def parse_line(line: bytes) -> dict[str, Any]:
+    """The dict that a whole line holds; {} if it is torn, or no JSON object."""
+    with contextlib.suppress(ValueError):
+        return parse(line) if line.endswith(b"\n") else {}
+    return {}
 
 
 def parse(content: str | bytes) -> dict[str, Any]:

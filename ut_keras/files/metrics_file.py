@@ -103,8 +103,8 @@ def _lines(name):
 
 def _record(line):
     """What a whole line holds, else None."""
-    record = json_file.parse_line(line) if line.endswith(b"\n") else None
-    return record if record and isinstance(record.get("step"), int) else None
+    record = json_file.parse_line(line)
+    return record if isinstance(record.get("step"), int) else None
 
 
 def _is_number(value):

@@ -97,7 +97,8 @@ def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any
             raise UsageError(registry.unknown_name_message("decode hparam", name, list(known)))
         value = _convert(name, str(word), type(known[name]))
         if name in fields:
-            _check_range(name, value, fields[name])
+            if expected := limits.why_not(value, fields[name].least, fields[name].most):
+                raise UsageError(f"The decode hparam {name} must be {expected}. Received: {value}.")
             values[name] = value
         elif value != known[name]:
             raise UsageError(_refusal(name, value))
@@ -138,14 +139,6 @@ def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
         for name, value in options.items()
         if name in always or value != SPECS[name].hparam_default
     }
-
-
-def _check_range(name, value, field):
-    if isinstance(value, (bool, str)):
-        return
-    expected = limits.why_not(value, field.least, field.most)
-    if expected:
-        raise UsageError(f"The decode hparam {name} must be {expected}. Received: {value}.")
 
 
 def _refusal(name, value):

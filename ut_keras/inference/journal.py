@@ -51,12 +51,12 @@ class Journal:
                 first, *lines = [_BEGINS + file.readline(), *file]
         except FileNotFoundError:
             return 0
-        if _record(first).get("job") != job:
+        if json_file.parse_line(first).get("job") != job:
             self.is_of_another_job = True
             return 0
         whole = len(first)
         for line in lines:
-            record = _record(line)
+            record = json_file.parse_line(line)
             if not isinstance(record.get("batch"), int):
                 break
             self.finished[record["batch"]] = record["results"]
@@ -71,8 +71,3 @@ def open_own(path: str) -> IO[bytes]:
 
 def _line(record):
     return json.dumps(record, ensure_ascii=False).encode() + b"\n"
-
-
-def _record(line):
-    """The dict that a line holds; {} if it is torn."""
-    return (json_file.parse_line(line) or {}) if line.endswith(b"\n") else {}

@@ -1,7 +1,6 @@
 """Which rows may share a batch: the one rule for everything that answers rows of any length.
 
 why_equal_lengths(model)                why not those of other lengths; "" where they may
-groups([3, 2, 3])                       [[0, 2], [1]]: what goes together then
 plan([3, 9, 2, 8], 20, 64)              [[1, 3], [0, 2]]: the batches of many rows
 in_groups(lengths, function, results)   the same in a graph
 """
@@ -35,14 +34,6 @@ def why_equal_lengths(model: keras.Model, scores: bool = False) -> str:
 
 
 # In Python.
-
-
-def groups(lengths: Iterable[Any]) -> list[list[int]]:
-    """Places of rows of equal length, as lists of int; a length is whatever can be compared."""
-    found: dict[Any, list[int]] = {}
-    for place, length in enumerate(lengths):
-        found.setdefault(length, []).append(place)
-    return list(found.values())
 
 
 def plan(

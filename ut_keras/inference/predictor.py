@@ -74,12 +74,6 @@ class Predictor:
             lambda places: self._beams(padding.padded([rows[i] for i in places]), options),
         )
 
-    def of_batch(self, ids: np.ndarray, **options: Any) -> list[Beams]:
-        """The same of the rows of a padded batch, an array [B, S] or [B, sentences, words]."""
-        if padding.why_equal_lengths(self.model):
-            return self(padding.trimmed(ids), **options)
-        return self(list(ids), **options)
-
     def scores(
         self,
         targets: Sequence[Sequence[int]],
@@ -108,9 +102,11 @@ class Predictor:
 
     def _in_groups(self, lengths, function, scores=False):
         """What a function of places gives for all of them, in their order."""
-        if not padding.why_equal_lengths(self.model, scores):
-            lengths = (0 for _ in lengths)
-        return padding.in_order(padding.groups(lengths), function)
+        reason = padding.why_equal_lengths(self.model, scores)
+        groups: dict[Any, list[int]] = {}
+        for place, length in enumerate(lengths):
+            groups.setdefault(length if reason else 0, []).append(place)
+        return padding.in_order(groups.values(), function)
 
     def _beams(self, ids, options):
         if self.searches:  # `model.generate` is compiled already

@@ -11,9 +11,8 @@ reading them every step would make the device wait.
 import collections
 import contextlib
 import dataclasses
-import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TextIO
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -29,13 +28,9 @@ class Progress:
     """Collects results of updates and shows them."""
 
     total_steps: int  # the last step
-    # Standard output if None; whether it is a terminal decides how the line is shown.
-    stream: TextIO | None = None
-    log_seconds: float = 10.0  # between lines where the stream is no terminal
-    clock: Callable[[], float] = time.monotonic
+    live: LiveLine = dataclasses.field(default_factory=LiveLine)  # where the line is written
 
     def __post_init__(self) -> None:
-        self._live = LiveLine(self.stream, self.log_seconds, self.clock)
         self._pending: list[Any] = []
         self._recent: collections.deque = collections.deque(maxlen=_WINDOW)
         self.restart_clock()
@@ -51,9 +46,9 @@ class Progress:
     @contextlib.contextmanager
     def waiting_for_input(self) -> Iterator[None]:
         """Context in which the next batch is waited for."""
-        started = self.clock()
+        started = self.live.clock()
         yield
-        self._waited += self.clock() - started
+        self._waited += self.live.clock() - started
 
     def add(self, step: int, result: StepResult) -> None:
         """Takes the `StepResult` of `step`, without reading it."""
@@ -62,7 +57,7 @@ class Progress:
     @property
     def is_due(self) -> bool:
         """Whether it is time to `fetch` and `show`."""
-        return self._live.is_due
+        return self.live.is_due
 
     def fetch(self) -> list[tuple[int, dict[str, float]]]:
         """Reads the results that were added.
@@ -74,7 +69,7 @@ class Progress:
         self._pending = []
         if not fetched:
             return fetched
-        now = self.clock()
+        now = self.live.clock()
         for _, values in fetched:
             self._recent.append(values)
         # The first results include compilation.
@@ -105,15 +100,15 @@ class Progress:
     def show(self, step: int) -> None:
         """Writes the line for `step`, over the last one on a terminal."""
         line = self._line(step)
-        self._live.write(f"{self._bar(step)} {line}" if self._live.is_live else line)
+        self.live.write(f"{self._bar(step)} {line}" if self.live.is_live else line)
 
     def end_line(self) -> None:
         """Leaves the live line as it is, so that other text can follow."""
-        self._live.end()
+        self.live.end()
 
     def say(self, text: str) -> None:
         """Prints a line that is none of these."""
-        self._live.end()
+        self.live.end()
         print(text, flush=True)
 
     def _speed(self):

@@ -21,40 +21,26 @@ class FolderLost(CheckpointError):
     """The folder of a run was removed while it trained."""
 
 
-class OutputFolder:
-    """Knows a folder again, which a path alone does not: another run may have made one there.
+def check_folder(path: str, status: os.stat_result, step: int) -> None:
+    """Ends a run whose folder is gone, before it makes another one there.
 
     Args:
-        path: str, an existing folder.
-        enabled: bool. False checks nothing: of several workers one writes.
+        path: str, where the folder was.
+        status: `os.stat` of it then; by a path alone another run's would be taken for it.
+        step: int.
+
+    Raises:
+        FolderLost: if something else, or nothing, is at the path.
     """
-
-    def __init__(self, path: str, enabled: bool = True) -> None:
-        self._path = path
-        self._enabled = enabled
-        self._status: Any = os.stat(path) if enabled else None
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether something else, or nothing, is at the path."""
-        try:
-            return not os.path.samestat(os.stat(self._path), self._status)
-        except FileNotFoundError:
-            return True
-        except OSError:  # A disk of the network that does not answer for now.
-            return False
-
-    def check(self, step: int) -> None:
-        """Ends a run whose folder is gone, before it makes another one there.
-
-        Raises:
-            FolderLost: if it is.
-        """
-        if self._enabled and self.is_lost:
-            raise FolderLost(
-                f"--output_dir must stay where it is while training. Received: {self._path} was "
-                f"removed, and the checkpoints, records and results up to step {step} are lost."
-            )
+    try:
+        is_there = os.path.samestat(os.stat(path), status)
+    except OSError as error:  # such as a disk of the network that does not answer for now
+        is_there = not isinstance(error, FileNotFoundError)
+    if not is_there:
+        raise FolderLost(
+            f"--output_dir must stay where it is while training. Received: {path} was removed, "
+            f"and the checkpoints, records and results up to step {step} are lost."
+        )
 
 
 class NonFiniteError(UserError, ArithmeticError):

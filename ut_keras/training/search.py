@@ -122,12 +122,6 @@ def next_trial(study: Any, ranges: Sequence[Any], busy: Collection[int], most: i
     return trial
 
 
-def fail(study: Any, trial: Any, reason: str) -> None:
-    """Files that a trial, as of `next_trial`, has failed."""
-    trial.set_user_attr("reason", reason)
-    study.tell(trial, state=optuna().trial.TrialState.FAIL)
-
-
 def objective_at_the_end(trial_dir: str, problem_name: str, objective: str) -> tuple[int, float]:
     """Reads a trial's objective from its `metrics.jsonl`: that of the last evaluation.
 

@@ -69,7 +69,10 @@ class TrainLoop:
             moving_average=self.average and self.average.variables,
         )
         self._progress = progress.Progress(self.settings.train_steps)
-        self._folder = saving.OutputFolder(self.output_dir, enabled=self._is_chief)
+        self._check_folder: Callable[[int], Any] = lambda step: None
+        if self._is_chief:
+            status = os.stat(self.output_dir)
+            self._check_folder = functools.partial(saving.check_folder, self.output_dir, status)
         self._saver = saving.Saver(
             self._checkpoints,
             self._is_chief,
@@ -153,7 +156,7 @@ class TrainLoop:
         self._read_results()
         if path := saving.non_finite_weight(self.model):
             raise self._non_finite(f"{path} at step {step}")
-        self._folder.check(step)
+        self._check_folder(step)
         self._epochs.write_position()
 
     def _non_finite(self, received):
@@ -206,7 +209,7 @@ class TrainLoop:
             FolderLost: if the run's folder is another one now.
         """
         self._saver.finish()
-        self._folder.check(self.step)
+        self._check_folder(self.step)
 
     def end(self) -> None:
         """Waits for the last checkpoint.
@@ -215,7 +218,7 @@ class TrainLoop:
             SaveError: if it cannot be saved.
             FolderLost: if the run's folder is another one now.
         """
-        self._folder.check(self.step)
+        self._check_folder(self.step)
         self._saver.finish_for_good()
 
     def __enter__(self) -> Self:

@@ -57,12 +57,6 @@ class Trainer:
         self._average: Any = None
         if decay := self.settings.moving_average_decay:
             self._average = moving_average.MovingAverage(self.model, self.strategy, decay)
-        self._loop: Any = None
-
-    @property
-    def step(self) -> int:
-        """The updates that the run has had, as far as this process knows."""
-        return self._loop.step if self._loop else 0
 
     # Schedules, by T2T's names.
 
@@ -108,7 +102,7 @@ class Trainer:
         return self.evaluate(make_epoch, make_eval_dataset, decode=True)
 
     def _begun(self, make_epoch):
-        self._loop = train_loop.TrainLoop(
+        return train_loop.TrainLoop(
             self.model,
             self.optimizer,
             self.strategy,
@@ -119,7 +113,6 @@ class Trainer:
             self._summaries,
             self.write_records,
         )
-        return self._loop
 
     def _train_and_eval(self, make_epoch, make_eval_dataset, decode):
         settings = self.settings
@@ -200,7 +193,9 @@ class Trainer:
     def _mend_best(self, step):
         """Writes the best weights if an earlier run was killed just before."""
         is_best = step > 0 and self._early_stopping.best_step == step
-        if self._is_chief and is_best and not holds_best(self.output_dir, step):
+        newest = _newest_best(self.output_dir)
+        is_there = newest is not None and checkpoint_files.step_of(newest) == step
+        if self._is_chief and is_best and not is_there:
             with self._averages_in_place():
                 save_best(self.output_dir, self.model, step)
 
@@ -270,12 +265,6 @@ def _number(name, value):
     if name == "decode/num_samples":
         return f"{value:.0f}"
     return str(value) if isinstance(value, int) else f"{value:.4g}"
-
-
-def holds_best(output_dir: str, step: int) -> bool:
-    """Whether a run's folder "best" holds the weights of `step`."""
-    newest = _newest_best(output_dir)
-    return newest is not None and checkpoint_files.step_of(newest) == step
 
 
 def _newest_best(output_dir):

@@ -236,7 +236,7 @@ def _outputs(model, output, features, source, encoder):
         return text_label(encoder, features["targets"][0])
     best = np.asarray(output.logits, "float32")[0].argmax(axis=-1)
     if model.class_labels:
-        return class_label(encoder, best)
+        return str(best) if encoder is None else printable(encoder.decode([int(best)]))
     return text_label(encoder, best[source.kept])
 
 
@@ -253,11 +253,6 @@ def text_label(encoder: TextEncoder | None, ids: Iterable[int]) -> str:
     """A whole sequence as text, up to EOS: str."""
     ids = text_encoder.cut_at_eos(ids)
     return " ".join(map(str, ids)) if encoder is None else printable(encoder.decode(ids))
-
-
-def class_label(encoder: TextEncoder | None, number: Any) -> str:
-    """The label of a class: str. Its 0 and 1 are classes as any other."""
-    return str(number) if encoder is None else printable(encoder.decode([int(number)]))
 
 
 def printable(text: str) -> str:

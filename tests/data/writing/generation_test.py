@@ -198,7 +198,6 @@ def test_what_was_left_out_is_kept(tmp_path):
     with open(tmp_path / "datagen.p-train.json", encoding="utf-8") as file:
         origin = json.load(file)
     assert origin["left_out"] == {"with an empty side": 2} and origin["samples"] == 200
-    assert generation_plan.read_origin(split.origin_path) == origin
 
 
 def test_what_killed_runs_had_begun_is_removed_and_what_others_have_is_not(tmp_path):

@@ -12,6 +12,7 @@ To begin a pass takes TensorFlow half a second, more than many a small one lasts
 `onwards`, and what reads a batch is traced once for all datasets.
 """
 
+import dataclasses
 import functools
 import itertools
 import threading
@@ -63,42 +64,30 @@ class NoDatasetError(DataError, AttributeError):
     """Something was asked of all passes that a `tf.data.Dataset` of one can do."""
 
 
+@dataclasses.dataclass(eq=False)
 class IndexedBatches:
     """All passes over the data, and the datasets of some of their batches.
 
     It is no `tf.data.Dataset` itself: what `map` makes of one knows no other passes, no place to go
     on from and no parts for workers.
-
-    Args:
-        index: `RecordIndex`, with the length of every feature of an example.
-        order: `ExampleOrder` of its examples, not empty.
-        seed_of: function from the number of a pass to its seed, as `ExampleOrder.epoch` takes it.
-        fill_to: int array [buckets]. How many rows to fill the batches of each bucket up to, with
-            examples that they hold already. Optional.
-        parse: function to a nest of tensors with a row for each record, which the datasets hold,
-            from the records: their files and themselves, string tensors [n], their lengths in the
-            index, int32 [n, features], the greatest of the whole batch, int32 [features], and its
-            bucket, an int64 scalar.
-    Attributes:
-        num_batches: int, how many batches a pass has.
     """
 
-    def __init__(
-        self,
-        index: "RecordIndex",
-        order: "ExampleOrder",
-        seed_of: Callable[[int], list[int] | None],
-        fill_to: Sequence[int] | None = None,
-        *,
-        parse: Callable[..., Any],
-    ) -> None:
-        self._index = index
-        self._order = order
-        self.num_batches = order.num_batches
-        self._fill_to = fill_to
-        self._parse = parse
-        self._seed_of = seed_of
-        self._names = tf.constant(index.files)
+    index: "RecordIndex"  # with the length of every feature of an example
+    order: "ExampleOrder"  # of its examples, not empty
+    # From the number of a pass to its seed, as `ExampleOrder.epoch` takes it.
+    seed_of: Callable[[int], list[int] | None]
+    # int array [buckets], or None: how many rows to fill the batches of each bucket up to, with
+    # examples that they hold already.
+    fill_to: Sequence[int] | None
+    # To a nest of tensors with a row for each record, which the datasets hold, from the records:
+    # their files and themselves, string tensors [n], their lengths in the index, int32 [n,
+    # features], the greatest of the whole batch, int32 [features], and its bucket, an int64 scalar.
+    parse: Callable[..., Any]
+
+    def __post_init__(self) -> None:
+        order, seed_of = self.order, self.seed_of
+        self.num_batches = order.num_batches  # of a pass
+        self._names = tf.constant(self.index.files)
         self._planning = threading.Lock()
         # Two passes may be under way, the end of one and the start of the next.
         self._epoch = functools.lru_cache(maxsize=2)(lambda n: order.epoch(seed_of(n), n))
@@ -110,7 +99,7 @@ class IndexedBatches:
     @functools.cached_property
     def fingerprint(self) -> int:
         """An int > 0 that stands for the order of the batches of all passes."""
-        return self._order.fingerprint([self._seed_of(0), self._seed_of(1)])
+        return self.order.fingerprint([self.seed_of(0), self.seed_of(1)])
 
     def __getattr__(self, name: str) -> NoReturn:
         if not name.startswith("_") and hasattr(tf.data.Dataset, name):
@@ -176,23 +165,23 @@ class IndexedBatches:
     def _read_rows(self, numbers, bucket, slot, slots):
         """One of the slices of a batch: the nest that `parse` makes of its records."""
         types = [tf.int64, tf.string, tf.int32, tf.int32, tf.int64]
-        num_features = self._index.lengths.shape[1]
+        num_features = self.index.lengths.shape[1]
         shapes = [[None], [None], [None, num_features], [num_features], []]
         found = tf.numpy_function(weakly(self._read), [numbers, bucket, slot, slots], types)
         for tensor, shape in zip(found, shapes, strict=True):
             tensor.set_shape(shape)
         files, records, lengths, longest, rows = found
-        parsed = self._parse(tf.gather(self._names, files), records, lengths, longest, bucket)
+        parsed = self.parse(tf.gather(self._names, files), records, lengths, longest, bucket)
         return tf.nest.map_structure(lambda value: value[:rows], parsed)
 
     def _read(self, numbers, bucket, slot, slots):
-        if self._fill_to is not None:
-            numbers = np.resize(numbers, self._fill_to[bucket])
-        longest = self._index.lengths[numbers].max(axis=0)
+        if self.fill_to is not None:
+            numbers = np.resize(numbers, self.fill_to[bucket])
+        longest = self.index.lengths[numbers].max(axis=0)
         size = -(-len(numbers) // slots)
         mine = numbers[slot * size : (slot + 1) * size]
         # Without a row there would be nothing to parse, so one is read and left out again.
         numbers = mine if len(mine) else numbers[:1]
-        files, records = self._index.read(numbers)
-        lengths = self._index.lengths[numbers]
+        files, records = self.index.read(numbers)
+        lengths = self.index.lengths[numbers]
         return files, np.array(records, object), lengths, longest, np.int64(len(mine))

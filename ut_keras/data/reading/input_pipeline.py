@@ -148,7 +148,7 @@ def make_dataset(
     fill_to = scheme.batch_sizes if training and settings.static_shapes else None
     to_batch = _parser(index, to_examples, scheme, settings)
     seeds = _seed_of(seed, training)
-    batches = indexed_batches.IndexedBatches(index, order, seeds, fill_to, parse=to_batch)
+    batches = indexed_batches.IndexedBatches(index, order, seeds, fill_to, to_batch)
     return batches if callable(seed) else batches.one_pass()
 
 

@@ -81,7 +81,9 @@ def _beginning(tag, size):
 
 def _varints(numbers):
     """(bytes of all varints, int64 [n + 1]: where each of them begins, and the last one ends)."""
-    numbers = _unsigned(numbers)
+    # Negative ones take 64 bits.
+    is_small = numbers.dtype == np.int32 and numbers.min(initial=0) >= 0
+    numbers = numbers.view(np.uint32) if is_small else numbers.astype(np.int64).view(np.uint64)
     sizes = np.ones(len(numbers), np.int8)
     for bits in range(_PAYLOAD, int(numbers.max(initial=0)).bit_length(), _PAYLOAD):
         sizes += numbers >= numbers.dtype.type(1 << bits)
@@ -97,10 +99,3 @@ def _varints(numbers):
         places = places.take(longer) + 1
         numbers = numbers.take(longer) >> numbers.dtype.type(_PAYLOAD)
     return data.tobytes(), ends
-
-
-def _unsigned(numbers):
-    """Numbers as those are that varints are made of; negative ones take 64 bits."""
-    if numbers.dtype == np.int32 and numbers.min(initial=0) >= 0:
-        return numbers.view(np.uint32)
-    return numbers.astype(np.int64).view(np.uint64)

@@ -22,6 +22,8 @@ from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.files import json_file, path_lock
 
+KEYS = ("random_seed", "shards")  # of an origin
+
 
 @dataclasses.dataclass(frozen=True)
 class Split:
@@ -140,7 +142,7 @@ def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[in
     wanted = range(split.num_shards) if shards is None else shards
     if len(there) == split.num_shards:
         return []
-    origin = read_origin(split.origin_path)
+    origin = json_file.read_own(split.origin_path, KEYS)
     if not there or (origin and {**origin, **split.plan} == origin):
         return [shard for shard in wanted if shard not in there]
     if shards is None and origin:
@@ -152,22 +154,13 @@ def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[in
     )
 
 
-def read_origin(path: str) -> dict[str, Any] | None:
-    """Returns what a JSON file says; None without one.
-
-    Raises:
-        DataError: if somebody else's file has its name.
-    """
-    return json_file.read_own(path, ("random_seed", "shards"))
-
-
 def write_origin(split: Split, origin: dict[str, Any]) -> None:
     """Writes the JSON file.
 
     Raises:
         DataError: if there are files of other samples.
     """
-    known = read_origin(split.origin_path)
+    known = json_file.read_own(split.origin_path, KEYS)
     stays = any(os.path.exists(path) for path in split.paths)
     if stays and known and known.get("checksum") != origin["checksum"]:
         raise DataError(
