@@ -17,7 +17,7 @@ def make_universal(hp: TransformerHParams) -> UniversalTransformerHParams:
 
 # --- Sizes ----------------------------------------------------------------------------------------
 
-universal_transformer_base = derived(
+universal_transformer_base = _base = derived(
     transformer.transformer_base,
     make_universal,
     hidden_size=1024,
@@ -25,26 +25,19 @@ universal_transformer_base = derived(
     num_heads=16,
     layer_prepostprocess_dropout=0.3,
 )
-universal_transformer_big = derived(universal_transformer_base, hidden_size=2048, filter_size=8192)
-universal_transformer_small = derived(transformer.transformer_base, make_universal)
-universal_transformer_tiny = derived(transformer.transformer_tiny, make_universal, num_rec_steps=8)
+universal_transformer_big = _big = derived(_base, hidden_size=2048, filter_size=8192)
+universal_transformer_small = _small = derived(transformer.transformer_base, make_universal)
+universal_transformer_tiny = _tiny = derived(
+    transformer.transformer_tiny, make_universal, num_rec_steps=8
+)
 universal_transformer_teeny = derived(
     transformer.transformer_teeny, make_universal, num_rec_steps=10
 )
-universal_transformer_tall = derived(universal_transformer_small, num_rec_steps=16)
-adaptive_universal_transformer_base = derived(universal_transformer_base, recurrence_type="act")
-adaptive_universal_transformer_small = derived(universal_transformer_small, recurrence_type="act")
-adaptive_universal_transformer_tiny = derived(universal_transformer_tiny, recurrence_type="act")
+universal_transformer_tall = _tall = derived(_small, num_rec_steps=16)
+adaptive_universal_transformer_base = _adaptive_base = derived(_base, recurrence_type="act")
+adaptive_universal_transformer_small = derived(_small, recurrence_type="act")
+adaptive_universal_transformer_tiny = _adaptive_tiny = derived(_tiny, recurrence_type="act")
 
-# What the others differ from.
-_base, _big, _small = (
-    universal_transformer_base,
-    universal_transformer_big,
-    universal_transformer_small,
-)
-_tall, _tiny = universal_transformer_tall, universal_transformer_tiny
-_adaptive_base = adaptive_universal_transformer_base
-_adaptive_tiny = adaptive_universal_transformer_tiny
 # Without a signal of the step.
 _UNCOUNTED = {"add_step_timing_signal": False}
 

@@ -164,7 +164,7 @@ class _Lambada(text_problems.WordsProblem):
         return unknown_id
 
     def feature_metrics(self, data_dir: str | None) -> Metrics:
-        right = last_word.accuracy(self.unknown_id(data_dir))
+        right = last_word.mean(last_word.is_right(self.unknown_id(data_dir)))
         return {"last_word_accuracy": features.FeatureMetric(right)}
 
 

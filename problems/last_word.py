@@ -13,7 +13,7 @@ def mean(value: Callable) -> Callable:
 
     Args:
         value: function of (logits [B, V] float32 at the last word, its ids [B] int32, features) to
-            (values [B], bool or float32; bool [B], which rows count, or None for all). A row
+            (values [B], bool or float32; bool [B], which rows count, or True for all). A row
             without EOS or without a word before it never counts.
     """
 
@@ -30,24 +30,22 @@ def mean(value: Callable) -> Callable:
             words, is_there = tf.gather(targets, places, batch_dims=1), ends > 0
             logits = tf.gather(logits, places, batch_dims=1)
         values, counts = value(tf.cast(logits, tf.float32), words, features)
-        if counts is not None:
-            is_there = tf.logical_and(is_there, counts)
-        weights = tf.cast(is_there, tf.float32)
+        weights = tf.cast(is_there & counts, tf.float32)
         return tf.reduce_sum(tf.cast(values, tf.float32) * weights), tf.reduce_sum(weights)
 
     return function
 
 
-def accuracy(unknown_id: int) -> Callable:
-    """Share of rows whose last word has the largest logit; an unknown word is never right."""
+def is_right(unknown_id: int = -1) -> Callable:
+    """A value of `mean`: whether the word has the largest logit; an unknown one is never right."""
 
     def value(logits, words, features):
         import tensorflow as tf
 
         right = tf.argmax(logits, axis=-1, output_type=tf.int32) == words
-        return tf.logical_and(right, words != unknown_id), None
+        return right & (words != unknown_id), True
 
-    return mean(value)
+    return value
 
 
 def accuracy_from_context(unknown_id: int) -> Callable:
@@ -62,7 +60,7 @@ def accuracy_from_context(unknown_id: int) -> Callable:
         scores = tf.gather(logits, inputs, batch_dims=1)
         best = tf.argmax(tf.where(is_word, scores, scores.dtype.min), axis=1)
         right = tf.gather(inputs, best, batch_dims=1) == words
-        return tf.logical_and(right, words != unknown_id), None
+        return right & (words != unknown_id), True
 
     return mean(value)
 
@@ -70,7 +68,7 @@ def accuracy_from_context(unknown_id: int) -> Callable:
 def _nats(logits, words, features):
     import tensorflow as tf
 
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=words, logits=logits), None
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=words, logits=logits), True
 
 
 cross_entropy = mean(_nats)  # at the last word

@@ -50,13 +50,7 @@ from ut_keras.problems import generated_classes, problem
 
 # Both generators make chains: the value of one operation is an operand of the next one, everything
 # else is a literal. `chain_program` is the example of Sonnet 1 (`learn_to_execute.py`). The random
-# numbers are Python's, so the samples are other ones than theirs. Its op sets:
-ADDITION = ("add",)
-ALGEBRA = ("add", "subtract", "multiply")
-CONTROL = ("if", "for")
-ALGEBRA_CONTROL = ("add", "subtract", "if")
-ALL = (*ALGEBRA, *CONTROL)
-
+# numbers are Python's, so the samples are other ones than theirs.
 _ARITHMETIC = {
     "add": ("+", operator.add),
     "subtract": ("-", operator.sub),
@@ -86,11 +80,6 @@ def chain_program(
     return text, value % 10 ** (length + 1)
 
 
-def draw_digits(rng: random.Random, length: int) -> str:
-    """Draws a number of so many digits, as text; the first is not 0."""
-    return _literal(rng, length)[0]
-
-
 def _literal(rng, length):
     value = rng.randrange(10 ** (length - 1), 10**length)
     return str(value), value
@@ -112,23 +101,15 @@ def _operate(rng, op, text, value, length):
     return f"{text}{sign}{second}", function(value, second_value)
 
 
-def python_program(rng: random.Random, max_length: int, max_nesting: int) -> tuple[str, int]:
-    """Draws a Python program, its lines joined by "#".
-
-    Zaremba & Sutskever's mix strategy: the bound of a literal is drawn anew for every literal.
+class PythonProgram:
+    """A Python program, its lines joined by "#", by Zaremba & Sutskever's mix strategy.
 
     Args:
         rng: `random.Random`.
-        max_length: int. Literals are in 1..10^length, with a length of 1..max_length.
-        max_nesting: int. 1..max_nesting operations.
-
-    Returns:
-        (text, answer): the last line prints; the answer is the whole number, maybe negative.
+        max_length: int. Literals are in 1..10^length, with a length of 1..max_length, drawn anew
+            for every literal.
     """
-    return _PythonProgram(rng, max_length).draw(rng.randint(1, max_nesting))
 
-
-class _PythonProgram:
     def __init__(self, rng: random.Random, max_length: int) -> None:
         self._rng = rng
         self._max_length = max_length
@@ -137,6 +118,7 @@ class _PythonProgram:
         self._previous: tuple[str, int] | None = None
 
     def draw(self, nesting: int) -> tuple[str, int]:
+        """(text, answer) of so many operations: the whole number that it prints, maybe negative."""
         ops = (self._pair, self._small_product, self._same, self._variable, self._loop, self._if)
         for _ in range(nesting):
             text, value = self._previous = self._rng.choice(ops)()
@@ -248,7 +230,7 @@ class Memory(LearningToExecute):
     answer: Callable[[str], str]
 
     def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
-        inputs = draw_digits(rng, digits)
+        inputs, _ = _literal(rng, digits)
         return inputs, self.answer(inputs)
 
 
@@ -262,15 +244,15 @@ class ProgramZaremba(LearningToExecute):
         return self.max_digits, self.max_operations  # the program is mixed in itself
 
     def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
-        text, answer = python_program(rng, digits, operations)
+        text, answer = PythonProgram(rng, digits).draw(rng.randint(1, operations))
         return text, str(answer)
 
 
-problem.declare("lte_program", Program, ops=ALL)
-problem.declare("lte_control", Program, ops=CONTROL)
-problem.declare("lte_addition", Program, ops=ADDITION)
-problem.declare("lte_algebra", Program, ops=ALGEBRA)
-problem.declare("lte_algebra_control", Program, ops=ALGEBRA_CONTROL)
+problem.declare("lte_program", Program, ops=("add", "subtract", "multiply", "if", "for"))
+problem.declare("lte_control", Program, ops=("if", "for"))
+problem.declare("lte_addition", Program, ops=("add",))
+problem.declare("lte_algebra", Program, ops=("add", "subtract", "multiply"))
+problem.declare("lte_algebra_control", Program, ops=("add", "subtract", "if"))
 problem.declare("lte_copy", Memory, answer=staticmethod(lambda digits: digits))
 problem.declare("lte_double", Memory, answer=staticmethod(lambda digits: digits * 2))
 problem.declare("lte_reverse", Memory, answer=staticmethod(lambda digits: digits[::-1]))

@@ -60,7 +60,7 @@ class OwnText(text_problems.Text2TextProblem):
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         self._check_files(data_dir, tmp_dir)
-        self._make_vocabulary(data_dir, tmp_dir)
+        self._train_bytes = os.path.getsize(self._path(tmp_dir, "train"))
         super().prepare(data_dir, tmp_dir)
 
     def _check_files(self, data_dir, tmp_dir):
@@ -84,17 +84,14 @@ class OwnText(text_problems.Text2TextProblem):
                     f"{_HELD_OUT_EVERY})."
                 )
 
-    def _make_vocabulary(self, data_dir, tmp_dir):
-        path = os.path.join(data_dir, self.vocab_filename)
-        if os.path.exists(path):
-            return
-        size = os.path.getsize(self._path(tmp_dir, "train"))
-        encoder = text_encoder.SubwordTextEncoder.build_from_generator(
-            self.texts_for_vocab(data_dir, tmp_dir),
-            min(self.approx_vocab_size, 1 + size // _BYTES_PER_SUBWORD),
-        )
-        text_encoder.store_new(encoder, path)
+    def build_vocab(self, texts: Iterable[str]) -> text_problems.Vocabulary:
+        if self.vocab_type != "subwords":
+            return super().build_vocab(texts)
+        size = self._train_bytes
+        most = min(self.approx_vocab_size, 1 + size // _BYTES_PER_SUBWORD)
+        encoder = text_encoder.SubwordTextEncoder.build_from_generator(texts, most)
         print(f"{self.name}: {encoder.vocab_size:,} subwords for {size:,} bytes", flush=True)
+        return encoder
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for texts in self.lines(split, tmp_dir):

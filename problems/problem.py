@@ -354,9 +354,9 @@ class Problem:
             DataError: if data are missing, or no example is left.
         """
         # Before TensorFlow is loaded, which takes seconds.
-        files = self.split_files(split, data_dir)
-        specs = self.record_specs(data_dir)
         reader = self.reader(split, hparams)
+        files = reader.split_files(split, data_dir)
+        specs = self.record_specs(data_dir)
 
         from ut_keras.data.reading import input_pipeline
 
@@ -369,7 +369,7 @@ class Problem:
             training=split == "train",
             num_replicas=num_replicas,
             seed=seed,
-            preprocess=reader.preprocess,
+            **reader.reading(split, data_dir, hparams),
         )
 
     def reader(self, split: str, hparams: Any) -> "Problem":
@@ -378,6 +378,10 @@ class Problem:
         Another than this one where those go by the split or by hparams.
         """
         return self
+
+    def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
+        """What a `reader` tells `input_pipeline.make_dataset` of how records become examples."""
+        return {"preprocess": self.preprocess}
 
     @property
     def preprocess_needs_hparams(self) -> bool:

@@ -4,6 +4,7 @@ translate_ende_wmt32k_rev     German to English
 translate_ende_wmt32k_copy    English to English: the targets are the inputs
 """
 
+import re
 from typing import Any
 
 from ut_keras.errors import DataError
@@ -61,7 +62,7 @@ class Derived:
     def preprocess_key(self) -> str:
         return f"{self.name} {self._base.preprocess_key}"
 
-    dataset = Problem.dataset
+    dataset, reading = Problem.dataset, Problem.reading
 
     def reader(self, split: str, hparams: Any) -> "Derived":
         return Derived(self._base.reader(split, hparams), *self._how)
@@ -85,11 +86,6 @@ def parse(name: str) -> tuple[str, bool, bool]:
 
     Every ending counts once; "a_rev_rev" is no turned "a".
     """
-    reverse = copy = False
-    while True:
-        if name.endswith("_rev") and not reverse:
-            name, reverse = name.removesuffix("_rev"), True
-        elif name.endswith("_copy") and not copy:
-            name, copy = name.removesuffix("_copy"), True
-        else:
-            return name, reverse, copy
+    base = re.sub(r"(_rev_copy|_copy_rev|_rev|_copy)\Z", "", name)
+    endings = name[len(base) :]
+    return base, "_rev" in endings, "_copy" in endings

@@ -104,7 +104,7 @@ class NumberPrediction(_Agreement):
         return {**self.feature_specs(data_dir), "attractors": _ATTRACTORS}
 
     def feature_metrics(self, data_dir: str | None) -> Metrics:
-        return _by_attractors("accuracy", _is_number_right)
+        return _by_attractors("accuracy", last_word.is_right())
 
     def encode(self, example: agreement_files.Example, words: "_Words") -> dict[str, list[int]]:
         return {
@@ -189,12 +189,6 @@ def _bucket(attractors):
 # Metrics: values of `last_word.mean`.
 
 
-def _is_number_right(logits, labels, features):
-    import tensorflow as tf
-
-    return tf.argmax(logits, axis=-1, output_type=tf.int32) == labels, None
-
-
 def _is_right_verb_ahead(logits, right, features):
     import tensorflow as tf
 
@@ -207,8 +201,7 @@ def _by_attractors(name, value):
     def of(number):
         def of_rows(logits, words, features):
             values, counts = value(logits, words, features)
-            is_one = features["attractors"][:, 0] == number
-            return values, is_one if counts is None else counts & is_one
+            return values, (features["attractors"][:, 0] == number) & counts
 
         return features.FeatureMetric(last_word.mean(of_rows))
 

@@ -134,21 +134,22 @@ def load_checkpoint(t2t_output_dir: str, model_name: str, target_space_id: int =
     Raises:
         ValueError: if there is no checkpoint, or it does not fit.
     """
+    variables = read_checkpoint(t2t_output_dir, f"{model_name}/")
+    t2t_hparams = json_file.read(os.path.join(t2t_output_dir, "hparams.json"))
+    return build_model(model_name, t2t_hparams, variables, target_space_id)
+
+
+def read_checkpoint(t2t_output_dir: str, *beginnings: str) -> dict[str, np.ndarray]:
+    """The variables of a T2T run whose names begin so; arguments, errors as `load_checkpoint`."""
     path = tf.train.latest_checkpoint(t2t_output_dir)
-    hparams_path = os.path.join(t2t_output_dir, "hparams.json")
-    if path is None or not os.path.exists(hparams_path):
+    if path is None or not os.path.exists(os.path.join(t2t_output_dir, "hparams.json")):
         raise ValueError(
             "t2t_output_dir must hold hparams.json and a checkpoint. "
             f"Received: {t2t_output_dir} with {_listing(t2t_output_dir)}."
         )
-    t2t_hparams = json_file.read(hparams_path)
     reader = tf.train.load_checkpoint(path)
-    variables = {
-        name: reader.get_tensor(name)
-        for name in reader.get_variable_to_shape_map()
-        if name.startswith(model_name + "/")  # the rest is global_step and optimizer slots
-    }
-    return build_model(model_name, t2t_hparams, variables, target_space_id)
+    names = reader.get_variable_to_shape_map()
+    return {name: reader.get_tensor(name) for name in names if name.startswith(beginnings)}
 
 
 def _listing(directory):
@@ -246,12 +247,8 @@ def _table_entry(model, variable):
     if variable.path != f"{owner}/weights":
         return None
     shares_softmax = model.softmax is not None and model.softmax is model.target_embedding
-    if owner == "softmax":
-        kind = "softmax"
-    elif shares_softmax or model.hparams.shared_embedding:
-        kind = "shared"
-    else:
-        kind = kinds[owner]
+    is_shared = shares_softmax or model.hparams.shared_embedding
+    kind = "shared" if is_shared and owner != "softmax" else kinds.get(owner, owner)
     vocab_size, width = variable.shape
     shards = model.hparams.symbol_modality_num_shards
     rows = [vocab_size // shards + (shard < vocab_size % shards) for shard in range(shards)]

@@ -167,7 +167,7 @@ def test_the_last_word_of_a_sequence():
     logits[1, 2, 6] = 9  # Wrong; 5 stands there.
     logits[2, 0, 6] = 9  # Right.
     logits[3, 1, UNKNOWN] = 9  # Unknown: never right.
-    assert values(last_word.accuracy(UNKNOWN), logits, targets) == (2, 4)
+    assert values(last_word.mean(last_word.is_right(UNKNOWN)), logits, targets) == (2, 4)
     # At 9 and seven times 0; at 0 of these.
     high = -9 + math.log(math.exp(9) + 7)
     total, count = values(last_word.cross_entropy, logits, targets)
@@ -177,7 +177,8 @@ def test_the_last_word_of_a_sequence():
 def test_the_last_word_as_a_class():
     logits = np.zeros([3, 8], np.float32)
     logits[0, 5] = logits[1, 6] = logits[2, UNKNOWN] = 9
-    assert values(last_word.accuracy(UNKNOWN), logits, [[5], [5], [UNKNOWN]]) == (1, 3)
+    function = last_word.mean(last_word.is_right(UNKNOWN))
+    assert values(function, logits, [[5], [5], [UNKNOWN]]) == (1, 3)
 
 
 def test_the_last_word_chosen_from_the_context():

@@ -195,17 +195,17 @@ def test_readers():
 
 
 @pytest.mark.parametrize(
-    ("ops", "signs"),
+    ("name", "signs"),
     [
-        (learning_to_execute.ADDITION, r"[\d+()]+"),
-        (learning_to_execute.ALGEBRA, r"[-\d+*()]+"),
-        (learning_to_execute.CONTROL, r"([\d()<>=x\[\]]|if|else|for|\+=)+"),
-        (learning_to_execute.ALGEBRA_CONTROL, r"([-\d+()<>]|if|else)+"),
-        (learning_to_execute.ALL, r"([-\d+*()<>=x\[\]]|if|else|for|\+=)+"),
+        ("lte_addition", r"[\d+()]+"),
+        ("lte_algebra", r"[-\d+*()]+"),
+        ("lte_control", r"([\d()<>=x\[\]]|if|else|for|\+=)+"),
+        ("lte_algebra_control", r"([-\d+()<>]|if|else)+"),
+        ("lte_program", r"([-\d+*()<>=x\[\]]|if|else|for|\+=)+"),
     ],
 )
-def test_chain_programs(ops, signs):
-    rng = random.Random(1)
+def test_chain_programs(name, signs):
+    rng, ops = random.Random(1), problems.get(name).ops
     seen = collections.Counter()
     for number in range(3000):
         length, nesting = 1 + number % 5, 1 + number % 2
@@ -240,7 +240,7 @@ def test_python_programs():
     seen = collections.Counter()
     literals = set()
     for _ in range(5000):
-        text, answer = learning_to_execute.python_program(rng, max_length=3, max_nesting=3)
+        text, answer = learning_to_execute.PythonProgram(rng, 3).draw(rng.randint(1, 3))
         assert answer == run_python(text)
         lines = text.split("#")
         assert lines[-1].startswith("print(")
@@ -265,7 +265,7 @@ def test_python_programs():
 
 def test_literals_of_python_programs_include_the_power_of_ten():
     rng = random.Random(1)
-    texts = [learning_to_execute.python_program(rng, 1, 1)[0] for _ in range(500)]
+    texts = [learning_to_execute.PythonProgram(rng, 1).draw(1)[0] for _ in range(500)]
     pairs = [re.fullmatch(r"print\(\((\d+)[-+](\d+)\)\)", text) for text in texts]
     found = {int(number) for pair in pairs if pair for number in pair.groups()}
     assert found == set(range(1, 11))
@@ -273,5 +273,5 @@ def test_literals_of_python_programs_include_the_power_of_ten():
 
 def test_digits():
     rng = random.Random(1)
-    texts = [learning_to_execute.draw_digits(rng, 2) for _ in range(2000)]
+    texts = [problems.get("lte_copy").draw(rng, 2, 0)[0] for _ in range(2000)]
     assert (min(texts), max(texts), len(set(texts))) == ("10", "99", 90)

@@ -6,6 +6,7 @@ import pytest
 from ut_keras import problems
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
+from ut_keras.problems import own_text
 from ut_keras.text import text_encoder
 
 HPARAMS = types.SimpleNamespace(batch_size=512, max_length=256)
@@ -56,6 +57,17 @@ def test_subwords_are_as_many_as_the_text_teaches(tmp_path, capsys):
     write(tmp_path / "more", train__txt=lines * 40)
     problem, _ = generate("text2self_txt", tmp_path / "more")
     assert problem.feature_encoders(str(tmp_path / "more" / "data"))["targets"].vocab_size > 4 * few
+
+
+def test_whole_words_are_a_vocabulary_too(tmp_path):
+    class Words(own_text.Text2SelfTxt):
+        name, vocab_type, oov_token = "own_words", "tokens", "<unk>"
+
+    write(tmp_path, train__txt=["two words", "three words here"] * 10)
+    problem = Words()
+    problem.generate_data(str(tmp_path / "data"), str(tmp_path), num_processes=1)
+    encoder = problem.feature_encoders(str(tmp_path / "data"))["targets"]
+    assert encoder.decode(records(problem, tmp_path, "train")[0]["targets"][:-1]) == "two words"
 
 
 def test_classes(tmp_path):

@@ -14,9 +14,8 @@ VALID = " the group is dutch \n"
 TEST = " the outsider is <unk> \n"
 
 
-@pytest.fixture
-def raw_dir(tmp_path):
-    with tarfile.open(tmp_path / "simple-examples.tgz", "w:gz") as archive:
+def write_archive(folder):
+    with tarfile.open(folder / "simple-examples.tgz", "w:gz") as archive:
         for part, text in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
             spelled = "\n".join(
                 " ".join("_".join(line.split())) for line in text.rstrip("\n").split("\n")
@@ -25,6 +24,11 @@ def raw_dir(tmp_path):
                 info = tarfile.TarInfo(f"./simple-examples/data/{name}")
                 info.size = len(content.encode())
                 archive.addfile(info, io.BytesIO(content.encode()))
+
+
+@pytest.fixture
+def raw_dir(tmp_path):
+    write_archive(tmp_path)
     return tmp_path
 
 

@@ -3,6 +3,7 @@ import re
 
 import pytest
 
+from tests.problems import ptb_test
 from ut_keras import problems
 from ut_keras.problems import problem as problem_lib
 from ut_keras.t2t import adapted_problem, missing, modules, registry, text_problems
@@ -50,8 +51,9 @@ def test_what_is_not_here_can_be_imported_and_is_refused_when_it_is_used(name, n
         absent.deeper()
 
 
-def test_what_a_package_makes_of_it_at_import_is_refused_later(capsys):
-    with missing.Loading():
+def test_what_a_package_makes_of_it_at_import_is_refused_later(capsys, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(missing, "loading", 1)
         absent = modules.find("utils.expert_utils").add_var_scope("x")
         made = absent(lambda: 1) + 2
     assert "note: A package may use" in capsys.readouterr().out
@@ -77,6 +79,27 @@ def test_problems_of_t2t_are_classes_to_derive_from():
     assert [split["shards"] for split in theirs.dataset_splits] == [10, 1]
     translate = modules.find("data_generators.translate_enfr").TranslateEnfrWmt32k
     assert translate().approx_vocab_size == 2**15
+
+
+def test_a_vocabulary_that_t2t_names_keeps_its_name():
+    ptb = modules.find("data_generators.ptb").LanguagemodelPtb10k
+    wnli = modules.find("data_generators.wnli").WinogradNLI
+    for theirs, expected in ((ptb, "vocab.lmptb.10000"), (wnli, "vocab.wnli.8192")):
+        mine = type("Mine", (theirs,), {})()
+        mine.name = "mine"
+        assert mine.vocab_filename == expected
+
+
+def test_a_class_on_a_problem_of_words_makes_its_vocabulary(tmp_path, registries):
+    ptb_test.write_archive(tmp_path)
+    registry.register_problem(
+        type("MyPtb", (modules.find("data_generators.ptb").LanguagemodelPtb10k,), {})
+    )
+    problem, counts = ptb_test.generate("my_ptb", tmp_path)
+    assert counts["train"] == 2
+    (dev,) = ptb_test.records(problem, tmp_path, "dev")
+    encoder = problem.feature_encoders(str(tmp_path / "data"))["targets"]
+    assert encoder.decode(dev) == "the group is dutch <EOS>"
 
 
 def test_a_class_on_a_problem_of_ours_has_its_samples(tmp_path):

@@ -91,7 +91,7 @@ def test_adafactor_with_fewer_rows_than_shards(model):
 
 
 def test_no_checkpoint(model, tmp_path):
-    with pytest.raises(ValueError, match="must hold a checkpoint. Received"):
+    with pytest.raises(ValueError, match="must hold hparams.json and a checkpoint. Received"):
         slots.load_optimizer(str(tmp_path), model, adam.Adam())
 
 

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from ut_keras.t2t import text_encoder
@@ -17,6 +18,21 @@ def test_reserved_tokens_of_a_package_are_those_of_t2t():
     assert encoder.decode([2, 3, 4]) == "SEP<Q>a_b"
     with pytest.raises(ValueError, match=r"reserved_tokens must begin with .*Received: \['SEP'\]"):
         text_encoder.SubwordTextEncoder.build_from_generator(texts, 30, reserved_tokens=["SEP"])
+
+
+def test_a_class_is_one_id_and_not_a_list_of_one():
+    encoder = text_encoder.ClassLabelEncoder(["neg", "pos"])
+    assert encoder.encode("pos") == 1
+    for ids in (1, [1], np.array([[1]])):
+        assert encoder.decode(ids) == encoder.decode(ids, strip_extraneous=True) == "pos"
+    assert text_encoder.plain(encoder).encode("pos") == [1]
+
+
+def test_bytes_that_are_no_text():
+    assert text_encoder.to_unicode_ignore_errors(b"a\xff") == "a"
+    assert text_encoder.to_unicode(b"a\xff", ignore_errors=True) == "a"
+    with pytest.raises(UnicodeDecodeError):
+        text_encoder.to_unicode(b"a\xff")
 
 
 def test_what_a_packages_encoder_decodes_is_text():

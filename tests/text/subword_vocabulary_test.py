@@ -5,7 +5,7 @@ import pytest
 
 from tests.text import subword_text_encoder_test as golden
 from tests.text.subword_tokenizer_op_test import hostile_texts
-from ut_keras.text import subword_text_encoder, tokenizer
+from ut_keras.text import tokenizer
 from ut_keras.text.subword_vocabulary import ESCAPE_CHARACTERS, VocabularyBuilder, escape_token
 
 
@@ -19,8 +19,9 @@ def _build_one_by_one(token_counts, min_count, num_iterations=4, max_subtoken_le
         counts = collections.Counter()
         for token, count in token_counts.items():
             escaped, start = escape_token(token, alphabet), 0
-            lengths = range(len(escaped), 0, -1)
-            for piece in subword_text_encoder.split_greedily(escaped, subtokens, lengths):
+            while start < len(escaped):
+                ends = range(len(escaped), start, -1)
+                piece = next(escaped[start:end] for end in ends if escaped[start:end] in subtokens)
                 for end in range(start + 1, len(escaped) + 1):
                     if max_subtoken_length is None or end - start < max_subtoken_length:
                         counts[escaped[start:end]] += count

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 from ut_keras.errors import UserError
 
-_loading = 0  # packages that are being imported
+loading = 0  # packages that are being imported; see `usr_dir.load`
 _said: set[str] = set()
 
 
@@ -42,7 +42,7 @@ class Absent:
         return Absent(f"{self._name}.{name}", self._error)
 
     def __call__(self, *args: Any, **kwargs: Any) -> "Absent":
-        if not _loading:
+        if not loading:
             self._refuse()
         say_once(f"note: {self._error(self._name)} What is made of it cannot be used.")
         return self
@@ -72,15 +72,3 @@ _RECKONED = (
 for _names, _method in ((_REFUSED, Absent._refuse), (_RECKONED, Absent.__call__)):
     for _name in _names:
         setattr(Absent, f"__{_name}__", _method)
-
-
-class Loading:
-    """While a package is imported."""
-
-    def __enter__(self) -> None:
-        global _loading
-        _loading += 1
-
-    def __exit__(self, *args: object) -> None:
-        global _loading
-        _loading -= 1

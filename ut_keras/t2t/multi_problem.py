@@ -19,7 +19,7 @@ with an argument too many; they are here as they were meant).
 """
 
 import collections
-import dataclasses
+import copy
 import functools
 import re
 from typing import Any
@@ -161,35 +161,18 @@ class AdaptedMulti(problem.Problem):
     def split_files(self, split: str, data_dir: str) -> list[str]:
         return [path for task in self.tasks for path in task.split_files(split, data_dir)]
 
-    def dataset(
-        self,
-        split: str,
-        data_dir: str,
-        hparams: Any,
-        num_replicas: int = 1,
-        seed: Any = None,
-        static_shapes: bool = False,
-    ) -> Any:
-        specs = self.feature_specs(data_dir)
-        mixture, tasks, training = _mixture(hparams, len(self.tasks)), self.tasks, split == "train"
-        if not training and hparams.multiproblem_target_eval_only:
-            tasks = tasks[1:2]
-        files = [task.split_files(split, data_dir) for task in tasks]
+    def reader(self, split: str, hparams: Any) -> "AdaptedMulti":
+        reader = copy.copy(self)
+        if split != "train" and hparams.multiproblem_target_eval_only:
+            reader.tasks = self.tasks[1:2]
+        return reader
 
-        from ut_keras.data.reading import input_pipeline
-
-        settings = input_pipeline.InputSettings.from_hparams(hparams)
-        return input_pipeline.make_dataset(
-            [path for paths in files for path in paths],
-            specs,
-            dataclasses.replace(settings, static_shapes=static_shapes),
-            training=training,
-            num_replicas=num_replicas,
-            seed=seed,
-            parse=Joined(self.t2t, hparams, training).parse,
-            groups=[len(paths) for paths in files],
-            mixture=mixture,
-        )
+    def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
+        return {
+            "parse": Joined(self.t2t, hparams, split == "train").parse,
+            "groups": [len(task.split_files(split, data_dir)) for task in self.tasks],
+            "mixture": _mixture(hparams, len(self.t2t.task_list)),
+        }
 
 
 class Joined:

@@ -8,6 +8,7 @@ A class has T2T's name of the problem that is registered here, in CamelCase.
 """
 
 import functools
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,6 +18,7 @@ from ut_keras.problems import translate as our_translate
 from ut_keras.problems.problem import DEFAULT_SEED, REGISTRY, Problem, Samples
 from ut_keras.t2t import hparam, naming, overridden, text_problems, translate
 from ut_keras.t2t.problem import SPLIT_OF_FILES, SPLIT_OF_T2T
+from ut_keras.text.text_encoder import store_new
 
 # Problems of ours by their class, the base class in T2T.
 _BASES = {
@@ -64,8 +66,10 @@ class _OnOurs:
 
     @property
     def vocab_filename(self) -> str:
-        shared: Any = self._ours if self._ours.vocab_name else super()
-        return shared.vocab_filename
+        ours = type(self._ours)
+        is_said = ours.vocab_filename is not our_text.Text2TextProblem.vocab_filename
+        said_by: Any = self._ours if is_said or ours.vocab_name else super()
+        return said_by.vocab_filename
 
     def generate_samples(self, data_dir: str, tmp_dir: str | None, dataset_split: str) -> Samples:
         if not overridden.is_ours(self, "source_data_files"):
@@ -74,6 +78,10 @@ class _OnOurs:
         split = SPLIT_OF_FILES[dataset_split]
         if split not in ours.splits:  # T2T's ask whether it is the training split
             split = "dev"
+        if ours.vocab_type == "tokens":  # T2T's make it here
+            path = os.path.join(data_dir, self.vocab_filename)
+            if not os.path.exists(path):
+                store_new(ours.build_vocab(ours.texts_for_vocab(data_dir, tmp_dir)), path)
         samples = ours.generate_samples(split, data_dir, tmp_dir, DEFAULT_SEED)
         if not isinstance(ours, our_text.Text2ClassProblem):
             return samples

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from ut_keras import t2t_import
 
@@ -36,15 +35,7 @@ def load_optimizer(
     Raises:
         ValueError: if there is no checkpoint, or it is that of another optimizer.
     """
-    path = tf.train.latest_checkpoint(t2t_output_dir)
-    if path is None:
-        raise ValueError(f"t2t_output_dir must hold a checkpoint. Received: {t2t_output_dir}.")
-    reader = tf.train.load_checkpoint(path)
-    variables = {
-        name: reader.get_tensor(name)
-        for name in reader.get_variable_to_shape_map()
-        if name == "global_step" or name.startswith(_SCOPE)
-    }
+    variables = t2t_import.read_checkpoint(t2t_output_dir, "global_step", _SCOPE)
     return assign(model, optimizer, variables)
 
 

@@ -5,8 +5,11 @@
 References: tensor2tensor/data_generators/text_encoder.py.
 """
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from ut_keras.data import contract
 from ut_keras.errors import DataError
@@ -17,12 +20,13 @@ NUM_RESERVED_TOKENS = text_encoder.NUM_RESERVED_IDS
 PAD_ID, EOS_ID = text_encoder.PAD, text_encoder.EOS
 
 
-def native_to_unicode(text: str | bytes) -> str:
+def to_unicode(s: str | bytes, ignore_errors: bool = False) -> str:
     """Text as it is; of bytes the text."""
-    return text.decode("utf-8", "ignore") if isinstance(text, bytes) else text
+    return s.decode("utf-8", "ignore" if ignore_errors else "strict") if isinstance(s, bytes) else s
 
 
-unicode_to_native = to_unicode = to_unicode_utf8 = to_unicode_ignore_errors = native_to_unicode
+native_to_unicode = unicode_to_native = to_unicode_utf8 = to_unicode
+to_unicode_ignore_errors = functools.partial(to_unicode, ignore_errors=True)
 
 
 def is_unicode(text: Any) -> bool:
@@ -104,6 +108,13 @@ class ClassLabelEncoder(_Decoding, text_encoder.ClassLabelEncoder):
         self, class_labels: Iterable[str] | None = None, class_labels_fname: str | None = None
     ) -> None:
         super().__init__(labels=class_labels, filename=class_labels_fname)
+
+    def encode(self, s: str) -> int:  # type: ignore[override]
+        return super().encode(s)[0]
+
+    def decode(self, ids: Any, strip_extraneous: bool = False) -> str:
+        """Of an int, or of one in a list or an array; none is reserved."""
+        return super().decode(np.ravel(ids).tolist())
 
 
 class TokenTextEncoder(_Decoding, text_encoder.TokenTextEncoder):

@@ -59,10 +59,11 @@ def load(
     old_names.allow()
     parent = os.path.dirname(folder)
     sys.path.append(parent)  # for its neighbours, as in T2T
+    missing.loading += 1
     try:
-        with missing.Loading():
-            importlib.import_module(name)
+        importlib.import_module(name)
     finally:
+        missing.loading -= 1
         sys.path.remove(parent)
     shared = {name: value for name, value in (flags or {}).items() if name in tensorflow_face.FLAGS}
     process_pool.first(functools.partial(load, folder, shared, words))

@@ -79,7 +79,6 @@ _CHUNK = 2048  # texts; the arrays of so many sentences stay near the processor
 _MOST_TOKENS = 2**20  # then it starts anew, for bounded memory
 _MOST_IDS = 2**24
 _TOKEN_END = ord("_")
-_MANY = 32
 
 
 @functools.lru_cache(maxsize=4)
@@ -147,12 +146,7 @@ class BatchEncoder:
         if is_plain.all():
             return joined
         special = np.unique(codes[~is_plain]).tolist()
-        escapes = {chr(code): f"\\{code};" for code in special}
-        if len(escapes) > _MANY:
-            return text.translate(str.maketrans(escapes)).encode()
-        for character, escape in escapes.items():
-            text = text.replace(character, escape)
-        return text.encode()
+        return text.translate({code: f"\\{code};" for code in special}).encode()
 
 
 class _IdsByNumber:

@@ -12,7 +12,7 @@ vocabulary files and the vocabularies built are T2T's, to the letter.
 
 import functools
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from ut_keras.errors import DataError
@@ -124,12 +124,24 @@ class SubwordTextEncoder(TextEncoder):
         return type(self), (None, self.subtokens)
 
     def _encode_token(self, token):
-        if self._plain.issuperset(token):
-            escaped = token + "_"
-        else:
-            escaped = escape_token(token, self.alphabet)
-        pieces = split_greedily(escaped, self._ids, self._lengths, self._title)
-        ids = tuple(self._ids[piece] for piece in pieces)
+        """The ids of a token, escaped: always those of the longest subtoken from the left."""
+        is_plain = self._plain.issuperset(token)
+        escaped = token + "_" if is_plain else escape_token(token, self.alphabet)
+        lengths = [length for length in self._lengths if length <= len(escaped)]
+        known, found, start = self._ids, [], 0
+        while start < len(escaped):
+            for length in lengths:
+                piece = escaped[start : start + length]
+                if piece in known:
+                    break
+            else:
+                raise DataError(
+                    f"{self._title} must hold every character of its alphabet. Received: "
+                    f"{escaped!r}, of which {escaped[start]!r} is missing."
+                )
+            found.append(known[piece])
+            start += len(piece)
+        ids = tuple(found)
         if len(self._encoded_tokens) >= _CACHE_SIZE:
             self._encoded_tokens.clear()
         if len(token) <= _LONGEST_KEPT:
@@ -206,33 +218,6 @@ class SubwordTextEncoder(TextEncoder):
         return cls.build_to_target_size(
             target_size, counts, 1, 1000, max_subtoken_length, reserved_tokens=reserved_tokens
         )
-
-
-def split_greedily(
-    escaped: str, subtokens: Container[str], lengths: Sequence[int], title: str = "The vocabulary"
-) -> list[str]:
-    """Splits an escaped token into known subtokens, always taking the longest from the left.
-
-    Args:
-        lengths: those that subtokens have, the longest first; may be many fewer than the longest.
-        title: str. What the error says of them.
-    """
-    pieces = []
-    start, size = 0, len(escaped)
-    lengths = [length for length in lengths if length <= size]
-    while start < size:
-        for length in lengths:
-            piece = escaped[start : start + length]
-            if piece in subtokens:
-                pieces.append(piece)
-                start += len(piece)
-                break
-        else:
-            raise DataError(
-                f"{title} must hold every character of its alphabet. Received: {escaped!r}, of "
-                f"which {escaped[start]!r} is missing."
-            )
-    return pieces
 
 
 def _unquoted(filename, lines):

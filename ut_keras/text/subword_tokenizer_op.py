@@ -79,7 +79,7 @@ class SubwordTokenizer(tf.Module):
         codes = characters.flat_values
         classes = self._class_of(codes)
         is_word = classes & _WORD
-        is_text_start = _marks(characters.row_starts(), characters.row_lengths(), codes)
+        is_text_start = tf.ragged.range(characters.row_lengths()).flat_values == 0
         is_first = is_text_start | (is_word != tf.roll(is_word, 1, 0))
         is_last = tf.roll(is_first, -1, 0)
         # A single space between words; the first and the last character of a text are none.
@@ -105,7 +105,7 @@ class SubwordTokenizer(tf.Module):
         first = tf.strings.substr(tokens.flat_values, 0, 1, unit="UTF8_CHAR")
         codes = tf.strings.unicode_decode(first, "UTF-8").flat_values
         is_word = (self._class_of(codes) & _WORD) == 1
-        is_start = _marks(tokens.row_starts(), tokens.row_lengths(), codes)
+        is_start = tf.ragged.range(tokens.row_lengths()).flat_values == 0
         follows_word = is_word & tf.roll(is_word, 1, 0) & ~is_start
         spaces = tf.where(follows_word, " ", "")
         return tokens.with_flat_values(tf.strings.join([spaces, tokens.flat_values]))
@@ -117,13 +117,6 @@ def character_classes(alphabet: Set[str]) -> np.ndarray:
     plain = [ord(character) for character in alphabet - set("\\_\n")]
     classes[plain] &= _WORD
     return classes
-
-
-def _marks(row_starts, row_lengths, values):
-    """bool, like `values`: where a row begins."""
-    starts = tf.boolean_mask(row_starts, row_lengths > 0)
-    marks = tf.scatter_nd(starts[:, tf.newaxis], tf.ones_like(starts), tf.shape(values, tf.int64))
-    return marks > 0
 
 
 def _unescape(tokens):

@@ -148,7 +148,7 @@ class VocabularyBuilder:
         for i, level in enumerate(levels):
             longest[level.places[chosen[i].take(level.nodes)]] = i + 1
         for reserved in self._reserved if with_reserved else ():
-            found = np.array(list(_find_all(self._text, reserved)), np.int64)
+            found = [match.start() for match in re.finditer(re.escape(reserved), self._text)]
             longest[found] = np.maximum(longest[found], len(reserved))
         is_start = np.zeros(len(self._codes), bool)
         places, ends = self._token_starts, self._token_ends
@@ -224,10 +224,3 @@ def _choose(levels, counts, min_count):
             above = levels[i - 1].num_nodes
             taken = np.bincount(levels[i].parents, taken, above).astype(np.int64)
     return chosen
-
-
-def _find_all(text, part):
-    place = text.find(part)
-    while place >= 0:
-        yield place
-        place = text.find(part, place + 1)
