@@ -207,6 +207,17 @@ def test_data_of_another_form_are_refused_by_a_line(method):
     refused(no_targets, features)
 
 
+def test_targets_that_there_are_not():
+    features, targets = next(_batches())
+    model = _make("universal_transformer_tiny")
+    size = model.specs["targets"].vocab_size
+    for wrong in (-1, size):
+        y = np.array(targets)
+        y[0, 0] = wrong
+        with pytest.raises(ValueError, match=rf"targets must be ids in \[0, {size}\). .*: {wrong}"):
+            model.fit(features, y)
+
+
 @pytest.mark.parametrize("method", ["__call__", "inspect", "generate", "score", "predict"])
 def test_ids_without_names_are_refused_by_a_line(method):
     model = _make("universal_transformer_tiny")

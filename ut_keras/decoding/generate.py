@@ -179,7 +179,10 @@ def _given(model, features):
     if model.encoder is not None:
         if "inputs" not in features:
             raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
-        return {"inputs": embedding.as_ids(features["inputs"], "inputs")}
+        inputs = embedding.as_ids(features["inputs"], "inputs")
+        if inputs.shape.rank < 2:
+            raise ValueError(f"inputs must be [batch, length]. Received: {inputs.shape}.")
+        return {"inputs": inputs}
     prompt = features.get("inputs", features.get("targets"))
     if prompt is None:
         raise ValueError(f"features must hold a prompt, 'inputs'. Received: {sorted(features)}.")

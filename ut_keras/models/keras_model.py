@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from ut_keras import hparam, optimizers
 from ut_keras.data.features import FeatureSpec
+from ut_keras.layers.basic import embedding
 from ut_keras.metrics import keras_metrics, losses
 from ut_keras.metrics import weights as weights_lib
 from ut_keras.models import losses as model_losses
@@ -103,6 +104,9 @@ class KerasModel(keras.Model):
             with self.distribute_strategy.scope():
                 self._compile_without_end()
         given = _FIT.bind(self, *args, **kwargs).arguments
+        y = given.get("y")
+        if isinstance(y, np.ndarray) and y.dtype.kind in "iu" and self._has_own_loss:
+            embedding.as_ids(y, "targets", self.specs["targets"].vocab_size)
         callbacks = given.get("callbacks")
         callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
         if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):

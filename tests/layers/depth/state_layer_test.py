@@ -1,5 +1,7 @@
 """The layers as a Keras user takes them: Sequential and functional models, masks, ponder loss."""
 
+import operator
+
 import keras
 import numpy as np
 import pytest
@@ -126,6 +128,53 @@ def test_no_ponder_loss_without_a_weight():
     model = _model(_adaptive(act_loss_weight=0.0))
     model(SERIES)
     assert not model.losses
+
+
+def test_gradients_without_training():
+    """Where a call leaves out what has halted, which has none."""
+    layer = stack.Stack(_adaptive("copy"))
+    state = tf.constant(layer_checks.normal(B, S, D))
+
+    def gradient(training):
+        with tf.GradientTape() as tape:
+            tape.watch(state)
+            loss = tf.reduce_sum(layer(state, training=training) ** 2)
+        return tape.gradient(loss, state)
+
+    np.testing.assert_allclose(gradient(False), gradient(True), rtol=1e-5)
+    spec = [tf.TensorSpec([None, None, D])]
+
+    @tf.function(input_signature=spec, autograph=False)
+    def traced(state):
+        with tf.GradientTape() as tape:
+            tape.watch(state)
+            loss = tf.reduce_sum(layer(state) ** 2)
+        return tape.gradient(loss, state)
+
+    np.testing.assert_allclose(traced(state), gradient(True), rtol=1e-5)
+
+
+def test_masks_of_numbers():
+    layer = stack.Stack(_adaptive())
+    state = layer_checks.normal(B, S, D)
+    mask = np.float32(REAL)
+    expected = layer(state, mask=REAL, attention_mask=np.ones([1, 1, S, S], bool))
+    found = layer(state, mask=mask, attention_mask=np.ones([1, 1, S, S], int))
+    np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ValueError, match=r"mask must be \[batch, length\]. Received: \(3, 5, 1\)"):
+        layer(state, mask=mask[..., None])
+
+
+@pytest.mark.parametrize("part", ["depth.halting", "depth.block", "depth"])
+def test_what_is_frozen_is_frozen_when_it_is_loaded(part, tmp_path):
+    state = keras.Input((None, D))
+    layer = stack.Stack(_adaptive())
+    model = keras.Model(state, layer(state))
+    operator.attrgetter(part)(layer).trainable = False
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert len(model.weights) - len(model.trainable_weights) > 0
+    assert [v.trainable for v in again.weights] == [v.trainable for v in model.weights]
 
 
 def test_ponder_loss_is_trained():

@@ -226,7 +226,13 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
         ValueError: if they are no ints, or out of range. (Keras' embeddings would cut floats off;
             of large ints the higher bits would be, and a GPU makes zeros of ids out of range.)
     """
-    ids = tf.convert_to_tensor(values)
+    try:
+        ids = tf.convert_to_tensor(values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be rows of one length, filled up with 0 on the right. "
+            f"Received: {type(values).__name__}: {error}"
+        ) from error
     # An empty list has no type of its own.
     if not ids.dtype.is_integer and ids.shape.num_elements() != 0:
         raise ValueError(

@@ -18,15 +18,30 @@ class Layer(keras.layers.Layer):
     arguments of the class above are in the config, too.
     """
 
+    trainable: bool
+
     def get_config(self) -> Config:
         names, takes_more = _arguments(type(self))
         config = super().get_config() if takes_more else {}
+        if not self.trainable:
+            config = {**config, "trainable": False}
         kept = {name: _saved(getattr(self, name)) for name in names if hasattr(self, name)}
         return {**config, **kept}
 
     @classmethod
     def from_config(cls, config: Config) -> Self:
-        return super().from_config({name: _made(value) for name, value in config.items()})
+        made = {name: _made(value) for name, value in config.items()}
+        is_trainable = made.pop("trainable", True)
+        layer = super().from_config(made)
+        if not is_trainable:  # of one that is, parts may be frozen
+            layer.trainable = False
+        return layer
+
+    def build_from_config(self, config: Config) -> None:
+        super().build_from_config(config)
+        if not self.trainable:  # Keras forgets it of what `build` has made
+            self.trainable = True  # or the next line, which changes nothing, would be passed over
+            self.trainable = False
 
 
 class PositionWise(Layer):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
+from tensorflow.python.eager import record as tape  # nor whether there will be gradients
 from tensorflow.python.ops import control_flow_util  # nothing public says whether XLA compiles
 
 from ut_keras import parts
@@ -221,7 +222,8 @@ class AdaptiveComputationTime(depth.Depth):
     def _skips_halted(self, state, inputs):
         """Whether a call need not compute halted positions at all."""
         alone = self.halted_are_constant and self.halting.decides_alone
-        return alone and _may_leave_out(state, inputs)
+        # What is written in place has no gradient.
+        return alone and _may_leave_out(state, inputs) and not tape.could_possibly_record()
 
     def _lets_go_of_halted(self, state, inputs):
         """Whether a call need not compute examples that have halted as a whole."""

@@ -78,6 +78,8 @@ class StateLayer(Layer):
         use_causal_mask: bool = False,
         training: bool | None = None,
     ) -> tf.Tensor:
+        padding_mask = _mask("mask", state_mask if mask is None else mask)
+        memory_mask = _mask("memory_mask", memory_mask)
         attention.check_mask(attention_mask)
         inside = (layer for layer in self._flatten_layers() if isinstance(layer, StateLayer))
         if training and any(layer.trains_by_steps for layer in inside):
@@ -86,8 +88,7 @@ class StateLayer(Layer):
                 "expected_loss=True) need somebody who takes `forward`, such as the models of "
                 f"ut_keras.models; a call gives the output alone. Received: a call of {self.name}."
             )
-        padding_mask = state_mask if mask is None else mask
-        masks = [attention_mask, _keys(padding_mask)]
+        masks = [_bool(attention_mask), _keys(padding_mask)]
         if use_causal_mask:
             masks.append(attention.causal_attention_mask(tf.shape(state)[1]))
         masks = [mask for mask in masks if mask is not None]
@@ -153,6 +154,18 @@ class StateLayer(Layer):
 
     def compute_output_shape(self, state_shape: Shape) -> Shape:
         return state_shape
+
+
+def _mask(name, mask):
+    """bool [B, S] of a mask of any type, such as Keras takes."""
+    mask = _bool(mask)
+    if mask is not None and mask.shape.rank != 2:
+        raise ValueError(f"{name} must be [batch, length]. Received: {mask.shape}.")
+    return mask
+
+
+def _bool(mask):
+    return None if mask is None else tf.cast(mask, tf.bool)
 
 
 def _keys(padding_mask):

@@ -200,7 +200,7 @@ class StepTimingSignal(dense.WithKernels):
         if self.step == "learned" and (num_steps or 0) > self.layer_embedding.shape[0]:
             raise ValueError(
                 f"num_steps must be at most {self.layer_embedding.shape[0]}: each step has a "
-                "learned signal (step_timing_signal_type=sinusoid has one for any). "
+                'learned signal (step="sinusoid", step_timing_signal_type, has one for any). '
                 f"Received: {num_steps}."
             )
 
