@@ -177,6 +177,29 @@ def test_ids_that_there_are_not(loaded, name):
         signature(inputs=tf.fill(shape, -1))
 
 
+@pytest.mark.parametrize(
+    "name", ["prompts", pytest.param("encoder_symbols", marks=pytest.mark.slow)]
+)
+def test_ids_that_would_be_answered_by_who_shares_their_batch(loaded, name):
+    signature = loaded(name).signatures["ids"]
+    rows = np.full([2, 4], 2, np.int32)
+    assert len(signature(inputs=tf.constant(rows))["scores"]) == 2
+    rows[1, 3:] = 0
+    wanted = "inputs must be of one length, without 0: "
+    with pytest.raises(tf.errors.InvalidArgumentError, match=wanted):
+        signature(inputs=tf.constant(rows))
+
+
+def test_what_is_too_long_or_not_as_many(loaded):
+    signatures = loaded("adaptive", max_input_length=3).signatures
+    assert len(signatures["ids"](inputs=tf.fill([2, 3], 2))["scores"]) == 2
+    with pytest.raises(tf.errors.InvalidArgumentError, match="inputs must be at most 3 ids"):
+        signatures["ids"](inputs=tf.fill([2, 4], 2))
+    for sources in (["a"], ["a", "b", "a"]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must be as many"):
+            signatures["score"](inputs=tf.constant(sources), targets=tf.constant(["a", "b"]))
+
+
 def test_encode(loaded):
     model, encoders = export_models.build("adaptive")
     encode = loaded("adaptive").signatures["encode"]

@@ -103,6 +103,11 @@ def _search(args, run):
             f"Received: {', '.join(sorted(others))}."
         )
     values = decode_hparams.parse(args.decode_hparams, {**decode_hparams.SEARCH, **length})
+    if values["max_input_size"] > 0 and "inputs" in run.specs and run.specs["inputs"].shape:
+        raise UsageError(
+            "The decode hparam max_input_size is for texts; a story has the size that it was "
+            f"trained with. Received: {values['max_input_size']}."
+        )
     if run.class_labels:  # as in T2T, nothing to search
         values["beam_size"] = 1
     decode_hparams.check_fits(values, run.specs["targets"].vocab_size)

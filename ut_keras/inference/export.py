@@ -26,7 +26,7 @@ import tensorflow as tf
 from ut_keras.decoding import score as score_lib
 from ut_keras.decoding.options import Options
 from ut_keras.files import whole_file
-from ut_keras.inference import text_model
+from ut_keras.inference import padding, text_model
 from ut_keras.ops import written_gradient
 from ut_keras.text.text_encoder_base import TextEncoder
 
@@ -122,13 +122,18 @@ def _functions(texts, search):
 
 def _of_ids(texts, search, inputs, feature, returns_steps):
     size = texts.model.specs[feature].vocab_size
-    checks = [
-        tf.debugging.Assert(
-            tf.reduce_all((inputs >= 0) & (inputs < size)),
-            [f"inputs must be ids in [0, {size}). Received:", inputs],
-        )
+    most, is_flat = texts.max_input_length, inputs.shape.rank == 2  # stories are of one size
+    checks = [(tf.reduce_all((inputs >= 0) & (inputs < size)), f"ids in [0, {size})")]
+    if most and is_flat:
+        checks.append((tf.shape(inputs)[1] <= most, f"at most {most} ids"))
+    reason = padding.why_equal_lengths(texts.model)
+    if reason and is_flat and search.get("own_room", True):
+        checks.append((tf.reduce_all(inputs != 0), f"of one length, without 0: {reason}"))
+    asserted = [
+        tf.debugging.Assert(is_right, [f"inputs must be {wanted}. Received:", inputs])
+        for is_right, wanted in checks
     ]
-    with tf.control_dependencies(checks):
+    with tf.control_dependencies(asserted):
         inputs = tf.identity(inputs)
         outputs, scores = texts.generate_ids(inputs, **search)
     found = {"outputs": outputs, "scores": scores}

@@ -61,7 +61,7 @@ class TextModel:
             raise ValueError(f"max_input_length must be at least 0. Received: {max_input_length}.")
         self.model = model
         self.predictor = Predictor(model)
-        self._max_input_length = max_input_length
+        self.max_input_length = max_input_length
         ops = {id(encoders[name]): text_encoder_op.make(encoders[name]) for name in model.specs}
         self.encoder_ops = {name: ops[id(encoders[name])] for name in model.specs}
 
@@ -120,8 +120,12 @@ class TextModel:
             float32 [B]: log probability of each target with its EOS.
         """
         rows = {"targets": self._with_eos(self.encoder_ops["targets"].encode(targets))}
+        checks = []
         if sources is not None:
             rows["inputs"] = self._sources(sources)
+            alike = tf.size(sources) == tf.size(targets)
+            wanted = "inputs and targets must be as many. Received:"
+            checks = [tf.debugging.Assert(alike, [wanted, tf.size(sources), tf.size(targets)])]
         lengths = [row.row_lengths() for row in rows.values() if isinstance(row, tf.RaggedTensor)]
         keys = tf.zeros_like(lengths[0])
         if padding.why_equal_lengths(self.model, scores=True):
@@ -133,7 +137,8 @@ class TextModel:
             ids = {name: padding.dense(tf.gather(row, places)) for name, row in rows.items()}
             return (self.model.score(ids, **depth),)
 
-        return padding.in_groups(keys, score, (tf.zeros(tf.shape(targets)),))[0]
+        with tf.control_dependencies(checks):
+            return padding.in_groups(keys, score, (tf.zeros(tf.shape(targets)),))[0]
 
     def ids(self, texts: tf.Tensor) -> tf.Tensor:
         """What the model reads of string [B]: int32 [B, S]; of sentences [B, sentences, words]."""
@@ -155,12 +160,12 @@ class TextModel:
         """int32 `RaggedTensor` [B, (S)]; of sentences a tensor [B, sentences, words], too."""
         if self.predictor.is_language_model:
             ids = self.encoder_ops["targets"].encode(texts)
-            return ids[:, -self._max_input_length :] if self._max_input_length else ids
+            return ids[:, -self.max_input_length :] if self.max_input_length else ids
         if self.model.specs["inputs"].modality == "sentences":
             return self._sentences(texts)
         ids = self.encoder_ops["inputs"].encode(texts)
-        if self._max_input_length:
-            ids = ids[:, : self._max_input_length - 1]
+        if self.max_input_length:
+            ids = ids[:, : self.max_input_length - 1]
         return self._with_eos(ids)
 
     def _with_eos(self, ids):
