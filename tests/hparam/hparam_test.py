@@ -345,7 +345,7 @@ def test_a_cell_that_registers_a_class_may_be_run_again(monkeypatch):
     monkeypatch.setattr(saved, "_CLASSES", [*saved._CLASSES])
     before = len(hparam.classes())
     for _ in range(2):
-        namespace = {"__module__": "__main__", "mine": hparam.field(1)}
+        namespace = {"__module__": "__main__", "mine": 1}
         cls = type(
             "Mine", (UniversalTransformerHParams,), {**namespace, "__annotations__": {"mine": int}}
         )

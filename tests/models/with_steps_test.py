@@ -222,3 +222,6 @@ def test_refuses():
         learned.with_steps("4")
     with pytest.raises(ValueError, match="num_steps must be at least 1. Received: 0"):
         learned.generate(examples.features("universal"), num_steps=0)
+    for method in (learned, learned.forward, learned.inspect, learned.score):
+        with pytest.raises(ValueError, match="num_steps must be at least 1. Received: 0"):
+            method(examples.features("universal"), num_steps=0)

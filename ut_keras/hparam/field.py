@@ -179,7 +179,9 @@ def specs(cls: type) -> dict[str, FieldSpec]:
 def _specs(cls):
     annotations = typing.get_type_hints(cls)
     return {
-        f.name: FieldSpec(f.name, f.default, *_read(annotations[f.name]), f.metadata["facts"])
+        f.name: FieldSpec(
+            f.name, f.default, *_read(annotations[f.name]), f.metadata.get("facts", Facts())
+        )
         for f in dataclasses.fields(cls)
     }
 

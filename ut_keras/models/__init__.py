@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # The class, or "MODULE:CLASS", where it is to be found.
 _CLASSES = registry.Registry("model")
-register = _CLASSES.register
+register, names = _CLASSES.register, _CLASSES.names
 refuse, refused, why_not = _CLASSES.refuse, _CLASSES.refused, _CLASSES.why_not
 for _name, _class in {
     "transformer": "transformer:Transformer",
@@ -74,11 +74,6 @@ for _pattern, _reason in {
     "*_policy*": "there is no reinforcement learning",
 }.items():
     refuse(_pattern, _reason)
-
-
-def names() -> list[str]:
-    """Returns the names of all models, sorted."""
-    return _CLASSES.names()
 
 
 def register_alias(name: str, other: str) -> None:

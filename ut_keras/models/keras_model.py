@@ -91,7 +91,10 @@ class KerasModel(keras.Model):
         if self._has_own_loss:
             # Not by assignment, by which it would be listed once more as a metric of the model.
             self.__dict__["_loss_tracker"] = keras_metrics.LossOfParts()
-            self._loss_weight = _one_weight(loss_weights)
+            weights = [1.0] if loss_weights is None else keras.tree.flatten(loss_weights)
+            if len(weights) != 1:
+                raise ValueError(f"loss_weights must be one number. Received: {loss_weights!r}.")
+            self._loss_weight = float(weights[0])
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Keras' hook, when a compiled model is loaded."""
@@ -410,14 +413,6 @@ def _check_targets(y):
             "y must be the targets, as in fit(features, features['targets']); a dataset has pairs "
             "of features and targets. Received: None."
         )
-
-
-def _one_weight(loss_weights):
-    """Keras' `loss_weights` where there is one loss."""
-    weights = [1.0] if loss_weights is None else keras.tree.flatten(loss_weights)
-    if len(weights) != 1:
-        raise ValueError(f"loss_weights must be one number. Received: {loss_weights!r}.")
-    return float(weights[0])
 
 
 _FIT = inspect.signature(keras.Model.fit)

@@ -23,7 +23,7 @@ from ut_keras.layers.basic import embedding, from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.metrics.losses import LossTerm
-from ut_keras.models import assemble, keras_model, losses, symbol_tables
+from ut_keras.models import keras_model, losses, symbol_tables
 from ut_keras.models.output import Encoded, Inspection, ModelOutput
 
 
@@ -99,7 +99,7 @@ class Seq2Seq(keras_model.KerasModel):
             ValueError: if the features do not fit the model.
         """
         cls.check_arguments(hparams, specs)
-        hparams = assemble.with_global_policy(hparams)
+        hparams = from_hparams.with_global_policy(hparams)
         return cls(hparams, specs, target_space_id, **kwargs)
 
     @classmethod
@@ -342,7 +342,6 @@ class Seq2Seq(keras_model.KerasModel):
         Raises:
             ValueError: as `check_steps`.
         """
-        Options(num_steps=num_steps).check()
         self.check_steps(num_steps)
         arguments = (self.hparams, self.specs, self.target_space_id, num_steps, self)
         return type(self)(*arguments, name=self.name, dtype=self.dtype_policy)

@@ -14,9 +14,12 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic import embedding, from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
+from ut_keras.layers.depth import stack
 from ut_keras.layers.depth.depth import StackOutput
-from ut_keras.models import assemble, prepended, seq2seq
+from ut_keras.models import prepended, seq2seq
 from ut_keras.models.output import Encoded, ModelOutput
+
+parts.load_all()
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -55,7 +58,8 @@ class Transformer(seq2seq.Seq2Seq):
                     **from_hparams.common(hp),
                 )
         if self.has_decoder:
-            self.decoder = self._stack("decoder" if "inputs" in self.specs else "language_model")
+            side = "decoder" if "inputs" in self.specs else "language_model"
+            self.decoder = self._stack(parts.Side(side))
             self.target_position = self._position("decoder", "target_position")
             self.target_dropout = self._embedding_dropout("target_dropout")
 
@@ -65,8 +69,22 @@ class Transformer(seq2seq.Seq2Seq):
         return dropout_lib.Dropout(rate, name=name, dtype=self.dtype_policy)
 
     def _stack(self, side):
-        """An encoder or decoder; the Universal Transformer overrides it."""
-        return assemble.layered_stack(self.hparams, side)
+        """An encoder or decoder."""
+        hp = self.hparams
+        return stack.Stack(
+            self._depth(side),
+            hp.layer_preprocess_sequence,
+            **from_hparams.processing(hp),
+            name="encoder" if side == "encoder" else "decoder",
+            dtype=from_hparams.dtype_policy(hp),
+        )
+
+    def _depth(self, side):
+        """What is in a stack, by its `parts.Side`; the Universal Transformer overrides it."""
+        hp = self.hparams
+        specific = hp.num_encoder_layers if side == "encoder" else hp.num_decoder_layers
+        block = stack.make_block(hp, side, specific or hp.num_hidden_layers, "layer")
+        return stack.LayeredDepth(block, name="depth", dtype=from_hparams.dtype_policy(hp))
 
     def _position(self, side, name):
         """What is added once, before a stack: a layer of that name, or None."""
@@ -113,7 +131,7 @@ class Transformer(seq2seq.Seq2Seq):
             raise ValueError(
                 "Places that both sides share need one example in a row. Received: packed examples."
             )
-        ids = features["inputs"] if side == "inputs" else None
+        ids = tf.convert_to_tensor(features["inputs"]) if side == "inputs" else None
         return layer(x, training=training, places=features.get("places"), ids=ids)
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:

@@ -6,9 +6,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.hparam import UniversalTransformerHParams, limits
+from ut_keras import parts
+from ut_keras.decoding.options import Options
+from ut_keras.hparam import UniversalTransformerHParams
+from ut_keras.layers.depth import mixed_depth
 from ut_keras.layers.halting import halting
-from ut_keras.models import assemble, transformer
+from ut_keras.models import transformer
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -24,8 +27,10 @@ class UniversalTransformer(transformer.Transformer):
     hparams_class = UniversalTransformerHParams
     example_set = "universal_transformer_tiny"
 
-    def _stack(self, side):
-        return assemble.recurrent_stack(self.hparams, side)
+    def _depth(self, side):
+        hp = self.hparams
+        depth = parts.recurrences.get(hp.recurrence_type)(hp, side)
+        return mixed_depth.make(hp, side, depth) if hp.mix_with_transformer else depth
 
     def _position(self, side, name):
         said_in_steps = bool(self.hparams.why_without_effect("pos"))  # T2T sets pos=None then
@@ -42,14 +47,13 @@ class UniversalTransformer(transformer.Transformer):
         return tf.cumsum(real, axis=1, reverse=True) > 0
 
     def check_steps(self, num_steps: int | None, exit_threshold: float | None = None) -> None:
+        Options(num_steps=num_steps, exit_threshold=exit_threshold).check()
         for stack in filter(None, (self.encoder, self.decoder)):
             stack.check_steps(num_steps)
         if exit_threshold is None:
             return
-        expected = limits.why_not(exit_threshold, 0, 1)
-        if expected or not exit_threshold:  # at 0 nobody would take a step
-            expected = expected or "above 0"
-            raise ValueError(f"exit_threshold must be {expected}. Received: {exit_threshold}.")
+        if not exit_threshold:  # nobody would take a step
+            raise ValueError(f"exit_threshold must be above 0. Received: {exit_threshold}.")
         if self._rule is None:
             raise ValueError(
                 "exit_threshold needs positions that decide how many steps they take. "

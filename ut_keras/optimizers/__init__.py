@@ -50,11 +50,6 @@ def get(
     )
 
 
-def names() -> list[str]:
-    """Returns the names of all optimizers, sorted."""
-    return sorted(_OPTIMIZERS)
-
-
 # The arguments of a class, and the hparams that they are.
 _ADAM = {
     "beta_1": "optimizer_adam_beta1",

@@ -199,6 +199,11 @@ def test_cuts_nothing_off(values):
         embedding.as_ids(values, "inputs")
 
 
+def test_the_layer_takes_ints_alone():
+    with pytest.raises(ValueError, match="ids must be ids of an int type .*dtype='int32'"):
+        embedding.SymbolEmbedding(9, 4)(np.ones([1, 2], "float32"))
+
+
 @pytest.mark.parametrize("worst", [-1, 8, 2**33 + 2])
 def test_ids_out_of_range(worst):
     with pytest.raises(ValueError, match=rf"inputs must be ids in \[0, 8\). Received: {worst}\."):

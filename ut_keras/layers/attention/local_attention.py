@@ -137,18 +137,12 @@ class LocalAttention(attention.MultiHeadAttention):
     def _spread(self, weights, length):
         """[B, H, n, b, w] -> [B, H, T, S], 0 outside of the windows."""
         shape = tf.shape(weights)
-        num_blocks, window = shape[2], shape[4]
-        total = num_blocks * self.block_length + self.left + self.right
-        rows = tf.transpose(weights, [0, 1, 3, 2, 4])  # [B, H, b, n, w]
-        # Each row is b longer than what it is read as below, so that the next one slides by b.
-        rows = tf.pad(rows, [[0, 0]] * 4 + [[0, total + self.block_length - window]])
-        flat = tf.reshape(rows, [shape[0], shape[1], self.block_length, -1])
-        slid = tf.reshape(
-            flat[..., : num_blocks * total],
-            [shape[0], shape[1], self.block_length, num_blocks, total],
-        )
-        keys = tf.transpose(slid, [0, 1, 3, 2, 4])[..., self.left : self.left + length]
-        dense = tf.reshape(keys, [shape[0], shape[1], -1, length])[:, :, :length]
+        query, window = tf.range(length)[:, tf.newaxis], shape[4]
+        start = query // self.block_length * self.block_length - self.left
+        place = tf.range(length) - start  # [T, S], of a key in the window of a query
+        inside = tf.clip_by_value(place, 0, window - 1)
+        rows = tf.reshape(weights, [shape[0], shape[1], -1])
+        dense = tf.where(place == inside, tf.gather(rows, query * window + inside, axis=2), 0)
         dense.set_shape([weights.shape[0], weights.shape[1], None, None])
         return dense
 

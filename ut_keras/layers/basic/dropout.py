@@ -64,7 +64,7 @@ class Dropout(PositionWise):
         shape = tf.shape(x)
         if self.broadcast_dims:
             rank = x.shape.rank
-            shared = {axis % rank for axis in self.broadcast_dims}
+            shared = {axis + rank if axis < 0 else axis for axis in self.broadcast_dims}
             shape = tf.stack([1 if axis in shared else shape[axis] for axis in range(rank)])
         count = tf.reduce_prod(shape)
         seed = seed_lib.of_rows(self.seed_generator)

@@ -43,6 +43,7 @@ class SymbolEmbedding(Layer):
         )
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
+        ids = as_ids(ids, "ids")
         scale = tf.where(ids != 0, self.hidden_size**0.5, 0.0)
         rows = litert.lookup(tf.convert_to_tensor(self.embedding), ids)
         rows = tf.cast(rows, self.compute_dtype)

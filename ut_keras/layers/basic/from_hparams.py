@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from ut_keras.hparam import BasicHParams, TransformerHParams
+from ut_keras.hparam import BasicHParams, HParamError, TransformerHParams
 
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
@@ -12,6 +12,25 @@ POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 def dtype_policy(hp: BasicHParams) -> str:
     """The Keras dtype policy of T2T's `activation_dtype`."""
     return POLICIES[hp.activation_dtype]
+
+
+def with_global_policy(hp: BasicHParams) -> BasicHParams:
+    """The hparams, with Keras' global dtype policy where they leave `activation_dtype` at float32.
+
+    Raises:
+        HParamError: if a model cannot have that policy.
+    """
+    policy = keras.config.dtype_policy().name
+    if hp.activation_dtype != "float32" or policy == "float32":
+        return hp
+    for activation_dtype, name in POLICIES.items():
+        if name == policy:
+            return hp.override({"activation_dtype": activation_dtype})
+    raise HParamError(
+        f"Keras' global dtype policy must be {' or '.join(POLICIES.values())} "
+        "(float16 would need loss scaling, bfloat16 does not). "
+        f"Received: {policy}."
+    )
 
 
 def kernel_initializer(hp: BasicHParams) -> keras.initializers.Initializer:

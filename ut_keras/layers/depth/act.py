@@ -111,23 +111,23 @@ class AdaptiveComputationTime(depth.Depth):
             `StackOutput`: output [B, S, D]; ponder_times U, in steps; remainders U, in [0, 1];
             ponder_cost U; steps, if the rule wants a loss of all of them.
         """
-        layers, given = self._step_layers(), self._given(state, inputs)
+        given = self._given(state, inputs)
         if self._skips_halted(state, inputs):
-            halting, output = act_skipping.run_positions(layers, state, given)
+            halting, output = act_skipping.run_positions(self, state, given)
             return _output(output, halting)
-        start = act_step.start(layers, state, inputs.padding_mask)
+        start = act_step.start(self, state, inputs.padding_mask)
         if self._lets_go_of_halted(state, inputs):
-            last = act_skipping.run_examples(layers, start, given)
+            last = act_skipping.run_examples(self, start, given)
             return _output(last.output, last.halting)
-        return self._run(layers, start, given)
+        return self._run(start, given)
 
-    def _run(self, layers, start, given):
+    def _run(self, start, given):
         """The loop in which all positions take all steps."""
         inputs = given.inputs
         wants_steps = inputs.training and self.halting.expected_loss
         (last,) = tf.while_loop(
             lambda loop: self.halting.may_step(loop.rows.halting, given.max_steps, given.epsilon),
-            lambda loop: (self._take_step(layers, loop, given),),
+            lambda loop: (self._take_step(loop, given),),
             (
                 ACTState(
                     start,
@@ -146,8 +146,8 @@ class AdaptiveComputationTime(depth.Depth):
         output = _output(last.rows.output, last.rows.halting, *record, steps)
         return output._replace(tally=last.tally)
 
-    def _take_step(self, layers, loop, given):
-        taken = act_step.take(layers, loop.rows, given)
+    def _take_step(self, loop, given):
+        taken = act_step.take(self, loop.rows, given)
         step, real = loop.rows.step, given.inputs.padding_mask
         steps = loop.steps and self._add_to_record(loop.steps, step, taken, real)
         record = depth.add_attention(loop.record, step, taken.block_output)
@@ -167,13 +167,13 @@ class AdaptiveComputationTime(depth.Depth):
         stores = super().start_cache(size._replace(num_steps=most))
         if self.halted_are_constant:
             return stores
-        return act_decoding.start_cache(self._step_layers(), stores, size)
+        return act_decoding.start_cache(self, stores, size)
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
         if not isinstance(cache, act_decoding.HaltedCache):
             return super().move_columns(cache, size, order)
         cache = cache._replace(stores=super().move_columns(cache.stores, size, order))
-        return act_decoding.move_columns(self._step_layers(), cache, size, order)
+        return act_decoding.move_columns(self, cache, size, order)
 
     @property
     def places_matter(self) -> bool:
@@ -187,20 +187,12 @@ class AdaptiveComputationTime(depth.Depth):
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
         inputs = inputs._replace(num_steps=size.num_steps, exit_threshold=size.exit_threshold)
         given = self._given(state, inputs, window.positions)
-        constant = self.halted_are_constant
-        extend: Any = act_decoding.extend_running if constant else act_decoding.extend_deepening
-        return extend(self._step_layers(), state, cache, window, given)
-
-    def _step_layers(self):
-        return act_step.StepLayers(
-            self.block,
-            self.timing,
-            self.halting,
-            self.injection,
-            self.halted_state == "copy",
-            self.hidden_size,
-            self.compute_dtype,
+        if not self.halted_are_constant:
+            return act_decoding.extend_deepening(self, state, cache, window, given)
+        _, output, stores = act_skipping.loop_over_running(
+            self, state, given, cache[:-1], window, store_of_step=lambda step: step
         )
+        return output, (*stores, cache[-1])
 
     def _given(self, state, inputs, positions=None):
         max_steps = inputs.num_steps or self.halting.max_steps
@@ -209,7 +201,8 @@ class AdaptiveComputationTime(depth.Depth):
         first = None if self.injection is None else state
         threshold = inputs.exit_threshold
         epsilon = self.halting.epsilon if threshold is None else 1.0 - threshold
-        return act_step.Given(inputs, first, signals, max_steps, epsilon)
+        copies = self.halted_state == "copy"
+        return act_step.Given(inputs, first, signals, max_steps, epsilon, copies=copies)
 
     @property
     def halted_are_constant(self) -> bool:

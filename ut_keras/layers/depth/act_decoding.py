@@ -12,12 +12,12 @@ for all of them. (Where convolutions look at neighbors besides, halted positions
 first way, for what a convolution makes of them does change.)
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.layers.depth import act_skipping, act_step
+from ut_keras.layers.depth import act_step
 
 _NOT_WRITTEN = -1
 
@@ -31,19 +31,17 @@ class HaltedCache(NamedTuple):
     ancestors: tf.Tensor  # int32 [C, B, L], of every column; () for one beam
 
 
-def start_cache(
-    layers: act_step.StepLayers, stores: tuple, size: cache_lib.CacheSize
-) -> HaltedCache:
+def start_cache(layers: Any, stores: tuple, size: cache_lib.CacheSize) -> HaltedCache:
     """The cache for `extend_deepening`, of empty stores."""
     ancestors = ()
     if size.beams > 1:
         ancestors = cache_lib.empty([size.columns, size.batch, size.length], tf.int32)
-    left = cache_lib.start(_left_widths(layers), size, dtype=layers.dtype)
+    left = cache_lib.start(_left_widths(layers), size, dtype=layers.compute_dtype)
     return HaltedCache(stores, tf.fill([size.columns], _NOT_WRITTEN), left, ancestors)
 
 
 def move_columns(
-    layers: act_step.StepLayers, cache: HaltedCache, size: cache_lib.CacheSize, order: tf.Tensor
+    layers: Any, cache: HaltedCache, size: cache_lib.CacheSize, order: tf.Tensor
 ) -> HaltedCache:
     """See `Depth.move_columns`; of a cache whose stores are moved."""
     more = tf.maximum(tf.shape(order)[1] - size.columns, 0)
@@ -55,22 +53,8 @@ def move_columns(
     return HaltedCache(cache.stores, depth, left, ancestors)
 
 
-def extend_running(
-    layers: act_step.StepLayers,
-    state: tf.Tensor,
-    cache: tuple,
-    window: cache_lib.Window,
-    given: act_step.Given,
-) -> tuple[tf.Tensor, tuple]:
-    """See `Depth.extend`: computes what runs, and writes what halts for all deeper steps."""
-    _, output, stores = act_skipping.loop_over_running(
-        layers, state, given, cache[:-1], window, store_of_step=lambda step: step
-    )
-    return output, (*stores, cache[-1])
-
-
 def extend_deepening(
-    layers: act_step.StepLayers,
+    layers: Any,
     state: tf.Tensor,
     cache: HaltedCache,
     window: cache_lib.Window,
@@ -86,7 +70,10 @@ def extend_deepening(
     def body(columns, cache):
         step = columns.step
         active = tf.cast(tf.where(cache.depth == step)[:, 0], tf.int32)  # the pass comes last
-        here = _window(cache, active, window.size)
+        ancestors = None
+        if window.size.beams > 1:
+            ancestors = tf.transpose(tf.gather(cache.ancestors, active), [1, 0, 2])
+        here = cache_lib.window(active, window.size, ancestors)
         caches = [
             cache_lib.LayerCache(part, step, cache_lib.Layout(widths, here))
             for part, widths in zip(cache.stores, all_widths, strict=True)
@@ -147,10 +134,3 @@ def _begin(layers, cache, state, window):
         of_columns = tf.transpose(window.ancestors, [1, 0, 2])
         ancestors = cache_lib.write_rows(ancestors, window.columns, of_columns)
     return cache._replace(depth=depth, left=left.stores, ancestors=ancestors)
-
-
-def _window(cache, columns, size):
-    ancestors = None
-    if size.beams > 1:
-        ancestors = tf.transpose(tf.gather(cache.ancestors, columns), [1, 0, 2])
-    return cache_lib.window(columns, size, ancestors)

@@ -21,7 +21,7 @@ from ut_keras.layers.halting.halting import Halting
 
 
 def run_positions(
-    layers: act_step.StepLayers, state: tf.Tensor, given: act_step.Given
+    layers: Any, state: tf.Tensor, given: act_step.Given
 ) -> tuple[Halting, tf.Tensor]:
     """A pass over whole sequences.
 
@@ -33,7 +33,8 @@ def run_positions(
     shape = tf.shape(state)
     size = cache_lib.CacheSize(shape[0], 1, shape[1])
     stores = tuple(
-        cache_lib.start(widths, size, dtype=layers.dtype) for widths in layers.block.cache_widths()
+        cache_lib.start(widths, size, dtype=layers.compute_dtype)
+        for widths in layers.block.cache_widths()
     )
     places = tf.range(size.length)
     window = cache_lib.Window(places, places, size, None, given.inputs.attention_mask, whole=True)
@@ -42,7 +43,7 @@ def run_positions(
 
 
 def loop_over_running(
-    layers: act_step.StepLayers,
+    layers: Any,
     state: tf.Tensor,
     given: act_step.Given,
     stores: tuple,
@@ -62,7 +63,7 @@ def loop_over_running(
     Returns:
         (`Halting` [B, Q], output [B, Q, D], stores).
     """
-    shape, layers = tf.shape(state), layers._replace(copies=False)  # who has halted is not there
+    shape, given = tf.shape(state), given._replace(copies=False)  # who has halted is not there
     grid, all_widths = shape[:2], layers.block.cache_widths()
 
     def caches_at(step, index, stores):
@@ -131,7 +132,7 @@ def loop_over_running(
 
 
 def run_examples(
-    layers: act_step.StepLayers, start: act_step.Pondering, given: act_step.Given
+    layers: Any, start: act_step.Pondering, given: act_step.Given
 ) -> act_step.Pondering:
     """The loop where all positions of an example halt together, and leave it together.
 

@@ -3,7 +3,8 @@
     x^n = s^{n-1} + P_n;   s^n = Block(x^n);   who halts, and by which w^n the output mixes s^n
 
 A loop says which rows take the step: all (`act`), the positions or whole examples that are still
-running (`act_skipping`), or columns over a cache (`act_decoding`).
+running (`act_skipping`), or columns over a cache (`act_decoding`). `layers` is everywhere the
+`AdaptiveComputationTime`, which has block, timing, halting, injection and hidden_size.
 """
 
 from typing import Any, NamedTuple
@@ -12,19 +13,7 @@ import tensorflow as tf
 
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth.stack import BlockOutput
-from ut_keras.layers.halting.halting import Halting, Rule, Step
-
-
-class StepLayers(NamedTuple):
-    """What a step is made of."""
-
-    block: Any  # `TransformerBlock`
-    timing: Any  # `StepTimingSignal`
-    halting: Rule
-    injection: Any  # `InputInjection`, or None
-    copies: bool  # whether a halted position is left as it is, where it is among the rows
-    hidden_size: int  # D
-    dtype: str  # of what is computed
+from ut_keras.layers.halting.halting import Halting, Step
 
 
 class Pondering(NamedTuple):
@@ -46,6 +35,7 @@ class Given(NamedTuple):
     epsilon: float
     places: tf.Tensor | None = None  # int32 [S], which of the positions of `signals`; None: all
     signal_cache: Any = None  # `LayerCache` of what `timing` keeps
+    copies: bool = False  # whether a halted position is left as it is, where it is among the rows
     # Rows in front that halted in an earlier pass, and whose states alone are wanted: int32 scalar.
     earlier: tf.Tensor | None = None
 
@@ -58,13 +48,13 @@ class Taken(NamedTuple):
     update_weights: tf.Tensor  # float32, w^n
 
 
-def start(layers: StepLayers, state: tf.Tensor, padding_mask: tf.Tensor | None = None) -> Pondering:
+def start(layers: Any, state: tf.Tensor, padding_mask: tf.Tensor | None = None) -> Pondering:
     """Before the first step."""
     halting = layers.halting.start(state, padding_mask)
     return Pondering(tf.constant(0), state, halting, tf.zeros_like(state))
 
 
-def take(layers: StepLayers, loop: Pondering, given: Given) -> Taken:
+def take(layers: Any, loop: Pondering, given: Given) -> Taken:
     """Signals, transforms, decides who halts, mixes into the output.
 
     Args:
@@ -75,7 +65,7 @@ def take(layers: StepLayers, loop: Pondering, given: Given) -> Taken:
     rule, inputs, before = layers.halting, given.inputs, loop.state
     x = before if layers.injection is None else layers.injection(before, given.first)
     x = layers.timing(x, loop.step, given.signals, given.places, cache=given.signal_cache)
-    if layers.copies:
+    if given.copies:
         running = loop.halting.running
         if given.earlier is not None:
             running = tf.pad(running, [[0, 0], [given.earlier, 0]])

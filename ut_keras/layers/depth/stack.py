@@ -127,13 +127,9 @@ class LayeredDepth(depth.Depth):
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         self.check_steps(inputs.num_steps)
         result = self.block.forward(state, inputs)
-        weights = memory_weights = None
-        if inputs.record_attention:
-            weights = keras.ops.stack(result.attention_weights)
-            if inputs.memory:
-                memory_weights = keras.ops.stack(result.memory_attention_weights)
-        tally = result.tally
-        return StackOutput(result.output, None, None, weights, memory_weights, tally=tally)
+        record = depth.start_attention(inputs.record_attention, inputs.memory)
+        record = depth.stack_attention(depth.add_attention(record, 0, result))
+        return StackOutput(result.output, None, None, *record, tally=result.tally)
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None

@@ -39,7 +39,6 @@ class PonderNetHalting(halting.Head):
         output: "threshold" or "mean".
         expected_loss: bool. Whether training is by the losses of all steps, which is for whoever
             takes the output to see to; else it is by that of the output.
-        hands_on: bool. Whether a decoder attends to the output, which then is the mean.
         bias_init: float, of b.
         kernel_initializer: Keras initializer, of W.
     Call arguments:
@@ -58,7 +57,6 @@ class PonderNetHalting(halting.Head):
         prior: float = 0.2,
         output: str = "mean",
         expected_loss: bool = False,
-        hands_on: bool = False,
         bias_init: float = 0.0,
         mask_padding: bool = False,
         kernel_initializer: Initializer = "glorot_uniform",
@@ -71,7 +69,6 @@ class PonderNetHalting(halting.Head):
         self.prior = prior
         self.output_kind = output
         self.expected_loss = expected_loss
-        self.hands_on = hands_on
 
     def log_prior(self, max_steps: int) -> np.ndarray:
         """float32 [max_steps], log g."""
@@ -88,7 +85,7 @@ class PonderNetHalting(halting.Head):
         return halted._replace(ponder_cost=halting.ponder_cost + divergence), w
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        if self.hands_on or self.output_kind == "mean":
+        if self.output_kind == "mean":
             return super().mix(state, output, update_weights)
         return self.keep_last(state, output, update_weights)
 
@@ -103,7 +100,6 @@ def _make(hp, side):
     return PonderNetHalting(
         **halting.arguments(hp),
         prior=hp.ponder_net_prior,
-        output=hp.ponder_net_output,
+        output=hp.ponder_net_output if side.answers else "mean",  # a decoder attends to it
         expected_loss=side.answers,
-        hands_on=not side.answers,
     )
