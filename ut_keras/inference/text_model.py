@@ -119,13 +119,15 @@ class TextModel:
         Returns:
             float32 [B]: log probability of each target with its EOS.
         """
+        if sources is not None:
+            sizes = tf.size(sources), tf.size(targets)
+            wanted = "inputs and targets must be as many. Received:"
+            alike = tf.debugging.Assert(sizes[0] == sizes[1], [wanted, *sizes])
+            with tf.control_dependencies([alike]):
+                targets = tf.identity(targets)
         rows = {"targets": self._with_eos(self.encoder_ops["targets"].encode(targets))}
-        checks = []
         if sources is not None:
             rows["inputs"] = self._sources(sources)
-            alike = tf.size(sources) == tf.size(targets)
-            wanted = "inputs and targets must be as many. Received:"
-            checks = [tf.debugging.Assert(alike, [wanted, tf.size(sources), tf.size(targets)])]
         lengths = [row.row_lengths() for row in rows.values() if isinstance(row, tf.RaggedTensor)]
         keys = tf.zeros_like(lengths[0])
         if padding.why_equal_lengths(self.model, scores=True):
@@ -137,8 +139,7 @@ class TextModel:
             ids = {name: padding.dense(tf.gather(row, places)) for name, row in rows.items()}
             return (self.model.score(ids, **depth),)
 
-        with tf.control_dependencies(checks):
-            return padding.in_groups(keys, score, (tf.zeros(tf.shape(targets)),))[0]
+        return padding.in_groups(keys, score, (tf.zeros(tf.shape(targets)),))[0]
 
     def ids(self, texts: tf.Tensor) -> tf.Tensor:
         """What the model reads of string [B]: int32 [B, S]; of sentences [B, sentences, words]."""
