@@ -10,7 +10,7 @@ import tensorflow as tf
 import trainer
 import ut_keras
 from tests.bin import full_disk, small_run
-from ut_keras import problems
+from ut_keras import pretrained, problems
 from ut_keras.bin import avg_checkpoints, datagen, exporter
 from ut_keras.files import path_lock
 from ut_keras.text import text_encoder
@@ -181,6 +181,9 @@ def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
     how = "--decode_hparams=beam_size=1,max_input_size=9,sampling_temp=1"
     line = _error(capsys, *known, "--format=litert", how)
     assert "Received: StatelessRandom" in line and not os.listdir(tmp_path / "served")
+    story = [f"--output_dir={pretrained.folder('babi_joint')}", f"--export_dir={tmp_path / 's'}"]
+    line = _error(capsys, *story, "--decode_hparams=max_input_size=5")
+    assert "a story has the size that it was trained with. Received: 5." in line
     assert "TF Hub" in _error(capsys, *known, "--export_as_tfhub")
     assert "saved_model.pb only" in _error(capsys, *known, "--noas_text")
     assert "it belongs to training" in _error(capsys, *known, "--train_steps=7")

@@ -19,7 +19,7 @@ from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.models import prepended, seq2seq
 from ut_keras.models.output import Encoded, ModelOutput
 
-parts.load_all()
+parts.load_all()  # each registers beside its layer
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

@@ -109,6 +109,7 @@ class ClassLabelEncoder(_Decoding, text_encoder.ClassLabelEncoder):
     ) -> None:
         super().__init__(labels=class_labels, filename=class_labels_fname)
 
+    # Ours gives a list of one, which `plain` makes it again.
     def encode(self, s: str) -> int:  # type: ignore[override]
         return super().encode(s)[0]
 

@@ -15,7 +15,8 @@ class Layer(keras.layers.Layer):
     So its config need not be written out, as in scikit-learn's estimators; it is left to a class
     to add what it keeps under another name. Initializers and layers among the arguments are
     serialized, and made again from a config. An `__init__` with `**kwargs` hands these on: the
-    arguments of the class above are in the config, too.
+    arguments of the class above are in the config, too. What is frozen, parts as well, is frozen
+    when it is made from a config and built.
     """
 
     trainable: bool
