@@ -8,8 +8,8 @@ which is when a later position goes deeper than all before it. So the cache also
 which each column was left, and at how many steps it has been computed.
 
 Under "copy" a halted state is what all deeper steps see, so its keys and values are written once,
-for all of them, by `act_skipping.loop_over_running`. (Where convolutions look at neighbors besides, halted positions are computed in the
-first way, for what a convolution makes of them does change.)
+for all of them, by `act_skipping.loop_over_running`. (Where convolutions look at neighbors besides,
+halted positions are computed in the first way, for what a convolution makes of them does change.)
 """
 
 from typing import Any, NamedTuple
