@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Self
 import keras
 import tensorflow as tf
 from tensorflow.python.eager import record as tape  # nor whether there will be gradients
-from tensorflow.python.ops import control_flow_util  # nothing public says whether XLA compiles
 
 from ut_keras import parts
 from ut_keras.layers.attention import cache as cache_lib
@@ -32,7 +31,7 @@ from ut_keras.layers.depth import (
 )
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.halting import halting as halting_lib
-from ut_keras.ops import litert
+from ut_keras.ops import litert, xla
 
 HALTED_STATES = ("transform", "copy")
 
@@ -251,8 +250,7 @@ def _output(output, halting, attention=None, memory_attention=None, steps=None):
 def _may_leave_out(state, inputs):
     """Whether nobody asks for more than the output, and shapes may change from step to step."""
     # XLA, TPUs and LiteRT want fixed ones; Keras compiles for any number of rows.
-    is_xla = control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
-    free = tf.executing_eagerly() or not (is_xla or state.shape[:2].is_fully_defined())
+    free = tf.executing_eagerly() or not (xla.compiles() or state.shape[:2].is_fully_defined())
     return free and not (inputs.training or inputs.record_attention or litert.is_traced())
 
 

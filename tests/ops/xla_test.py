@@ -1,0 +1,46 @@
+import numpy as np
+import tensorflow as tf
+
+from tests.layers import layer_checks
+from ut_keras.layers.transition import separable_convolution
+from ut_keras.ops import xla
+
+
+def _with_gradients(function, *args):
+    with tf.GradientTape() as tape:
+        tape.watch(args)
+        result = function(*args)
+        loss = tf.reduce_sum(result**2)
+    return [result, *tape.gradient(loss, args)]
+
+
+def test_filtered_is_the_depthwise_convolution():
+    x = tf.constant(layer_checks.normal(3, 9, 4))
+    kernel = tf.constant(layer_checks.normal(5, 1, 4, 1))
+
+    def convolution(x, kernel):
+        return tf.nn.depthwise_conv2d(x[:, :, tf.newaxis], kernel, [1, 1, 1, 1], "VALID")[:, :, 0]
+
+    expected = _with_gradients(convolution, x, kernel)
+    for got, wanted in zip(_with_gradients(xla.filtered, x, kernel), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_tells_what_compiles():
+    def inside():
+        told = []
+        tf.while_loop(lambda i: i < 2, lambda i: (told.append(xla.compiles()) or i + 1,), [0])
+        return tf.constant(told)
+
+    assert not xla.compiles()
+    assert not tf.function(inside)().numpy().any()
+    assert tf.function(inside, jit_compile=True)().numpy().all()
+
+
+def test_separable_convolution_is_shifted_products_for_xla():
+    layer = separable_convolution.SeparableConvFeedForward(6, 4)
+    x = tf.constant(layer_checks.normal(3, 7, 4))
+    layer.build(x.shape)
+    compiled = tf.function(lambda x: layer(x), jit_compile=True, autograph=False)
+    np.testing.assert_allclose(compiled(x), layer(x), rtol=1e-5, atol=1e-5)
+    assert "convolution(" not in compiled.experimental_get_compiler_ir(x)(stage="hlo")
