@@ -110,6 +110,10 @@ universal_transformer_babi = derived(
     transformer_babi, make_universal, transformer_ffn_type="sepconv", act_mask_padding=True
 )
 adaptive_universal_transformer_babi = derived(universal_transformer_babi, _adaptive)
+# Some 600 stories an update, for a GPU. The authors have 4,096.
+adaptive_universal_transformer_babi_large_batch = derived(
+    adaptive_universal_transformer_babi, batch_size=8192, length_bucket_step=1.5
+)
 # Halting as T2T starts it, after about two steps, and at its price.
 adaptive_universal_transformer_babi_t2t = derived(
     adaptive_universal_transformer_babi, act_halting_bias_init=1.0, act_loss_weight=0.01

@@ -10,11 +10,10 @@ TABLE = Table(
     title="bAbI, 1k, joint",
     cells=babi.joint(
         "1k",
-        updates=40_000,
-        paper={
-            "adaptive": ("7.85; 11.21 ± 6.62", "5"),
-            "universal": ("8.50", "8"),
-            "transformer": ("26.8", "14"),
+        {
+            "adaptive": (40_000, "7.85; 11.21 ± 6.62", "5"),
+            "universal": (40_000, "8.50", "8"),
+            "transformer": (40_000, "26.8", "14"),
         },
     ),
     raw=babi.RAW,

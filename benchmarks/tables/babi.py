@@ -8,6 +8,10 @@ MODELS = {
     "adaptive": ("universal_transformer_encoder", "adaptive_universal_transformer_babi"),
     "universal": ("universal_transformer_encoder", "universal_transformer_babi"),
     "transformer": ("transformer_encoder", "transformer_babi"),
+    "adaptive_large_batch": (
+        "universal_transformer_encoder",
+        "adaptive_universal_transformer_babi_large_batch",
+    ),
     "adaptive_t2t": ("universal_transformer_encoder", "adaptive_universal_transformer_babi_t2t"),
 }
 # Task by task: the best of ten seeds, and the mean and deviation of the ten. The paper's "± var" is
@@ -72,8 +76,11 @@ def single(size, updates, sets=""):
     )
 
 
-def joint(size, updates, paper):
-    """A cell for each model of `paper`, {model: (error, failed)}, trained on all tasks together."""
+def joint(size, models):
+    """A cell for each of {model: (updates, error, failed)}, trained on all tasks together.
+
+    The last two are the paper's.
+    """
     return tuple(
         Cell(
             name=f"joint/{name}",
@@ -94,9 +101,9 @@ def joint(size, updates, paper):
                         percent=True,
                     )
                     for task in babi_files.TASKS
-                    if name == "adaptive"
+                    if name in ("adaptive", "adaptive_large_batch")
                 ),
             ),
         )
-        for name, (error, failed) in paper.items()
+        for name, (updates, error, failed) in models.items()
     )

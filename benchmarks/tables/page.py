@@ -49,7 +49,9 @@ def texts_of(every, found):
     tried = [*found.tried, *_superseded(every, found)]
     rows = [("cell", "setting", "seed", "result", "note"), *map(_tried_row, tried)]
     ended = [line for table in every for cell in table.cells for line in found.of(cell)]
-    taken, more = (sum(x.get("seconds") or 0 for x in of) / 3600 for of in (ended, tried))
+    taken, more = (
+        sum(x.get("seconds") or 0 for x in of if "where" not in x) / 3600 for of in (ended, tried)
+    )
     hours = (
         f"The runs in the tables took {taken:.1f} hours of one core, those at the end {more:.1f}\n"
         "and more, for not all noted it."
@@ -138,7 +140,8 @@ def _rows(cell, found, tried):
     ends = []
     if ended:
         seconds = statistics.mean(line["seconds"] for line in ended)
-        ends = [str(len(ended)), f"{cell.updates:,}", _duration(seconds)]
+        places = sorted({line["where"] for line in ended if "where" in line})
+        ends = [str(len(ended)), f"{cell.updates:,}", ", ".join([_duration(seconds), *places])]
         times = [line["test"]["ponder_time"] for line in ended if "ponder_time" in line["test"]]
         ends += [f"{statistics.mean(times):.2f}"] if times else []
     for score in cell.scores:

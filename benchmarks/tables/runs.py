@@ -84,7 +84,7 @@ class Runner:
             return self._run(table, cell, seed, note, directory)
 
     def _run(self, table, cell, seed, note, directory):
-        record = _Record(directory)
+        record = Record(directory)
         if not record.content["trained"]:
             record.write()
             folders = [f"--data_dir={self._folders.data_dir}", f"--tmp_dir={self._folders.tmp_dir}"]
@@ -110,6 +110,7 @@ class Runner:
             "updates": cell.updates,
             "best_at": step,
             "seconds": round(record.content["seconds"]),
+            **({"where": where} if (where := record.content["where"]) else {}),
             "valid": _results(directory, step, "dev", cell.metrics("valid")),
             **({"test": _results(best, step, "test", cell.metrics("test"))} if tests else {}),
             "curve": _curve(directory, cell.valid),
@@ -153,12 +154,12 @@ class Runner:
             raise UserError(f"{process.last_line()} ({os.path.join(directory, 'log.txt')})")
 
 
-class _Record:
+class Record:
     """What has to be remembered of a run besides what the trainer does: paper.json."""
 
     def __init__(self, directory):
         self._path = os.path.join(directory, _RECORD)
-        self.content = {"seconds": 0.0, "commit": commit(), "trained": False}
+        self.content = {"seconds": 0.0, "commit": commit(), "trained": False, "where": ""}
         if os.path.exists(self._path):
             found = json_file.read(self._path, DataError)
             kinds = {key: type(value) for key, value in found.items()}

@@ -1,0 +1,301 @@
+"""Trains a cell of a table where JAX is and TensorFlow is not: on GPUs that it is not built for.
+
+    python benchmarks/in_jax.py write FOLDER --table=babi_joint_10k --only=joint/large_batch
+    python benchmarks/in_jax.py train FOLDER              there; it needs JAX alone, and FOLDER
+    python benchmarks/in_jax.py read FOLDER --table=… --only=… --where="H200, JAX"
+    python benchmarks/paper.py --table=… --only=…         evaluates, tests, adds the line
+
+What runs is the trainer's own update, dropout, optimizer and schedule included, as TensorFlow hands
+it to XLA for each shape of a batch; only the order of the examples is another. `--data_dir` has
+what `ut-datagen` wrote. Training may be stopped, by `--seconds`, and goes on.
+"""
+
+import argparse
+import concurrent.futures
+import functools
+import json
+import os
+import re
+import sys
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+_COPY = re.compile(r"mhlo\.copy (%\S+) : (tensor<\S+>)")  # which a GPU's compiler does not know
+_SCALARS = ("loss", "correct", "sequences")
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=("write", "train", "read"))
+    parser.add_argument("folder", help="what goes there and comes back")
+    parser.add_argument("--table")
+    parser.add_argument("--only", help="the cell's name")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many")
+    parser.add_argument("--where", default="JAX", help="machine, to be named beside the time")
+    parser.add_argument("--data_dir", default="runs/paper/data")
+    parser.add_argument("--runs_dir", default="runs/paper")
+    args = parser.parse_args()
+    {"write": write, "train": train, "read": read}[args.what](args)
+
+
+# With TensorFlow.
+
+
+def write(args):
+    """The updates, the first state and all examples, into the folder."""
+    import tensorflow as tf
+
+    from ut_keras.training import train_step
+
+    _, cell, problem, hp, model, optimizer = _made(args)
+    variables = _variables(model, optimizer)
+    os.makedirs(args.folder, exist_ok=True)
+    examples = _examples(problem, hp, args.data_dir)
+    update = train_step.make_train_step(
+        model, optimizer, tf.distribute.get_strategy(), None, jit_compile=True
+    ).python_function
+    updates = []
+    for number, (leaves, size, structure) in enumerate(examples):
+        batch = tf.nest.map_structure(
+            lambda x, size=size: tf.constant(x[:1].repeat(size, 0)), structure
+        )
+
+        def whole(batch):
+            result = update(batch)
+            state = [variable.read_value() for variable in variables]
+            return [getattr(result, name) for name in _SCALARS] + state
+
+        compiled = tf.function(whole, jit_compile=True, autograph=False)
+        captured = compiled.get_concrete_function(batch).captured_inputs
+        order = [[v.handle is handle for v in variables].index(True) for handle in captured]
+        module = compiled.experimental_get_compiler_ir(batch)(stage="stablehlo")
+        with open(
+            os.path.join(args.folder, f"update-{number}.mlir"), "w", encoding="utf-8"
+        ) as file:
+            file.write(_COPY.sub(r"stablehlo.reshape \1 : (\2) -> \2", module))
+        np.savez_compressed(os.path.join(args.folder, f"examples-{number}.npz"), *leaves)
+        updates.append({"size": size, "order": order})
+        print(f"{len(leaves[0]):,} examples of {leaves[0].shape[1:]}, {size} an update", flush=True)
+    np.savez(os.path.join(args.folder, "state-0.npz"), *[v.numpy() for v in variables])
+    plan = {"updates": updates, "last": cell.updates, "every": cell.every, "seed": args.seed}
+    with open(os.path.join(args.folder, "plan.json"), "w", encoding="utf-8") as file:
+        json.dump(plan, file)
+
+
+def _examples(problem, hp, data_dir):
+    """[(arrays [N, ...], examples of an update, the arrays as a batch)] for each shape."""
+    import tensorflow as tf
+
+    def batches(static_shapes):
+        for batch in problem.dataset("train", data_dir, hp, static_shapes=static_shapes):
+            yield tf.nest.map_structure(lambda x: x.numpy(), batch)
+
+    sizes, found = {}, {}
+    for batch in batches(static_shapes=True):
+        leaves = tf.nest.flatten(batch)
+        shape = tuple(leaf.shape[1:] for leaf in leaves)
+        sizes[shape] = max(len(leaves[0]), sizes.get(shape, 0))
+    for batch in batches(static_shapes=False):
+        leaves = tf.nest.flatten(batch)
+        shape = min(shape for shape in sizes if _fits(leaves, shape))
+        padded = [
+            np.pad(leaf, [(0, 0), *((0, n - m) for n, m in zip(to, leaf.shape[1:], strict=True))])
+            for leaf, to in zip(leaves, shape, strict=True)
+        ]
+        found.setdefault(shape, []).append(padded)
+    result = []
+    for shape, parts in sorted(found.items()):
+        leaves = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+        result.append((leaves, sizes[shape], tf.nest.pack_sequence_as(batch, leaves)))
+    return result
+
+
+def _fits(leaves, shape):
+    return all(
+        all(n >= m for n, m in zip(to, leaf.shape[1:], strict=True))
+        for leaf, to in zip(leaves, shape, strict=True)
+    )
+
+
+def read(args):
+    """Makes a run of what came back, as one that `paper.py` had to stop behind the last update."""
+    from tables import runs
+
+    from ut_keras.checkpoints import checkpoint
+    from ut_keras.training import epochs
+
+    _, cell, problem, hp, model, optimizer = _made(args)
+    with np.load(os.path.join(args.folder, f"state-{cell.updates}.npz")) as state:
+        for variable, name in zip(_variables(model, optimizer), state.files, strict=True):
+            variable.assign(state[name])
+    directory = runs.run_directory(args.runs_dir, cell, args.seed)
+    os.makedirs(directory)
+    dataset = functools.partial(problem.dataset, "train", args.data_dir, hp)
+    position = epochs.Epochs(lambda number: dataset(seed=lambda passed: passed), None)
+    position.write_position()
+    checkpoint.Checkpoints(directory, model, optimizer, position.position).save()
+    with open(os.path.join(args.folder, "log.json"), encoding="utf-8") as file:
+        log = json.load(file)
+    runs.Record(directory).write(seconds=log["seconds"], where=args.where)
+    print(directory)
+
+
+def _made(args):
+    """(table, cell, problem, hparams, model, optimizer)"""
+    sys.path[:0] = [os.path.dirname(HERE), HERE]
+    import keras
+    import tables
+
+    from ut_keras import hparams, models, optimizers, problems
+
+    table = tables.load(args.table)
+    cell = next(cell for cell in table.cells if cell.name == args.only)
+    keras.utils.set_random_seed(args.seed)
+    hp, problem = hparams.get(cell.hparams_set, cell.hparams), problems.get(cell.problem)
+    model = models.get(cell.model, hp, problem, args.data_dir)
+    optimizer = optimizers.get(hp, cell.updates)
+    optimizer.build(model.trainable_variables)
+    return table, cell, problem, hp, model, optimizer
+
+
+def _variables(model, optimizer):
+    return [variable.value for variable in (*model.variables, *optimizer.variables)]
+
+
+# With JAX.
+
+
+def train(args):
+    """Updates the state until the last one, or until the time is over."""
+    import jax
+    import jax.numpy as jnp
+
+    begin = time.monotonic()
+    jax.config.update("jax_enable_x64", True)  # the random numbers' states, the number of updates
+
+    def path(name):
+        return os.path.join(args.folder, name)
+
+    def arrays(name):
+        with np.load(path(name)) as file:
+            return [jnp.asarray(file[key]) for key in file.files]
+
+    with open(path("plan.json"), encoding="utf-8") as file:
+        plan = json.load(file)
+    log = {"seconds": 0.0, "step": 0}
+    if os.path.exists(path("log.json")):
+        with open(path("log.json"), encoding="utf-8") as file:
+            log = json.load(file)
+    state = arrays(f"state-{log['step']}.npz")
+    total = jnp.zeros(len(_SCALARS))
+    examples = [arrays(f"examples-{number}.npz") for number in range(len(plan["updates"]))]
+
+    def compiled(number):
+        of = plan["updates"][number]
+        with open(path(f"update-{number}.mlir"), encoding="utf-8") as file:
+            update = _as_jax(file.read(), of["order"], state)
+
+        def step(state, total, leaves, chosen):
+            scalars, state = update(state, [leaf[chosen] for leaf in leaves])
+            return state, total + jnp.stack(scalars)
+
+        chosen = jax.ShapeDtypeStruct((of["size"],), np.int32)
+        function = jax.jit(step, donate_argnums=(0, 1))
+        return function.lower(state, total, examples[number], chosen).compile()
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        steps = list(pool.map(compiled, range(len(plan["updates"]))))
+    print(f"compiled for {jax.devices()[0]} in {time.monotonic() - begin:.0f} s", flush=True)
+
+    def save(step):
+        np.savez(path("state.tmp.npz"), *map(np.asarray, state))
+        os.replace(path("state.tmp.npz"), path(f"state-{step}.npz"))
+        with open(path("log.json"), "w", encoding="utf-8") as file:
+            json.dump(log, file)
+
+    order = _batches(
+        [
+            (len(leaves[0]), of["size"])
+            for leaves, of in zip(examples, plan["updates"], strict=True)
+        ],
+        (plan["seed"], log["step"]),
+    )
+    started = time.monotonic()
+    for step in range(log["step"] + 1, plan["last"] + 1):
+        number, chosen = next(order)
+        state, total = steps[number](state, total, examples[number], chosen)
+        is_over = step % 50 == 0 and time.monotonic() - begin > args.seconds
+        if step % plan["every"] == 0 or step == plan["last"] or is_over:
+            loss, correct, sequences = np.asarray(total)
+            seconds = time.monotonic() - started
+            count = step - log["step"]
+            taken = f"{1e3 * seconds / count:.2f} ms an update"
+            wrong = f"{1 - correct / sequences:.4f} wrong"
+            print(f"{step}: loss {loss / count:.4f}, {wrong}, {taken}", flush=True)
+            log = {"seconds": log["seconds"] + seconds, "step": step}
+            total, started = jnp.zeros(len(_SCALARS)), time.monotonic()
+            save(step)
+        if is_over:
+            return
+
+
+def _batches(sizes, seed):
+    """Endless (shape, numbers of its examples); what a pass leaves over begins the next one.
+
+    `sizes` are (examples, examples of an update) of each shape.
+    """
+    rng = np.random.default_rng(seed)
+    left = [np.zeros(0, np.int32) for _ in sizes]
+    while True:
+        batches = []
+        for shape, (count, size) in enumerate(sizes):
+            numbers = np.concatenate([left[shape], rng.permutation(count).astype(np.int32)])
+            whole = len(numbers) // size * size
+            batches += [(shape, part) for part in numbers[:whole].reshape(-1, size)]
+            left[shape] = numbers[whole:]
+        for i in rng.permutation(len(batches)):
+            yield batches[i]
+
+
+def _as_jax(module, order, state):
+    """The update, as a function of JAX from the state and a batch to (scalars, state)."""
+    from jax.core import ShapedArray
+    from jax.extend.core import Primitive
+    from jax.interpreters import mlir
+
+    call = Primitive("update")
+    call.multiple_results = True
+    call.def_abstract_eval(
+        lambda *_: (
+            [ShapedArray((), np.float32)] * len(_SCALARS)
+            + [ShapedArray(x.shape, x.dtype) for x in state]
+        )
+    )
+
+    def lower(context, *arguments):
+        inner = mlir.ir.Module.parse(module)
+        results = mlir.ir.SymbolTable(inner.operation)["main"].type.results
+        outer = context.module_context
+        name = mlir.merge_mlir_modules(outer.module, "update", inner, dst_symtab=outer.symbol_table)
+        callee = {"callee": mlir.ir.FlatSymbolRefAttr.get(name)}
+        called = mlir.ir.Operation.create("func.call", results, arguments, callee)
+        return called.results[: len(_SCALARS) + len(state)]
+
+    mlir.register_lowering(call, lower)
+
+    def update(state, batch):
+        results = call.bind(*batch, *[state[i] for i in order])
+        return results[: len(_SCALARS)], results[len(_SCALARS) :]
+
+    return update
+
+
+if __name__ == "__main__":
+    main()
