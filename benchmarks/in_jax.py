@@ -28,7 +28,7 @@ _COPY = re.compile(r"mhlo\.copy (%\S+) : (tensor<\S+>)")  # which a GPU's compil
 _SCALARS = ("loss", "correct", "sequences")
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -41,7 +41,7 @@ def main():
     parser.add_argument("--where", default="JAX", help="machine, to be named beside the time")
     parser.add_argument("--data_dir", default="runs/paper/data")
     parser.add_argument("--runs_dir", default="runs/paper")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     {"write": write, "train": train, "read": read}[args.what](args)
 
 

@@ -53,8 +53,8 @@ def texts_of(every, found):
         sum(x.get("seconds") or 0 for x in of if "where" not in x) / 3600 for of in (ended, tried)
     )
     hours = (
-        f"The runs in the tables took {taken:.1f} hours of one core, those at the end {more:.1f}\n"
-        "and more, for not all noted it."
+        f"The runs in the tables took {taken:.1f} hours of one core, those of another machine\n"
+        f"not counted; those at the end {more:.1f} and more, for not all noted it."
     )
     texts = {("results", "hours"): hours, ("results", "tried"): blocks.table(rows)}
     for table in every:

@@ -56,7 +56,9 @@ _SUMS = f"0.99, 20 to 100 ([McLeish et al. 2024]({_GITHUB}mcleish7/arithmetic))"
 _CAPTIONS = f"41.02, lower-cased ([LividWo]({_GITHUB}LividWo/Revisit-MMT))"
 _SCAN, _NDR = "1.00 (Csordás et al. 2021)", "1.00 (Csordás et al. 2022)"
 HEADLINES = (
-    Headline("bAbI 10k, joint: error", "babi_joint_10k", "joint/adaptive", other=_JOINT),
+    Headline(
+        "bAbI 10k, joint: error", "babi_joint_10k", "joint/adaptive_large_batch", other=_JOINT
+    ),
     Headline("bAbI 10k, single: error", "babi_10k_single", "*/adaptive", other=_public_single),
     Headline("bAbI 1k, joint: error", "babi_joint_1k", "joint/adaptive"),
     Headline("bAbI 1k, single: error", "babi_1k_single", "*/adaptive"),

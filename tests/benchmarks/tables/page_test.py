@@ -125,6 +125,13 @@ def test_runs_that_were_stopped_after_other_steps():
     ) in text
 
 
+def test_the_time_of_another_machine_is_named_and_not_counted():
+    there = line(2, 0.2, 0.1, seconds=7200, where="a GPU")
+    texts = page.texts_of([TABLE], made_up.lines(line(1, 0.2, 0.1, seconds=3600), there))
+    assert "| 90 min, a GPU |" in texts["results", "tables"]
+    assert "took 1.0 hours of one core" in texts["results", "hours"]
+
+
 def test_a_page_without_a_block_is_refused():
     with pytest.raises(UserError, match="Received: 0 of it"):
         blocks.fill("", {"hours": "3"})

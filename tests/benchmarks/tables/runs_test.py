@@ -24,7 +24,8 @@ def directory(folders):
     """The folder of a run that has been trained and tested; its line is not written."""
     folder = runs.run_directory(folders.runs_dir, CELL, 1)
     os.makedirs(os.path.join(folder, "best"))
-    _write(folder, "paper.json", {"seconds": 1.5, "commit": runs.commit(), "trained": True})
+    record = {"seconds": 1.5, "commit": runs.commit(), "trained": True, "where": "a GPU"}
+    _write(folder, "paper.json", record)
     evaluations = [
         {"step": step, "time": 1.0, "split": "dev", "mean_error": 1 / step}
         for step in range(1, 101)
@@ -49,6 +50,7 @@ def test_a_line_has_the_curve_of_the_validation(folders, directory):
     line = _run(folders)
     assert lines.read(folders.results_dir).of(CELL) == [line]
     assert (line["seconds"], line["best_at"], line["commit"]) == (2, 90, runs.commit())
+    assert line["where"] == "a GPU"
     assert line["valid"] == {"mean_error": 0.0111111} and line["test"] == {"mean_error": 0.0123457}
     steps = [step for step, _ in line["curve"]]
     assert 30 < len(steps) <= 40 and steps == sorted(steps) and steps[-1] == 100
@@ -60,7 +62,7 @@ def test_a_line_has_the_curve_of_the_validation(folders, directory):
     [
         (
             "paper.json",
-            [{"seconds": 1.5, "commit": "another", "trained": True}],
+            [{"seconds": 1.5, "commit": "another", "trained": True, "where": ""}],
             "where it began, a",
         ),
         ("paper.json", [5], "paper.json must hold a JSON object"),

@@ -1,0 +1,68 @@
+"""benchmarks/in_jax.py, but for what needs JAX."""
+
+import collections
+import itertools
+import json
+import os
+
+import numpy as np
+import pytest
+
+from ut_keras import problems
+from ut_keras.checkpoints import checkpoint_files
+
+
+@pytest.fixture
+def in_jax(benchmark_module):
+    return benchmark_module("in_jax")
+
+
+def test_batches_take_every_example_once_a_pass(in_jax):
+    batches = list(itertools.islice(in_jax._batches([(10, 4), (3, 3)], 1), 14))
+    assert all(sorted(numbers) == [0, 1, 2] for shape, numbers in batches if shape == 1)
+    of_ten = [numbers for shape, numbers in batches if shape == 0]
+    assert {len(numbers) for numbers in of_ten} == {4}
+    counts = collections.Counter(np.concatenate(of_ten).tolist())
+    assert set(counts) == set(range(10))
+    assert max(counts.values()) - min(counts.values()) <= 1
+
+
+@pytest.mark.slow
+def test_a_cell_goes_there_and_comes_back_as_a_run(in_jax, monkeypatch, tmp_path):
+    import tables
+
+    name = "decoder_test_digits"
+    problems.get(name).generate_data(str(tmp_path), str(tmp_path))
+    cell = tables.Cell(
+        name="digits/adaptive",
+        problem=name,
+        model="universal_transformer",
+        hparams_set="adaptive_universal_transformer_quick",
+        hparams="hidden_size=8,filter_size=8,num_heads=2,min_length_bucket=64,batch_size=640,"
+        "learning_rate_schedule=constant",
+        updates=4,
+        every=2,
+        valid="accuracy",
+        scores=(tables.Score("accuracy"),),
+    )
+    monkeypatch.setattr(tables, "load", lambda name: tables.Table("A title", (cell,)))
+    folder = tmp_path / "there"
+    argv = [str(folder), "--table=t", "--only=digits/adaptive", f"--data_dir={tmp_path}"]
+    in_jax.main(["write", *argv])
+    plan = json.loads((folder / "plan.json").read_text())
+    (update,) = plan["updates"]
+    assert (plan["last"], update["size"]) == (4, 8)
+    module = (folder / "update-0.mlir").read_text()
+    assert "stablehlo.while" in module and "mhlo.copy" not in module
+    with np.load(folder / "state-0.npz") as state:
+        values = [state[key] for key in state.files]
+    assert sorted(update["order"]) == list(range(len(values)))
+
+    values = [value + 4 if value.shape == () else value for value in values]  # the updates
+    np.savez(folder / "state-4.npz", *values)
+    (folder / "log.json").write_text(json.dumps({"seconds": 2.5, "step": 4}))
+    in_jax.main(["read", *argv, f"--runs_dir={tmp_path}/runs", "--where=a GPU"])
+    (run,) = (tmp_path / "runs").glob("*/seed-1")
+    assert checkpoint_files.newest(str(run)) == os.path.join(str(run), "model.ckpt-4")
+    record = json.loads((run / "paper.json").read_text())
+    assert (record["seconds"], record["where"], record["trained"]) == (2.5, "a GPU", False)
