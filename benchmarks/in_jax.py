@@ -45,6 +45,18 @@ def main(argv=None):
     {"write": write, "train": train, "read": read}[args.what](args)
 
 
+def _read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _write(path, text):
+    """As a whole or not at all."""
+    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(f"{path}.tmp", path)
+
+
 # With TensorFlow.
 
 
@@ -54,7 +66,7 @@ def write(args):
 
     from ut_keras.training import train_step
 
-    _, cell, problem, hp, model, optimizer = _made(args)
+    cell, problem, hp, model, optimizer = _made(args)
     variables = _variables(model, optimizer)
     os.makedirs(args.folder, exist_ok=True)
     examples = _examples(problem, hp, args.data_dir)
@@ -76,17 +88,14 @@ def write(args):
         captured = compiled.get_concrete_function(batch).captured_inputs
         order = [[v.handle is handle for v in variables].index(True) for handle in captured]
         module = compiled.experimental_get_compiler_ir(batch)(stage="stablehlo")
-        with open(
-            os.path.join(args.folder, f"update-{number}.mlir"), "w", encoding="utf-8"
-        ) as file:
-            file.write(_COPY.sub(r"stablehlo.reshape \1 : (\2) -> \2", module))
+        module = _COPY.sub(r"stablehlo.reshape \1 : (\2) -> \2", module)
+        _write(os.path.join(args.folder, f"update-{number}.mlir"), module)
         np.savez_compressed(os.path.join(args.folder, f"examples-{number}.npz"), *leaves)
         updates.append({"size": size, "order": order})
         print(f"{len(leaves[0]):,} examples of {leaves[0].shape[1:]}, {size} an update", flush=True)
     np.savez(os.path.join(args.folder, "state-0.npz"), *[v.numpy() for v in variables])
     plan = {"updates": updates, "last": cell.updates, "every": cell.every, "seed": args.seed}
-    with open(os.path.join(args.folder, "plan.json"), "w", encoding="utf-8") as file:
-        json.dump(plan, file)
+    _write(os.path.join(args.folder, "plan.json"), json.dumps(plan))
 
 
 def _examples(problem, hp, data_dir):
@@ -131,7 +140,7 @@ def read(args):
     from ut_keras.checkpoints import checkpoint
     from ut_keras.training import epochs
 
-    _, cell, problem, hp, model, optimizer = _made(args)
+    cell, problem, hp, model, optimizer = _made(args)
     with np.load(os.path.join(args.folder, f"state-{cell.updates}.npz")) as state:
         for variable, name in zip(_variables(model, optimizer), state.files, strict=True):
             variable.assign(state[name])
@@ -141,28 +150,32 @@ def read(args):
     position = epochs.Epochs(lambda number: dataset(seed=lambda passed: passed), None)
     position.write_position()
     checkpoint.Checkpoints(directory, model, optimizer, position.position).save()
-    with open(os.path.join(args.folder, "log.json"), encoding="utf-8") as file:
-        log = json.load(file)
+    log = json.loads(_read(os.path.join(args.folder, "log.json")))
     runs.Record(directory).write(seconds=log["seconds"], where=args.where)
     print(directory)
 
 
 def _made(args):
-    """(table, cell, problem, hparams, model, optimizer)"""
+    """(cell, problem, hparams, model, optimizer)"""
     sys.path[:0] = [os.path.dirname(HERE), HERE]
     import keras
     import tables
 
     from ut_keras import hparams, models, optimizers, problems
+    from ut_keras.registry import unknown_name_message
 
-    table = tables.load(args.table)
-    cell = next(cell for cell in table.cells if cell.name == args.only)
+    if args.table not in tables.names():
+        sys.exit(unknown_name_message("table", args.table, tables.names()))
+    cells = {cell.name: cell for cell in tables.load(args.table).cells}
+    if args.only not in cells:
+        sys.exit(unknown_name_message("cell", args.only, list(cells)))
+    cell = cells[args.only]
     keras.utils.set_random_seed(args.seed)
     hp, problem = hparams.get(cell.hparams_set, cell.hparams), problems.get(cell.problem)
     model = models.get(cell.model, hp, problem, args.data_dir)
     optimizer = optimizers.get(hp, cell.updates)
     optimizer.build(model.trainable_variables)
-    return table, cell, problem, hp, model, optimizer
+    return cell, problem, hp, model, optimizer
 
 
 def _variables(model, optimizer):
@@ -187,20 +200,16 @@ def train(args):
         with np.load(path(name)) as file:
             return [jnp.asarray(file[key]) for key in file.files]
 
-    with open(path("plan.json"), encoding="utf-8") as file:
-        plan = json.load(file)
-    log = {"seconds": 0.0, "step": 0}
+    plan, log = json.loads(_read(path("plan.json"))), {"seconds": 0.0, "step": 0}
     if os.path.exists(path("log.json")):
-        with open(path("log.json"), encoding="utf-8") as file:
-            log = json.load(file)
+        log = json.loads(_read(path("log.json")))
     state = arrays(f"state-{log['step']}.npz")
     total = jnp.zeros(len(_SCALARS))
     examples = [arrays(f"examples-{number}.npz") for number in range(len(plan["updates"]))]
 
     def compiled(number):
         of = plan["updates"][number]
-        with open(path(f"update-{number}.mlir"), encoding="utf-8") as file:
-            update = _as_jax(file.read(), of["order"], state)
+        update = _as_jax(_read(path(f"update-{number}.mlir")), of["order"], state)
 
         def step(state, total, leaves, chosen):
             scalars, state = update(state, [leaf[chosen] for leaf in leaves])
@@ -214,23 +223,15 @@ def train(args):
         steps = list(pool.map(compiled, range(len(plan["updates"]))))
     print(f"compiled for {jax.devices()[0]} in {time.monotonic() - begin:.0f} s", flush=True)
 
-    def save(step):
-        np.savez(path("state.tmp.npz"), *map(np.asarray, state))
-        os.replace(path("state.tmp.npz"), path(f"state-{step}.npz"))
-        with open(path("log.json"), "w", encoding="utf-8") as file:
-            json.dump(log, file)
-
-    order = _batches(
-        [
-            (len(leaves[0]), of["size"])
-            for leaves, of in zip(examples, plan["updates"], strict=True)
-        ],
-        (plan["seed"], log["step"]),
-    )
+    counts = [len(leaves[0]) for leaves in examples]
+    sizes = [of["size"] for of in plan["updates"]]
+    order = _batches(list(zip(counts, sizes, strict=True)), (plan["seed"], log["step"]))
     started = time.monotonic()
     for step in range(log["step"] + 1, plan["last"] + 1):
         number, chosen = next(order)
         state, total = steps[number](state, total, examples[number], chosen)
+        if step % 50 == 0:
+            total.block_until_ready()  # updates are ordered faster than they are made
         is_over = step % 50 == 0 and time.monotonic() - begin > args.seconds
         if step % plan["every"] == 0 or step == plan["last"] or is_over:
             loss, correct, sequences = np.asarray(total)
@@ -241,7 +242,9 @@ def train(args):
             print(f"{step}: loss {loss / count:.4f}, {wrong}, {taken}", flush=True)
             log = {"seconds": log["seconds"] + seconds, "step": step}
             total, started = jnp.zeros(len(_SCALARS)), time.monotonic()
-            save(step)
+            np.savez(path("state.tmp.npz"), *map(np.asarray, state))
+            os.replace(path("state.tmp.npz"), path(f"state-{step}.npz"))
+            _write(path("log.json"), json.dumps(log))
         if is_over:
             return
 
@@ -272,12 +275,8 @@ def _as_jax(module, order, state):
 
     call = Primitive("update")
     call.multiple_results = True
-    call.def_abstract_eval(
-        lambda *_: (
-            [ShapedArray((), np.float32)] * len(_SCALARS)
-            + [ShapedArray(x.shape, x.dtype) for x in state]
-        )
-    )
+    shapes = [((), np.float32)] * len(_SCALARS) + [(x.shape, x.dtype) for x in state]
+    call.def_abstract_eval(lambda *_: [ShapedArray(*shape) for shape in shapes])
 
     def lower(context, *arguments):
         inner = mlir.ir.Module.parse(module)
@@ -286,7 +285,7 @@ def _as_jax(module, order, state):
         name = mlir.merge_mlir_modules(outer.module, "update", inner, dst_symtab=outer.symbol_table)
         callee = {"callee": mlir.ir.FlatSymbolRefAttr.get(name)}
         called = mlir.ir.Operation.create("func.call", results, arguments, callee)
-        return called.results[: len(_SCALARS) + len(state)]
+        return called.results[: len(shapes)]
 
     mlir.register_lowering(call, lower)
 

@@ -45,6 +45,7 @@ def test_a_cell_goes_there_and_comes_back_as_a_run(in_jax, monkeypatch, tmp_path
         valid="accuracy",
         scores=(tables.Score("accuracy"),),
     )
+    monkeypatch.setattr(tables, "names", lambda: ["t"])
     monkeypatch.setattr(tables, "load", lambda name: tables.Table("A title", (cell,)))
     folder = tmp_path / "there"
     argv = [str(folder), "--table=t", "--only=digits/adaptive", f"--data_dir={tmp_path}"]
