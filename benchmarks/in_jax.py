@@ -1,6 +1,6 @@
 """Trains a cell of a table where JAX is and TensorFlow is not: on GPUs that it is not built for.
 
-    python benchmarks/in_jax.py write FOLDER --table=babi_joint_10k --only=joint/large_batch
+    python benchmarks/in_jax.py write FOLDER --table=babi_joint_10k --only=joint/adaptive_large_batch
     python benchmarks/in_jax.py train FOLDER              there; it needs JAX alone, and FOLDER
     python benchmarks/in_jax.py read FOLDER --table=… --only=… --where="H200, JAX"
     python benchmarks/paper.py --table=… --only=…         evaluates, tests, adds the line
@@ -45,16 +45,33 @@ def main(argv=None):
     {"write": write, "train": train, "read": read}[args.what](args)
 
 
-def _read(path):
-    with open(path, encoding="utf-8") as file:
+def _read(folder, name):
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
         return file.read()
 
 
-def _write(path, text):
-    """As a whole or not at all."""
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+def _write(folder, name, text):
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
         file.write(text)
-    os.replace(f"{path}.tmp", path)
+
+
+def _make_folder(path):
+    if os.path.exists(path):
+        sys.exit(f"A new folder must be made. Received: {path}, which is there.")
+    os.makedirs(path)
+
+
+def _state(folder):
+    """(arrays, step, seconds)"""
+    with np.load(os.path.join(folder, "state.npz")) as file:
+        arrays = [file[name] for name in file.files if name.startswith("arr_")]
+        return arrays, int(file["step"]), float(file["seconds"])
+
+
+def _save(folder, arrays, step, seconds):
+    path = os.path.join(folder, "state.npz")
+    np.savez(f"{path}.tmp.npz", *arrays, step=step, seconds=seconds)
+    os.replace(f"{path}.tmp.npz", path)
 
 
 # With TensorFlow.
@@ -68,8 +85,8 @@ def write(args):
 
     cell, problem, hp, model, optimizer = _made(args)
     variables = _variables(model, optimizer)
-    os.makedirs(args.folder, exist_ok=True)
     examples = _examples(problem, hp, args.data_dir)
+    _make_folder(args.folder)
     update = train_step.make_train_step(
         model, optimizer, tf.distribute.get_strategy(), None, jit_compile=True
     ).python_function
@@ -89,13 +106,13 @@ def write(args):
         order = [[v.handle is handle for v in variables].index(True) for handle in captured]
         module = compiled.experimental_get_compiler_ir(batch)(stage="stablehlo")
         module = _COPY.sub(r"stablehlo.reshape \1 : (\2) -> \2", module)
-        _write(os.path.join(args.folder, f"update-{number}.mlir"), module)
+        _write(args.folder, f"update-{number}.mlir", module)
         np.savez_compressed(os.path.join(args.folder, f"examples-{number}.npz"), *leaves)
         updates.append({"size": size, "order": order})
         print(f"{len(leaves[0]):,} examples of {leaves[0].shape[1:]}, {size} an update", flush=True)
-    np.savez(os.path.join(args.folder, "state-0.npz"), *[v.numpy() for v in variables])
+    _save(args.folder, [variable.numpy() for variable in variables], step=0, seconds=0.0)
     plan = {"updates": updates, "last": cell.updates, "every": cell.every, "seed": args.seed}
-    _write(os.path.join(args.folder, "plan.json"), json.dumps(plan))
+    _write(args.folder, "plan.json", json.dumps(plan))
 
 
 def _examples(problem, hp, data_dir):
@@ -141,17 +158,18 @@ def read(args):
     from ut_keras.training import epochs
 
     cell, problem, hp, model, optimizer = _made(args)
-    with np.load(os.path.join(args.folder, f"state-{cell.updates}.npz")) as state:
-        for variable, name in zip(_variables(model, optimizer), state.files, strict=True):
-            variable.assign(state[name])
+    state, step, seconds = _state(args.folder)
+    if step != cell.updates:
+        sys.exit(f"Training must have come to {cell.updates:,} updates. Received: {step:,}.")
+    for variable, value in zip(_variables(model, optimizer), state, strict=True):
+        variable.assign(value)
     directory = runs.run_directory(args.runs_dir, cell, args.seed)
-    os.makedirs(directory)
+    _make_folder(directory)
     dataset = functools.partial(problem.dataset, "train", args.data_dir, hp)
     position = epochs.Epochs(lambda number: dataset(seed=lambda passed: passed), None)
     position.write_position()
     checkpoint.Checkpoints(directory, model, optimizer, position.position).save()
-    log = json.loads(_read(os.path.join(args.folder, "log.json")))
-    runs.Record(directory).write(seconds=log["seconds"], where=args.where)
+    runs.Record(directory).write(seconds=seconds, where=args.where)
     print(directory)
 
 
@@ -193,23 +211,17 @@ def train(args):
     begin = time.monotonic()
     jax.config.update("jax_enable_x64", True)  # the random numbers' states, the number of updates
 
-    def path(name):
-        return os.path.join(args.folder, name)
-
-    def arrays(name):
-        with np.load(path(name)) as file:
-            return [jnp.asarray(file[key]) for key in file.files]
-
-    plan, log = json.loads(_read(path("plan.json"))), {"seconds": 0.0, "step": 0}
-    if os.path.exists(path("log.json")):
-        log = json.loads(_read(path("log.json")))
-    state = arrays(f"state-{log['step']}.npz")
-    total = jnp.zeros(len(_SCALARS))
-    examples = [arrays(f"examples-{number}.npz") for number in range(len(plan["updates"]))]
+    plan = json.loads(_read(args.folder, "plan.json"))
+    state, begun, before = _state(args.folder)
+    state, total = [jnp.asarray(value) for value in state], jnp.zeros(len(_SCALARS))
+    examples = []
+    for number in range(len(plan["updates"])):
+        with np.load(os.path.join(args.folder, f"examples-{number}.npz")) as file:
+            examples.append([jnp.asarray(file[name]) for name in file.files])
 
     def compiled(number):
         of = plan["updates"][number]
-        update = _as_jax(_read(path(f"update-{number}.mlir")), of["order"], state)
+        update = _as_jax(_read(args.folder, f"update-{number}.mlir"), of["order"], state)
 
         def step(state, total, leaves, chosen):
             scalars, state = update(state, [leaf[chosen] for leaf in leaves])
@@ -225,9 +237,9 @@ def train(args):
 
     counts = [len(leaves[0]) for leaves in examples]
     sizes = [of["size"] for of in plan["updates"]]
-    order = _batches(list(zip(counts, sizes, strict=True)), (plan["seed"], log["step"]))
-    started = time.monotonic()
-    for step in range(log["step"] + 1, plan["last"] + 1):
+    order = _batches(list(zip(counts, sizes, strict=True)), (plan["seed"], begun))
+    started, shown = time.monotonic(), begun
+    for step in range(begun + 1, plan["last"] + 1):
         number, chosen = next(order)
         state, total = steps[number](state, total, examples[number], chosen)
         if step % 50 == 0:
@@ -236,15 +248,11 @@ def train(args):
         if step % plan["every"] == 0 or step == plan["last"] or is_over:
             loss, correct, sequences = np.asarray(total)
             seconds = time.monotonic() - started
-            count = step - log["step"]
-            taken = f"{1e3 * seconds / count:.2f} ms an update"
-            wrong = f"{1 - correct / sequences:.4f} wrong"
-            print(f"{step}: loss {loss / count:.4f}, {wrong}, {taken}", flush=True)
-            log = {"seconds": log["seconds"] + seconds, "step": step}
-            total, started = jnp.zeros(len(_SCALARS)), time.monotonic()
-            np.savez(path("state.tmp.npz"), *map(np.asarray, state))
-            os.replace(path("state.tmp.npz"), path(f"state-{step}.npz"))
-            _write(path("log.json"), json.dumps(log))
+            taken = f"{1e3 * seconds / (step - begun):.2f} ms an update"
+            loss = f"loss {loss / (step - shown):.4f}"
+            print(f"{step}: {loss}, {1 - correct / sequences:.4f} wrong, {taken}", flush=True)
+            _save(args.folder, map(np.asarray, state), step, before + seconds)
+            total, shown = jnp.zeros(len(_SCALARS)), step
         if is_over:
             return
 

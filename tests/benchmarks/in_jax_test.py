@@ -55,14 +55,15 @@ def test_a_cell_goes_there_and_comes_back_as_a_run(in_jax, monkeypatch, tmp_path
     assert (plan["last"], update["size"]) == (4, 8)
     module = (folder / "update-0.mlir").read_text()
     assert "stablehlo.while" in module and "mhlo.copy" not in module
-    with np.load(folder / "state-0.npz") as state:
-        values = [state[key] for key in state.files]
-    assert sorted(update["order"]) == list(range(len(values)))
+    values, step, _ = in_jax._state(folder)
+    assert (step, sorted(update["order"])) == (0, list(range(len(values))))
 
+    back = ["read", *argv, f"--runs_dir={tmp_path}/runs", "--where=a GPU"]
+    with pytest.raises(SystemExit, match="must have come to 4 updates. Received: 0"):
+        in_jax.main(back)
     values = [value + 4 if value.shape == () else value for value in values]  # the updates
-    np.savez(folder / "state-4.npz", *values)
-    (folder / "log.json").write_text(json.dumps({"seconds": 2.5, "step": 4}))
-    in_jax.main(["read", *argv, f"--runs_dir={tmp_path}/runs", "--where=a GPU"])
+    in_jax._save(folder, values, step=4, seconds=2.5)
+    in_jax.main(back)
     (run,) = (tmp_path / "runs").glob("*/seed-1")
     assert checkpoint_files.newest(str(run)) == os.path.join(str(run), "model.ckpt-4")
     record = json.loads((run / "paper.json").read_text())
