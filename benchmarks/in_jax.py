@@ -1,6 +1,6 @@
 """Trains a cell of a table where JAX is and TensorFlow is not: on GPUs that it is not built for.
 
-    python benchmarks/in_jax.py write FOLDER --table=babi_joint_10k --only=joint/adaptive_large_batch
+    python benchmarks/in_jax.py write FOLDER --table=babi_joint_10k --only=joint/universal
     python benchmarks/in_jax.py train FOLDER              there; it needs JAX alone, and FOLDER
     python benchmarks/in_jax.py read FOLDER --table=… --only=… --where="H200, JAX"
     python benchmarks/paper.py --table=… --only=…         evaluates, tests, adds the line
