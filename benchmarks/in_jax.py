@@ -6,14 +6,17 @@
     python benchmarks/paper.py --table=… --only=…         evaluates, tests, adds the line
 
 What runs is the trainer's own update, dropout, optimizer and schedule included, as TensorFlow hands
-it to XLA for each shape of a batch; only the order of the examples is another. `--data_dir` has
-what `ut-datagen` wrote. Training may be stopped, by `--seconds`, and goes on.
+it to XLA for each shape of a batch. What is other: the order of the examples; all batches are
+full, for what a pass leaves over waits for the next one; and the last weights alone are validated,
+where the trainer keeps those of its best validation. `--data_dir` has what `ut-datagen` wrote.
+Training may be stopped, by `--seconds`, and goes on with a new pass.
 """
 
 import argparse
 import concurrent.futures
 import functools
 import json
+import math
 import os
 import re
 import sys
@@ -25,6 +28,7 @@ import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 _COPY = re.compile(r"mhlo\.copy (%\S+) : (tensor<\S+>)")  # which a GPU's compiler does not know
+_BITS = re.compile(r'dense<"0x([0-9A-F]+)"> : tensor<([0-9x]+)xi1>')  # eight to a byte
 _SCALARS = ("loss", "correct", "sequences")
 
 
@@ -106,12 +110,13 @@ def write(args):
         order = [[v.handle is handle for v in variables].index(True) for handle in captured]
         module = compiled.experimental_get_compiler_ir(batch)(stage="stablehlo")
         module = _COPY.sub(r"stablehlo.reshape \1 : (\2) -> \2", module)
+        module = _BITS.sub(_spelled, module)
         _write(args.folder, f"update-{number}.mlir", module)
         np.savez_compressed(os.path.join(args.folder, f"examples-{number}.npz"), *leaves)
         updates.append({"size": size, "order": order})
         print(f"{len(leaves[0]):,} examples of {leaves[0].shape[1:]}, {size} an update", flush=True)
     _save(args.folder, [variable.numpy() for variable in variables], step=0, seconds=0.0)
-    plan = {"updates": updates, "last": cell.updates, "every": cell.every, "seed": args.seed}
+    plan = {"updates": updates, "last": cell.updates, "every": cell.every, **_what(cell, args)}
     _write(args.folder, "plan.json", json.dumps(plan))
 
 
@@ -120,7 +125,7 @@ def _examples(problem, hp, data_dir):
     import tensorflow as tf
 
     def batches(static_shapes):
-        for batch in problem.dataset("train", data_dir, hp, static_shapes=static_shapes):
+        for batch in problem.dataset("train", data_dir, hp, seed=0, static_shapes=static_shapes):
             yield tf.nest.map_structure(lambda x: x.numpy(), batch)
 
     sizes, found = {}, {}
@@ -143,6 +148,14 @@ def _examples(problem, hp, data_dir):
     return result
 
 
+def _spelled(match):
+    """A mask as a list: newer compilers read its hex digits as one byte a value."""
+    digits, shape = bytes.fromhex(match[1]), [int(size) for size in match[2].split("x")]
+    bits = np.unpackbits(np.frombuffer(digits, np.uint8), bitorder="little")
+    values = bits[: math.prod(shape)].astype(bool).reshape(shape)
+    return f"dense<{json.dumps(values.tolist())}> : tensor<{match[2]}xi1>"
+
+
 def _fits(leaves, shape):
     return all(
         all(n >= m for n, m in zip(to, leaf.shape[1:], strict=True))
@@ -159,6 +172,9 @@ def read(args):
 
     cell, problem, hp, model, optimizer = _made(args)
     state, step, seconds = _state(args.folder)
+    plan, what = json.loads(_read(args.folder, "plan.json")), _what(cell, args)
+    if other := {name: plan.get(name) for name in what if plan.get(name) != what[name]}:
+        sys.exit(f"What was written must be {what}. Received: {other}.")
     if step != cell.updates:
         sys.exit(f"Training must have come to {cell.updates:,} updates. Received: {step:,}.")
     for variable, value in zip(_variables(model, optimizer), state, strict=True):
@@ -188,12 +204,21 @@ def _made(args):
     if args.only not in cells:
         sys.exit(unknown_name_message("cell", args.only, list(cells)))
     cell = cells[args.only]
+    if others := set(cell.flags) - {"--eval_early_stopping_metric=step"}:  # it takes the last
+        sys.exit(f"A cell's flags must leave its updates alone. Received: {' '.join(others)}.")
     keras.utils.set_random_seed(args.seed)
     hp, problem = hparams.get(cell.hparams_set, cell.hparams), problems.get(cell.problem)
     model = models.get(cell.model, hp, problem, args.data_dir)
     optimizer = optimizers.get(hp, cell.updates)
     optimizer.build(model.trainable_variables)
     return cell, problem, hp, model, optimizer
+
+
+def _what(cell, args):
+    """What a run is of, as `paper.py` notes it."""
+    from tables import runs
+
+    return {"recipe": cell.recipe, "seed": args.seed, "commit": runs.commit()}
 
 
 def _variables(model, optimizer):

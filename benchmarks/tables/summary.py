@@ -50,9 +50,12 @@ def _public_single(tasks):
 
 
 _GITHUB = "https://github.com/"
-_JOINT = f"about 40, the authors' code ([bAbI-T2T #7]({_GITHUB}MostafaDehghani/bAbI-T2T/issues/7))"
+_JOINT = (
+    "about 40, the authors' code without halting, stopped early "
+    f"([bAbI-T2T #7]({_GITHUB}MostafaDehghani/bAbI-T2T/issues/7))"
+)
 _STRINGS = "decode/accuracy_per_sequence"
-_SUMS = f"0.99, 20 to 100 ([McLeish et al. 2024]({_GITHUB}mcleish7/arithmetic))"
+_SUMS = f"0.99, 20 digits a number to 100 ([McLeish et al. 2024]({_GITHUB}mcleish7/arithmetic))"
 _CAPTIONS = f"41.02, lower-cased ([LividWo]({_GITHUB}LividWo/Revisit-MMT))"
 _SCAN, _NDR = "1.00 (Csordás et al. 2021)", "1.00 (Csordás et al. 2022)"
 HEADLINES = (
@@ -105,7 +108,8 @@ def _row(headline, table, found):
         if len(mean.tasks) < _FEWEST_TASKS:
             mean = means.Mean()
         paper = mean.paper or table.averages[model]
-        ours, values, seeds = mean.all, mean.values, mean.seeds
+        values, seeds = mean.values, mean.seeds
+        ours = " ".join([mean.all, *re.findall(r"\(.*\)", mean.bests)])  # how many tasks fail
         what += f" ({mean.what})" if values and not mean.is_whole else ""
         other = other(mean.tasks) if callable(other) else other
     points = {"paper": _numbers(paper.split(";")[-1]), "other": _numbers(other), "ours": values}

@@ -4,6 +4,7 @@ import collections
 import itertools
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -25,6 +26,12 @@ def test_batches_take_every_example_once_a_pass(in_jax):
     counts = collections.Counter(np.concatenate(of_ten).tolist())
     assert set(counts) == set(range(10))
     assert max(counts.values()) - min(counts.values()) <= 1
+
+
+def test_masks_are_spelled(in_jax):
+    packed = 'constant dense<"0xFD01"> : tensor<3x3xi1>'
+    rows = "[[true, false, true], [true, true, true], [true, true, true]]"
+    assert in_jax._BITS.sub(in_jax._spelled, packed) == f"constant dense<{rows}> : tensor<3x3xi1>"
 
 
 @pytest.mark.slow
@@ -55,6 +62,7 @@ def test_a_cell_goes_there_and_comes_back_as_a_run(in_jax, monkeypatch, tmp_path
     assert (plan["last"], update["size"]) == (4, 8)
     module = (folder / "update-0.mlir").read_text()
     assert "stablehlo.while" in module and "mhlo.copy" not in module
+    assert not re.search(r'dense<"0x[^>]*> : tensor<[0-9x]*i1>', module)  # the causal mask
     values, step, _ = in_jax._state(folder)
     assert (step, sorted(update["order"])) == (0, list(range(len(values))))
 
@@ -63,6 +71,8 @@ def test_a_cell_goes_there_and_comes_back_as_a_run(in_jax, monkeypatch, tmp_path
         in_jax.main(back)
     values = [value + 4 if value.shape == () else value for value in values]  # the updates
     in_jax._save(folder, values, step=4, seconds=2.5)
+    with pytest.raises(SystemExit, match="'seed': 2, .*Received: {'seed': 1}"):
+        in_jax.main([*back, "--seed=2"])
     in_jax.main(back)
     (run,) = (tmp_path / "runs").glob("*/seed-1")
     assert checkpoint_files.newest(str(run)) == os.path.join(str(run), "model.ckpt-4")

@@ -29,7 +29,7 @@ def test_means_are_of_the_same_tasks():
     assert row.what == "bAbI 10k, single: error (10 of 20 tasks)"
     assert row.paper == "0.38 (0/10); 1.15 ± 1.40"
     assert row.other.startswith("13.68, best of ten ([andreamad8](https://")
-    assert (row.ours, row.seeds) == ("2.00", "1")
+    assert (row.ours, row.seeds) == ("2.00 (0/10)", "1")
     assert row.points["ours"] == [98.0] and row.points["paper"] == [pytest.approx(98.85)]
     assert summary.rows(EVERY, _lines(range(12, 21))) == summary.rows(EVERY, made_up.lines())
 
