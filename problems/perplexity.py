@@ -17,11 +17,7 @@ from ut_keras.text import text_encoder
 
 
 def per_word(encoder: text_encoder.TextEncoder) -> features.FeatureMetric:
-    """Returns the `FeatureMetric`.
-
-    Args:
-        encoder: the targets' `TextEncoder`.
-    """
+    """Returns the `FeatureMetric`, by the encoder of the targets."""
     words_of = _Words(encoder)
 
     def function(logits, targets, features):

@@ -188,13 +188,7 @@ class Problem:
     def score_decoded(
         self, sources: list[str], references: list[str], hypotheses: list[str]
     ) -> dict[str, float]:
-        """Scores what free decoding wrote.
-
-        Args:
-            sources, references, hypotheses: lists of str, of one length.
-        Returns:
-            dict from name to float.
-        """
+        """Scores what free decoding wrote; the lists are of one length."""
         return {}
 
     # Generation.

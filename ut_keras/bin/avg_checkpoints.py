@@ -130,12 +130,8 @@ def last_checkpoints(number: int, prefix: str) -> list[str]:
 
 
 def average(paths: Sequence[str]) -> dict[str, Any]:
-    """The mean of every weight of some checkpoints, summed up in float64.
+    """The mean of each weight, by name, summed up in float64, in the dtype that it is stored in.
 
-    Args:
-        paths: list of str.
-    Returns:
-        dict from the variable's name to a numpy array of the dtype that it is stored with.
     Raises:
         CheckpointError: if one cannot be read, is not of this library, or is of another model.
     """
@@ -179,15 +175,10 @@ def stored_as(dtype: Any, name: str, value: Any) -> Any:
 
 
 def make_output_dir(source: str, path: str) -> bool:
-    """Makes the folder of an averaged checkpoint one that commands take as --output_dir.
+    """Makes the folder of an averaged checkpoint, `path`, one that commands take as --output_dir.
 
-    Not the folder of a run: its file `checkpoint` would then name the average as the newest.
-
-    Args:
-        source: str, the folder whose records are copied.
-        path: str, the checkpoint.
-    Returns:
-        bool, whether it was done.
+    Not the folder of a run: its file `checkpoint` would then name the average as the newest. Copies
+    the records of the folder `source`; returns whether it was done.
     """
     folder = os.path.dirname(path)
     try:

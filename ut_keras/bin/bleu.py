@@ -24,12 +24,8 @@ def main(args: command.Args) -> None:
 
 
 def read_pair(reference: str, translation: str) -> tuple[list[str], list[str]]:
-    """Reads two files, line by line.
+    """Reads the lines of two files.
 
-    Args:
-        reference, translation: str, paths.
-    Returns:
-        (references, hypotheses): lists of str, of one length.
     Raises:
         DataError: if one is empty or not UTF-8, or they have not the same number of lines.
     """

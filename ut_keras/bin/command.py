@@ -26,14 +26,9 @@ _MOST_WORD, _MOST_LINE = 200, 400  # characters that are shown of an error
 
 
 def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:
-    """Runs a command.
+    """Runs a command, a function of its arguments; returns its exit code, 0 for None.
 
-    Args:
-        function: from the list of arguments to an exit code, or None for 0.
-        argv: list of str, without the program's name; None takes the process's.
-
-    Returns:
-        int, the exit code.
+    `argv` is without the program's name; None takes the process's.
     """
     with may_go():
         try:
@@ -50,9 +45,7 @@ def of(
 ) -> Callable[[Callable[[Args], int | None]], Callable[..., int]]:
     """Decorator that makes a command, a function of argv as of `run`, of one of parsed flags.
 
-    Args:
-        table: its flags; where --registry_help is one, a user's package is imported first.
-        program, about: str, for its help.
+    Where --registry_help is one of them, a user's package is imported first.
     """
 
     def decorator(function):
@@ -94,7 +87,9 @@ def _exit_code(function, argv):
         line = _line(error)
         if line is None:
             raise
-        return _complain(line)
+        words = (_cut(word, _MOST_WORD) for word in line.split())
+        print(f"error: {_cut(' '.join(words), _MOST_LINE)}", file=sys.stderr, flush=True)
+        return 2
 
 
 def load_tensorflow(what: str = "", args: Args | None = None) -> None:
@@ -181,12 +176,6 @@ def registry_help() -> str:
     return "\n\n".join(
         f"{title}:\n" + "\n".join(f"  {name}" for name in names) for title, names in tables.items()
     )
-
-
-def _complain(message):
-    words = (_cut(word, _MOST_WORD) for word in message.split())
-    print(f"error: {_cut(' '.join(words), _MOST_LINE)}", file=sys.stderr, flush=True)
-    return 2
 
 
 def _cut(text, most):

@@ -42,17 +42,12 @@ def parse(
     description: str,
     others: list[str] | None = None,
 ) -> argparse.Namespace:
-    """Reads a command line.
+    """Reads a command line: a value for every flag of the table.
 
     Args:
-        table: sequence of `Flag`.
-        argv: list of str, without the program's name.
-        program: str, for --help.
-        description: str, for --help.
+        argv: without the program's name.
+        program, description: for --help.
         others: list, to which words are added that are of no flag in the table. Optional.
-
-    Returns:
-        `argparse.Namespace` with a value for every flag.
 
     Raises:
         UsageError: for an unknown flag (the nearest are listed), a value of the wrong type or out
@@ -105,7 +100,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _add(parser, flag):
-    text = argparse.SUPPRESS if flag.refused else _help(flag)
+    default = "" if flag.default in (None, "", False, -1) else f" Default: {flag.default}."
+    text = argparse.SUPPRESS if flag.refused else (flag.help + default).replace("%", "%%")
     options = {"default": flag.default, "help": text, "dest": flag.name.replace("-", "_")}
     if flag.value_type is bool:
         parser.add_argument(
@@ -115,11 +111,6 @@ def _add(parser, flag):
         parser.add_argument(f"--no{flag.name}", action="store_false", **options)
     else:
         parser.add_argument(f"--{flag.name}", type=flag.value_type, metavar="VALUE", **options)
-
-
-def _help(flag):
-    default = "" if flag.default in (None, "", False, -1) else f" Default: {flag.default}."
-    return (flag.help + default).replace("%", "%%")
 
 
 def _boolean(text):

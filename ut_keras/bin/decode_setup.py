@@ -78,12 +78,7 @@ def check(args: argparse.Namespace) -> Setup:
 def check_run(args: argparse.Namespace) -> AskedRun:
     """Checks the flags that say whose weights to take: what every command needs that reads a run.
 
-    Args:
-        args: with problem, model, hparams_set, hparams, data_dir, output_dir, checkpoint_path.
-    Returns:
-        `AskedRun`.
-    Raises:
-        As `check`.
+    Raises as `check`.
     """
     run_setup.check_names(args)
     run_dir, checkpoint = _run(args)

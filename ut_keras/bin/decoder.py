@@ -51,8 +51,10 @@ def _decode_file(setup):
         ids = line_encoding.sources(setup.source, lines, setup.encoders["targets"])
     else:
         ids = _encoded(setup, setup.source, lines)
-    _say_notes(setup, ids)
-    rows = line_encoding.cut(ids, setup.values["max_input_size"])
+    longest, most = setup.hp.max_length or setup.hp.batch_size, setup.values["max_input_size"]
+    for note in line_encoding.notes(ids, longest, most):
+        print(f"note: {setup.source}: {note}", flush=True)
+    rows = line_encoding.cut(ids, most)
     if task >= 0:
         rows = [[*row[:-1], task] if row else row for row in rows]
     results = decode_job.decode(setup, rows)
@@ -186,12 +188,6 @@ def _finish(setup, paths):
         time = os.path.getmtime(f"{setup.checkpoint}.index")
         os.utime(setup.target, (time, time))
     print(f"Wrote {', '.join(paths)}", flush=True)
-
-
-def _say_notes(setup, ids):
-    longest = setup.hp.max_length or setup.hp.batch_size
-    for note in line_encoding.notes(ids, longest, setup.values["max_input_size"]):
-        print(f"note: {setup.source}: {note}", flush=True)
 
 
 def _say_scores(setup, inputs, targets, outputs):

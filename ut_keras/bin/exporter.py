@@ -69,7 +69,9 @@ def _export(args, run, search, values, directory):
                 )
     except ValueError as error:
         raise UsageError(f"The model cannot be exported: {error}") from error
-    print(f"Wrote {directory} ({_size(directory) / 1e6:.1f} MB)")
+    files = (path for path in pathlib.Path(directory).rglob("*") if path.is_file())
+    size = sum(path.stat().st_size for path in files)
+    print(f"Wrote {directory} ({size / 1e6:.1f} MB)")
 
 
 def _check_source_length(run, values):
@@ -119,12 +121,6 @@ def _number(base):
     names = (re.fullmatch(r"\.?([0-9]+)(\.ut_keras-.*)?", name) for name in os.listdir(base))
     highest = max((int(name[1]) for name in names if name), default=0)
     return max(int(time.time()), highest + 1)
-
-
-def _size(directory):
-    """Bytes of all files."""
-    files = (path for path in pathlib.Path(directory).rglob("*") if path.is_file())
-    return sum(path.stat().st_size for path in files)
 
 
 if __name__ == "__main__":

@@ -43,8 +43,6 @@ def predict(
 
     Args:
         server: str, "host:port" or "http://host:port".
-        servable_name: str.
-        texts: list of str.
         timeout_secs: float, for all of it, the look-up of the address included.
     Returns:
         for every text {"outputs": list of str, "scores": list of float}.

@@ -163,13 +163,7 @@ def _profile_steps(text):
 
 
 def final_hparams(args: argparse.Namespace, output_dir: str, record: Any) -> tuple[Any, Any]:
-    """The final hparams, and those that the folder's run was trained with (or None).
-
-    Args:
-        args: the flags.
-        output_dir: str.
-        record: dict, what the folder's run.json says.
-    """
+    """The final hparams, and those that the run of that run.json was trained with, or None."""
     saved, trained = run_lib.hparams_of(output_dir, record)
     if args.hparams_set:
         return hparams_lib.get(args.hparams_set, args.hparams), trained

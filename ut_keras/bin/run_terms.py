@@ -36,12 +36,7 @@ _ENDING = ("linear_decay", "single_cycle_cos_decay")
 
 
 def of(setup: Any, num_replicas: int) -> dict[str, Any]:
-    """The terms of a run: dict that JSON can hold.
-
-    Args:
-        setup: `Setup`.
-        num_replicas: int, of all workers together.
-    """
+    """The terms of a run, as JSON can hold them; the replicas are of all workers together."""
     return {
         "train_data": _data(setup, "train"),
         "num_replicas": num_replicas,
@@ -53,12 +48,9 @@ def of(setup: Any, num_replicas: int) -> dict[str, Any]:
 
 
 def changes(record: Any, terms: Mapping[str, Any], setup: Any) -> list[str]:
-    """A line for each term of the updates that is another than before.
+    """A line for each term of the updates that is another than run.json's `record` says.
 
-    Args:
-        record: dict, what run.json says; runs of older versions have noted less.
-        terms: what `of` gave.
-        setup: `Setup`.
+    Runs of older versions have noted less.
     """
     noted = {**record.get("trained_with", {}), "random_seed": record.get("random_seed")}
     here = {**terms, "random_seed": setup.seed}
@@ -79,11 +71,7 @@ def changes(record: Any, terms: Mapping[str, Any], setup: Any) -> list[str]:
 
 
 def statement(setup: Any) -> dict[str, Any]:
-    """What all workers must have in common: dict from name to value, the likeliest first.
-
-    Args:
-        setup: `Setup`.
-    """
+    """What all workers must have in common, the likeliest first."""
     import tensorflow as tf
 
     features = feature_record.of_problem(setup.problem, setup.args.data_dir)

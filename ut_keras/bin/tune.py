@@ -36,11 +36,7 @@ _SAME = (
 
 
 def run(args: argparse.Namespace, program: str) -> None:
-    """Searches, and prints the table of all trials at the end.
-
-    Args:
-        args: the trainer's flags.
-        program: str, Python code that runs a trial.
+    """Searches, by trials that Python runs `program` for; prints the table of all at the end.
 
     Raises:
         UsageError: if the flags do not fit, or no trial has ended well.
@@ -75,10 +71,7 @@ def run(args: argparse.Namespace, program: str) -> None:
 
 
 def check(args: argparse.Namespace) -> tuple[Any, Any]:
-    """Checks the flags of a search, without TensorFlow.
-
-    Returns:
-        (setup, ranges): the `Setup` that trials start from, a tuple of `Range`.
+    """The `Setup` that trials start from, and the `Range`s of a search; without TensorFlow.
 
     Raises:
         UsageError, UnknownNameError, HParamError: one line that says what is wrong.
@@ -121,10 +114,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def gpu_groups(parallel: int) -> list[Any]:
-    """What CUDA_VISIBLE_DEVICES is for each of the trials that run at a time.
-
-    Returns:
-        List of str, or of None to leave it as it is.
+    """CUDA_VISIBLE_DEVICES for each of the trials that run at a time, None to leave it as it is.
 
     Raises:
         UsageError: if the GPUs that it names cannot be divided evenly.

@@ -20,7 +20,11 @@ from ut_keras.inference import line_encoding
 @command.of(flags.VISUALIZE, "ut-visualize", __doc__)
 def main(args: command.Args) -> None:
     run = decode_setup.check_run(args)
-    _check_input(args.input, run)
+    if not args.input.strip():
+        raise UsageError("--input must be given: what the model is to read.")
+    encoder = run.encoders["targets" if run.is_language_model else "inputs"]
+    # For errors as of the model's own encoding, before it is loaded.
+    line_encoding.sources("--input", args.input.split("|"), encoder)
     command_line.require(args, "visualize_dir", what="the folder to write to")
     directory = args.visualize_dir
     if os.path.exists(directory) and not os.path.isdir(directory):
@@ -48,14 +52,6 @@ def main(args: command.Args) -> None:
         )
     print(f"Output: {seen.outputs}")
     print(f"Wrote {', '.join(figures.save_all(seen, directory))}", flush=True)
-
-
-def _check_input(text, run):
-    """Errors as of the model's own encoding, before it is loaded."""
-    if not text.strip():
-        raise UsageError("--input must be given: what the model is to read.")
-    encoder = run.encoders["targets" if run.is_language_model else "inputs"]
-    line_encoding.sources("--input", text.split("|"), encoder)
 
 
 if __name__ == "__main__":

@@ -87,10 +87,7 @@ class Checkpoints:
         self._writing: concurrent.futures.Future | None = None
 
     def save(self) -> str:
-        """Writes the checkpoint of the step that the optimizer has reached.
-
-        Returns:
-            str, its path.
+        """Writes the checkpoint of the step that the optimizer has reached; returns its path.
 
         Raises:
             SaveError: if the disk is full, or whatever else keeps it from being written.
@@ -112,14 +109,8 @@ class Checkpoints:
     def finish_saving(self, wait: bool = True) -> str | None:
         """Waits until what was started is written; tells if that failed.
 
-        Args:
-            wait: bool. If not, it is only told if it is known by now.
-
-        Returns:
-            str, the path of the checkpoint; None if none was being written, or still is.
-
-        Raises:
-            SaveError: as in `save`.
+        Without `wait` it is only told if it is known by now. Returns the path of the checkpoint;
+        None if none was being written, or still is. Raises as `save`.
         """
         if self._writing is None or not (wait or self._writing.done()):
             return None
@@ -152,10 +143,7 @@ class Checkpoints:
         return self.newest
 
     def restore_newest(self) -> bool:
-        """Reads the newest checkpoint that can be read.
-
-        Returns:
-            bool, whether there was one.
+        """Reads the newest checkpoint that can be read; returns whether there was one.
 
         Raises:
             CheckpointError: if it belongs to another model, or none can be read.
@@ -176,10 +164,7 @@ class Checkpoints:
         return False
 
     def restore(self, path: str) -> None:
-        """Reads one checkpoint.
-
-        Args:
-            path: str, such as "run/model.ckpt-1000".
+        """Reads one checkpoint, such as "run/model.ckpt-1000".
 
         Raises:
             CheckpointError: if it cannot be read or belongs to another model.
@@ -262,10 +247,7 @@ def restored(
 
 
 def read_weights(path: str) -> "dict[str, np.ndarray]":
-    """Reads the model's variables of a checkpoint, without a model.
-
-    Returns:
-        dict from the variable's path to a numpy array.
+    """Reads the model's variables of a checkpoint, by their paths, without a model.
 
     Raises:
         CheckpointError: if it cannot be read or was not written by this library.

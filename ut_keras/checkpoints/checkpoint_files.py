@@ -74,10 +74,7 @@ def step_of(path: str) -> int:
 
 
 def state(directory: str) -> Any:
-    """Reads the file `checkpoint`, which names the checkpoints of a folder.
-
-    Returns:
-        TensorFlow's `CheckpointState`, or None if there is no such file.
+    """TensorFlow's `CheckpointState` of a folder's file `checkpoint`; None without one.
 
     Raises:
         CheckpointError: if it names none, or is a link that leads nowhere. (TensorFlow ignores it,
@@ -105,16 +102,9 @@ def state(directory: str) -> Any:
 
 
 def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int = 0) -> str:
-    """Writes the checkpoint of a step and names it; then the oldest go.
+    """Writes the checkpoint of a step to a folder, which is made if it is gone; returns the path.
 
-    Args:
-        checkpoint: `tf.train.Checkpoint`.
-        directory: str; it is made if it is gone.
-        step: int.
-        keep: int. How many of the newest to keep; 0 keeps all.
-
-    Returns:
-        str, the path.
+    Then it is named, and the oldest go, all but the newest `keep`; 0 keeps all.
 
     Raises:
         OSError, tf.errors.OpError: if it cannot be written; what there was is as it was.
@@ -139,15 +129,7 @@ def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int
 
 
 def write(checkpoint: "tf.train.Checkpoint", path: str) -> None:
-    """Writes a checkpoint, without naming it.
-
-    Args:
-        checkpoint: `tf.train.Checkpoint`.
-        path: str, such as "run/model.ckpt-1000", in a folder that exists.
-
-    Raises:
-        As `save`.
-    """
+    """Writes a checkpoint to a folder that exists, without naming it; raises as `save`."""
     name = os.path.basename(path)
     checkpoint.save_counter.assign_add(1)  # which TensorFlow's managers look for
     with file_error.told_as(path), whole_file.folder(path) as temporary:
@@ -164,12 +146,7 @@ def write(checkpoint: "tf.train.Checkpoint", path: str) -> None:
 
 
 def record(directory: str, paths: Sequence[str]) -> None:
-    """Names checkpoints in the file `checkpoint`.
-
-    Args:
-        directory: str.
-        paths: list of str, the oldest first.
-    """
+    """Names checkpoints, the oldest first, in the file `checkpoint` of a folder."""
     names = [json.dumps(os.path.relpath(path, directory), ensure_ascii=False) for path in paths]
     times = [os.path.getmtime(f"{path}.index") for path in paths]
     lines = [

@@ -16,13 +16,8 @@ from ut_keras.files import file_error, whole_file
 
 
 def read(path: str, error_class: type[UserError] = UserError) -> dict[str, Any]:
-    """Reads a file that holds one JSON object.
+    """Reads a file that holds one JSON object; `error_class` is raised if it does not.
 
-    Args:
-        path: str.
-        error_class: what is raised if it does not, a `UserError`.
-    Returns:
-        dict.
     Raises:
         OSError: if the file cannot be read.
     """
@@ -43,15 +38,10 @@ def write(path: str, values: Mapping[str, Any], indent: int | None = 2) -> None:
 
 
 def read_own(path: str, keys: Collection[str]) -> dict[str, Any] | None:
-    """Reads a record that a command of ours has written, to replace or remove it.
+    """Reads a record that a command of ours has written, to replace or remove it; None without one.
 
-    Args:
-        path: str.
-        keys: of str, what it must have.
-    Returns:
-        dict; None if there is no such file.
     Raises:
-        DataError: if somebody else's file has its name.
+        DataError: if somebody else's file has its name, one that lacks the keys.
     """
     if not os.path.lexists(path):
         return None

@@ -34,11 +34,8 @@ def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
     """Opens a file under another name, which becomes `path` at the end.
 
     Several processes may write the same file. What is raised leaves the file as it was, and nothing
-    beside it; so does a file that one may not write, or a link to a disk that is not there.
-
-    Args:
-        path: str.
-        binary: bool. Whether it is of bytes, not of UTF-8 text.
+    beside it; so does a file that one may not write, or a link to a disk that is not there. If not
+    `binary`, it is of UTF-8 text.
     """
     text = {"encoding": "utf-8", "newline": "\n"}
     how: Any = {"mode": "wb"} if binary else {"mode": "w", **text}
@@ -58,11 +55,7 @@ def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
 def becoming(path: str) -> Iterator[str]:
     """Makes a folder, and those above, which becomes `path` at the end; what is raised leaves none.
 
-    Args:
-        path: str. There must be no such folder, or an empty one.
-
-    Yields:
-        str, the folder to write to.
+    There must be no such folder, or an empty one. Yields the folder to write to.
     """
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with folder(path) as temporary:
@@ -84,11 +77,7 @@ def check_writable(directory: str) -> None:
 def folder(path: str) -> Iterator[str]:
     """Makes a folder for what is to become `path`, or files beside it; removes it at the end.
 
-    Args:
-        path: str.
-
-    Yields:
-        str, the folder. It holds a file, lock, that must stay there.
+    Yields the folder. It holds a file, lock, that must stay there.
     """
     remove_leftovers(path)
     lock = made = None
@@ -126,11 +115,7 @@ def put(pairs: Iterable[tuple[str, str]], instead_of: str | None = None) -> None
 
 
 def remove_leftovers(path: str) -> None:
-    """Removes what killed processes have left of a file or folder that they wrote here.
-
-    Args:
-        path: str; a * in it stands for any name.
-    """
+    """Removes what killed processes have left of what they wrote here; a * is any name."""
     pattern = glob.escape(path_lock.beside(path, "")).replace("[*]", "*")
     for name in glob.glob(f"{pattern}*"):
         if not _LEFTOVER.fullmatch(os.path.basename(name)) or os.path.islink(name):

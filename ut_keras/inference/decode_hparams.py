@@ -77,13 +77,10 @@ _INSTEAD = {
 
 
 def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any]:
-    """Reads decode hparams.
+    """Reads decode hparams, "name=value" pairs: a value for every field that works.
 
     Args:
-        text: str, "name=value" pairs joined by commas.
         fields: `TRAINER` (the default) or `DECODER`: what the command can do.
-    Returns:
-        dict with a value for every field that works.
     Raises:
         HParamError: if `text` is malformed.
         UsageError: for an unknown name (the nearest are listed), a value of the wrong type or out

@@ -30,14 +30,7 @@ _JOB_VERSION = 3
 
 
 def decode(setup: Any, rows: Sequence[Any]) -> list[list[str]]:
-    """Decodes rows.
-
-    Args:
-        setup: `decode_setup.Setup`.
-        rows: list of lists of ids; [] stays without a result.
-    Returns:
-        list of lists of str, the beams of each row.
-    """
+    """The beams of rows of ids, as texts; [] stays without a result."""
 
     def decode_batch(predictor, number, batch):
         found = beams(setup, predictor, [rows[i] for i in batch], number)
@@ -50,13 +43,9 @@ def decode(setup: Any, rows: Sequence[Any]) -> list[list[str]]:
 def score(
     setup: Any, targets: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None = None
 ) -> list[list[str]]:
-    """Scores targets as T2T does: the mean of -log p over their ids, EOS included.
+    """Scores targets as T2T does: the mean of -log p over their ids, EOS included, one text each.
 
-    Args:
-        setup: `decode_setup.Setup`.
-        targets, sources: lists of lists of ids; no sources of a language model.
-    Returns:
-        list of lists of one str.
+    A language model has no sources.
     """
 
     depth = {"exit_threshold": setup.values["exit_threshold"] or None}

@@ -85,10 +85,8 @@ def store(directory: str, record: FeatureRecord) -> dict[str, Any]:
 
 
 def load(directory: str) -> FeatureRecord | None:
-    """Reads what `save` wrote.
+    """Reads what `save` wrote; None if the folder has none.
 
-    Returns:
-        `FeatureRecord`, or None if the folder has none.
     Raises:
         DataError: if it is not as `save` writes it, or a vocabulary is missing or another one.
     """
@@ -97,11 +95,8 @@ def load(directory: str) -> FeatureRecord | None:
 
 
 def made(values: Mapping[str, Any], path: str) -> FeatureRecord:
-    """The `FeatureRecord` of what `store` returned, with the vocabularies beside it.
+    """The `FeatureRecord` of what `store` returned, with the vocabularies beside the file `path`.
 
-    Args:
-        values: dict.
-        path: str, of the file that it is from.
     Raises:
         DataError: as `load`.
     """

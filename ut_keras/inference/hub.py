@@ -34,12 +34,10 @@ tags: [universal-transformer, tensorflow, keras]
 
 
 def fetch(address: str) -> str:
-    """Downloads what is not in the cache yet.
+    """Downloads what is not in the cache yet; returns a folder for `portable.load`.
 
-    Args:
-        address: str, "hf://user/name" or "hf://user/name@revision".
-    Returns:
-        str, a folder for `portable.load`.
+    The address is "hf://user/name" or "hf://user/name@revision".
+
     Raises:
         DataError: if there is no such model, or nobody answers and the cache has it not.
         UsageError: if the address is none, or huggingface_hub is not installed.

@@ -104,9 +104,7 @@ def in_groups(keys: tf.Tensor, function: Callable[[tf.Tensor], tuple], results: 
     Args:
         keys: int64 [B]. Rows of one key are a group.
         function: (places of the group's rows, int32 [n]) -> tuple of tensors [n, …].
-        results: tuple of tensors [B, …], of which each row gets another value.
-    Returns:
-        tuple of tensors [B, …]. Of no rows the function is not called.
+        results: tensors [B, …], of which each row gets another value; of no rows they are returned.
     """
     found, group_of_row = tf.unique(keys)
 

@@ -126,9 +126,6 @@ def features_of(problem: Any, data_dir: str | None, folders: Sequence[str]) -> A
 def hparams_of(run_dir: str, record: dict[str, Any]) -> tuple[Any, Any]:
     """(hparams in the folder, those that its checkpoints are of); None where there are none.
 
-    Args:
-        run_dir: str.
-        record: dict, what the folder's run.json says.
     Raises:
         HParamError: if the file is not as the run was trained.
     """

@@ -19,10 +19,8 @@ _TEXTS = ("problem", "model", "hparams_set", "hparams")
 
 
 def read(directory: str) -> dict[str, Any]:
-    """Reads the record of a folder.
+    """Reads the record of a folder: texts are str, "random_seed" is a seed. {} without a record.
 
-    Returns:
-        dict; of what is there, texts are str and "random_seed" is a seed. {} without a record.
     Raises:
         DataError: if the file holds something else.
     """

@@ -83,14 +83,19 @@ class TextModel:
 
         def search(ids):
             written, scores = self.generate_ids(ids, **options)
-            return Found(self._texts(written), scores)
+            shape = tf.shape(written)  # [B, beams, T]
+            rows = cut_at_eos_in_graph(tf.reshape(written, [-1, shape[2]]))
+            return Found(tf.reshape(self.encoder_ops["targets"].decode(rows), shape[:2]), scores)
 
         beams = options.get("beam_size", 1) if self.predictor.searches else 1
         return self._by_length(self._sources(texts), search, beams)
 
     def generate_ids(self, ids: tf.Tensor, **options: Any) -> Beams:
         """`Beams` of a batch of ids, see `Predictor.generate`."""
-        return self.predictor.generate(ids, **self._with_seed(options))
+        if options.get("seed") is None and options.get("temperature"):
+            # A trace must not hold the seed that happened to be drawn when it was made.
+            options["seed"] = tf.random.uniform([], maxval=tf.int32.max, dtype=tf.int32)
+        return self.predictor.generate(ids, **options)
 
     def classify(self, texts: tf.Tensor, **depth: Any) -> Found:
         """`Found`: all classes with their log probabilities, the likeliest first; of string [B].
@@ -112,12 +117,9 @@ class TextModel:
     def score(
         self, targets: tf.Tensor, sources: tf.Tensor | None = None, **depth: Any
     ) -> tf.Tensor:
-        """How likely given targets are.
+        """Log probability, float32 [B], of each target with its EOS; all texts are string [B].
 
-        Args:
-            targets, sources: string [B]; no sources for a language model.
-        Returns:
-            float32 [B]: log probability of each target with its EOS.
+        A language model has no sources.
         """
         if sources is not None:
             sizes = tf.size(sources), tf.size(targets)
@@ -191,19 +193,6 @@ class TextModel:
         story = ids[:, :-1][:, -(rows - 1) :].to_tensor(PAD, shape=[None, rows - 1, words])
         question = ids[:, -1:].to_tensor(PAD, shape=[None, 1, words])
         return tf.concat([story, question], axis=1)
-
-    def _texts(self, ids):
-        """int32 [B, beams, T] -> string [B, beams]."""
-        shape = tf.shape(ids)
-        written = cut_at_eos_in_graph(tf.reshape(ids, [-1, shape[2]]))
-        return tf.reshape(self.encoder_ops["targets"].decode(written), shape[:2])
-
-    def _with_seed(self, options):
-        """A trace must not hold the seed that happened to be drawn when it was made."""
-        if options.get("seed") is None and options.get("temperature"):
-            seed = tf.random.uniform([], maxval=tf.int32.max, dtype=tf.int32)
-            return {**options, "seed": seed}
-        return options
 
     def _by_length(self, rows, function, beams):
         """`function` of ids [n, S] -> `Found`, for all rows.

@@ -14,11 +14,7 @@ _MOST_PARTS = 5
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SumOverCount(keras.metrics.Metric):
-    """Adds up a metric function over batches.
-
-    Args:
-        name: str. T2T's name of the metric; see `metrics.names()`.
-    """
+    """Adds up a metric function, by its name in `metrics.names()`, over batches."""
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)

@@ -38,9 +38,6 @@ def of_all_replicas(terms: Mapping[str, list[LossTerm]]) -> dict[str, list[LossT
 
     A value then is this replica's share, and the sum of the replicas' gradients the gradient of
     the whole batch.
-
-    Args:
-        terms: dict from name to list of `LossTerm`.
     """
     denominators = sum_over_replicas(
         {name: [tf.stop_gradient(term.denominator) for term in terms[name]] for name in terms}
@@ -65,13 +62,7 @@ def sum_over_replicas(nest: Any) -> Any:
 
 
 def total(terms: Mapping[str, list[LossTerm]]) -> tf.Tensor:
-    """Sums all parts.
-
-    Args:
-        terms: dict from name to list of `LossTerm`.
-    Returns:
-        float32 scalar.
-    """
+    """Sums all parts."""
     return tf.add_n([term.value() for parts in terms.values() for term in parts])
 
 
@@ -228,8 +219,6 @@ def confidence_term(
     Args:
         confidence: float32 [N, B, T], q; [N, B] for classes.
         logits, probabilities, targets, class_labels, weights: as of `target_term`.
-    Returns:
-        `LossTerm`.
     References: Wang et al. 2025, Hierarchical Reasoning Model.
     """
     targets, weights = weights_lib.of_targets(targets, class_labels, weights)

@@ -41,10 +41,7 @@ def of_targets(
 
 
 def of_rows(targets: tf.Tensor, class_labels: bool, weights: tf.Tensor | None = None) -> tf.Tensor:
-    """What each row weighs as a whole, float32 [B]; a row of padding as if it were real.
-
-    Args: as of `of_targets`.
-    """
+    """What each row weighs as a whole, float32 [B]; a row of padding as if it were real."""
     if weights is None:
         return tf.ones(tf.shape(targets)[:1])
     _, real = of_targets(targets, class_labels)

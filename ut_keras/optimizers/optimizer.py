@@ -77,11 +77,7 @@ class Optimizer(keras.optimizers.Optimizer):
                 self._statistics += self.add_optimizer_variables(variables, list(first), initial)
 
     def slots(self) -> dict[str, list]:
-        """The statistics of every variable, in the order in which T2T makes them.
-
-        Returns:
-            dict from path of the variable to list of Keras variables.
-        """
+        """The statistics of every variable, by its path, in the order in which T2T makes them."""
         return {variable.path: self._kept(variable) for variable in self._trainable_variables}
 
     def _kept(self, variable):

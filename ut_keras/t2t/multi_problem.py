@@ -69,9 +69,6 @@ def _has_classes(task):
 class AdaptedMulti(problem.Problem):
     """A `MultiProblem` behind the contract of problems/problem.py.
 
-    Args:
-        t2t: `MultiProblem`.
-
     Attributes:
         tasks: list of `Adapted`, the problems.
     """

@@ -24,14 +24,12 @@ _LONGEST = 256  # bytes
 
 
 def make_matcher(encoder: Any) -> Any:
-    """Makes the splitter of a `SubwordTextEncoder` by the longest match, in C++.
+    """Makes a `tf_text.FastWordpieceTokenizer` of a `SubwordTextEncoder`: longest match, in C++.
 
     Whole escaped texts are split at once. A subtoken with `_` anywhere but at its end fits no
     token, so no match can reach over the end of one. Only this needs tensorflow-text: bytes, words
     and numbers work on platforms without it.
 
-    Returns:
-        A `tf_text.FastWordpieceTokenizer` for escaped texts.
     Raises:
         ValueError: if the vocabulary lacks a character of its alphabet, so that there are texts
             that it cannot encode, holds the character 0, or a subtoken of more than 256 bytes.
@@ -93,8 +91,6 @@ def of(encoder: Any) -> "BatchEncoder":
 class BatchEncoder:
     """Encodes lists of texts. What it knows of tokens stays for the next list.
 
-    Args:
-        encoder: `SubwordTextEncoder`.
     Raises:
         ValueError: if the vocabulary has not every character of its alphabet.
     """
@@ -172,11 +168,8 @@ class _IdsByNumber:
         self._count += len(starts)
 
     def gather(self, numbers, ends):
-        """Returns the `RaggedIds` of texts.
-
-        Args:
-            numbers: int32 [tokens].
-            ends: int64 [texts], the number of tokens up to the end of each text.
+        """The `RaggedIds` of texts, by the numbers of their tokens and how many come up to the end
+        of each.
         """
         lengths = self._lengths.take(numbers)
         id_ends = np.zeros(len(numbers) + 1, np.int64)

@@ -44,25 +44,13 @@ class SubwordTokenizer(tf.Module):
         self._subtokens = tf.constant([*encoder.subtokens, ""])
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of every text.
-
-        Args:
-            texts: string tensor [B], UTF-8; bytes that are not are read as U+FFFD.
-        Returns:
-            int32 `RaggedTensor` [B, (ids)], without EOS.
-        """
+        """The ids, int32 [B, (ids)] without EOS, of texts [B]; bytes not of UTF-8 are U+FFFD."""
         characters = tf.strings.unicode_decode(texts, "UTF-8")
         pieces = characters.with_flat_values(self._escaped_characters(characters))
         return self._matcher.tokenize(tf.strings.reduce_join(pieces, axis=-1))
 
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Returns the text of every row of ids; of a fixed length, see `cut_at_eos_in_graph`.
-
-        Args:
-            ids: integer tensor or `RaggedTensor` [B, (ids)].
-        Returns:
-            string tensor [B], UTF-8.
-        """
+        """The texts [B] of rows of ids [B, (ids)]; of a fixed length, see `cut_at_eos_in_graph`."""
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(ids)
         none = tf.size(self._subtokens) - 1

@@ -55,9 +55,7 @@ _LONGEST_TOKEN = 1000
 class VocabularyBuilder:
     """Builds vocabularies of different sizes from the same tokens.
 
-    Args:
-        token_counts, max_subtoken_length, reserved_tokens: as of
-            `SubwordTextEncoder.build_to_target_size`.
+    Arguments as of `SubwordTextEncoder.build_to_target_size`.
     """
 
     def __init__(
@@ -141,8 +139,7 @@ class VocabularyBuilder:
     def _split(self, levels, chosen, with_reserved):
         """Splits all tokens, always taking the longest chosen string from the left.
 
-        Returns:
-            bool, for every place, whether a piece begins there.
+        Returns for every place whether a piece begins there.
         """
         longest = np.ones(len(self._codes), np.int64)  # single characters are always there
         for i, level in enumerate(levels):
@@ -206,12 +203,9 @@ class _Level(typing.NamedTuple):
 
 
 def _choose(levels, counts, min_count):
-    """Chooses strings with `min_count`, after taking away what longer ones account for.
+    """Chooses strings with `min_count`: for each level bool [nodes].
 
-    Args:
-        counts: what `_count` returns; what longer ones account for is subtracted.
-    Returns:
-        For each level bool [nodes].
+    What longer ones account for is subtracted before, from the `counts` of `_count` themselves.
     """
     chosen = [np.zeros(0, bool)] * len(levels)
     taken = np.zeros(levels[-1].num_nodes if levels else 0, np.int64)  # from each by longer ones

@@ -72,13 +72,7 @@ def cut_at_eos(ids: Iterable[int]) -> list[int]:
 
 
 def cut_at_eos_in_graph(ids: "tf.Tensor") -> "tf.RaggedTensor":
-    """The same of every row.
-
-    Args:
-        ids: integer tensor [B, T].
-    Returns:
-        `RaggedTensor` [B, (ids)].
-    """
+    """The same of every row of integers [B, T]: `RaggedTensor` [B, (ids)]."""
     import tensorflow as tf
 
     is_over = tf.cumsum(tf.cast(ids == EOS, tf.int32), axis=1) > 0

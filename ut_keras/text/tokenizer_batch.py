@@ -77,9 +77,7 @@ def join(tokens: Tokens, which: np.ndarray) -> bytes:
 def ranges(starts: np.ndarray, lengths: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Returns the ints `start .. start + length - 1` of every range, one behind the other.
 
-    Args:
-        starts, lengths: int64 [n].
-        ends: int64 [n], the sums of the lengths so far.
+    All are int64 [n]; `ends` are the sums of the lengths so far.
     """
     shifts = starts - ends
     shifts += lengths

@@ -36,9 +36,6 @@ class Cluster(NamedTuple):
 def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | None:
     """Returns the `Cluster`, or None where there are no other workers.
 
-    Args:
-        environment: dict; the process's by default.
-
     Raises:
         ClusterError: if TF_CONFIG is not as TensorFlow's or names what is not supported.
     """

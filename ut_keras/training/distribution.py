@@ -140,9 +140,7 @@ def distribute(strategy: tf.distribute.Strategy, dataset: tf.data.Dataset) -> An
 def distribute_parts(strategy: tf.distribute.Strategy, make: Callable[[Part | None], Any]) -> Any:
     """The same, where several workers read no more than their own rows.
 
-    Args:
-        strategy: a `tf.distribute.Strategy`.
-        make: function from a `Part`, or None for all of every batch, to a dataset.
+    `make` makes the dataset of a `Part`, or of None for all of every batch.
     """
     workers = num_workers(strategy)
     if workers == 1:
@@ -200,12 +198,7 @@ _EVERY_STEPS = 10  # workers ask each other for signals
 
 
 class AgreedStop(interruption.StopRequest):
-    """A `StopRequest` that knows of other workers.
-
-    Args:
-        strategy: a `tf.distribute.Strategy`.
-        waits: as of `StopRequest`; several workers always wait, for they stop together.
-    """
+    """A `StopRequest` that knows of others: several workers always wait, to stop together."""
 
     def __init__(self, strategy: tf.distribute.Strategy, waits: bool = True) -> None:
         self._strategy = strategy

@@ -46,20 +46,14 @@ class EarlyStopping:
     def read(self, output_dir: str, last_step: int, **of: str) -> None:
         """Takes over what an earlier run has recorded of the steps up to `last_step`.
 
-        Args:
-            output_dir: str.
-            last_step: int.
-            **of: `problem` and `split` that are evaluated; what is recorded of others is not read.
+        `of` is the `problem` and `split` that are evaluated; what is of others is not read.
         """
         for record in metrics_file.records(output_dir, **of):
             if self.metric in record and record["step"] <= last_step:
                 self._values[record["step"]] = float(record[self.metric])
 
     def add(self, step: int, results: Mapping[str, float]) -> bool:
-        """Takes the results of the evaluation of a step.
-
-        Returns:
-            bool, whether it is the best so far.
+        """Takes the results of the evaluation of a step; returns whether it is the best so far.
 
         Raises:
             MetricError: if they lack the metric.

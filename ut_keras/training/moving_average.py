@@ -17,13 +17,7 @@ from ut_keras.checkpoints import checkpoint
 
 
 class MovingAverage:
-    """Averages of a model's trainable variables, of the same type on the same devices.
-
-    Args:
-        model: a built Keras model.
-        strategy: its `tf.distribute.Strategy`.
-        decay: float in (0, 1).
-    """
+    """Averages of a built model's trainable variables, of the same type on the same devices."""
 
     def __init__(self, model: keras.Model, strategy: tf.distribute.Strategy, decay: float) -> None:
         self._strategy = strategy

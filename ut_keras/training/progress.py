@@ -60,11 +60,7 @@ class Progress:
         return self.live.is_due
 
     def fetch(self) -> list[tuple[int, dict[str, float]]]:
-        """Reads the results that were added.
-
-        Returns:
-            list of (step, dict from name to float), one for every update since the last call.
-        """
+        """Reads the results that were added: (step, values) of every update since the last call."""
         fetched = [(step, _to_floats(result)) for step, result in self._pending]
         self._pending = []
         if not fetched:
@@ -160,12 +156,7 @@ _FEW_STEPS = 2.5
 
 
 def advice(step: int, averages: Mapping[str, float]) -> str | None:
-    """What is to be said to whoever lets positions ponder hardly at all; else None.
-
-    Args:
-        step: int.
-        averages: those of `Progress`.
-    """
+    """What is to be said to whoever lets positions ponder hardly at all; else None."""
     ponder = averages.get("ponder_time")
     if step < _AFTER_STEPS or ponder is None or ponder >= _FEW_STEPS:
         return None

@@ -39,15 +39,11 @@ class WorkersMissing(Interrupted):
 
 
 def exchange(cluster: Cluster, seconds: float, statement: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns when all workers are there, and have told each other.
+    """Waits until all workers are there; returns what each states, by its address.
 
     Args:
-        cluster: `Cluster`.
-        seconds: int. How long to wait.
-        statement: dict that JSON can hold.
-
-    Returns:
-        dict from the address of every worker to its statement.
+        seconds: how long to wait.
+        statement: this worker's, dict that JSON can hold.
 
     Raises:
         ClusterError: if this worker's port is taken, or a name cannot be resolved.
@@ -185,11 +181,7 @@ _MOST_SHOWN = 5
 
 
 def check(statements: Mapping[str, Mapping[str, Any]], index: int) -> None:
-    """Compares what all workers state with what one of them does.
-
-    Args:
-        statements: dict from every worker's address to a dict from name to value.
-        index: int. Which worker this is.
+    """Compares what all workers state, as `exchange` returns it, with what number `index` does.
 
     Raises:
         ClusterError: names what differs, and where; all workers raise it, if one does.

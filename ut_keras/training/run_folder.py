@@ -28,11 +28,7 @@ _RECORDS = (
 
 
 def check(output_dir: str, given: str = "") -> None:
-    """Makes the folder if there is none.
-
-    Args:
-        output_dir: str.
-        given: str, the name of a record that the user has put there.
+    """Makes the folder if there is none; `given` is the name of a record of the user's there.
 
     Raises:
         UsageError: if it holds the results of a run whose checkpoints are gone; as `check_place`.
@@ -54,9 +50,6 @@ def check_place(output_dir: str, given: str = "") -> None:
 
     It may hold somebody else's file of the name of a run's record, weights that are of no run in
     it, or be called what TensorFlow's reader of checkpoints takes for a pattern.
-
-    Args:
-        As of `check`.
     """
     if re.search(r"\[[^/]*\]|\\", output_dir):
         raise UsageError(
@@ -102,14 +95,7 @@ def lock(output_dir: str) -> Iterator[None]:
 
 
 def write_records(directory: str, hp: Any, features: Any, **record: Any) -> None:
-    """Writes what says whose run a folder holds.
-
-    Args:
-        directory: str.
-        hp: hparams.
-        features: `FeatureRecord`.
-        **record: of run.json.
-    """
+    """Writes what says whose run a folder holds; `record` goes to run.json."""
     run_record.write(directory, **record)  # first: by it `foreign_record` knows the others
     hparam.save(hp, os.path.join(directory, "hparams.json"))
     feature_record.save(directory, features)

@@ -24,10 +24,7 @@ class FolderLost(CheckpointError):
 def check_folder(path: str, status: os.stat_result, step: int) -> None:
     """Ends a run whose folder is gone, before it makes another one there.
 
-    Args:
-        path: str, where the folder was.
-        status: `os.stat` of it then; by a path alone another run's would be taken for it.
-        step: int.
+    `status` is the folder's; by its path alone another run's would be taken for it.
 
     Raises:
         FolderLost: if something else, or nothing, is at the path.
@@ -92,11 +89,7 @@ class Saver:
         self.saved_step, self.failed_step = step, None
 
     def finish(self, wait: bool = True) -> None:
-        """Waits for what is being written, and says if that failed.
-
-        Args:
-            wait: bool. If not, a failure is said only if it is known by now.
-        """
+        """Waits for what is written, and says if it failed; without `wait`, if that is known."""
         try:
             self.checkpoints.finish_saving(wait)
         except checkpoint.SaveError as error:

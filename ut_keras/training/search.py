@@ -99,13 +99,8 @@ def next_trial(study: Any, ranges: Sequence[Any], busy: Collection[int], most: i
     search's and the trial's number, so a search that was killed proposes what it would have.
 
     Args:
-        study: as `open_study` makes it.
-        ranges: tuple of `Range`.
-        busy: ints, numbers of the trials that run.
-        most: int. How many trials there may be.
-
-    Returns:
-        `optuna.Trial`, with the user attribute "hparams".
+        busy: numbers of the trials that run.
+        most: how many trials there may be.
     """
     trials = study.trials
     left = (t for t in trials if not t.state.is_finished() and t.number not in busy)
@@ -123,16 +118,10 @@ def next_trial(study: Any, ranges: Sequence[Any], busy: Collection[int], most: i
 
 
 def objective_at_the_end(trial_dir: str, problem_name: str, objective: str) -> tuple[int, float]:
-    """Reads a trial's objective from its `metrics.jsonl`: that of the last evaluation.
+    """Reads the (step, value) of a trial's last evaluation from its `metrics.jsonl`.
 
-    Args:
-        trial_dir: str.
-        problem_name: str.
-        objective: str. A name in metrics.jsonl, or TensorBoard's for it, which T2T takes:
-            "metrics-PROBLEM/targets/accuracy" or "metrics-PROBLEM/accuracy".
-
-    Returns:
-        (step, value).
+    The objective is a name there, or TensorBoard's for it, which T2T takes:
+    "metrics-PROBLEM/targets/accuracy" or "metrics-PROBLEM/accuracy".
 
     Raises:
         UsageError: if no evaluation has it; the names that are there are listed.

@@ -63,13 +63,7 @@ class Summaries:
     def write_training(
         self, step: int, scalars: Mapping[str, float], ponder: Mapping[str, Any] | None = None
     ) -> None:
-        """Writes what the recent updates say.
-
-        Args:
-            step: int.
-            scalars: dict from tag to float.
-            ponder: dict from stack name to (ponder_times, mask), for histograms.
-        """
+        """Writes what the recent updates say; `ponder` is stack name: (ponder_times, mask)."""
         if not self.enabled:
             return
         with self._told_failures(), self._writer("").as_default(step):
@@ -81,13 +75,7 @@ class Summaries:
             self._writer("").flush()
 
     def write_evaluation(self, step: int, results: Mapping[str, float], kind: str = "eval") -> None:
-        """Writes an evaluation to TensorBoard and to metrics.jsonl.
-
-        Args:
-            step: int.
-            results: dict from name to float.
-            kind: str. Folder of the TensorBoard file.
-        """
+        """Writes an evaluation to TensorBoard's file in the folder `kind` and to metrics.jsonl."""
         if not self.enabled:
             return
         with self._told_failures(), self._writer(kind).as_default(step):

@@ -292,12 +292,8 @@ class StepProfiler:
 def warm_start(model: keras.Model, path: str) -> str:
     """Fills a new model's variables by those of another run, all of the same name and shape.
 
-    Args:
-        model: a built Keras model.
-        path: str. Folder of a run (its newest checkpoint is taken), or one checkpoint.
-
-    Returns:
-        str, a line that says what was taken over and what was not.
+    The path is of a run's folder, whose newest checkpoint is taken, or of one checkpoint. Returns a
+    line that says what was taken over and what was not.
 
     Raises:
         CheckpointError: if there is no checkpoint of ours, or nothing in it fits.

@@ -36,7 +36,7 @@ def report(
     training: bool = True,
     num_shown: int = 0,
 ) -> str:
-    """Reads all records of a split.
+    """Reads all records of a split; returns several lines.
 
     Args:
         files: list of str, TFRecord files.
@@ -46,8 +46,6 @@ def report(
         max_length: int. Training drops longer examples.
         training: bool. Whether the split is trained on.
         num_shown: int. How many records are shown.
-    Returns:
-        str, several lines.
     Raises:
         DataError: if a record is not as the specs say.
     """

@@ -79,8 +79,7 @@ def unpack(features: "dict[str, tf.Tensor]") -> "tf.data.Dataset":
 def unpacked(dataset: "tf.data.Dataset", batch_size: int) -> "tf.data.Dataset":
     """A dataset of (features, targets) with an example a row: itself, if its rows are not packed.
 
-    Args:
-        batch_size: int, of what was packed.
+    What was packed comes in batches of `batch_size`.
     """
     if "targets_segmentation" not in dataset.element_spec[0]:
         return dataset

@@ -36,8 +36,6 @@ def serialize(columns: "Mapping[str, RaggedIds]") -> list[bytes]:
 
     Args:
         columns: dict from feature name to `RaggedIds`, of equally many rows, at least one.
-    Returns:
-        list of bytes, one for each row.
     Raises:
         DataError: if a row is empty.
     """

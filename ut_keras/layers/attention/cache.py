@@ -212,8 +212,7 @@ class LayerCache:
     def write(self, name: str, values: tf.Tensor, deeper: bool = False) -> None:
         """Keeps `values` [B, Q, G · W] of the columns of the window, or [1, R, G · W] of the rows.
 
-        Args:
-            deeper: bool. Whether they are those of all deeper steps too.
+        If `deeper`, they are those of all deeper steps too.
         """
         store, rows_per_step = self.stores[name], self.layout.rows_per_step[name]
         place = self.layout.places[name]

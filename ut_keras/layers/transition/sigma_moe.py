@@ -86,11 +86,7 @@ class SigmaMoE(transition.FeedForward):
         return Mixture(output, tf.reduce_sum(asked, axis=1) if training else None)
 
     def cost(self, tally: tf.Tensor) -> tf.Tensor:
-        """What a row costs: float32 [B].
-
-        Args:
-            tally: float32 [B, E], the sum of those of all steps.
-        """
+        """What a row costs, float32 [B]; the tally [B, E] is the sum of those of all steps."""
         p = tf.math.divide_no_nan(tally, tf.reduce_sum(tally, axis=-1, keepdims=True))
         return self.entropy_weight * tf.reduce_sum(tf.math.xlogy(p, p), axis=-1)
 
