@@ -35,10 +35,10 @@ class Derived:
         return getattr(self._base, name)
 
     def feature_encoders(self, data_dir: str | None) -> Encoders:
-        return self._turned(self._base.feature_encoders(data_dir))
+        return self.turned(self._base.feature_encoders(data_dir))
 
     def feature_specs(self, data_dir: str | None) -> Specs:
-        specs = self._turned(self._base.feature_specs(data_dir))
+        specs = self.turned(self._base.feature_specs(data_dir))
         modalities = {spec.modality for spec in specs.values()}
         if modalities != {"symbol"}:
             raise DataError(
@@ -56,7 +56,7 @@ class Derived:
         return self._base.input_space_id if is_turned else self._base.target_space_id
 
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
-        return self._turned(self._base.preprocess(records))
+        return self.turned(self._base.preprocess(records))
 
     @property
     def preprocess_key(self) -> str:
@@ -67,7 +67,8 @@ class Derived:
     def reader(self, split: str, hparams: Any) -> "Derived":
         return Derived(self._base.reader(split, hparams), *self._how)
 
-    def _turned(self, features):
+    def turned(self, features: dict[str, Any]) -> dict[str, Any]:
+        """The features, or what there is of each by its name, of this problem."""
         if "inputs" not in features:
             raise DataError(
                 f"Only a problem with inputs can be turned round. Received: {self.name}, "

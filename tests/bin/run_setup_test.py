@@ -4,7 +4,9 @@ import pytest
 
 import trainer
 from tests.bin import small_run
+from ut_keras import problems
 from ut_keras.bin import command_line, decoder, exporter, flags, import_t2t, run_setup
+from ut_keras.errors import UsageError
 
 
 def _argv(tmp_path, *more):
@@ -59,6 +61,13 @@ def _check(tmp_path, *more):
 
 def test_the_batch_of_all_devices_together(tmp_path):
     assert _check(tmp_path, "--global_batch_size=640").hp.batch_size == 640
+
+
+def test_training_alone_needs_no_split_to_evaluate(tmp_path, monkeypatch):
+    monkeypatch.setattr(type(problems.get(small_run.PROBLEM)), "splits", ("train",))
+    assert _check(tmp_path, "--schedule=train").eval_split == "dev"
+    with pytest.raises(UsageError, match="must have the split 'dev'. Received: train."):
+        _check(tmp_path)
 
 
 def test_early_stopping_by_t2ts_flags(tmp_path):

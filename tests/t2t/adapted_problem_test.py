@@ -9,6 +9,7 @@ from ut_keras.bin import datagen
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.inference import feature_record
+from ut_keras.t2t import hparam as t2t_hparam
 from ut_keras.text import text_encoder
 
 _T2T_DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "testdata", "t2t", "data_dir")
@@ -235,6 +236,21 @@ class Mine(problem.Problem):
     assert problem.feature_encoders(make.data_dir)["inputs"].encode("0 9") == [2, 11]
 
 
+def test_stored_records_are_shown_turned(make, capsys):
+    make(
+        """
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def preprocess_example(self, example, mode, hparams):
+        return example
+"""
+    )
+    datagen._inspect(problems.get("mine_rev"), make.data_dir, 1)
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if '"test ' in line)
+    assert line.split()[0] == "targets"
+
+
 def test_preprocess_example_is_applied_by_mode_and_hparams(make):
     problem = make(
         """
@@ -261,6 +277,32 @@ class Mine(Base):
     _, targets = next(iter(turned.dataset("dev", make.data_dir, hp)))
     assert targets.shape[1] == 3
     assert {row[1].shape[1] for row in turned.dataset("train", make.data_dir, hp)} == {9}
+
+
+def test_a_problem_reads_what_a_set_of_the_package_adds(make, monkeypatch):
+    monkeypatch.setattr(t2t_hparam, "added", {})
+    problem = make(
+        """
+from tensor2tensor.models import transformer
+
+@registry.register_hparams
+def cutting():
+    hparams = transformer.transformer_tiny()
+    hparams.add_hparam("cut", 3)
+    return hparams
+
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def hparams(self, defaults, model_hparams):
+        super().hparams(defaults, model_hparams)
+        defaults.target_space_id = model_hparams.cut
+    def preprocess_example(self, example, mode, hparams):
+        return {**example, "inputs": example["inputs"][: hparams.cut]}
+"""
+    )
+    features, _ = next(iter(problem.dataset("dev", make.data_dir, hparams.get("cutting"))))
+    assert features["inputs"].shape[1] == problem.target_space_id == 3
 
 
 @pytest.mark.parametrize("name", ["mine", "mine_rev", "mine_copy"])

@@ -54,7 +54,7 @@ def test_a_field_that_nothing_reads_is_said_once(capsys):
         changed.add_hparam("made_up_by_hparam_test", 3)
         hp = hparam.finished(changed, "hparams set mine")
     assert hp == hparams.get("transformer_tiny")
-    said = "note: hparams set mine adds made_up_by_hparam_test, which nothing reads"
+    said = "note: hparams set mine adds made_up_by_hparam_test, which nothing of ours reads"
     assert capsys.readouterr().out.splitlines() == [said]
 
 

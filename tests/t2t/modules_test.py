@@ -81,6 +81,14 @@ def test_problems_of_t2t_are_classes_to_derive_from():
     assert translate().approx_vocab_size == 2**15
 
 
+def test_a_translation_of_a_packages_own_text_has_t2ts_splits():
+    theirs = modules.find("data_generators.translate_ende").TranslateEndeWmt32k
+    for name in ("source_data_files", "generate_samples"):
+        mine = type("Mine", (theirs,), {name: lambda self, *args: []})()
+        assert [split["split"] for split in mine.dataset_splits] == ["train", "eval"]
+    assert [split["split"] for split in theirs().dataset_splits] == ["train", "eval", "test"]
+
+
 def test_a_vocabulary_that_t2t_names_keeps_its_name():
     ptb = modules.find("data_generators.ptb").LanguagemodelPtb10k
     wnli = modules.find("data_generators.wnli").WinogradNLI

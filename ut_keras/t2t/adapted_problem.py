@@ -105,7 +105,7 @@ class Adapted(problem.Problem):
         chopped = isinstance(self.t2t, text_problems.ChoppedTextProblem)
         if self._hp is None or (overridden.is_ours(self.t2t, "max_length") and not chopped):
             return getattr(self.t2t, "packed_length", None)
-        longest = self.t2t.max_length(t2t_hparam.of(self._hp))
+        longest = self.t2t.max_length(t2t_hparam.with_added(t2t_hparam.of(self._hp)))
         return contract.held(longest, contract.MAX_LENGTH, f"max_length of {self.name}")
 
     def feature_encoders(self, data_dir: str | None) -> problem.Encoders:
@@ -164,7 +164,7 @@ class Adapted(problem.Problem):
         """The encoders, and what T2T's `hparams` of the problem says."""
         if data_dir not in self._known:
             self.t2t._encoders = self.t2t._hparams = None
-            model_hparams = t2t_problem.default_model_hparams()
+            model_hparams = t2t_hparam.with_added(t2t_problem.default_model_hparams())
             model_hparams.data_dir = data_dir
             theirs = self.t2t.get_feature_encoders(data_dir)
             contract.held(theirs, contract.FEATURE_ENCODERS, f"feature_encoders of {self.name}")
@@ -289,8 +289,9 @@ class Adapted(problem.Problem):
         if of_texts:
             _set_seeds(self._seed)
             self._find_encoder(data_dir)
-            # What comes with the samples is not there yet, and what an encoder lacks is told later.
-            with contextlib.suppress(OSError, NotImplementedError):
+            # What comes with the samples is not there yet, nor is a set, whose fields `hparams` may
+            # read; and what an encoder lacks is told later.
+            with contextlib.suppress(OSError, NotImplementedError, AttributeError):
                 self.feature_specs(data_dir)  # refuses what no model reads, before long work
         if self._pass:
             self._pass.keep()
@@ -362,7 +363,8 @@ class Adapted(problem.Problem):
         if not self.preprocess_needs_hparams:
             return ""
         code = type(self.t2t).preprocess_example.__code__
-        said = repr((self._mode, self._hp, code.co_code, code.co_consts, code.co_names))
+        of_code = (code.co_code, code.co_consts, code.co_names)
+        said = repr((self._mode, self._hp, t2t_hparam.added, *of_code))
         return f"preprocess_example {zlib.crc32(said.encode()):08x}"
 
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
@@ -375,7 +377,7 @@ class Adapted(problem.Problem):
             )
         import tensorflow as tf
 
-        hp = t2t_hparam.of(self._hp)
+        hp = t2t_hparam.with_added(t2t_hparam.of(self._hp))
         code = type(self.t2t).preprocess_example.__code__
         known = _modalities(next(iter(self._known.values()))[1])
         names = tuple(name for name in known if name in ("inputs", "targets"))

@@ -4,7 +4,7 @@
     hparams.hidden_size = 128
     hparams.add_hparam("filter_size", 512)
 
-`finished` makes the frozen dataclass of it, and says which fields nothing reads.
+`finished` makes the frozen dataclass of it, and says which fields only the package can read.
 
 References: tensor2tensor/utils/hparam.py.
 """
@@ -20,6 +20,7 @@ from ut_keras.hparam.field import BOOLS, specs
 from ut_keras.t2t import missing
 
 _IGNORED = saved.T2T_BOOKKEEPING | saved.T2T_FUNCTION_TABLES | set(saved.RETIRED)
+added: dict[str, Any] = {}  # fields of packages' sets that ours lack, for the packages' problems
 
 
 class HParams:
@@ -102,12 +103,18 @@ def of(hp: hparam_lib.BasicHParams) -> HParams:
     return HParams(**hp.to_dict(), **{name: {} for name in saved.T2T_FUNCTION_TABLES})
 
 
+def with_added(hparams: HParams) -> HParams:
+    """The same with what sets of packages add, which their problems may read."""
+    hparams.__dict__.update(added)
+    return hparams
+
+
 def finished(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
     """The dataclass that a set comes to.
 
     Args:
         hparams: `HParams`, or one of our dataclasses already.
-        title: str, such as "hparams set my_set", for the line about fields that nothing reads.
+        title: str, such as "hparams set my_set", for the line about fields that ours lack.
 
     Raises:
         HParamError: if a value has the wrong type or is out of range, or a function is replaced.
@@ -118,7 +125,8 @@ def finished(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
     known = {name for cls in hparam_lib.classes() for name in specs(cls)} | _IGNORED
     unknown = sorted(values.keys() - known)
     if unknown:
-        missing.say_once(f"note: {title} adds {', '.join(unknown)}, which nothing reads")
+        missing.say_once(f"note: {title} adds {', '.join(unknown)}, which nothing of ours reads")
+        added.update((name, values[name]) for name in unknown)
     return hparam_lib.from_dict({name: values[name] for name in values if name in known})
 
 

@@ -62,6 +62,9 @@ class _OnOurs:
     @property
     def dataset_splits(self) -> list[dict[str, Any]]:
         shards = {name: self._ours.num_shards(name) for name in self._ours.splits}
+        own_text = not overridden.is_ours(self, "source_data_files", "generate_samples")
+        if own_text and isinstance(self, translate.TranslateProblem):
+            shards.pop("test", None)  # which T2T's have not, and a package's text need not
         return [{"split": SPLIT_OF_T2T[name], "shards": shards[name]} for name in shards]
 
     @property

@@ -221,17 +221,18 @@ def _padded(value, length):
 
 
 def _truncate(features, settings):
-    """T2T's cut: the end of a feature, EOS included, is lost."""
+    """T2T's cut: the end of a feature, EOS included, is lost; and of what packing says of it."""
     limits = {
         "inputs": settings.max_input_seq_length,
         "targets": settings.max_target_seq_length,
         "weights": settings.max_target_seq_length,
     }
     return {
-        name: value[:, : limits[name]]
-        if limits.get(name, 0) > 0 and isinstance(value, tf.RaggedTensor) and value.shape.rank == 2
+        name: value[:, :limit]
+        if limit > 0 and isinstance(value, tf.RaggedTensor) and value.shape.rank == 2
         else value
         for name, value in features.items()
+        for limit in [limits.get(name.partition("_")[0], 0)]
     }
 
 
