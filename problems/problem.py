@@ -375,7 +375,7 @@ class Problem:
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
         """What a `reader` tells `input_pipeline.make_dataset` of how records become examples."""
-        return {"preprocess": self.preprocess}
+        return {"preprocess": self.preprocess, "lengths_vary": self.preprocess_needs_hparams}
 
     @property
     def preprocess_needs_hparams(self) -> bool:

@@ -305,6 +305,24 @@ class Mine(Base):
     assert features["inputs"].shape[1] == problem.target_space_id == 3
 
 
+@pytest.mark.parametrize("name", ["mine", "mine_rev"])
+def test_preprocess_example_may_draw_lengths(make, name):
+    make(
+        """
+import tensorflow as tf
+@registry.register_problem
+class Mine(Base):
+    def preprocess_example(self, example, mode, hparams):
+        drawn = tf.random.uniform([], 1, 40, tf.int32)
+        return {**example, "inputs": tf.repeat(example["inputs"][:1], drawn)}
+"""
+    )
+    problem = problems.get(name)
+    dataset = problem.dataset("dev", make.data_dir, hparams.get("transformer_tiny"))
+    side = "inputs" if name == "mine" else "targets"
+    assert len({np.count_nonzero(row[side]) for _ in range(9) for row, _ in dataset}) > 1
+
+
 @pytest.mark.parametrize("name", ["mine", "mine_rev", "mine_copy"])
 def test_max_length_of_the_package_is_read(make, name):
     make(

@@ -82,6 +82,7 @@ def make_dataset(
     num_replicas: int = 1,
     seed: int | Callable[[int], int] | None = None,
     preprocess: Callable[..., Any] | None = None,
+    lengths_vary: bool = False,
     parse: Callable[..., Any] | None = None,
     groups: Sequence[int] = (),
     mixture: example_order.Mixture | None = None,
@@ -100,6 +101,8 @@ def make_dataset(
             int32 tensors, ragged [n, (length)], [n, (length), ...] or, where the shape is fixed,
             [n, ...]. "weights", float [n, 1] or ragged like the targets, are no feature, but what
             examples weigh in loss and metrics. Optional.
+        lengths_vary: bool. Whether `preprocess` may draw lengths: those of the first reading make
+            the batches. With static shapes it must not.
         parse: function from n records, string tensors of their files and of themselves, to their
             features, where those are not just `record_specs`. Optional.
         groups: list of int, where `files` are of several problems: how many, in their order, are
@@ -146,7 +149,8 @@ def make_dataset(
     if not len(order):
         raise _no_examples(len(index), files, settings.min_length, longest, drop_long)
     fill_to = scheme.batch_sizes if training and settings.static_shapes else None
-    to_batch = _parser(index, to_examples, scheme, settings)
+    lengths_vary = lengths_vary and not settings.static_shapes
+    to_batch = _parser(index, to_examples, scheme, settings, lengths_vary)
     seeds = _seed_of(seed, training)
     batches = indexed_batches.IndexedBatches(index, order, seeds, fill_to, to_batch)
     return batches if callable(seed) else batches.one_pass()
@@ -181,12 +185,15 @@ def in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (name not in ("inputs", "targets"), name))
 
 
-def _parser(index, to_examples, scheme, settings):
+def _parser(index, to_examples, scheme, settings, lengths_vary):
     """What `IndexedBatches` parses by: to (features, targets), and weights where there are any."""
 
     def parse(files, records, lengths, longest, bucket):
         features = to_examples(files, records)
-        check = record_parser.check_lengths(feature_lengths(features), lengths, index.path)
+        found = feature_lengths(features)
+        if lengths_vary:
+            lengths, longest = found, tf.maximum(longest, tf.reduce_max(found, axis=0))
+        check = record_parser.check_lengths(found, lengths, index.path)
         if settings.static_shapes:
             boundary = tf.cast(tf.constant(scheme.boundaries, tf.int64)[bucket], tf.int32)
             longest = tf.fill(tf.shape(longest), boundary - 1)
