@@ -143,9 +143,15 @@ def _examples(problem, hp, data_dir):
         found.setdefault(shape, []).append(padded)
     result = []
     for shape, parts in sorted(found.items()):
-        leaves = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+        leaves = [_cut(np.concatenate(arrays)) for arrays in zip(*parts, strict=True)]
         result.append((leaves, sizes[shape], tf.nest.pack_sequence_as(batch, leaves)))
     return result
+
+
+def _cut(leaf):
+    """Without what is padding in all examples: a bucket may end far behind the longest."""
+    used = leaf.reshape(*leaf.shape[:2], -1).any(axis=(0, 2))
+    return leaf[:, : 1 + used.nonzero()[0].max(initial=0)]
 
 
 def _spelled(match):

@@ -28,6 +28,13 @@ def test_batches_take_every_example_once_a_pass(in_jax):
     assert max(counts.values()) - min(counts.values()) <= 1
 
 
+def test_what_is_padding_in_all_examples_is_cut(in_jax):
+    rows = np.zeros([2, 5, 3], np.int32)
+    rows[1, 2, 0] = 7
+    assert in_jax._cut(rows).shape == (2, 3, 3)
+    assert in_jax._cut(np.zeros([2, 1])).shape == (2, 1)
+
+
 def test_masks_are_spelled(in_jax):
     packed = 'constant dense<"0xFD01"> : tensor<3x3xi1>'
     rows = "[[true, false, true], [true, true, true], [true, true, true]]"
