@@ -15,8 +15,8 @@ class Mean(NamedTuple):
     """Of the tasks that have run, by number, with how many seeds each.
 
     `paper` is "BEST (failed); MEAN ± DEVIATION" of the paper over them, "" if it has none; `bests`
-    and `all` are ours, of the seeds that are best by validation and of all. `values` is empty or
-    has the mean.
+    and `all` are ours, of the seeds that are best by validation and of all, with the tasks that
+    fail, of all those that do on average. `values` is empty or has the mean.
     """
 
     paper: str = ""
@@ -47,13 +47,14 @@ def over_cells(table, model, found):
     score = cells[0].scores[0]
     seeds = [[score.of(line[score.split]) for line in found.of(cell)] for cell in cells]
     bests = [score.of(best(cell, found.of(cell))[score.split]) for cell in cells]
-    value = statistics.mean(map(statistics.mean, seeds))
+    averages = list(map(statistics.mean, seeds))
+    value = statistics.mean(averages)
     # Of all tasks or of none: that of a few would be taken for the mean's.
     deviations = list(map(statistics.stdev, seeds)) if min(map(len, seeds)) > 1 else []
     return Mean(
         _of_paper(score, [cell.scores[0].paper for cell in cells]),
         _with_failed(score, bests),
-        _with_deviation(score, value, deviations),
+        f"{_with_deviation(score, value, deviations)} {_failed(averages)}",
         [value],
         list(map(len, seeds)),
         [int(re.findall(r"\d+", cell.name)[0]) for cell in cells],
@@ -82,8 +83,11 @@ def _of_paper(score, papers):
 
 
 def _with_failed(score, bests):
-    failed = sum(value > _FAILED_PERCENT for value in bests)
-    return f"{score.show(statistics.mean(bests), 2)} ({failed}/{len(bests)})"
+    return f"{score.show(statistics.mean(bests), 2)} {_failed(bests)}"
+
+
+def _failed(values):
+    return f"({sum(value > _FAILED_PERCENT for value in values)}/{len(values)})"
 
 
 def _with_deviation(score, mean, deviations):

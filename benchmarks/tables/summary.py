@@ -108,8 +108,7 @@ def _row(headline, table, found):
         if len(mean.tasks) < _FEWEST_TASKS:
             mean = means.Mean()
         paper = mean.paper or table.averages[model]
-        values, seeds = mean.values, mean.seeds
-        ours = " ".join([mean.all, *re.findall(r"\(.*\)", mean.bests)])  # how many tasks fail
+        ours, values, seeds = mean.all, mean.values, mean.seeds
         what += f" ({mean.what})" if values and not mean.is_whole else ""
         other = other(mean.tasks) if callable(other) else other
     points = {"paper": _numbers(paper.split(";")[-1]), "other": _numbers(other), "ours": values}

@@ -48,7 +48,7 @@ def test_a_mean_stands_beside_the_papers_of_the_same_tasks():
     both = dataclasses.replace(TABLE, cells=(CELL, second))
     rows = _page(line(1, 0.1, 0.06), line(1, 0.1, 0.02, second), table=both)
     assert "| **mean of all 20 tasks, adaptive** | 4.56 |  |  |  |  |  |  |" in rows
-    means = "4.00 (1/2); 4.60 ± 0.65 | 4.00 (1/2) | 4.00 |"
+    means = "4.00 (1/2); 4.60 ± 0.65 | 4.00 (1/2) | 4.00 (1/2) |"
     assert f"| **mean of 2 of 20 tasks, adaptive** | {means}  |  |  |  |" in rows
     several = [line(1, 0.1, 0.06), line(2, 0.2, 0.08), line(1, 0.1, 0.02, second)]
     for lines, ours in ((several, "4.50"), ([*several, line(2, 0.2, 0.02, second)], "4.50 ± 0.71")):
