@@ -46,6 +46,8 @@ def main(argv=None):
     parser.add_argument("--data_dir", default="runs/paper/data")
     parser.add_argument("--runs_dir", default="runs/paper")
     args = parser.parse_args(argv)
+    if args.what != "write" and not os.path.exists(os.path.join(args.folder, "plan.json")):
+        sys.exit(f"What `write` has made must be given. Received: {args.folder}.")
     {"write": write, "train": train, "read": read}[args.what](args)
 
 
@@ -57,12 +59,6 @@ def _read(folder, name):
 def _write(folder, name, text):
     with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
         file.write(text)
-
-
-def _make_folder(path):
-    if os.path.exists(path):
-        sys.exit(f"A new folder must be made. Received: {path}, which is there.")
-    os.makedirs(path)
 
 
 def _state(folder):
@@ -89,35 +85,43 @@ def write(args):
 
     cell, problem, hp, model, optimizer = _made(args)
     variables = _variables(model, optimizer)
-    examples = _examples(problem, hp, args.data_dir)
-    _make_folder(args.folder)
     update = train_step.make_train_step(
         model, optimizer, tf.distribute.get_strategy(), None, jit_compile=True
     ).python_function
     updates = []
-    for number, (leaves, size, structure) in enumerate(examples):
-        batch = tf.nest.map_structure(
-            lambda x, size=size: tf.constant(x[:1].repeat(size, 0)), structure
-        )
 
-        def whole(batch):
-            result = update(batch)
-            state = [variable.read_value() for variable in variables]
-            return [getattr(result, name) for name in _SCALARS] + state
+    def whole(batch):
+        result = update(batch)
+        state = [variable.read_value() for variable in variables]
+        return [getattr(result, name) for name in _SCALARS] + state
 
-        compiled = tf.function(whole, jit_compile=True, autograph=False)
-        captured = compiled.get_concrete_function(batch).captured_inputs
-        order = [[v.handle is handle for v in variables].index(True) for handle in captured]
-        module = compiled.experimental_get_compiler_ir(batch)(stage="stablehlo")
-        module = _COPY.sub(r"stablehlo.reshape \1 : (\2) -> \2", module)
-        module = _BITS.sub(_spelled, module)
-        _write(args.folder, f"update-{number}.mlir", module)
-        np.savez_compressed(os.path.join(args.folder, f"examples-{number}.npz"), *leaves)
-        updates.append({"size": size, "order": order})
-        print(f"{len(leaves[0]):,} examples of {leaves[0].shape[1:]}, {size} an update", flush=True)
-    _save(args.folder, [variable.numpy() for variable in variables], step=0, seconds=0.0)
-    plan = {"updates": updates, "last": cell.updates, "every": cell.every, **_what(cell, args)}
-    _write(args.folder, "plan.json", json.dumps(plan))
+    with _new_folder(args.folder) as folder:
+        for number, (leaves, size, structure) in enumerate(_examples(problem, hp, args.data_dir)):
+            batch = tf.nest.map_structure(
+                lambda x, n=size: tf.constant(x[:1].repeat(n, 0)), structure
+            )
+            compiled = tf.function(whole, jit_compile=True, autograph=False)
+            captured = compiled.get_concrete_function(batch).captured_inputs
+            order = [[v.handle is handle for v in variables].index(True) for handle in captured]
+            module = compiled.experimental_get_compiler_ir(batch)(stage="stablehlo")
+            module = _COPY.sub(r"stablehlo.reshape \1 : (\2) -> \2", module)
+            _write(folder, f"update-{number}.mlir", _BITS.sub(_spelled, module))
+            np.savez_compressed(os.path.join(folder, f"examples-{number}.npz"), *leaves)
+            updates.append({"size": size, "order": order})
+            shape = leaves[0].shape[1:]
+            print(f"{len(leaves[0]):,} examples of {shape}, {size} an update", flush=True)
+        _save(folder, [variable.numpy() for variable in variables], step=0, seconds=0.0)
+        plan = {"updates": updates, "last": cell.updates, "every": cell.every, **_what(cell, args)}
+        _write(folder, "plan.json", json.dumps(plan))
+
+
+def _new_folder(path):
+    """What becomes a folder, whole or not at all."""
+    from ut_keras.files import whole_file
+
+    if os.path.exists(path):
+        sys.exit(f"A new folder must be made. Received: {path}, which is there.")
+    return whole_file.becoming(path)
 
 
 def _examples(problem, hp, data_dir):
@@ -186,12 +190,12 @@ def read(args):
     for variable, value in zip(_variables(model, optimizer), state, strict=True):
         variable.assign(value)
     directory = runs.run_directory(args.runs_dir, cell, args.seed)
-    _make_folder(directory)
     dataset = functools.partial(problem.dataset, "train", args.data_dir, hp)
     position = epochs.Epochs(lambda number: dataset(seed=lambda passed: passed), None)
     position.write_position()
-    checkpoint.Checkpoints(directory, model, optimizer, position.position).save()
-    runs.Record(directory).write(seconds=seconds, where=args.where)
+    with _new_folder(directory) as folder:
+        checkpoint.Checkpoints(folder, model, optimizer, position.position).save()
+        runs.Record(folder).write(seconds=seconds, where=args.where)
     print(directory)
 
 

@@ -28,6 +28,12 @@ def test_batches_take_every_example_once_a_pass(in_jax):
     assert max(counts.values()) - min(counts.values()) <= 1
 
 
+def test_a_folder_that_write_has_not_made_is_refused(in_jax, tmp_path):
+    for what in ("train", "read"):
+        with pytest.raises(SystemExit, match="What `write` has made must be given"):
+            in_jax.main([what, str(tmp_path)])
+
+
 def test_what_is_padding_in_all_examples_is_cut(in_jax):
     rows = np.zeros([2, 5, 3], np.int32)
     rows[1, 2, 0] = 7
@@ -81,6 +87,8 @@ def test_a_cell_goes_there_and_comes_back_as_a_run(in_jax, monkeypatch, tmp_path
     with pytest.raises(SystemExit, match="'seed': 2, .*Received: {'seed': 1}"):
         in_jax.main([*back, "--seed=2"])
     in_jax.main(back)
+    with pytest.raises(SystemExit, match="A new folder must be made. Received: .*seed-1"):
+        in_jax.main(back)
     (run,) = (tmp_path / "runs").glob("*/seed-1")
     assert checkpoint_files.newest(str(run)) == os.path.join(str(run), "model.ckpt-4")
     record = json.loads((run / "paper.json").read_text())
