@@ -305,6 +305,20 @@ class Mine(Base):
     assert features["inputs"].shape[1] == problem.target_space_id == 3
 
 
+def test_a_slip_in_hparams_is_told_before_records_are_written(make, tmp_path):
+    with pytest.raises(AttributeError, match="nothing_there"):
+        make(
+            """
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def hparams(self, defaults, model_hparams):
+        defaults.target_space_id = self.nothing_there
+"""
+        )
+    assert not list(tmp_path.rglob("mine-*"))
+
+
 @pytest.mark.parametrize("name", ["mine", "mine_rev"])
 def test_preprocess_example_may_draw_lengths(make, name):
     make(

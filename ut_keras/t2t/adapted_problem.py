@@ -291,7 +291,7 @@ class Adapted(problem.Problem):
             self._find_encoder(data_dir)
             # What comes with the samples is not there yet, nor is a set, whose fields `hparams` may
             # read; and what an encoder lacks is told later.
-            with contextlib.suppress(OSError, NotImplementedError, AttributeError):
+            with contextlib.suppress(OSError, NotImplementedError, t2t_hparam.NoSuchHParam):
                 self.feature_specs(data_dir)  # refuses what no model reads, before long work
         if self._pass:
             self._pass.keep()

@@ -20,7 +20,12 @@ from ut_keras.hparam.field import BOOLS, specs
 from ut_keras.t2t import missing
 
 _IGNORED = saved.T2T_BOOKKEEPING | saved.T2T_FUNCTION_TABLES | set(saved.RETIRED)
-added: dict[str, Any] = {}  # fields of packages' sets that ours lack, for the packages' problems
+# Fields that ours lack, of the package's set that was made last: for the package's problems.
+added: dict[str, Any] = {}
+
+
+class NoSuchHParam(AttributeError):
+    """A field is read that is not there."""
 
 
 class HParams:
@@ -32,9 +37,11 @@ class HParams:
     def __init__(self, model_structure: Any = None, **values: Any) -> None:
         self.__dict__.update(values)
 
+    def __getattr__(self, name: str) -> Any:
+        raise NoSuchHParam(f"'HParams' object has no attribute {name!r}")
+
     if TYPE_CHECKING:  # a field is an attribute
 
-        def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...
 
     def add_hparam(self, name: str, value: Any) -> None:
@@ -104,7 +111,7 @@ def of(hp: hparam_lib.BasicHParams) -> HParams:
 
 
 def with_added(hparams: HParams) -> HParams:
-    """The same with what sets of packages add, which their problems may read."""
+    """The same with what the package's set adds, which its problems may read."""
     hparams.__dict__.update(added)
     return hparams
 
@@ -126,6 +133,7 @@ def finished(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
     unknown = sorted(values.keys() - known)
     if unknown:
         missing.say_once(f"note: {title} adds {', '.join(unknown)}, which nothing of ours reads")
+        added.clear()
         added.update((name, values[name]) for name in unknown)
     return hparam_lib.from_dict({name: values[name] for name in values if name in known})
 

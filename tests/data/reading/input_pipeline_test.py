@@ -61,7 +61,7 @@ def test_min_length_and_truncation(tmp_path):
 
 
 def test_truncation_of_a_packed_row_is_that_of_its_segments_too():
-    parts = ("inputs", "inputs_position", "targets_segmentation", "task")
+    parts = ("inputs", "inputs_position", "targets_segmentation", "inputs_of_another")
     row = {name: tf.ragged.constant([[1] * 9]) for name in parts}
     cut = input_pipeline._truncate(row, settings(max_input_seq_length=7, max_target_seq_length=4))
     assert [int(cut[name].row_lengths()[0]) for name in parts] == [7, 7, 4, 9]

@@ -234,13 +234,13 @@ def _truncate(features, settings):
         "targets": settings.max_target_seq_length,
         "weights": settings.max_target_seq_length,
     }
-    return {
-        name: value[:, :limit]
-        if limit > 0 and isinstance(value, tf.RaggedTensor) and value.shape.rank == 2
-        else value
-        for name, value in features.items()
-        for limit in [limits.get(name.partition("_")[0], 0)]
-    }
+
+    def cut(name, value):
+        limit = limits.get(name.removesuffix("_segmentation").removesuffix("_position"), 0)
+        is_sequence = isinstance(value, tf.RaggedTensor) and value.shape.rank == 2
+        return value[:, :limit] if limit > 0 and is_sequence else value
+
+    return {name: cut(name, value) for name, value in features.items()}
 
 
 def _scheme(settings, drop_long):
