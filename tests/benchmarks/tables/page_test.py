@@ -54,7 +54,7 @@ def test_a_mean_stands_beside_the_papers_of_the_same_tasks():
     for lines, ours in ((several, "4.50"), ([*several, line(2, 0.2, 0.02, second)], "4.50 ± 0.71")):
         rows = _page(*lines, table=both)
         assert any(
-            f"adaptive** | 4.00 (1/2); 4.60 ± 0.65 | 4.00 (1/2) | {ours} |" in r for r in rows
+            f"adaptive** | 4.00 (1/2); 4.60 ± 0.65 | 4.00 (1/2) | {ours} (1/2) |" in r for r in rows
         )
     silent = dataclasses.replace(CELL, scores=(dataclasses.replace(CELL.scores[0], paper=""),))
     rows = _page(line(1, 0.1, 0.06), table=dataclasses.replace(TABLE, cells=(silent,)))
