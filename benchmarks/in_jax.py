@@ -48,7 +48,12 @@ def main(argv=None):
     args = parser.parse_args(argv)
     if args.what != "write" and not os.path.exists(os.path.join(args.folder, "plan.json")):
         sys.exit(f"What `write` has made must be given. Received: {args.folder}.")
-    {"write": write, "train": train, "read": read}[args.what](args)
+    if args.what == "train":
+        return train(args)
+    sys.path[:0] = [os.path.dirname(HERE), HERE]
+    from ut_keras.bin import command
+
+    return command.run(lambda _: (write if args.what == "write" else read)(args), argv)
 
 
 def _read(folder, name):
@@ -201,7 +206,6 @@ def read(args):
 
 def _made(args):
     """(cell, problem, hparams, model, optimizer)"""
-    sys.path[:0] = [os.path.dirname(HERE), HERE]
     import keras
     import tables
 
@@ -340,4 +344,4 @@ def _as_jax(module, order, state):
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
