@@ -111,8 +111,11 @@ universal_transformer_babi = derived(
 )
 adaptive_universal_transformer_babi = derived(universal_transformer_babi, _adaptive)
 # Some 600 stories an update, for a GPU. The authors have 4,096.
+_LARGE_BATCH = {"batch_size": 8192, "length_bucket_step": 1.5}
+transformer_babi_large_batch = derived(transformer_babi, **_LARGE_BATCH)
+universal_transformer_babi_large_batch = derived(universal_transformer_babi, **_LARGE_BATCH)
 adaptive_universal_transformer_babi_large_batch = derived(
-    adaptive_universal_transformer_babi, batch_size=8192, length_bucket_step=1.5
+    adaptive_universal_transformer_babi, **_LARGE_BATCH
 )
 # Halting as T2T starts it, after about two steps, and at its price.
 adaptive_universal_transformer_babi_t2t = derived(

@@ -66,6 +66,8 @@ TABLE = Table(
         "10k",
         {
             "adaptive_large_batch": (144_332, "0.29; 1.12 ± 1.62", "0"),
+            "universal_large_batch": (144_332, "0.47", "0"),
+            "transformer_large_batch": (144_332, "22.1", "12"),
             "adaptive": (120_000, "0.29; 1.12 ± 1.62", "0"),
             "universal": (120_000, "0.47", "0"),
             "transformer": (120_000, "22.1", "12"),
