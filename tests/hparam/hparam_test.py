@@ -222,7 +222,7 @@ def test_supported(overrides):
         "self_attention_type=masked_dilated_1d",
         "ffn_layer=local_moe",
         "norm_type=batch",
-        "multiply_embedding_mode=none",
+        "vocab_divisor=2",
         "pos=timing_from_features",
         "optimizer=ftrl",
         "weight_noise=0.1",

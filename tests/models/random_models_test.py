@@ -106,6 +106,7 @@ class Drawn:
             f"use_pad_remover={self._pick(True, False)}",
             f"ffn_layer={self._pick(*_TRANSITIONS)}",
             f"shared_embedding_and_softmax_weights={self._pick(True, False)}",
+            f"multiply_embedding_mode={self._pick('sqrt_depth', 'none')}",
             sequences,
             self._attention(heads),
         ]

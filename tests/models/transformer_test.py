@@ -317,6 +317,16 @@ def test_tables_are_shared(overrides, sizes, tables):
     assert logits.shape == (B, 4, sizes[1])
 
 
+def test_embeddings_are_not_multiplied_where_a_set_says_so():
+    overrides = "shared_embedding_and_softmax_weights=False,hidden_size=16,multiply_embedding_mode="
+    model, plain = (examples.make("universal", overrides + mode) for mode in ("sqrt_depth", "none"))
+    plain.set_weights(model.get_weights())
+    for table in (plain.source_embedding, plain.target_embedding):
+        table.embedding.assign(table.embedding * 4.0)
+    features = examples.features("universal")
+    np.testing.assert_allclose(plain(features), model(features), atol=1e-5)
+
+
 @pytest.mark.parametrize(("encoder", "decoder"), [(0, 0), (1, 3)])
 def test_number_of_layers(encoder, decoder):
     overrides = f"num_encoder_layers={encoder},num_decoder_layers={decoder}"

@@ -127,6 +127,7 @@ class BasicHParams(without_effect.BasicNames):
     num_hidden_layers: int = field(6, STEPS, architecture=True)
 
     # --- Embedding and softmax ------------------------------------------------------------------
+    multiply_embedding_mode: Literal["sqrt_depth", "none"] = field("sqrt_depth", architecture=True)
     shared_embedding: bool = field(False, architecture=True)
     shared_embedding_and_softmax_weights: bool = field(True, architecture=True)
     symbol_modality_num_shards: int = training(16, POSITIVE)  # of a table, in Adafactor

@@ -39,7 +39,6 @@ class BasicNames:
     compress_steps: int = inert(0, OTHER_MODELS)
 
     # --- Embedding and softmax ------------------------------------------------------------------
-    multiply_embedding_mode: Literal["sqrt_depth", "none"] = later("sqrt_depth", architecture=True)
     symbol_dropout: float = later(0.0, RATE)
     vocab_divisor: int = later(1, POSITIVE, architecture=True)
     factored_logits: bool = later(False)

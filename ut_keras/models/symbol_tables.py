@@ -23,9 +23,10 @@ def make(
     """
     source, target, size = specs.get("inputs"), specs["targets"], hp.hidden_size
     head = target_embedding = softmax = source_embedding = None
+    multiply = hp.multiply_embedding_mode == "sqrt_depth"
 
     def table(vocab_size, width, name):
-        return embedding.SymbolEmbedding(vocab_size, width, name=name, dtype=dtype_policy)
+        return embedding.SymbolEmbedding(vocab_size, width, multiply, name=name, dtype=dtype_policy)
 
     if target.modality == "class_label":
         head = class_label_head_lib.ClassLabelHead(
@@ -45,6 +46,7 @@ def make(
             size,
             source.shape[1],
             hp.sentence_mask_stddev,
+            multiply,
             name="source_embedding",
             dtype=dtype_policy,
         )

@@ -36,14 +36,15 @@ def test_layer_behaviors():
     )
 
 
-def test_matches_reference():
-    layer = embedding.SymbolEmbedding(V, D)
+@pytest.mark.parametrize(("multiply", "factor"), [(True, math.sqrt(D)), (False, 1.0)])
+def test_matches_reference(multiply, factor):
+    layer = embedding.SymbolEmbedding(V, D, multiply)
     got = layer(IDS)
     (table,) = layer.get_weights()
     for row in range(3):
         for position in range(4):
             symbol = IDS[row, position]
-            expected = table[symbol] * math.sqrt(D) if symbol else np.zeros(D)
+            expected = table[symbol] * factor if symbol else np.zeros(D)
             np.testing.assert_allclose(got[row, position], expected, rtol=1e-6)
 
 

@@ -22,6 +22,7 @@ class SymbolEmbedding(Layer):
     Args:
         vocab_size: int V.
         hidden_size: int D.
+        multiply: bool. Whether to multiply at all.
     Call arguments:
         ids: int tensor of any shape.
     Returns:
@@ -29,10 +30,13 @@ class SymbolEmbedding(Layer):
     References: Vaswani et al. 2017, section 3.4; T2T `modalities.symbol_bottom`, `symbol_top`.
     """
 
-    def __init__(self, vocab_size: int, hidden_size: int, **kwargs: Any) -> None:
+    def __init__(
+        self, vocab_size: int, hidden_size: int, multiply: bool = True, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
+        self.multiply = multiply
 
     def build(self, ids_shape: Shape | None = None) -> None:
         self.embedding = self.add_weight(
@@ -44,7 +48,7 @@ class SymbolEmbedding(Layer):
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
         ids = as_ids(ids, "ids")
-        scale = tf.where(ids != 0, self.hidden_size**0.5, 0.0)
+        scale = tf.where(ids != 0, self.hidden_size**0.5 if self.multiply else 1.0, 0.0)
         rows = litert.lookup(tf.convert_to_tensor(self.embedding), ids)
         rows = tf.cast(rows, self.compute_dtype)
         return rows * tf.cast(scale, rows.dtype)[..., tf.newaxis]
@@ -101,6 +105,7 @@ class SentenceEmbedding(Layer):
         hidden_size: int D.
         max_words: int. Words per sentence, padding included.
         mask_stddev: float >= 0. Spread of the masks around one at the start; the authors' is 0.
+        multiply: bool. As of `SymbolEmbedding`.
     Call arguments:
         ids: int tensor [B, sentences, max_words].
     Returns:
@@ -114,6 +119,7 @@ class SentenceEmbedding(Layer):
         hidden_size: int,
         max_words: int,
         mask_stddev: float = 0.0,
+        multiply: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -121,10 +127,11 @@ class SentenceEmbedding(Layer):
         self.hidden_size = hidden_size
         self.max_words = max_words
         self.mask_stddev = mask_stddev
+        self.multiply = multiply
 
     def build(self, ids_shape: Shape | None = None) -> None:
         self.words = SymbolEmbedding(
-            self.vocab_size, self.hidden_size, name="words", dtype=self.dtype_policy
+            self.vocab_size, self.hidden_size, self.multiply, name="words", dtype=self.dtype_policy
         )
         self.words.build()
         self.story_mask = self._mask("story_mask")
