@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -125,6 +126,17 @@ def test_the_same_command_redoes_nothing_and_more_trials_go_on(tmp_path):
     trials = _told(tmp_path)
     assert trials[:5] == first and len(trials) == 7
     assert all(len(_starts(tmp_path, number)) == 1 for number in range(7))
+
+
+def test_a_copy_by_hard_links_goes_on_alone(tmp_path):
+    assert _search(_argv(tmp_path)) == 0
+    files = [path for path in (tmp_path / "search").rglob("*") if path.is_file()]
+    before = [path.read_bytes() for path in files]
+    shutil.copytree(tmp_path / "search", tmp_path / "copy" / "search", copy_function=os.link)
+    again = _argv(tmp_path, autotune_max_trials="7", output_dir=str(tmp_path / "copy/search"))
+    assert _search(again) == 0
+    assert len(_trials(tmp_path / "copy")) == 7
+    assert [path.read_bytes() for path in files] == before
 
 
 def test_it_finds_what_is_best(tmp_path):

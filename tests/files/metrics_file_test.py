@@ -17,6 +17,16 @@ def test_a_line_follows_whole_lines_only(tmp_path):
     assert path.read_text() == '{"step": 3}\n'
 
 
+def test_a_copy_by_hard_links_goes_on_alone(tmp_path):
+    metrics_file.append(str(tmp_path), {"step": 1})
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    os.link(tmp_path / "metrics.jsonl", copy / "metrics.jsonl")
+    metrics_file.append(str(copy), {"step": 2})
+    assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1}\n'
+    assert (copy / "metrics.jsonl").read_text() == '{"step": 1}\n{"step": 2}\n'
+
+
 def test_somebody_elses_is_left(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text("[1]\nprecious")

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from tests.bin import full_disk
@@ -33,11 +35,13 @@ def test_torn_last_line_is_left_out(path, lost):
     journal.add(0, ["a"])
     journal.add(1, ["b" * 40])
     with open(path, "r+b") as file:
-        file.truncate(file.seek(0, 2) - lost)
+        torn = file.truncate(file.seek(0, 2) - lost)
+    os.link(path, f"{path}.copy")
     again = Journal(path, "job")
     assert again.finished == {0: ["a"]}
     again.add(1, ["c"])
     assert Journal(path, "job").finished == {0: ["a"], 1: ["c"]}
+    assert os.path.getsize(f"{path}.copy") == torn  # a copy by hard links has its own end
 
 
 def test_other_job_starts_anew(path):

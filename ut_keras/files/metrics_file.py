@@ -62,6 +62,7 @@ def append(output_dir: str, record: dict[str, Any]) -> None:
         OSError: if the disk is full, or the file somebody else's; it is then as it was.
     """
     file_error.check_is_file(path(output_dir))
+    whole_file.unshare(path(output_dir))
     # Without a buffer, which would keep what a full disk refused and write it later.
     with open(path(output_dir), "a+b", buffering=0) as file:
         file.seek(0)

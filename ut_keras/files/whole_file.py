@@ -67,6 +67,16 @@ def becoming(path: str) -> Iterator[str]:
         put([(whole, path)])
 
 
+def unshare(path: str) -> None:
+    """Makes a file one's own that other names have, too: in a copy by hard links (`cp -al`).
+
+    Whoever adds to a file calls it; `writing` gives a new one in any case.
+    """
+    if os.path.exists(path) and os.stat(path).st_nlink > 1:
+        with open(path, "rb") as shared, writing(os.path.realpath(path), binary=True) as own:
+            shutil.copyfileobj(shared, own)
+
+
 def check_writable(directory: str) -> None:
     """Makes a folder, if it is not there; raises `OSError` if nothing can be written to it."""
     os.makedirs(directory, exist_ok=True)

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ut_keras.errors import UsageError
-from ut_keras.files import metrics_file
+from ut_keras.files import metrics_file, whole_file
 
 FILENAME = "search.journal"
 _RANDOM_TRIALS = 5  # before the estimator has enough to go by; Optuna's 10 are all of T2T's trials
@@ -85,11 +85,12 @@ def _mend(path):
     """Removes the torn line of a process that was killed, or a disk that was full, within it."""
     if not os.path.exists(path):
         return
-    with open(path, "r+b") as file:
+    with open(path, "rb") as file:
         content = file.read()
-        if content and not content.startswith(b'{"op_code":'):
-            raise UsageError(f"{path} must hold a search. Received: {content[:40]!r}.")
-        file.truncate(content.rfind(b"\n") + 1)
+    if content and not content.startswith(b'{"op_code":'):
+        raise UsageError(f"{path} must hold a search. Received: {content[:40]!r}.")
+    whole_file.unshare(path)
+    os.truncate(path, content.rfind(b"\n") + 1)
 
 
 def next_trial(study: Any, ranges: Sequence[Any], busy: Collection[int], most: int) -> Any:

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from ut_keras.files import path_lock
+from ut_keras.files import path_lock, whole_file
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)
@@ -34,6 +34,7 @@ class TrialProcess:
         if gpus is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpus
         # In a session of its own, Ctrl-C at the terminal reaches the search only.
+        whole_file.unshare(os.path.join(directory, "log.txt"))
         with open(os.path.join(directory, "log.txt"), "ab") as log, lock:
             self._process = subprocess.Popen(
                 command,
