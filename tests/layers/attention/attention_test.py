@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -93,6 +94,22 @@ def test_padding_has_no_effect():
     first, second = _masked(layer, x, real).output, _masked(layer, changed, real).output
     np.testing.assert_array_equal(first[:, :4], second[:, :4])
     assert np.abs(first[:, 4:] - second[:, 4:]).max() > 1  # as queries they do differ
+
+
+def test_padding_is_what_keras_finds_on_the_query():
+    query = layer_checks.normal(B, S, D)
+    query[0, 4:] = 0.0
+    inputs = keras.Input((S, D))
+    causal = attention.causal_attention_mask(S)
+    for given in ({}, {"attention_mask": causal}):
+        layer = attention.MultiHeadAttention(H, D)
+        masked = keras.layers.Masking()(inputs)
+        found = keras.Model(inputs, tuple(layer(masked, **given))).predict(query, verbose=0)
+        mask = attention.padding_attention_mask(np.any(query != 0, axis=-1))
+        if given:
+            mask &= causal
+        for a, b in zip(found, layer(query, attention_mask=mask), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-5)
 
 
 def test_is_causal():

@@ -105,6 +105,9 @@ class MultiHeadAttention(dense.WithKernels):
         cache: `LayerCache`. With it, self-attention keeps the keys and values of its queries and
             attends to all that are kept. Optional.
         training: bool.
+        mask: bool [B, T], True at real positions; of self-attention, which attends to no others.
+            Keras finds that of `Masking` or `Embedding(mask_zero=True)` on the query. Optional.
+        query_mask: the same; what Keras calls it where there is a second tensor.
     Returns:
         `AttentionOutput`: output [B, T, D]; weights [B, H, T, S], float32.
     Raises:
@@ -112,6 +115,7 @@ class MultiHeadAttention(dense.WithKernels):
     References: T2T `common_attention.multihead_attention`, `dot_product_attention`.
     """
 
+    supports_masking = True
     places_matter = False  # whether what a query reads depends on where it or a key stands
     queries_are_apart = True  # whether a query reads the same whatever the others are
 
@@ -180,8 +184,14 @@ class MultiHeadAttention(dense.WithKernels):
         attention_mask: tf.Tensor | None = None,
         cache: cache_lib.LayerCache | None = None,
         training: bool | None = None,
+        mask: tf.Tensor | None = None,
+        query_mask: tf.Tensor | None = None,
     ) -> AttentionOutput:
         check_mask(attention_mask)
+        mask = query_mask if mask is None else mask
+        if mask is not None and key_value is None:
+            real = padding_attention_mask(tf.cast(mask, tf.bool))
+            attention_mask = real if attention_mask is None else attention_mask & real
         q = self.query_projection(query) * (self.key_channels // self.num_heads) ** -0.5
         if key_value is None:
             q = self.place(q, cache)
