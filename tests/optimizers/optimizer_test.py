@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import keras
 import numpy as np
 import pytest
@@ -24,6 +27,19 @@ def _noise(mode="graph", seed=0, **fields):
         apply([tf.zeros(variable.shape)])
         drawn.append(variable.numpy() - before)
     return drawn
+
+
+def test_the_graph_of_an_update_is_freed():
+    def traced():
+        optimizer = gradient_descent.GradientDescent(1.0)
+        variable = keras.Variable(np.zeros(3, "float32"))
+        optimizer.build([variable])
+        update = tf.function(lambda gradient: optimizer.apply([gradient]), autograph=False)
+        return weakref.ref(update.get_concrete_function(tf.ones(3)).graph)
+
+    graph = traced()
+    gc.collect()
+    assert graph() is None
 
 
 @pytest.mark.parametrize("mode", examples.MODES)

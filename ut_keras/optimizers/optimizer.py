@@ -116,8 +116,10 @@ class Optimizer(keras.optimizers.Optimizer):
         # Keras calls this in each replica's context; what it returns goes to `update_step`.
         variables = [variable for _, variable in grads_and_vars]
         gradients = [_dense(gradient, variable) for gradient, variable in grads_and_vars]
-        reduced = super()._all_reduce_sum_gradients(list(zip(gradients, variables, strict=True)))
-        gradients = [gradient for gradient, _ in reduced]
+        if tf.distribute.get_strategy().num_replicas_in_sync > 1:
+            # Not of one: TensorFlow keeps a gradient of the sum, and so the graph, for good.
+            pairs = list(zip(gradients, variables, strict=True))
+            gradients = [gradient for gradient, _ in super()._all_reduce_sum_gradients(pairs)]
         for place, variable in enumerate(variables):
             if self.l2_rate and self._is_decayed[self._get_variable_index(variable)]:
                 gradients[place] += self.l2_rate * variable
