@@ -218,6 +218,16 @@ def test_targets_that_there_are_not():
             model.fit(features, y)
 
 
+@pytest.mark.parametrize("method", ["evaluate", pytest.param("fit", marks=pytest.mark.slow)])
+def test_targets_that_are_no_ids(method):
+    """They would be cut off: 3.9 would be 3."""
+    features, targets = next(_batches())
+    model = _make("universal_transformer_tiny")
+    model.compile()
+    with pytest.raises(ValueError, match=r"^Targets must be ids of an int type. .*: float32\.$"):
+        getattr(model, method)(features, targets + 0.9)
+
+
 @pytest.mark.parametrize("method", ["__call__", "inspect", "generate", "score", "predict"])
 def test_ids_without_names_are_refused_by_a_line(method):
     model = _make("universal_transformer_tiny")

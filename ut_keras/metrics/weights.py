@@ -20,8 +20,11 @@ def of_targets(
     Returns:
         (targets int32 [B, T], weights float32 [B, T]); T = 1 for classes.
     Raises:
-        ValueError: if the weights do not fit the targets.
+        ValueError: if targets are floats, which would be cut off, or the weights do not fit them.
     """
+    targets = tf.convert_to_tensor(targets)
+    if targets.dtype.is_floating:
+        raise ValueError(f"Targets must be ids of an int type. Received: {targets.dtype.name}.")
     targets = tf.cast(targets, tf.int32)
     if class_labels:
         targets = targets if targets.shape.rank == 2 else tf.reshape(targets, [-1, 1])
