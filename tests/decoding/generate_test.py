@@ -327,6 +327,7 @@ def test_no_room():
     ("features", "arguments", "message"),
     [
         (("inputs",), {"beam_size": 0}, "beam_size must be at least 1. Received: 0"),
+        (("inputs",), {"beam_size": 2.0}, "beam_size must be an int. Received: 2.0"),
         (("inputs",), {"alpha": -0.5}, "alpha must be at least 0. Received: -0.5"),
         (("inputs",), {"decode_length": -1}, "decode_length must be at least 0. Received: -1"),
         (("inputs",), {"decode_length": 10**20}, "decode_length must be at most 1048576"),

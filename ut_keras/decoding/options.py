@@ -82,12 +82,14 @@ class Options:
         return {"num_steps": self.num_steps, "exit_threshold": self.exit_threshold}
 
     def check(self) -> None:
-        """Raises `ValueError` for an option out of range."""
+        """Raises `ValueError` for an option out of range, or no int where it should be one."""
         for name, spec in SPECS.items():
             value = getattr(self, name)
             if value is None or name == "seed" and not isinstance(value, numbers.Integral):
                 continue  # a seed may be a tensor where the rest are numbers
             expected = limits.why_not(value, spec.least, spec.most)
+            if name not in _FLOATS and not isinstance(value, numbers.Integral):
+                expected = expected or "an int"
             if expected:
                 raise ValueError(f"{name} must be {expected}. Received: {value}.")
         problem = self.why_not_together({name: name for name in SPECS})
@@ -126,5 +128,6 @@ class Options:
 SPECS = {
     field.name: field.metadata["spec"] for field in dataclasses.fields(Options) if field.metadata
 }
+_FLOATS = [field.name for field in dataclasses.fields(Options) if "float" in str(field.type)]
 # The numbers that a graph takes as inputs, with their dtypes.
 NUMBERS = {name: spec.dtype for name, spec in SPECS.items() if spec.dtype}
