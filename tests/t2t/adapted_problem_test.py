@@ -305,6 +305,23 @@ class Mine(Base):
     assert features["inputs"].shape[1] == problem.target_space_id == 3
 
 
+def test_what_hparams_sets_of_the_model_is_said(make, capsys):
+    make(
+        """
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def hparams(self, defaults, model_hparams):
+        super().hparams(defaults, model_hparams)
+        model_hparams.shared_embedding_and_softmax_weights = False
+        model_hparams.batch_size = model_hparams.batch_size
+"""
+    )
+    said = "note: shared_embedding_and_softmax_weights, which hparams of mine sets in model_hparams"
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "model_hparams" in line]
+    assert line.startswith(said)
+
+
 def test_a_slip_in_hparams_is_told_before_records_are_written(make, tmp_path):
     with pytest.raises(AttributeError, match="nothing_there"):
         make(
@@ -540,6 +557,23 @@ class Mine(text_problems.ChoppedTextProblem):
     hp = hparams.get("transformer_tiny", "batch_size=40,max_length=8")  # which the problem knows
     features, targets = next(iter(problem.dataset("train", make.data_dir, hp)))
     assert targets.shape[1] == 10 and "inputs" not in features
+
+
+def test_a_file_of_a_task_without_texts_is_empty_as_in_t2t(make, tmp_path):
+    (tmp_path / "a.txt").write_text("one two three " * 20)
+    problem = make(f'''
+@registry.register_problem
+class Mine(text_problems.ChoppedTextProblem):
+    vocab_type = text_problems.VocabType.CHARACTER
+    sequence_length = 10
+    dataset_splits = [{{"split": "train", "shards": 2}}, {{"split": "eval", "shards": 1}}]
+    def train_text_filepaths(self, tmp_dir):
+        return [r"{tmp_path}/a.txt"]
+    dev_text_filepaths = train_text_filepaths
+''')
+    assert len(_records(problem, make.data_dir, "train")) == 28
+    hp = hparams.get("transformer_tiny", "batch_size=40")
+    assert len(problem.dataset("train", make.data_dir, hp)) == 7
 
 
 def test_log_lines_of_mlperf_and_an_encoder_that_does_not_say_its_size(make):

@@ -73,6 +73,15 @@ def test_what_a_user_has_in_its_place_stays(tmp_path, make, said, name):
     assert _content(tmp_path) == before
 
 
+def test_a_file_is_copied_from_its_path_or_address(tmp_path):
+    (tmp_path / "there.txt").write_text("lines")
+    for name, scheme in {"a": "", "b": "file://"}.items():
+        uri = f"{scheme}{tmp_path}/there.txt"
+        path = generator_utils.maybe_download(str(tmp_path / "raw"), name, uri)
+        with open(path, encoding="utf-8") as file:
+            assert file.read() == "lines"
+
+
 def test_a_folder_may_be_called_unshuffled(tmp_path):
     folder = tmp_path / "my-unshuffled"
     folder.mkdir()

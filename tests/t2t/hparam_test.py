@@ -58,6 +58,27 @@ def test_a_field_that_nothing_reads_is_said_once(capsys):
     assert capsys.readouterr().out.splitlines() == [said]
 
 
+def test_a_set_derived_by_its_name_has_the_fields_that_the_other_adds(load, monkeypatch):
+    monkeypatch.setattr(hparam, "added", {})
+    load("""
+        from tensor2tensor.models import transformer
+        from tensor2tensor.utils import registry
+
+        @registry.register_hparams
+        def parent():
+            hparams = transformer.transformer_tiny()
+            hparams.add_hparam("noise", 0.25)
+            return hparams
+
+        @registry.register_hparams
+        def child():
+            hparams = registry.hparams("parent")
+            return hparams.parse(f"noise={hparams.noise * 2},hidden_size=32")
+    """)
+    assert hparams.get("child").hidden_size == 32
+    assert hparam.added == {"noise": 0.5}
+
+
 def test_values_are_checked():
     changed = models.transformer_tiny()
     changed.hidden_size = "wide"

@@ -170,7 +170,14 @@ class Adapted(problem.Problem):
             contract.held(theirs, contract.FEATURE_ENCODERS, f"feature_encoders of {self.name}")
             if isinstance(self.t2t, text_problems.Text2ClassProblem) and "targets" not in theirs:
                 theirs = {**theirs, "targets": self.t2t.label_encoder(data_dir)}
+            given = model_hparams.values()
             hparams = self.t2t.get_hparams(model_hparams)
+            for name, value in model_hparams.values().items():
+                if name not in given or value != given[name]:
+                    missing.say_once(
+                        f"note: {name}, which hparams of {self.name} sets in model_hparams, has no "
+                        "effect here; --hparams_set and --hparams say it"
+                    )
             contract.check(hparams, contract.OF_T2T_HPARAMS)
             sizes = {name: hparams.vocab_size.get(name) for name in _modalities(hparams)}
             encoders, made = {}, {}
@@ -217,7 +224,7 @@ class Adapted(problem.Problem):
         if tmp_dir:
             os.makedirs(tmp_dir, exist_ok=True)  # as t2t-datagen does
         os.makedirs(data_dir, exist_ok=True)
-        if type(self.t2t).generate_data is text_problems.Text2TextProblem.generate_data:
+        if self.deals_out:
             how = {"tasks": tasks, "num_processes": num_processes, "max_cases": max_cases}
             return self.generate_by_split(data_dir, tmp_dir, seed, **how)
         if max_cases:
@@ -226,6 +233,11 @@ class Adapted(problem.Problem):
                 f"{max_cases} for {self.name}, which has a generate_data of its own."
             )
         return self._let_generate(data_dir, tmp_dir, seed, tasks)
+
+    @property
+    def deals_out(self) -> bool:
+        """Whether samples go to files in turn: a `generate_data` of its own may leave one empty."""
+        return type(self.t2t).generate_data is text_problems.Text2TextProblem.generate_data
 
     def generate_by_split(
         self, data_dir: str, tmp_dir: str | None, seed: int = problem.DEFAULT_SEED, **how: Any
@@ -352,6 +364,9 @@ class Adapted(problem.Problem):
         reader._mode = "train" if split == "train" else "eval"
         reader._hp = hparams if isinstance(hparams, hparam.BasicHParams) else None
         return reader
+
+    def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
+        return {**super().reading(split, data_dir, hparams), "dealt_out": self.deals_out}
 
     @property
     def preprocess_needs_hparams(self) -> bool:

@@ -216,9 +216,10 @@ def maybe_download(directory: str, filename: str, uri: str) -> str:
     path = os.path.join(directory, filename)
     if os.path.exists(path):
         return path
-    if os.path.exists(uri):
+    local = uri.removeprefix("file://")
+    if os.path.exists(local):
         os.makedirs(directory, exist_ok=True)
-        with whole_file.writing(path, binary=True) as target, open(uri, "rb") as source:
+        with whole_file.writing(path, binary=True) as target, open(local, "rb") as source:
             shutil.copyfileobj(source, target)
         return path
     is_address = uri.startswith("http")

@@ -53,7 +53,11 @@ def register_problem(name: str, problem_class: type[t2t_problem.Problem]) -> Non
 
 @_registering
 def register_hparams(name: str, function: Callable) -> None:
-    _add(SETS, name, lambda: hparam.finished(function(), f"hparams set {name}"))
+    def finished():
+        return hparam.finished(function(), f"hparams set {name}")
+
+    finished.unfinished = function  # type: ignore[attr-defined]
+    _add(SETS, name, finished)
 
 
 @_registering
@@ -103,8 +107,9 @@ def problem(problem_name: str, **kwargs: Any) -> Any:
 
 
 def hparams(name: str) -> hparam.HParams:
-    """The values of a set, to be changed."""
-    return hparam.of(hparams_lib.get(name))
+    """The values of a set, to be changed; of a package's, with the fields that it adds."""
+    values = getattr(SETS.get(name), "unfinished", functools.partial(hparams_lib.get, name))()
+    return values if isinstance(values, hparam.HParams) else hparam.of(values)
 
 
 list_models = models.names

@@ -83,6 +83,7 @@ def make_dataset(
     seed: int | Callable[[int], int] | None = None,
     preprocess: Callable[..., Any] | None = None,
     lengths_vary: bool = False,
+    dealt_out: bool = True,
     parse: Callable[..., Any] | None = None,
     groups: Sequence[int] = (),
     mixture: example_order.Mixture | None = None,
@@ -103,6 +104,7 @@ def make_dataset(
             examples weigh in loss and metrics. Optional.
         lengths_vary: bool. Whether `preprocess` may draw lengths: those of the first reading make
             the batches. With static shapes it must not.
+        dealt_out: bool. Whether each file of a split has its share of the records.
         parse: function from n records, string tensors of their files and of themselves, to their
             features, where those are not just `record_specs`. Optional.
         groups: list of int, where `files` are of several problems: how many, in their order, are
@@ -129,6 +131,8 @@ def make_dataset(
     key = _lengths_key(record_specs, settings, preprocess or parse)
     with readable.errors(files):
         index = record_index.get(files, lambda *some: feature_lengths(to_examples(*some)), key)
+    if dealt_out:
+        index.check_shares()
     make_order: Callable[..., Any] = example_order.ExampleOrder
     if groups:
         group_of = np.repeat(np.repeat(range(len(groups)), groups), index.counts)

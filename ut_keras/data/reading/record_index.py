@@ -75,7 +75,6 @@ class RecordIndex:
                 "and the like."
             )
         self.counts = np.diff(np.searchsorted(self._offsets, self._file_starts))
-        self._check_shares()
         _allow_open_files(len(files))
         self._descriptors = [os.open(file, os.O_RDONLY) for file in files]
         for descriptor in self._descriptors:
@@ -84,8 +83,12 @@ class RecordIndex:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def _check_shares(self):
-        """Examples are dealt out to the files one by one: none stays empty while others fill."""
+    def check_shares(self) -> None:
+        """Checks files that examples were dealt out to one by one: none is empty while others fill.
+
+        Raises:
+            DataError: names one that is.
+        """
         splits = np.array([file.rpartition("-of-")[0].rpartition("-")[0] for file in self.files])
         for split in np.unique(splits):
             files = np.flatnonzero(splits == split)
