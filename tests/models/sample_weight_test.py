@@ -219,8 +219,8 @@ def test_weights_that_do_not_fit(shape):
 @pytest.mark.parametrize(
     ("kind", "overrides", "make"),
     [
-        ("encoder", "", lambda targets: np.eye(4)[targets[:, 0]]),
-        ("encoder", "act_type=ponder_net", lambda targets: np.eye(4)[targets[:, 0]]),
+        ("encoder", "", lambda targets: np.eye(4, dtype=int)[targets[:, 0]]),
+        ("encoder", "act_type=ponder_net", lambda targets: np.eye(4, dtype=int)[targets[:, 0]]),
         ("tagger", "", lambda targets: targets[:, :2]),
         ("tagger", "act_type=ponder_net", lambda targets: targets[:, 0]),
     ],

@@ -24,7 +24,8 @@ def of_targets(
     """
     targets = tf.convert_to_tensor(targets)
     if targets.dtype.is_floating:
-        raise ValueError(f"Targets must be ids of an int type. Received: {targets.dtype.name}.")
+        received = f"{targets.dtype.name} of shape {targets.shape}"
+        raise ValueError(f"Targets must be ids of an int type. Received: {received}.")
     targets = tf.cast(targets, tf.int32)
     if class_labels:
         targets = targets if targets.shape.rank == 2 else tf.reshape(targets, [-1, 1])

@@ -243,6 +243,7 @@ def test_an_index_that_does_not_fit(tmp_path, monkeypatch):
         return types.SimpleNamespace(
             lengths=index.lengths + 1,
             read=index.read,
+            check_shares=index.check_shares,
             files=index.files,
             path="the index",
             __len__=index.__len__,
