@@ -149,6 +149,13 @@ def test_missing_vocabulary(error, runs, tmp_path):
     assert "Expected a vocabulary file" in line and "text2text_tsv" in line
 
 
+def test_a_problem_of_a_package(error, runs, tmp_path):
+    run = shutil.copytree(runs["reverse"], tmp_path / "run")
+    (run / "run.json").write_text('{"problem": "poetry_lines", "model": "transformer"}')
+    line = error(output_dir=run)
+    assert "Unknown problem: 'poetry_lines'" in line and "package needs --t2t_usr_dir" in line
+
+
 def test_kinds_of_problems(error, flags, runs):
     class_run, language_model = runs["classes"], runs["language_model"]
     score = {"decode_from_file": None, "score_file": flags["decode_from_file"]}

@@ -22,6 +22,7 @@ from ut_keras.errors import UsageError
 from ut_keras.files import file_error, whole_file
 from ut_keras.inference import decode_hparams, decode_job, feature_record, journal, run_record
 from ut_keras.inference import run as run_lib
+from ut_keras.registry import UnknownNameError
 
 FILE, SCORE, INTERACTIVE, SPLIT = "decode_from_file", "score_file", "decode_interactive", "split"
 
@@ -86,7 +87,11 @@ def check_run(args: argparse.Namespace) -> AskedRun:
     if checkpoint and os.path.dirname(checkpoint) != run_dir:
         folders.append(os.path.dirname(checkpoint))
     records = [run_record.read(folder) for folder in folders]
-    problem = problems.get(_name("problem", args, records, run_dir))
+    name = _name("problem", args, records, run_dir)
+    try:
+        problem = problems.get(name)
+    except UnknownNameError as error:
+        raise UsageError(f"{error} One of your package needs --t2t_usr_dir.") from error
     model_name = _name("model", args, records, run_dir)
     models.check_name(model_name)
     hp, saved = run_setup.final_hparams(args, run_dir, records[0])
