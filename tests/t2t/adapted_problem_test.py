@@ -15,19 +15,11 @@ from ut_keras.text import text_encoder
 _T2T_DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "testdata", "t2t", "data_dir")
 
 
-def _records(problem, data_dir, split):
-    return [
-        record
-        for path in tfrecords.find(data_dir, problem.filename, split)
-        for record in tfrecords.read(path)
-    ]
-
-
-def _texts(problem, data_dir, split, name="inputs"):
-    encoder = problem.feature_encoders(data_dir)[name]
+def _texts(make, problem, split, name="inputs"):
+    encoder = problem.feature_encoders(make.data_dir)[name]
     return sorted(
         encoder.decode(text_encoder.cut_at_eos(record[name]))
-        for record in _records(problem, data_dir, split)
+        for record in make.records(problem, split)
     )
 
 
@@ -37,7 +29,7 @@ def test_each_split_has_its_own_samples_files_and_vocabulary(make, tmp_path):
     )
     assert problem.splits == ("train", "dev", "test")
     assert [problem.num_shards(split) for split in problem.splits] == [2, 1, 1]
-    found = {split: _texts(problem, make.data_dir, split) for split in problem.splits}
+    found = {split: _texts(make, problem, split) for split in problem.splits}
     assert found["train"] == [f"translate train {number}" for number in range(6)]
     assert found["dev"] == [f"translate eval {number}" for number in range(3)]
     assert found["test"] == [f"translate test {number}" for number in range(2)]
@@ -83,9 +75,7 @@ class Mine(Base):
         return example
 """
     )
-    assert {tuple(record["turns"]) for record in _records(problem, make.data_dir, "dev")} == {
-        (0, 1, 0)
-    }
+    assert {tuple(record["turns"]) for record in make.records(problem, "dev")} == {(0, 1, 0)}
     encoder = problem.t2t.feature_encoders(make.data_dir)["turns"]
     assert encoder.decode(encoder.encode("1 2.5")) == "1.0 2.5"
     batch, _ = next(iter(problem.dataset("train", make.data_dir, hparams.get("transformer_tiny"))))
@@ -125,7 +115,7 @@ class Mine(Base, text_problems.Text2ClassProblem):
     assert problem.feature_encoders(make.data_dir)["targets"].decode([1]) == "good"
     problem.t2t.class_labels = lambda data_dir: [0, 1]  # which do in T2T
     assert problem.t2t.feature_encoders(make.data_dir)["targets"].decode([1]) == "1"
-    labels = [record["targets"] for record in _records(problem, make.data_dir, "dev")]
+    labels = [record["targets"] for record in make.records(problem, "dev")]
     assert labels == [[0], [1], [0], [1]]
     problem.t2t.feature_encoders = lambda data_dir: {"inputs": text_encoder.ByteTextEncoder()}
     problem._known.clear()
@@ -153,7 +143,7 @@ class Mine(Base):
 """
     )
     assert problem.side_files() == ("vocab.mine.tokens",)
-    assert _texts(problem, make.data_dir, "train", "targets").count("word UNK") == 5
+    assert _texts(make, problem, "train", "targets").count("word UNK") == 5
     os.remove(os.path.join(make.data_dir, "vocab.mine.tokens"))
     with pytest.raises(DataError, match="words of Mine must be put, one a line, at .*mine.tokens"):
         problem.t2t.get_or_create_vocab(make.data_dir, None)
@@ -161,7 +151,7 @@ class Mine(Base):
 
 def test_packed_rows(make):
     problem = make("@registry.register_problem\nclass Mine(Base):\n    packed_length = 64\n")
-    [row] = _records(problem, make.data_dir, "dev")
+    [row] = make.records(problem, "dev")
     assert max(row["targets_segmentation"]) == 3 and len(row["inputs"]) > 9
     assert problem.max_length == 64
     hp = hparams.get("transformer_tiny", "batch_size=64")
@@ -194,8 +184,8 @@ class Mine(Base):
 """
     )
     assert problem.side_files() == ()
-    assert _texts(problem, make.data_dir, "dev") == ["eval 0", "eval 1", "eval 2"]
-    assert set(_records(problem, make.data_dir, "dev")[0]) == {"inputs", "targets"}
+    assert _texts(make, problem, "dev") == ["eval 0", "eval 1", "eval 2"]
+    assert set(make.records(problem, "dev")[0]) == {"inputs", "targets"}
     assert problem.feature_specs(make.data_dir)["inputs"].vocab_size == 130
 
 
@@ -226,8 +216,8 @@ class Mine(problem.Problem):
         return [metrics.Metrics.ACC_PER_SEQ]
 """
     )
-    assert len(_records(problem, make.data_dir, "train")) == 20
-    assert len(_records(problem, make.data_dir, "dev")) == 5
+    assert len(make.records(problem, "train")) == 20
+    assert len(make.records(problem, "dev")) == 5
     assert problem.feature_specs(make.data_dir)["targets"].vocab_size == 12
     assert problem.target_space_id == 11 and problem.eval_metrics == ("accuracy_per_sequence",)
     assert problems.get("mine_rev").target_space_id == 10
@@ -391,7 +381,7 @@ def test_splits_of_two_passes_are_never_mixed(make, monkeypatch, tmp_path):
     monkeypatch.setenv("MINE_SEED", "1")
     problem = make(_RANDOM)
     data_dir = make.data_dir
-    sets = [set(_texts(problem, data_dir, split)) for split in problem.splits]
+    sets = [set(_texts(make, problem, split)) for split in problem.splits]
     assert sum(map(len, sets)) == len(set.union(*sets)) == 40
     assert [len(found) for found in sets] == [20, 10, 10]
     dev = tmp_path / "data" / "mine-dev-00000-of-00001"
@@ -448,51 +438,6 @@ class AlgorithmicReverseBinary40(problem.Problem):
         assert source == target[::-1] and len(source) > 0
 
 
-_CONTEXT = """
-@registry.register_problem
-class Mine(text_problems.QuestionAndContext2TextProblem):
-    approx_vocab_size = 2**8
-    is_generate_per_split = True
-    def generate_samples(self, data_dir, tmp_dir, dataset_split):
-        for i in range(3):
-            yield {"inputs": f"Who {i}?", "context": f"A text of {i}.", "targets": f"{i}"}
-"""
-
-
-def test_a_context_is_put_into_the_inputs_as_squad_concat_does(make):
-    problem = make(
-        _CONTEXT
-        + """
-    def preprocess_example(self, example, mode, hparams):
-        import tensorflow as tf
-        separator = tf.constant([self.QUESTION_SEPARATOR_ID], example["inputs"].dtype)
-        example["inputs"] = tf.concat([example["inputs"], separator, example["context"]], 0)
-        return example
-    def hparams(self, defaults, model_hparams):
-        super().hparams(defaults, model_hparams)
-        del defaults.modality["context"]
-        del defaults.vocab_size["context"]
-"""
-    )
-    hp = hparams.get("transformer_tiny", "batch_size=64")
-    features, _ = next(iter(problem.dataset("dev", make.data_dir, hp)))
-    encoder = problem.feature_encoders(make.data_dir)["inputs"]
-    row = features["inputs"].numpy()[0].tolist()
-    question, story = (
-        encoder.decode(ids) for ids in (row[: row.index(2)], row[row.index(2) + 1 :])
-    )
-    assert question == "Who 0?<EOS>" and story.startswith("A text of 0.<EOS>")
-
-
-def test_a_context_that_no_model_is_shown_is_dropped_and_said(make, capsys):
-    problem = make(_CONTEXT)
-    assert set(problem.feature_specs(make.data_dir)) == {"inputs", "targets"}
-    assert "no model is shown the feature 'context' of mine" in capsys.readouterr().out
-    hp = hparams.get("transformer_tiny", "batch_size=64")
-    features, _ = next(iter(problem.dataset("dev", make.data_dir, hp)))
-    assert set(features) == {"inputs", "targets"}
-
-
 def test_an_encoder_of_the_package_is_asked_for_once_before_samples_are_drawn(make):
     """And it is the one that encodes."""
     problem = make(
@@ -517,65 +462,6 @@ class Mine(Base):
     assert len(problem.t2t.asked) == 1 and problem.t2t.asked[0]
 
 
-def test_whole_files_are_chopped_as_t2t_does(make, tmp_path):
-    for name, text in {"a": "one two three ", "b": "four five ", "c": "one two three four"}.items():
-        (tmp_path / f"{name}.txt").write_text(text * 3)
-    problem = make(f'''
-@registry.register_problem
-class Mine(text_problems.ChoppedTextProblem):
-    vocab_type = text_problems.VocabType.CHARACTER
-    sequence_length = 10
-    @property
-    def is_generate_per_split(self):
-        return False
-    @property
-    def dataset_splits(self):
-        return [{{"split": "train", "shards": 2}}, {{"split": "eval", "shards": 1}}]
-    @property
-    def max_dev_chars(self):
-        return 25
-    def train_text_filepaths(self, tmp_dir):
-        return [r"{tmp_path}/" + name for name in ("a.txt", "b.txt", "c.txt")]
-    def dev_text_filepaths(self, tmp_dir):
-        return [r"{tmp_path}/c.txt"]
-''')
-    encoder = problem.feature_encoders(make.data_dir)["targets"]
-    shards = [
-        sorted(
-            encoder.decode([i for i in record["targets"] if i]) for record in tfrecords.read(path)
-        )
-        for split in ("train", "dev")
-        for path in tfrecords.find(make.data_dir, "mine", split)
-    ]
-    texts = ("one two three " * 3 + "one two three four" * 3, "four five " * 3)
-    dev = ("one two three four" * 3)[:25]
-    assert shards == [
-        sorted(text[at : at + 10] for at in range(0, len(text), 10)) for text in (*texts, dev)
-    ]
-    records = _records(problem, make.data_dir, "train")
-    assert {len(record["targets"]) for record in records} == {10}  # the last ones are padded
-    hp = hparams.get("transformer_tiny", "batch_size=40,max_length=8")  # which the problem knows
-    features, targets = next(iter(problem.dataset("train", make.data_dir, hp)))
-    assert targets.shape[1] == 10 and "inputs" not in features
-
-
-def test_a_file_of_a_task_without_texts_is_empty_as_in_t2t(make, tmp_path):
-    (tmp_path / "a.txt").write_text("one two three " * 20)
-    problem = make(f'''
-@registry.register_problem
-class Mine(text_problems.ChoppedTextProblem):
-    vocab_type = text_problems.VocabType.CHARACTER
-    sequence_length = 10
-    dataset_splits = [{{"split": "train", "shards": 2}}, {{"split": "eval", "shards": 1}}]
-    def train_text_filepaths(self, tmp_dir):
-        return [r"{tmp_path}/a.txt"]
-    dev_text_filepaths = train_text_filepaths
-''')
-    assert len(_records(problem, make.data_dir, "train")) == 28
-    hp = hparams.get("transformer_tiny", "batch_size=40")
-    assert len(problem.dataset("train", make.data_dir, hp)) == 7
-
-
 def test_log_lines_of_mlperf_and_an_encoder_that_does_not_say_its_size(make):
     """What copies of T2T's `generate_encoded_samples` begin with, and what T2T needs to train."""
     problem = make(
@@ -596,6 +482,6 @@ class Mine(Base):
         return {"inputs": Letters(), "targets": Letters()}
 """
     )
-    assert _records(problem, make.data_dir, "train")
+    assert make.records(problem, "train")
     with pytest.raises(DataError, match="Letters must say its vocab_size"):
         problem.feature_specs(make.data_dir)

@@ -4,6 +4,7 @@ import textwrap
 import pytest
 
 from ut_keras import models, problems
+from ut_keras.data import tfrecords
 from ut_keras.data.writing import process_pool
 from ut_keras.hparams.registry import RANGES, SETS
 from ut_keras.problems.problem import REGISTRY as PROBLEMS
@@ -56,7 +57,7 @@ def load(tmp_path, registries):
 
 @pytest.fixture
 def make(load, tmp_path):
-    """Function from the source of a problem to it, with its data."""
+    """Function from the source of a problem to it, with its data; `records` reads those."""
 
     def made(source, name="mine", generated=True):
         load(_SPLIT + source)
@@ -65,5 +66,9 @@ def make(load, tmp_path):
             problem.generate_data(str(tmp_path / "data"), str(tmp_path / "tmp"))
         return problem
 
-    made.data_dir = str(tmp_path / "data")
+    def records(problem, split):
+        paths = tfrecords.find(made.data_dir, problem.filename, split)
+        return [record for path in paths for record in tfrecords.read(path)]
+
+    made.data_dir, made.records = str(tmp_path / "data"), records
     return made

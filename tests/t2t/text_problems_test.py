@@ -1,0 +1,107 @@
+"""T2T's kinds of text beyond pairs: a question with its context, whole files that are chopped."""
+
+from ut_keras import hparams
+from ut_keras.data import tfrecords
+
+_CONTEXT = """
+@registry.register_problem
+class Mine(text_problems.QuestionAndContext2TextProblem):
+    approx_vocab_size = 2**8
+    is_generate_per_split = True
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        for i in range(3):
+            yield {"inputs": f"Who {i}?", "context": f"A text of {i}.", "targets": f"{i}"}
+"""
+
+
+def test_a_context_is_put_into_the_inputs_as_squad_concat_does(make):
+    problem = make(
+        _CONTEXT
+        + """
+    def preprocess_example(self, example, mode, hparams):
+        import tensorflow as tf
+        separator = tf.constant([self.QUESTION_SEPARATOR_ID], example["inputs"].dtype)
+        example["inputs"] = tf.concat([example["inputs"], separator, example["context"]], 0)
+        return example
+    def hparams(self, defaults, model_hparams):
+        super().hparams(defaults, model_hparams)
+        del defaults.modality["context"]
+        del defaults.vocab_size["context"]
+"""
+    )
+    hp = hparams.get("transformer_tiny", "batch_size=64")
+    features, _ = next(iter(problem.dataset("dev", make.data_dir, hp)))
+    encoder = problem.feature_encoders(make.data_dir)["inputs"]
+    row = features["inputs"].numpy()[0].tolist()
+    question, story = (
+        encoder.decode(ids) for ids in (row[: row.index(2)], row[row.index(2) + 1 :])
+    )
+    assert question == "Who 0?<EOS>" and story.startswith("A text of 0.<EOS>")
+
+
+def test_a_context_that_no_model_is_shown_is_dropped_and_said(make, capsys):
+    problem = make(_CONTEXT)
+    assert set(problem.feature_specs(make.data_dir)) == {"inputs", "targets"}
+    assert "no model is shown the feature 'context' of mine" in capsys.readouterr().out
+    hp = hparams.get("transformer_tiny", "batch_size=64")
+    features, _ = next(iter(problem.dataset("dev", make.data_dir, hp)))
+    assert set(features) == {"inputs", "targets"}
+
+
+def test_whole_files_are_chopped_as_t2t_does(make, tmp_path):
+    for name, text in {"a": "one two three ", "b": "four five ", "c": "one two three four"}.items():
+        (tmp_path / f"{name}.txt").write_text(text * 3)
+    problem = make(f'''
+@registry.register_problem
+class Mine(text_problems.ChoppedTextProblem):
+    vocab_type = text_problems.VocabType.CHARACTER
+    sequence_length = 10
+    @property
+    def is_generate_per_split(self):
+        return False
+    @property
+    def dataset_splits(self):
+        return [{{"split": "train", "shards": 2}}, {{"split": "eval", "shards": 1}}]
+    @property
+    def max_dev_chars(self):
+        return 25
+    def train_text_filepaths(self, tmp_dir):
+        return [r"{tmp_path}/" + name for name in ("a.txt", "b.txt", "c.txt")]
+    def dev_text_filepaths(self, tmp_dir):
+        return [r"{tmp_path}/c.txt"]
+''')
+    encoder = problem.feature_encoders(make.data_dir)["targets"]
+    shards = [
+        sorted(
+            encoder.decode([i for i in record["targets"] if i]) for record in tfrecords.read(path)
+        )
+        for split in ("train", "dev")
+        for path in tfrecords.find(make.data_dir, "mine", split)
+    ]
+    texts = ("one two three " * 3 + "one two three four" * 3, "four five " * 3)
+    dev = ("one two three four" * 3)[:25]
+    assert shards == [
+        sorted(text[at : at + 10] for at in range(0, len(text), 10)) for text in (*texts, dev)
+    ]
+    records = make.records(problem, "train")
+    assert {len(record["targets"]) for record in records} == {10}  # the last ones are padded
+    hp = hparams.get("transformer_tiny", "batch_size=40,max_length=8")  # which the problem knows
+    features, targets = next(iter(problem.dataset("train", make.data_dir, hp)))
+    assert targets.shape[1] == 10 and "inputs" not in features
+
+
+def test_a_file_of_a_task_without_texts_is_empty_as_in_t2t(make, tmp_path):
+    (tmp_path / "a.txt").write_text("one two three " * 20)
+    problem = make(f'''
+@registry.register_problem
+class Mine(text_problems.ChoppedTextProblem):
+    vocab_type = text_problems.VocabType.CHARACTER
+    sequence_length = 10
+    dataset_splits = [{{"split": "train", "shards": 2}}, {{"split": "eval", "shards": 1}}]
+    def train_text_filepaths(self, tmp_dir):
+        return [r"{tmp_path}/a.txt"]
+    dev_text_filepaths = train_text_filepaths
+''')
+    assert len(make.records(problem, "train")) == 28
+    hp = hparams.get("transformer_tiny", "batch_size=40")
+    assert len(problem.dataset("train", make.data_dir, hp)) == 7
