@@ -53,10 +53,10 @@ def register_problem(name: str, problem_class: type[t2t_problem.Problem]) -> Non
 
 @_registering
 def register_hparams(name: str, function: Callable) -> None:
+    @functools.wraps(function)
     def finished():
         return hparam.finished(function(), f"hparams set {name}")
 
-    finished.unfinished = function  # type: ignore[attr-defined]
     _add(SETS, name, finished)
 
 
@@ -108,7 +108,8 @@ def problem(problem_name: str, **kwargs: Any) -> Any:
 
 def hparams(name: str) -> hparam.HParams:
     """The values of a set, to be changed; of a package's, with the fields that it adds."""
-    values = getattr(SETS.get(name), "unfinished", functools.partial(hparams_lib.get, name))()
+    function = SETS.get(name)
+    values = getattr(function, "__wrapped__", function)()  # a package's, before it is finished
     return values if isinstance(values, hparam.HParams) else hparam.of(values)
 
 
