@@ -187,6 +187,22 @@ lstm_lte = derived(lstm_algorithmic)
 transformer_lte = derived(_small, batch_size=4096)
 universal_transformer_lte = derived(transformer_lte, make_universal)
 adaptive_universal_transformer_lte = derived(universal_transformer_lte, _adaptive)
+# For a GPU: wider, deeper, and four times the tokens an update, in three lengths.
+universal_transformer_lte_large_batch = derived(
+    universal_transformer_lte,
+    hidden_size=256,
+    filter_size=1024,
+    num_heads=8,
+    num_rec_steps=6,
+    batch_size=16384,
+    min_length_bucket=15,
+    length_bucket_step=1.9,
+    learning_rate_schedule="constant*linear_warmup*linear_decay",
+    learning_rate_constant=0.001,
+    learning_rate_warmup_steps=1000,
+    learning_rate_decay_steps=20_000,
+    clip_grad_norm=1.0,
+)
 
 # --- Depth: table lookup, parity, addition, nested lists, sudoku (docs/depth.md) -----------------
 
@@ -281,6 +297,10 @@ transformer_scan = derived(
     **_adam(0.001),
 )
 universal_transformer_scan = derived(transformer_scan, make_universal, **_NO_SIGNALS)
+# There embeddings are not multiplied.
+universal_transformer_scan_published = derived(
+    universal_transformer_scan, multiply_embedding_mode="none"
+)
 adaptive_universal_transformer_scan = derived(universal_transformer_scan, _adaptive)
 
 # --- Multi30k -------------------------------------------------------------------------------------
