@@ -350,7 +350,7 @@ class Problem:
         # Before TensorFlow is loaded, which takes seconds.
         reader = self.reader(split, hparams)
         files = reader.split_files(split, data_dir)
-        specs = self.record_specs(data_dir)
+        specs = reader.record_specs(data_dir)
 
         from ut_keras.data.reading import input_pipeline
 
@@ -365,6 +365,10 @@ class Problem:
             seed=seed,
             **reader.reading(split, data_dir, hparams),
         )
+
+    def with_hparams(self, hparams: Any) -> "Problem":
+        """The problem as a run with these hparams has it: another, where features go by them."""
+        return self
 
     def reader(self, split: str, hparams: Any) -> "Problem":
         """The problem whose `max_length` and `preprocess` hold for a dataset; arguments as there.

@@ -64,6 +64,9 @@ class Derived:
 
     dataset, reading = Problem.dataset, Problem.reading
 
+    def with_hparams(self, hparams: Any) -> "Derived":
+        return Derived(self._base.with_hparams(hparams), *self._how)
+
     def reader(self, split: str, hparams: Any) -> "Derived":
         return Derived(self._base.reader(split, hparams), *self._how)
 

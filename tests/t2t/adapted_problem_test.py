@@ -4,12 +4,11 @@ import shutil
 import numpy as np
 import pytest
 
-from ut_keras import hparams, problems
+from ut_keras import hparams, models, problems
 from ut_keras.bin import datagen
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.inference import feature_record
-from ut_keras.t2t import hparam as t2t_hparam
 from ut_keras.text import text_encoder
 
 _T2T_DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "testdata", "t2t", "data_dir")
@@ -269,8 +268,7 @@ class Mine(Base):
     assert {row[1].shape[1] for row in turned.dataset("train", make.data_dir, hp)} == {9}
 
 
-def test_a_problem_reads_what_a_set_of_the_package_adds(make, monkeypatch):
-    monkeypatch.setattr(t2t_hparam, "added", {})
+def test_a_problem_reads_what_a_set_of_the_package_adds(make):
     problem = make(
         """
 from tensor2tensor.models import transformer
@@ -291,8 +289,14 @@ class Mine(Base):
         return {**example, "inputs": example["inputs"][: hparams.cut]}
 """
     )
-    features, _ = next(iter(problem.dataset("dev", make.data_dir, hparams.get("cutting"))))
-    assert features["inputs"].shape[1] == problem.target_space_id == 3
+    turned = problems.get("mine_rev")
+    for overrides, cut in (("", 3), ("cut=2", 2)):
+        hp = hparams.get("cutting", overrides)
+        features, _ = next(iter(problem.dataset("dev", make.data_dir, hp)))
+        assert features["inputs"].shape[1] == cut
+        features, _ = next(iter(turned.dataset("dev", make.data_dir, hp)))
+        assert features["targets"].shape[1] == cut
+        assert models.get("transformer", hp, problem, make.data_dir).target_space_id == cut
 
 
 def test_what_hparams_sets_of_the_model_is_said(make, capsys):

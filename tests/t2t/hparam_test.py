@@ -1,5 +1,8 @@
+import pickle
+
 import pytest
 
+from ut_keras import hparam as hparam_lib
 from ut_keras import hparams
 from ut_keras.hparam import LSTMHParams, TransformerHParams, UniversalTransformerHParams
 from ut_keras.hparam.field import HParamError
@@ -53,13 +56,12 @@ def test_a_field_that_nothing_reads_is_said_once(capsys):
         changed = models.transformer_tiny()
         changed.add_hparam("made_up_by_hparam_test", 3)
         hp = hparam.finished(changed, "hparams set mine")
-    assert hp == hparams.get("transformer_tiny")
+    assert vars(hp) == {**vars(hparams.get("transformer_tiny")), "made_up_by_hparam_test": 3}
     said = "note: hparams set mine adds made_up_by_hparam_test, which nothing of ours reads"
     assert capsys.readouterr().out.splitlines() == [said]
 
 
-def test_a_set_derived_by_its_name_has_the_fields_that_the_other_adds(load, monkeypatch):
-    monkeypatch.setattr(hparam, "added", {})
+def test_a_set_derived_by_its_name_has_the_fields_that_the_other_adds(load):
     load("""
         from tensor2tensor.models import transformer
         from tensor2tensor.utils import registry
@@ -76,7 +78,34 @@ def test_a_set_derived_by_its_name_has_the_fields_that_the_other_adds(load, monk
             return hparams.parse(f"noise={hparams.noise * 2},hidden_size=32")
     """)
     assert hparams.get("child").hidden_size == 32
-    assert hparam.added == {"noise": 0.5}
+    assert (hparams.get("parent").noise, hparams.get("child").noise) == (0.25, 0.5)
+
+
+def test_added_fields_are_hparams_like_others(tmp_path):
+    def made():
+        values = models.transformer_tiny()
+        added = {"noise": 0.5, "cuts": (3, 4), "style": None, "draw": len, "turn": True}
+        for name, value in added.items():
+            values.add_hparam(name, value)
+        return hparam.finished(values, "hparams set mine")
+
+    hp = made().override("noise=1,cuts=[5,.5],turn=False,hidden_size=32")
+    assert (hp.noise, hp.cuts, hp.style, hp.turn) == (1.0, [5, 0.5], None, False)
+    assert not hasattr(hp, "draw")  # which no file can keep
+    hparam_lib.save(hp, str(tmp_path / "hparams.json"))
+    assert hparam_lib.load(str(tmp_path / "hparams.json")) == hp == pickle.loads(pickle.dumps(hp))
+    assert hparam.of(hp).cuts == [5, 0.5]
+    with pytest.raises(HParamError, match="noise must be a number or None. Received: noise='loud'"):
+        made().override({"noise": "loud"})
+    for name in ("architecture", "class"):  # a method of ours, a word of Python's
+        with pytest.raises(HParamError, match=f"name of its own. Received: {name}"):
+            hparam.finished(hparam.HParams(**{name: 1}), "set")
+    with pytest.raises(HParamError, match="added must be a dict. Received: added=3"):
+        hparam_lib.from_dict({"added": 3})
+    # A package may change its mind between two runs in a folder.
+    hparam_lib.check_same_architecture(hp, hparams.get("transformer_tiny", "hidden_size=32"))
+    with pytest.raises(HParamError, match="kind that was saved, TransformerHParams"):
+        hparam_lib.check_same_architecture(hp, hparams.get("universal_transformer_tiny"))
 
 
 def test_values_are_checked():

@@ -99,6 +99,7 @@ def check_run(args: argparse.Namespace) -> AskedRun:
     if saved is not None:
         hparam.check_same_architecture(saved, hp)
         run_setup.say_differences(saved, hp, run_dir, of_the_function=True)
+    problem = problem.with_hparams(hp)
     data_dir = args.data_dir or ""
     features = _features(problem, data_dir, folders)
     run = run_lib.Run(run_dir, checkpoint, model_name, hp, *features)

@@ -97,7 +97,7 @@ def check(args: argparse.Namespace) -> Setup:
     return Setup(
         args=args,
         schedule=schedule,
-        problem=problem,
+        problem=problem.with_hparams(hp),
         hp=hp,
         eval_split=eval_split(args, problem),
         seed=seed,

@@ -79,7 +79,7 @@ def statement(setup: Any) -> dict[str, Any]:
     return {
         "problem": setup.problem.name,
         **{name: value for name, value in vars(setup.args).items() if name not in _OF_A_WORKER},
-        **{f"hparam {name}": value for name, value in setup.hp.to_dict().items()},
+        **{f"hparam {name}": value for name, value in vars(setup.hp).items()},
         "train_data": _data(setup, "train"),
         "eval_data": _data(setup, setup.eval_split),
         **{f"vocabulary of {name}": text for name, text in vocabularies.items()},

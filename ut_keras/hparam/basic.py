@@ -6,7 +6,7 @@ Names are T2T's (`basic_params1`); defaults are those of its `transformer_base`.
 import collections.abc
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from ut_keras.hparam import limits, without_effect
 from ut_keras.hparam import overrides as overrides_lib
@@ -109,6 +109,8 @@ class BasicHParams(without_effect.BasicNames):
     Raises:
         HParamError: if a value has the wrong type or is out of range.
     """
+
+    ADDED: ClassVar[tuple[str, ...]] = ()  # names of fields that a set of a T2T package adds
 
     # --- Input pipeline -------------------------------------------------------------------------
     batch_size: int = training(4096, POSITIVE)  # tokens per replica
@@ -248,8 +250,13 @@ class BasicHParams(without_effect.BasicNames):
         return dataclasses.replace(self, **overrides)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns a dict from name to value, in the order of the fields."""
-        return {name: getattr(self, name) for name in specs(type(self))}
+        """Returns a dict from name to value, in the order of the fields.
+
+        What a set of a T2T package adds is a dict of its own, "added".
+        """
+        values = {name: getattr(self, name) for name in specs(type(self))}
+        added = {name: values.pop(name) for name in self.ADDED}
+        return values | ({"added": added} if added else {})
 
     def check_supported(self, training: bool = True) -> None:
         """Raises `HParamError`, naming all of them, if values are set that are not implemented.
@@ -271,7 +278,7 @@ class BasicHParams(without_effect.BasicNames):
         """Returns a line for each field that differs from `before`, an hp, and has no effect."""
         return [
             f"{name}={value!r} has no effect here: {why}."
-            for name, value in self.to_dict().items()
+            for name, value in vars(self).items()
             if value != getattr(before, name) and (why := self.why_without_effect(name))
         ]
 
@@ -303,4 +310,4 @@ class BasicHParams(without_effect.BasicNames):
     def architecture(self) -> dict[str, Any]:
         """Returns what trained weights are useless without: {name: value}."""
         known = specs(type(self))
-        return {n: value for n, value in self.to_dict().items() if known[n].facts.architecture}
+        return {name: value for name, value in vars(self).items() if known[name].facts.architecture}

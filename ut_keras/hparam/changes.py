@@ -71,10 +71,11 @@ def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
     Raises:
         HParamError: names every field that must not differ, with both values.
     """
-    if type(saved) is not type(current):
+    kinds = [cls.__bases__[0] if cls.ADDED else cls for cls in (type(saved), type(current))]
+    if kinds[0] is not kinds[1]:
         raise HParamError(
-            f"The hparams must be of the kind that was saved, {type(saved).__name__}. "
-            f"Received: {type(current).__name__}."
+            f"The hparams must be of the kind that was saved, {kinds[0].__name__}. "
+            f"Received: {kinds[1].__name__}."
         )
     there, here = saved.architecture(), current.architecture()
     differences = [

@@ -10,6 +10,7 @@ the rest stands in `field`. So a feature that gets implemented is declared so on
 nowhere else.
 """
 
+import contextlib
 import dataclasses
 import functools
 import typing
@@ -102,7 +103,7 @@ class FieldSpec:
         elif self.facts.check:
             words = self.facts.check.expected
         else:
-            words = _KINDS[self.kind]
+            words = _KINDS.get(self.kind, f"a {self.kind.__name__}")
         if self.facts.interval:
             words += f" in {self.facts.interval}"
         return words + (" or None" if self.optional else "")
@@ -154,6 +155,8 @@ class FieldSpec:
                 return BOOLS[value] if self.kind is bool else self.kind(value)
             except (KeyError, ValueError):
                 return value
+        if self.kind is list and isinstance(value, list):
+            return [_number(item) if isinstance(item, Bare) else item for item in value]
         if self.kind is float and type(value) is int:
             return float(value)
         return value
@@ -193,6 +196,14 @@ def _read(annotation: Any) -> tuple[type, tuple, bool]:
         (annotation,) = (a for a in typing.get_args(annotation) if a is not type(None))
     choices = typing.get_args(annotation)
     return str if choices else annotation, choices, optional
+
+
+def _number(word):
+    """A word of a list as the number that it is; any other as it is."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(word)
+    return str(word)
 
 
 def _lies_in(value, interval):

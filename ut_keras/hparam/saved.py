@@ -1,11 +1,14 @@
 """Hyperparameters as dicts and files: ours, and T2T's hparams.json."""
 
+import dataclasses
+import functools
+import keyword
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ut_keras.files import json_file
 from ut_keras.hparam.basic import BasicHParams
-from ut_keras.hparam.field import HParamError, specs
+from ut_keras.hparam.field import HParamError, specs, training
 from ut_keras.hparam.lstm import LSTMHParams
 from ut_keras.hparam.transformer import TransformerHParams, UniversalTransformerHParams
 from ut_keras.registry import is_rerun
@@ -85,7 +88,8 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
 
     Args:
         values: dict from name to value. What is missing keeps its default; T2T's bookkeeping is
-            ignored, and fields that only older T2T 1.x has, where they change nothing.
+            ignored, and fields that only older T2T 1.x has, where they change nothing. "added" is
+            a dict of what a set of a T2T package adds.
     Returns:
         an instance of the class that has most of the names: `TransformerHParams`,
         `UniversalTransformerHParams`, `LSTMHParams` or one that was registered.
@@ -99,9 +103,36 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
                 f"{name} must be empty: functions cannot be replaced by hparams. "
                 f"Received: {name}={values[name]!r}."
             )
-    ignored = T2T_BOOKKEEPING | T2T_FUNCTION_TABLES
+    ignored = T2T_BOOKKEEPING | T2T_FUNCTION_TABLES | {"added"}
+    added = values.get("added", {})
+    if not isinstance(added, dict):
+        raise HParamError(f"added must be a dict. Received: added={added!r}.")
     values = {name: value for name, value in values.items() if name not in ignored}
-    return cls().override(modernize(cls, values))
+    hp = cls().override(modernize(cls, values))
+    return with_added(hp, added) if added else hp
+
+
+def with_added(hp: BasicHParams, values: Mapping[str, Any]) -> BasicHParams:
+    """The same with more fields, {name: value}; a value says its field's type."""
+    for name in values:
+        if hasattr(hp, name) or not name.isidentifier() or keyword.iskeyword(name):
+            raise HParamError(f"An added field needs a name of its own. Received: {name}.")
+    kinds = tuple((name, str if v is None else type(v)) for name, v in values.items())
+    cls: Any = type(hp)
+    return _extended(cls, kinds)(**vars(hp), **values)
+
+
+@functools.cache
+def _extended(cls, kinds):
+    """The class with fields of the names and types; its objects can be pickled."""
+    fields = [(name, kind | None, training(None)) for name, kind in kinds]
+    more = {
+        "ADDED": tuple(name for name, _ in kinds),
+        "__reduce__": lambda self: (from_dict, (self.to_dict(),)),
+    }
+    return dataclasses.make_dataclass(
+        cls.__name__, fields, bases=(cls,), namespace=more, frozen=True, kw_only=True
+    )
 
 
 def save(hp: BasicHParams, path: str) -> None:

@@ -123,6 +123,8 @@ def get(
             raise UserError(
                 f'problem must be what problems.get("…") returns. Received: {problem!r}.'
             )
+        if hasattr(problem, "with_hparams"):  # whatever says its features will do
+            problem = problem.with_hparams(hparams)
         specs = problem.feature_specs(data_dir)
         target_space_id = problem.target_space_id
     else:

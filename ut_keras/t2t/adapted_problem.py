@@ -54,8 +54,8 @@ class Adapted(problem.Problem):
         self.t2t: Any = t2t  # what it has beyond the base class is the package's to say
         t2t.adapted = self
         self.name = t2t.name
-        self._mode = ""  # of a dataset that is read, with its hparams
-        self._hp: hparam.BasicHParams | None = None
+        self._hp: hparam.BasicHParams | None = None  # of a run, once they are known
+        self._mode = ""  # of a dataset that is read
         self._pass: one_pass.OnePass | None = None
         self._tmp_dir: str | None = None  # while data are generated, as the next
         self._encoder: Any = None
@@ -105,7 +105,7 @@ class Adapted(problem.Problem):
         chopped = isinstance(self.t2t, text_problems.ChoppedTextProblem)
         if self._hp is None or (overridden.is_ours(self.t2t, "max_length") and not chopped):
             return getattr(self.t2t, "packed_length", None)
-        longest = self.t2t.max_length(t2t_hparam.with_added(t2t_hparam.of(self._hp)))
+        longest = self.t2t.max_length(t2t_hparam.of(self._hp))
         return contract.held(longest, contract.MAX_LENGTH, f"max_length of {self.name}")
 
     def feature_encoders(self, data_dir: str | None) -> problem.Encoders:
@@ -164,7 +164,8 @@ class Adapted(problem.Problem):
         """The encoders, and what T2T's `hparams` of the problem says."""
         if data_dir not in self._known:
             self.t2t._encoders = self.t2t._hparams = None
-            model_hparams = t2t_hparam.with_added(t2t_problem.default_model_hparams())
+            of_run = self._hp and t2t_hparam.of(self._hp)
+            model_hparams = of_run or t2t_problem.default_model_hparams()
             model_hparams.data_dir = data_dir
             theirs = self.t2t.get_feature_encoders(data_dir)
             contract.held(theirs, contract.FEATURE_ENCODERS, f"feature_encoders of {self.name}")
@@ -301,7 +302,7 @@ class Adapted(problem.Problem):
         if of_texts:
             _set_seeds(self._seed)
             self._find_encoder(data_dir)
-            # What comes with the samples is not there yet, nor is a set, whose fields `hparams` may
+            # What comes with the samples is not there yet, nor is a run, whose fields `hparams` may
             # read; and what an encoder lacks is told later.
             with contextlib.suppress(OSError, NotImplementedError, t2t_hparam.NoSuchHParam):
                 self.feature_specs(data_dir)  # refuses what no model reads, before long work
@@ -358,11 +359,16 @@ class Adapted(problem.Problem):
 
     # Reading.
 
+    def with_hparams(self, hparams: Any) -> "Adapted":
+        other = copy.copy(self)
+        other._hp = hparams if isinstance(hparams, hparam.BasicHParams) else None
+        if other._hp == self._hp:
+            other._known = self._known  # which a copy leaves behind
+        return other
+
     def reader(self, split: str, hparams: Any) -> "Adapted":
-        reader = copy.copy(self)
-        reader._known = self._known  # which a copy leaves behind
+        reader = self.with_hparams(hparams)
         reader._mode = "train" if split == "train" else "eval"
-        reader._hp = hparams if isinstance(hparams, hparam.BasicHParams) else None
         return reader
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
@@ -379,7 +385,7 @@ class Adapted(problem.Problem):
             return ""
         code = type(self.t2t).preprocess_example.__code__
         of_code = (code.co_code, code.co_consts, code.co_names)
-        said = repr((self._mode, self._hp, t2t_hparam.added, *of_code))
+        said = repr((self._mode, self._hp, *of_code))
         return f"preprocess_example {zlib.crc32(said.encode()):08x}"
 
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
@@ -392,7 +398,7 @@ class Adapted(problem.Problem):
             )
         import tensorflow as tf
 
-        hp = t2t_hparam.with_added(t2t_hparam.of(self._hp))
+        hp = t2t_hparam.of(self._hp)
         code = type(self.t2t).preprocess_example.__code__
         known = _modalities(next(iter(self._known.values()))[1])
         names = tuple(name for name in known if name in ("inputs", "targets"))

@@ -4,7 +4,8 @@
     hparams.hidden_size = 128
     hparams.add_hparam("filter_size", 512)
 
-`finished` makes the frozen dataclass of it, and says which fields only the package can read.
+`finished` makes the frozen dataclass of it, and says which fields only the package can read: they
+are fields like ours, which `--hparams` changes and hparams.json keeps.
 
 References: tensor2tensor/utils/hparam.py.
 """
@@ -20,8 +21,6 @@ from ut_keras.hparam.field import BOOLS, specs
 from ut_keras.t2t import missing
 
 _IGNORED = saved.T2T_BOOKKEEPING | saved.T2T_FUNCTION_TABLES | set(saved.RETIRED)
-# Fields that ours lack, of the package's set that was made last: for the package's problems.
-added: dict[str, Any] = {}
 
 
 class NoSuchHParam(AttributeError):
@@ -107,13 +106,7 @@ class HParams:
 
 def of(hp: hparam_lib.BasicHParams) -> HParams:
     """The HParams with the values of one of our dataclasses."""
-    return HParams(**hp.to_dict(), **{name: {} for name in saved.T2T_FUNCTION_TABLES})
-
-
-def with_added(hparams: HParams) -> HParams:
-    """The same with what the package's set adds, which its problems may read."""
-    hparams.__dict__.update(added)
-    return hparams
+    return HParams(**vars(hp), **{name: {} for name in saved.T2T_FUNCTION_TABLES})
 
 
 def finished(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
@@ -130,12 +123,21 @@ def finished(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
         return hparams
     values = hparams.values()
     known = {name for cls in hparam_lib.classes() for name in specs(cls)} | _IGNORED
-    unknown = sorted(values.keys() - known)
-    if unknown:
-        missing.say_once(f"note: {title} adds {', '.join(unknown)}, which nothing of ours reads")
-        added.clear()
-        added.update((name, values[name]) for name in unknown)
-    return hparam_lib.from_dict({name: values[name] for name in values if name in known})
+    added = {name: values[name] for name in sorted(values.keys() - known)}
+    if added:
+        missing.say_once(f"note: {title} adds {', '.join(added)}, which nothing of ours reads")
+    ours = {name: values[name] for name in values if name in known}
+    kept = {name: json.loads(json.dumps(added[name])) for name in added if _is_plain(added[name])}
+    return hparam_lib.from_dict({**ours, "added": kept})
+
+
+def _is_plain(value):
+    """Whether a file can keep it: no function."""
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _like(old, value):

@@ -158,6 +158,11 @@ class AdaptedMulti(problem.Problem):
     def split_files(self, split: str, data_dir: str) -> list[str]:
         return [path for task in self.tasks for path in task.split_files(split, data_dir)]
 
+    def with_hparams(self, hparams: Any) -> "AdaptedMulti":
+        other = copy.copy(self)
+        other.tasks = [task.with_hparams(hparams) for task in self.tasks]
+        return other
+
     def reader(self, split: str, hparams: Any) -> "AdaptedMulti":
         reader = copy.copy(self)
         if split != "train" and hparams.multiproblem_target_eval_only:
