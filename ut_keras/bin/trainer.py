@@ -24,6 +24,7 @@ from ut_keras.bin.run_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.inference import decode_hparams, feature_record, run_record
+from ut_keras.text import text_encoder_base
 from ut_keras.training import rendezvous, run_folder
 
 # The program of a trial of a search: this, whether it is installed or not.
@@ -173,7 +174,9 @@ def _trainer(setup, strategy, static_shapes):
         free_decoding.FreeDecoder(
             model,
             setup.decode,
-            to_text=lambda name, ids: feature_record.to_text(encoders[name], specs[name], ids),
+            to_text=lambda name, ids: text_encoder_base.to_text(
+                encoders[name], ids, specs[name].modality == "class_label"
+            ),
             score=problem.score_decoded,
         ),
         problem_name=problem.name,

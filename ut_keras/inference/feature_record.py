@@ -27,7 +27,6 @@ from ut_keras.data.features import FeatureSpec
 from ut_keras.errors import DataError
 from ut_keras.files import json_file
 from ut_keras.text import text_encoder, text_encoder_base
-from ut_keras.text.text_encoder_base import TextEncoder, cut_at_eos
 
 FILENAME = "features.json"
 _FILE_ENDINGS = {
@@ -244,13 +243,3 @@ def _short(value):
     if isinstance(value, str) and len(value) == 64:
         return f"sha256 {value[:8]}…"
     return "none" if value is None else repr(value)
-
-
-def to_text(encoder: TextEncoder, spec: FeatureSpec, ids: Any) -> str:
-    """The text of ids of a feature, without what stands behind EOS."""
-    if spec.modality == "class_label":
-        return encoder.decode([int(i) for i in ids])
-    if ids.ndim > 1:
-        sentences = [encoder.decode(cut_at_eos(row)) for row in ids]
-        return " | ".join(sentence for sentence in sentences if sentence)
-    return encoder.decode(cut_at_eos(ids))

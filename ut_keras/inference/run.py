@@ -17,6 +17,7 @@ from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import DataError
 from ut_keras.hparam import changes as hparam_changes
 from ut_keras.inference import decode_hparams, feature_record, run_record
+from ut_keras.text import text_encoder_base
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Run:
 
     def to_text(self, name: str, ids: Any) -> str:
         """The text of ids of a feature, without what stands behind EOS."""
-        return feature_record.to_text(self.encoders[name], self.specs[name], ids)
+        is_class = self.specs[name].modality == "class_label"
+        return text_encoder_base.to_text(self.encoders[name], ids, is_class)
 
     def load_model(self, values: Mapping[str, Any] | None = None) -> tuple[Any, str]:
         """Builds the model and reads its weights; loads TensorFlow.

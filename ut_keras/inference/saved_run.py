@@ -23,8 +23,9 @@ import tensorflow as tf
 
 from ut_keras.decoding.options import Options
 from ut_keras.errors import DataError
-from ut_keras.inference import feature_record, hub, padding, portable, text_model
+from ut_keras.inference import hub, padding, portable, text_model
 from ut_keras.inference import run as run_lib
+from ut_keras.text import text_encoder_base
 from ut_keras.text.text_encoder_base import EOS, TextEncoder
 from ut_keras.visualize import observer
 
@@ -180,8 +181,8 @@ class SavedRun:
                 f"model.generate. Received: {', '.join(options)}."
             )
         rows, predictor = self._rows(texts), self._text_model.predictor
-        encoder, spec = self.encoders["targets"], self.model.specs["targets"]
-        to_text = functools.partial(feature_record.to_text, encoder, spec)
+        encoder, is_class = self.encoders["targets"], self.model.class_labels
+        to_text = functools.partial(text_encoder_base.to_text, encoder, is_class=is_class)
         seed, numbers = options.pop("seed", None), itertools.count()
         Options(beam_size, seed=seed, **options).check()
 

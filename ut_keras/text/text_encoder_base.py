@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ut_keras.errors import DataError
 from ut_keras.files import whole_file
@@ -69,6 +69,16 @@ def cut_at_eos(ids: Iterable[int]) -> list[int]:
     if EOS in ids:
         ids = ids[: ids.index(EOS)]
     return [i for i in ids if i != PAD]
+
+
+def to_text(encoder: TextEncoder, ids: Any, is_class: bool = False) -> str:
+    """The text of an array of ids, or of several sentences, without what stands behind EOS."""
+    if is_class:
+        return encoder.decode([int(i) for i in ids])
+    if ids.ndim > 1:
+        sentences = [encoder.decode(cut_at_eos(row)) for row in ids]
+        return " | ".join(sentence for sentence in sentences if sentence)
+    return encoder.decode(cut_at_eos(ids))
 
 
 def cut_at_eos_in_graph(ids: "tf.Tensor") -> "tf.RaggedTensor":
