@@ -176,7 +176,8 @@ def test_a_checkpoint_of_something_else_is_left(run, tmp_path, capsys):
     net.build([None, 2])
     argv = [f"--prefix={run}/model.ckpt-", f"--output_path={tmp_path}/ckpt", "--checkpoints=1,2"]
     said = "a checkpoint of something else"
-    for parts in ({"mine": tf.Variable(1.0)}, {"model": net}, {"model": tf.Variable(1.0)}):
+    one = tf.Variable(1.0)
+    for parts in ({"mine": one}, {"model": net}, {"model": one}, {"model": {"w": one}}):
         tf.train.Checkpoint(**parts).write(f"{tmp_path}/ckpt-0")
         before = full_disk.all_files(tmp_path)
         assert said in _error(capsys, *argv)

@@ -60,7 +60,7 @@ def _average(paths, output_path, dtype):
     from ut_keras.checkpoints import checkpoint
 
     written = f"{output_path}-0"
-    if os.path.exists(f"{written}.index") and not checkpoint.is_of_weights(written):
+    if os.path.exists(f"{written}.index") and not checkpoint.is_of_weights(written, paths[0]):
         raise UsageError(
             "--output_path must not be where there is a checkpoint of something else. Received: "
             f"{output_path!r}, and there is {written!r}."

@@ -263,8 +263,8 @@ def read_weights(path: str) -> "dict[str, np.ndarray]":
         return {name: reader.get_tensor(key) for key, name in names.items()}
 
 
-def is_of_weights(path: str) -> bool:
-    """Whether a checkpoint holds weights of ours alone.
+def is_of_weights(path: str, like: str = "") -> bool:
+    """Whether a checkpoint holds weights of ours alone, those of the checkpoint `like` if given.
 
     Raises:
         CheckpointError: if it cannot be read.
@@ -272,6 +272,8 @@ def is_of_weights(path: str) -> bool:
     with _readable(path):
         keys = _reader(path).get_variable_to_shape_map()
     of_model = [key for key in keys if key.startswith("model/")]
+    if like and {*map(_name, of_model)} != read_weights(like).keys():
+        return False
     # A name of ours is one part of a key, see `_key`; others' are several.
     ours = [key for key in of_model if key.removesuffix(_KEY_SUFFIX).count("/") == 1]
     return bool(ours) and ours == of_model and not any(key.startswith("optimizer") for key in keys)
