@@ -268,6 +268,9 @@ def test_steps_of_what_follows_a_prompt():
     np.testing.assert_allclose(found.target_steps[:, 0], np.where(both[:, 2:], times, 0.0))
     fixed = _small("language_model").generate({"inputs": prompt}, return_steps=True)
     assert fixed.target_steps is None
+    for rows, length in ((0, 4), (3, 0)):  # no prompts; no room
+        none = model.generate({"inputs": prompt[:rows]}, decode_length=length, return_steps=True)
+        assert none.target_steps.shape == none.ids.shape == (rows, 1, 0)
 
 
 # That beams go on from a prompt, the default run has in cache_test.py.

@@ -171,6 +171,7 @@ def test_weights_in_fewer_bits(tmp_path):
         ("act", (4,), {"beam_size": 0}, "beam_size must be at least 1. Received: 0"),
         ("act", (4,), {"forced_prefix": [[2]]}, "writes freely .* Received: forced_prefix"),
         ("act", (4,), {"exit_threshold": 0.5}, "halts as .* Received: exit_threshold"),
+        ("act", (4,), {"return_steps": True}, "no steps. Received: return_steps"),
         ("global", (4,), {}, "sources of one length, .* act_type=global"),
         # The default run has it in tests/bin/exporter_test.py.
         pytest.param(

@@ -47,7 +47,7 @@ def steps(
     """
     (source,) = given.values()
     shape = tf.shape(written)
-    targets = tf.reshape(written, [-1, shape[2]])
+    targets = tf.reshape(written, [shape[0] * shape[1], shape[2]])
     sources = tf.repeat(source, shape[1], axis=0)
     if "prompt" in given:
         features = {"targets": tf.concat([sources, targets], axis=1)}
@@ -58,7 +58,7 @@ def steps(
     if of_source is not None:
         of_source = tf.where(source != 0, of_source[:: shape[1]], 0.0)
     if of_target is not None:
-        of_target = tf.reshape(of_target[:, -shape[2] :], shape)
+        of_target = tf.reshape(of_target[:, tf.shape(of_target)[1] - shape[2] :], shape)
         of_target = tf.where(written != 0, of_target, 0.0)
     return of_source, of_target
 

@@ -65,10 +65,11 @@ def export_litert(
     options = {"own_room": True, **options}
     search = Options(beam_size, decode_length=decode_length, **options)
     search.check()
-    for name in ("forced_prefix", "exit_threshold"):
-        if getattr(search, name) is not None:
+    for name in ("forced_prefix", "exit_threshold", "return_steps"):
+        if getattr(search, name) is not getattr(Options, name):
             raise ValueError(
-                f"A LiteRT model writes freely and halts as it was trained to. Received: {name}."
+                "A LiteRT model writes freely and halts as it was trained to, giving no steps. "
+                f"Received: {name}."
             )
     shape = _source_shape(model, source_length)
     if search.num_steps is not None:
