@@ -9,6 +9,7 @@ was trained on, by which command, how good it is, and what it cannot do. `t2t_ch
 them: a run as T2T wrote it, for notebooks/03_from_t2t.ipynb.
 """
 
+import glob
 import os
 
 from ut_keras.process import old_names
@@ -18,24 +19,19 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 def names() -> list[str]:
     """The names of the runs, sorted."""
-    return sorted(name for name in os.listdir(_HERE) if _is_run(os.path.join(_HERE, name)))
+    runs = glob.glob("*/run.json", root_dir=_HERE)
+    return sorted(os.path.dirname(path) for path in runs)
 
 
 def folder(name: str) -> str:
     """The folder of a run.
 
-    Args:
-        name: str.
     Raises:
         ValueError: if there is none of this name.
     """
     if name not in names():
         raise ValueError(f"The runs that come along are {', '.join(names())}. Received: {name!r}.")
     return os.path.join(_HERE, name)
-
-
-def _is_run(path):
-    return os.path.exists(os.path.join(path, "run.json"))
 
 
 old_names.same(__name__)

@@ -48,7 +48,6 @@ def find(tmp_dir: str | None, archive: download.RawFile, *names: str) -> str:
     """Returns the path of a file, after a download if need be.
 
     Args:
-        tmp_dir: str.
         archive: `RawFile` that the file is in, or the file itself.
         *names: str, the names that the file may have, relative to the archive; the first is that
             in the archive. None if it is no archive.

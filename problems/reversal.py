@@ -17,7 +17,6 @@ class Derived:
     """A problem that reads and writes the files of another; all but the features is the other's.
 
     Args:
-        base: `Problem`.
         reverse: bool. Exchange inputs and targets.
         copy: bool. Then take the inputs for targets.
     """

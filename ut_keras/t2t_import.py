@@ -81,8 +81,6 @@ def build_model(
         t2t_hparams: dict of T2T's hparams.
         variables: dict from T2T's variable name to array.
         target_space_id: int. The problem's, which is in no variable.
-    Returns:
-        A `keras.Model`.
     Raises:
         ValueError: lists the variables that have no place here, and the weights that got none.
     """
@@ -129,8 +127,6 @@ def load_checkpoint(t2t_output_dir: str, model_name: str, target_space_id: int =
         t2t_output_dir: str, with `hparams.json` and `model.ckpt-*`.
         model_name: str, T2T's name of the model.
         target_space_id: int. The problem's.
-    Returns:
-        A `keras.Model`.
     Raises:
         ValueError: if there is no checkpoint, or it does not fit.
     """
@@ -143,17 +139,15 @@ def read_checkpoint(t2t_output_dir: str, *beginnings: str) -> dict[str, np.ndarr
     """The variables of a T2T run whose names begin so; arguments, errors as `load_checkpoint`."""
     path = tf.train.latest_checkpoint(t2t_output_dir)
     if path is None or not os.path.exists(os.path.join(t2t_output_dir, "hparams.json")):
+        is_folder = os.path.isdir(t2t_output_dir)
+        there = sorted(os.listdir(t2t_output_dir))[:5] if is_folder else "no such folder"
         raise ValueError(
             "t2t_output_dir must hold hparams.json and a checkpoint. "
-            f"Received: {t2t_output_dir} with {_listing(t2t_output_dir)}."
+            f"Received: {t2t_output_dir} with {there}."
         )
     reader = tf.train.load_checkpoint(path)
     names = reader.get_variable_to_shape_map()
     return {name: reader.get_tensor(name) for name in names if name.startswith(beginnings)}
-
-
-def _listing(directory):
-    return sorted(os.listdir(directory))[:5] if os.path.isdir(directory) else "no such folder"
 
 
 def _is_universal(model_name):

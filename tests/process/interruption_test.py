@@ -147,5 +147,5 @@ def test_a_request_is_read_only_where_there_is_something_to_save():
         stop.waits = True
         os.kill(os.getpid(), signal.SIGHUP)
         assert stop.requested
-    assert stop.interrupted(7).exit_code == 129
-    assert str(stop.interrupted(7)).startswith("SIGHUP: stopped at step 7, ")
+    assert stop.stopped("all is saved").exit_code == 129
+    assert str(stop.stopped("all is saved")) == "SIGHUP: all is saved"

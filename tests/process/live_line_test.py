@@ -68,7 +68,7 @@ def test_line_says_rate_and_time_left(clock):
     with live_line.ProgressLine("x", 4000, clock=clock, stream=stream) as line:
         clock.now += 150
         line.add(1500)
-    assert stream.getvalue() == "x: 1500 of 4000 (38 %), 10/s, 04:10 left\n"
+    assert stream.getvalue() == "x: 1,500 of 4,000 (38 %), 10/s, 04:10 left\n"
 
 
 def test_line_without_a_total(clock):

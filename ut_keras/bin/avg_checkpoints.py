@@ -12,7 +12,6 @@ them in 16 bits, a run to hand on in half the size; of one checkpoint it is that
 
 import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -186,12 +185,8 @@ def make_output_dir(source: str, path: str) -> bool:
             if _other_checkpoint(path) or run_folder.foreign_record(folder):
                 return False
             for record in (*_RECORDS, *feature_record.filenames(source)):
-                with (
-                    contextlib.suppress(FileNotFoundError),
-                    open(os.path.join(source, record), "rb") as file,
-                    whole_file.writing(os.path.join(folder, record), binary=True) as copy,
-                ):
-                    shutil.copyfileobj(file, copy)
+                with contextlib.suppress(FileNotFoundError):
+                    whole_file.copy(os.path.join(source, record), os.path.join(folder, record))
             checkpoint_files.record(folder, [path])
             return os.path.exists(os.path.join(folder, "hparams.json"))
     except path_lock.LockedError:  # a trainer has just begun there

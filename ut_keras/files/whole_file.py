@@ -51,6 +51,12 @@ def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
         put([(whole, path)])
 
 
+def copy(source: str, path: str) -> None:
+    """Copies a file, to be written as by `writing`."""
+    with open(source, "rb") as file, writing(path, binary=True) as written:
+        shutil.copyfileobj(file, written)
+
+
 @contextlib.contextmanager
 def becoming(path: str) -> Iterator[str]:
     """Makes a folder, and those above, which becomes `path` at the end; what is raised leaves none.
@@ -73,8 +79,7 @@ def unshare(path: str) -> None:
     Whoever adds to a file calls it; `writing` gives a new one in any case.
     """
     if os.path.exists(path) and os.stat(path).st_nlink > 1:
-        with open(path, "rb") as shared, writing(os.path.realpath(path), binary=True) as own:
-            shutil.copyfileobj(shared, own)
+        copy(path, os.path.realpath(path))
 
 
 def check_writable(directory: str) -> None:

@@ -104,7 +104,7 @@ def _in_batches(setup, rows, sources, lengths, num_beams, function):
     for number, found in (work.finished if work else {}).items():
         results.update(zip(batches[number], found, strict=True))
     left = sum(lengths) - sum(lengths[row] for row in results)
-    progress = live_line.ProgressLine("decoding, positions", left, "{:,}".format)
+    progress = live_line.ProgressLine("decoding, positions", left)
     with interruption.StopRequest() as stop, progress:
         for number, batch in enumerate(batches):
             if batch[0] in results:

@@ -67,11 +67,9 @@ class FreeDecoder:
         counts = np.zeros(4)
         shown: list[Sample] = []
         texts = []
-        total = self.settings["num_samples"]
+        total = max(0, self.settings["num_samples"])  # 0: nobody knows
         options = decode_hparams.search_options(self.settings)
-        with live_line.ProgressLine(
-            "free decoding, examples", total if total > 0 else None, "{:,}".format
-        ) as line:
+        with live_line.ProgressLine("free decoding, examples", total) as line:
             for features, targets, *_ in readable.batches(self._batches(dataset)):
                 inputs = features["inputs"].numpy()
                 found = self._predictor(padding.trimmed(inputs), **options)

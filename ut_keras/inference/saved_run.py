@@ -46,8 +46,6 @@ def load(
         checkpoint_path: str, such as "run/model.ckpt-1000". Default: the newest of the folder.
         problem: a `Problem`, for a run without features.json. Optional.
         data_dir: str, the folder with the problem's vocabulary; goes with `problem`.
-    Returns:
-        `SavedRun`.
     Raises:
         DataError: if a file is missing, or is none of ours.
         HParamError, CheckpointError: if hparams or weights cannot be used.
@@ -109,7 +107,6 @@ class SavedRun:
 
         Args:
             pairs: list of (source, target); of a model of classes (text, label).
-            batch_size: int.
             seed: int, by which each epoch is shuffled anew; None: it is not.
         Returns:
             `tf.data.Dataset` of (features, targets), batches of int32 ids.
@@ -147,11 +144,8 @@ class SavedRun:
         """The best target of every source.
 
         Args:
-            texts: list of str.
             beam_size, alpha, decode_length, options: of the search, see `model.generate`; here
                 own_room is True by default.
-        Returns:
-            list of str.
         Raises:
             ValueError: if the model has no inputs, or an option is out of range.
             DataError: if a word is not in the vocabulary.
@@ -201,8 +195,6 @@ class SavedRun:
 
         Args:
             texts: list of str. The sentences of a story stand between "|", the question last.
-        Returns:
-            list of str.
         """
         return [classes[0][0] for classes in self.class_scores(texts)]
 
@@ -225,7 +217,6 @@ class SavedRun:
         """What the model does with a text while it reads and writes.
 
         Args:
-            text: str.
             attention: bool. Whether to keep attention, whose size is that of the text squared: see
                 `observer.observe`.
         Returns:

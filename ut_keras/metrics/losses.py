@@ -181,7 +181,6 @@ def target_term(
         logits: [B, T, V], or [B, C] for classes; of N steps [N * B, ...].
         targets: int [B, T]; [B] or [B, 1] for classes.
         label_smoothing: float in [0, 1).
-        class_labels: bool.
         weights: float [B], [B, 1] or [B, T], what the targets weigh. Optional.
         probabilities: float32 [N, B, T] (T = 1 for classes), what a step weighs (Banino et al.
             2021, PonderNet); the sum over N is 1 at real targets. None for one step.

@@ -103,8 +103,6 @@ def get(
             for a language model.
         data_dir: str, where the problem's vocabulary lies.
 
-    Returns:
-        A `keras.Model`.
 
     Raises:
         UnknownNameError: if there is no such model.

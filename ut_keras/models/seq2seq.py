@@ -44,7 +44,6 @@ class Seq2Seq(keras_model.KerasModel):
         features: dict of int32 ids, 0 = padding: "inputs" [B, S] (sentences: [B, sentences,
             words]) and "targets" [B, T] (classes: [B] or [B, 1]). Packed examples have
             "*_segmentation" and "*_position" besides, [B, length].
-        training: bool.
         num_steps: int. Steps in depth; the most, where positions decide. Optional.
     Returns:
         logits, float32: [B, T, V], or [B, C] for classes.
@@ -187,8 +186,6 @@ class Seq2Seq(keras_model.KerasModel):
             features, training, num_steps: as in a call.
             record_attention: bool. Whether to keep the attention weights.
             exit_threshold: float in (0, 1]. Beyond it a position halts: see `decoding.options`.
-        Returns:
-            `ModelOutput`.
         Raises:
             ValueError: if a feature is missing, or as `check_steps`.
         """

@@ -14,7 +14,6 @@ def product(a: tf.Tensor, b: tf.Tensor, transpose: bool = False) -> tf.Tensor:
     Args:
         a: [..., T, d].
         b: [..., d, S], or [..., S, d] to be transposed; the leading axes are those of `a`.
-        transpose: bool.
     Returns:
         [..., T, S].
     Raises:
@@ -38,7 +37,6 @@ def with_tables(x: tf.Tensor, tables: tf.Tensor, transpose: bool = False) -> tf.
     Args:
         x: [B, H, T, d].
         tables: [H, d, S], or [H, S, d] to be transposed; one for all heads: [1, ...].
-        transpose: bool.
     Returns:
         [B, H, T, S].
     """

@@ -22,7 +22,6 @@ def get(
     """Returns the Keras optimizer of `hp.optimizer`, with the hparams' learning rate schedule.
 
     Args:
-        hp: `BasicHParams`.
         train_steps: int or None. Length of the run, which some schedules need.
         learning_rate: float, instead of the schedule; callbacks of `fit` may set it. Optional.
 

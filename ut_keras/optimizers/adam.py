@@ -21,7 +21,6 @@ class Adam(optimizer.Optimizer):
     Args:
         beta_1: float. Decay of the first moment.
         beta_2: float. Decay of the second moment.
-        epsilon: float.
         **kwargs: those of `Optimizer`.
 
     References: Kingma and Ba 2015, the formulation before section 2.1; `tf.train.AdamOptimizer`.
@@ -75,7 +74,6 @@ class AdamW(Adam):
     As in T2T the share is of all weights, biases included, and does not follow the learning rate.
 
     Args:
-        decay: float.
         **kwargs: those of `Adam`.
 
     References: Loshchilov and Hutter 2019; `tf.contrib.opt.AdamWOptimizer`.

@@ -26,8 +26,6 @@ class Momentum(optimizer.Optimizer):
     """m = momentum m + g,   w -= lr m;   with Nesterov's momentum   w -= lr (g + momentum m)
 
     Args:
-        momentum: float.
-        nesterov: bool.
         **kwargs: those of `Optimizer`.
     """
 

@@ -29,7 +29,6 @@ class Optimizer(keras.optimizers.Optimizer):
         grad_noise_scale: float. Times a normal distribution cut off at two standard deviations.
         zero_grads: bool. Whether a variable without a gradient has the gradient 0, rather than
             being passed over: its moments decay then.
-        name: str.
         **kwargs: those of `keras.optimizers.Optimizer`.
 
     References: T2T `utils/optimize.py`; `tf.contrib.layers.optimize_loss`.

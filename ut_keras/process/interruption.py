@@ -128,12 +128,6 @@ class StopRequest(_Handlers):
         """Whether a signal has come."""
         return self._signal is not None
 
-    def interrupted(self, step: int) -> Interrupted:
-        """The `Interrupted` to raise once the state at `step` is saved."""
-        return self.stopped(
-            f"stopped at step {step}, a checkpoint is written. Run the same command again to go on."
-        )
-
     def stopped(self, text: str) -> Interrupted:
         """The `Interrupted` to raise, with a text that says what is saved."""
         return Interrupted(f"{_NAMES[self._signal]}: {text}", exit_code=128 + self._signal)

@@ -85,7 +85,7 @@ class ProgressLine:
 
     title: str  # what the line begins with
     total: int | None = None  # how many units there will be, if that is known
-    show: Callable[[int], str] = str  # a number of units as text
+    show: Callable[[int], str] = "{:,}".format  # a number of units as text
     clock: Callable[[], float] = time.monotonic
     stream: TextIO | None = None  # standard output if None
 

@@ -219,8 +219,7 @@ def maybe_download(directory: str, filename: str, uri: str) -> str:
     local = uri.removeprefix("file://")
     if os.path.exists(local):
         os.makedirs(directory, exist_ok=True)
-        with whole_file.writing(path, binary=True) as target, open(local, "rb") as source:
-            shutil.copyfileobj(source, target)
+        whole_file.copy(local, path)
         return path
     is_address = uri.startswith("http")
     return download.fetch(directory, download.RawFile(filename, uri if is_address else ""))

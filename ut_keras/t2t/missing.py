@@ -28,7 +28,6 @@ class Absent:
     other use is refused.
 
     Args:
-        name: str.
         error: function from the name to a `Missing`.
     """
 

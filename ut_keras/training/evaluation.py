@@ -73,7 +73,7 @@ class Evaluator:
         batches = distribution.distribute(self.strategy, dataset)
         self._compile(batches.element_spec)
         total = steps if steps > 0 else None
-        with live_line.ProgressLine("evaluation, batches", total, "{:,}".format) as line:
+        with live_line.ProgressLine("evaluation, batches", total) as line:
             for batch in readable.batches(batches):
                 # Summed in float64 on the host: there may be more tokens than float32 can count.
                 pairs = tf.nest.map_structure(lambda x: np.float64(x.numpy()), self._step(batch))

@@ -248,7 +248,10 @@ class TrainLoop:
                 f"{self._saver.newest()}. Run the same command again to go on from there."
             )
         if self.stop.requested:
-            return self.stop.interrupted(self.step)
+            return self.stop.stopped(
+                f"stopped at step {self.step}, a checkpoint is written. Run the same command again "
+                "to go on."
+            )
         return interruption.Interrupted(
             f"Another worker was told to stop: stopped at step {self.step}, a checkpoint is "
             "written. Run the same command again on all workers to go on.",

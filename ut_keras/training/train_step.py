@@ -46,7 +46,6 @@ def make_train_step(
     Args:
         model: with `forward` and `loss_terms`.
         optimizer: a Keras optimizer, made and built in the strategy's scope.
-        strategy: a `tf.distribute.Strategy`.
         element_spec: that of the (distributed) dataset: one trace for all lengths that it leaves
             open. None traces for every shape that comes, which the compiler then knows.
         jit_compile: bool. Whether XLA compiles it.

@@ -21,7 +21,6 @@ class TrialProcess:
     """A running trial.
 
     Args:
-        command: list of str.
         directory: str, made if missing. What the process prints is added to log.txt there.
         gpus: str for CUDA_VISIBLE_DEVICES, or None to leave it.
         lock: what `try_lock(directory)` returned.

@@ -90,8 +90,6 @@ def observe(
         attention: bool. Whether its weights are kept, float32 of every step, layer and head: 4 N H
             S^2 bytes of a source of S positions, twice while they are gathered. Ponder times are
             little.
-    Returns:
-        `Observation`.
     Raises:
         ValueError: if there is no such example, or the decoder reads more than targets.
     """

@@ -93,7 +93,6 @@ def make_dataset(
     Args:
         files: list of str, TFRecord files.
         record_specs: dict from the name of a feature of the records to its `FeatureSpec`.
-        settings: `InputSettings`.
         training: bool. Shuffle, and drop what is too long.
         num_replicas: int. Batches are this many times larger.
         seed: int. Makes shuffling repeatable; a repeated dataset is shuffled anew every time. Or,

@@ -51,7 +51,6 @@ class RecordIndex:
     """The records of some files, numbered through in order.
 
     Args:
-        files: list of str.
         sizes: int array [n], bytes of every record.
         lengths: int32 array [n, ...], lengths of the features of the examples.
         path: str, the file that the index is kept in, if it is.

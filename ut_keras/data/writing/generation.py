@@ -73,7 +73,7 @@ def write(
         elif num_processes is None:
             num_processes = process.num_processors()
         total = sum(bucket.count for bucket in buckets)
-        with live_line.ProgressLine(f"{title}, writing", total, "{:,}".format) as line:
+        with live_line.ProgressLine(f"{title}, writing", total) as line:
             try:
                 counts = process_pool.run(
                     functools.partial(_write_shard, encode),
@@ -116,7 +116,7 @@ class Samples:
         self.count = self.size = self.checksum = 0
 
     def __iter__(self) -> Iterator[Any]:
-        with live_line.ProgressLine(self._title, show="{:,}".format) as line:
+        with live_line.ProgressLine(self._title) as line:
             for sample in self._samples:
                 self.count += 1
                 if not self.count % _REPORT_EVERY:

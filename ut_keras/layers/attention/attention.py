@@ -104,7 +104,6 @@ class MultiHeadAttention(dense.WithKernels):
             Optional.
         cache: `LayerCache`. With it, self-attention keeps the keys and values of its queries and
             attends to all that are kept. Optional.
-        training: bool.
         mask: bool [B, T], True at real positions; of self-attention, which attends to no others.
             Keras finds that of `Masking` or `Embedding(mask_zero=True)` on the query. Optional.
         query_mask: the same; what Keras calls it where there is a second tensor.

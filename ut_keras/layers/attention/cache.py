@@ -160,7 +160,6 @@ class Layout:
 
     Args:
         widths: as in `start`.
-        window: `Window`.
         rows: `Rows`, where only some of the columns are computed, each example others. Then
             states are [1, R, D] instead of [B, Q, D].
     """
@@ -196,7 +195,6 @@ class LayerCache:
     Args:
         stores: dict from name to tensor [N · B · G · C, W].
         step: int32 scalar.
-        layout: `Layout`.
     """
 
     def __init__(self, stores: Stores, step: Any, layout: Layout) -> None:

@@ -29,7 +29,6 @@ class LocalAttention(attention.MultiHeadAttention):
     drops no weights in training.
 
     Args:
-        block_length: int.
         left, right: int. Positions seen before and behind the block.
         causal: bool. Whether a query sees nothing behind itself, whatever the mask.
     The rest: as `MultiHeadAttention`; for self-attention only.

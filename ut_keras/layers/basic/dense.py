@@ -41,7 +41,6 @@ class Dense(WithKernels, PositionWise):
         use_bias: bool. T2T's attention projections have none.
         activation: None or "relu".
         kernel_initializer: Keras initializer. T2T's `uniform_unit_scaling` is "glorot_uniform".
-        bias_initializer: Keras initializer.
     Call arguments:
         x: float tensor [..., C], rank >= 2.
     Returns:

@@ -23,7 +23,6 @@ class Dropout(PositionWise):
         rate: float in [0, 1). Probability of an element to become zero.
         broadcast_dims: ints. Axes along which all elements share one decision; T2T's
             `*_dropout_broadcast_dims`, which save memory.
-        seed: int. Optional.
     Call arguments:
         x: float tensor of any shape.
         training: bool. Without it nothing is dropped.

@@ -163,7 +163,6 @@ class PrePostProcess(Processing, PositionWise):
     Call arguments:
         x: float tensor [B, S, D].
         residual: float tensor [B, S, D], the input of the sublayer. Only for "a".
-        training: bool.
     Returns:
         float tensor [B, S, D].
     Raises:

@@ -116,7 +116,6 @@ class Depth(state_layer.StateLayer):
         Args:
             state: float tensor [B, Q, D], of the columns of the window.
             cache: what `start_cache` or `extend` returned.
-            window: `Window`.
             memory: as in `forward`.
         Returns:
             (output [B, Q, D], cache).

@@ -30,7 +30,6 @@ class Gate(Layer):
     Call arguments:
         inputs: list of float tensors [B, S, D].
         padding_mask: bool tensor [B, S], True at real tokens. Optional.
-        training: bool.
     Returns:
         float tensor [B, S, D].
     Raises:
@@ -74,7 +73,6 @@ class DropConnectDense(dense.Dense):
     T2T's `gate_ffn_layer="dense_dropconnect"` fails as shipped; this is what its name says.
 
     Args:
-        units: int.
         dropconnect_rate: float. Share of the kernel's entries that training drops.
     The rest: as `Dense`.
     """

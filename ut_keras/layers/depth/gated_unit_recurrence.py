@@ -76,7 +76,6 @@ class LSTMUnit(_GatedUnit):
                                                                      (Gers et al. 2000)
 
     Args:
-        forget_bias: float.
         zero_at_padding: bool. Whether gates are 0 at padding (see `Gate`); f without its sigmoid
             and `forget_bias`.
         kernel_initializer: Keras initializer.
@@ -84,8 +83,6 @@ class LSTMUnit(_GatedUnit):
         x: float tensor [B, S, D].
         state: `LSTMState`, h and c.
         padding_mask: bool tensor [B, S], True at real tokens. Optional.
-    Returns:
-        `LSTMState`.
     """
 
     def __init__(self, forget_bias: float = 1.0, **kwargs: Any) -> None:

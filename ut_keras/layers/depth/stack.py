@@ -114,8 +114,6 @@ class TransformerBlock(state_layer.StateLayer):
 class LayeredDepth(depth.Depth):
     """Depth as the Transformer has it: each layer has weights of its own.
 
-    Args:
-        block: a `TransformerBlock`.
     Call arguments and returns: as `StateLayer`.
     References: T2T `transformer_encoder`, `transformer_decoder`.
     """

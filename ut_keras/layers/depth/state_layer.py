@@ -35,7 +35,6 @@ class StateLayer(Layer):
         memory_mask: bool [B, M], as `mask`, of `memory`.
         attention_mask: bool [B, H, S, S], of which B and H may be 1; True = may attend. Optional.
         use_causal_mask: bool. Whether a position sees only itself and those before it.
-        training: bool.
     Returns:
         float tensor [B, S, D], with the mask of `state`.
     Raises:
@@ -184,8 +183,6 @@ def ponder_term(
         counted: bool, like the cost, where padding is not to be counted. T2T counts it: leave it
             out.
         rows: float32 [B], what each row weighs. Optional.
-    Returns:
-        `PonderTerm`.
     References: Dehghani et al. 2019, appendix C; T2T `UniversalTransformer.body`.
     """
     weights = tf.ones_like(cost) if counted is None else tf.cast(counted, tf.float32)

@@ -46,7 +46,6 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
     same one at every step.
 
     Args:
-        self_attention: a `MultiHeadAttention`.
         transition: a `FeedForward` or another layer with its call arguments; None for attention
             alone. One that costs something (`SigmaMoE`) returns a NamedTuple with `output` and, in
             training, `tally`, float32 [B, tally_width], which is summed over all steps, and has
@@ -207,8 +206,6 @@ class Sublayer(prepostprocess.Processing):
     Call arguments:
         x: float tensor [B, S, D].
         cache, training, and whatever else the sublayer takes.
-    Returns:
-        `SublayerOutput`.
     """
 
     def __init__(

@@ -123,7 +123,6 @@ class Rule(Layer):
         """Decides who halts at a step, by `step.epsilon`: a pass may have one of its own.
 
         Args:
-            step: `Step`.
             halting: `Halting` before it.
         Returns:
             (`Halting`, U float32: w^n, what the state after this step weighs).

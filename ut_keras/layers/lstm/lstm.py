@@ -37,13 +37,10 @@ class LSTMCell(dense.WithKernels):
 
     Args:
         hidden_size: int D.
-        forget_bias: float.
         kernel_initializer: Keras initializer.
     Call arguments:
         x: float tensor [B, C].
         state: `LSTMState` [B, D], h and c.
-    Returns:
-        `LSTMState`.
     References: Hochreiter & Schmidhuber 1997; TensorFlow 1's `LSTMCell`, whose weights these are.
     """
 
@@ -97,7 +94,6 @@ class StackedCells(dense.WithKernels):
     """LSTMs one above the other.
 
     Args:
-        num_layers: int.
         hidden_size: int D.
         dropout_rate: float in [0, 1). Of what enters each layer, not of the state.
         kernel_initializer: Keras initializer.
@@ -139,9 +135,6 @@ class LSTMStack(StackedCells):
         padding_mask: bool tensor [B, S], True at real tokens. Optional. The states do not change
             at padding.
         initial_states: tuple of `LSTMState`, one per layer. Default: zeros.
-        training: bool.
-    Returns:
-        `LSTMOutput`.
     References: T2T `models/lstm.py`, `lstm`.
     """
 

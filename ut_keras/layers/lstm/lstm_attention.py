@@ -50,10 +50,8 @@ class AttentionLSTM(lstm.StackedCells):
         output_attention: bool. Whether a_t is the output, or h_t.
     Call arguments:
         x: float tensor [B, T, C].
-        memory: `AttentionMemory`.
         initial_states: tuple of `LSTMState`, one per layer.
         padding_mask: bool tensor [B, T], True where a_t or h_t is not made 0. Optional.
-        training: bool.
     Returns:
         tuple of output [B, T, `output_size`] and attention weights, float32 [B, H, T, S].
     References: Bahdanau et al. 2015; Luong et al. 2015; T2T `lstm_attention_decoder`, TensorFlow

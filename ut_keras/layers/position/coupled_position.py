@@ -44,7 +44,6 @@ class CoupledPosition(PositionWise):
     Call arguments:
         x: float tensor [B, S, D].
         positions: int tensor, which positions they are; 0 .. S-1 by default. Optional.
-        training: bool.
         places: int32 [B, L], from `draw_places`; drawn in training without.
         ids: int32 [B, S], of a source. None of targets.
     Returns:

@@ -30,7 +30,6 @@ class RandomizedPosition(PositionWise):
     Call arguments:
         x: float tensor [B, S, D].
         positions: int tensor, which positions they are; 0 .. S-1 by default. Optional.
-        training: bool.
     Returns:
         Tensor like `x`.
     Raises:

@@ -32,7 +32,6 @@ class CopyGate(dense.WithKernels, PositionWise):
         hidden_dropout_rate: float. Dropout behind f.
     Call arguments:
         x: float tensor [B, S, D], a.
-        training: bool.
         cache: not used; there for `Sublayer`.
     Returns:
         float tensor [B, S, D], g.

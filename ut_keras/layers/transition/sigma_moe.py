@@ -37,7 +37,6 @@ class SigmaMoE(transition.FeedForward):
         hidden_size: int D.
         num_experts: int E, a divisor of F.
         k: int. Experts that a position takes.
-        entropy_weight: float.
         others: as of `FeedForward`.
     Call arguments: as of `FeedForward`.
     Returns:

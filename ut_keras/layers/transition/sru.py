@@ -27,7 +27,6 @@ class SRU(dense.WithKernels):
     version).
 
     Args:
-        num_layers: int.
         kernel_initializer: Keras initializer.
     Call arguments:
         x: float tensor [B, S, D].
@@ -121,7 +120,6 @@ class TimingAndSRU(Layer):
     """An `SRU` behind the signals of each step (`add_sru`).
 
     Args:
-        timing: a `StepTimingSignal`.
         sru: an `SRU`, the same at every step.
     Call arguments and returns: as `StepTimingSignal`.
     """

@@ -26,7 +26,6 @@ class Transition(dense.WithKernels):
         x: float tensor [B, S, D].
         padding_mask: bool tensor [B, S], True at real tokens. Optional.
         cache: `LayerCache`, for what sees other positions. Optional.
-        training: bool.
         mask: as `padding_mask`; Keras finds that of `Masking` or `Embedding(mask_zero=True)` on x.
     Returns:
         float tensor [B, S, D].
