@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from ut_keras import errors, parts
+
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _RUN = """
 import sys
@@ -29,6 +31,8 @@ import ut_keras
 run = ut_keras.load(f"{folder}/run")
 model = run.model
 assert type(model).__name__ == "CappedUniversalTransformer"
+model.save(f"{folder}/model.keras")
+assert ut_keras.load(f"{folder}/model.keras").get_config() == model.get_config()
 depth = model.encoder.depth
 assert type(depth).__name__ == "DampedRecurrence" and depth.damping == 0.25
 assert type(depth.block.layers[0].transition).__name__ == "GatedTransition"
@@ -39,6 +43,11 @@ anew = model.generate({"inputs": ids}, decode_length=3, cache=False)
 np.testing.assert_array_equal(kept.ids, anew.ids)
 np.testing.assert_allclose(kept.scores, anew.scores, rtol=1e-5)
 assert np.abs(model({"inputs": ids, "targets": ids}, training=False)).max() <= 30
+
+from ut_keras import models
+hp = model.hparams.override("recurrence_type=basic,recurrence_supervised_every=1")
+by_steps = models.get(model.name, hp, vocab_sizes={"inputs": 9, "targets": 9})
+assert by_steps.inspect({"inputs": ids, "targets": ids}, training=True).losses["training"] > 0
 print("all of it ran")
 """
 
@@ -68,3 +77,18 @@ def test_a_part_is_known_before_a_layer_is_loaded():
         "from ut_keras import hparams\nhparams.get('transformer_tiny', 'ffn_layer=sigma_moe(k=2)')"
     )
     subprocess.run([sys.executable, "-c", code], cwd=_ROOT, check=True)
+
+
+def test_what_a_maker_takes():
+    makers = parts.Makers("ffn_layer")
+
+    @makers.register("mine")
+    def make(hp, side, k, name=None, rate=0.5, **more):
+        return k, name, rate, more
+
+    made = makers.get("mine(k=2, name='a', rate=1, sizes=[3])")("hp", "side")
+    assert made == (2, "a", 1.0, {"sizes": [3]})
+    takes = r"^ffn_layer=mine takes \(k, name=None, rate=0.5, \*\*more\). Received: mine"
+    for wrong in ("mine", "mine(rate=1)", "mine(k=2, rate='high')"):
+        with pytest.raises(errors.UserError, match=takes):
+            makers.get(wrong)

@@ -34,18 +34,23 @@ class Makers(registry.Registry):
         """
         word, given = _read(name)
         maker = super().get(word)
-        if not given:
-            return maker
-        takes = list(inspect.signature(maker).parameters.values())[2:]
-        kinds = {argument.name: type(argument.default) for argument in takes}
+        signature = inspect.signature(maker)
+        takes = list(signature.parameters.values())[2:]
+        any_kind = (inspect.Parameter.empty, None)
+        kinds = {of.name: type(of.default) for of in takes if of.default not in any_kind}
         for argument in given:
             if kinds.get(argument) is float and type(given[argument]) is int:
                 given[argument] = float(given[argument])
-        if any(type(given[argument]) is not kinds.get(argument) for argument in given):
+        try:
+            signature.bind("hp", "side", **given)
+            fits = all(type(given[of]) is kind for of, kind in kinds.items() if of in given)
+        except TypeError:
+            fits = False
+        if not fits:
             raise errors.UserError(
                 f"{self.kind}={word} takes ({', '.join(map(str, takes))}). Received: {name}."
             )
-        return functools.partial(maker, **given)
+        return functools.partial(maker, **given) if given else maker
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
@@ -83,9 +88,10 @@ self_attentions = Makers("self_attention_type")
 # [B, S, D] -> [B, S, D], called with `padding_mask`, `cache` and `training`, by `ffn_layer` or
 # `transformer_ffn_type`.
 transitions = Makers("ffn_layer")
-# Added to the embeddings, [B, S, D] -> [B, S, D]; or None. By `pos`. One that has
-# `draw_places(rows)` draws for both sides together: it is called with `places` and, of a source,
-# with its `ids`.
+# Added to the embeddings, [B, S, D] -> [B, S, D]; or None. By `pos`. Called with which positions
+# they are, int [S] or [B, S], None for 0 .. S-1 (a cache asks for those that it lacks), and with
+# `training`. One that has `draw_places(rows)` draws for both sides together: it is called with
+# `places` and, of a source, with its `ids`.
 position_signals = Makers("pos")
 
 

@@ -450,14 +450,17 @@ def test_q_halt(kind):
     )
 
 
-def test_ponder_net_and_q_halt_need_a_stack_that_ends_with_the_recurrence():
-    for kind, act_type in (
-        ("adaptive", "ponder_net"),
-        ("encoder", "ponder_net"),
-        ("encoder", "q_halt"),
+def test_losses_of_steps_need_a_stack_that_ends_with_the_recurrence(monkeypatch):
+    monkeypatch.setattr(halting.ACTHalting, "expected_loss", True)  # as a rule of one's own may
+    for kind, more in (
+        ("adaptive", "act_type=ponder_net"),
+        ("encoder", "act_type=ponder_net"),
+        ("encoder", "act_type=q_halt"),
+        ("encoder", "act_type=basic"),
+        ("universal", "recurrence_supervised_every=2"),
     ):
         with pytest.raises(hparam.HParamError, match="ends with.*mix_with_transformer='after_ut'"):
-            examples.make(kind, f"act_type={act_type},mix_with_transformer=after_ut")
+            examples.make(kind, f"{more},mix_with_transformer=after_ut")
     with pytest.raises(hparam.HParamError, match="q_halt needs an encoder alone.*Received: univ"):
         examples.make("adaptive", "act_type=q_halt")
     model = examples.make("adaptive", "act_type=ponder_net,mix_with_transformer=before_ut")

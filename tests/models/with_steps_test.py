@@ -197,7 +197,6 @@ def test_losses_of_several_steps_of_those_that_are_drawn():
     [
         "recurrence_type=act",
         "recurrence_type=gru,add_step_timing_signal=False",
-        "mix_with_transformer=after_ut",
     ],
 )
 def test_losses_of_several_steps_that_cannot_be(more):

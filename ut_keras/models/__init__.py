@@ -12,8 +12,8 @@ A part of a model, such as another transition, is registered in `ut_keras.parts`
 """
 
 import importlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ut_keras import registry
 from ut_keras.data import features as features_lib
@@ -24,9 +24,11 @@ from ut_keras.hparam.field import HParamError
 if TYPE_CHECKING:
     import keras
 
+M = TypeVar("M", bound=type)
+
 # The class, or "MODULE:CLASS", where it is to be found.
 _CLASSES = registry.Registry("model")
-register, names = _CLASSES.register, _CLASSES.names
+names = _CLASSES.names
 refuse, refused, why_not = _CLASSES.refuse, _CLASSES.refused, _CLASSES.why_not
 for _name, _class in {
     "transformer": "transformer:Transformer",
@@ -74,6 +76,22 @@ for _pattern, _reason in {
     "*_policy*": "there is no reinforcement learning",
 }.items():
     refuse(_pattern, _reason)
+
+
+def register(name: str) -> Callable[[M], M]:
+    """Decorator that files a class under `name`; Keras finds it by that name in `.keras` files.
+
+    Raises:
+        ValueError: if the name is taken.
+    """
+
+    def decorator(model_class):
+        import keras  # which the class has loaded, but listing the names does not
+
+        _CLASSES.add(name, model_class)
+        return keras.saving.register_keras_serializable("ut_keras.models", name)(model_class)
+
+    return decorator
 
 
 def register_alias(name: str, other: str) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.hparam import UniversalTransformerHParams
+from ut_keras import parts
+from ut_keras.hparam import HParamError, UniversalTransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
@@ -127,13 +128,24 @@ def _joined(weights):
     return None if weights[0] is None else tf.concat(weights, axis=0)
 
 
-def make(hp: UniversalTransformerHParams, side: str, recurrence: depth.Depth) -> MixedDepth:
-    """The recurrence between ordinary layers, by `mix_with_transformer`."""
+def make(hp: UniversalTransformerHParams, side: parts.Side, recurrence: depth.Depth) -> MixedDepth:
+    """The recurrence between ordinary layers, by `mix_with_transformer`.
+
+    Raises:
+        HParamError: if training is by losses of steps, which layers after them would not see.
+    """
+    mixed = hp.mix_with_transformer or ""
+    if "after_ut" in mixed and side.answers and recurrence.trains_by_steps:
+        raise HParamError(
+            "Training by losses of several steps (recurrence_supervised_every, or by act_type) "
+            "needs a stack that ends with the recurrence. "
+            f"Received: mix_with_transformer={mixed!r}."
+        )
     recurrence.name = "recurrence"
     dtype = from_hparams.dtype_policy(hp)
 
     def layers_at(place):
-        if f"{place}_ut" not in (hp.mix_with_transformer or ""):
+        if f"{place}_ut" not in mixed:
             return None
         block = stack.make_block(hp, side, hp.num_mixedin_layers, f"{place}_ut_layer")
         return stack.LayeredDepth(block, name=place, dtype=dtype)

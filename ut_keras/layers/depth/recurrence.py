@@ -294,12 +294,10 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
             )
         given["steps_sampling"] = hp.num_rec_steps_sampling
     if hp.recurrence_supervised_every:
-        mixed = hp.mix_with_transformer or ""
-        if hp.recurrence_type != "basic" or "after_ut" in mixed:
+        if hp.recurrence_type != "basic":
             raise HParamError(
-                "recurrence_supervised_every needs recurrence_type='basic', and nothing after the "
-                f"recurrence. Received: recurrence_type={hp.recurrence_type!r}, "
-                f"mix_with_transformer={mixed!r}."
+                "recurrence_supervised_every needs recurrence_type='basic'. "
+                f"Received: recurrence_type={hp.recurrence_type!r}."
             )
         # An encoder that a decoder attends to has no loss of its own.
         given["supervised_every"] = hp.recurrence_supervised_every if side.answers else 0

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam import HParamError, UniversalTransformerHParams
+from ut_keras.hparam import UniversalTransformerHParams
 from ut_keras.layers.basic import class_label_head, dense, from_hparams
 from ut_keras.layers.basic.layer import Layer, check_choice, check_least
 from ut_keras.layers.basic.signature import Initializer, Shape
@@ -306,16 +306,6 @@ def arguments(hp: UniversalTransformerHParams) -> dict[str, Any]:
         "mask_padding": hp.act_mask_padding,
         "kernel_initializer": from_hparams.kernel_initializer(hp),
     }
-
-
-def check_ends(hp: UniversalTransformerHParams) -> None:
-    """Raises HParamError: if the steps cannot have losses, for layers follow on the recurrence."""
-    mixed = hp.mix_with_transformer or ""
-    if "after_ut" in mixed:
-        raise HParamError(
-            f"act_type={hp.act_type} needs a stack that ends with the recurrence. "
-            f"Received: mix_with_transformer={mixed!r}."
-        )
 
 
 @parts.haltings.register("basic")

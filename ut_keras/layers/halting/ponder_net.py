@@ -8,7 +8,7 @@ from ut_keras import parts
 from ut_keras.layers.basic.layer import check_choice
 from ut_keras.layers.basic.signature import Config, Initializer
 from ut_keras.layers.halting import halting
-from ut_keras.layers.halting.halting import Halting, Step, check_ends
+from ut_keras.layers.halting.halting import Halting, Step
 
 OUTPUTS = ("threshold", "mean")
 
@@ -95,8 +95,6 @@ class PonderNetHalting(halting.Head):
 
 @parts.haltings.register("ponder_net")
 def _make(hp, side):
-    if side.answers:
-        check_ends(hp)
     return PonderNetHalting(
         **halting.arguments(hp),
         prior=hp.ponder_net_prior,

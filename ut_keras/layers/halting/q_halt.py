@@ -9,7 +9,7 @@ from ut_keras.layers.basic import class_label_head
 from ut_keras.layers.basic.class_label_head import Pooling
 from ut_keras.layers.basic.signature import Initializer
 from ut_keras.layers.halting import halting
-from ut_keras.layers.halting.halting import Halting, Step, check_ends
+from ut_keras.layers.halting.halting import Halting, Step
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -92,5 +92,4 @@ def _make(hp, side):
             "act_type=q_halt needs an encoder alone, universal_transformer_encoder, each step "
             "of which has an answer. Received: universal_transformer."
         )
-    check_ends(hp)
     return QHalting(**halting.arguments(hp), pooling=side.pooling)
