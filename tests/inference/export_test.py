@@ -129,6 +129,7 @@ def test_signatures(loaded):
     assert names("encoder_symbols") == {"serving_default", "ids", "encode"}
 
 
+@pytest.mark.slow
 def test_is_freed_when_it_is_dropped(exports):
     signature = _load(exports("adaptive")).signatures["serving_default"]
     signature(inputs=tf.constant([b"where"]))

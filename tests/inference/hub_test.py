@@ -3,6 +3,7 @@ import http.server
 import json
 import os
 import threading
+import time
 
 import huggingface_hub
 import huggingface_hub.constants
@@ -124,8 +125,9 @@ def test_a_config_of_others(server):
         ut_keras.load("hf://user/name")
 
 
-def test_a_download_that_breaks_off(server, run):
+def test_a_download_that_breaks_off(server, run, monkeypatch):
     """What came of it is not taken, then or later."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # between five tries
     server.longest = 1000
     with pytest.raises(DataError, match="hf://user/name cannot be reached") as raised:
         ut_keras.load("hf://user/name")

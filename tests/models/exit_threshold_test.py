@@ -41,16 +41,8 @@ def test_is_the_model_that_was_made_with_it(variant):
     np.testing.assert_array_equal(model.inspect(features).encoder.ponder_times, as_ever)
 
 
-@pytest.mark.parametrize(
-    "variant",
-    [
-        "global",
-        *(
-            pytest.param(n, marks=pytest.mark.slow)
-            for n in ("act", "act_copy", "ponder_net", "stick_breaking")
-        ),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", [n for n in VARIANTS if VARIANTS[n][0] == "adaptive"])
 def test_decodes_as_the_model_that_was_made_with_it(variant):
     model, wanted, features, threshold = _both(variant)
     one, other = (

@@ -330,7 +330,7 @@ class Mine(Base):
     assert not list(tmp_path.rglob("mine-*"))
 
 
-@pytest.mark.parametrize("name", ["mine", "mine_rev"])
+@pytest.mark.parametrize("name", [pytest.param("mine", marks=pytest.mark.slow), "mine_rev"])
 def test_preprocess_example_may_draw_lengths(make, name):
     make(
         """

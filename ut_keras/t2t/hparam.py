@@ -127,17 +127,8 @@ def finished(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
     if added:
         missing.say_once(f"note: {title} adds {', '.join(added)}, which nothing of ours reads")
     ours = {name: values[name] for name in values if name in known}
-    kept = {name: json.loads(json.dumps(added[name])) for name in added if _is_plain(added[name])}
+    kept = json.loads(HParams(**added).to_json())  # as they come back from a file
     return hparam_lib.from_dict({**ours, "added": kept})
-
-
-def _is_plain(value):
-    """Whether a file can keep it: no function."""
-    try:
-        json.dumps(value)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def _like(old, value):

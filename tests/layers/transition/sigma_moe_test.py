@@ -124,7 +124,11 @@ def test_trains_the_router_of_every_layer(name, overrides):
 
 
 @pytest.mark.parametrize(
-    "kind, overrides", [("transformer", ",num_hidden_layers=2"), ("adaptive", "")]
+    "kind, overrides",
+    [
+        pytest.param("transformer", ",num_hidden_layers=2", marks=pytest.mark.slow),
+        ("adaptive", ""),
+    ],
 )
 def test_what_experts_cost_is_in_every_loss(kind, overrides):
     """However many layers cost something: of `fit`, of the trainer, of a look at the model."""
