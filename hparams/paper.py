@@ -66,10 +66,7 @@ _NO_SIGNALS = {"add_position_timing_signal": False, "add_step_timing_signal": Fa
 
 def _adaptive(hp):
     return replace(
-        start_deep(hp),
-        recurrence_type="act",
-        act_max_steps=hp.num_rec_steps,
-        act_loss_weight=0.001,
+        start_deep(hp), recurrence_type="act", act_max_steps=hp.num_rec_steps, act_loss_weight=0.001
     )
 
 

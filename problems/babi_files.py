@@ -23,8 +23,7 @@ from ut_keras.text import text_lines, tokenizer
 
 _FOLDER = "tasks_1-20_v1-2"
 ARCHIVE = download.at(
-    f"http://www.thespermwhale.com/jaseweston/babi/{_FOLDER}.tar.gz",
-    licence="CC BY 3.0",
+    f"http://www.thespermwhale.com/jaseweston/babi/{_FOLDER}.tar.gz", licence="CC BY 3.0"
 )
 TASKS = {
     1: "single-supporting-fact",

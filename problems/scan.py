@@ -220,8 +220,5 @@ class ScanProblem(text_problems.WordsProblem):
 for _division, _split in _SPLITS.items():
     for _end, _splits in (("", ("train", "test")), ("_valid", ("train", "dev", "test"))):
         problem.declare(
-            f"scan_{_division}{_end}",
-            ScanProblem,
-            division=staticmethod(_split),
-            splits=_splits,
+            f"scan_{_division}{_end}", ScanProblem, division=staticmethod(_split), splits=_splits
         )

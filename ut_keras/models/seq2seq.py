@@ -237,10 +237,7 @@ class Seq2Seq(keras_model.KerasModel):
         raise NotImplementedError
 
     def logits(
-        self,
-        x: tf.Tensor,
-        columns: tf.Tensor | None = None,
-        padding_mask: tf.Tensor | None = None,
+        self, x: tf.Tensor, columns: tf.Tensor | None = None, padding_mask: tf.Tensor | None = None
     ) -> tf.Tensor:
         """Scores: [B, T, D] -> [B, T, V], or [B, C] for classes; float32.
 

@@ -53,9 +53,7 @@ class Transformer(seq2seq.Seq2Seq):
             self.source_dropout = self._embedding_dropout("source_dropout")
             if hp.use_target_space_embedding:
                 self.target_space = embedding.TargetSpaceEmbedding(
-                    self.target_space_id,
-                    name="target_space_embedding",
-                    **from_hparams.common(hp),
+                    self.target_space_id, name="target_space_embedding", **from_hparams.common(hp)
                 )
         if self.has_decoder:
             side = "decoder" if "inputs" in self.specs else "language_model"

@@ -15,9 +15,7 @@ class GradientDescent(optimizer.Optimizer):
 
     def _update(self, variable, gradient, learning_rate, kept):
         tf.raw_ops.ResourceApplyGradientDescent(
-            var=variable.handle,
-            alpha=learning_rate,
-            delta=gradient,
+            var=variable.handle, alpha=learning_rate, delta=gradient
         )
 
 
@@ -64,10 +62,7 @@ class Adagrad(optimizer.Optimizer):
 
     def _update(self, variable, gradient, learning_rate, kept):
         tf.raw_ops.ResourceApplyAdagrad(
-            var=variable.handle,
-            accum=kept[0].handle,
-            lr=learning_rate,
-            grad=gradient,
+            var=variable.handle, accum=kept[0].handle, lr=learning_rate, grad=gradient
         )
 
 

@@ -43,10 +43,7 @@ class ClassLabelHead(dense.WithKernels):
         self.dense = self._dense(self.num_classes, "dense", x_shape[-1])
 
     def call(
-        self,
-        x: tf.Tensor,
-        padding_mask: tf.Tensor | None = None,
-        mask: tf.Tensor | None = None,
+        self, x: tf.Tensor, padding_mask: tf.Tensor | None = None, mask: tf.Tensor | None = None
     ) -> tf.Tensor:
         padding_mask = mask if padding_mask is None else padding_mask
         return tf.cast(self.dense(self.pool(x, padding_mask)), tf.float32)

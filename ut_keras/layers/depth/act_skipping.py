@@ -115,12 +115,7 @@ def loop_over_running(
         ),
         body,
         (index, rows, results, stores),
-        shape_invariants=(
-            _shapes(index, 0),
-            _shapes(rows, 1),
-            _shapes(results),
-            _shapes(stores),
-        ),
+        shape_invariants=(_shapes(index, 0), _shapes(rows, 1), _shapes(results), _shapes(stores)),
         maximum_iterations=given.max_steps,
     )
     halting, output = _write(results, index, rows, grid)

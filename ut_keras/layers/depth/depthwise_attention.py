@@ -34,11 +34,7 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence, dense.WithKernels):
     """
 
     def __init__(
-        self,
-        *args: Any,
-        depth_embedding: bool = True,
-        per_element: bool = True,
-        **kwargs: Any,
+        self, *args: Any, depth_embedding: bool = True, per_element: bool = True, **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
         self.uses_depth_embedding = depth_embedding

@@ -106,8 +106,5 @@ def make(hp: UniversalTransformerHParams, side: str, name: str, bias: float) -> 
     # A carry gate of its own must not be 0 at padding: nothing would be left of the state.
     zero_at_padding = from_hparams.removes_padding(hp, side) and hp.couple_carry_transform_gates
     return Gate(
-        map,
-        zero_at_padding=zero_at_padding,
-        name=name,
-        dtype=from_hparams.dtype_policy(hp),
+        map, zero_at_padding=zero_at_padding, name=name, dtype=from_hparams.dtype_policy(hp)
     )

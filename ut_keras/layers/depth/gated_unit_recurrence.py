@@ -125,11 +125,7 @@ class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
     """
 
     def __init__(
-        self,
-        *args: Any,
-        unit: keras.layers.Layer,
-        preprocess_sequence: str = "n",
-        **kwargs: Any,
+        self, *args: Any, unit: keras.layers.Layer, preprocess_sequence: str = "n", **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
         self.unit = unit

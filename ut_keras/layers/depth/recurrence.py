@@ -210,10 +210,7 @@ class Recurrence(depth.Depth):
             )
 
         (last,) = tf.while_loop(
-            lambda loop: loop.step < num_steps,
-            body,
-            (first,),
-            maximum_iterations=most,
+            lambda loop: loop.step < num_steps, body, (first,), maximum_iterations=most
         )
         return last
 

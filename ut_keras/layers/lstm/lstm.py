@@ -212,10 +212,7 @@ class BidirectionalLSTM(StackedCells):
             stack.build(x_shape)
 
     def call(
-        self,
-        x: tf.Tensor,
-        padding_mask: tf.Tensor | None = None,
-        training: bool | None = None,
+        self, x: tf.Tensor, padding_mask: tf.Tensor | None = None, training: bool | None = None
     ) -> LSTMOutput:
         read = [stack(x, padding_mask=padding_mask, training=training) for stack in self.stacks]
         return tf.nest.map_structure(lambda *both: tf.concat(both, axis=-1), *read)
