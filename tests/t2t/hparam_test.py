@@ -4,7 +4,7 @@ import pytest
 
 from ut_keras import hparam as hparam_lib
 from ut_keras import hparams
-from ut_keras.hparam import LSTMHParams, TransformerHParams, UniversalTransformerHParams
+from ut_keras.hparam import LSTMHParams, TransformerHParams, UniversalTransformerHParams, changes
 from ut_keras.hparam.field import HParamError
 from ut_keras.t2t import hparam, models
 
@@ -103,7 +103,11 @@ def test_added_fields_are_hparams_like_others(tmp_path):
     with pytest.raises(HParamError, match="added must be a dict. Received: added=3"):
         hparam_lib.from_dict({"added": 3})
     # A package may change its mind between two runs in a folder.
-    hparam_lib.check_same_architecture(hp, hparams.get("transformer_tiny", "hidden_size=32"))
+    without = hparams.get("transformer_tiny", "hidden_size=32,batch_size=64")
+    hparam_lib.check_same_architecture(hp, without)
+    for there, here in ((hp, without), (without, hp)):
+        (line,) = changes.lines(there, here, "hparams.json")
+        assert line.startswith("hparams.json had batch_size=")
     with pytest.raises(HParamError, match="kind that was saved, TransformerHParams"):
         hparam_lib.check_same_architecture(hp, hparams.get("universal_transformer_tiny"))
 

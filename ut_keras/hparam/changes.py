@@ -56,7 +56,7 @@ def lines(
         there, here: hparams, those of the file and those that are taken.
         of_the_function: bool. Leave out what only training reads.
     """
-    if type(there) is not type(here):
+    if _kind(there) is not _kind(here):
         return []
     return [
         f"{path} had {name}={getattr(there, name)!r}; now {getattr(here, name)!r}"
@@ -71,11 +71,10 @@ def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
     Raises:
         HParamError: names every field that must not differ, with both values.
     """
-    kinds = [cls.__bases__[0] if cls.ADDED else cls for cls in (type(saved), type(current))]
-    if kinds[0] is not kinds[1]:
+    if _kind(saved) is not _kind(current):
         raise HParamError(
-            f"The hparams must be of the kind that was saved, {kinds[0].__name__}. "
-            f"Received: {kinds[1].__name__}."
+            f"The hparams must be of the kind that was saved, {type(saved).__name__}. "
+            f"Received: {type(current).__name__}."
         )
     there, here = saved.architecture(), current.architecture()
     differences = [
@@ -90,8 +89,14 @@ def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
         )
 
 
+def _kind(hp):
+    """The class, without the fields that a package adds."""
+    return type(hp).__bases__[0] if hp.ADDED else type(hp)
+
+
 def _differing(one, other):
-    return [name for name in specs(type(one)) if getattr(one, name) != getattr(other, name)]
+    both = vars(one).keys() & vars(other).keys()  # a package may add others by now
+    return [n for n in specs(type(one)) if n in both and getattr(one, n) != getattr(other, n)]
 
 
 def _is_of_the_function(hp, name):

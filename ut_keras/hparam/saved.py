@@ -109,10 +109,10 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
         raise HParamError(f"added must be a dict. Received: added={added!r}.")
     values = {name: value for name, value in values.items() if name not in ignored}
     hp = cls().override(modernize(cls, values))
-    return with_added(hp, added) if added else hp
+    return _with_added(hp, added) if added else hp
 
 
-def with_added(hp: BasicHParams, values: Mapping[str, Any]) -> BasicHParams:
+def _with_added(hp: BasicHParams, values: Mapping[str, Any]) -> BasicHParams:
     """The same with more fields, {name: value}; a value says its field's type."""
     for name in values:
         if hasattr(hp, name) or not name.isidentifier() or keyword.iskeyword(name):
