@@ -254,26 +254,31 @@ def read_weights(path: str) -> "dict[str, np.ndarray]":
     """
     with _readable(path):
         reader = _reader(path)
-        names = {
-            key: _name(key)
-            for key in reader.get_variable_to_shape_map()
-            if key.startswith("model/") and key.endswith(_KEY_SUFFIX)
-        }
-        _check_ours(path, names)
-        return {name: reader.get_tensor(key) for key, name in names.items()}
+        return {name: reader.get_tensor(key) for key, name in _names(path, reader).items()}
+
+
+def _names(path, reader):
+    """{key: name} of the model's variables."""
+    keys = reader.get_variable_to_shape_map()
+    _check_ours(path, keys)
+    return {
+        key: _name(key) for key in keys if key.startswith("model/") and key.endswith(_KEY_SUFFIX)
+    }
 
 
 def is_of_weights(path: str, like: str = "") -> bool:
     """Whether a checkpoint holds weights of ours alone, those of the checkpoint `like` if given.
 
     Raises:
-        CheckpointError: if it cannot be read.
+        CheckpointError: if one cannot be read, or `like` was not written by this library.
     """
     with _readable(path):
         keys = _reader(path).get_variable_to_shape_map()
     of_model = [key for key in keys if key.startswith("model/")]
-    if like and {*map(_name, of_model)} != read_weights(like).keys():
-        return False
+    if like:
+        with _readable(like):
+            if _names(like, _reader(like)).keys() != set(of_model):
+                return False
     # A name of ours is one part of a key, see `_key`; others' are several.
     ours = [key for key in of_model if key.removesuffix(_KEY_SUFFIX).count("/") == 1]
     return bool(ours) and ours == of_model and not any(key.startswith("optimizer") for key in keys)
