@@ -1,9 +1,10 @@
 """SCAN (Lake & Baroni 2018), share of commands whose actions are all right, by greedy decoding. The
 cutoff at 26 actions is that of Csordás et al. 2021 ("The Devil is in the Detail"), who report 1.00
 with relative attention. `universal_50k` is trained as long as theirs, on a GPU by
-`benchmarks/in_jax.py`, beside another run; all others have the same training, but a fifth of their
-50,000 updates. It is right on all test commands but 53 of the 128 longest: there it stops after 46
-of 48 actions. Validation is a tenth of the training examples, so of the trained kind, and cannot
+`benchmarks/in_jax.py`, beside another run; `published`, for a GPU too, also leaves embeddings as
+they are, as theirs; all others have the same training, but a fifth of their 50,000 updates.
+`universal_50k` is right on all test commands but 53 of the 128 longest: there it stops after 46 of
+48 actions. Validation is a tenth of the training examples, so of the trained kind, and cannot
 choose: as there, the last weights count.
 """
 
