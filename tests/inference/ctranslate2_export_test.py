@@ -38,12 +38,12 @@ def _written(translator, ids, **options):
 @pytest.mark.parametrize(
     "changes",
     [
-        "",
         ",shared_embedding_and_softmax_weights=False,num_encoder_layers=1,num_decoder_layers=3"
         ",norm_epsilon=0.01,pos=none",
         *(
             pytest.param(changes, marks=pytest.mark.slow)
             for changes in (
+                "",
                 ",shared_embedding_and_softmax_weights=False",
                 ",num_encoder_layers=1,num_decoder_layers=3,norm_epsilon=0.01",
                 ",pos=none",

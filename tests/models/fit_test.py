@@ -124,6 +124,7 @@ def test_datasets_of_problems_tell_their_end():
     model.evaluate(problem.dataset("dev", T2T_DATA_DIR, hp), verbose=0)
 
 
+@pytest.mark.slow  # XLA takes its time
 def test_xla_takes_all_positions_where_halted_ones_are_copied():
     """It cannot leave out rows; Keras compiles for any number of them."""
     model = examples.make("encoder", "act_halted_state=copy")

@@ -32,6 +32,7 @@ def test_saved_model_of_any_shape(kind, how, tmp_path):
         np.testing.assert_allclose(loaded.serve(some), want, atol=1e-5)
 
 
+@pytest.mark.slow  # the default run has it by step, in tests/inference/litert_export_test.py
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 def test_litert_of_fixed_shapes(tmp_path):
     model = examples.shared("adaptive")

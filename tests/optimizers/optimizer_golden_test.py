@@ -31,7 +31,12 @@ def _model_and_gradients(name):
 
 
 # Adafactor again, which the default run has with the smallest model.
-_SLOW = ("train_aut_basic_adafactor.a", "train_ut_basic_fc_adafactor.a")
+_SLOW = (
+    "train_aut_basic_adafactor.a",
+    "train_transformer_prenorm_adafactor_adamdecay_noscale.a",
+    "train_transformer_prenorm_adafactor_nofactor_b1.a",
+    "train_ut_basic_fc_adafactor.a",
+)
 
 
 @pytest.fixture(

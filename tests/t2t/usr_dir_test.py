@@ -275,6 +275,7 @@ def test_what_the_trainer_of_t2t_alone_looks_up_does_not_end_a_package(load, cap
     assert hparams.get("beside_an_optimizer").hidden_size == 128
 
 
+@pytest.mark.slow  # they take their time to start
 def test_other_processes_load_the_package_too(load):
     folder = load(
         """

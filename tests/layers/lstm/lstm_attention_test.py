@@ -94,7 +94,7 @@ def test_behaviors(mechanism, num_heads, output_attention):
         assert np.any(gradient != 0), variable.path
 
 
-@pytest.mark.parametrize("mechanism", ["bahdanau", "luong"])
+@pytest.mark.parametrize("mechanism", ["bahdanau", pytest.param("luong", marks=pytest.mark.slow)])
 def test_trains_under_xla(mechanism):
     layer = layer_checks.shake(_make(mechanism))
 

@@ -153,6 +153,7 @@ def test_a_layer_with_experts_trains_by_itself():
     assert len(model.losses) == 1
 
 
+@pytest.mark.slow  # of the dense transition the default run has it, in tests/decoding/cache_test.py
 def test_decodes_by_a_cache_as_without():
     model = make_model(f"recurrence_type=act,act_halted_state=copy,ffn_layer={EXPERTS}")
     inputs = {"inputs": FEATURES["inputs"]}

@@ -81,6 +81,7 @@ def report(
     return "\n".join(lines)
 
 
+@tf.autograph.experimental.do_not_convert
 def _batches(files, specs, preprocess):
     """Yields dicts of the features of many examples, as the model gets them."""
 

@@ -212,6 +212,7 @@ def _get(files, lengths_of, digest):
     return index
 
 
+@tf.autograph.experimental.do_not_convert
 def _scan(files, lengths_of):
     """(sizes, lengths) of all records."""
 
