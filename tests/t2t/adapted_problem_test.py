@@ -250,7 +250,9 @@ class Mine(Base):
     def preprocess_example(self, example, mode, hparams):
         example = super().preprocess_example(example, mode, hparams)
         length = hparams.max_length if mode == tf.estimator.ModeKeys.TRAIN else 2
-        example["inputs"] = tf.concat([example["inputs"][:length], [1]], 0)
+        if tf.size(example["inputs"]) > length:  # of a tensor, as T2T's readers let it
+            example["inputs"] = example["inputs"][:length]
+        example["inputs"] = tf.concat([example["inputs"], [1]], 0)
         return example
 """
     )

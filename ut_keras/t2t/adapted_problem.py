@@ -405,10 +405,14 @@ class Adapted(problem.Problem):
         fixed = [name for name, rows in records.items() if not isinstance(rows, tf.RaggedTensor)]
         ragged = tf.RaggedTensorSpec([None], tf.int32, ragged_rank=0)
 
+        @tf.function  # by AutoGraph: an `if` of the package may ask a tensor
+        def theirs(example):
+            return self.t2t.preprocess_example(dict(example), self._mode, hp)
+
         def process(example):
             example = {name: tf.cast(ids, tf.int64) for name, ids in example.items()}
             try:
-                made = self.t2t.preprocess_example(example, self._mode, hp)
+                made = theirs(example)
             except SystemExit as error:  # in AutoGraph's copy of the package's code
                 made = f"SystemExit: {error} ({code.co_filename}, line {code.co_firstlineno})"
             if not isinstance(made, dict) or not made.keys() >= set(names):
