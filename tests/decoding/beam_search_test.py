@@ -80,7 +80,7 @@ def _beam(next_logits, batch_size, beam_size, max_length, alpha):
 
 
 def _search(tables, batch_size, vocab_size, beam_size, max_length, alpha, graph=False):
-    function = tf.function(_beam) if graph else _beam
+    function = tf.function(_beam, autograph=False) if graph else _beam
     next_logits = _next_logits(tables, batch_size, vocab_size)
     return function(next_logits, batch_size, beam_size, max_length, alpha)
 
@@ -145,7 +145,7 @@ def test_narrow_beam_matches_reference(alpha, bonus, graph):
     constrain = functools.partial(constraints.eos_penalty, penalty=-bonus) if bonus else None
     task = _task(next_logits, batch_size, max_length, constrain, bonus=bonus)
     search = functools.partial(beam_search.beam_search, task, beam_size, alpha)
-    got = tf.function(search)() if graph else search()
+    got = tf.function(search, autograph=False)() if graph else search()
     for row in range(batch_size):
 
         def gained(symbols, row=row):
@@ -245,7 +245,7 @@ def test_greedy_stops_when_all_rows_have_ended():
         symbol = tf.where(position < row, 2, tf.where(position == row, EOS, 3))
         return tf.one_hot(symbol, 4) * 5.0
 
-    for call in (_greedy, tf.function(_greedy)):
+    for call in (_greedy, tf.function(_greedy, autograph=False)):
         got = call(next_logits, 3, 10)
         np.testing.assert_array_equal(got.ids[:, 0], [[1, 0, 0], [2, 1, 0], [2, 2, 1]])
         step = 5.0 - np.log(np.exp(5.0) + 3)

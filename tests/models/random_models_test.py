@@ -149,7 +149,7 @@ class Drawn:
 
 def _check_graph(drawn):
     signature = [{name: tf.TensorSpec([None, None], tf.int32) for name in drawn.features}]
-    graph = tf.function(drawn.logits, input_signature=signature)
+    graph = tf.function(drawn.logits, input_signature=signature, autograph=False)
     _assert_close(graph(drawn.features), drawn.logits(drawn.features))
     # Recording attention computes every position at every step.
     _assert_close(drawn.model.inspect(drawn.features).logits, drawn.logits(drawn.features))

@@ -239,7 +239,9 @@ def test_a_trace_of_several_ranks():
     features, targets = _batch("encoder")
     logits = model(features)
 
-    @tf.function(input_signature=[tf.TensorSpec(None, tf.int32), tf.TensorSpec(None)])
+    @tf.function(
+        input_signature=[tf.TensorSpec(None, tf.int32), tf.TensorSpec(None)], autograph=False
+    )
     def measure(targets, weights):
         loss = losses.PaddedCrossEntropy(class_labels=True)(targets, logits, weights)
         return (loss, *metrics.get("accuracy")(logits, targets, weights))

@@ -25,7 +25,9 @@ def test_graph_serves_any_batch_and_length(kind):
         name: tf.TensorSpec([None, None] if value.ndim == 2 else [None, *value.shape[1:]], tf.int32)
         for name, value in features.items()
     }
-    graph = tf.function(lambda features: model(features, training=False), input_signature=[free])
+    graph = tf.function(
+        lambda features: model(features, training=False), input_signature=[free], autograph=False
+    )
     shorter = {
         name: value[:2, :3] if value.ndim == 2 and name == "inputs" else value[:2]
         for name, value in features.items()
@@ -44,7 +46,9 @@ def test_graph_serves_any_batch_and_length(kind):
 )
 def test_xla_equals_eager(kind):
     model, features = examples.shared(kind), examples.features(kind)
-    xla = tf.function(lambda features: model(features, training=False), jit_compile=True)
+    xla = tf.function(
+        lambda features: model(features, training=False), jit_compile=True, autograph=False
+    )
     np.testing.assert_allclose(xla(features), model(features, training=False), atol=1e-4)
 
 
@@ -159,7 +163,9 @@ def test_sequences_without_positions(name):
     model = examples.make(kind, overrides) if overrides else examples.shared(kind)
     features = examples.features(kind)
     signature = [{name: tf.TensorSpec([None, None], tf.int32) for name in features}]
-    graph = tf.function(lambda batch: model(batch, training=False), input_signature=signature)
+    graph = tf.function(
+        lambda batch: model(batch, training=False), input_signature=signature, autograph=False
+    )
     for empty in features:
         if empty == "targets" and model.class_labels or kind.endswith("encoder"):
             continue  # a mean over no positions

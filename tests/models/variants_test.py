@@ -117,7 +117,7 @@ def test_xla_trains():
             loss = tf.reduce_sum(tf.square(model(features, training=False)))
         return tape.gradient(loss, model.trainable_variables)
 
-    compiled = tf.function(gradients, jit_compile=True)(features)
+    compiled = tf.function(gradients, jit_compile=True, autograph=False)(features)
     for variable, got, want in zip(
         model.trainable_variables, compiled, gradients(features), strict=True
     ):

@@ -87,7 +87,9 @@ def test_long_and_unknown_lengths(monkeypatch, longest_short):
 
     expected = weights_and_gradient(tf.constant(X))
     monkeypatch.setattr(geometric_attention, "_SHORT", longest_short)
-    unknown = tf.function(weights_and_gradient, input_signature=[tf.TensorSpec([None, None, D])])
+    unknown = tf.function(
+        weights_and_gradient, input_signature=[tf.TensorSpec([None, None, D])], autograph=False
+    )
     for got in (weights_and_gradient(tf.constant(X)), unknown(X)):
         for ours, theirs in zip(got, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-5)

@@ -83,7 +83,7 @@ def test_records_attention(graph, decoder):
         projected = layer.project_memory(memory, None) if decoder else None
         return layer.forward(x, StepInputs(memory=projected, record_attention=True))
 
-    got = (tf.function(run) if graph else run)(x)
+    got = (tf.function(run, autograph=False) if graph else run)(x)
     assert got.attention_weights.shape == (2 * N, B, 2, T, T)
     np.testing.assert_allclose(tf.reduce_sum(got.attention_weights, -1), 1.0, atol=1e-5)
     if decoder:
@@ -118,7 +118,7 @@ def test_dropout_differs_from_step_to_step(adaptive, mode):
         layer = recurrence.BasicRecurrence(block, timing, 2)
     call = layer.forward
     if mode != "eager":
-        call = tf.function(call, jit_compile=mode == "xla")
+        call = tf.function(call, jit_compile=mode == "xla", autograph=False)
     zeros = tf.zeros([4, 30, 30])
     first, second = (np.asarray(call(zeros, StepInputs(training=True)).output) for _ in range(2))
     if adaptive:  # 0.25 m_1 + 0.25 (m_1 + m_2)
@@ -164,7 +164,7 @@ def test_steps_that_are_drawn():
 def test_distribution_of_steps(mode):
     layer, count = recurrence.StepSampling(6), 4000
 
-    @tf.function(jit_compile=mode == "xla")
+    @tf.function(jit_compile=mode == "xla", autograph=False)
     def draw():
         none = tf.zeros([count], tf.int32)
         return tf.map_fn(lambda _: layer.draw(), none, parallel_iterations=1)

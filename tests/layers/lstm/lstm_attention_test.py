@@ -81,7 +81,7 @@ def test_behaviors(mechanism, num_heads, output_attention):
     again.build((None, None, C))
     again.set_weights(layer.get_weights())
     want = _call(layer)
-    for got in (_call(again), tf.function(lambda: _call(layer))()):
+    for got in (_call(again), tf.function(lambda: _call(layer), autograph=False)()):
         for value, expected in zip(got, want, strict=True):
             np.testing.assert_allclose(value, expected, atol=1e-6)
     shapes = layer.compute_output_shape((B, T, C))
@@ -103,7 +103,9 @@ def test_trains_under_xla(mechanism):
             loss = tf.reduce_sum(_call(layer, training=True)[0] ** 2)
         return tape.gradient(loss, layer.trainable_variables)
 
-    for got, want in zip(tf.function(gradients, jit_compile=True)(), gradients(), strict=True):
+    for got, want in zip(
+        tf.function(gradients, jit_compile=True, autograph=False)(), gradients(), strict=True
+    ):
         np.testing.assert_allclose(got, want, atol=1e-4)
 
 
