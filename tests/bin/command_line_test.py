@@ -60,6 +60,19 @@ def test_value_of_the_wrong_type(argv):
         _parse(*argv)
 
 
+@pytest.mark.parametrize("flag", ["data_dir", "tmp_dir", "output_dir", "warm_start_from"])
+def test_addresses_of_buckets_are_no_paths(flag):
+    with pytest.raises(UsageError, match=f"--{flag}: expected a path .*Received: 'gs://bucket/a'"):
+        _parse(f"--{flag}=gs://bucket/a")
+
+
+@pytest.mark.parametrize("word", ["--help", "-h", "--helpfull", "-helpfull", "--helpshort"])
+def test_help_by_the_names_of_absl(word, capsys):
+    with pytest.raises(SystemExit) as caught:
+        _parse(word)
+    assert caught.value.code == 0 and "--train_steps" in capsys.readouterr().out
+
+
 def test_flag_without_its_value():
     with pytest.raises(UsageError, match="--train_steps"):
         _parse("--train_steps")

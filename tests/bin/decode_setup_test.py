@@ -75,7 +75,7 @@ def error(flags, capsys, monkeypatch, tmp_path):
         ({"problem": "algorithmic_identity_binary40"}, "of a run of --problem=algorithmic_reverse"),
         ({"model": "universal_transformer"}, "is of a run of --model=transformer. Received"),
         ({"model": "transformr"}, "nearest names: transformer"),
-        ({"hparams_set": "transformer_base"}, "weights are of another model.*hidden_size is 16"),
+        ({"hparams_set": "transformer_base"}, "without --hparams_set and.*hidden_size is 16"),
         ({"hparams": "hidden_size=32"}, "hidden_size is 16 there and 32 here"),
         ({"decode_hparams": "beam_size=5"}, "at most the size of the targets' vocabulary, 4. .*5"),
         ({"decode_hparams": "alpha=-1"}, "alpha must be at least 0. Received: -1.0"),

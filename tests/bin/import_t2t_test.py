@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 
 import numpy as np
@@ -82,6 +83,18 @@ def test_evaluates_and_trains_on(imported, tmp_path, capsys):
     assert _train(run, RUNS[name], "--schedule=train", "--train_steps=22") == 0
     assert "Going on from step 20" in capsys.readouterr().out
     assert (run / "model.ckpt-22.index").exists()
+    record = json.loads((run / "run.json").read_text())  # still says by which set
+    assert record["hparams_set"].endswith("transformer_tiny") and "hidden_size" in record["hparams"]
+
+
+def test_command_to_go_on_with_can_be_given_as_it_is_shown(tmp_path, capsys):
+    package, run = tmp_path / "my package", tmp_path / "my run"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    assert _import(_source(), run, f"--t2t_usr_dir={package}") == 0
+    words = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert words[:2] == ["python", "trainer.py"]
+    assert {f"--t2t_usr_dir={package}", f"--output_dir={run}"} < set(words)
 
 
 def _error(capsys, *arguments, **keywords):

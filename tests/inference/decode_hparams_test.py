@@ -24,6 +24,12 @@ def test_values_are_converted():
     assert "return_beams" not in values
 
 
+@pytest.mark.parametrize("word, value", [("True", True), ("true", True), ("1", True), ("0", False)])
+def test_switches_in_the_spellings_of_tensor2tensor(word, value):
+    values = decode_hparams.parse(f"return_beams={word}", decode_hparams.DECODER)
+    assert values["return_beams"] is value
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
@@ -34,6 +40,7 @@ def test_values_are_converted():
         ("alpha=nan", "alpha must be finite. Received: nan"),
         ("return_beams=True", "return_beams works in ut-decoder only"),
         ("shards=2", "shards is not supported yet. Received: shards=2"),
+        ("mlperf_threshold=20", "mlperf_threshold is not supported yet. Received: .*=20.0"),
         ("min_length_ratio=0.5", "min_length_ratio is not supported; .*give min_length"),
     ],
 )

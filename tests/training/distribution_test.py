@@ -15,3 +15,13 @@ def test_too_many_gpus():
     with pytest.raises(distribution.DeviceError, match=f"and {gpus} GPUs are here") as caught:
         distribution.get_strategy(num_gpus=gpus + 2)
     assert f"worker_gpu={gpus + 2}" in str(caught.value)
+
+
+def test_tpu_that_cannot_be_asked_for(monkeypatch):
+    def connect(tpu):
+        raise OSError("Name or service not known")
+
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver
+    monkeypatch.setattr(resolver, "connect", connect)
+    with pytest.raises(distribution.DeviceError, match="cloud_tpu_name .*'x': Name or service"):
+        distribution.get_strategy(tpu="x")

@@ -9,6 +9,7 @@ and T2T's --hp_NAME=value. A flag that is refused is one where it is set to anyt
 
 import argparse
 import dataclasses
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -60,6 +61,8 @@ def parse(
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    # absl's
+    parser.add_argument("--helpfull", "--helpshort", action="help", help=argparse.SUPPRESS)
     for flag in table:
         _add(parser, flag)
     argv, hparams = _take_hparam_flags([_two_dashes(word) for word in argv])
@@ -82,6 +85,15 @@ def parse(
     if hparams:
         values.hparams = ",".join(filter(None, [getattr(values, "hparams", ""), *hparams]))
     return values
+
+
+def path(text: str) -> str:
+    """A path as it is typed; T2T's gs://…, of which Python makes a local folder gs:, is refused."""
+    if "://" in text:
+        raise argparse.ArgumentTypeError(
+            f"expected a path of the file system, where a bucket can be mounted. Received: {text!r}"
+        )
+    return os.path.expanduser(text)
 
 
 A_NAME = "a name that --registry_help lists"

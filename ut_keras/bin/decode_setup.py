@@ -94,7 +94,7 @@ def check_run(args: argparse.Namespace) -> AskedRun:
         raise UsageError(f"{error} One of your package needs --t2t_usr_dir.") from error
     model_name = _name("model", args, records, run_dir)
     models.check_name(model_name)
-    hp, saved = run_setup.final_hparams(args, run_dir, records[0])
+    hp, saved = run_setup.final_hparams(args, run_dir, records[0], trains=False)
     hp.check_supported(training=False)
     if saved is not None:
         hparam.check_same_architecture(saved, hp)

@@ -7,14 +7,14 @@ import dataclasses
 import os
 from typing import Any
 
-from ut_keras.bin.command_line import Flag
+from ut_keras.bin.command_line import Flag, path
 from ut_keras.hparam import limits
 
 _TPU = "it belongs to Google's TPU runtime of TensorFlow 1; --use_tpu --cloud_tpu_name do without"
 _SERVER = "workers are listed in the environment variable TF_CONFIG, see docs/training.md"
 _CLOUD = "Google's Cloud ML Engine, which it is for, exists no more"
 _GRAPH = "it belongs to TensorFlow 1's graphs and sessions"
-_PATH = os.path.expanduser  # of the text that is typed
+_PATH = path
 _SEED: dict[str, Any] = {"least": 0, "most": limits.LARGEST_SEED}
 _THREADS: dict[str, Any] = {"least": 0, "most": limits.MOST_THREADS}
 _PROCESSES: dict[str, Any] = {"least": 1, "most": limits.MOST_THREADS}

@@ -9,6 +9,7 @@ Then `trainer.py --output_dir=run` with the same problem and model evaluates it 
 
 import os
 import secrets
+import shlex
 import sys
 
 from ut_keras import hparam, models
@@ -57,10 +58,10 @@ def main(args: command.Args) -> None:
             trained_with={"hparams": hparam_changes.noted(model.hparams)},
         )
     print(f"Wrote {path} (step {step}), hparams.json and run.json. Go on with:")
-    print(
-        f"  python trainer.py --problem={problem.name} --model={model_name} "
-        f"--data_dir={data_dir} --output_dir={output_dir} --train_steps=…"
-    )
+    names = {"problem": problem.name, "model": model_name, "t2t_usr_dir": args.t2t_usr_dir}
+    names |= {"data_dir": data_dir, "output_dir": output_dir}
+    words = shlex.join(f"--{name}={value}" for name, value in names.items() if value)
+    print(f"  python trainer.py {words} --train_steps=…")
 
 
 def read_t2t_flags(directory: str) -> dict[str, str]:

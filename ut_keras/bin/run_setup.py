@@ -69,10 +69,10 @@ def check(args: argparse.Namespace) -> Setup:
     problem = problems.get(args.problem)
     output_dir = args.output_dir
     record = run_record.read(output_dir)
-    hp, saved = final_hparams(args, output_dir, record)
+    trains = schedule not in _OF_A_CHECKPOINT
+    hp, saved = final_hparams(args, output_dir, record, trains)
     if args.global_batch_size is not None:
         hp = hp.override({"batch_size": args.global_batch_size})
-    trains = schedule not in _OF_A_CHECKPOINT
     hp.check_supported(training=trains)
     if trains:
         problem.check_hparams(hp)
@@ -162,17 +162,31 @@ def _profile_steps(text):
     return int(first), int(last)
 
 
-def final_hparams(args: argparse.Namespace, output_dir: str, record: Any) -> tuple[Any, Any]:
-    """The final hparams, and those that the run of that run.json was trained with, or None."""
+def final_hparams(
+    args: argparse.Namespace, output_dir: str, record: Any, trains: bool
+) -> tuple[Any, Any]:
+    """The final hparams, and those that the run of that run.json was trained with, or None.
+
+    As in T2T the run's hparams.json wins over the set that it was made of, `--hparams` over both.
+    """
     saved, trained = run_lib.hparams_of(output_dir, record)
-    if args.hparams_set:
-        return hparams_lib.get(args.hparams_set, args.hparams), trained
+    of_set = hparams_lib.get(args.hparams_set, args.hparams) if args.hparams_set else None
+    if of_set is not None and (saved is None or record.get("hparams_set") != args.hparams_set):
+        return of_set, trained
     if saved is None:
         raise UsageError(
             "--hparams_set must be given where there is no hparams.json in --output_dir. "
             "--registry_help lists the names."
         )
-    return saved.override(args.hparams), trained
+    hp = saved.override(args.hparams)
+    others = hparam_changes.differing(hp, of_set, not trains) if of_set else []
+    if others:
+        print(
+            f"note: {os.path.join(output_dir, 'hparams.json')} wins over --hparams_set, as in T2T: "
+            + ", ".join(f"{n}={getattr(hp, n)!r}, not {getattr(of_set, n)!r}" for n in others),
+            flush=True,
+        )
+    return hp, trained
 
 
 def _check_same_run(args, record, output_dir, trains):

@@ -197,9 +197,11 @@ def metric_functions(problem: Any) -> dict[str, Any]:
 
 def _write_records(setup, num_replicas):
     terms = run_terms.of(setup, num_replicas)
+    before = run_record.read(setup.args.output_dir)
     if checkpoint_files.exists(setup.args.output_dir):
-        for line in run_terms.changes(run_record.read(setup.args.output_dir), terms, setup):
+        for line in run_terms.changes(before, terms, setup):
             print(line, flush=True)
+    named = vars(setup.args) if setup.args.hparams_set else before  # else by those of the run
     directories = [setup.args.output_dir]
     if setup.schedule != "train":  # so that the best weights can be used as a run of their own
         directories.append(os.path.join(setup.args.output_dir, run_folder.BEST))
@@ -212,8 +214,8 @@ def _write_records(setup, num_replicas):
             features,
             problem=setup.problem.name,
             model=setup.args.model,
-            hparams_set=setup.args.hparams_set,
-            hparams=setup.args.hparams,
+            hparams_set=named.get("hparams_set"),
+            hparams=setup.args.hparams or named.get("hparams", ""),
             random_seed=setup.seed,
             trained_with=terms,
         )

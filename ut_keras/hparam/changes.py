@@ -36,7 +36,7 @@ def check_as_trained(saved: BasicHParams, noted: dict[str, Any] | None, path: st
     if noted is None:
         return saved
     trained = type(saved)().override(noted)
-    changed = [name for name in _differing(trained, saved) if _is_of_the_function(saved, name)]
+    changed = differing(trained, saved, of_the_function=True)
     if changed:
         there = ", ".join(f"{name}={getattr(trained, name)!r}" for name in changed)
         here = ", ".join(f"{name}={getattr(saved, name)!r}" for name in changed)
@@ -54,14 +54,11 @@ def lines(
 
     Args:
         there, here: hparams, those of the file and those that are taken.
-        of_the_function: bool. Leave out what only training reads.
+        of_the_function: bool, as of `differing`.
     """
-    if _kind(there) is not _kind(here):
-        return []
     return [
         f"{path} had {name}={getattr(there, name)!r}; now {getattr(here, name)!r}"
-        for name in _differing(there, here)
-        if not of_the_function or _is_of_the_function(here, name)
+        for name in differing(there, here, of_the_function)
     ]
 
 
@@ -84,19 +81,29 @@ def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
     ]
     if differences:
         raise HParamError(
-            "The saved weights are of another model (change the hparams or the output_dir): "
+            "The saved weights are of another model (change the hparams or the output_dir; "
+            "without --hparams_set and --hparams they are the run's): "
             f"{'; '.join(differences)}."
         )
+
+
+def differing(one: BasicHParams, other: BasicHParams, of_the_function: bool = False) -> list[str]:
+    """The names of hparams that differ; none where they are of two kinds.
+
+    Args:
+        one, other: hparams.
+        of_the_function: bool. Leave out what only training reads.
+    """
+    if _kind(one) is not _kind(other):
+        return []
+    both = vars(one).keys() & vars(other).keys()  # a package may add others by now
+    names = [n for n in specs(type(one)) if n in both and getattr(one, n) != getattr(other, n)]
+    return [n for n in names if not of_the_function or _is_of_the_function(other, n)]
 
 
 def _kind(hp):
     """The class, without the fields that a package adds."""
     return type(hp).__bases__[0] if hp.ADDED else type(hp)
-
-
-def _differing(one, other):
-    both = vars(one).keys() & vars(other).keys()  # a package may add others by now
-    return [n for n in specs(type(one)) if n in both and getattr(one, n) != getattr(other, n)]
 
 
 def _is_of_the_function(hp, name):

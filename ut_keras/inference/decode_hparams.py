@@ -8,6 +8,7 @@ from ut_keras.decoding.options import SPECS, Options
 from ut_keras.errors import UsageError
 from ut_keras.hparam import limits
 from ut_keras.hparam import overrides as hparam_overrides
+from ut_keras.hparam.field import BOOLS
 
 
 class Field(NamedTuple):
@@ -67,6 +68,14 @@ _FIXED = {
     "summaries_log_dir": "decode",
     "save_images": False,
     "display_decoded_images": False,
+    "max_display_outputs": 10,
+    "max_display_decodes": 5,
+    "frames_per_second": 10,
+    "border_percent": 2,
+    "vgg_ckpt_path": "",
+    "mlperf_decode_step": 0.0,
+    "mlperf_threshold": 25.0,
+    "mlperf_success": False,
 }
 _INSTEAD = {
     "min_length_ratio": "T2T's search does not read it either; give min_length",
@@ -166,7 +175,7 @@ def _check_together(values):
 def _convert(name, word, kind):
     try:
         if kind is bool:
-            return {"true": True, "false": False}[word.lower()]
+            return BOOLS[word.lower()]
         return kind(word)
     except (KeyError, ValueError) as error:
         raise UsageError(

@@ -98,7 +98,8 @@ def _tpu(name):
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(tpu=name)
         return tf.distribute.TPUStrategy(resolver)
-    except (ValueError, RuntimeError, tf.errors.OpError) as error:
+    # OSError: of asking the cloud where the TPU is.
+    except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise DeviceError(
             f"cloud_tpu_name must name a TPU that can be reached. Received: {name!r}: {lines[0]}"
