@@ -137,6 +137,14 @@ def test_evaluate_reads_the_newest_checkpoint(tmp_path, capsys):
     assert "steps=12" in capsys.readouterr().out.splitlines()[-1]
 
 
+def test_evaluate_by_workers_that_find_other_checkpoints(tmp_path, monkeypatch):
+    trainer, _ = _make(tmp_path)
+    trainer.train(_epoch)
+    monkeypatch.setattr(distribution, "is_agreed", lambda strategy, step: step != 12)
+    with pytest.raises(checkpoint.CheckpointError, match="Received: step 12 in .* elsewhere"):
+        trainer.evaluate(None, _epoch_zero)
+
+
 def test_evaluate_without_a_checkpoint(tmp_path):
     with pytest.raises(checkpoint.CheckpointError, match="Expected a checkpoint in"):
         _make(tmp_path)[0].evaluate(None, _epoch_zero)

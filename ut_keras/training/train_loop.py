@@ -188,11 +188,7 @@ class TrainLoop:
             print(warm_start(self.model, self.settings.warm_start_from), flush=True)
         if self.average and not self._checkpoints.has_moving_average:
             self.average.reset()
-        if not distribution.is_agreed(self.strategy, self.step):
-            raise checkpoint.CheckpointError(
-                f"All workers must find the same checkpoints in --output_dir, on a disk that they "
-                f"share. Received: step {self.step} in {self.output_dir} here, another elsewhere."
-            )
+        check_same_step(self.strategy, self.output_dir, self.step)
 
     def begin(self) -> None:
         """Writes what comes first, now that nothing can be refused any more."""
@@ -290,6 +286,15 @@ class StepProfiler:
         self._is_on = False
         tf.profiler.experimental.stop()
         print(f"Profile written: tensorboard --logdir={self._output_dir}", flush=True)
+
+
+def check_same_step(strategy: tf.distribute.Strategy, output_dir: str, step: int) -> None:
+    """CheckpointError if another worker has read the checkpoint of another step; all call it."""
+    if not distribution.is_agreed(strategy, step):
+        raise checkpoint.CheckpointError(
+            f"All workers must find the same checkpoints in --output_dir, on a disk that they "
+            f"share. Received: step {step} in {output_dir} here, another elsewhere."
+        )
 
 
 def warm_start(model: keras.Model, path: str) -> str:

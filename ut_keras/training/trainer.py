@@ -87,6 +87,7 @@ class Trainer:
         )
         newest: Any = checkpoints.newest
         step = checkpoint_files.step_of(newest)
+        train_loop.check_same_step(self.strategy, self.output_dir, step)
         if change := checkpoints.change_of_average():
             print(change, flush=True)
         with distribution.AgreedStop(self.strategy) as stop, self._averages_in_place():
