@@ -48,9 +48,10 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | N
         for given in jobs.values():
             if not isinstance(given, list):
                 raise TypeError(f"{given!r} is no list.")
-        task = config.get("task", {})
-        kind, index = str(task.get("type", "worker")), int(str(task.get("index", 0)))
-    except (ValueError, AttributeError, TypeError, RecursionError) as error:
+        # Two that did not say which they are would both be the first.
+        task = config["task"] if jobs else {"type": "worker", "index": 0}
+        kind, index = str(task["type"]), int(str(task["index"]))
+    except (LookupError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ClusterError(
             f'{_VARIABLE} must be JSON like {{"cluster": {{"worker": ["host:port", …]}}, "task": '
             f'{{"type": "worker", "index": 0}}}}. Received: {text!r}.'
