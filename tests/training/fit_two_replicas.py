@@ -88,6 +88,16 @@ def _loss_of_a_model_that_fit_compiles():
     return model.fit(_even(), verbose=0).history["loss"]
 
 
+def _refusal_of_steps_per_execution():
+    with distribution.get_strategy(devices=["CPU:0", "CPU:1"]).scope():
+        hp = hparams.get("universal_transformer_tiny", _HPARAMS)
+        model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 8, "targets": 8})
+    try:
+        model.compile(steps_per_execution=2)
+    except ValueError as error:
+        return str(error)
+
+
 CASES = {
     "universal": ("universal_transformer_tiny", _even),
     "adaptive": ("adaptive_universal_transformer_tiny", _even),
@@ -109,6 +119,7 @@ def main(replicas, names):
         ]
     if "universal" in names:
         results["made by fit"] = _loss_of_a_model_that_fit_compiles()
+        results["refusal"] = _refusal_of_steps_per_execution()
     json.dump(results, sys.stdout)
 
 

@@ -46,6 +46,11 @@ def test_fit_compiles_what_was_made_for_several():
     assert np.isfinite(_runs(2)["made by fit"]).all()
 
 
+def test_several_steps_at_once_are_refused():
+    """Keras waits without an end, or fails."""
+    assert _runs(2)["refusal"].endswith("Received: 2, and 2 replicas.")
+
+
 def test_replicas_drop_otherwise():
     """The first as one device alone, the second something else."""
     one, several = _runs(2)["universal"]

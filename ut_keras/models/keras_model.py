@@ -69,8 +69,16 @@ class KerasModel(keras.Model):
             metrics: by default accuracy and accuracy per sequence. Those are weighted, as Keras'
                 `weighted_metrics` are and its `metrics` are not.
             jit_compile: bool. XLA; off by default, for it is slower on CPUs.
+            steps_per_execution: 1 under a strategy of several replicas, where Keras fails or waits
+                without an end.
             weighted_metrics and others: as in Keras.
         """
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        if replicas > 1 and (steps := kwargs.get("steps_per_execution", 1)) != 1:
+            raise ValueError(
+                "steps_per_execution must be 1 under a strategy of several replicas: Keras cannot "
+                f"run more there. Received: {steps}, and {replicas} replicas."
+            )
         if optimizer is None:
             optimizer = optimizers.get(self.hparams)
         if loss is None:
