@@ -149,3 +149,12 @@ def test_a_request_is_read_only_where_there_is_something_to_save():
         assert stop.requested
     assert stop.stopped("all is saved").exit_code == 129
     assert str(stop.stopped("all is saved")) == "SIGHUP: all is saved"
+
+
+def test_what_c_does_with_a_signal_ends_with_the_context():
+    """As TensorFlow, where there are several workers, takes SIGTERM for itself."""
+    before = [signal.getsignal(getattr(signal, name)) for name in _LINES]
+    with interruption.EndsWithoutPython():
+        assert {signal.getsignal(getattr(signal, name)) for name in _LINES} == {signal.SIG_DFL}
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    assert [signal.getsignal(getattr(signal, name)) for name in _LINES] == before

@@ -176,6 +176,23 @@ def test_workers_that_are_started_otherwise_are_refused(tmp_path, change, expect
 
 
 @pytest.mark.slow
+def test_a_signal_before_the_first_update_is_heard():
+    """TensorFlow takes SIGTERM as soon as it knows of several workers."""
+    program = (
+        "import os, signal, sys\n"
+        "from ut_keras.bin import command\n"
+        "def function(argv):\n"
+        "    from ut_keras.training import cluster, distribution\n"
+        "    distribution.get_strategy(cluster=cluster.from_environment())\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "sys.exit(command.run(function))\n"
+    )
+    started = [_start(["-c", program], environment) for environment in _environments()]
+    for code, _, err in _finish(started, seconds=60):
+        assert (code, err) == (143, "SIGTERM: stopped.\n")
+
+
+@pytest.mark.slow
 def test_a_run_goes_on_with_two_workers_as_with_one(tmp_path):
     """By --global_batch_size the same batches, and weights equal up to rounding.
 

@@ -71,8 +71,14 @@ def changes(record: Any, terms: Mapping[str, Any], setup: Any) -> list[str]:
 
 
 def statement(setup: Any) -> dict[str, Any]:
-    """What all workers must have in common, the likeliest first."""
+    """What all workers must have in common, the likeliest first.
+
+    Raises:
+        DeviceError: if this one has fewer GPUs than asked for.
+    """
     import tensorflow as tf
+
+    from ut_keras.training import distribution
 
     features = feature_record.of_problem(setup.problem, setup.args.data_dir)
     vocabularies = feature_record.description(features)
@@ -83,6 +89,7 @@ def statement(setup: Any) -> dict[str, Any]:
         "train_data": _data(setup, "train"),
         "eval_data": _data(setup, setup.eval_split),
         **{f"vocabulary of {name}": text for name, text in vocabularies.items()},
+        "gpus": len(distribution.physical_gpus(setup.args.worker_gpu)),
         "ut_keras": ut_keras.__version__,
         "tensorflow": tf.__version__,
     }

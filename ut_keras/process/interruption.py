@@ -107,6 +107,16 @@ class EndsAtOnce(_Handlers):
         os._exit(exit_code)
 
 
+class EndsWithoutPython(_Handlers):
+    """Context in which a signal kills the process, also within C++ that does not return.
+
+    What C++ does with a signal meanwhile (TensorFlow takes SIGTERM where there are several workers,
+    and drops it) ends with the context, too.
+    """
+
+    _note: Any = signal.SIG_DFL
+
+
 class StopRequest(_Handlers):
     """Context in which the first signal is noted and a second one acts as it would without.
 

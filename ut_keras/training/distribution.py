@@ -65,21 +65,31 @@ def get_strategy(
     if tpu is not None:
         return _tpu(tpu)
     if devices is None:
-        # Listing the logical devices would start the runtime, too early for several workers.
-        gpus = tf.config.list_physical_devices("GPU")
-        if num_gpus > max(1, len(gpus)):
-            raise DeviceError(
-                f"worker_gpu must be at most the number of GPUs. Received: worker_gpu={num_gpus}, "
-                f"and {len(gpus)} GPUs are here."
-            )
-        devices = [f"GPU:{number}" for number in range(min(num_gpus, len(gpus)))] or ["CPU:0"]
+        gpus = physical_gpus(num_gpus)
+        devices = [f"GPU:{number}" for number in range(len(gpus))] or ["CPU:0"]
         if cluster is not None:
-            tf.config.set_visible_devices(gpus[:num_gpus], "GPU")
+            tf.config.set_visible_devices(gpus, "GPU")
     if cluster is not None:
         return _multi_worker()
     if len(devices) == 1:
         return tf.distribute.OneDeviceStrategy(devices[0])
     return _mirrored(tuple(devices))
+
+
+def physical_gpus(num_gpus: int) -> list[Any]:
+    """The GPUs of this machine that are used if so many are asked for; of 1, none may be there.
+
+    Raises:
+        DeviceError: if there are fewer.
+    """
+    # Listing the logical devices would start the runtime, too early for several workers.
+    gpus = tf.config.list_physical_devices("GPU")
+    if num_gpus > max(1, len(gpus)):
+        raise DeviceError(
+            f"worker_gpu must be at most the number of GPUs. Received: worker_gpu={num_gpus}, "
+            f"and {len(gpus)} GPUs are here."
+        )
+    return gpus[:num_gpus]
 
 
 @functools.cache
@@ -91,7 +101,10 @@ def _mirrored(devices):
 
 @functools.cache
 def _multi_worker():
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    # It waits for the others without an end, where Python hears no signal, and takes SIGTERM from
+    # Python for good.
+    with interruption.EndsWithoutPython():
+        return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def _tpu(name):
