@@ -20,6 +20,7 @@ from ut_keras.bin import command_line, run_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import file_error, whole_file
+from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.inference import decode_hparams, decode_job, feature_record, journal, run_record
 from ut_keras.inference import run as run_lib
 from ut_keras.registry import UnknownNameError
@@ -94,7 +95,8 @@ def check_run(args: argparse.Namespace) -> AskedRun:
         raise UsageError(f"{error} One of your package needs --t2t_usr_dir.") from error
     model_name = _name("model", args, records, run_dir)
     models.check_name(model_name)
-    hp, saved = run_setup.final_hparams(args, run_dir, records[0], trains=False)
+    given = hparam_overrides.parse(args.hparams)
+    hp, saved = run_setup.final_hparams(args.hparams_set, given, run_dir, records[0], trains=False)
     hp.check_supported(training=False)
     if saved is not None:
         hparam.check_same_architecture(saved, hp)

@@ -17,6 +17,7 @@ from ut_keras.bin.flags import OTHER_SCHEDULES, SCHEDULES
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.hparam import changes as hparam_changes
+from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.inference import decode_hparams, run_record
 from ut_keras.inference import run as run_lib
 from ut_keras.registry import unknown_name_message
@@ -70,9 +71,10 @@ def check(args: argparse.Namespace) -> Setup:
     output_dir = args.output_dir
     record = run_record.read(output_dir)
     trains = schedule not in _OF_A_CHECKPOINT
-    hp, saved = final_hparams(args, output_dir, record, trains)
+    given = hparam_overrides.parse(args.hparams)
     if args.global_batch_size is not None:
-        hp = hp.override({"batch_size": args.global_batch_size})
+        given["batch_size"] = args.global_batch_size
+    hp, saved = final_hparams(args.hparams_set, given, output_dir, record, trains)
     hp.check_supported(training=trains)
     if trains:
         problem.check_hparams(hp)
@@ -163,30 +165,31 @@ def _profile_steps(text):
 
 
 def final_hparams(
-    args: argparse.Namespace, output_dir: str, record: Any, trains: bool
+    hparams_set: str | None, given: dict[str, Any], output_dir: str, record: Any, trains: bool
 ) -> tuple[Any, Any]:
     """The final hparams, and those that the run of that run.json was trained with, or None.
 
-    As in T2T the run's hparams.json wins over the set that it was made of, `--hparams` over both.
+    As in T2T the run's hparams.json wins over the set that it was made of, and what is given, a
+    dict from name to value, over both.
     """
     saved, trained = run_lib.hparams_of(output_dir, record)
-    of_set = hparams_lib.get(args.hparams_set, args.hparams) if args.hparams_set else None
-    if of_set is not None and (saved is None or record.get("hparams_set") != args.hparams_set):
-        return of_set, trained
+    if hparams_set and (saved is None or record.get("hparams_set") != hparams_set):
+        return hparams_lib.get(hparams_set, given), trained
     if saved is None:
         raise UsageError(
             "--hparams_set must be given where there is no hparams.json in --output_dir. "
             "--registry_help lists the names."
         )
-    hp = saved.override(args.hparams)
-    others = hparam_changes.differing(hp, of_set, not trains) if of_set else []
+    of_set = hparams_lib.get(hparams_set) if hparams_set else saved
+    others = [
+        f"{name}={getattr(saved, name)!r}, not {getattr(of_set, name)!r}"
+        for name in hparam_changes.differing(saved, of_set, of_the_function=not trains)
+        if name not in given
+    ]
     if others:
-        print(
-            f"note: {os.path.join(output_dir, 'hparams.json')} wins over --hparams_set, as in T2T: "
-            + ", ".join(f"{n}={getattr(hp, n)!r}, not {getattr(of_set, n)!r}" for n in others),
-            flush=True,
-        )
-    return hp, trained
+        path = os.path.join(output_dir, "hparams.json")
+        print(f"note: {path} wins over --hparams_set, as in T2T: {'; '.join(others)}", flush=True)
+    return saved.override(given), trained
 
 
 def _check_same_run(args, record, output_dir, trains):
