@@ -111,6 +111,7 @@ def test_command_line_wins_over_the_saved_hparams(data_dir, finished_run, capsys
     output = capsys.readouterr().out
     assert re.search(r"hparams.json had label_smoothing=0.\d+; now 0.25", output)
     assert json.loads((finished_run / "hparams.json").read_text())["label_smoothing"] == 0.25
+    assert "label_smoothing" in json.loads((finished_run / "run.json").read_text())["hparams"]
     # And hparams.json over the set, as in T2T.
     assert trainer.main(_argv(data_dir, finished_run, "--schedule=train")) == 0
     output = capsys.readouterr().out

@@ -201,7 +201,8 @@ def _write_records(setup, num_replicas):
     if checkpoint_files.exists(setup.args.output_dir):
         for line in run_terms.changes(before, terms, setup):
             print(line, flush=True)
-    named = vars(setup.args) if setup.args.hparams_set else before  # else by those of the run
+    is_of_run = setup.args.hparams_set in (None, before.get("hparams_set"))  # by its hparams.json
+    named = before if is_of_run else vars(setup.args)
     directories = [setup.args.output_dir]
     if setup.schedule != "train":  # so that the best weights can be used as a run of their own
         directories.append(os.path.join(setup.args.output_dir, run_folder.BEST))
