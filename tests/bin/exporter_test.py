@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import trainer
 import ut_keras
-from tests.bin import full_disk, small_run
+from tests.bin import decoder_problems, full_disk, small_run  # noqa: F401
 from ut_keras import pretrained, problems
 from ut_keras.bin import avg_checkpoints, datagen, exporter
 from ut_keras.files import path_lock
@@ -184,6 +184,11 @@ def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
     story = [f"--output_dir={pretrained.folder('babi_joint')}", f"--export_dir={tmp_path / 's'}"]
     line = _error(capsys, *story, "--decode_hparams=max_input_size=5")
     assert "a story has the size that it was trained with. Received: 5." in line
+    small_run.write(tmp_path, problem="decoder_test_language_model")
+    how = "--decode_hparams=beam_size=2,extra_length=3,max_input_size=9"
+    line = _error(capsys, f"--output_dir={tmp_path}", *known[1:], "--format=litert", how)
+    assert "of a language model holds no search; " in line
+    assert "Received: beam_size, max_input_size." in line
     assert "TF Hub" in _error(capsys, *known, "--export_as_tfhub")
     assert "saved_model.pb only" in _error(capsys, *known, "--noas_text")
     assert "it belongs to training" in _error(capsys, *known, "--train_steps=7")

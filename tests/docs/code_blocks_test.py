@@ -15,11 +15,12 @@ import shlex
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from ut_keras import hparams, models, problems, registry
 from ut_keras.bin import command_line
-from ut_keras.inference import decode_hparams
+from ut_keras.inference import decode_hparams, predictor
 from ut_keras.problems import algorithmic
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -167,6 +168,17 @@ def _check_docs_on_device(names, folder):
             assert page.encode(text) == [*ids, 1]
             assert page.decode([*ids, 1, 5]) == encoder.decode(ids) == text
     assert len(names["translate"]("so cool")) > 3
+
+
+def _check_docs_t2t_package(names, folder):
+    """A row of its model is answered as it would be alone."""
+    hp = hparams.get("transformer_tiny", "hidden_size=16,filter_size=16,num_heads=2")
+    sizes = {"inputs": 12, "targets": 12}
+    predict = predictor.Predictor(models.get("joined_transformer", hp, vocab_sizes=sizes))
+    rows = [np.int32([2, 3, 4, 1]), np.int32([5, 1])]
+    [alone] = predict(rows[1:], beam_size=2, decode_length=3)
+    together = predict(rows, beam_size=2, decode_length=3)[1]
+    np.testing.assert_allclose(together.scores, alone.scores, atol=1e-4)
 
 
 def _forget_registrations(monkeypatch):

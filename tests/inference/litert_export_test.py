@@ -107,6 +107,13 @@ def test_a_language_model_steps_through_its_prompt(prompts):
         state.update(found)
 
 
+def test_a_language_model_without_a_cache(tmp_path):
+    hp = hparams.get("adaptive_universal_transformer_tiny", f"{cache_test.TINY},act_type=global")
+    model = models.get("universal_transformer", hp, vocab_sizes={"targets": 12})
+    with pytest.raises(ValueError, match="must have a cache, .* act_type=global"):
+        export.export_litert(model, str(tmp_path / "m.tflite"))
+
+
 def test_stores_no_empty_caches(prompts, tmp_path):
     """Room for more positions is made when it is run, but for a row that says which is which."""
     model, _ = export_models.build("prompts")

@@ -98,11 +98,14 @@ def _write_litert(run, model, directory, length, search):
 def _search(args, run):
     """(options of the search, all decode hparams)"""
     length = {"max_input_size": decode_hparams.DECODER["max_input_size"]}
-    others = overrides.parse(args.decode_hparams).keys() - {"num_steps"}
-    if others and args.format in ("safetensors", "ctranslate2"):
+    steps_alone = args.format == "litert" and run.is_language_model
+    taken = ["num_steps", "extra_length"] if steps_alone else ["num_steps"]
+    others = overrides.parse(args.decode_hparams).keys() - set(taken)
+    if others and (steps_alone or args.format in ("safetensors", "ctranslate2")):
+        whose = " of a language model" if steps_alone else ""
         raise UsageError(
-            f"--format={args.format} holds no search; of --decode_hparams it takes num_steps. "
-            f"Received: {', '.join(sorted(others))}."
+            f"--format={args.format}{whose} holds no search; of --decode_hparams it takes "
+            f"{' and '.join(taken)}. Received: {', '.join(sorted(others))}."
         )
     values = decode_hparams.parse(args.decode_hparams, {**decode_hparams.SEARCH, **length})
     if values["max_input_size"] > 0 and "inputs" in run.specs and run.specs["inputs"].shape:

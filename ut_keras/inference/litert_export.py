@@ -100,6 +100,11 @@ def _source_shape(model, source_length):
                 "source_length must be None for a language model, which steps through its prompt. "
                 f"Received: {source_length}."
             )
+        if model.why_not_cached or not hasattr(model.decoder, "start_cache"):
+            raise ValueError(
+                "A language model must have a cache, to step through its prompt. "
+                f"Received: a model without: {model.why_not_cached or type(model).__name__}."
+            )
         return None
     is_story = model.specs["inputs"].modality == "sentences"
     reason = padding.why_equal_lengths(model)

@@ -56,7 +56,7 @@ for _pattern, _reason in {
         ),
         _NEAREST,
     ),
-    "*_moe": f"there are no mixtures of experts; {_NEAREST}",
+    "*_moe": f"{_NEAREST}, with ffn_layer=sigma_moe",
     "mtf_*": f"there is no Mesh TensorFlow; {_NEAREST}",
     "attention_lm": f"{_NEAREST}, on a problem without inputs",
     "lstm_encoder": "the nearest: lstm_seq2seq",
