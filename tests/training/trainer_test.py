@@ -1,5 +1,6 @@
 """What an evaluation would find out after many updates is told before the first."""
 
+import dataclasses
 import json
 import os
 import re
@@ -135,6 +136,24 @@ def test_evaluate_reads_the_newest_checkpoint(tmp_path, capsys):
     other, _ = _make(tmp_path, seed=3)
     assert other.evaluate(None, _epoch_zero) == expected
     assert "steps=12" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_training_does_not_go_by_what_another_process_evaluates(tmp_path):
+    first, _ = _make(tmp_path)
+    first.continuous_train_and_eval(_epoch, _epoch_zero)
+    other = dataclasses.replace(_make(tmp_path)[0], optimizer=None)
+    other.evaluate(None, lambda: _epoch_zero().take(1))
+    records = _records(tmp_path)
+    assert [record.get("by") for record in records] == [None, None, "evaluation"]
+    assert records[-1]["step"] == records[-2]["step"] and records[-1]["loss"] != records[-2]["loss"]
+    stopping = early_stopping.EarlyStopping()
+    settings = {"train_steps": 13, "early_stopping": stopping}
+    _make(tmp_path, learning_rate=0.0, settings=settings)[0].continuous_train_and_eval(
+        _epoch, _epoch_zero
+    )
+    expected = [record["loss"] for record in _records(tmp_path) if "by" not in record]
+    assert list(stopping._values.values()) == expected
+    assert len(expected) == 3 and len(_records(tmp_path)) == 4
 
 
 def test_evaluate_by_workers_that_find_other_checkpoints(tmp_path, monkeypatch):

@@ -2,6 +2,8 @@
 
 {"step": 50, "time": 1.7e9, "problem": "mine", "split": "dev", "loss": 0.31, "accuracy": 0.9}
 
+What a command that does not train has measured, which may take other batches or other hparams, has
+"by": "evaluation" besides.
 A run that is killed may leave a torn line at the end: training passes over it and then cuts it off.
 """
 
@@ -17,7 +19,8 @@ from ut_keras.files import file_error, json_file, whole_file
 
 FILENAME = "metrics.jsonl"
 _BEGINS = b'{"step": '
-NO_METRICS = ("step", "time", "problem", "split")
+NO_METRICS = ("step", "time", "problem", "split", "by")
+OF_TRAINING = {"by": "training"}  # as of `records`
 _LARGEST = 1e300  # what can be computed with
 # Of these less is better; of accuracies, BLEU and the like, more.
 _LESS_IS_BETTER = re.compile(

@@ -46,7 +46,8 @@ class EarlyStopping:
     def read(self, output_dir: str, last_step: int, **of: str) -> None:
         """Takes over what an earlier run has recorded of the steps up to `last_step`.
 
-        `of` is the `problem` and `split` that are evaluated; what is of others is not read.
+        `of` is what training goes by, such as the `problem` and `split` that are evaluated; what is
+        of others is not read.
         """
         for record in metrics_file.records(output_dir, **of):
             if self.metric in record and record["step"] <= last_step:

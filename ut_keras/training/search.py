@@ -129,7 +129,7 @@ def objective_at_the_end(trial_dir: str, problem_name: str, objective: str) -> t
     """
     name = objective.removeprefix(f"metrics-{problem_name}/").removeprefix("targets/")
     found, known = None, set()
-    for record in metrics_file.records(trial_dir):
+    for record in metrics_file.records(trial_dir, **metrics_file.OF_TRAINING):
         known |= record.keys() - set(metrics_file.NO_METRICS)
         if name in record:
             found = record["step"], float(record[name])

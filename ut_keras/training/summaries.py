@@ -28,10 +28,15 @@ class Summaries:
     problem_name: str = "problem"  # T2T's tags hold it: "metrics-PROBLEM/targets/accuracy"
     split: str = "dev"  # that is evaluated
     enabled: bool = True  # False writes nothing: of several workers one writes
+    trains: bool = True  # whether training goes by the evaluations
 
     def __post_init__(self) -> None:
         self._writers: dict[str, Any] = {}
-        self._of = {"problem": self.problem_name, "split": self.split}
+        self._named = {"problem": self.problem_name, "split": self.split}
+        # What training goes by, as of `metrics_file.records`.
+        self.of = {**self._named, **metrics_file.OF_TRAINING}
+        if not self.trains:
+            self._named["by"] = "evaluation"
 
     def rewind(self, last_step: int, again: bool = False) -> None:
         """Takes metrics.jsonl back to what it said of the steps up to `last_step`.
@@ -44,7 +49,7 @@ class Summaries:
         """
 
         def is_kept(record):
-            comes_again = again and metrics_file.is_of(record, **self._of)
+            comes_again = again and metrics_file.is_of(record, **self.of)
             return record["step"] <= last_step - comes_again
 
         if self.enabled:
@@ -55,7 +60,7 @@ class Summaries:
         """Whether the evaluation of a step is recorded, and if `decoded` the free decoding too."""
         kinds = {
             any(name.startswith("decode/") for name in record)
-            for record in metrics_file.records(self.output_dir, **self._of)
+            for record in metrics_file.records(self.output_dir, **self.of)
             if record["step"] == step
         }
         return kinds >= ({False, True} if decoded else {False})
@@ -82,7 +87,7 @@ class Summaries:
             for name, value in results.items():
                 tf.summary.scalar(self._tag(name), value)
             self._writer(kind).flush()
-        record = {"step": step, "time": round(time.time(), 3), **self._of, **results}
+        record = {"step": step, "time": round(time.time(), 3), **self._named, **results}
         with self._told_failures():
             metrics_file.append(self.output_dir, record)
 

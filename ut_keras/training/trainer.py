@@ -51,7 +51,11 @@ class Trainer:
     def __post_init__(self) -> None:
         self._is_chief = distribution.is_chief(self.strategy)
         self._summaries = summaries_lib.Summaries(
-            self.output_dir, self.problem_name, self.settings.eval_split, self._is_chief
+            self.output_dir,
+            self.problem_name,
+            self.settings.eval_split,
+            self._is_chief,
+            trains=self.optimizer is not None,
         )
         self._early_stopping = self.settings.early_stopping
         self._average: Any = None
@@ -119,9 +123,7 @@ class Trainer:
         settings = self.settings
         evaluated_at = -math.inf
         with self._begun(make_epoch) as loop:
-            self._early_stopping.read(
-                self.output_dir, loop.step, problem=self.problem_name, split=settings.eval_split
-            )
+            self._early_stopping.read(self.output_dir, loop.step, **self._summaries.of)
             self._check_metric(make_eval_dataset, decode)
             stops = self._stops_early()
             check_best(self.output_dir)
