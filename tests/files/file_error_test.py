@@ -25,6 +25,7 @@ class _OpError(Exception):
         ),
         (f"{{{{node x}}}} a b; c/model.ckpt-5.index.tempstate9; {_FULL}\nmore", None),
         (f"run/model.ckpt-5_temp; {_FULL} [Op:SaveV2]", "run/model.ckpt-5"),
+        (f"{{{{node x}}}} run/eval; {_FULL} [Op:CreateSummaryFileWriter] name: ", "run/eval"),
     ],
 )
 def test_of_tensorflow(message, path):

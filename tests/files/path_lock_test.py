@@ -38,12 +38,25 @@ def test_a_killed_process_holds_nothing(tmp_path):
     assert ours.recv() == "held"
     with pytest.raises(LockedError, match=f"process {process.pid} "), _held(path):
         pass
+    path_lock.remove_leftover(str(path))
+    assert lock.exists()
     process.kill()
     process.join()
     assert lock.exists()
     with _held(path):
         assert lock.read_text().splitlines()[1:] == [str(os.getpid())]
     assert not lock.exists()
+
+
+def test_what_a_killed_process_has_left_is_removed(tmp_path):
+    path, lock = tmp_path / "x", tmp_path / ".x.ut_keras-lock"
+    path_lock.try_lock(str(lock)).close()
+    assert lock.exists()
+    path_lock.remove_leftover(str(path))
+    assert not lock.exists()
+    lock.write_text("somebody's")
+    path_lock.remove_leftover(str(path))
+    assert lock.read_text() == "somebody's"
 
 
 def test_the_lock_of_a_folder_that_was_made_anew_is_left_to_its_holder(tmp_path):

@@ -1,13 +1,15 @@
+import errno
 import multiprocessing
 import os
 import pathlib
 import resource
+import tempfile
 import threading
 
 import pytest
 
 from ut_keras.errors import DataError
-from ut_keras.files import path_lock, whole_file
+from ut_keras.files import file_error, path_lock, whole_file
 
 
 def test_is_there_at_the_end(tmp_path):
@@ -41,6 +43,16 @@ def test_a_full_disk_is_told_with_the_file(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert caught.value.filename == str(path)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_is_read_only_is_told_by_its_own_name(tmp_path, monkeypatch):
+    def refuse(dir):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), f"{dir}/tmphxmu99jh")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    with pytest.raises(OSError) as caught:
+        whole_file.check_writable(str(tmp_path))
+    assert file_error.line(caught.value) == f"{os.strerror(errno.EROFS)}: {tmp_path}"
 
 
 def test_two_at_a_time(tmp_path):

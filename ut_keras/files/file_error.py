@@ -16,7 +16,9 @@ from ut_keras.errors import DataError, UserError
 
 # Behind the path of a checkpoint that is being written.
 _TEMPORARY = re.compile(r"(_temp(/.*)?|\.tempstate\d+)$")
-_MESSAGE = re.compile(r"(?:\{\{.*?\}\} )?(?P<path>.+?); (?P<cause>[^;]+?)(?: \[Op:\w+\])?")
+_MESSAGE = re.compile(
+    r"(?:\{\{.*?\}\} )?(?P<path>.+?); (?P<cause>[^;]+?)(?: \[Op:\w+\](?: name:.*)?)?"
+)
 _TITLES = ("Graph execution error:",)
 _NUMBERS = {os.strerror(number): number for number in errno.errorcode}
 

@@ -93,6 +93,15 @@ def try_lock(path: str, make: bool = True) -> IO[bytes] | None:
         file.close()  # Whoever held it has removed it meanwhile.
 
 
+def remove_leftover(path: str) -> None:
+    """Removes the lock beside a path, if a process that was killed has left one."""
+    lock = beside(path, "lock")
+    with contextlib.suppress(OSError, UserError):
+        if file := try_lock(lock, make=False):
+            with file:
+                os.remove(lock)
+
+
 def open_own(path: str, signature: bytes = _SIGNATURE) -> IO[bytes]:
     """Opens a file of ours to be read and written, without a buffer, behind what it begins with.
 
@@ -121,7 +130,7 @@ def _make(path):
     """Makes a lock file, its first line in it, if there is nothing of its name."""
     folder = os.path.dirname(path) or "."
     with (
-        file_error.named(path),
+        file_error.told_as(path),
         tempfile.NamedTemporaryFile("wb", 0, prefix=".ut_keras-", dir=folder) as new,
     ):
         rest = _SIGNATURE

@@ -85,7 +85,8 @@ def unshare(path: str) -> None:
 def check_writable(directory: str) -> None:
     """Makes a folder, if it is not there; raises `OSError` if nothing can be written to it."""
     os.makedirs(directory, exist_ok=True)
-    tempfile.TemporaryFile(dir=directory).close()
+    with file_error.told_as(directory):
+        tempfile.TemporaryFile(dir=directory).close()
 
 
 @contextlib.contextmanager

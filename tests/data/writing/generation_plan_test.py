@@ -1,8 +1,11 @@
+import os
+
 import pytest
 
 from ut_keras.data import tfrecords
 from ut_keras.data.writing import generation_plan
 from ut_keras.errors import DataError
+from ut_keras.files import path_lock
 
 NUM_SHARDS = {"train": 3, "dev": 1, "test": 1}
 
@@ -42,3 +45,17 @@ def test_splits_have_seeds_of_their_own():
         for seed in (1, 2)
     }
     assert len(seeds) == 8
+
+
+def test_what_killed_processes_have_left_beside_whole_files_goes(tmp_path):
+    there, missing = tfrecords.shard_paths(tmp_path, "p", "dev", 2)
+    open(there, "w").close()
+    split = generation_plan.Split(str(tmp_path), "p", "dev", 2, 5)
+    generation_plan.write_origin(split, {"checksum": "0"})
+    locks = [path_lock.beside(path, "lock") for path in (there, missing)]
+    for lock in locks:
+        path_lock.try_lock(lock).close()
+    with path_lock.held(missing, "x"):
+        with pytest.raises(path_lock.LockedError):
+            generation_plan.claimed(tmp_path, "p", {"dev": 2}, 5).__enter__()
+        assert [os.path.exists(lock) for lock in locks] == [False, True]

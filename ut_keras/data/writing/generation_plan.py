@@ -75,6 +75,10 @@ def claimed(
         LockedError: if another process writes one of the files.
         DataError: as `plan`.
     """
+    for name, number in num_shards.items():
+        for path in tfrecords.shard_paths(data_dir, filename, name, number):
+            if os.path.lexists(path):  # and is not locked again
+                path_lock.remove_leftover(path)
     arguments = (data_dir, filename, num_shards, random_seed, tasks)
     with contextlib.ExitStack() as locks:
         for split, shards in plan(*arguments).items():
