@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -11,7 +12,7 @@ from tests.bin import small_run
 from tests.bin.decoder_run import PROBLEM, lines_of, search
 from ut_keras.bin import decoder
 from ut_keras.decoding import side_by_side
-from ut_keras.inference import predictor
+from ut_keras.inference import decode_job, predictor
 from ut_keras.models import transformer
 
 _TWO_BEAMS = "--decode_hparams=beam_size=2,extra_length=4"
@@ -127,6 +128,26 @@ def test_checkpoint_path_alone(run, source, tmp_path):
         assert (lines_of(target) == expected) == same
         written = os.path.getmtime(f"{run.folder}/model.ckpt-{step}.index")
         assert os.path.getmtime(target) == written
+
+
+def test_keep_timestamp_of_a_checkpoint_that_training_removes_meanwhile(
+    run, source, tmp_path, monkeypatch
+):
+    folder, target, decode = tmp_path / "run", tmp_path / "out", decode_job.decode
+    shutil.copytree(run.folder, folder)
+    index = folder / "model.ckpt-3.index"
+    os.utime(index, (1, 1))
+
+    def decode_and_remove(setup, rows):
+        found = decode(setup, rows)
+        index.unlink()
+        return found
+
+    monkeypatch.setattr(decode_job, "decode", decode_and_remove)
+    argv = [f"--data_dir={run.data_dir}", f"--decode_from_file={source[0]}", "--keep_timestamp"]
+    argv += [f"--checkpoint_path={folder}/model.ckpt-3", f"--decode_to_file={target}"]
+    assert decoder.main(argv) == 0
+    assert os.path.getmtime(target) == 1
 
 
 def test_options_of_thesearch(run, source, tmp_path):

@@ -47,6 +47,7 @@ class Setup(AskedRun):
     target: str | None  # the file to write, if one is
     split: str  # what is decoded where no file is given
     values: dict  # decode hparams
+    timestamp: float | None  # to give to the file, of a checkpoint that may be gone by then
 
 
 def check(args: argparse.Namespace) -> Setup:
@@ -74,6 +75,7 @@ def check(args: argparse.Namespace) -> Setup:
         target=target,
         split=run_setup.eval_split(args, run.problem) if mode == SPLIT else "",
         values=values,
+        timestamp=os.path.getmtime(f"{run.checkpoint}.index") if args.keep_timestamp else None,
     )
 
 

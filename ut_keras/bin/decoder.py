@@ -184,9 +184,8 @@ def _write(path, lines):
 def _finish(setup, paths):
     """Says what was written; the journal is not needed any more."""
     os.remove(decode_job.journal_path(setup.target))
-    if setup.args.keep_timestamp:
-        time = os.path.getmtime(f"{setup.checkpoint}.index")
-        os.utime(setup.target, (time, time))
+    if setup.timestamp is not None:
+        os.utime(setup.target, (setup.timestamp, setup.timestamp))
     print(f"Wrote {', '.join(paths)}", flush=True)
 
 
