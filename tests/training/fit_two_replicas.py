@@ -88,14 +88,19 @@ def _loss_of_a_model_that_fit_compiles():
     return model.fit(_even(), verbose=0).history["loss"]
 
 
-def _refusal_of_steps_per_execution():
+def _refusals():
     with distribution.get_strategy(devices=["CPU:0", "CPU:1"]).scope():
         hp = hparams.get("universal_transformer_tiny", _HPARAMS)
         model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 8, "targets": 8})
-    try:
-        model.compile(steps_per_execution=2)
-    except ValueError as error:
-        return str(error)
+        adam = keras.optimizers.Adam(gradient_accumulation_steps=4)
+        ema = optimizers.Adam(use_ema=True, ema_overwrite_frequency=3)
+    for settings in ({"steps_per_execution": 2}, {"optimizer": adam}, {"optimizer": ema}):
+        try:
+            with model.distribute_strategy.scope():
+                model.compile(**settings)
+            model.fit(_even(), verbose=0)
+        except ValueError as error:
+            yield str(error)
 
 
 CASES = {
@@ -119,7 +124,7 @@ def main(replicas, names):
         ]
     if "universal" in names:
         results["made by fit"] = _loss_of_a_model_that_fit_compiles()
-        results["refusal"] = _refusal_of_steps_per_execution()
+        results["refusals"] = list(_refusals())
     json.dump(results, sys.stdout)
 
 

@@ -46,9 +46,10 @@ def test_fit_compiles_what_was_made_for_several():
     assert np.isfinite(_runs(2)["made by fit"]).all()
 
 
-def test_several_steps_at_once_are_refused():
-    """Keras waits without an end, or fails."""
-    assert _runs(2)["refusal"].endswith("Received: 2, and 2 replicas.")
+def test_what_keras_cannot_do_there_is_refused():
+    """It waits without an end, or fails with a page of its own."""
+    received = [refusal.partition("Received: ")[2] for refusal in _runs(2)["refusals"]]
+    assert received == [f"{value}, and 2 replicas." for value in (2, 4, 3)]
 
 
 def test_replicas_drop_otherwise():

@@ -182,11 +182,25 @@ class KerasModel(keras.Model):
 
     def make_train_function(self, force: bool = False) -> None:
         """Keras' hook. An update that first makes the optimizer's variables is traced twice."""
+        self._check_no_branch()
         whole = all(layer.built for layer in self._flatten_layers())  # as ours are from the start
         if whole and not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
         super().make_train_function(force)
+
+    def _check_no_branch(self):
+        """Replicas cannot meet within a branch, into which Keras puts parts of some updates."""
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        for name in ("gradient_accumulation_steps", "ema_overwrite_frequency"):
+            value = getattr(optimizer, name, None)
+            if value and replicas > 1:
+                raise ValueError(
+                    f"{name} must be None under a strategy of several replicas, where Keras cannot "
+                    "do it (optimizers.MultistepAdam accumulates gradients). "
+                    f"Received: {value}, and {replicas} replicas."
+                )
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """Keras' hook: nothing of an update happens before its data are there.
