@@ -150,6 +150,7 @@ def test_what_the_dead_left_goes(run, tmp_path, writes):
     assert sorted(os.listdir(served)) == [alive, "1000000"]
 
 
+@pytest.mark.slow  # the default run has it without the command
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 def test_exports_for_litert(run, tmp_path):
     """A folder with the model and the vocabulary, and nothing else."""

@@ -262,6 +262,7 @@ def test_verb_forms_of_real_data(shared_dir):
     assert len(wrong) == 10
 
 
+@pytest.mark.slow  # the whole files
 def test_real_data(shared_dir, tmp_path):
     folder = os.path.join(shared_dir, "data", "sva")
     agreement_table.write_real(tmp_path / TABLE, folder)

@@ -332,7 +332,8 @@ class Mine(Base):
     assert not list(tmp_path.rglob("mine-*"))
 
 
-@pytest.mark.parametrize("name", [pytest.param("mine", marks=pytest.mark.slow), "mine_rev"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mine", "mine_rev"])
 def test_preprocess_example_may_draw_lengths(make, name):
     make(
         """

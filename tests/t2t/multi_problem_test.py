@@ -243,15 +243,12 @@ def test_a_pass_has_the_shares_that_hparams_say(made, changes, shares):
     assert later == second[-len(later) :]
 
 
+@pytest.mark.slow  # the default run has shares that stay
 @pytest.mark.parametrize(
     "schedule, others",
     [
         ("pretrain", lambda examples: examples > 245),
-        pytest.param(
-            "exponential",
-            lambda examples: 0.5 * 1e-4 ** np.maximum(0, 1 - examples / 245),
-            marks=pytest.mark.slow,
-        ),
+        ("exponential", lambda examples: 0.5 * 1e-4 ** np.maximum(0, 1 - examples / 245)),
     ],
 )
 def test_shares_that_change(made, schedule, others):

@@ -96,13 +96,8 @@ def _bytes(batches):
     ]
 
 
-@pytest.mark.parametrize(
-    "static_shapes, digest",
-    [
-        (False, "48ef7df3a8a4"),
-        pytest.param(True, "e921059ee223", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow  # the default run has places of small files
+@pytest.mark.parametrize("static_shapes, digest", [(False, "48ef7df3a8a4"), (True, "e921059ee223")])
 def test_one_dataset_gives_the_batches_of_all_epochs(static_shapes, digest):
     expected = [_bytes(_epoch_of_files(number, static_shapes)) for number in range(3)]
     count = len(expected[0])

@@ -148,6 +148,7 @@ def test_no_advice_on_pondering(step, averages):
     assert progress.advice(step, averages) is None
 
 
+@pytest.mark.slow  # 1,500 updates
 def test_a_run_says_it_once(tmp_path, capsys):
     # The toy ponders two steps.
     trainer, _ = toy.make_trainer(
