@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import trainer
 import ut_keras
-from tests.bin import decoder_problems, full_disk, small_run  # noqa: F401
+from tests.bin import decoder_problems, full_disk, small_run  # noqa: F401  registers
 from ut_keras import pretrained, problems
 from ut_keras.bin import avg_checkpoints, datagen, exporter
 from ut_keras.files import path_lock

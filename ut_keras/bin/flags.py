@@ -14,7 +14,6 @@ _TPU = "it belongs to Google's TPU runtime of TensorFlow 1; --use_tpu --cloud_tp
 _SERVER = "workers are listed in the environment variable TF_CONFIG, see docs/training.md"
 _CLOUD = "Google's Cloud ML Engine, which it is for, exists no more"
 _GRAPH = "it belongs to TensorFlow 1's graphs and sessions"
-_PATH = path
 _SEED: dict[str, Any] = {"least": 0, "most": limits.LARGEST_SEED}
 _THREADS: dict[str, Any] = {"least": 0, "most": limits.MOST_THREADS}
 _PROCESSES: dict[str, Any] = {"least": 1, "most": limits.MOST_THREADS}
@@ -46,12 +45,12 @@ OTHER_SCHEDULES = {
 _SCHEDULES = "; ".join(f"{name}: {what}" for name, what in SCHEDULES.items())
 
 _PROBLEM = Flag("problem", None, "Name of the problem (dataset).", str)
-_DATA_DIR = Flag("data_dir", None, "Folder with the data, which --generate_data writes.", _PATH)
+_DATA_DIR = Flag("data_dir", None, "Folder with the data, which --generate_data writes.", path)
 _TMP_DIR = Flag(
-    "tmp_dir", "/tmp/t2t_datagen", "Folder for raw data; files of yours go there.", _PATH
+    "tmp_dir", "/tmp/t2t_datagen", "Folder for raw data; files of yours go there.", path
 )
 _USR_DIR = Flag(
-    "t2t_usr_dir", None, "Folder of a Python package to import; it registers what is yours.", _PATH
+    "t2t_usr_dir", None, "Folder of a Python package to import; it registers what is yours.", path
 )
 _REGISTRY_HELP = Flag("registry_help", False, "List problems, models and hparams sets.")
 
@@ -92,26 +91,26 @@ DATAGEN = (
 )
 
 IMPORT_T2T = (
-    Flag("t2t_output_dir", None, "Folder of the T2T run: hparams.json, checkpoint, flags.", _PATH),
-    Flag("data_dir", None, "Folder with the data, or at least T2T's vocabulary.", _PATH),
+    Flag("t2t_output_dir", None, "Folder of the T2T run: hparams.json, checkpoint, flags.", path),
+    Flag("data_dir", None, "Folder with the data, or at least T2T's vocabulary.", path),
     Flag("problem", None, "Name of the problem. Default: as in T2T's flags_t2t.txt.", str),
     Flag("model", None, "Name of the model. Default: as in T2T's flags_t2t.txt.", str),
-    Flag("output_dir", None, "Folder to write our run to.", _PATH),
+    Flag("output_dir", None, "Folder to write our run to.", path),
     _USR_DIR,
     _REGISTRY_HELP,
 )
 
 AVG_CHECKPOINTS = (
     Flag("checkpoints", "", "Checkpoints to average, joined by commas."),
-    Flag("prefix", "", "Put before each of them, such as a folder with its slash.", _PATH),
+    Flag("prefix", "", "Put before each of them, such as a folder with its slash.", path),
     Flag("num_last_checkpoints", 0, "The newest so many in the folder of --prefix, instead."),
-    Flag("output_path", "/tmp/averaged.ckpt", 'Where to write; "-0" is added, as T2T does.', _PATH),
+    Flag("output_path", "/tmp/averaged.ckpt", 'Where to write; "-0" is added, as T2T does.', path),
     Flag("weights_dtype", "", "float16: half the size, and 32 bits in use.", choices=("float16",)),
 )
 
 BLEU = (
-    Flag("translation", None, "File with the translations, one segment a line.", _PATH),
-    Flag("reference", None, "File with the reference translations.", _PATH),
+    Flag("translation", None, "File with the translations, one segment a line.", path),
+    Flag("reference", None, "File with the reference translations.", path),
     Flag("bleu_variant", "both", "cased, uncased or both.", choices=("cased", "uncased", "both")),
     Flag("t2t", False, "Score as t2t-bleu does, not by sacreBLEU."),
     *_refused("BLEU reads no source; T2T ignores it", source=None),
@@ -127,7 +126,7 @@ TRAINER = (
     Flag("hparams", "", "Values to replace: \"hidden_size=64,pos=None,norm_type='layer'\"."),
     _DATA_DIR,
     _TMP_DIR,
-    Flag("output_dir", "", "Folder of the run: checkpoints, hparams.json, metrics.jsonl.", _PATH),
+    Flag("output_dir", "", "Folder of the run: checkpoints, hparams.json, metrics.jsonl.", path),
     Flag("generate_data", False, "Generate the data first, if they are not there."),
     Flag("schedule", "continuous_train_and_eval", f"What to do. {_SCHEDULES}."),
     Flag("train_steps", 250000, "Updates altogether, those of earlier runs included.", least=0),
@@ -149,7 +148,7 @@ TRAINER = (
         'Name or address of the TPU; "local" on the machine that has it.',
     ),
     # docs/training.md
-    Flag("warm_start_from", None, "Run or checkpoint whose weights a new run begins with.", _PATH),
+    Flag("warm_start_from", None, "Run or checkpoint whose weights a new run begins with.", path),
     Flag("eval_early_stopping_steps", None, "Stop after so many without progress.", int, least=0),
     Flag(
         "eval_early_stopping_metric",
@@ -206,21 +205,21 @@ def _with(own, others):
     return (*own, *(flag for flag in others if flag.name not in names))
 
 
-_NO_TMP_DIR = Flag("tmp_dir", "/tmp/t2t_datagen", "Without effect: nothing is generated.", _PATH)
+_NO_TMP_DIR = Flag("tmp_dir", "/tmp/t2t_datagen", "Without effect: nothing is generated.", path)
 # t2t-decoder takes all flags of t2t-trainer besides its own.
 DECODER_OWN = (
     Flag("problem", None, "Name of the problem. Default: as in the run's run.json.", str),
     Flag("model", None, "Name of the model. Default: as in run.json.", str),
     Flag("hparams_set", None, "Named set of hparams; without it, the run's hparams.json.", str),
     Flag("hparams", "", "Values to replace, as for the trainer."),
-    Flag("data_dir", None, "Folder with the data, or the vocabulary if the run has none.", _PATH),
-    Flag("output_dir", "", "Folder of the run; its newest checkpoint is taken.", _PATH),
-    Flag("checkpoint_path", None, "Checkpoint to take instead: run/model.ckpt-1000.", _PATH),
-    Flag("decode_from_file", "", "File to decode, one line after the other.", _PATH),
-    Flag("decode_to_file", "", "File to write to. Default: named after the one to decode.", _PATH),
+    Flag("data_dir", None, "Folder with the data, or the vocabulary if the run has none.", path),
+    Flag("output_dir", "", "Folder of the run; its newest checkpoint is taken.", path),
+    Flag("checkpoint_path", None, "Checkpoint to take instead: run/model.ckpt-1000.", path),
+    Flag("decode_from_file", "", "File to decode, one line after the other.", path),
+    Flag("decode_to_file", "", "File to write to. Default: named after the one to decode.", path),
     Flag("decode_interactive", False, "Decode what is typed."),
-    Flag("score_file", "", "File of lines source<TAB>target to score, to --decode_to_file.", _PATH),
-    Flag("decode_reference", "", "File of references: BLEU of what a file was decoded to.", _PATH),
+    Flag("score_file", "", "File of lines source<TAB>target to score, to --decode_to_file.", path),
+    Flag("decode_reference", "", "File of references: BLEU of what a file was decoded to.", path),
     Flag("decode_hparams", "", 'How: "beam_size=4,alpha=0.6,extra_length=100,…".'),
     Flag("eval_use_test_set", False, 'Without a file: decode the "test" split, not "dev".'),
     Flag("keep_timestamp", False, "Give the file that is written the checkpoint's time."),
@@ -263,7 +262,7 @@ RUN = tuple(flag for flag in DECODER_OWN if flag.name in _OF_A_RUN)
 EXPORTER_OWN = (
     *RUN,
     _NO_TMP_DIR,
-    Flag("export_dir", None, "Folder to export to. Default: export in --output_dir.", _PATH),
+    Flag("export_dir", None, "Folder to export to. Default: export in --output_dir.", path),
     Flag("decode_hparams", "", 'How to decode: "beam_size=4,alpha=0.6,extra_length=100,…".'),
     Flag(
         "format",
@@ -297,5 +296,5 @@ QUERY_SERVER = (
 VISUALIZE = (
     *RUN,
     Flag("input", "", 'What the model is to read; of a story: "sentence | sentence | question".'),
-    Flag("visualize_dir", None, "Folder to write the pictures to.", _PATH),
+    Flag("visualize_dir", None, "Folder to write the pictures to.", path),
 )

@@ -69,16 +69,9 @@ class KerasModel(keras.Model):
             metrics: by default accuracy and accuracy per sequence. Those are weighted, as Keras'
                 `weighted_metrics` are and its `metrics` are not.
             jit_compile: bool. XLA; off by default, for it is slower on CPUs.
-            steps_per_execution: 1 under a strategy of several replicas, where Keras fails or waits
-                without an end.
+            steps_per_execution: as in Keras; 1 to train under a strategy of several replicas.
             weighted_metrics and others: as in Keras.
         """
-        replicas = self.distribute_strategy.num_replicas_in_sync
-        if replicas > 1 and (steps := kwargs.get("steps_per_execution", 1)) != 1:
-            raise ValueError(
-                "steps_per_execution must be 1 under a strategy of several replicas: Keras cannot "
-                f"run more there. Received: {steps}, and {replicas} replicas."
-            )
         if optimizer is None:
             optimizer = optimizers.get(self.hparams)
         if loss is None:
@@ -182,23 +175,27 @@ class KerasModel(keras.Model):
 
     def make_train_function(self, force: bool = False) -> None:
         """Keras' hook. An update that first makes the optimizer's variables is traced twice."""
-        self._check_no_branch()
+        self._check_replicas()
         whole = all(layer.built for layer in self._flatten_layers())  # as ours are from the start
         if whole and not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
         super().make_train_function(force)
 
-    def _check_no_branch(self):
-        """Replicas cannot meet within a branch, into which Keras puts parts of some updates."""
+    def _check_replicas(self):
+        """Several replicas cannot meet within the branches and loops that Keras trains by."""
         replicas = self.distribute_strategy.num_replicas_in_sync
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
-        for name in ("gradient_accumulation_steps", "ema_overwrite_frequency"):
-            value = getattr(optimizer, name, None)
-            if value and replicas > 1:
+        for owner, name, least in (
+            (self, "steps_per_execution", 2),
+            (optimizer, "gradient_accumulation_steps", 1),
+            (optimizer, "ema_overwrite_frequency", 1),
+        ):
+            value = getattr(owner, name, None) or 0
+            if replicas > 1 and value >= least:
                 raise ValueError(
-                    f"{name} must be None under a strategy of several replicas, where Keras cannot "
-                    "do it (optimizers.MultistepAdam accumulates gradients). "
+                    f"{name} must be left out to train under a strategy of several replicas, where "
+                    "Keras cannot do it (optimizers.MultistepAdam accumulates gradients). "
                     f"Received: {value}, and {replicas} replicas."
                 )
 
