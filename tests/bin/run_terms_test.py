@@ -5,11 +5,13 @@ import re
 import types
 
 import pytest
+import tensorflow as tf
 
 import trainer
 from tests.bin import small_run
 from ut_keras import hparams, problems
-from ut_keras.bin import run_terms
+from ut_keras.bin import command_line, flags, run_setup, run_terms
+from ut_keras.training import distribution
 
 _HP = hparams.get("transformer_tiny", "learning_rate_schedule=constant*linear_decay")
 _TERMS = {
@@ -94,6 +96,20 @@ def run(data_dir, tmp_path_factory):
     output_dir = tmp_path_factory.mktemp("run")
     assert trainer.main(_argv(data_dir, output_dir)) == 0
     return output_dir
+
+
+def test_workers_say_how_many_gpus_they_have(data_dir, tmp_path, monkeypatch):
+    """Before TensorFlow waits for all of them, deaf."""
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["GPU:0", "GPU:1"])
+
+    def gpus(asked):
+        words = _argv(data_dir, tmp_path, f"--worker_gpu={asked}")
+        setup = run_setup.check(command_line.parse(flags.TRAINER, words, "trainer.py", ""))
+        return run_terms.statement(setup)["gpus"]
+
+    assert (gpus(1), gpus(2)) == (1, 2)
+    with pytest.raises(distribution.DeviceError, match="worker_gpu=3, and 2 GPUs are here"):
+        gpus(3)
 
 
 def _edit(run, name, value):

@@ -65,7 +65,7 @@ def test_writes_what_the_model_writes(changes, tmp_path):
     assert len({tuple(row) for row in expected}) > 1  # not one answer to all
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # the default run has it in full precision
 def test_weights_of_eight_bits(tmp_path):
     model = _model()
     sizes = {}

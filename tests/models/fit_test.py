@@ -75,7 +75,7 @@ def test_an_update_is_traced_once(dataset, monkeypatch):
     assert len(traced) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # an update that is traced twice
 def test_a_layer_that_the_first_batch_builds_is_trained_too(dataset):
     class Shifted(universal_transformer.UniversalTransformer):
         def forward(self, features, training=None):

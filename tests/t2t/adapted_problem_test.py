@@ -332,7 +332,7 @@ class Mine(Base):
     assert not list(tmp_path.rglob("mine-*"))
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # the default run has lengths that are not drawn
 @pytest.mark.parametrize("name", ["mine", "mine_rev"])
 def test_preprocess_example_may_draw_lengths(make, name):
     make(

@@ -97,7 +97,7 @@ def _trainer(tmp_path, **settings):
     )[0]
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # two trainings; the default run has one that goes on
 def test_a_run_stops_and_stays_stopped(tmp_path, capsys):
     # No accuracy is better by 2.
     trainer = _trainer(tmp_path)
