@@ -203,16 +203,7 @@ def _forced_prefix(prefix, source, vocab_size):
 
 
 def sampler(temperature: Any, top_k: Any, top_p: Any, seed: tf.Tensor) -> Callable[[Any, Any], Any]:
-    """A `choose` for `greedy_search`.
-
-    Args:
-        temperature: float > 0. Log probabilities are divided by it: below 1 makes the likely
-            likelier.
-        top_k: int. Only so many of the likeliest are drawn from; 0: all.
-        top_p: float in (0, 1]. Only the likeliest are drawn from, as few as have this probability
-            together (Holtzman et al. 2020).
-        seed: int32 [2]. The same seed draws the same symbols from the same batch.
-    """
+    """A `choose` for `greedy_search`: arguments as of `Options`, but for the seed, int32 [2]."""
 
     def choose(log_probs, position):
         logits = log_probs / temperature

@@ -46,9 +46,11 @@ class Options:
         num_steps: int. Steps in depth, see `Transformer.with_steps`; None: as many as ever.
         exit_threshold: float. A position halts when what its halting rule adds up or compares is
             beyond it: sooner below 1 - epsilon, later above; None: beyond 1 - epsilon as ever.
-        temperature: float. Above 0, symbols are drawn instead of searched for.
+        temperature: float. Above 0, symbols are drawn instead of searched for; log probabilities
+            are divided by it.
         top_k: int. Draws from so many of the likeliest; 0: all.
-        top_p: float in (0, 1]. Draws from the likeliest that have this probability together.
+        top_p: float in (0, 1]. Draws from the likeliest, as few as have this probability together
+            (Holtzman et al. 2020).
         seed: int; in a traced function a scalar tensor, too. Of the draws; without it they differ
             from call to call.
         forced_prefix: int [B, P] that results begin with, whatever else is asked, 0-padded on the

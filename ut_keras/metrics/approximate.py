@@ -23,23 +23,19 @@ _EPSILON_2, _EPSILON_L = 1e-8, 1e-12
 @METRICS.register("approx_bleu_score")
 def approx_bleu_score(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """BLEU up to 4-grams, with brevity penalty, of the ids with the largest logits."""
-
-    def score(references, hypotheses, _):
-        return bleu.compute_bleu(references, hypotheses), 1
-
-    return _of_rows(score, logits, targets, weights)
+    return _of_rows(bleu.compute_bleu, logits, targets, weights)
 
 
 @METRICS.register("rouge_2_fscore")
 def rouge_2_fscore(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """F-score of the sets of pairs of neighbouring ids; mean over the rows."""
-    return _of_rows(_sum_and_count(rouge_2), logits, targets, weights)
+    return _of_rows(rouge_2, logits, targets, weights)
 
 
 @METRICS.register("rouge_L_fscore")
 def rouge_l_fscore(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """F-score of the longest common subsequence; mean over the rows."""
-    return _of_rows(_sum_and_count(rouge_l), logits, targets, weights)
+    return _of_rows(rouge_l, logits, targets, weights)
 
 
 def rouge_2(references: np.ndarray, hypotheses: np.ndarray) -> np.ndarray:
@@ -78,16 +74,11 @@ def common_subsequence_lengths(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return lengths[:, -1]
 
 
-def _sum_and_count(score_rows):
-    def score(references, hypotheses, weights):
-        scores = score_rows(references, hypotheses)
-        return (scores * weights).sum(), weights.sum()
-
-    return score
-
-
 def _of_rows(score, logits, targets, weights):
-    """`score(references, hypotheses, weights)` -> (sum, count), of the numpy rows that count."""
+    """(sum, count) of `score(references, hypotheses)`, of the numpy rows that count.
+
+    What it gives for each row is weighed; one score of all of them counts as 1.
+    """
     row_weights = teacher_forced.row_weights(logits, targets, weights)
     logits, targets, _ = teacher_forced.flatten(logits, targets)
     predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
@@ -96,7 +87,9 @@ def _of_rows(score, logits, targets, weights):
         rows = references.any(axis=1) & (weights != 0)
         if not rows.any():
             return np.zeros(2, np.float32)
-        return np.array(score(references[rows], hypotheses[rows], weights[rows]), np.float32)
+        scores = score(references[rows], hypotheses[rows])
+        counts = weights[rows] if np.ndim(scores) else np.ones(1)
+        return np.array([(scores * counts).sum(), counts.sum()], np.float32)
 
     inputs = [targets, predictions, row_weights]
     pair = tf.numpy_function(compute, inputs, tf.float32, stateful=False)

@@ -101,11 +101,6 @@ class Dense(WithKernels, PositionWise):
 
 
 def inside(layer: Any, units: int, name: str, **arguments: Any) -> Dense:
-    """A `Dense` inside of another layer, by its `kernel_initializer` and dtype policy."""
-    return Dense(
-        units,
-        kernel_initializer=layer.kernel_initializer,
-        name=name,
-        dtype=layer.dtype_policy,
-        **arguments,
-    )
+    """A `Dense` inside of another layer: by its initializer, if none is given, and dtype policy."""
+    arguments.setdefault("kernel_initializer", layer.kernel_initializer)
+    return Dense(units, name=name, dtype=layer.dtype_policy, **arguments)

@@ -78,12 +78,7 @@ class RMSNormalization(PositionWise):
 
     The mean square is float32 under any dtype policy.
 
-    Args:
-        epsilon: float. Added to the mean square.
-    Call arguments:
-        x: float tensor [..., D].
-    Returns:
-        Tensor like `x`.
+    Args, call arguments, returns: as of `LayerNormalization`.
     References: Zhang & Sennrich 2019, Root Mean Square Layer Normalization. T2T has none.
     """
 

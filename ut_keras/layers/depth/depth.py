@@ -45,7 +45,7 @@ class Depth(state_layer.StateLayer):
     A subclass has `forward` and `extend`; for the rest it asks its `inner`.
     """
 
-    # Arguments that are layers or None, and are built with the shape of the state, in this order.
+    # Attributes that are layers or None, and are built with the shape of the state, in this order.
     layer_arguments: tuple[str, ...] = ("block",)
     num_steps = 1  # how often it takes its block
     timing: Any = None  # a `StepTimingSignal`, where a step has signals

@@ -8,7 +8,6 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.hparam.field import HParamError
 from ut_keras.layers.basic import dense, from_hparams, prepostprocess
-from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.depth import gate, recurrence, stack, transformer_layer
 from ut_keras.layers.depth.recurrence import Constants, RecurrenceState, StepOutput
@@ -124,6 +123,8 @@ class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
     Call arguments and returns: as in `Recurrence`.
     """
 
+    layer_arguments = (*recurrence.Recurrence.layer_arguments, "unit", "before_unit", "after_unit")
+
     def __init__(
         self, *args: Any, unit: keras.layers.Layer, preprocess_sequence: str = "n", **kwargs: Any
     ) -> None:
@@ -131,10 +132,6 @@ class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
         self.unit = unit
         self.preprocess_sequence = preprocess_sequence
         self.before_unit, self.after_unit = self.processes(preprocess_sequence, 2)
-
-    def build(self, state_shape: Shape) -> None:
-        super().build(state_shape)
-        build_all((self.unit, self.before_unit, self.after_unit), state_shape)
 
     def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
         result = constants.transform(loop.state, loop.step)
@@ -146,8 +143,8 @@ class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
     def apply_unit(
         self, x: tf.Tensor, loop: RecurrenceState, padding_mask: tf.Tensor | None
     ) -> tuple[tf.Tensor, tuple]:
-        """The unit's output [B, S, D], and what the loop carries on besides."""
-        raise NotImplementedError
+        """The unit's output [B, S, D], and what the loop carries on besides: here nothing."""
+        return self.unit(x, loop.state, padding_mask=padding_mask), ()
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -157,11 +154,6 @@ class GRURecurrence(GatedUnitRecurrence):
     Arguments, call arguments and returns: as `GatedUnitRecurrence`.
     References: T2T `universal_transformer_with_gru_as_transition_function`.
     """
-
-    def apply_unit(
-        self, x: tf.Tensor, loop: RecurrenceState, padding_mask: tf.Tensor | None
-    ) -> tuple[tf.Tensor, tuple]:
-        return self.unit(x, loop.state, padding_mask=padding_mask), ()
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

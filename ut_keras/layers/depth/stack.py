@@ -154,7 +154,7 @@ class Stack(depth.Around, prepostprocess.Processing):
     References: T2T `universal_transformer_{encoder,decoder}`.
     """
 
-    layer_arguments = ("depth",)
+    layer_arguments = ("depth", "postprocess")
 
     def __init__(self, depth: Depth, preprocess_sequence: str = "n", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -166,10 +166,6 @@ class Stack(depth.Around, prepostprocess.Processing):
         self.depth = depth
         self.preprocess_sequence = preprocess_sequence
         self.postprocess = self.process(preprocess_sequence)
-
-    def build(self, state_shape: Shape) -> None:
-        super().build(state_shape)
-        self.postprocess.build(state_shape)
 
     @property
     def inner(self) -> depth.Depth:

@@ -55,15 +55,9 @@ class StickBreakingHalting(Rule, dense.WithKernels):
         self.bias_init = bias_init
 
     def build(self, state_shape: Shape) -> None:
-        self.hidden = self._dense(state_shape[-1], "hidden", state_shape[-1])
-        self.gate = dense.Dense(
-            1,
-            kernel_initializer="zeros",
-            bias_initializer=keras.initializers.Constant(self.bias_init),
-            name="gate",
-            dtype="float32",
-        )
-        self.gate.build(state_shape)
+        size, bias = state_shape[-1], keras.initializers.Constant(self.bias_init)
+        self.hidden = self._dense(size, "hidden", size)
+        self.gate = self._dense(1, "gate", size, kernel_initializer="zeros", bias_initializer=bias)
 
     def call(self, state: tf.Tensor) -> tf.Tensor:
         hidden = tf.nn.gelu(self.hidden(tf.cast(state, tf.float32)))
