@@ -22,10 +22,7 @@ from ut_keras.process import old_names
 
 __all__ = ["get", "get_range", "names", "range_names", "register", "register_range"]
 
-
-def names() -> list[str]:
-    """Returns the names of all sets, sorted."""
-    return SETS.names()
+names, range_names = SETS.names, RANGES.names
 
 
 def get(name: str, overrides: str | Mapping[str, Any] = "") -> BasicHParams:
@@ -49,11 +46,6 @@ def get(name: str, overrides: str | Mapping[str, Any] = "") -> BasicHParams:
             f"The function of the hparams set {name} must return hparams. Received: {hp!r}."
         )
     return hp.override(overrides)
-
-
-def range_names() -> list[str]:
-    """Returns the names of all ranges to search, sorted."""
-    return RANGES.names()
 
 
 def get_range(name: str) -> tuple[Range, ...]:

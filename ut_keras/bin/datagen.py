@@ -59,10 +59,8 @@ def _names(args, known):
 def _tasks(args):
     """The tasks asked for; None for all."""
     start, end = args.task_id_start, args.task_id_end
-    if args.task_id < 0 and start < 0 and end < 0:
-        return None
-    if args.task_id >= 0 and start < 0 and end < 0:
-        return [args.task_id]
+    if start < 0 and end < 0:
+        return None if args.task_id < 0 else [args.task_id]
     if args.task_id < 0 and 0 <= start < end:
         return range(start, end)
     raise UsageError(

@@ -213,13 +213,11 @@ def say_differences(saved: Any, hp: Any, output_dir: str, of_the_function: bool 
 
 def eval_split(args: argparse.Namespace, problem: Any) -> str:
     wanted = "test" if args.eval_use_test_set else "dev"
-    if wanted not in problem.splits:
-        if getattr(args, "schedule", "") == "train":  # which reads none
-            return wanted
-        if args.eval_use_test_set or "test" not in problem.splits:
-            raise UsageError(
-                f"{problem.name} must have the split {wanted!r}. "
-                f"Received: {', '.join(problem.splits)}."
-            )
+    # --schedule=train reads none.
+    if wanted in problem.splits or getattr(args, "schedule", "") == "train":
+        return wanted
+    if "test" in problem.splits:
         return "test"
-    return wanted
+    raise UsageError(
+        f"{problem.name} must have the split {wanted!r}. Received: {', '.join(problem.splits)}."
+    )

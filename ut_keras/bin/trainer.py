@@ -74,8 +74,8 @@ def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
     # Workers that were given no seed have drawn one each.
     setup = dataclasses.replace(setup, seed=distribution.from_chief(strategy, setup.seed))
     keras.utils.set_random_seed(setup.seed % 2**32)
-    # What is compiled for every shape should meet few of them.
-    static_shapes = setup.args.xla_compile or distribution.needs_static_shapes(strategy)
+    # What is compiled for every shape, as on a TPU, should meet few of them.
+    static_shapes = setup.args.xla_compile or setup.args.use_tpu
     datasets = _datasets(setup, strategy, static_shapes)
     _check_data(setup, *datasets)
     return _trainer(setup, strategy, static_shapes), *datasets

@@ -3,7 +3,6 @@
 Names are T2T's (`basic_params1`); defaults are those of its `transformer_base`.
 """
 
-import collections.abc
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
@@ -238,7 +237,7 @@ class BasicHParams(without_effect.BasicNames):
         """
         if isinstance(overrides, str):
             overrides = overrides_lib.parse(overrides)
-        if not isinstance(overrides, collections.abc.Mapping):
+        if not isinstance(overrides, Mapping):
             raise HParamError(
                 'Overrides must be text, "hidden_size=64,pos=None", or a dict from name to value. '
                 f"Received: {overrides!r}."

@@ -17,7 +17,6 @@ _NAME = re.compile(r"\s*([A-Za-z_][\w.]*)\s*=[ \t]*")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _WORD = re.compile(r"[^,]*")
 _LIST_WORD = re.compile(r"[^,\]\s]+")
-_SEPARATOR = re.compile(r"[,\s]*")
 _END = re.compile(r"\s*(,|$)")
 
 
@@ -60,19 +59,16 @@ def _read_value(text, position):
     if not text.startswith("[", position):
         return _read_scalar(text, position, _WORD)
     values, start = [], position
-    position = _next_item(text, position + 1)
+    position += 1
     while not text.startswith("]", position):
         if position == len(text):
             raise HParamError(f"A list must end with ']'. Received: {text[start:]!r}.")
+        if text[position] == "," or text[position].isspace():
+            position += 1
+            continue
         value, position = _read_scalar(text, position, _LIST_WORD)
         values.append(value)
-        position = _next_item(text, position)
     return values, position + 1
-
-
-def _next_item(text, position):
-    separator = _SEPARATOR.match(text, position)
-    return separator.end() if separator else position
 
 
 def _read_scalar(text, position, word):

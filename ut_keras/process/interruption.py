@@ -44,6 +44,8 @@ class StoppedAtOnce(KeyboardInterrupt):
 class _Handlers:
     """Context in which the signals are handed to `_note`; one that nohup ignores stays ignored."""
 
+    _note: Any  # what each kind does with one
+
     def __init__(self):
         self._previous = {}
 
@@ -54,9 +56,6 @@ class _Handlers:
                 if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                     self._previous[number] = signal.signal(number, self._note)
         return self
-
-    def _note(self, number, frame):
-        raise NotImplementedError
 
     def __exit__(self, *exception):
         for number, handler in self._previous.items():

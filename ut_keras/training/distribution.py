@@ -129,16 +129,7 @@ def num_workers(strategy: tf.distribute.Strategy) -> int:
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process is the one that writes the files of the run."""
-    if num_workers(strategy) == 1:
-        return True
-    resolver = strategy.cluster_resolver
-    has_chief = "chief" in resolver.cluster_spec().as_dict()
-    return resolver.task_type == "chief" or (not has_chief and resolver.task_id == 0)
-
-
-def needs_static_shapes(strategy: tf.distribute.Strategy) -> bool:
-    """Whether its devices compile one program for every shape."""
-    return isinstance(strategy, tf.distribute.TPUStrategy)
+    return strategy.extended.should_checkpoint
 
 
 def distribute(strategy: tf.distribute.Strategy, dataset: tf.data.Dataset) -> Any:

@@ -9,6 +9,7 @@ problems.
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
 import time
@@ -73,53 +74,9 @@ class Trainer:
             loop.end()
 
     def continuous_train_and_eval(
-        self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset
-    ) -> Any:
-        """Trains, and evaluates after every `eval_every_steps` and at the end."""
-        return self._train_and_eval(make_epoch, make_eval_dataset, decode=False)
-
-    def train_eval_and_decode(self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset) -> Any:
-        """Trains, and evaluates and decodes after every `eval_every_steps` and at the end."""
-        return self._train_and_eval(make_epoch, make_eval_dataset, decode=True)
-
-    def evaluate(
         self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset, decode: bool = False
     ) -> dict[str, float]:
-        """Evaluates the newest checkpoint."""
-        checkpoints = checkpoint.restored(
-            self.output_dir, self.model, self._average and self._average.variables
-        )
-        newest: Any = checkpoints.newest
-        step = checkpoint_files.step_of(newest)
-        train_loop.check_same_step(self.strategy, self.output_dir, step)
-        if change := checkpoints.change_of_average():
-            print(change, flush=True)
-        with distribution.AgreedStop(self.strategy) as stop, self._averages_in_place():
-            results = self._evaluate(step, make_eval_dataset, decode, stop)
-        print(result_line({**results, "steps": step}), flush=True)
-        self._summaries.close()
-        return results
-
-    def evaluate_and_decode(
-        self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset
-    ) -> dict[str, float]:
-        """Evaluates the newest checkpoint and decodes with it."""
-        return self.evaluate(make_epoch, make_eval_dataset, decode=True)
-
-    def _begun(self, make_epoch):
-        return train_loop.TrainLoop(
-            self.model,
-            self.optimizer,
-            self.strategy,
-            self.output_dir,
-            self.settings,
-            make_epoch,
-            self._average,
-            self._summaries,
-            self.write_records,
-        )
-
-    def _train_and_eval(self, make_epoch, make_eval_dataset, decode):
+        """Trains, and evaluates after every `eval_every_steps` and at the end; may decode, too."""
         settings = self.settings
         evaluated_at = -math.inf
         with self._begun(make_epoch) as loop:
@@ -152,6 +109,41 @@ class Trainer:
         final = {**results, "steps": loop.step, "train_time": loop.seconds}
         print(result_line(final), flush=True)
         return results
+
+    train_eval_and_decode = functools.partialmethod(continuous_train_and_eval, decode=True)
+
+    def evaluate(
+        self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset, decode: bool = False
+    ) -> dict[str, float]:
+        """Evaluates the newest checkpoint; may decode, too."""
+        checkpoints = checkpoint.restored(
+            self.output_dir, self.model, self._average and self._average.variables
+        )
+        newest: Any = checkpoints.newest
+        step = checkpoint_files.step_of(newest)
+        train_loop.check_same_step(self.strategy, self.output_dir, step)
+        if change := checkpoints.change_of_average():
+            print(change, flush=True)
+        with distribution.AgreedStop(self.strategy) as stop, self._averages_in_place():
+            results = self._evaluate(step, make_eval_dataset, decode, stop)
+        print(result_line({**results, "steps": step}), flush=True)
+        self._summaries.close()
+        return results
+
+    evaluate_and_decode = functools.partialmethod(evaluate, decode=True)
+
+    def _begun(self, make_epoch):
+        return train_loop.TrainLoop(
+            self.model,
+            self.optimizer,
+            self.strategy,
+            self.output_dir,
+            self.settings,
+            make_epoch,
+            self._average,
+            self._summaries,
+            self.write_records,
+        )
 
     def _check_metric(self, make_eval_dataset, decode):
         """MetricError if evaluations do not give the metric to stop by; all workers must call it.
