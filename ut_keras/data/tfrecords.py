@@ -8,7 +8,6 @@ Files are written under a temporary name and renamed when they are whole, and a 
 if all of its files are there. TensorFlow is loaded only to read and write.
 """
 
-import functools
 import hashlib
 import os
 import re
@@ -120,7 +119,9 @@ def write(examples: Iterable[Any], paths: Sequence[str]) -> int:
 
 def serialize(example: Mapping[str, Any]) -> bytes:
     """Returns the bytes of the `tf.train.Example` that holds a dict of int lists."""
-    message = _example_class()()
+    import tensorflow as tf
+
+    message = tf.train.Example()
     features = message.features.feature
     for name, values in contract.held(example, contract.DICT, "A record").items():
         try:
@@ -133,14 +134,6 @@ def serialize(example: Mapping[str, Any]) -> bytes:
                 f"Feature {name!r} of an example must not be empty. Received: {example}."
             )
     return message.SerializeToString(deterministic=True)
-
-
-@functools.cache
-def _example_class():
-    import tensorflow as tf
-
-    # Looking it up takes as long as filling one in.
-    return tf.train.Example
 
 
 def read(path: str) -> Iterator[dict[str, list[int]]]:

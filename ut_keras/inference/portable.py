@@ -31,15 +31,7 @@ def is_there(directory: str) -> bool:
 
 
 def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -> None:
-    """Writes a folder, whole or not at all.
-
-    Args:
-        directory: str. There must be none, or an empty one.
-        model: such as a `Transformer`.
-        encoders: dict from feature name to `TextEncoder`.
-    Raises:
-        DataError: if there is something, or an encoder is not of this library.
-    """
+    """Writes a folder, whole or not at all; with arguments and errors of `SavedRun` and `save`."""
     from safetensors import numpy as safetensors
 
     directory = os.path.expanduser(os.fspath(directory))

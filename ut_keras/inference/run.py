@@ -75,17 +75,7 @@ def read(
     problem: Any = None,
     data_dir: str | None = None,
 ) -> Run:
-    """The `Run` that a folder says by itself.
-
-    Args:
-        run_dir: str, as ut-trainer, ut-import-t2t and ut-avg-checkpoints write it.
-        checkpoint: str, such as "run/model.ckpt-1000". Optional.
-        problem: a `Problem`, for a run without features.json. Optional.
-        data_dir: str, the folder with the problem's vocabulary; goes with `problem`.
-    Raises:
-        DataError: if a file is missing, or is none of ours.
-        HParamError: if the hparams cannot be used.
-    """
+    """The `Run` that a folder says by itself; arguments and errors as of `saved_run.load`."""
     run_dir = os.path.expanduser(run_dir)
     if not os.path.isdir(run_dir):
         raise DataError(f"output_dir must be the folder of a run. Received: {run_dir!r}.")

@@ -91,8 +91,7 @@ def of(encoder: Any) -> "BatchEncoder":
 class BatchEncoder:
     """Encodes lists of texts. What it knows of tokens stays for the next list.
 
-    Raises:
-        ValueError: if the vocabulary has not every character of its alphabet.
+    Raises as `make_matcher`.
     """
 
     def __init__(self, encoder: Any) -> None:

@@ -77,10 +77,6 @@ class SubwordTextEncoder(TextEncoder):
         self._encoded_tokens: dict[str, tuple[int, ...]] = {}
         self._num_texts = 0
 
-    @property
-    def vocab_size(self) -> int:
-        return len(self.subtokens)
-
     def encode(self, text: str) -> list[int]:
         if len(text) >= _LONG_TEXT and self._batch_encoder:
             return self._batch_encoder.encode([text]).to_lists()[0]

@@ -27,11 +27,7 @@ _MAX_CODE = 0x10FFFF
 
 
 class SubwordTokenizer(tf.Module):
-    """The graph side of a `SubwordTextEncoder`.
-
-    Raises:
-        ValueError: if the vocabulary has not every character of its alphabet.
-    """
+    """The graph side of a `SubwordTextEncoder`. Raises as `subword_batch.make_matcher`."""
 
     def __init__(self, encoder: "SubwordTextEncoder", name: str = "subword_tokenizer") -> None:
         super().__init__(name=name)

@@ -137,10 +137,6 @@ class TokenTextEncoder(TextEncoder):
         self._filename = filename
         self.oov_id = None if replace_oov is None else self._ids.get(replace_oov)
 
-    @property
-    def vocab_size(self) -> int:
-        return len(self.entries)
-
     def encode(self, text: str) -> list[int]:
         ids = []
         for word in text.split():
@@ -181,10 +177,6 @@ class ClassLabelEncoder(TextEncoder):
         self.entries = tuple(labels or ())
         if not self.entries:
             raise DataError(f"There must be labels. Received: none, {filename or labels}.")
-
-    @property
-    def vocab_size(self) -> int:
-        return len(self.entries)
 
     def encode(self, text: str) -> list[int]:
         if text not in self.entries:

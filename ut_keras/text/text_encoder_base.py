@@ -21,10 +21,12 @@ NUM_RESERVED_IDS = len(RESERVED_TOKENS)
 class TextEncoder:
     """Base class: a two-way map between strings and lists of ids."""
 
+    entries: tuple[str, ...]  # by id; an encoder that has none says its `vocab_size`
+
     @property
     def vocab_size(self) -> int:
         """int. All ids are in [0, vocab_size)."""
-        raise NotImplementedError
+        return len(self.entries)
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a string, without EOS."""

@@ -1,19 +1,19 @@
 """Numbers for tokens, many at once, by numpy: what a `dict` would do for one after the other.
 
-A token of up to 15 bytes is two words of 8, the last byte being its length; of a longer one the
-first bytes, 8 at a time, are numbered by a table of their own; a very long one, which no word is,
-is numbered by a `dict`. So keys are never ambiguous. The numbers are found by hashing with open
-addressing: `slots` holds numbers, and the keys lie by number, where those of frequent tokens, which
-come early, stay in the processor's cache.
+A token of up to 15 bytes is two words of 8, the last byte being its length; a longer one, which is
+rare, is the number that a `dict` gives it. So keys are never ambiguous. The numbers are found by
+hashing with open addressing: `slots` holds numbers, and the keys lie by number, where those of
+frequent tokens, which come early, stay in the processor's cache.
 """
 
+import collections
+import itertools
 from typing import Any
 
 import numpy as np
 
 _LONGEST = 15  # bytes
-_VERY_LONG = 1024
-_VERY_LONG_MARK = 0xFF  # where other keys have a length
+_LONG_MARK = 0xFF  # where other keys have a length
 _WORD = 8
 _FIRST_CAPACITY = 2**14
 _SLOTS_PER_KEY = 4  # so that most keys are where they are looked for at first
@@ -26,17 +26,27 @@ class TokenTable:
     """Gives every token a number, from 1 on, in about the order in which they come."""
 
     def __init__(self) -> None:
-        self._keys = KeyTable()
-        self._beginnings = KeyTable()
-        self._very_long: dict[bytes, int] = {}
+        self._count = 1
+        self._low = np.zeros(_FIRST_CAPACITY, np.uint64)
+        self._high = np.zeros(_FIRST_CAPACITY, np.uint64)  # by number
+        self._make_slots()
+        self._long = collections.defaultdict[bytes, int](itertools.count().__next__)
 
     def __len__(self) -> int:
         """The number that the next new token gets."""
-        return self._keys.count
+        return self._count
 
     def numbers(self, tokens: Any) -> np.ndarray:
         """Returns the number of every one of `tokenizer_batch.Tokens`; int32 [tokens]."""
-        return self._keys.numbers(*self._make_keys(tokens))
+        low, high = self._make_keys(tokens)
+        if self._count + len(low) > len(self._low):
+            self._grow(self._count + len(low))
+        slots = self._home(low, high)
+        numbers = self._slots.take(slots)
+        others = np.flatnonzero(self._differ(numbers, low, high))
+        if len(others):
+            numbers[others] = self._search(low[others], high[others], slots[others])
+        return numbers
 
     def examples(self, numbers: np.ndarray, first: int) -> np.ndarray:
         """Returns where in `numbers` each of the numbers from `first` to the last one occurs."""
@@ -46,7 +56,7 @@ class TokenTable:
         return places
 
     def _make_keys(self, tokens):
-        """Two uint64 [tokens]."""
+        """Two uint64 [tokens]; the second is never 0."""
         num_words = len(tokens.data) - _WORD + 1
         words = np.ndarray(num_words, "<u8", tokens.data, strides=(1,)).copy()  # overlapping
         bits = np.minimum(tokens.lengths, _LONGEST)
@@ -57,49 +67,13 @@ class TokenTable:
         high <<= (128 - bits).view(np.uint64)
         bits >>= 3
         high |= bits.view(np.uint64)
-        long = np.flatnonzero((tokens.lengths > _LONGEST) & (tokens.lengths <= _VERY_LONG))
-        if len(long):
-            starts, lengths = tokens.starts[long], tokens.lengths[long]
-            low[long], high[long] = self._make_long_keys(words, starts, lengths)
-        for i in np.flatnonzero(tokens.lengths > _VERY_LONG):
-            start = tokens.starts[i]
-            token = tokens.data[start : start + tokens.lengths[i]].tobytes()
-            low[i] = self._very_long.setdefault(token, len(self._very_long))
-            high[i] = _VERY_LONG_MARK
+        long = np.flatnonzero(tokens.lengths > _LONGEST)
+        data, starts = tokens.data.tobytes(), tokens.starts[long]
+        ends = starts + tokens.lengths[long]
+        places = zip(starts.tolist(), ends.tolist(), strict=True)
+        low[long] = [self._long[data[start:end]] for start, end in places]
+        high[long] = _LONG_MARK
         return low, high
-
-    def _make_long_keys(self, words, starts, lengths):
-        beginnings = np.zeros(len(starts), np.uint64)
-        left = np.arange(len(starts))
-        while len(left):
-            keys = words.take(starts[left]), beginnings[left] << np.uint64(8) | np.uint64(1)
-            beginnings[left] = self._beginnings.numbers(*keys)
-            starts[left] += _WORD
-            lengths[left] -= _WORD
-            left = left[lengths[left] > _WORD]
-        low = words.take(starts) << (64 - 8 * lengths).view(np.uint64)
-        return low, beginnings << np.uint64(8) | (_LONGEST + lengths).view(np.uint64)
-
-
-class KeyTable:
-    """Numbers for keys of two uint64 each, of which the second is not 0."""
-
-    def __init__(self) -> None:
-        self.count = 1
-        self._low = np.zeros(_FIRST_CAPACITY, np.uint64)
-        self._high = np.zeros(_FIRST_CAPACITY, np.uint64)  # by number
-        self._make_slots()
-
-    def numbers(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Returns the number of every key, new ones included; int32 [n]."""
-        if self.count + len(low) > len(self._low):
-            self._grow(self.count + len(low))
-        slots = self._home(low, high)
-        numbers = self._slots.take(slots)
-        others = np.flatnonzero(self._differ(numbers, low, high))
-        if len(others):
-            numbers[others] = self._search(low[others], high[others], slots[others])
-        return numbers
 
     def _search(self, low, high, slots):
         """Looks from slot to slot, and takes free ones for new keys."""
@@ -122,11 +96,11 @@ class KeyTable:
         claims = -1 - np.arange(len(slots), dtype=np.int32)
         self._slots[slots] = claims
         won = np.flatnonzero(self._slots[slots] == claims)
-        numbers = np.arange(self.count, self.count + len(won), dtype=np.int32)
+        numbers = np.arange(self._count, self._count + len(won), dtype=np.int32)
         self._slots[slots[won]] = numbers
         self._low[numbers] = low[won]
         self._high[numbers] = high[won]
-        self.count += len(won)
+        self._count += len(won)
 
     def _differ(self, numbers, low, high):
         return (self._low.take(numbers) != low) | (self._high.take(numbers) != high)
@@ -148,8 +122,8 @@ class KeyTable:
 
     def _make_slots(self):
         self._slots = np.full(_SLOTS_PER_KEY * len(self._low), _FREE, np.int32)
-        numbers = np.arange(1, self.count, dtype=np.int32)
-        slots = self._home(self._low[1 : self.count], self._high[1 : self.count])
+        numbers = np.arange(1, self._count, dtype=np.int32)
+        slots = self._home(self._low[1 : self._count], self._high[1 : self._count])
         while len(numbers):
             free = self._slots[slots] == _FREE
             self._slots[slots[free]] = numbers[free]

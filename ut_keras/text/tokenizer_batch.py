@@ -19,9 +19,9 @@ from ut_keras.text.token_table import TokenTable
 
 _PADDING = bytes(16)
 _SPACE = ord(" ")
-# What a byte tells: a letter or digit, or not; the first of several bytes, or another of them.
-_OTHER, _WORD, _FIRST, _LATER = range(4)
-_LATER_BITS = 0x3F
+_ASCII = 0x80  # bytes below it are characters
+# 1 for the bytes that are letters or digits; those of longer characters say nothing by themselves.
+_BYTE_KINDS = bytes(byte < _ASCII and chr(byte).isalnum() for byte in range(0x100))
 END = b"\xff"  # of a token among others; in no UTF-8
 
 
@@ -45,7 +45,7 @@ def split(texts: Sequence[str]) -> Tokens:
     data = b"".join(encoded)
     size = len(data) - len(_PADDING)
     byte_array = np.frombuffer(data, np.uint8)
-    kinds = np.frombuffer(bytearray(data.translate(_byte_kinds())), np.uint8)
+    kinds = np.frombuffer(bytearray(data.translate(_BYTE_KINDS)), np.uint8)
     if not data.isascii():
         _set_kinds(byte_array, kinds)
     kinds = kinds[:size]
@@ -93,25 +93,12 @@ def is_word() -> np.ndarray:
     return np.fromiter((chr(code).isalnum() for code in range(count)), np.uint8, count)
 
 
-@functools.cache
-def _byte_kinds():
-    ascii_kinds = [_WORD if chr(code).isalnum() else _OTHER for code in range(0x80)]
-    return bytes(ascii_kinds + [_LATER] * 0x40 + [_FIRST] * 0x40)
-
-
 def _set_kinds(data, kinds):
     """Gives all bytes of every character of several bytes the kind of the character."""
-    at = np.flatnonzero(kinds == _FIRST)
-    codes = data.take(at).astype(np.uint32)
-    sizes = 2 + (codes >= 0xE0) + (codes >= 0xF0)
-    codes &= (0x7F >> sizes).astype(np.uint32)
-    longer = [np.flatnonzero(sizes > i) for i in range(4)]
-    for i in (1, 2, 3):
-        bits = data.take(at[longer[i]] + i) & np.uint8(_LATER_BITS)
-        codes[longer[i]] = codes[longer[i]] << np.uint32(6) | bits
-    kinds_of_characters = is_word().take(codes)
-    for i in range(4):
-        kinds[at[longer[i]] + i] = kinds_of_characters[longer[i]]
+    places = np.flatnonzero(data >= _ASCII)
+    text = data.take(places).tobytes().decode("utf-8", "surrogatepass")
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    kinds[places] = is_word().take(codes).repeat(2 + (codes >= 0x800) + (codes >= 0x10000))
 
 
 _TOGETHER = 2048  # texts; the arrays of so many sentences stay near the processor

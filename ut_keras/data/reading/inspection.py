@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ut_keras.text.text_encoder_base import TextEncoder
 
 _TOGETHER = 1024  # records
+_NO_TEXT = (text_encoder.PAD, text_encoder.EOS)
 _MOST_IDS_SHOWN = 40
 _MOST_TEXT_SHOWN = 400  # characters
 
@@ -121,13 +122,7 @@ def _text(encoder, ids):
     """The text of ids; a vertical line stands where EOS is, but for the last."""
     if len(ids) == 1:
         return encoder.decode(ids)
-    texts, part = [], []
-    for i in [*ids, text_encoder.EOS]:
-        if i != text_encoder.EOS:
-            part.append(i)
-        else:
-            texts.append(encoder.decode([i for i in part if i != text_encoder.PAD]))
-            part = []
-    if not texts[-1]:
-        texts.pop()
-    return " | ".join(texts)
+    ids = np.array(ids)
+    parts = np.split(ids, np.flatnonzero(ids == text_encoder.EOS))  # that begin with EOS, too
+    texts = [encoder.decode([i for i in part.tolist() if i not in _NO_TEXT]) for part in parts]
+    return " | ".join(texts if texts[-1] else texts[:-1])

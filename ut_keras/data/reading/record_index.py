@@ -147,13 +147,7 @@ def _allow_open_files(count):
 
 
 def _are_whole(frames, records, sizes):
-    """bool [k]: which frames hold what was written.
-
-    Args:
-        frames: list of bytes, as read from the files.
-        records: list of bytes, what is in the frames.
-        sizes: int array [k], how many bytes a frame must have.
-    """
+    """bool [k]: which frames, as read, have so many bytes and hold the records as written."""
     before, after = _FRAME
     found = np.array([len(frame) for frame in frames])
     if not np.array_equal(found, sizes):  # the file has been cut off meanwhile
