@@ -55,13 +55,7 @@ class AlgorithmicProblem(problem.Problem):
     test_size = 1_000
 
     def sample(self, rng: np.random.Generator, max_length: int, exact: bool = False) -> _Pair:
-        """Draws (inputs, targets), two lists of symbols.
-
-        Args:
-            rng: `numpy.random.Generator`.
-            max_length: int. The largest number of symbols of the inputs.
-            exact: bool. Draw so many symbols, not fewer.
-        """
+        """Draws (inputs, targets), the inputs of at most, or exactly, `max_length` symbols."""
         length = max_length if exact else rng.integers(1, max_length + 1)
         symbols = rng.integers(self.num_drawn or self.num_symbols, size=length).tolist()
         return symbols, self.answer(symbols)

@@ -77,18 +77,11 @@ _TASK = features.FeatureSpec(len(babi_files.TASKS) + 1, "class_label", default=0
 
 
 class _BabiProblem(text_problems.WordsProblem):
-    """What both forms share.
+    """What both forms share; where `splits` has "test", "dev" is the validation split."""
 
-    Attributes:
-        task: int, 0 for all tasks.
-        subset: "en" or "en-10k".
-        is_joint: bool. Train on all tasks.
-        splits: with "test", "dev" is the validation split.
-    """
-
-    task = 0
-    subset = "en"
-    is_joint = True
+    task = 0  # all
+    subset = "en"  # or "en-10k"
+    is_joint = True  # trained on all tasks
     paper = "Dehghani et al. 2019, table 1"
     raw_files = (babi_files.ARCHIVE,)
     num_train_shards = 1
@@ -216,10 +209,10 @@ class BabiQaSentence(_BabiProblem):
         rows = features.FeatureSpec(specs["inputs"].vocab_size, "sentences", shape)
         return {**specs, "inputs": rows}
 
-    def reader(self, split: str, hparams: Any) -> "BabiQaSentence":
-        reader = copy.copy(self)
-        reader._trims = getattr(hparams, "trim_stories", False)
-        return reader
+    def with_hparams(self, hparams: Any, split: str | None = None) -> "BabiQaSentence":
+        other = copy.copy(self)
+        other._trims = getattr(hparams, "trim_stories", False)
+        return other
 
     @property
     def preprocess_key(self) -> str:

@@ -49,16 +49,11 @@ class Generated(problem.Problem):
 
 
 class GeneratedClasses(Generated):
-    """A subclass says its `words` and `labels`, and how to `draw` an example of a split.
-
-    Attributes:
-        words: tuple of str, without spaces.
-        labels: tuple of str.
-    """
+    """A subclass says its `words` and `labels`, and how to `draw` an example of a split."""
 
     class_label_features: tuple[str, ...] = ("targets",)
     eval_metrics: tuple[str, ...] = ("accuracy", "neg_log_perplexity")
-    words: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()  # without spaces
     labels: tuple[str, ...] = ()
 
     def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:

@@ -103,12 +103,7 @@ _LARGE = {"num_train_shards": 100, "approx_vocab_size": 2**15}
 
 
 def _register(name, class_labels, base=LabelledTables, shared_vocab=False, **attributes):
-    """Files a class, and one of bytes; with `shared_vocab` one of other subwords, too.
-
-    Args:
-        base: the class that it derives from.
-        **attributes: of the class.
-    """
+    """Files a class, and one of bytes; with `shared_vocab` one of other subwords, too."""
     made = problem.declare(name, base, class_labels=class_labels, **attributes)
     if shared_vocab:
         problem.declare(f"{name}_shared_vocab", SharedVocab, made)

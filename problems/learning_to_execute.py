@@ -64,7 +64,6 @@ def chain_program(
     """Draws a program of operations within parentheses.
 
     Args:
-        rng: `random.Random`.
         ops: sequence of str, drawn from uniformly: "add", "subtract", "multiply", "if", "for".
         length: int. Digits of every literal; the first is not 0.
         nesting: int. Number of operations.
@@ -104,10 +103,7 @@ def _operate(rng, op, text, value, length):
 class PythonProgram:
     """A Python program, its lines joined by "#", by Zaremba & Sutskever's mix strategy.
 
-    Args:
-        rng: `random.Random`.
-        max_length: int. Literals are in 1..10^length, with a length of 1..max_length, drawn anew
-            for every literal.
+    Literals are in 1..10^length, with a length of 1..max_length, drawn anew for every literal.
     """
 
     def __init__(self, rng: random.Random, max_length: int) -> None:

@@ -52,12 +52,7 @@ def _fewest_words(depth):
 
 
 def _list(rng, depth, spare):
-    """Draws (words, value) of a list.
-
-    Args:
-        depth: int, how deep it is nested.
-        spare: int. How many words it may have beyond the fewest.
-    """
+    """Draws (words, value) of a list nested so deep, with up to `spare` words beyond the fewest."""
     operation = list(_OPERATIONS)[rng.integers(len(_OPERATIONS))]
     more = min(int(rng.integers(_MOST_VALUES - 1)), spare)
     spare -= more

@@ -43,17 +43,12 @@ _PARTS = {"train": "train", "dev": "eval"}  # of T2T's files
 
 
 class OwnText(text_problems.Text2TextProblem):
-    """Comes before a text problem in the list of bases.
-
-    Attributes:
-        extension: str. Of the files, without a dot.
-        fields: tuple of str. What a line holds, between tabs.
-    """
+    """Comes before a text problem in the list of bases."""
 
     num_train_shards = 10
     approx_vocab_size = 2**13
-    extension = "txt"
-    fields: tuple[str, ...] = ("text",)
+    extension = "txt"  # of the files
+    fields: tuple[str, ...] = ("text",)  # what a line holds, between tabs
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         return (*self.splits, "test") if self._has(tmp_dir, "test") else self.splits

@@ -18,13 +18,9 @@ _COUNTED = features.FeatureSpec(2**31 - 1)
 
 
 class Packed(problem.Problem):
-    """Comes before a text problem in the list of bases.
+    """Comes before a text problem in the list of bases."""
 
-    Attributes:
-        packed_length: int. Symbols in a row, at most; T2T's name.
-    """
-
-    packed_length = 256
+    packed_length = 256  # symbols in a row, at most; T2T's name
 
     @property
     def max_length(self) -> int:  # type: ignore[override]

@@ -136,11 +136,9 @@ def lines_for_vocab(path: str, budget: float = 1e6) -> Iterator[str]:
 
 
 def find_builder(tmp_dir: str | None, name: str) -> str | None:
-    """Returns the folder of a prepared tensorflow-datasets builder, its newest version, or None.
+    """Returns the newest version's folder of a tensorflow-datasets builder, or None.
 
-    Args:
-        tmp_dir: str. Its data folder.
-        name: str, such as "wmt_t2t_translate/de-en".
+    Its name is such as "wmt_t2t_translate/de-en"; it is prepared in tmp_dir.
     """
     pattern = os.path.join(glob.escape(tmp_dir or ""), name, "*", "dataset_info.json")
     found = sorted(glob.glob(pattern))

@@ -204,9 +204,6 @@ class Problem:
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         """Checks that the raw data are there and writes the side files that are missing."""
 
-    def check_hparams(self, hparams: Any) -> None:
-        """Raises `DataError` for hparams by which it cannot be read, before its data are made."""
-
     def generate_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterable[dict[str, Any]]:
@@ -348,7 +345,7 @@ class Problem:
             DataError: if data are missing, or no example is left.
         """
         # Before TensorFlow is loaded, which takes seconds.
-        reader = self.reader(split, hparams)
+        reader = self.with_hparams(hparams, split)
         files = reader.split_files(split, data_dir)
         specs = reader.record_specs(data_dir)
 
@@ -366,24 +363,21 @@ class Problem:
             **reader.reading(split, data_dir, hparams),
         )
 
-    def with_hparams(self, hparams: Any) -> "Problem":
-        """The problem as a run with these hparams has it: another, where features go by them."""
-        return self
+    def with_hparams(self, hparams: Any, split: str | None = None) -> "Problem":
+        """The problem as a run with these hparams has it: another, where features go by them.
 
-    def reader(self, split: str, hparams: Any) -> "Problem":
-        """The problem whose `max_length` and `preprocess` hold for a dataset; arguments as there.
-
-        Another than this one where those go by the split or by hparams.
+        With `split`, that whose `max_length` and `preprocess` hold for a dataset of it. Raises
+        `DataError` for hparams by which it cannot be read, before its data are made.
         """
         return self
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
-        """What a `reader` tells `input_pipeline.make_dataset` of how records become examples."""
+        """What is told to `input_pipeline.make_dataset` of how records become examples."""
         return {"preprocess": self.preprocess, "lengths_vary": self.preprocess_needs_hparams}
 
     @property
     def preprocess_needs_hparams(self) -> bool:
-        """Whether `preprocess` is for a `reader` alone, which knows them."""
+        """Whether `preprocess` is for a problem `with_hparams` alone, which knows them."""
         return False
 
     @property

@@ -63,11 +63,8 @@ class Derived:
 
     dataset, reading = Problem.dataset, Problem.reading
 
-    def with_hparams(self, hparams: Any) -> "Derived":
-        return Derived(self._base.with_hparams(hparams), *self._how)
-
-    def reader(self, split: str, hparams: Any) -> "Derived":
-        return Derived(self._base.reader(split, hparams), *self._how)
+    def with_hparams(self, hparams: Any, split: str | None = None) -> "Derived":
+        return Derived(self._base.with_hparams(hparams, split), *self._how)
 
     def turned(self, features: dict[str, Any]) -> dict[str, Any]:
         """The features, or what there is of each by its name, of this problem."""

@@ -58,14 +58,10 @@ class _Agreement(text_problems.WordsProblem):
     splits: tuple[str, ...] = ("train", "dev", "test")
     paper = "Universal Transformers, table 2"
     raw_files: tuple[download.RawFile, ...] = (agreement_files.TABLE,)
-    base_name = ""
+    vocab_name: str
 
     def num_shards(self, split: str) -> int:
         return 10 if split == "test" else 1
-
-    @property
-    def vocab_filename(self) -> str:
-        return f"vocab.{self.base_name}.tokens"
 
     def words(self, tmp_dir: str | None) -> list[str]:
         sentences = agreement_files.read_sentences(tmp_dir)
@@ -92,7 +88,7 @@ class NumberPrediction(_Agreement):
 
     eval_metrics = ("accuracy",)
     class_label_features = ("targets",)
-    base_name = "sva_number_prediction"
+    vocab_name = "sva_number_prediction"
 
     def feature_encoders(self, data_dir: str | None) -> Encoders:
         return {
@@ -116,7 +112,7 @@ class NumberPrediction(_Agreement):
 class LanguageModeling(_Agreement, text_problems.Text2SelfProblem):
     """The words up to the verb, one after the other."""
 
-    base_name = "sva_language_modeling"
+    vocab_name = "sva_language_modeling"
 
     def record_specs(self, data_dir: str | None) -> Specs:
         specs = self.feature_specs(data_dir)
@@ -212,14 +208,12 @@ class _OtherTestSet(_Agreement):
     """Comes first in the list of bases: sentences of another file, with the table's vocabulary."""
 
     paper = ""
-
-    def num_shards(self, split: str) -> int:
-        return 1
+    num_shards = problem.Problem.num_shards
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         if not os.path.exists(os.path.join(data_dir, self.vocab_filename)):
             raise DataError(
-                f"{self.name} must find the vocabulary of {self.base_name} in data_dir; generate "
+                f"{self.name} must find the vocabulary of {self.vocab_name} in data_dir; generate "
                 f"its data first. Received: data_dir={data_dir!r} without {self.vocab_filename}."
             )
 
@@ -231,10 +225,10 @@ _OTHER_TEST_SETS = {
     "edinburgh_nlu": (agreement_files.read_edinburgh_nlu, ("dev", "test"), "wiki"),
 }
 for _base in (NumberPrediction, LanguageModeling):
-    problem.REGISTRY.add(_base.base_name, _base)
+    problem.REGISTRY.add(_base.vocab_name, _base)
     for _name, (_read, _splits, _stem) in _OTHER_TEST_SETS.items():
         problem.declare(
-            f"{_base.base_name}_{_name}",
+            f"{_base.vocab_name}_{_name}",
             _OtherTestSet,
             _base,
             read_examples=staticmethod(_read),

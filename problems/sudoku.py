@@ -80,11 +80,7 @@ def draw_solution(rng: np.random.Generator) -> list[int]:
 def dig(rng: np.random.Generator, solution: list[int], depth: int) -> list[int] | None:
     """Empties cells of a solution, in random order, and draws one of the puzzles of that depth.
 
-    Args:
-        solution: list of 36 bit sets.
-        depth: int, at least 1.
-    Returns:
-        list of 36 bit sets, 0 where there is nothing; None if it was not met.
+    Both are 36 bit sets, 0 where there is nothing. None if the depth, at least 1, was not met.
     """
     cells, found = list(solution), []
     for cell in rng.permutation(SIZE * SIZE):

@@ -159,8 +159,6 @@ def _register(stem, variants, train, dev, test=(), base=_OfTable, **attributes):
         stem: str, such as "translate_ende_wmt", which says the languages, too.
         variants: str, those of the vocabulary, and of rows, with spaces between.
         train, dev, test: a `parallel_text.Corpus`, or an iterable of them.
-        base: the class that all derive from.
-        **attributes: of the class.
     """
     files = {
         split: (given,) if isinstance(given, parallel_text.Corpus) else tuple(given)

@@ -23,16 +23,11 @@ _SHORTEST = 10  # characters
 
 
 class LanguagemodelWiki(text_problems.Text2SelfProblem):
-    """Articles in one language or several.
-
-    Attributes:
-        languages: tuple of str.
-        most_characters: int, below which an example is.
-    """
+    """Articles in one language or several."""
 
     splits = tuple(_PARTS)
     languages: tuple[str, ...]
-    most_characters = 512 * 8
+    most_characters = 512 * 8  # below which an example is
 
     @property
     def raw_files(self) -> tuple[download.RawFile, ...]:  # type: ignore[override]

@@ -51,12 +51,8 @@ class Tree(NamedTuple):
 def read(lines: Iterable[str], name: str) -> Iterator[Tree]:
     """Yields the trees in lines of text, each on one line or on several.
 
-    Args:
-        lines: iterable of str.
-        name: str. The file, for errors.
-
     Raises:
-        DataError: if brackets or words are not where they should be.
+        DataError: names the file, if brackets or words are not where they should be.
     """
     stack = []
     for number, line in enumerate(lines, start=1):

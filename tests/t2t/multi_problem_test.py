@@ -348,7 +348,7 @@ def test_from_generation_to_decoding(package, registries, tmp_path, capsys, monk
 )
 def test_hparams_that_are_refused(made, changes, said):
     problem, data_dir = made
-    for refused in (lambda hp: problem.dataset("train", data_dir, hp), problem.check_hparams):
+    for refused in (lambda hp: problem.dataset("train", data_dir, hp), problem.with_hparams):
         with pytest.raises(DataError, match=said):
             refused(_hp(changes))
 

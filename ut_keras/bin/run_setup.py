@@ -76,8 +76,7 @@ def check(args: argparse.Namespace) -> Setup:
         given["batch_size"] = args.global_batch_size
     hp, saved = final_hparams(args.hparams_set, given, output_dir, record, trains)
     hp.check_supported(training=trains)
-    if trains:
-        problem.check_hparams(hp)
+    problem = problem.with_hparams(hp)
     decode = decode_hparams.parse(args.decode_hparams)
     if not args.generate_data and not os.path.isdir(args.data_dir):
         raise UsageError(
@@ -99,7 +98,7 @@ def check(args: argparse.Namespace) -> Setup:
     return Setup(
         args=args,
         schedule=schedule,
-        problem=problem.with_hparams(hp),
+        problem=problem,
         hp=hp,
         eval_split=eval_split(args, problem),
         seed=seed,

@@ -359,17 +359,13 @@ class Adapted(problem.Problem):
 
     # Reading.
 
-    def with_hparams(self, hparams: Any) -> "Adapted":
+    def with_hparams(self, hparams: Any, split: str | None = None) -> "Adapted":
         other = copy.copy(self)
         other._hp = hparams if isinstance(hparams, hparam.BasicHParams) else None
+        other._mode = "train" if split == "train" else "eval"
         if other._hp == self._hp:
             other._known = self._known  # which a copy leaves behind
         return other
-
-    def reader(self, split: str, hparams: Any) -> "Adapted":
-        reader = self.with_hparams(hparams)
-        reader._mode = "train" if split == "train" else "eval"
-        return reader
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
         return {**super().reading(split, data_dir, hparams), "dealt_out": self.deals_out}

@@ -29,21 +29,16 @@ _MOST_UNPACKED = 200 * 10**9  # bytes of an archive
 # Names of files.
 
 
-def data_filenames(output_name: str, output_dir: str, num_shards: int) -> list[str]:
-    """The paths NAME-00000-of-00010, … in a folder."""
-    return shard_filepath(os.path.join(output_dir, output_name), num_shards)
-
-
 def train_data_filenames(problem: str, output_dir: str, num_shards: int) -> list[str]:
-    return data_filenames(f"{problem}-train", output_dir, num_shards)
+    return tfrecords.shard_paths(output_dir, problem, "train", num_shards)
 
 
 def dev_data_filenames(problem: str, output_dir: str, num_shards: int) -> list[str]:
-    return data_filenames(f"{problem}-dev", output_dir, num_shards)
+    return tfrecords.shard_paths(output_dir, problem, "dev", num_shards)
 
 
 def test_data_filenames(problem: str, output_dir: str, num_shards: int) -> list[str]:
-    return data_filenames(f"{problem}-test", output_dir, num_shards)
+    return tfrecords.shard_paths(output_dir, problem, "test", num_shards)
 
 
 def sharded_name(base_name: str, shard: int, total_shards: int) -> str:

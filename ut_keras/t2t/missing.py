@@ -26,9 +26,6 @@ class Absent:
     It can be imported, named, derived from, and, while its package is imported, called, as by a
     decorator, or reckoned with: what comes of it is absent, too. Nothing is an instance of it. Any
     other use is refused.
-
-    Args:
-        error: function from the name to a `Missing`.
     """
 
     def __init__(self, name: str, error: Callable[[str], Missing]) -> None:

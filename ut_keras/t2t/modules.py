@@ -84,11 +84,7 @@ _FOLDERS = {name.rpartition(".")[0] for name in STAND_INS} | {"models", "visuali
 
 @functools.cache
 def find(name: str) -> types.ModuleType:
-    """The module that `tensor2tensor.NAME` is here; of what is not here one of `Absent`s.
-
-    Args:
-        name: str, without "tensor2tensor."; "" for the package.
-    """
+    """The module that `tensor2tensor.NAME` is here, "" the package; or else one of `Absent`s."""
     return _Module(name)
 
 

@@ -67,11 +67,7 @@ def _has_classes(task):
 
 
 class AdaptedMulti(problem.Problem):
-    """A `MultiProblem` behind the contract of problems/problem.py.
-
-    Attributes:
-        tasks: list of `Adapted`, the problems.
-    """
+    """A `MultiProblem` behind the contract of problems/problem.py; `tasks` are its problems."""
 
     def __init__(self, t2t: MultiProblem) -> None:
         self.t2t = t2t
@@ -152,22 +148,16 @@ class AdaptedMulti(problem.Problem):
         self._encoders.clear()
         return dict(counts)
 
-    def check_hparams(self, hparams: Any) -> None:
-        _mixture(hparams, len(self.tasks))
-
     def split_files(self, split: str, data_dir: str) -> list[str]:
         return [path for task in self.tasks for path in task.split_files(split, data_dir)]
 
-    def with_hparams(self, hparams: Any) -> "AdaptedMulti":
+    def with_hparams(self, hparams: Any, split: str | None = None) -> "AdaptedMulti":
+        _mixture(hparams, len(self.t2t.task_list))  # refuses
         other = copy.copy(self)
-        other.tasks = [task.with_hparams(hparams) for task in self.tasks]
+        other.tasks = [task.with_hparams(hparams, split) for task in self.tasks]
+        if split in ("dev", "test") and hparams.multiproblem_target_eval_only:
+            other.tasks = other.tasks[1:2]
         return other
-
-    def reader(self, split: str, hparams: Any) -> "AdaptedMulti":
-        reader = copy.copy(self)
-        if split != "train" and hparams.multiproblem_target_eval_only:
-            reader.tasks = self.tasks[1:2]
-        return reader
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
         return {

@@ -27,7 +27,6 @@ class OnePass:
     """Keeps the samples, by split.
 
     Args:
-        samples: `generation.Samples`.
         num_shards: dict from split to its number of files, in T2T's order.
         data_dir: str. Where there is room for them, and their files come to be.
         filename: str. What those are called, before the split.

@@ -9,6 +9,7 @@ import functools
 import types
 from typing import Any
 
+from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.problems.problem import Encoders
 from ut_keras.t2t import generator_utils, hparam, text_encoder
@@ -129,7 +130,7 @@ class Problem:
 
     def _filepaths(self, name, data_dir, num_shards, shuffled):
         base = self.dataset_filename() + ("" if shuffled else generator_utils.UNSHUFFLED_SUFFIX)
-        return generator_utils.data_filenames(f"{base}-{name}", data_dir, num_shards)
+        return tfrecords.shard_paths(data_dir, base, name, num_shards)
 
     # (data_dir, num_shards, shuffled) -> list[str]
     training_filepaths = functools.partialmethod(_filepaths, "train")

@@ -23,12 +23,7 @@ _MODES = types.SimpleNamespace(TRAIN="train", EVAL="eval", PREDICT="infer")
 
 
 def find(name: str, fromlist: Sequence[str] | None) -> Any:
-    """What `import` gives for `tensorflow` or a module in it.
-
-    Args:
-        name: str, the module.
-        fromlist: what is imported of it, as in `__import__`; empty for `import tensorflow.x`.
-    """
+    """What `import` gives for `tensorflow` or a module in it; arguments as of `__import__`."""
     if name in _FACES:
         found: Any = _FACES[name]
     elif name.startswith("tensorflow.contrib."):

@@ -159,12 +159,7 @@ class SubwordTextEncoder(_Decoding, text_encoder.SubwordTextEncoder):
 
 
 def plain(encoder: Any, vocab_size: int | None = None) -> text_encoder.TextEncoder:
-    """One of our encoders for one of a package.
-
-    Args:
-        encoder: with `encode`, `decode` and `vocab_size`.
-        vocab_size: int, for T2T's TextEncoder, which knows none.
-    """
+    """One of our encoders for one of a package; T2T's TextEncoder knows no `vocab_size`."""
     if type(encoder) is TextEncoder and vocab_size:
         return text_encoder.IntegerTextEncoder(vocab_size)
     for cls in type(encoder).__mro__[1:]:

@@ -6,7 +6,7 @@ References: tensor2tensor/data_generators/text_problems.py.
 import math
 import numbers
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ut_keras.data import contract
@@ -16,15 +16,8 @@ from ut_keras.errors import DataError
 from ut_keras.problems.problem import Encoders, Samples
 from ut_keras.t2t import generator_utils, hparam, problem, text_encoder, text_files
 from ut_keras.t2t.naming import Metrics, ModalityType
+from ut_keras.t2t.text_files import *  # noqa: F403, which T2T has in this module
 from ut_keras.text.text_encoder import TextEncoder, store_new
-
-
-def __getattr__(name: str) -> Callable[..., Any]:
-    return getattr(text_files, name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *dir(text_files)]
 
 
 class VocabType:
