@@ -169,6 +169,10 @@ def test_what_targets_weigh_is_as_in_t2t(package):
 
 def test_examples_of_every_problem(made):
     problem, data_dir = made
+    # First of all: of what is read alone, the vocabulary has the entries of all problems.
+    only = _rows(problem.dataset("dev", data_dir, _hp("multiproblem_target_eval_only=True")))
+    assert _tasks(only, problem) == [0, 3, 0]
+
     vocabulary = problem.tasks[0].feature_encoders(data_dir)["targets"]
     size = vocabulary.vocab_size
     tale, review, title = size, size + 1, size + 2
@@ -188,9 +192,6 @@ def test_examples_of_every_problem(made):
     assert [*vocabulary.encode("the tale, number 1"), title, *vocabulary.encode("tale 1"), 1] in (
         expected
     )
-
-    only = _rows(problem.dataset("dev", data_dir, _hp("multiproblem_target_eval_only=True")))
-    assert _tasks(only, problem) == [0, 3, 0]
     # The first batches of an evaluation have some of each, as T2T's do.
     few = _hp("use_fixed_batch_size=True").override("batch_size=2")
     assert _tasks(_rows(problem.dataset("dev", data_dir, few).take(2)), problem) == [2, 1, 1]

@@ -73,7 +73,7 @@ class AdaptedMulti(problem.Problem):
         self.t2t = t2t
         self.name = t2t.name
         _check_tasks(t2t)
-        self.tasks = [adapted_problem.adapt(task) for task in t2t.task_list]
+        self._read = self.tasks = [adapted_problem.adapt(task) for task in t2t.task_list]
         self._encoders: dict[str | None, text_encoder.SubwordTextEncoder] = {}
 
     def check(self) -> None:
@@ -149,21 +149,21 @@ class AdaptedMulti(problem.Problem):
         return dict(counts)
 
     def split_files(self, split: str, data_dir: str) -> list[str]:
-        return [path for task in self.tasks for path in task.split_files(split, data_dir)]
+        return [path for task in self._read for path in task.split_files(split, data_dir)]
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "AdaptedMulti":
         _mixture(hparams, len(self.t2t.task_list))  # refuses
         other = copy.copy(self)
-        other.tasks = [task.with_hparams(hparams, split) for task in self.tasks]
+        other._read = other.tasks = [task.with_hparams(hparams, split) for task in self.tasks]
         if split in ("dev", "test") and hparams.multiproblem_target_eval_only:
-            other.tasks = other.tasks[1:2]
+            other._read = other.tasks[1:2]
         return other
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
         return {
             "parse": Joined(self.t2t, hparams, split == "train").parse,
-            "dealt_out": all(task.deals_out for task in self.tasks),
-            "groups": [len(task.split_files(split, data_dir)) for task in self.tasks],
+            "dealt_out": all(task.deals_out for task in self._read),
+            "groups": [len(task.split_files(split, data_dir)) for task in self._read],
             "mixture": _mixture(hparams, len(self.t2t.task_list)),
         }
 
