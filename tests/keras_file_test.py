@@ -84,3 +84,21 @@ def test_mistakes(saved, tmp_path):
     with zipfile.ZipFile(broken, "w") as archive:
         archive.writestr("config.json", '{"class_name": "Mine", "config": {}, "module": "mine"}')
     refuse(broken, r"classes of your own must be imported before.*Could not locate class 'Mine'")
+
+
+def test_keras_runs_on_tensorflow(monkeypatch):
+    """Whatever is chosen for other programs; one that has chosen it already is told."""
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+
+    def run(before):
+        program = (
+            f"import os, sys, types; {before}; import ut_keras; print(os.environ['KERAS_BACKEND'])"
+        )
+        words = [sys.executable, "-c", program]
+        return subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
+
+    assert run("pass").stdout == "tensorflow\n"
+    keras = "types.SimpleNamespace(config=types.SimpleNamespace(backend=lambda: 'jax'))"
+    assert run(f"sys.modules['keras'] = {keras}").stderr.endswith(
+        "ImportError: ut_keras needs Keras on TensorFlow. Received: Keras on jax.\n"
+    )

@@ -3,6 +3,7 @@
 Importing this package loads neither TensorFlow nor Keras: its parts do when they are used, and
 then TensorFlow writes no log lines, unless TF_CPP_MIN_LOG_LEVEL asks for them. After `import keras`
 it makes the classes of its models known, so that `keras.models.load_model` finds them in a file.
+Keras runs on TensorFlow here, whatever KERAS_BACKEND or keras.json say.
 """
 
 import os
@@ -61,4 +62,8 @@ def load(
 
 
 if "keras" in sys.modules:
+    if (backend := sys.modules["keras"].config.backend()) != "tensorflow":
+        raise ImportError(f"ut_keras needs Keras on TensorFlow. Received: Keras on {backend}.")
     from ut_keras import keras_file  # noqa: F401
+else:
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever is chosen for other programs

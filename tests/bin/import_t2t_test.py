@@ -93,7 +93,7 @@ def test_command_to_go_on_with_can_be_given_as_it_is_shown(tmp_path, capsys):
     (package / "__init__.py").touch()
     assert _import(_source(), run, f"--t2t_usr_dir={package}") == 0
     words = shlex.split(capsys.readouterr().out.splitlines()[-1])
-    assert words[:2] == ["python", "trainer.py"]
+    assert words[0] == "ut-trainer"
     assert {f"--t2t_usr_dir={package}", f"--output_dir={run}"} < set(words)
 
 

@@ -97,3 +97,11 @@ def test_steps_to_profile(tmp_path):
     assert _check(tmp_path).profile_steps is None
     assert _check(tmp_path, "--profile=False").profile_steps is None
     assert _check(tmp_path, "--profile=100-110").profile_steps == (100, 110)
+
+
+def test_a_rate_that_the_steps_do_not_reach_is_refused_before_any_data(tmp_path, capsys):
+    schedule = "--hparams=learning_rate_schedule=single_cycle_cos_decay"
+    argv = _argv(tmp_path, "--generate_data", f"{schedule},learning_rate_warmup_steps=200")
+    line = small_run.error(capsys, trainer.main, [*argv, "--train_steps=100"])
+    assert "needs train_steps > learning_rate_warmup_steps" in line
+    assert not list(tmp_path.iterdir())

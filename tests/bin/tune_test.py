@@ -285,7 +285,7 @@ def test_several_workers(tmp_path, capsys, monkeypatch):
 
 def test_without_optuna(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    assert "pip install 'optuna" in small_run.error(capsys, _search, _argv(tmp_path))
+    assert "pip install 'ut_keras[tune]'" in small_run.error(capsys, _search, _argv(tmp_path))
 
 
 @pytest.mark.slow

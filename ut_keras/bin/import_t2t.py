@@ -4,7 +4,7 @@
 
 Takes the newest checkpoint (weights, step, the optimizer's statistics) and hparams.json. Problem
 and model are those that T2T noted in flags_t2t.txt, unless --problem and --model say otherwise.
-Then `trainer.py --output_dir=run` with the same problem and model evaluates it or trains on.
+Then `ut-trainer --output_dir=run` with the same problem and model evaluates it or trains on.
 """
 
 import os
@@ -61,7 +61,7 @@ def main(args: command.Args) -> None:
     names = {"problem": problem.name, "model": model_name, "t2t_usr_dir": args.t2t_usr_dir}
     names |= {"data_dir": data_dir, "output_dir": output_dir}
     words = shlex.join(f"--{name}={value}" for name, value in names.items() if value)
-    print(f"  python trainer.py {words} --train_steps=…")
+    print(f"  ut-trainer {words} --train_steps=…")
 
 
 def read_t2t_flags(directory: str) -> dict[str, str]:

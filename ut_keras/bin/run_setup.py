@@ -18,6 +18,7 @@ from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.hparam import changes as hparam_changes
 from ut_keras.hparam import overrides as hparam_overrides
+from ut_keras.hparam.basic import check_train_steps
 from ut_keras.inference import decode_hparams, run_record
 from ut_keras.inference import run as run_lib
 from ut_keras.registry import unknown_name_message
@@ -77,6 +78,8 @@ def check(args: argparse.Namespace) -> Setup:
     hp, saved = final_hparams(args.hparams_set, given, output_dir, record, trains)
     hp.check_supported(training=trains)
     problem = problem.with_hparams(hp)
+    if trains:
+        check_train_steps(hp, args.train_steps)
     decode = decode_hparams.parse(args.decode_hparams)
     if not args.generate_data and not os.path.isdir(args.data_dir):
         raise UsageError(

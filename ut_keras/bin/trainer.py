@@ -1,6 +1,6 @@
 """Trains, evaluates and decodes a model on a problem, with the flags of t2t-trainer.
 
-    python trainer.py --generate_data --problem=algorithmic_reverse_binary40 \\
+    ut-trainer --generate_data --problem=algorithmic_reverse_binary40 \\
       --model=universal_transformer --hparams_set=adaptive_universal_transformer_tiny \\
       --data_dir=data --output_dir=run --train_steps=2000
 
@@ -34,7 +34,7 @@ _TRIAL = (
 )
 
 
-@command.of(flags.TRAINER, "trainer.py", __doc__)
+@command.of(flags.TRAINER, "ut-trainer", __doc__)
 def main(args: command.Args) -> None:
     if args.hparams_range:
         from ut_keras.bin import tune

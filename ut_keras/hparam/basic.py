@@ -64,6 +64,17 @@ def learning_rate_factors(schedule: str) -> list[str]:
     return [factor.strip() for factor in schedule.split("*") if factor.strip()]
 
 
+def check_train_steps(hp: Any, train_steps: int) -> None:
+    """Raises `HParamError` if a run of so many updates ends before its learning rate is warm."""
+    warmup = hp.learning_rate_warmup_steps
+    names = learning_rate_factors(hp.learning_rate_schedule)
+    if "single_cycle_cos_decay" in names and train_steps <= warmup:
+        raise HParamError(
+            "single_cycle_cos_decay needs train_steps > learning_rate_warmup_steps. "
+            f"Received: train_steps={train_steps}, learning_rate_warmup_steps={warmup}."
+        )
+
+
 def _has_one_of(chosen, values):
     """Whether a field has one of these values, or as a factor."""
     return chosen in values or not set(learning_rate_factors(str(chosen))).isdisjoint(values)

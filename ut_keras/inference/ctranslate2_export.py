@@ -53,7 +53,7 @@ def export_ctranslate2(
         from ctranslate2.specs import transformer_spec
     except ImportError as error:
         raise ValueError(
-            f"CTranslate2 must be there: pip install 'ctranslate2>=4,<5'. Received: {error}."
+            f"CTranslate2 must be there: pip install 'ut_keras[ctranslate2]'. Received: {error}."
         ) from error
     mode = getattr(model.hparams, "prepend_mode", "none")
     keys = getattr(model.hparams, "hard_attention_k", 0)

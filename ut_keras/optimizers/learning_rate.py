@@ -15,8 +15,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.hparam import BasicHParams, HParamError
-from ut_keras.hparam.basic import learning_rate_factors
+from ut_keras.hparam import BasicHParams
+from ut_keras.hparam.basic import check_train_steps, learning_rate_factors
 from ut_keras.registry import UnknownNameError, unknown_name_message
 
 # Field and what holds when the hparams lack it.
@@ -96,14 +96,8 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
                 "model.compile(optimizer=optimizers.get(model.hparams, train_steps=10000)), "
                 "optimizers from ut_keras. Received: None."
             )
-        if "single_cycle_cos_decay" in needing and (
-            self.train_steps <= self.learning_rate_warmup_steps
-        ):
-            raise HParamError(
-                "single_cycle_cos_decay needs train_steps > learning_rate_warmup_steps. Received: "
-                f"train_steps={self.train_steps}, "
-                f"learning_rate_warmup_steps={self.learning_rate_warmup_steps}."
-            )
+        if self.train_steps is not None:
+            check_train_steps(self, self.train_steps)
 
     def get_config(self) -> dict[str, Any]:
         return {"train_steps": self.train_steps, **self.fields}

@@ -27,7 +27,7 @@ def optuna() -> Any:
         import optuna
     except ImportError as error:
         raise UsageError(
-            f"--hparams_range needs Optuna: pip install 'optuna>=4,<5'. Received: {error}."
+            f"--hparams_range needs Optuna: pip install 'ut_keras[tune]'. Received: {error}."
         ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
