@@ -1,9 +1,14 @@
 """The run and the texts that the tests of ut-decoder share."""
 
+import types
+
 import pytest
+import tensorflow as tf
 
 from tests.bin.decoder_run import PROBLEM, Run, write_source
+from ut_keras import models
 from ut_keras.bin import datagen
+from ut_keras.inference import run as run_lib
 
 
 @pytest.fixture(scope="session")
@@ -13,6 +18,24 @@ def run(tmp_path_factory):
     argv = [f"--problem={PROBLEM}", f"--data_dir={data_dir}", f"--tmp_dir={data_dir}"]
     assert datagen.main(argv) == 0
     return Run(tmp_path_factory.mktemp("run"), data_dir, steps=(1, 3))
+
+
+@pytest.fixture(scope="module")
+def one_model():
+    """Commands read their weights into one model, blank before, whose searches are traced once."""
+    made = {}
+
+    def from_specs(*arguments):
+        key = repr(arguments)
+        if key not in made:
+            made[key] = models.from_specs(*arguments)
+        for weight in made[key].weights:
+            weight.assign(tf.zeros_like(weight))
+        return made[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_lib, "models", types.SimpleNamespace(from_specs=from_specs))
+        yield
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from ut_keras.bin import decoder
 from ut_keras.files import path_lock
 from ut_keras.inference import predictor
 
+pytestmark = pytest.mark.usefixtures("one_model")
 _HOW = "--decode_hparams=beam_size=1,extra_length=3,batch_size=4"
 
 

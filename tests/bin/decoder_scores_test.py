@@ -8,6 +8,8 @@ import pytest
 from tests.bin.decoder_run import ENCODER, lines_of
 from ut_keras.bin import decoder, import_t2t
 
+pytestmark = pytest.mark.usefixtures("one_model")
+
 
 def test_scores_of_given_targets(run, tmp_path):
     """T2T's: the mean of -log p over the ids, EOS included."""

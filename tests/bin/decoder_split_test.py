@@ -9,6 +9,8 @@ from tests.bin import decoder_problems  # noqa: F401 (they register)
 from tests.bin.decoder_run import ENCODER, PROBLEM, Run, lines_of, search
 from ut_keras.bin import datagen, decoder
 
+pytestmark = pytest.mark.usefixtures("one_model")
+
 
 def test_split_to_files(run, tmp_path):
     how = (

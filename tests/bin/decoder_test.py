@@ -10,11 +10,14 @@ import tensorflow as tf
 
 from tests.bin import small_run
 from tests.bin.decoder_run import PROBLEM, lines_of, search
+from ut_keras import models
 from ut_keras.bin import decoder
 from ut_keras.decoding import side_by_side
 from ut_keras.inference import decode_job, predictor
+from ut_keras.inference import run as run_lib
 from ut_keras.models import transformer
 
+pytestmark = pytest.mark.usefixtures("one_model")
 _TWO_BEAMS = "--decode_hparams=beam_size=2,extra_length=4"
 
 
@@ -60,9 +63,9 @@ def test_parts_of_a_batch_write_the_same(run, source, tmp_path, monkeypatch, cap
 
 def test_default_name_and_token_batches(run, equal_source):
     path, lines = equal_source
-    run.decode(f"--decode_from_file={path}", "--decode_hparams=beam_size=3,extra_length=4,alpha=1")
-    target = f"{path}.transformer.transformer_tiny.{PROBLEM}.beam3.alpha1.0.decodes"
-    options = {"beam_size": 3, "alpha": 1.0, "decode_length": 4}
+    run.decode(f"--decode_from_file={path}", "--decode_hparams=beam_size=2,extra_length=6,alpha=1")
+    target = f"{path}.transformer.transformer_tiny.{PROBLEM}.beam2.alpha1.0.decodes"
+    options = {"beam_size": 2, "alpha": 1.0, "decode_length": 6}
     expected = [search(run.model, line, **options)[0][0] if line else "" for line in lines]
     assert lines_of(path.parent / os.path.basename(target)) == expected
     assert len(set(expected)) == 3
@@ -76,15 +79,16 @@ def test_num_steps_needs_recurrence(run, source, tmp_path, capsys):
 
 def test_beams(run, equal_source, tmp_path):
     path, lines = equal_source
-    how = "beam_size=3,extra_length=3,return_beams=True"
+    how = "beam_size=2,extra_length=3,return_beams=True"
     argv = [f"--decode_from_file={path}", f"--decode_to_file={tmp_path / 'out'}"]
     run.decode(*argv, f"--decode_hparams={how}")
-    beams = [search(run.model, line, beam_size=3, decode_length=3) for line in lines if line]
+    beams = [search(run.model, line, beam_size=2, decode_length=3) for line in lines if line]
     found = [line for line in lines_of(tmp_path / "out") if line]
     assert found == ["\t".join(text for text, _ in row) for row in beams]
 
 
 def test_few_traces_for_many_shapes(run, source, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_lib, "models", models)  # a new one
     shapes, traced = set(), []
     original = transformer.Transformer.encode
     call = predictor.Predictor.__call__
@@ -145,7 +149,7 @@ def test_keep_timestamp_of_a_checkpoint_that_training_removes_meanwhile(
 
     monkeypatch.setattr(decode_job, "decode", decode_and_remove)
     argv = [f"--data_dir={run.data_dir}", f"--decode_from_file={source[0]}", "--keep_timestamp"]
-    argv += [f"--checkpoint_path={folder}/model.ckpt-3", f"--decode_to_file={target}"]
+    argv += [f"--checkpoint_path={folder}/model.ckpt-3", f"--decode_to_file={target}", _TWO_BEAMS]
     assert decoder.main(argv) == 0
     assert os.path.getmtime(target) == 1
 

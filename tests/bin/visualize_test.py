@@ -15,7 +15,12 @@ from ut_keras.text import text_encoder
 from ut_keras.visualize import figures, observer
 
 pytest.importorskip("matplotlib", reason="no matplotlib: pip install 'ut_keras[plot]'")
-ADAPTIVE = {"recurrence_type": "act", "num_rec_steps": 2, "act_halting_bias_init": -2}
+ADAPTIVE = {
+    "recurrence_type": "act",
+    "num_rec_steps": 2,
+    "act_max_steps": 2,
+    "act_halting_bias_init": -2,
+}
 WORDS = ("moved", "Where", "is", "Mary", "John", "to", "the", "garden", "hallway", ".", "?")
 
 
@@ -47,7 +52,6 @@ def runs(tmp_path_factory):
             **ADAPTIVE,
         },
         "language_model": {"problem": "decoder_test_language_model"},
-        "digits": {"problem": "decoder_test_digits"},
     }.items():
         folders[kind] = tmp_path_factory.mktemp(kind)
         small_run.write(folders[kind], folders[kind], **options)

@@ -239,16 +239,19 @@ def test_an_average_leaves_the_records_of_others(name, run, tmp_path):
 
 def test_a_run_in_the_place_of_the_best_weights_is_left(run, tmp_path, capsys):
     small = ",".join(f"{name}={value}" for name, value in small_run.SMALL.items())
-    for said in ("best', of another run", "OUTPUT_DIR/best must hold nothing but"):
+
+    def refused(said):
         shutil.copytree(run, tmp_path / "best")
         before = _content(tmp_path)
-        assert _train(tmp_path, run, "--train_steps=1", f"--hparams={small}") == 2
+        assert _train(tmp_path, run, "--train_steps=0", f"--hparams={small}") == 2
         assert said in capsys.readouterr().err
         assert _content(tmp_path) == before
         shutil.rmtree(tmp_path / "best")
-        # In the folder of a run, too.
-        argv = ("--train_steps=1", "--schedule=train", f"--hparams={small}")
-        assert _train(tmp_path, run, *argv) == 0
+
+    refused("best', of another run")
+    argv = ("--train_steps=0", "--schedule=train", f"--hparams={small}")
+    assert _train(tmp_path, run, *argv) == 0
+    refused("OUTPUT_DIR/best must hold nothing but")  # in the folder of a run, too
 
 
 def _put(path, kind="file"):

@@ -1,3 +1,4 @@
+import functools
 import os
 
 import ctranslate2
@@ -15,6 +16,7 @@ SYMBOLS = FeatureSpec(24)
 ENCODERS = {"inputs": ENCODER, "targets": ENCODER}
 
 
+@functools.cache
 def _model(changes="", name="transformer", hparams_set="transformer_tiny", targets=SYMBOLS):
     hp = hparams.get(hparams_set, f"hidden_size=32,filter_size=64,num_heads=4{changes}")
     keras.utils.set_random_seed(1)

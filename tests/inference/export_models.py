@@ -24,7 +24,7 @@ MODELS = {
     "adaptive": ("act", "subwords"),
     "prompts": ("act_copy", "subwords_only"),
     "bytes": ("transformer", "bytes"),
-    "classes": ("transformer", "classes"),
+    "classes": ("one_layer", "classes"),
     "encoder_classes": ("encoder", "classes"),
     "encoder_symbols": ("encoder", "numbers"),
     "story": ("encoder", "story"),
@@ -92,6 +92,7 @@ def variant_model(variant, specs):
 
 _OTHERS = {
     **{name: setting[:3] for name, setting in cache_test.NOT_CACHED.items()},
+    "one_layer": ("transformer", "transformer_tiny", "num_encoder_layers=1,num_decoder_layers=1"),
     "data_router": (
         *cache_test.BASIC,
         f"{cache_test.STEPS},self_attention_type=geometric,copy_gate=True,"

@@ -178,11 +178,18 @@ def test_ids_that_there_are_not(loaded, name):
         signature(inputs=tf.fill(shape, -1))
 
 
+_UP_TO_FOUR = {"max_input_length": 4}
+
+
 @pytest.mark.parametrize(
-    "name", ["prompts", pytest.param("encoder_symbols", marks=pytest.mark.slow)]
+    ("name", "changed"),
+    [
+        ("prompts", _UP_TO_FOUR),
+        pytest.param("encoder_symbols", {}, marks=pytest.mark.slow),
+    ],
 )
-def test_ids_that_would_be_answered_by_who_shares_their_batch(loaded, name):
-    signature = loaded(name).signatures["ids"]
+def test_ids_that_would_be_answered_by_who_shares_their_batch(loaded, name, changed):
+    signature = loaded(name, **changed).signatures["ids"]
     rows = np.full([2, 4], 2, np.int32)
     assert len(signature(inputs=tf.constant(rows))["scores"]) == 2
     rows[1, 3:] = 0
@@ -192,13 +199,14 @@ def test_ids_that_would_be_answered_by_who_shares_their_batch(loaded, name):
 
 
 def test_what_is_too_long_or_not_as_many(loaded):
-    signatures = loaded("adaptive", max_input_length=3).signatures
-    assert len(signatures["ids"](inputs=tf.fill([2, 3], 2))["scores"]) == 2
-    with pytest.raises(tf.errors.InvalidArgumentError, match="inputs must be at most 3 ids"):
-        signatures["ids"](inputs=tf.fill([2, 4], 2))
+    ids = loaded("prompts", **_UP_TO_FOUR).signatures["ids"]
+    assert len(ids(inputs=tf.fill([2, 4], 2))["scores"]) == 2
+    with pytest.raises(tf.errors.InvalidArgumentError, match="inputs must be at most 4 ids"):
+        ids(inputs=tf.fill([2, 5], 2))
+    score = loaded("adaptive").signatures["score"]
     for sources in (["a"], ["a", "b", "a"]):
         with pytest.raises(tf.errors.InvalidArgumentError, match="must be as many"):
-            signatures["score"](inputs=tf.constant(sources), targets=tf.constant(["a", "b"]))
+            score(inputs=tf.constant(sources), targets=tf.constant(["a", "b"]))
 
 
 def test_encode(loaded):

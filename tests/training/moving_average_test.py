@@ -30,33 +30,33 @@ def _newest(directory):
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
-def test_evaluation_takes_the_averages_and_training_the_weights(tmp_path):
-    (tmp_path / "plain").mkdir()
-    (tmp_path / "averaged").mkdir()
-    plain, plain_model = toy.make_trainer(tmp_path / "plain")
+@pytest.fixture(scope="module")
+def averaged(tmp_path_factory):
+    """(folder, model, results) of a run with averages."""
+    folder = tmp_path_factory.mktemp("averaged")
+    trainer, model = _trainer(folder)
+    return folder, model, trainer.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
+
+
+def test_evaluation_takes_the_averages_and_training_the_weights(averaged, tmp_path):
+    plain, plain_model = toy.make_trainer(tmp_path)
     plain_results = plain.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
-    trainer, model = _trainer(tmp_path / "averaged")
-    results = trainer.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
+    folder, model, results = averaged
     assert results["loss"] != plain_results["loss"]
     np.testing.assert_array_equal(model.table.numpy(), plain_model.table.numpy())
 
     # The averages are what best/ holds, and what --schedule=evaluate takes.
-    average = _newest(tmp_path / "averaged")[
-        "moving_average/embedding_table/.ATTRIBUTES/VARIABLE_VALUE"
-    ]
-    best = checkpoint.read_weights(tf.train.latest_checkpoint(str(tmp_path / "averaged" / "best")))
+    average = _newest(folder)["moving_average/embedding_table/.ATTRIBUTES/VARIABLE_VALUE"]
+    best = checkpoint.read_weights(tf.train.latest_checkpoint(str(folder / "best")))
     np.testing.assert_array_equal(best["embedding_table"], average)
     assert np.abs(average - model.table.numpy()).max() > 1e-3
-    assert _trainer(tmp_path / "averaged")[0].evaluate(None, toy.eval_dataset) == results
+    assert _trainer(folder)[0].evaluate(None, toy.eval_dataset) == results
 
 
-def test_resumed_run_equals_one_never_stopped(tmp_path):
-    for name in ("whole", "parts"):
-        (tmp_path / name).mkdir()
-    _trainer(tmp_path / "whole")[0].train(toy.epoch)
-    _trainer(tmp_path / "parts", train_steps=7)[0].train(toy.epoch)
-    _trainer(tmp_path / "parts", seed=4)[0].train(toy.epoch)
-    whole, parts = _newest(tmp_path / "whole"), _newest(tmp_path / "parts")
+def test_resumed_run_equals_one_never_stopped(averaged, tmp_path):
+    _trainer(tmp_path, train_steps=7)[0].train(toy.epoch)
+    _trainer(tmp_path, seed=4)[0].train(toy.epoch)
+    whole, parts = _newest(averaged[0]), _newest(tmp_path)
     names = [name for name in whole if name.startswith("moving_average/")]
     assert len(names) == 3
     for name in names:

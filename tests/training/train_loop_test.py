@@ -6,6 +6,13 @@ from ut_keras.checkpoints import checkpoint
 from ut_keras.training import train_loop
 
 
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory):
+    path = tmp_path_factory.mktemp("first")
+    toy.make_trainer(path, train_steps=6)[0].train(toy.epoch)
+    return path
+
+
 def test_some_updates_are_profiled(tmp_path, capsys):
     toy.make_trainer(tmp_path, profile_steps=(3, 4))[0].train(toy.epoch)
     assert list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))
@@ -17,17 +24,8 @@ def test_a_run_that_ends_within_the_profile_writes_it(tmp_path):
     assert list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))
 
 
-def test_nothing_is_profiled_without_being_asked(tmp_path):
-    toy.make_trainer(tmp_path)[0].train(toy.epoch)
-    assert not (tmp_path / "plugins").exists()
-
-
-@pytest.fixture
-def run_dir(tmp_path):
-    path = tmp_path / "first"
-    path.mkdir()
-    toy.make_trainer(path, train_steps=6)[0].train(toy.epoch)
-    return path
+def test_nothing_is_profiled_without_being_asked(run_dir):
+    assert not (run_dir / "plugins").exists()
 
 
 @pytest.mark.parametrize("name", ["", "model.ckpt-6"])
@@ -65,15 +63,13 @@ def test_no_checkpoint(tmp_path):
 
 
 def test_a_new_run_begins_with_them_and_one_that_goes_on_does_not(run_dir, tmp_path, capsys):
-    output_dir = tmp_path / "second"
-    output_dir.mkdir()
     arguments = {"warm_start_from": str(run_dir), "learning_rate": 0.0, "seed": 8}
-    trainer, model = toy.make_trainer(output_dir, train_steps=2, **arguments)
+    trainer, model = toy.make_trainer(tmp_path, train_steps=2, **arguments)
     trainer.train(toy.epoch)
     assert "Warm start: 3 of 3" in capsys.readouterr().out
     weights = checkpoint.read_weights(str(run_dir / "model.ckpt-6"))
     np.testing.assert_array_equal(model.table.numpy(), weights["embedding_table"])
-    trainer, _ = toy.make_trainer(output_dir, train_steps=3, **arguments)
+    trainer, _ = toy.make_trainer(tmp_path, train_steps=3, **arguments)
     trainer.train(toy.epoch)
     assert int(trainer.optimizer.iterations) == 3
     assert "Warm start" not in capsys.readouterr().out

@@ -43,6 +43,25 @@ def _epoch(number):
     return toy.dataset(seed=number)
 
 
+def _epoch_zero():
+    return toy.dataset(seed=0)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """(folder, results, weights) of a run of twelve steps, evaluated at the sixth and the last."""
+    folder = tmp_path_factory.mktemp("finished")
+    trainer, model = _make(folder)
+    results = trainer.continuous_train_and_eval(_epoch, _epoch_zero)
+    return folder, results, _weights(model)
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    """A copy of its folder."""
+    return shutil.copytree(finished[0], tmp_path / "run")
+
+
 def _records(output_dir):
     lines = (output_dir / "metrics.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
@@ -88,10 +107,7 @@ def test_a_run_without_updates_can_be_trained_on(tmp_path):
     assert [record["step"] for record in _records(tmp_path)] == [0, 2]
 
 
-def test_tensorboard_gets_scalars_and_ponder_histograms(tmp_path):
-    trainer, _ = _make(tmp_path)
-    trainer.continuous_train_and_eval(_epoch, _epoch_zero)
-
+def test_tensorboard_gets_scalars_and_ponder_histograms(finished):
     def tags(folder):
         found = set()
         for path in folder.glob("events.out.*"):
@@ -99,69 +115,55 @@ def test_tensorboard_gets_scalars_and_ponder_histograms(tmp_path):
                 found.update(value.tag for value in event.summary.value)
         return found
 
-    assert {"loss", "losses/training", "learning_rate", "ponder_times/encoder"} <= tags(tmp_path)
-    assert "metrics-toy_copy/targets/accuracy_per_sequence" in tags(tmp_path / "eval")
+    assert {"loss", "losses/training", "learning_rate", "ponder_times/encoder"} <= tags(finished[0])
+    assert "metrics-toy_copy/targets/accuracy_per_sequence" in tags(finished[0] / "eval")
 
 
-def _epoch_zero():
-    return toy.dataset(seed=0)
-
-
-def test_resumed_run_equals_one_never_stopped(tmp_path):
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "parts").mkdir()
-    whole, whole_model = _make(tmp_path / "whole")
-    whole.train(_epoch)
+def test_resumed_run_equals_one_never_stopped(finished, tmp_path):
     # 7 is in the middle of the second epoch.
-    first, _ = _make(tmp_path / "parts", settings={"train_steps": 7})
+    first, _ = _make(tmp_path, settings={"train_steps": 7})
     first.train(_epoch)
-    second, model = _make(tmp_path / "parts", seed=5)
+    second, model = _make(tmp_path, seed=5)
     second.train(_epoch)
     assert int(second.optimizer.iterations) == 12
-    for expected, actual in zip(_weights(whole_model), _weights(model), strict=True):
+    for expected, actual in zip(finished[2], _weights(model), strict=True):
         np.testing.assert_array_equal(actual, expected)
 
 
-def test_a_finished_run_is_not_trained_again(tmp_path, capsys):
-    _make(tmp_path)[0].train(_epoch)
-    trainer, _ = _make(tmp_path)
+def test_a_finished_run_is_not_trained_again(run, capsys):
+    (run / "metrics.jsonl").unlink()  # as if it had not been evaluated
+    trainer, _ = _make(run)
     trainer.continuous_train_and_eval(_epoch, _epoch_zero)
     assert "Going on from step 12" in capsys.readouterr().out
-    assert [record["step"] for record in _records(tmp_path)] == [12]
+    assert [record["step"] for record in _records(run)] == [12]
 
 
-def test_evaluate_reads_the_newest_checkpoint(tmp_path, capsys):
-    trainer, _ = _make(tmp_path)
-    expected = trainer.continuous_train_and_eval(_epoch, _epoch_zero)
-    other, _ = _make(tmp_path, seed=3)
-    assert other.evaluate(None, _epoch_zero) == expected
+def test_evaluate_reads_the_newest_checkpoint(finished, run, capsys):
+    other, _ = _make(run, seed=3)
+    assert other.evaluate(None, _epoch_zero) == finished[1]
     assert "steps=12" in capsys.readouterr().out.splitlines()[-1]
 
 
-def test_training_does_not_go_by_what_another_process_evaluates(tmp_path):
-    first, _ = _make(tmp_path)
-    first.continuous_train_and_eval(_epoch, _epoch_zero)
-    other = dataclasses.replace(_make(tmp_path)[0], optimizer=None)
+def test_training_does_not_go_by_what_another_process_evaluates(run):
+    other = dataclasses.replace(_make(run)[0], optimizer=None)
     other.evaluate(None, lambda: _epoch_zero().take(1))
-    records = _records(tmp_path)
+    records = _records(run)
     assert [record.get("by") for record in records] == [None, None, "evaluation"]
     assert records[-1]["step"] == records[-2]["step"] and records[-1]["loss"] != records[-2]["loss"]
     stopping = early_stopping.EarlyStopping()
     settings = {"train_steps": 13, "early_stopping": stopping}
-    _make(tmp_path, learning_rate=0.0, settings=settings)[0].continuous_train_and_eval(
+    _make(run, learning_rate=0.0, settings=settings)[0].continuous_train_and_eval(
         _epoch, _epoch_zero
     )
-    expected = [record["loss"] for record in _records(tmp_path) if "by" not in record]
+    expected = [record["loss"] for record in _records(run) if "by" not in record]
     assert list(stopping._values.values()) == expected
-    assert len(expected) == 3 and len(_records(tmp_path)) == 4
+    assert len(expected) == 3 and len(_records(run)) == 4
 
 
-def test_evaluate_by_workers_that_find_other_checkpoints(tmp_path, monkeypatch):
-    trainer, _ = _make(tmp_path)
-    trainer.train(_epoch)
+def test_evaluate_by_workers_that_find_other_checkpoints(finished, monkeypatch):
     monkeypatch.setattr(distribution, "is_agreed", lambda strategy, step: step != 12)
     with pytest.raises(checkpoint.CheckpointError, match="Received: step 12 in .* elsewhere"):
-        trainer.evaluate(None, _epoch_zero)
+        _make(finished[0])[0].evaluate(None, _epoch_zero)
 
 
 def test_evaluate_without_a_checkpoint(tmp_path):
@@ -178,18 +180,15 @@ def test_only_the_newest_checkpoints_are_kept(tmp_path):
     ]
 
 
-def test_non_finite_loss_stops_and_saves_nothing(tmp_path):
-    trainer, _ = _make(tmp_path, learning_rate=0.01)
-    trainer.train(_epoch)
-
-    trainer, model = _make(tmp_path, settings={"train_steps": 40})
+def test_non_finite_loss_stops_and_saves_nothing(run):
+    trainer, model = _make(run, settings={"train_steps": 40})
     with pytest.raises(saving.NonFiniteError) as caught:
         trainer.train(_BreakingBatches(model))
     message = str(caught.value)
     assert "\n" not in message
     assert re.search(r"Received: loss=nan at step 16\.", message)
     assert "learning_rate" in message and "model.ckpt-12" in message
-    saved = sorted(path.name for path in tmp_path.glob("*.index"))
+    saved = sorted(path.name for path in run.glob("*.index"))
     assert saved == ["model.ckpt-12.index", "model.ckpt-6.index"]
 
 
@@ -305,8 +304,8 @@ def test_empty_datasets(tmp_path):
         trainer.continuous_train_and_eval(_epoch, lambda: toy.dataset(num_batches=0))
 
 
-def test_eval_steps_bounds_the_evaluation(tmp_path):
-    trainer, _ = _make(tmp_path, settings={"eval_steps": 2, "train_steps": 1})
+def test_eval_steps_bounds_the_evaluation(run):
+    trainer, _ = _make(run, settings={"eval_steps": 2})
     taken = []
 
     def eval_dataset():
@@ -315,21 +314,20 @@ def test_eval_steps_bounds_the_evaluation(tmp_path):
     def note():
         taken.append(1)
 
-    trainer.continuous_train_and_eval(_epoch, eval_dataset)
+    trainer.evaluate(None, eval_dataset)
     assert 2 <= len(taken) <= 3  # one may be read ahead
 
 
-def test_decode_settings_bound_the_rows(tmp_path):
+def test_decode_settings_bound_the_rows(run):
     trainer, _ = _make(
-        tmp_path,
-        settings={"train_steps": 1},
+        run,
         decode_settings=decode_hparams.parse("batch_size=3,num_samples=7"),
     )
-    results = trainer.train_eval_and_decode(_epoch, _epoch_zero)
+    results = trainer.evaluate_and_decode(None, _epoch_zero)
     assert results["decode/num_samples"] == 7
 
 
-def test_metrics_of_features(tmp_path):
+def test_metrics_of_features(run):
     """They are finished; one that counts nothing is left out; all results are summarized."""
 
     def sources(logits, targets, features):
@@ -340,23 +338,22 @@ def test_metrics_of_features(tmp_path):
         return tf.constant(0.0), tf.constant(0.0)
 
     trainer, _ = _make(
-        tmp_path,
+        run,
         feature_metrics={
             "accuracy/sources": features_lib.FeatureMetric(sources, lambda mean: mean + 0.5),
             "perplexity": features_lib.FeatureMetric(nothing),
         },
         summarize=lambda results: {"error": 1.0 - results["accuracy"]},
-        settings={"train_steps": 1},
     )
     batches = list(toy.dataset(seed=99))
     counted = np.mean([np.count_nonzero(features["inputs"]) for features, _ in batches])
-    results = trainer.continuous_train_and_eval(_epoch, lambda: toy.dataset(seed=99))
+    results = trainer.evaluate(None, lambda: toy.dataset(seed=99))
     assert results["accuracy/sources"] == pytest.approx(counted + 0.5)
     assert "perplexity" not in results
     assert results["error"] == 1.0 - results["accuracy"]
 
 
-def test_free_decoding_is_scored_as_text(tmp_path):
+def test_free_decoding_is_scored_as_text(run):
     seen = {}
 
     def score(sources, references, hypotheses):
@@ -365,14 +362,14 @@ def test_free_decoding_is_scored_as_text(tmp_path):
             "exact": float(np.mean([a == b for a, b in zip(references, hypotheses, strict=True)]))
         }
 
-    trainer, _ = _make(tmp_path, score=score, settings={"train_steps": 1})
-    results = trainer.train_eval_and_decode(_epoch, lambda: toy.dataset(seed=99))
+    trainer, _ = _make(run, score=score)
+    results = trainer.evaluate_and_decode(None, lambda: toy.dataset(seed=99))
     assert results["decode/exact"] == results["decode/accuracy_per_sequence"]
     assert len(seen["sources"]) == len(seen["hypotheses"]) == results["decode/num_samples"]
     assert seen["references"][0] and isinstance(seen["references"][0], str)
 
 
-def test_packed_rows_are_decoded_one_by_one(tmp_path):
+def test_packed_rows_are_decoded_one_by_one(run):
     seen = {}
 
     def score(sources, references, hypotheses):
@@ -391,8 +388,8 @@ def test_packed_rows_are_decoded_one_by_one(tmp_path):
             lambda: ((row, row["targets"]) for row in rows), output_signature=signature
         )
 
-    trainer, _ = _make(tmp_path, score=score, settings={"train_steps": 1})
-    results = trainer.train_eval_and_decode(_epoch, packed)
+    trainer, _ = _make(run, score=score)
+    results = trainer.evaluate_and_decode(None, packed)
     assert results["decode/num_samples"] == 4
     assert sorted(seen["references"]) == ["2 3", "3", "4", "5 6 7"]
     assert seen["sources"][0].split()[: len(seen["references"][0].split())] == (
