@@ -78,6 +78,8 @@ def test_commands():
     assert max(len(command.actions) for command in found) == 48
     for command in found:
         assert list(command.actions) == interpret(command.text)
+    words = {word for command in found for word in (*command.text.split(), *command.actions)}
+    assert words == {*scan.WORDS, *scan.ACTIONS}
 
 
 def test_names():

@@ -1,19 +1,17 @@
 import os
 import pickle
-import subprocess
-import sys
-import textwrap
 
 import pytest
 import tensorflow as tf
 
+from tests.t2t.conftest import registries  # noqa: F401
 from ut_keras import problems
+from ut_keras.bin import datagen
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.problems import packed, text_problems
 from ut_keras.text import text_encoder
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 USER_PACKAGE = """
 import os
 
@@ -31,30 +29,15 @@ class MyLowerCase(text_problems.Text2TextProblem):
 """
 
 
-def test_ten_lines_and_t2t_usr_dir(tmp_path):
+def test_ten_lines_and_t2t_usr_dir(tmp_path, registries, capsys):  # noqa: F811
     """A problem of one's own, as a package beside the data; here through ut-datagen."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text(USER_PACKAGE)
     (tmp_path / "train.txt").write_text("Two Dogs Play\nIn the Snow\n" * 60)
     (tmp_path / "dev.txt").write_text("In the Snow\n")
-    program = f"""
-        import sys
-
-        from ut_keras.bin import datagen
-
-        if __name__ == "__main__":
-            sys.exit(datagen.main([
-                "--t2t_usr_dir={tmp_path}/mine", "--problem=my_lower_case",
-                "--data_dir={tmp_path}/data", "--tmp_dir={tmp_path}",
-            ]))
-    """
-    (tmp_path / "run.py").write_text(textwrap.dedent(program))
-    env = {**os.environ, "PYTHONPATH": ROOT}
-    run = subprocess.run(
-        [sys.executable, str(tmp_path / "run.py")], capture_output=True, text=True, env=env
-    )
-    assert run.returncode == 0, run.stderr
-    assert "my_lower_case: wrote 120 train, 1 dev examples" in run.stdout
+    argv = [f"--t2t_usr_dir={tmp_path}/mine", "--problem=my_lower_case"]
+    assert datagen.main([*argv, f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}"]) == 0
+    assert "my_lower_case: wrote 120 train, 1 dev examples" in capsys.readouterr().out
     names = os.listdir(tmp_path / "data")
     assert "vocab.my_lower_case.256.subwords" in names
     assert "my_lower_case-train-00099-of-00100" in names

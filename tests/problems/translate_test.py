@@ -208,7 +208,7 @@ def test_characters_need_no_vocabulary(small):
     assert problems.get(f"translate_enfr_wmt{small}_characters").side_files() == ()
 
 
-def test_packed(tmp_path):
+def test_packed_and_reversed(tmp_path):
     write_ende(tmp_path)
     problem, counts = generate("translate_ende_wmt8k_packed", tmp_path)
     assert counts["dev"] == 1
@@ -223,13 +223,18 @@ def test_packed(tmp_path):
         len(encoder.encode("dev 0")),
         0,
     ]
-    # Whatever the hparams' max_length.
+    # The targets turned round are English, whatever the hparams' max_length.
     short = types.SimpleNamespace(batch_size=4096, max_length=8)
-    rows = 0
-    for features, targets in problem.dataset("train", tmp_path / "data", short):
-        assert features["targets_position"].shape == targets.shape
+    turned = problems.get("translate_ende_wmt8k_packed_rev")
+    rows, texts = 0, ""
+    for features, targets in turned.dataset("train", tmp_path / "data", short):
+        for name, ids in (("targets", targets), ("inputs", features["inputs"])):
+            for part in ("position", "segmentation"):
+                assert features[f"{name}_{part}"].shape == ids.shape
         rows += targets.shape[0]
+        texts += "".join(encoder.decode(row.tolist()) for row in targets.numpy())
     assert rows == counts["train"]
+    assert "news 29<EOS>" in texts and "Nachricht" not in texts
 
 
 def test_reversed_and_copied(tmp_path):
@@ -243,6 +248,8 @@ def test_reversed_and_copied(tmp_path):
         assert problem.name == name
         assert problem.generate_data(folder, str(tmp_path)) == {}
         for features, targets in problem.dataset("test", folder, HPARAMS):
+            # What one of them has noted of the files' lengths is not another's.
+            assert (features["inputs"].shape == targets.shape) == ("_copy" in name)
             for ids in zip(features["inputs"].numpy(), targets.numpy(), strict=True):
                 yield tuple(encoder.decode(text_encoder.cut_at_eos(i)) for i in ids)
 
@@ -250,22 +257,6 @@ def test_reversed_and_copied(tmp_path):
     assert ("Prüfung 2", "test 2") in pairs("translate_ende_wmt8k_rev")
     assert ("test 2", "test 2") in pairs("translate_ende_wmt8k_copy")
     assert ("Prüfung 2", "Prüfung 2") in pairs("translate_ende_wmt8k_copy_rev")
-    # What one of them has noted of the files' lengths is not another's.
-    for name in ("_rev", "_copy", "_copy_rev"):
-        problem = problems.get(f"translate_ende_wmt8k{name}")
-        for features, targets in problem.dataset("train", folder, HPARAMS):
-            assert name == "_rev" or features["inputs"].shape == targets.shape
-
-
-def test_packed_and_reversed(tmp_path):
-    write_ende(tmp_path)
-    generate("translate_ende_wmt8k_packed", tmp_path)
-    problem = problems.get("translate_ende_wmt8k_packed_rev")
-    ((features, targets),) = problem.dataset("dev", tmp_path / "data", HPARAMS)
-    encoder = problem.feature_encoders(str(tmp_path / "data"))["inputs"]
-    assert encoder.decode(targets[0].numpy().tolist()).startswith("dev 0<EOS>")
-    assert features["targets_segmentation"].shape == targets.shape
-    assert features["inputs_segmentation"].shape == features["inputs"].shape
 
 
 def test_classes_cannot_be_turned_round(tmp_path):

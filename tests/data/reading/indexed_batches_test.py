@@ -42,7 +42,7 @@ def test_training_begins_with_any_batch(tmp_path, static_shapes):
     expected = _ids(passes.one_pass().repeat(2))
     count = len(expected) // 2
     assert passes.num_batches == count
-    for first in (0, 1, 7, count - 1):
+    for first in (0, 7, count - 1):
         found = _ids(passes.onwards(0, first).take(2 * count - first))
         assert found == expected[first:]
     # Beyond its end, the next pass.

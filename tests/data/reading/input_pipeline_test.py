@@ -18,8 +18,14 @@ from ut_keras.data.features import FeatureSpec
 from ut_keras.data.reading import input_pipeline, record_index
 
 
-def test_evaluation_drops_nothing(tmp_path):
-    files = write(tmp_path, [example(n) for n in LENGTHS * 3], num_shards=2)
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Three examples of each of LENGTHS; their index, once made, is that of all tests."""
+    folder = tmp_path_factory.mktemp("files")
+    return write(folder, [example(n) for n in LENGTHS * 3], num_shards=2)
+
+
+def test_evaluation_drops_nothing(files):
     found = batches(files)
     assert sorted(map(len, rows(found))) == sorted(LENGTHS * 3)
     again = batches(files)
@@ -35,16 +41,14 @@ def test_evaluation_keeps_the_order_within_a_bucket(tmp_path):
     assert rows(found) == [e["inputs"] for e in examples]
 
 
-def test_training_drops_only_the_too_long(tmp_path):
-    files = write(tmp_path, [example(n) for n in LENGTHS * 3], num_shards=2)
+def test_training_drops_only_the_too_long(files):
     expected = sorted([n for n in LENGTHS if n <= 32] * 3)
     assert sorted(map(len, rows(batches(files, training=True, seed=1)))) == expected
 
 
-def test_eval_drop_long_sequences(tmp_path):
-    files = write(tmp_path, [example(n) for n in LENGTHS])
+def test_eval_drop_long_sequences(files):
     found = batches(files, settings=settings(eval_drop_long_sequences=True))
-    assert sorted(map(len, rows(found))) == [n for n in LENGTHS if n <= 32]
+    assert sorted(map(len, rows(found))) == sorted([n for n in LENGTHS if n <= 32] * 3)
 
 
 def test_length_is_that_of_the_longest_feature(tmp_path):
@@ -65,20 +69,15 @@ def test_truncation_of_a_packed_row_is_that_of_its_segments_too():
     row = {name: tf.ragged.constant([[1] * 9]) for name in parts}
     cut = input_pipeline._truncate(row, settings(max_input_seq_length=7, max_target_seq_length=4))
     assert [int(cut[name].row_lengths()[0]) for name in parts] == [7, 7, 4, 9]
+    uncut = input_pipeline._truncate(row, settings(max_input_seq_length=-5))
+    assert [int(uncut[name].row_lengths()[0]) for name in parts] == [9] * 4
 
 
-def test_no_truncation_below_zero(tmp_path):
-    files = write(tmp_path, [example(20, 30)])
-    ((features, _),) = batches(files, settings=settings(max_input_seq_length=-5))
-    assert features["inputs"].shape == (1, 20)
-
-
-@pytest.mark.parametrize("num_replicas", [1, 3])
-def test_batch_size_is_in_tokens_per_replica(tmp_path, num_replicas):
+def test_batch_size_is_in_tokens_per_replica(tmp_path):
     files = write(tmp_path, [example(32) for _ in range(7)])
-    found = batches(files, training=True, num_replicas=num_replicas)
-    sizes = sorted(targets.shape[0] for _, targets in found)
-    assert sizes == {1: [1, 2, 2, 2], 3: [1, 6]}[num_replicas]
+    for num_replicas, sizes in ((1, [1, 2, 2, 2]), (3, [1, 6])):
+        found = batches(files, training=True, num_replicas=num_replicas)
+        assert sorted(targets.shape[0] for _, targets in found) == sizes
 
 
 def test_a_prepended_example_is_as_long_as_inputs_and_targets(tmp_path):
@@ -115,28 +114,27 @@ def test_shuffling_is_repeatable_and_anew_in_every_pass(tmp_path):
     assert sorted(first) == sorted(second) == list(range(2, 302))
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_static_shapes(tmp_path, training):
+def test_static_shapes(tmp_path):
+    """Evaluation keeps what is longer than all of them."""
     lengths = [n for n in range(1, 33) for _ in range(3)]
-    files = write(tmp_path, [example(n, 1 + n // 2) for n in lengths])
-    found = batches(files, training=training, settings=settings(static_shapes=True), seed=1)
+    files = write(tmp_path, [example(n, 1 + n // 2) for n in [*lengths, 100]])
     scheme = input_pipeline._scheme(settings(), drop_long=True)
     boundaries = [*scheme.boundaries, 33]
     shapes = dict(zip([b - 1 for b in boundaries], scheme.batch_sizes, strict=True))
-    for features, targets in found:
-        size, length = targets.shape
-        assert features["inputs"].shape == (size, length)
-        assert size == shapes[length] if training else size <= shapes[length]
-    if training:  # Rows are repeated to fill up a batch; none is lost.
-        assert {tuple(row) for row in rows(found)} == {tuple(example(n)["inputs"]) for n in lengths}
-    else:
-        assert sorted(map(len, rows(found))) == lengths
-
-
-def test_static_shapes_keep_long_examples_in_evaluation(tmp_path):
-    files = write(tmp_path, [example(100)])
-    ((features, _),) = batches(files, settings=settings(static_shapes=True))
-    assert (features["inputs"] > 0).sum() == 100
+    for training in (True, False):
+        found = batches(files, training, settings=settings(static_shapes=True), seed=1)
+        for features, targets in found:
+            size, length = targets.shape
+            assert features["inputs"].shape == (size, length)
+            if not training and length > 32:
+                assert (features["inputs"] > 0).sum() == 100
+            else:
+                assert size == shapes[length] if training else size <= shapes[length]
+        if training:  # Rows are repeated to fill up a batch; none is lost.
+            expected = {tuple(example(n)["inputs"]) for n in lengths}
+            assert {tuple(row) for row in rows(found)} == expected
+        else:
+            assert sorted(map(len, rows(found))) == [*lengths, 100]
 
 
 def test_class_label_and_sentences(tmp_path):
@@ -182,18 +180,17 @@ def test_weights_are_the_third_element(tmp_path):
         return {**features, "weights": tf.cast(features["targets"], tf.float32) / 2}
 
     files = write(tmp_path, [example(3), example(5, 7), example(7)])
-    for training in (False, True):
-        chosen = settings(max_target_seq_length=5)
-        for preprocess, width in ((of_rows, 1), (of_targets, 5)):
-            dataset = input_pipeline.make_dataset(
-                files, SYMBOLS, chosen, training=training, preprocess=preprocess
-            )
-            ((features, targets, weights),) = dataset
-            assert sorted(features) == ["inputs", "targets"]
-            assert weights.dtype == tf.float32
-            assert weights.shape == (3, width)
-            if width > 1:
-                np.testing.assert_array_equal(weights, targets / 2)
+    chosen = settings(max_target_seq_length=5)
+    for training, preprocess, width in ((False, of_rows, 1), (True, of_targets, 5)):
+        dataset = input_pipeline.make_dataset(
+            files, SYMBOLS, chosen, training=training, preprocess=preprocess
+        )
+        ((features, targets, weights),) = dataset
+        assert sorted(features) == ["inputs", "targets"]
+        assert weights.dtype == tf.float32
+        assert weights.shape == (3, width)
+        if width > 1:
+            np.testing.assert_array_equal(weights, targets / 2)
 
 
 @pytest.mark.parametrize(
@@ -207,14 +204,13 @@ def test_weights_are_the_third_element(tmp_path):
         pytest.param({"use_fixed_batch_size": True}, True, marks=pytest.mark.slow),
     ],
 )
-def test_the_number_of_batches_is_known(tmp_path, training, chosen):
+def test_the_number_of_batches_is_known(files, training, chosen):
     """Before any is made: `fit` then warns of nothing, and knows where an epoch ends."""
-    files = write(tmp_path, [example(n) for n in LENGTHS * 5], num_shards=2)
     chosen = settings(batch_size=20, min_length=2, **chosen)
     dataset = input_pipeline.make_dataset(files, SYMBOLS, chosen, training=training)
     number = int(dataset.cardinality())
     assert number > 1
-    assert sum(1 for _ in dataset) == number
+    # A pass of another number than it says would end in an error of TensorFlow.
     assert sum(1 for _ in dataset.repeat(2)) == 2 * number
 
 
@@ -222,16 +218,14 @@ def test_full_padding_row_and_length_one(tmp_path):
     files = write(
         tmp_path, [{"inputs": [0, 0, 0], "targets": [0]}, {"inputs": [1], "targets": [1]}]
     )
-    for training in (True, False):
-        ((features, targets),) = batches(files, training=training)
-        assert sorted(features["inputs"].tolist()) == [[0, 0, 0], [1, 0, 0]]
-        assert sorted(targets.tolist()) == [[0], [1]]
+    ((features, targets),) = batches(files, training=True)
+    assert sorted(features["inputs"].tolist()) == [[0, 0, 0], [1, 0, 0]]
+    assert sorted(targets.tolist()) == [[0], [1]]
 
 
-def test_batch_of_one(tmp_path):
-    files = write(tmp_path, [example(4), example(5)])
+def test_batch_of_one(files):
     found = batches(files, training=True, settings=settings(batch_size=1))
-    assert [targets.shape[0] for _, targets in found] == [1, 1]
+    assert [targets.shape[0] for _, targets in found] == [1] * 3 * sum(n <= 32 for n in LENGTHS)
 
 
 def test_an_index_that_does_not_fit(tmp_path, monkeypatch):

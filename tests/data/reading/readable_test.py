@@ -11,16 +11,12 @@ from tests.data.reading.small_files import (
     rows,
     write,
 )
-from ut_keras.data import tfrecords
 from ut_keras.data.features import FeatureSpec
 from ut_keras.data.reading import readable
 
-T2T_DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "..", "testdata", "t2t", "data_dir")
 
-
-@pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("damage", ["truncated", "flipped"])
-def test_damaged_file(tmp_path, training, damage):
+def test_damaged_file(tmp_path, damage):
     files = write(tmp_path, [example(5) for _ in range(60)], num_shards=3)
     with open(files[1], "rb") as file:
         content = bytearray(file.read())
@@ -30,7 +26,7 @@ def test_damaged_file(tmp_path, training, damage):
         content[len(content) // 2] ^= 8
     with open(files[1], "wb") as file:
         file.write(content)
-    assert_data_error(rf"must be whole.*{files[1]}", files, training)
+    assert_data_error(rf"must be whole.*{files[1]}", files)
 
 
 def test_empty_shard_is_fine(tmp_path):
@@ -49,7 +45,6 @@ def test_empty_dataset(tmp_path):
 def test_all_examples_too_long(tmp_path):
     files = write(tmp_path, [example(33), example(40)])
     assert_data_error("all 2 examples were longer than max_length=32", files, training=True)
-    assert len(rows(batches(files))) == 2
 
 
 def test_ids_out_of_range(tmp_path):
@@ -57,10 +52,6 @@ def test_ids_out_of_range(tmp_path):
     files = write(tmp_path, [example(5)] * 20 + [bad] + [example(5)] * 20, num_shards=2)
     pattern = rf"'targets' must hold ids in \[0, 1000\).*from 1 to 1000 in {files[0]}"
     assert_data_error(pattern, files)
-    assert_data_error(pattern, files, training=True)
-    specs = {"inputs": FeatureSpec(7), "targets": FeatureSpec(7)}
-    t2t = tfrecords.find(T2T_DATA_DIR, "algorithmic_reverse_binary40", "dev")
-    assert len(batches(t2t, specs=specs)) > 1
     files = write(tmp_path, [{"inputs": [2, -1, 1], "targets": [1]}])
     assert_data_error("'inputs' must hold ids.*from -1 to 2", files)
 
