@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import seeds
 from ut_keras import hparams, models
 from ut_keras.decoding import beam_search
 from ut_keras.decoding import next_logits as next_logits_lib
@@ -127,7 +128,7 @@ def small_blocks(monkeypatch):
 def _model(name, set_name, overrides, seed=0, language_model=False):
     hp = hparams.get(set_name, ",".join(filter(None, [TINY, overrides])))
     sizes = {"targets": VOCAB} if language_model else {"inputs": VOCAB, "targets": VOCAB}
-    tf.keras.utils.set_random_seed(seed)  # the same weights whatever ran before
+    seeds.set_seed(seed)  # the same weights whatever ran before
     model = models.get(name, hp, vocab_sizes=sizes)
     for number, variable in enumerate(model.variables):
         if "seed_generator" in variable.path:

@@ -1,7 +1,8 @@
-import keras
 import pytest
+
+from tests import seeds
 
 
 @pytest.fixture(autouse=True)
 def _same_random_numbers():
-    keras.utils.set_random_seed(1)
+    seeds.set_seed(1)

@@ -2,9 +2,9 @@
 
 import functools
 
-import keras
 import numpy as np
 
+from tests import seeds
 from ut_keras import hparams, models
 from ut_keras.data.features import FeatureSpec
 
@@ -120,7 +120,7 @@ def make(kind, overrides=""):
     steps = ",num_rec_steps=3,act_max_steps=3" if "universal" in name else ""
     size = LSTM_SIZE if name.startswith("lstm") else SIZE
     hp = hparams.get(hparams_set, size + steps).override(overrides)
-    keras.utils.set_random_seed(0)
+    seeds.set_seed(0)
     model = models.from_specs(name, hp, specs)
     random = np.random.RandomState(0)
     for variable in model.trainable_variables:
@@ -137,6 +137,12 @@ def shared(kind):
 def features(kind):
     """A batch for it."""
     return dict(KINDS[kind][3])
+
+
+@functools.cache
+def logits(kind):
+    """What the shared model answers to the batch."""
+    return shared(kind)(features(kind), training=False).numpy()
 
 
 def logits_shape(kind, batch=B):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import seeds
 from tests.models import examples
 from ut_keras import hparams, models, optimizers, problems
 from ut_keras.metrics import losses
@@ -25,7 +26,7 @@ NO_DROPOUT = ",layer_prepostprocess_dropout=0.0,attention_dropout=0.0,relu_dropo
 
 
 def _make(hparams_set="adaptive_universal_transformer_tiny", overrides=""):
-    keras.utils.set_random_seed(3)
+    seeds.set_seed(3)
     hp = hparams.get(hparams_set, OVERRIDES + overrides)
     return models.get("universal_transformer", hp, vocab_sizes=SIZES)
 

@@ -14,10 +14,6 @@ ALL = sorted(examples.KINDS)
 _NO_DROPOUT = {"layer_prepostprocess_dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
 
 
-def _rows(features, rows):
-    return {name: value[rows] for name, value in features.items()}
-
-
 @pytest.mark.parametrize("kind", ["transformer", "adaptive_language_model", "encoder", "stories"])
 def test_graph_serves_any_batch_and_length(kind):
     model, features = examples.shared(kind), examples.features(kind)
@@ -32,11 +28,14 @@ def test_graph_serves_any_batch_and_length(kind):
         name: value[:2, :3] if value.ndim == 2 and name == "inputs" else value[:2]
         for name, value in features.items()
     }
-    for batch in (features, shorter):
-        logits = model(batch, training=False)
+    for batch, logits in (
+        (features, examples.logits(kind)),
+        (shorter, model(shorter, training=False)),
+    ):
         assert logits.dtype == "float32"
         np.testing.assert_allclose(graph(batch), logits, rtol=1e-4, atol=1e-4)
-    assert model(features).shape == examples.logits_shape(kind)
+    np.testing.assert_array_equal(model(features), examples.logits(kind))
+    assert examples.logits(kind).shape == examples.logits_shape(kind)
 
 
 # All layers are compiled in their own tests, an encoder alone in fit_test.py.
@@ -49,7 +48,7 @@ def test_xla_equals_eager(kind):
     xla = tf.function(
         lambda features: model(features, training=False), jit_compile=True, autograph=False
     )
-    np.testing.assert_allclose(xla(features), model(features, training=False), atol=1e-4)
+    np.testing.assert_allclose(xla(features), examples.logits(kind), atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -106,7 +105,7 @@ def test_bfloat16_trains(kind):
 
 def test_bfloat16_comes_close_to_float32():
     features = examples.features("transformer")
-    expected = examples.shared("transformer")(features)
+    expected = examples.logits("transformer")
     got = examples.make("transformer", "activation_dtype=bfloat16")(features)
     np.testing.assert_allclose(got, expected, atol=0.05 * np.abs(expected).max())
     assert np.any(got != expected)
@@ -124,13 +123,12 @@ def test_a_row_of_padding_is_finite(kind):
 
 @pytest.mark.parametrize("kind", ALL)
 def test_rows_do_not_depend_on_each_other(kind):
-    """Among them: a batch of 1."""
+    """One alone, the others in another order."""
     model, features = examples.shared(kind), examples.features(kind)
-    together = model(features, training=False)
-    for row in range(B):
-        alone = model(_rows(features, slice(row, row + 1)), training=False)
-        assert alone.shape == examples.logits_shape(kind, batch=1)
-        np.testing.assert_allclose(alone[0], together[row], rtol=1e-4, atol=1e-4)
+    for rows in ([1], [2, 0]):
+        got = model({name: ids[rows] for name, ids in features.items()}, training=False)
+        assert got.shape == examples.logits_shape(kind, batch=len(rows))
+        np.testing.assert_allclose(got, examples.logits(kind)[rows], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -182,7 +180,7 @@ def test_is_causal(kind):
     model, features = examples.shared(kind), examples.features(kind)
     changed = {**features, "targets": features["targets"].copy()}
     changed["targets"][:, 1:] = [[7, 4, 5], [2, 9, 3], [4, 4, 4]]
-    first, second = (model(batch, training=False) for batch in (features, changed))
+    first, second = examples.logits(kind), model(changed, training=False)
     np.testing.assert_allclose(first[:, :2], second[:, :2], atol=1e-5)
     assert np.all(np.abs(first[:, 2:] - second[:, 2:]).max(axis=-1) > 1e-4)
 
@@ -197,7 +195,7 @@ def test_padding_has_no_effect(kind):
         name: value if value.ndim == 3 else np.pad(value, [(0, 0), (0, 2)])
         for name, value in features.items()
     }
-    first, second = model(features, training=False), model(wider, training=False)
+    first, second = examples.logits(kind), model(wider, training=False)
     np.testing.assert_allclose(first, second[:, : first.shape[1]], atol=1e-4)
 
 
@@ -205,7 +203,7 @@ def test_padding_has_no_effect(kind):
 def test_source_is_read(kind):
     model, features = examples.shared(kind), examples.features(kind)
     changed = {**features, "inputs": np.where(features["inputs"] == 3, 10, features["inputs"])}
-    first, second = (model(batch, training=False) for batch in (features, changed))
+    first, second = examples.logits(kind), model(changed, training=False)
     differs = np.abs(first - second).reshape(B, -1).max(axis=-1) > 1e-4
     has_3 = (features["inputs"] == 3).reshape(B, -1).any(axis=-1)
     np.testing.assert_array_equal(differs, has_3)
@@ -225,7 +223,7 @@ def test_inspect(kind, graph):
     inspect = tf.function(model.inspect) if graph else model.inspect
     out = inspect(features)
     assert out._fields == ("logits", "losses", "encoder", "decoder")
-    np.testing.assert_allclose(out.logits, model(features, training=False), atol=1e-4)
+    np.testing.assert_allclose(out.logits, examples.logits(kind), atol=1e-4)
     adaptive = getattr(model.hparams, "recurrence_type", "") == "act"
     assert set(out.losses) == {"training", "act_loss" if adaptive else "extra"}
     assert (out.encoder is None) == kind.endswith("language_model")
@@ -286,8 +284,7 @@ def test_labels_are_smoothed_in_training_only():
 @pytest.mark.parametrize("kind", ["transformer", "universal"])
 def test_each_dropout_is_for_training(kind, rate):
     model, features = examples.make(kind, {**_NO_DROPOUT, rate: 0.5}), examples.features(kind)
-    plain = model(features, training=False)
-    np.testing.assert_array_equal(plain, model(features))
+    plain = model(features)
     first, second = (model(features, training=True) for _ in range(2))
     assert np.abs(first - plain).max() > 1e-3
     assert np.abs(first - second).max() > 1e-3
@@ -295,11 +292,13 @@ def test_each_dropout_is_for_training(kind, rate):
 
 @pytest.mark.parametrize("kind", ["transformer", "universal"])
 def test_embeddings_have_a_dropout_of_their_own(kind):
-    for between, embedding, rate in ((0.1, None, 0.1), (0.1, 0.0, 0.0), (0.0, 0.3, 0.3)):
-        rates = {"layer_prepostprocess_dropout": between, "embedding_dropout": embedding}
-        model = examples.make(kind, {**_NO_DROPOUT, **rates})
-        assert model.source_dropout.rate == model.target_dropout.rate == rate
-        plain = examples.make(kind, {**_NO_DROPOUT, "layer_prepostprocess_dropout": between})
+    for between, embedding in ((0.1, 0.0), (0.0, 0.3)):
+        rates = {**_NO_DROPOUT, "layer_prepostprocess_dropout": between}
+        plain, model = (
+            examples.make(kind, {**rates, "embedding_dropout": rate}) for rate in (None, embedding)
+        )
+        assert plain.source_dropout.rate == plain.target_dropout.rate == between
+        assert model.source_dropout.rate == model.target_dropout.rate == embedding
         assert model.encoder.get_config() == plain.encoder.get_config()
 
 

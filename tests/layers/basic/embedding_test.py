@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import seeds
 from tests.layers import layer_checks
 from ut_keras.layers.attention import attention
 from ut_keras.layers.basic import embedding
@@ -114,7 +115,7 @@ def test_the_last_sentence_with_words_is_the_question():
 
 
 def test_word_masks_start_at_one_or_around_it():
-    tf.keras.utils.set_random_seed(1)
+    seeds.set_seed(1)
     ones = embedding.SentenceEmbedding(V, 500, W)
     spread = embedding.SentenceEmbedding(V, 500, W, mask_stddev=0.5)
     for layer in (ones, spread):

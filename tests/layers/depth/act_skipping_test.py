@@ -1,10 +1,10 @@
 """Examples that have halted as a whole leave the loop."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import seeds
 from tests.layers import layer_checks
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import act, recurrence
@@ -23,7 +23,7 @@ def _rule(kind):
 
 
 def _layer(kind, halted_state="transform", injected=False):
-    keras.utils.set_random_seed(1)  # examples halt at different steps
+    seeds.set_seed(1)  # examples halt at different steps
     layer = act.AdaptiveComputationTime(
         layer_checks.make_block(D, "float32"),
         timing_signal.StepTimingSignal(N, step="sinusoid"),
