@@ -70,7 +70,7 @@ HEADLINES = (
     Headline(
         "Addition, 40 to 400*: sums", "algorithmic", "addition/coupled", _STRINGS, "0.02", _SUMS
     ),
-    Headline("Learning to Execute: programs", "lte", "program/universal", _STRINGS),
+    Headline("Learning to Execute: programs", "lte", "program/universal_small_batch", _STRINGS),
     Headline("SCAN, length over 26", "scan", "length 26/universal_50k", _STRINGS, _SCAN),
     Headline("Table lookup (our tables), forward", "depth_ctl", "forward/ndr", "accuracy", _NDR),
     Headline(
