@@ -37,3 +37,20 @@ def _tidy():
                     value.cache_clear()
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def registries():
+    """What a test's packages register is gone after it."""
+    from ut_keras import models
+    from ut_keras.data.writing import process_pool
+    from ut_keras.hparams.registry import RANGES, SETS
+    from ut_keras.problems.problem import REGISTRY
+
+    tables = (REGISTRY, SETS, RANGES, models._CLASSES)
+    before = [(dict(table._entries), dict(table._refused)) for table in tables]
+    first = list(process_pool._first)
+    yield
+    for table, (entries, refused) in zip(tables, before, strict=True):
+        table._entries, table._refused = entries, refused
+    process_pool._first[:] = first

@@ -87,7 +87,7 @@ def test_mistakes(saved, tmp_path):
 
 
 def test_keras_runs_on_tensorflow(monkeypatch):
-    """Whatever is chosen for other programs; one that has chosen it already is told."""
+    """What is chosen for other programs is warned of; another that runs already is refused."""
     monkeypatch.setenv("KERAS_BACKEND", "jax")
 
     def run(before):
@@ -97,7 +97,9 @@ def test_keras_runs_on_tensorflow(monkeypatch):
         words = [sys.executable, "-c", program]
         return subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
 
-    assert run("pass").stdout == "tensorflow\n"
+    done = run("pass")
+    assert done.stdout == "tensorflow\n"
+    assert "ut_keras runs Keras on TensorFlow, not on jax." in done.stderr
     keras = "types.SimpleNamespace(config=types.SimpleNamespace(backend=lambda: 'jax'))"
     assert run(f"sys.modules['keras'] = {keras}").stderr.endswith(
         "ImportError: ut_keras needs Keras on TensorFlow. Received: Keras on jax.\n"

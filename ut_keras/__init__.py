@@ -3,11 +3,12 @@
 Importing this package loads neither TensorFlow nor Keras: its parts do when they are used, and
 then TensorFlow writes no log lines, unless TF_CPP_MIN_LOG_LEVEL asks for them. After `import keras`
 it makes the classes of its models known, so that `keras.models.load_model` finds them in a file.
-Keras runs on TensorFlow here, whatever KERAS_BACKEND or keras.json say.
+Keras runs on TensorFlow here, whatever keras.json says; another KERAS_BACKEND is warned of.
 """
 
 import os
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from ut_keras.process import tensorflow_log
@@ -66,4 +67,6 @@ if "keras" in sys.modules:
         raise ImportError(f"ut_keras needs Keras on TensorFlow. Received: Keras on {backend}.")
     from ut_keras import keras_file  # noqa: F401
 else:
-    os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever is chosen for other programs
+    if (backend := os.environ.get("KERAS_BACKEND") or "tensorflow") != "tensorflow":
+        warnings.warn(f"ut_keras runs Keras on TensorFlow, not on {backend}.", stacklevel=2)
+    os.environ["KERAS_BACKEND"] = "tensorflow"

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.bin import small_run
-from tests.t2t.conftest import registries  # noqa: F401
 from ut_keras.bin import datagen
 
 _T2T = """import itertools, sys
@@ -69,7 +68,7 @@ def _made_ids(ids):
 
 
 @pytest.fixture
-def run(tmp_path, registries):  # noqa: F811
+def run(tmp_path, registries):
     """Function that writes a package and runs ut-datagen on its problem; returns the exit code."""
 
     def main(source, *argv):

@@ -4,7 +4,6 @@ import pickle
 import pytest
 import tensorflow as tf
 
-from tests.t2t.conftest import registries  # noqa: F401
 from ut_keras import problems
 from ut_keras.bin import datagen
 from ut_keras.data import tfrecords
@@ -29,7 +28,7 @@ class MyLowerCase(text_problems.Text2TextProblem):
 """
 
 
-def test_ten_lines_and_t2t_usr_dir(tmp_path, registries, capsys):  # noqa: F811
+def test_ten_lines_and_t2t_usr_dir(tmp_path, registries, capsys):
     """A problem of one's own, as a package beside the data; here through ut-datagen."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text(USER_PACKAGE)

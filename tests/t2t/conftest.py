@@ -1,13 +1,9 @@
-import copy
 import textwrap
 
 import pytest
 
-from ut_keras import models, problems
+from ut_keras import problems
 from ut_keras.data import tfrecords
-from ut_keras.data.writing import process_pool
-from ut_keras.hparams.registry import RANGES, SETS
-from ut_keras.problems.problem import REGISTRY as PROBLEMS
 from ut_keras.t2t import usr_dir
 
 _SPLIT = """
@@ -27,18 +23,6 @@ class Base(text_problems.Text2TextProblem):
         for number in range({"train": 6, "eval": 3, "test": 2}[dataset_split]):
             yield {"inputs": f"{dataset_split} {number}", "targets": f"word {number}"}
 """
-
-
-@pytest.fixture
-def registries():
-    """What a test's packages register is gone after it."""
-    tables = (PROBLEMS, SETS, RANGES, models._CLASSES)
-    before = [copy.copy((dict(table._entries), dict(table._refused))) for table in tables]
-    first = list(process_pool._first)
-    yield
-    for table, (entries, refused) in zip(tables, before, strict=True):
-        table._entries, table._refused = entries, refused
-    process_pool._first[:] = first
 
 
 @pytest.fixture

@@ -78,7 +78,12 @@ class RMSNormalization(PositionWise):
 
     The mean square is float32 under any dtype policy.
 
-    Args, call arguments, returns: as of `LayerNormalization`.
+    Args:
+        epsilon: float. Added to the mean square.
+    Call arguments:
+        x: float tensor [..., D].
+    Returns:
+        Tensor like `x`.
     References: Zhang & Sennrich 2019, Root Mean Square Layer Normalization. T2T has none.
     """
 

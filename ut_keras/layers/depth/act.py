@@ -72,7 +72,7 @@ class AdaptiveComputationTime(depth.Depth):
     References: T2T `universal_transformer_util.universal_transformer_act`.
     """
 
-    layer_arguments = ("timing", "halting", "block", "injection")
+    layer_attributes = ("timing", "halting", "block", "injection")
     hidden_size = 0  # D, once it is built
 
     def __init__(

@@ -46,7 +46,7 @@ class Depth(state_layer.StateLayer):
     """
 
     # Attributes that are layers or None, and are built with the shape of the state, in this order.
-    layer_arguments: tuple[str, ...] = ("block",)
+    layer_attributes: tuple[str, ...] = ("block",)
     num_steps = 1  # how often it takes its block
     timing: Any = None  # a `StepTimingSignal`, where a step has signals
 
@@ -139,7 +139,7 @@ class Depth(state_layer.StateLayer):
             )
 
     def _layers_given(self):
-        given = (getattr(self, name) for name in self.layer_arguments)
+        given = (getattr(self, name) for name in self.layer_attributes)
         return [layer for layer in given if layer is not None]
 
 

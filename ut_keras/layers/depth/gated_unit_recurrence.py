@@ -123,7 +123,12 @@ class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
     Call arguments and returns: as in `Recurrence`.
     """
 
-    layer_arguments = (*recurrence.Recurrence.layer_arguments, "unit", "before_unit", "after_unit")
+    layer_attributes = (
+        *recurrence.Recurrence.layer_attributes,
+        "unit",
+        "before_unit",
+        "after_unit",
+    )
 
     def __init__(
         self, *args: Any, unit: keras.layers.Layer, preprocess_sequence: str = "n", **kwargs: Any

@@ -29,7 +29,7 @@ class MixedDepth(depth.Around):
     References: T2T `universal_transformer_util.universal_transformer_layer`.
     """
 
-    layer_arguments = ("before", "recurrence", "after")
+    layer_attributes = ("before", "recurrence", "after")
 
     def __init__(
         self,

@@ -115,7 +115,7 @@ class Recurrence(depth.Depth):
         there is one for all).
     """
 
-    layer_arguments: tuple[str, ...] = ("timing", "block", "injection")
+    layer_attributes: tuple[str, ...] = ("timing", "block", "injection")
 
     def __init__(
         self,

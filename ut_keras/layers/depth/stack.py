@@ -154,7 +154,7 @@ class Stack(depth.Around, prepostprocess.Processing):
     References: T2T `universal_transformer_{encoder,decoder}`.
     """
 
-    layer_arguments = ("depth", "postprocess")
+    layer_attributes = ("depth", "postprocess")
 
     def __init__(self, depth: Depth, preprocess_sequence: str = "n", **kwargs: Any) -> None:
         super().__init__(**kwargs)
