@@ -186,15 +186,16 @@ universal_transformer_lte = derived(transformer_lte, make_universal)
 adaptive_universal_transformer_lte = derived(universal_transformer_lte, _adaptive)
 # By distance, and with a transition that sees neighbors, digits are found sooner; so are they by
 # more updates of fewer tokens.
-universal_transformer_lte_small_batch = derived(
-    universal_transformer_lte,
+transformer_lte_small_batch = derived(
+    transformer_lte,
     self_attention_type="dot_product_relative",
     max_relative_position=20,
-    transformer_ffn_type="sepconv",
     batch_size=1024,
     learning_rate_constant=0.001,
 )
-# For a GPU: wider, deeper, and four times the tokens an update, in three lengths.
+universal_transformer_lte_small_batch = derived(
+    transformer_lte_small_batch, make_universal, transformer_ffn_type="sepconv"
+)
 universal_transformer_lte_large_batch = derived(
     universal_transformer_lte_small_batch,
     hidden_size=256,

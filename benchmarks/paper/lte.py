@@ -53,6 +53,7 @@ TABLE = Table(
     title="Learning to Execute",
     cells=(
         _cell("program", "universal", 70_000, every=1_000, ending="_small_batch"),
+        _cell("program", "transformer", 70_000, every=1_000, ending="_small_batch"),
         _cell("program", "universal", 90_000, every=1_000, ending="_large_batch"),
         *(_cell(task, name, UPDATES.get(task, 4_000)) for task in PAPER for name in MODELS),
     ),

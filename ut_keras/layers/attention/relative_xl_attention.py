@@ -59,13 +59,15 @@ class RelativeXLAttention(attention.MultiHeadAttention):
 def _by_position(x):
     """[B, H, S, S - 1 - (query - key)], of 2 S - 1 distances -> [B, H, S, key].
 
-    With one column more, rows that are read as 2 S - 1 columns slide by one each.
+    With one column more, rows that are read as 2 S - 1 columns slide by one each. (The gradient of
+    `tf.slice` is a padding, ten times as fast on a CPU as that of an index.)
     """
     shape = tf.shape(x)
     length, count = shape[2], shape[3]
     slid = tf.reshape(tf.pad(x, [[0, 0], [0, 0], [0, 0], [0, 1]]), [shape[0], shape[1], -1])
-    slid = tf.reshape(slid[..., : length * count], [shape[0], shape[1], length, count])
-    return slid[..., length - 1 :]
+    slid = tf.slice(slid, [0, 0, 0], [-1, -1, length * count])
+    slid = tf.reshape(slid, [shape[0], shape[1], length, count])
+    return tf.slice(slid, [0, 0, 0, length - 1], [-1, -1, -1, -1])
 
 
 @parts.self_attentions.register("dot_product_relative_xl")
