@@ -187,7 +187,7 @@ def _distance_to_position(x):
     slid = tf.reshape(
         tf.pad(x, [[0, 0], [0, 0], [0, 0], [1, 0]]), [shape[0], shape[1], length + 1, length]
     )
-    return slid[:, :, 1:]
+    return tf.slice(slid, [0, 0, 1, 0], [-1, -1, -1, -1])
 
 
 def _position_to_distance(x):
@@ -197,7 +197,7 @@ def _position_to_distance(x):
     slid = tf.reshape(
         tf.pad(x, [[0, 0], [0, 0], [1, 0], [0, 0]]), [shape[0], shape[1], length, length + 1]
     )
-    return slid[:, :, :, 1:]
+    return tf.slice(slid, [0, 0, 0, 1], [-1, -1, -1, -1])
 
 
 @parts.self_attentions.register("dot_product_relative")
