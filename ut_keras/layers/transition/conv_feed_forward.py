@@ -82,7 +82,9 @@ class ConvFeedForward(Transition):
         length, reach = tf.shape(x)[1], self.kernel_size - 1
         before = reach if self.causal else reach // 2
         padded = tf.pad(x, [[0, 0], [before, reach - before], [0, 0]])
-        shifted = [padded[:, number : number + length] for number in range(self.kernel_size)]
+        shifted = [
+            tf.slice(padded, [0, number, 0], [-1, length, -1]) for number in range(self.kernel_size)
+        ]
         for neighbor in shifted:
             neighbor.set_shape(x.shape)
         return shifted

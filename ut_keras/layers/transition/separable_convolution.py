@@ -71,9 +71,9 @@ class SeparableConvolution(dense.WithKernels):
         if xla.compiles():
             return self.pointwise(xla.filtered(padded, tf.convert_to_tensor(self.depthwise_kernel)))
         filtered = tf.nn.depthwise_conv2d(
-            padded[:, :, tf.newaxis, :], self.depthwise_kernel, [1, 1, 1, 1], "VALID"
+            tf.expand_dims(padded, 2), self.depthwise_kernel, [1, 1, 1, 1], "VALID"
         )
-        return self.pointwise(filtered[:, :, 0, :])
+        return self.pointwise(tf.squeeze(filtered, 2))
 
     def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (*x_shape[:-1], self.units)
