@@ -33,6 +33,11 @@ def test_negative_and_empty_values():
     assert (values.eval_steps, values.hparams, values.output_dir) == (-1, "", "")
 
 
+def test_hp_flags_are_unknown_where_nothing_has_hparams():
+    with pytest.raises(UsageError, match="--hp_hidden_size"):
+        command_line.parse(flags.DATAGEN, ["--hp_hidden_size=64"], "ut-datagen", "")
+
+
 def test_hp_flags_join_the_hparams():
     values = _parse("--hparams=a=1", "--hp_hidden_size=64", "--hp_pos", "None")
     assert values.hparams == "a=1,hidden_size=64,pos=None"

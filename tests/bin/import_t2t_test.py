@@ -140,6 +140,14 @@ def test_without_flags_the_names_must_be_given(tmp_path, capsys):
     assert _import(source, run, f"--problem={PROBLEM}", "--model=transformer") == 0
 
 
+def test_a_rate_that_ends_with_the_run(tmp_path):
+    source = _copy(tmp_path)
+    path = source / "hparams.json"
+    hp = json.loads(path.read_text())
+    path.write_text(json.dumps({**hp, "learning_rate_schedule": "constant*single_cycle_cos_decay"}))
+    assert _import(source, tmp_path / "run") == 0
+
+
 @pytest.mark.parametrize(
     "change, message",
     [

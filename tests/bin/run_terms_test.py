@@ -112,6 +112,15 @@ def test_workers_say_how_many_gpus_they_have(data_dir, tmp_path, monkeypatch):
         gpus(3)
 
 
+def test_another_optimizer_is_refused(run, data_dir, capsys):
+    def argv(name):
+        return _argv(data_dir, run, hparams=f"{_HPARAMS},optimizer={name}")
+
+    expected = "can only go on with its optimizer, adam, .* Received: momentum"
+    assert re.search(expected, small_run.error(capsys, trainer.main, argv("momentum")))
+    run_setup.check(command_line.parse(flags.TRAINER, argv("true_adam"), "trainer.py", ""))
+
+
 def _edit(run, name, value):
     path = run / "hparams.json"
     values = json.loads(path.read_text())

@@ -84,6 +84,14 @@ def test_after_the_file_was_lost_the_older_are_named_again(tmp_path):
     assert (tmp_path / "model.ckpt-20.index").exists()
 
 
+def test_the_newest_is_what_the_file_calls_so(tmp_path):
+    _save(tmp_path, 5, 10, 15)
+    named = tmp_path / "checkpoint"
+    lines = named.read_text().splitlines()
+    named.write_text("\n".join(['model_checkpoint_path: "model.ckpt-10"', *lines[1:]]))
+    assert _steps(checkpoint_files._named(str(tmp_path))) == [5, 15, 10]
+
+
 def test_checkpoints_of_later_steps_are_said(tmp_path):
     _save(tmp_path, 5, 10, 15)
     assert checkpoint_files.note_of_later(str(tmp_path), 15) is None

@@ -213,3 +213,13 @@ def test_a_checkpoint_of_before_orders_were_known(tmp_path):
     now.save()
     position["order"].assign(0)
     assert now.restore_newest() and int(position["order"]) == 7
+
+
+def test_dropout_may_begin_where_a_run_goes_on(tmp_path):
+    model, optimizer, _, checkpoints = _make(tmp_path, dropout=0.0)
+    _train(model, optimizer)
+    checkpoints.save()
+    now, *_, checkpoints = _make(tmp_path, dropout=0.5)
+    assert len(now.variables) > len(model.variables)  # the state of its generator
+    assert checkpoints.restore_newest()
+    np.testing.assert_array_equal(now.table.numpy(), model.table.numpy())

@@ -160,6 +160,16 @@ def test_training_does_not_go_by_what_another_process_evaluates(run):
     assert len(expected) == 3 and len(_records(run)) == 4
 
 
+def test_a_worker_stops_early_when_the_chief_does(run, monkeypatch, capsys):
+    """It has no values to give as a reason."""
+    monkeypatch.setattr(distribution, "is_chief", lambda strategy: False)
+    (run / "metrics.jsonl").unlink()
+    trainer, _ = _make(run, settings={"train_steps": 18})
+    monkeypatch.setattr(trainer, "_stops_early", lambda: True)
+    trainer.continuous_train_and_eval(_epoch, _epoch_zero)
+    assert "steps=12" in capsys.readouterr().out.splitlines()[-1]
+
+
 def test_evaluate_by_workers_that_find_other_checkpoints(finished, monkeypatch):
     monkeypatch.setattr(distribution, "is_agreed", lambda strategy, step: step != 12)
     with pytest.raises(checkpoint.CheckpointError, match="Received: step 12 in .* elsewhere"):

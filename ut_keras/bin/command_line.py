@@ -65,7 +65,9 @@ def parse(
     parser.add_argument("--helpfull", "--helpshort", action="help", help=argparse.SUPPRESS)
     for flag in table:
         _add(parser, flag)
-    argv, hparams = _take_hparam_flags([_two_dashes(word) for word in argv])
+    argv, hparams = [_two_dashes(word) for word in argv], []
+    if any(flag.name == "hparams" for flag in table):
+        argv, hparams = _take_hparam_flags(argv)
     values, unknown = parser.parse_known_args(argv)
     if unknown and others is None:
         refuse_unknown(unknown[0], table)
@@ -83,7 +85,7 @@ def parse(
             if expected:
                 raise UsageError(f"--{flag.name} must be {expected}. Received: {value}.")
     if hparams:
-        values.hparams = ",".join(filter(None, [getattr(values, "hparams", ""), *hparams]))
+        values.hparams = ",".join(filter(None, [values.hparams, *hparams]))
     return values
 
 

@@ -134,7 +134,12 @@ TRAINER = (
     Flag("local_eval_frequency", 1000, "Save and evaluate every so many updates.", least=1),
     Flag("eval_throttle_seconds", 0, "Least time between evaluations (T2T: 600).", least=0),
     Flag("eval_use_test_set", False, 'Evaluate and decode the "test" split, not "dev".'),
-    Flag("save_checkpoints_secs", 0, "If not 0: checkpoints by time instead of updates.", least=0),
+    Flag(
+        "save_checkpoints_secs",
+        0,
+        "If not 0: also by time; with --schedule=train by time alone.",
+        least=0,
+    ),
     Flag("keep_checkpoint_max", 20, "How many newest checkpoints to keep; 0: all.", least=0),
     Flag("random_seed", None, "Seed of weights, dropout, order. Default: a new one.", int, **_SEED),
     Flag("decode_hparams", "", 'For decoding: "beam_size=4,alpha=0.6,extra_length=100,…".'),

@@ -123,6 +123,7 @@ def _load(source, model_name, target_space_id, seed):
     import tensorflow as tf
 
     from ut_keras import optimizers, t2t_import
+    from ut_keras.optimizers import learning_rate
     from ut_keras.t2t import slots
 
     checkpoint_files.state(source)
@@ -132,7 +133,9 @@ def _load(source, model_name, target_space_id, seed):
         if "global_step" not in names:
             raise ValueError("its newest checkpoint must hold global_step, the number of updates.")
         model = t2t_import.load_checkpoint(source, model_name, target_space_id)
-        optimizer = optimizers.get(model.hparams)
+        # Its statistics are written, which no rate changes; some rates need to know the end.
+        rate = learning_rate.endless(model.hparams)
+        optimizer = optimizers.get(model.hparams, learning_rate=rate)
         step = slots.load_optimizer(source, model, optimizer)
     # The rest is what TensorFlow's reader makes of damaged files.
     except (ValueError, tf.errors.OpError, IndexError, RuntimeError) as error:

@@ -89,6 +89,12 @@ def check(args: argparse.Namespace) -> Setup:
     _check_same_run(args, record, output_dir, trains)
     if checkpoint_files.exists(output_dir) and saved is not None:
         hparam.check_same_architecture(saved, hp)
+        if trains and _optimizer(saved) != _optimizer(hp):
+            raise UsageError(
+                f"The run in {output_dir} can only go on with its optimizer, {saved.optimizer}, "
+                "whose statistics no other can use; --warm_start_from takes the weights alone. "
+                f"Received: {hp.optimizer}."
+            )
     if trains:
         run_folder.check(output_dir, "" if args.hparams_set else "hparams.json")
         before = hparams_lib.get(args.hparams_set) if args.hparams_set else saved
@@ -110,6 +116,11 @@ def check(args: argparse.Namespace) -> Setup:
         early_stopping=_early_stopping(args, schedule),
         profile_steps=_profile_steps(args.profile),
     )
+
+
+def _optimizer(hp):
+    """One name of those that T2T has for an optimizer."""
+    return hp.optimizer.replace("_", "").lower().removeprefix("true")
 
 
 def check_names(args: argparse.Namespace) -> None:

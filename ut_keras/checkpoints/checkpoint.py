@@ -193,9 +193,11 @@ class Checkpoints:
             if group != _AVERAGE or self.has_moving_average
             for name, variable in named.items()
         }
-        order = _key("position", "order")
-        if order not in shapes:  # of an older version
-            variables.pop(order, None)
+        # Of an older version; of dropout, or noise of gradients, that begins here.
+        may_begin = _key("position", "order"), _key("optimizer", "noise_seed")
+        for key in variables.keys() - shapes.keys():
+            if key in may_begin or key.startswith("seeds/"):
+                del variables[key]
         _check_ours(path, shapes)
         if self._optimizer is not None and not any(key.startswith("optimizer/") for key in shapes):
             raise CheckpointError(

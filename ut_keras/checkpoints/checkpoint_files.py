@@ -197,11 +197,10 @@ def _named(directory):
     found = state(directory)
     if found is None:
         return []
-    paths = list(found.all_model_checkpoint_paths)
-    # A file of TensorFlow 1 may name its newest only.
-    if found.model_checkpoint_path not in paths:
-        paths.append(found.model_checkpoint_path)
-    return paths
+    # The newest is what the file calls so: it may have been set back, or, of TensorFlow 1, name no
+    # other.
+    newest = found.model_checkpoint_path
+    return [*(path for path in found.all_model_checkpoint_paths if path != newest), newest]
 
 
 def _numbered(directory):

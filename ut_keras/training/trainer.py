@@ -101,7 +101,7 @@ class Trainer:
                     evaluated_at = time.monotonic()
                     results = self._evaluate_and_keep_best(loop, make_eval_dataset, decode)
                     stops = self._stops_early()
-                if stops:
+                if stops and self._is_chief:  # the others have no values
                     print(self._early_stopping.reason(), flush=True)
                 if is_last or stops:
                     break
