@@ -124,7 +124,8 @@ class _Lambada(text_problems.WordsProblem):
     raw_files: tuple[download.RawFile, ...] = (DATASET,)
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
-        if _is_there(tmp_dir) and not self.has_train(tmp_dir):
+        is_packed = raw_text.look(tmp_dir, DATASET, "train-novels.tar")
+        if _is_there(tmp_dir) and not is_packed and not self.has_train(tmp_dir):
             return self.splits[1:]
         return self.splits
 

@@ -29,6 +29,7 @@ T2T's way is parallel files, line n of one being the target of line n of the oth
 """
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 
 from ut_keras.data import contract
@@ -182,6 +183,7 @@ class Text2textTmpdirTokens(Text2textTmpdir):
     """Words of a given vocabulary."""
 
     vocab_type = "tokens"
+    approx_vocab_size = sys.maxsize  # all of them
     oov_token = "<UNK>"
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """Raw text files: found in tmp_dir or in an archive, and read line by line.
 
 A member of an archive, such as `dev/newstest2013.en` of `dev.tgz`, is looked for in tmp_dir:
-unpacked as T2T leaves it (`dev/newstest2013.en`), by its bare name (`newstest2013.en`), and in the
-archive, which is downloaded if it is not there and unpacked into `dev.tgz.unpacked`.
+unpacked as T2T leaves it (`dev/newstest2013.en`), by its bare name (`newstest2013.en`) unless that
+may be anybody's (`train.tsv`), and in the archive, which is downloaded if it is not there and
+unpacked into `dev.tgz.unpacked`.
 """
 
 import glob
@@ -101,7 +102,8 @@ def read_lines(path: str) -> Iterator[str]:
 
 
 def _names(names):
-    return (*names, *map(os.path.basename, names))
+    bare = (os.path.basename(name) for name in names if "*" not in name)
+    return (*names, *(name for name in bare if not name.startswith(("train.", "dev.", "test."))))
 
 
 def _target(tmp_dir, archive):

@@ -21,6 +21,7 @@ split, the most frequent word first.
 """
 
 import itertools
+import os
 import sys
 
 from ut_keras.data.writing import download
@@ -63,8 +64,14 @@ class LanguagemodelWikitext2(LanguagemodelWikitext103):
     """Words, of windows."""
 
     archive = _archive("wikitext-2")
-    members = ("wikitext-2/wiki.{}.tokens", "{}.txt")
+    members = ("wikitext-2/wiki.{}.tokens",)
     max_length = _WINDOW
+
+    def path(self, split: str, tmp_dir: str | None) -> str:
+        own = {part: os.path.join(tmp_dir or "", f"{part}.txt") for part in self.parts.values()}
+        if all(map(os.path.isfile, own.values())):  # a train.txt alone may be anybody's
+            return own[self.parts[split]]
+        return super().path(split, tmp_dir)
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         end = text_encoder.RESERVED_TOKENS[text_encoder.EOS]

@@ -44,7 +44,7 @@ def load(
     path = os.fspath(path)
     if "tensorflow" not in sys.modules:  # half a minute of silence, on a slow machine
         print(f"Loading TensorFlow and {path}…", file=sys.stderr, flush=True)
-    if path.endswith(".keras"):
+    if path.endswith(".keras") and not path.startswith("hf://"):
         from ut_keras import keras_file
 
         return keras_file.load(path)

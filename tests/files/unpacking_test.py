@@ -152,11 +152,13 @@ def test_a_cut_off_archive_leaves_nothing(tmp_path, name):
     assert os.listdir(tmp_path) == [name]
 
 
-@pytest.mark.parametrize("name", ["a.tar", "a.tgz"])
+@pytest.mark.parametrize("name", ["a.tar", "header.tar", "a.tgz"])
 def test_an_archive_whose_end_is_damaged_leaves_nothing(tmp_path, name):
     content = bytearray(_read(_archive(tmp_path / name, {"a": b"a" * 1000, "b": b"b"})))
     if name == "a.tar":
         del content[512 + 1024 :]  # between two members
+    elif name == "header.tar":
+        content[512 + 1024] ^= 1
     else:
         content[-8] ^= 1  # the checksum
     (tmp_path / name).write_bytes(content)

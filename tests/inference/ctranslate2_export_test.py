@@ -20,7 +20,7 @@ ENCODERS = {"inputs": ENCODER, "targets": ENCODER}
 def _model(changes="", name="transformer", hparams_set="transformer_tiny", targets=SYMBOLS):
     hp = hparams.get(hparams_set, f"hidden_size=32,filter_size=64,num_heads=4{changes}")
     keras.utils.set_random_seed(1)
-    model = models.from_specs(name, hp, {"inputs": SYMBOLS, "targets": targets})
+    model = models.from_specs(name, hp, {"targets": targets, "inputs": SYMBOLS})  # in any order
     rng = np.random.RandomState(1)
     for variable in model.trainable_variables:
         variable.assign(variable + rng.normal(size=variable.shape, scale=0.4))

@@ -105,8 +105,8 @@ def test_loads_what_a_run_saved_and_only_that(server, run, monkeypatch, tmp_path
 
 
 def test_what_is_not_there(server, monkeypatch, tmp_path):
-    with pytest.raises(DataError, match="hf://user/other cannot be reached") as raised:
-        ut_keras.load("hf://user/other")
+    with pytest.raises(DataError, match="hf://user/other.keras cannot be reached") as raised:
+        ut_keras.load("hf://user/other.keras")
     assert "\n" not in str(raised.value)
     _offline(monkeypatch)
     with pytest.raises(DataError, match=f"the cache is {tmp_path}/cache"):
@@ -177,6 +177,8 @@ def test_pushes_one_commit_of_the_files_and_a_card(run, monkeypatch):
     monkeypatch.setattr(huggingface_hub, "HfApi", Api)
     assert run.push("hf://user/name", private=True) == "https://hub/user/name/commit/1"
     assert done["repository"] == ("user/name", True, True)
+    run.push("hf://user/name")
+    assert done["repository"] == ("user/name", None, True)  # as the hub has it for its owner
     names = ["README.md", "config.json", "model.safetensors", "vocab.inputs.subwords"]
     assert done["files"] == names
     assert done["card"].startswith("---\nlibrary_name: ut_keras") and "hf://user" in done["card"]

@@ -8,6 +8,7 @@ import pytest
 import safetensors.numpy
 
 import ut_keras
+from ut_keras import pretrained
 from ut_keras.errors import DataError, UserError
 from ut_keras.inference import portable
 
@@ -132,3 +133,9 @@ def test_mistakes_end_in_one_line(copy, mistake):
     with pytest.raises(UserError, match=line) as raised:
         ut_keras.load(copy)
     assert "\n" not in str(raised.value)
+
+
+def test_a_run_may_have_a_config_of_others(tmp_path):
+    run = shutil.copytree(pretrained.folder("reverse40"), tmp_path / "run")
+    (run / "config.json").write_text("{}")
+    assert ut_keras.load(run).translate(["1 2 3"]) == ["3 2 1"]

@@ -166,3 +166,13 @@ def test_the_vocabulary_of_another_problem_is_not_made_of_this_one(tmp_path):
     assert problems.get("languagemodel_lm1b32k").vocab_filename == name
     os.rename(data / problem.vocab_filename, data / name)
     assert archives.generate("multi_nli_shared_vocab", tmp_path)[1] == {"train": 1, "dev": 1}
+
+
+def test_a_file_of_a_name_that_anybody_has_is_not_read(tmp_path):
+    name = "rte"
+    archives.write(tmp_path / PROBLEMS[name][0], PROBLEMS[name][1])
+    expected = archives.generate(name, tmp_path)[1]
+    (tmp_path / "other").mkdir()
+    archives.write(tmp_path / "other" / PROBLEMS[name][0], PROBLEMS[name][1])
+    (tmp_path / "other" / "train.tsv").write_text("a\tb\tc\tentailment\n" * 9)
+    assert archives.generate(name, tmp_path / "other")[1] == expected

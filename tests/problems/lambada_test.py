@@ -131,7 +131,12 @@ def test_archive(tmp_path):
     write_archive(
         tmp_path / "lambada-dataset.tar.gz", {**files, "train-novels.tar": novels.getvalue()}
     )
-    assert generate("lambada_lm", tmp_path)[1] == {"train": 5, "dev": 2, "test": 1}
+    expected = {"train": 5, "dev": 2, "test": 1}
+    assert generate("lambada_lm", tmp_path)[1] == expected
+    by_hand = tmp_path / "by_hand"
+    with tarfile.open(tmp_path / "lambada-dataset.tar.gz") as archive:
+        archive.extractall(by_hand, filter="data")
+    assert generate("lambada_lm", by_hand)[1] == expected
 
 
 def test_without_novels(tmp_path, capsys):

@@ -46,3 +46,9 @@ def test_what_a_packages_encoder_decodes_is_text():
             return [str(i) for i in ids]
 
     assert text_encoder.plain(Characters()).decode([3, 4]) == "3 4"
+
+
+def test_reserved_ids_of_a_package_that_has_none():
+    encoder = text_encoder.plain(text_encoder.TextEncoder(num_reserved_ids=0), 9)
+    assert (encoder.encode("3 4"), encoder.decode([3, 4]), encoder.vocab_size) == ([3, 4], "3 4", 9)
+    assert text_encoder.plain(text_encoder.TextEncoder(), 9).encode("3") == [5]

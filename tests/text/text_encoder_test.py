@@ -1,6 +1,9 @@
+import threading
+
 import pytest
 
 from ut_keras.errors import DataError
+from ut_keras.files import path_lock
 from ut_keras.text import text_encoder
 
 
@@ -57,3 +60,14 @@ def test_bytes():
     assert encoder.encode("a\u00e9") == [99, 197, 171]
     assert encoder.decode([99, 197, 171, 1]) == "a\u00e9<EOS>"
     assert encoder.vocab_size == 258
+
+
+def test_a_vocabulary_that_another_process_writes_is_waited_for(tmp_path):
+    path = str(tmp_path / "vocab.p.tokens")
+    words = text_encoder.TokenTextEncoder(tokens=["cat"])
+    waiting = threading.Thread(target=text_encoder.store_new, args=(words, path))
+    with path_lock.held(path, "Data must be generated"):
+        waiting.start()
+        text_encoder.TokenTextEncoder(tokens=["dog"]).store_to_file(path)
+    waiting.join()
+    assert text_encoder.TokenTextEncoder(path).encode("dog") == [2]

@@ -68,7 +68,7 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
                 f"{path}."
             )
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        with open(target, "wb") as file:
+        with file_error.named(directory), open(target, "wb") as file:
             while block := source.read(_BLOCK):
                 file.write(block)
                 _check_size(file.tell(), most_bytes, path)
@@ -131,7 +131,7 @@ def _members(path):
                     read_member = functools.partial(archive.extractfile, member)
                     yield member.name, member.size, member.isfile(), read_member
             archive.fileobj.seek(archive.offset)  # two empty blocks, which a cut file lacks
-            if not archive.fileobj.read(1):
+            if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
                 raise EOFError("its end is missing")
             while archive.fileobj.read(_BLOCK):
                 pass  # what compresses it checks its sum at the end

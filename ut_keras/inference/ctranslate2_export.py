@@ -58,7 +58,7 @@ def export_ctranslate2(
     mode = getattr(model.hparams, "prepend_mode", "none")
     keys = getattr(model.hparams, "hard_attention_k", 0)
     is_plain = model.name == "transformer" and mode == "none" and not keys
-    of = [f"{name} ({spec.modality})" for name, spec in model.specs.items()]
+    of = [f"{name} ({spec.modality})" for name, spec in sorted(model.specs.items())]
     if not is_plain or of != ["inputs (symbol)", "targets (symbol)"]:
         raise ValueError(
             "CTranslate2 has layers of a transformer from inputs to targets, both of symbols; a "
@@ -169,9 +169,9 @@ def _why_not_same(translator, model, tolerance):
     random = np.random.RandomState(0)
     rows = {
         name: np.insert(random.randint(2, spec.vocab_size, [4, 9]), 9, EOS, axis=1)
-        for name, spec in model.specs.items()
+        for name, spec in sorted(model.specs.items())
     }
-    sources, targets = ([list(map(str, row)) for row in rows[name]] for name in model.specs)
+    sources, targets = ([list(map(str, row)) for row in of] for of in rows.values())
     targets = [row[:-1] for row in targets]  # it adds EOS
     found = [sum(score.log_probs) for score in translator.score_batch(sources, targets)]
     expected = model.score(rows).numpy()

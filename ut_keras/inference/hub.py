@@ -60,13 +60,13 @@ def fetch(address: str) -> str:
     return folder
 
 
-def push(address: str, run: Any, private: bool = False, card: str = "") -> str:
+def push(address: str, run: Any, private: bool | None = None, card: str = "") -> str:
     """Uploads a run in one commit; makes the repository if there is none.
 
     Args:
         address: str, "hf://user/name".
         run: `SavedRun`.
-        private: bool, of a new repository.
+        private: bool, of a new repository; None: as its owner's are.
         card: str, the README.md; by default how to load it, where the repository has none.
     Returns:
         str, the commit's address in a browser.

@@ -20,14 +20,15 @@ from ut_keras import hparam, models
 from ut_keras.checkpoints import checkpoint
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, json_file, whole_file
-from ut_keras.inference import feature_record
+from ut_keras.inference import feature_record, run_record
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 def is_there(directory: str) -> bool:
     """Whether a folder is one that `save` wrote, and not that of a run."""
-    return os.path.isfile(os.path.join(directory, CONFIG))
+    is_run = os.path.exists(os.path.join(directory, run_record.FILENAME))
+    return os.path.isfile(os.path.join(directory, CONFIG)) and not is_run
 
 
 def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -> None:

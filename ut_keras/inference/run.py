@@ -9,6 +9,7 @@ ids are.
 
 import dataclasses
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -61,9 +62,13 @@ class Run:
         model = models.from_specs(self.model_name, self.hp, self.specs, self.target_space_id)
         path: Any = self.checkpoint
         if path:
-            checkpoint.Checkpoints(self.run_dir, model).restore(path)
+            checkpoints = checkpoint.Checkpoints(self.run_dir, model)
+            checkpoints.restore(path)
         else:
-            path = checkpoint.restored(self.run_dir, model).newest
+            checkpoints = checkpoint.restored(self.run_dir, model)
+            path = checkpoints.newest
+        if checkpoints.has_moving_average:
+            print(f"note: {path} also holds averaged weights; best/ has those", file=sys.stderr)
         decode_hparams.check_depth(values or {}, model)
         num_steps = (values or {}).get("num_steps")
         return (model.with_steps(num_steps) if num_steps else model), path

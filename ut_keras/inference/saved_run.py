@@ -96,7 +96,7 @@ class SavedRun:
         """
         portable.save(directory, self.model, self.encoders)
 
-    def push(self, address: str, private: bool = False, card: str = "") -> str:
+    def push(self, address: str, private: bool | None = None, card: str = "") -> str:
         """Uploads what `save` writes to the Hugging Face hub: see `hub.push`."""
         return hub.push(address, self, private, card)
 

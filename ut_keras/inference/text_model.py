@@ -152,7 +152,7 @@ class TextModel:
         ids = self.ids(texts)
         if self.predictor.is_language_model:
             return EncodedTexts(ids, None)
-        # One row more, for there may be none; one column more, for a prompt may be empty.
+        # One row more, for there may be none.
         padded = tf.pad(ids, [[0, 1]] + [[0, 0]] * (len(ids.shape) - 1))
         states = self.model.encode({"inputs": padded}, StepInputs(**depth))
         return EncodedTexts(ids, tf.cast(states.stack.output[:-1], tf.float32))

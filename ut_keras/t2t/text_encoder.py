@@ -160,8 +160,10 @@ class SubwordTextEncoder(_Decoding, text_encoder.SubwordTextEncoder):
 
 def plain(encoder: Any, vocab_size: int | None = None) -> text_encoder.TextEncoder:
     """One of our encoders for one of a package; T2T's TextEncoder knows no `vocab_size`."""
-    if type(encoder) is TextEncoder and vocab_size:
-        return text_encoder.IntegerTextEncoder(vocab_size)
+    if type(encoder) is TextEncoder:
+        if vocab_size and encoder.num_reserved_ids == NUM_RESERVED_TOKENS:
+            return text_encoder.IntegerTextEncoder(vocab_size)
+        return Foreign(encoder, vocab_size)
     for cls in type(encoder).__mro__[1:]:
         if type(encoder).__module__ == __name__ and cls.__module__ not in (__name__, "builtins"):
             ours: Any = object.__new__(cls)

@@ -8,6 +8,7 @@ Ids 0 and 1 are `<pad>` and `<EOS>` everywhere, as in T2T.
 """
 
 import os
+import time
 from collections.abc import Iterable
 
 from ut_keras.errors import DataError
@@ -91,9 +92,13 @@ class ByteTextEncoder(TextEncoder):
 
 def store_new(encoder: "SubwordTextEncoder | TokenTextEncoder", path: str) -> None:
     """Writes a vocabulary, unless another process has written one meanwhile, which data are by."""
-    with path_lock.held(path, "Data must be generated"):
-        if not os.path.exists(path):
-            encoder.store_to_file(path)
+    while not os.path.exists(path):
+        try:
+            with path_lock.held(path, "Data must be generated"):
+                if not os.path.exists(path):
+                    encoder.store_to_file(path)
+        except path_lock.LockedError:
+            time.sleep(0.1)
 
 
 class TokenTextEncoder(TextEncoder):
