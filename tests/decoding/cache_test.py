@@ -69,6 +69,7 @@ VARIANTS |= {
         STEPS + RELATIVE + ",add_or_concat_timing_signal=concat"
         ",layer_preprocess_sequence=none,layer_postprocess_sequence=dan",
     ),
+    "local_unmasked": (*BASIC, STEPS + ",self_attention_type=local_unmasked,block_length=2"),
     "lstm": (*BASIC, UNIT + ",recurrence_type=lstm"),
     "conv": (*BASIC, STEPS + ",ffn_layer=conv_relu_conv"),
     "parameter_attention": (*BASIC, STEPS + ",ffn_layer=parameter_attention"),
@@ -110,11 +111,6 @@ def some_slow(names):
 NOT_CACHED = {
     "start_step": (*BASIC, STEPS + ",position_start_index=step", "position_start_index=step"),
     "global": (*ADAPTIVE, ACT + ",act_type=global", "act_type=global"),
-    "local_unmasked": (
-        *BASIC,
-        STEPS + ",self_attention_type=local_unmasked,block_length=2",
-        "local_unmasked",
-    ),
 }
 
 

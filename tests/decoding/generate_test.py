@@ -294,6 +294,7 @@ def test_language_model_continues_its_prompt(beam_size):
     ("kind", "overrides"),
     [
         ("lstm_language_model", ""),
+        ("language_model", "self_attention_type=dot_product_relative_xl"),
         pytest.param("adaptive_language_model", "add_sru=True", marks=pytest.mark.slow),
     ],
 )
@@ -392,6 +393,25 @@ def test_score_is_that_of_generate():
     np.testing.assert_allclose(got, forced.scores[:, 0], rtol=1e-4)
     wider = np.pad(targets, [(0, 0), (0, 2)])
     np.testing.assert_allclose(model.score({"inputs": INPUTS, "targets": wider}), got, rtol=1e-5)
+
+
+def test_stories_have_scores_and_steps():
+    model, features = examples.shared("stories"), examples.features("stories")
+    got = model.generate({"inputs": features["inputs"]}, decode_length=3, return_steps=True)
+    expected = np.any(features["inputs"] != 0, axis=2)
+    np.testing.assert_array_equal(got.source_steps.numpy() > 0, expected)
+    targets = tf.pad(got.ids[:, 0], [[0, 0], [0, 1]])  # which never end in EOS here
+    written = model.score({"inputs": features["inputs"], "targets": targets})
+    np.testing.assert_allclose(written, got.scores[:, 0], rtol=1e-4)
+
+
+def test_a_traced_prefix_may_have_any_length():
+    model, prefix = _small("language_model"), np.array([[3, 4], [5, 6], [7, 8]], np.int32)
+    forced = tf.function(
+        lambda x, p: model.generate({"inputs": x}, decode_length=3, forced_prefix=p).ids,
+        input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2,
+    )
+    np.testing.assert_array_equal(forced(INPUTS[:, :2], prefix)[:, 0, :2], prefix)
 
 
 def test_options_shape_what_is_written():

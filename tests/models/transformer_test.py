@@ -146,10 +146,11 @@ _EMPTY = {
     "copy": ("adaptive", "act_halted_state=copy"),
     "local": ("transformer", "self_attention_type=local_mask_right,block_length=1"),
     "relative": ("transformer", "self_attention_type=dot_product_relative,max_relative_position=2"),
+    "relative_xl": ("transformer", "self_attention_type=dot_product_relative_xl"),
 }
 
 
-_QUICK = ("transformer", "language_model", "adaptive", "copy", "lstm")
+_QUICK = ("transformer", "language_model", "adaptive", "copy", "lstm", "relative_xl")
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def _forced_prefix(prefix, source, vocab_size):
     if prefix is None:
         return tf.zeros([tf.shape(source)[0], 1], tf.int32)
     prefix, batch_size = embedding.as_ids(prefix, "forced_prefix", vocab_size), source.shape[0]
-    if prefix.shape.rank != 2 or prefix.shape[0] != batch_size or not prefix.shape[1]:
+    if not prefix.shape.is_compatible_with([batch_size, None]) or prefix.shape[1:] == [0]:
         raise ValueError(f"forced_prefix must be [{batch_size}, length]. Received: {prefix.shape}.")
     return prefix
 

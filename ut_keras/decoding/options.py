@@ -41,7 +41,7 @@ class Options:
         own_room: bool. Whether a source's length is its own, up to its last id; False, as in T2T:
             that of the batch, padding included.
         min_length: int. Symbols before the first EOS, unless that is forced, or all that is left.
-        eos_penalty: float. What EOS costs more, in log probability.
+        eos_penalty: float. What EOS costs more, in log probability; in scores of beams, too.
         no_repeat_ngram_size: int n. No n symbols in a row are written twice; 0: they may.
         num_steps: int. Steps in depth, see `Transformer.with_steps`; None: as many as ever.
         exit_threshold: float. A position halts when what its halting rule adds up or compares is

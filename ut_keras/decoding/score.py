@@ -37,9 +37,12 @@ def steps(
 ) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """How many steps a model that ponders took; exactly, for a cached step is that of a whole pass.
 
+    Where `why_not_cached` says something they are those of one pass over all that was written.
+
     Args:
         model: as of `score`.
-        given: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} of a language model.
+        given: {"inputs": int32 [B, S]}, of sentences [B, S, words], or {"prompt": int32 [B, P]} of
+            a language model.
         written: int32 [B, K, T].
         options: those by which it was written.
     Returns:
@@ -56,7 +59,8 @@ def steps(
     run = _compiled(model, _ponder_times, features, **options.depth)
     of_source, of_target = run(features)
     if of_source is not None:
-        of_source = tf.where(source != 0, of_source[:: shape[1]], 0.0)
+        real = source != 0 if source.shape.rank == 2 else tf.reduce_any(source != 0, axis=2)
+        of_source = tf.where(real, of_source[:: shape[1]], 0.0)
     if of_target is not None:
         of_target = tf.reshape(of_target[:, tf.shape(of_target)[1] - shape[2] :], shape)
         of_target = tf.where(written != 0, of_target, 0.0)
@@ -81,8 +85,11 @@ def _ponder_times(output, features):
 def _compiled(model, function, features, num_steps, exit_threshold):
     """A function of a pass' output and the features; one trace for all batches and lengths."""
     traces = model.__dict__.setdefault("_scores", {})
-    ranks = tuple((name, ids.shape.rank) for name, ids in features.items())
-    key = (function, num_steps, exit_threshold, ranks)
+    # Sentences have a fixed number of words, which their embedding asks for.
+    shapes = {
+        name: [None, None, *ids.shape[2:]][: ids.shape.rank] for name, ids in features.items()
+    }
+    key = (function, num_steps, exit_threshold, str(shapes))
     if key not in traces:
 
         def run(features):
@@ -91,8 +98,6 @@ def _compiled(model, function, features, num_steps, exit_threshold):
             )
             return function(output, features)
 
-        signature = {
-            name: tf.TensorSpec([None] * ids.shape.rank, tf.int32) for name, ids in features.items()
-        }
+        signature = {name: tf.TensorSpec(shape, tf.int32) for name, shape in shapes.items()}
         traces[key] = tf.function(run, input_signature=[signature], autograph=False)
     return traces[key]

@@ -208,8 +208,6 @@ class Transformer(seq2seq.Seq2Seq):
 
     @property
     def why_not_cached(self) -> str:
-        if self.hparams.self_attention_type == "local_unmasked":
-            return "self_attention_type=local_unmasked sees positions that are not written yet"
         if self.hparams.prepend_mode == prepended.FULL:
             return f"prepend_mode={prepended.FULL} lets inputs see each other"
         return ""

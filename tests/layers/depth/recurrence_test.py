@@ -152,6 +152,8 @@ def test_steps_that_are_drawn():
         drawn.add(steps)
     assert drawn == {1, 2, 3}
     assert np.all(call(zeros, False) == 3.0)
+    asked = StepInputs(training=True, num_steps=2)
+    assert all(np.all(layer.forward(zeros, asked).output == 2.0) for _ in range(9))
     layer = recurrence.BasicRecurrence(
         layer_checks.make_block(8), timing, 3, steps_sampling="uniform"
     )

@@ -40,12 +40,13 @@ class RelativeXLAttention(attention.MultiHeadAttention):
         by_content = super().logits(self._biased(q, self.content_bias), key, positions)
         q = self._biased(q, self.position_bias)
         if positions is None:
-            length = tf.shape(key)[2]
+            length = tf.maximum(tf.shape(key)[2], 1)  # there may be no position
             vectors = self._vectors(tf.range(length - 1, -length, -1))  # [2 S - 1, H, d]
             table = tf.transpose(vectors, [1, 0, 2])
             return by_content + _by_position(product.with_tables(q, table, transpose=True))
         # Of keys behind a query no vector is wanted: a cache is for what does not see them.
-        table = self._vectors(tf.range(tf.reduce_max(positions.query) + 1))
+        last = tf.maximum(tf.reduce_max(positions.query), -1)  # of no query it is the least number
+        table = self._vectors(tf.range(last + 1))
         vectors = tf.gather(table, tf.maximum(-positions.distances, 0))  # [T, S, H, d]
         return by_content + tf.einsum("bhid,ijhd->bhij", q, vectors)
 
@@ -67,7 +68,7 @@ def _by_position(x):
     slid = tf.reshape(tf.pad(x, [[0, 0], [0, 0], [0, 0], [0, 1]]), [shape[0], shape[1], -1])
     slid = tf.slice(slid, [0, 0, 0], [-1, -1, length * count])
     slid = tf.reshape(slid, [shape[0], shape[1], length, count])
-    return tf.slice(slid, [0, 0, 0, length - 1], [-1, -1, -1, -1])
+    return tf.slice(slid, [0, 0, 0, count // 2], [-1, -1, -1, -1])
 
 
 @parts.self_attentions.register("dot_product_relative_xl")

@@ -148,7 +148,7 @@ class Recurrence(depth.Depth):
         self.check_steps(inputs.num_steps)
         most = inputs.num_steps or self.num_steps
         num_steps: Any = most
-        if training and self.steps_sampling is not None:
+        if training and self.steps_sampling is not None and inputs.num_steps is None:
             num_steps, most = self.steps_sampling.draw(), self.num_steps
         signals = self.timing.prepare(tf.range(tf.shape(state)[1]), most)
         every = self.supervised_every if training else 0

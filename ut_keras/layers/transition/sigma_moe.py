@@ -25,7 +25,8 @@ class SigmaMoE(transition.FeedForward):
         s = W_s x;   FFN(x) = sum of sigmoid(s_e) W_2^e max(0, W_1^e x) over the k largest s_e
 
     Experts do not compete for a sum of 1. Those of a row are kept apart by a cost, which is the
-    negative entropy of how often they are asked for at all real positions and all steps:
+    negative entropy of how often they are asked for at all positions and all steps, padding left
+    out where the layer is told which it is (a decoder mostly is not):
 
         cost = entropy_weight sum_e p_e log p_e,   p = mean of softmax(s)
 
