@@ -295,7 +295,7 @@ class Seq2Seq(keras_model.KerasModel):
         """A forward pass with everything that can be looked at.
 
         Args:
-            features, num_steps: as in a call.
+            features: as in a call, with the targets; num_steps: as there.
             training: bool. True is T2T's TRAIN mode (dropout, label smoothing), False its EVAL.
         Returns:
             `Inspection`: logits, losses (scalars by T2T's names), encoder and decoder

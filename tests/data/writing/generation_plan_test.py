@@ -1,4 +1,5 @@
 import os
+import resource
 
 import pytest
 
@@ -59,3 +60,13 @@ def test_what_killed_processes_have_left_beside_whole_files_goes(tmp_path):
         with pytest.raises(path_lock.LockedError):
             generation_plan.claimed(tmp_path, "p", {"dev": 2}, 5).__enter__()
         assert [os.path.exists(lock) for lock in locks] == [False, True]
+
+
+def test_more_files_than_a_process_may_open(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 30, limits[1]))
+        with generation_plan.claimed(str(tmp_path), "p", {"train": 100}, 1) as missing:
+            assert [len(shards) for shards in missing.values()] == [100]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)

@@ -12,11 +12,9 @@ the system has to cache them. What is read is compared with its checksums, as wh
 made: a file may be damaged in between.
 """
 
-import contextlib
 import hashlib
 import io
 import os
-import resource
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -26,6 +24,7 @@ import google_crc32c
 import numpy as np
 import tensorflow as tf
 
+from ut_keras import process
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
 
@@ -42,7 +41,6 @@ _MANY_EACH = 10  # records a file, on average
 
 # A process trains on one set of files and evaluates on few others, but may be many tests.
 _MOST_KEPT = 4
-_OTHER_FILES = 200  # that a process has open
 
 _made: dict[str, "RecordIndex"] = {}  # {what it depends on: index}, the latest last
 
@@ -74,7 +72,7 @@ class RecordIndex:
                 "and the like."
             )
         self.counts = np.diff(np.searchsorted(self._offsets, self._file_starts))
-        _allow_open_files(len(files))
+        process.allow_open_files(_MOST_KEPT * len(files))  # of each index
         self._descriptors = [os.open(file, os.O_RDONLY) for file in files]
         for descriptor in self._descriptors:
             weakref.finalize(self, os.close, descriptor)
@@ -134,16 +132,6 @@ class RecordIndex:
                 "generate the data again."
             )
         return files, records
-
-
-def _allow_open_files(count):
-    """Lets this process have so many of each index: macOS starts it with 256, Linux with 1,024."""
-    wanted = _OTHER_FILES + _MOST_KEPT * count
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < wanted and soft != hard:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        with contextlib.suppress(OSError, ValueError):  # not everybody may
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _are_whole(frames, records, sizes):

@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ut_keras import process
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.files import json_file, path_lock
@@ -80,6 +81,7 @@ def claimed(
             if os.path.lexists(path):  # and is not locked again
                 path_lock.remove_leftover(path)
     arguments = (data_dir, filename, num_shards, random_seed, tasks)
+    process.allow_open_files(sum(num_shards.values()))  # a lock for each
     with contextlib.ExitStack() as locks:
         for split, shards in plan(*arguments).items():
             for path in (split.paths[shard] for shard in shards):
