@@ -8,6 +8,7 @@ unpacked into `dev.tgz.unpacked`.
 
 import glob
 import os
+import re
 from collections.abc import Iterator
 
 from ut_keras.data.writing import download
@@ -103,7 +104,7 @@ def read_lines(path: str) -> Iterator[str]:
 
 def _names(names):
     bare = (os.path.basename(name) for name in names if "*" not in name)
-    return (*names, *(name for name in bare if not name.startswith(("train.", "dev.", "test."))))
+    return (*names, *(name for name in bare if not re.fullmatch(r"(train|dev|test)\.\w+", name)))
 
 
 def _target(tmp_dir, archive):
