@@ -145,9 +145,10 @@ def _run_cells(table, cells, args):
         runner = runs.Runner(args, stop, deadline)
 
         def run(cell, seed):
-            if lines.read(args.results_dir).has(cell, seed, is_tried):
-                return
             name = f"{table.name} {cell.name} seed {seed}"
+            if lines.read(args.results_dir).has(cell, seed, is_tried):
+                print(f"{name}: has ended; its line is in {args.results_dir}", flush=True)
+                return
             print(f"{name}: {runs.run_directory(args.runs_dir, cell, seed)}", flush=True)
             line = runner.run(table, cell, seed, args.tried)
             print(f"{name}: {_results(cell, line)}", flush=True)

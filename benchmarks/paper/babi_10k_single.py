@@ -10,7 +10,7 @@ stays at half (see [what was tried](#what-was-tried)): a mean without it is the 
 9,000 stories are learned by heart before it is found how they are answered; `permuted` (ours, and
 in no mean) has 20 copies of each, with names, animals and colors exchanged among themselves. What
 section 3.1 says, that the ponder time rises with the number of supporting facts, is hardly seen:
-the eight tasks of one fact here take 2.9 steps on average, 2.0 to 3.6, the eight of two 3.2, 2.4 to
+the eight tasks of one fact here take 2.9 steps on average, 2.0 to 3.5, the eight of two 3.2, 2.4 to
 4.0 (four are the most), and the two seeds of task 13 are 0.8 apart; task 3 (three) is missing.
 """
 

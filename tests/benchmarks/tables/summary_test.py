@@ -1,4 +1,4 @@
-"""The twelve lines on top: means over the same tasks, and what the picture shows of them."""
+"""The thirteen lines on top: means over the same tasks, and what the picture shows of them."""
 
 import pytest
 import tables
@@ -19,14 +19,14 @@ def _lines(tasks):
 
 def test_a_line_without_runs_has_the_papers_numbers_and_a_dash():
     rows = summary.rows(EVERY, made_up.lines())
-    assert len(rows) == 12
+    assert len(rows) == 13
     assert all(row.ours == "—" and not row.seeds and not row.points["ours"] for row in rows)
     assert rows[1].paper == "0.21 (0/20); 0.73 ± 0.89" and rows[1].other.startswith("6.98, ")
 
 
 def test_means_are_of_the_same_tasks():
     row = summary.rows(EVERY, _lines(range(11, 21)))[1]
-    assert row.what == "bAbI 10k, single: error (10 of 20 tasks)"
+    assert row.what == "bAbI 10k, single†: error (10 of 20 tasks)"
     assert row.paper == "0.38 (0/10); 1.15 ± 1.40"
     assert row.other.startswith("13.68, best of ten ([andreamad8](https://")
     assert (row.ours, row.seeds) == ("2.00 (0/10)", "1")

@@ -1,4 +1,4 @@
-"""The tables of docs/results.md: their commands can be run, the paper's numbers are the paper's."""
+"""The tables of docs/results.md: their commands can be run, bAbI's numbers are the paper's."""
 
 import dataclasses
 import statistics
