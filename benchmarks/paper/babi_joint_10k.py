@@ -17,9 +17,9 @@ command in the authors' repository comes to over 2,000 times (100,000 updates of
 This run fails at task 16 alone, which it learns by heart; the mean of the other 19 is 0.19 (of the
 paper's, which fails at none, 0.24 best, 1.13 mean). It is one seed, and ran on a GPU by an earlier
 form of `benchmarks/in_jax.py`, not committed, which took as many updates as its time allowed: the
-cell has their number. The order of its stories is another, and the longest came by 112 and 124 an update, not by
-84 and 126. Its curve was measured there. No contrast has been trained as long, so that the line
-says nothing of what halting, or sharing the layer, is good for.
+cell has their number. The order of its stories is another, and the longest came by 112 and 124 an
+update, not by 84 and 126. Its curve was measured there. No contrast has been trained as long, so
+that the line says nothing of what halting, or sharing the layer, is good for.
 
 The paper's gap between the Transformer and the Universal one, 22.1 to .47, is not seen, rather the
 reverse, of too few seeds to rank them: after 120,000 updates the Transformer (four layers of its

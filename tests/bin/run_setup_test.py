@@ -1,5 +1,7 @@
 """What is wrong with a command line is said before TensorFlow is loaded."""
 
+import json
+
 import pytest
 
 import trainer
@@ -51,6 +53,10 @@ def test_a_misspelt_name_is_said_before_what_is_missing(tmp_path, capsys, missin
 def test_a_broken_cluster_is_refused(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{")
     assert "TF_CONFIG must be JSON" in small_run.error(capsys, trainer.main, _argv(tmp_path))
+    workers = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
+    message = small_run.error(capsys, trainer.main, _argv(tmp_path, "--use_tpu"))
+    assert "--use_tpu must go without the workers" in message
 
 
 def _check(tmp_path, *more):

@@ -17,6 +17,7 @@ _HP = hparams.get("transformer_tiny", "learning_rate_schedule=constant*linear_de
 _TERMS = {
     "train_data": "1 file, 9 bytes, sha256 0a",
     "num_replicas": 1,
+    "batch_size": 32,
     "train_steps": 100,
     "moving_average_decay": 0.0,
     "hparams": {},
@@ -31,6 +32,7 @@ _RECORD = {"random_seed": 3, "trained_with": _TERMS}
         ({"train_data": "2 files"}, "the training data: 1 file, 9 bytes, sha256 0a; now 2 files"),
         ({"num_replicas": 2}, "the number of replicas: 1; now 2"),
         ({"moving_average_decay": 0.9}, "moving_average_decay: 0.0; now 0.9"),
+        ({"batch_size": 64}, "the batch_size of all replicas together: 32; now 64"),
         ({"random_seed": 4}, "random_seed: 3; now 4"),
         (
             {"train_steps": 200},

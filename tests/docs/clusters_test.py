@@ -110,8 +110,8 @@ def test_ray(code, monkeypatch):
         ray=types.SimpleNamespace(),
         ray__train=types.SimpleNamespace(ScalingConfig=lambda num_workers: num_workers),
         ray__train__tensorflow=types.SimpleNamespace(TensorflowTrainer=TensorflowTrainer),
-        trainer=types.SimpleNamespace(main=lambda words: _check(words) or code),
     )
+    monkeypatch.setattr("ut_keras.bin.trainer.main", lambda words: _check(words) or code)
     run = compile(program, "clusters.md", "exec")
     if code:
         with pytest.raises(SystemExit) as ended:

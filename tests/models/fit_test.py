@@ -274,3 +274,25 @@ def test_saved_compiled_model_goes_on(dataset, tmp_path):
     assert int(loaded.optimizer.iterations) == int(model.optimizer.iterations) == 6
     loaded.fit(dataset, verbose=0, shuffle=False)
     assert int(loaded.optimizer.iterations) == 12
+
+
+def test_a_model_of_which_nothing_is_trained(dataset):
+    model = _make("universal_transformer_tiny")
+    model.trainable = False
+    model.compile()
+    before = [variable.numpy() for variable in model.weights]
+    model.fit(dataset, shuffle=False, verbose=0)
+    for variable, value in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(variable, value)
+
+
+def test_what_a_part_cost_by_itself_does_not_count(dataset):
+    found = []
+    for is_called in (False, True):
+        model = _make()
+        model.compile()
+        if is_called:
+            model.encoder(tf.zeros([1, 3, model.hparams.hidden_size]))
+            assert model.encoder.losses
+        found.append(model.evaluate(dataset, verbose=0))
+    assert found[0] == found[1]

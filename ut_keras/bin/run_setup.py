@@ -81,6 +81,9 @@ def check(args: argparse.Namespace) -> Setup:
     if trains:
         check_train_steps(hp, args.train_steps)
     decode = decode_hparams.parse(args.decode_hparams)
+    workers = cluster.from_environment()
+    if workers is not None and args.use_tpu:
+        raise UsageError("--use_tpu must go without the workers of TF_CONFIG. Received: both.")
     if not args.generate_data and not os.path.isdir(args.data_dir):
         raise UsageError(
             f"--data_dir must be a folder with data; --generate_data makes them. "
@@ -112,7 +115,7 @@ def check(args: argparse.Namespace) -> Setup:
         eval_split=eval_split(args, problem),
         seed=seed,
         decode=decode,
-        cluster=cluster.from_environment(),
+        cluster=workers,
         early_stopping=_early_stopping(args, schedule),
         profile_steps=_profile_steps(args.profile),
     )

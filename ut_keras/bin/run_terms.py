@@ -26,7 +26,11 @@ _OF_A_WORKER = frozenset(
         *("hparams_set", "hparams", "registry_help"),
     }
 )
-_NAMES = {"train_data": "the training data", "num_replicas": "the number of replicas"}
+_NAMES = {
+    "train_data": "the training data",
+    "num_replicas": "the number of replicas",
+    "batch_size": "the batch_size of all replicas together",
+}
 _SAME_BATCHES = (
     ". By --global_batch_size the batches and their order stay the same and, up to rounding, so do "
     "the updates; dropout draws others"
@@ -41,6 +45,7 @@ def of(setup: Any, num_replicas: int) -> dict[str, Any]:
         "train_data": _data(setup, "train"),
         "num_replicas": num_replicas,
         "global_batch_size": setup.args.global_batch_size,
+        "batch_size": setup.hp.batch_size * (1 if setup.args.global_batch_size else num_replicas),
         "train_steps": setup.args.train_steps,
         "moving_average_decay": setup.args.moving_average_decay,
         "hparams": hparam_changes.noted(setup.hp),
@@ -54,7 +59,7 @@ def changes(record: Any, terms: Mapping[str, Any], setup: Any) -> list[str]:
     """
     noted = {**record.get("trained_with", {}), "random_seed": record.get("random_seed")}
     here = {**terms, "random_seed": setup.seed}
-    compared = ["train_data", "num_replicas", "random_seed", "moving_average_decay"]
+    compared = ["train_data", "num_replicas", "batch_size", "random_seed", "moving_average_decay"]
     schedule = setup.hp.learning_rate_schedule
     if any(factor in schedule for factor in _ENDING):
         compared.append("train_steps")
@@ -66,7 +71,7 @@ def changes(record: Any, terms: Mapping[str, Any], setup: Any) -> list[str]:
         f"The run had {_NAMES.get(name, name)}: {noted[name]}; now {here[name]}"
         + reasons.get(name, "")
         for name in compared
-        if noted.get(name) not in (None, here[name])
+        if noted.get(name) not in (None, here.get(name))
     ]
 
 

@@ -232,8 +232,9 @@ class KerasModel(keras.Model):
         with tf.GradientTape() as tape:
             logits, loss = self._logits_and_loss(x, y, weights, True)
             loss = self.optimizer.scale_loss(loss)
-        variables = self.trainable_weights
-        self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        if variables := self.trainable_weights:  # all may be frozen
+            gradients = tape.gradient(loss, variables)
+            self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
         return self.compute_metrics(x, y, logits, sample_weight=weights)
 
     def _train_step_of_keras(self, data):
@@ -247,6 +248,7 @@ class KerasModel(keras.Model):
     def _logits_and_loss(self, x, y, weights, training):
         """As the trainer's step; what layers have added to the losses of Keras counts, too."""
         _check_targets(y)
+        self._clear_losses()  # a part may have been called by itself
         output = self.forward(x, training)
         smoothing = self.loss.label_smoothing if training else 0.0
         terms = model_losses.terms(self, output, y, smoothing, weights)

@@ -125,6 +125,8 @@ class Trainer:
         if change := checkpoints.change_of_average():
             print(change, flush=True)
         with distribution.AgreedStop(self.strategy) as stop, self._averages_in_place():
+            # Several could only leave it together, and there is nothing to save.
+            stop.waits = distribution.num_workers(self.strategy) == 1
             results = self._evaluate(step, make_eval_dataset, decode, stop)
         print(result_line({**results, "steps": step}), flush=True)
         self._summaries.close()

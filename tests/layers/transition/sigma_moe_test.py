@@ -184,3 +184,8 @@ def test_refuses_what_is_not_a_part(given):
 def test_refuses_experts_that_do_not_share_the_filters():
     with pytest.raises(ValueError, match="must divide filter_size"):
         sigma_moe.SigmaMoE(10, 4, num_experts=4, k=2)
+
+
+def test_a_symbolic_output_is_a_mixture():
+    output = sigma_moe.SigmaMoE(12, 4, num_experts=6, k=2)(keras.Input((None, 4)))
+    assert output.output.shape == (None, None, 4) and output.tally.shape == (None, 6)

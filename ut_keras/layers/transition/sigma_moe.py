@@ -41,7 +41,7 @@ class SigmaMoE(transition.FeedForward):
         others: as of `FeedForward`.
     Call arguments: as of `FeedForward`.
     Returns:
-        `Mixture`.
+        `Mixture`; a `TransformerLayer` adds up the cost.
     Raises:
         ValueError: if the experts do not divide the filters, or k is not in [1, num_experts].
     References: Csordás et al. 2024, MoEUT: Mixture-of-Experts Universal Transformers, section 2.1;
@@ -84,6 +84,9 @@ class SigmaMoE(transition.FeedForward):
         output = self._contracted(self.expand(x) * gates, padding_mask, training)
         asked = transition.zero_at_padding(tf.nn.softmax(scores), padding_mask)
         return Mixture(output, tf.reduce_sum(asked, axis=1) if training else None)
+
+    def compute_output_shape(self, x_shape: Shape) -> Any:
+        return Mixture(super().compute_output_shape(x_shape), (x_shape[0], self.num_experts))
 
     def cost(self, tally: tf.Tensor) -> tf.Tensor:
         """What a row costs, float32 [B]; the tally [B, E] is the sum of those of all steps."""
