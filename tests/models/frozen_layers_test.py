@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tests.models import examples
+from ut_keras import layers
 from ut_keras.optimizers import adam
 
 
@@ -42,3 +43,14 @@ def test_a_part_of_a_frozen_part_is_trained():
     assert any("encoder" in path for path in _trained(copy))
     model.trainable = False
     assert not keras.models.clone_model(model).trainable_variables
+
+
+def test_a_layer_that_is_made_frozen(tmp_path):
+    model = keras.Sequential([layers.FeedForward(8, 4, trainable=False), keras.layers.Dense(1)])
+    model.build((None, None, 4))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for each in (model, loaded, keras.models.clone_model(model)):
+        assert len(_trained(each)) == 2  # those of the last layer
+        each.layers[0].trainable = True
+        assert len(_trained(each)) == 6

@@ -38,11 +38,11 @@ class Layer(keras.layers.Layer):
             layer.trainable = False
         return layer
 
-    def build_from_config(self, config: Config) -> None:
-        super().build_from_config(config)
-        if not self.trainable:  # Keras forgets it of what `build` has made
-            self.trainable = True  # or the next line, which changes nothing, would be passed over
-            self.trainable = False
+    def _post_build(self) -> None:
+        super()._post_build()
+        if not self.trainable:  # Keras forgets it of what `build` has made, or was given
+            for layer in self._layers:
+                layer.trainable = False
 
 
 class PositionWise(Layer):
