@@ -385,3 +385,13 @@ def test_unsupported_field_is_refused():
 def test_targets_are_needed():
     with pytest.raises(ValueError, match="must be a feature targets. Received: inputs"):
         models.get("transformer", hparams.get("transformer_tiny"), vocab_sizes={"inputs": V})
+
+
+def test_a_call_in_training_is_refused_where_steps_have_losses():
+    model, features = (
+        examples.make("adaptive", "act_type=ponder_net"),
+        examples.features("adaptive"),
+    )
+    model(features, training=False)
+    with pytest.raises(ValueError, match="trains by losses of many steps"):
+        model(features, training=True)

@@ -167,6 +167,11 @@ class Seq2Seq(keras_model.KerasModel):
         training: bool | None = None,
         num_steps: int | None = None,
     ) -> tf.Tensor:
+        if training and self.trains_by_steps:
+            raise ValueError(
+                "A call has the logits alone, and this model trains by losses of many steps: take "
+                f"fit, or forward and loss_terms. Received: training=True of {self.name}."
+            )
         output = self.forward(features, training, num_steps=num_steps)
         for terms in losses.cost_terms(self, output).values():
             self.add_loss([term.value() for term in terms])
