@@ -8,7 +8,9 @@ chosen among tries by validation, which is of the mix and has 0.624; the test is
 100 programs of one operation on five digits of each kind, it has 99 sums, 96 differences, all
 choices (`if`), 26 loops (`for`, a sum with a product by a small number) and no product; of 2,000
 more of the test's kind 0.06 of those with a product (0.36 of all), 0.18 of the others with a loop
-(0.28), and 0.78 of the rest.
+(0.28), and 0.78 of the rest. The Transformer by the same recipe, with four layers of its own and a
+dense transition, has more: 0.447, and 0.689 of validation. That the Universal one is the better is
+not seen here.
 `universal_large_batch` is for a GPU. `double` stood still for 24 of its 49 minutes.
 """
 
