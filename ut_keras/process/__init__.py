@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import resource
 
 _OTHER_FILES = 200  # that a process has open
 
@@ -16,6 +15,8 @@ def num_processors() -> int:
 
 def allow_open_files(count: int) -> None:
     """Lets this process have so many more open: macOS starts it with 256, Linux with 1,024."""
+    import resource  # of Unix alone; the package is imported elsewhere, too
+
     wanted = _OTHER_FILES + count
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted and soft != hard:
