@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import io
 import os
+import resource
 import tarfile
 import zipfile
 
@@ -205,3 +206,16 @@ def test_what_grows_beyond_its_limit_is_refused(tmp_path, name, make):
     with pytest.raises(DataError, match=f"{name} must have at most {MOST} bytes, unpacked"):
         _unpack(tmp_path / name, tmp_path / "out", ("en.txt", "a"))
     assert os.listdir(tmp_path) == [name]
+
+
+def test_a_full_disk_is_told_by_the_folder(tmp_path):
+    path = _archive(tmp_path / "a.tar", {"a.txt": b"a" * 1000})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError) as raised:
+            _unpack(path, tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert raised.value.filename == str(tmp_path / "out")
+    assert os.listdir(tmp_path) == ["a.tar"]

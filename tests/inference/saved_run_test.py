@@ -1,15 +1,18 @@
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import ut_keras
 from tests.bin import small_run
-from ut_keras import pretrained, problems
+from ut_keras import optimizers, pretrained, problems
 from ut_keras.bin import datagen, decoder
+from ut_keras.checkpoints import checkpoint
 from ut_keras.errors import DataError
 from ut_keras.inference import feature_record
 from ut_keras.text import text_encoder
@@ -263,3 +266,15 @@ def test_classes_are_trained_on_with_texts():
     assert run.encoders["targets"].decode(targets[0].numpy().tolist()) == "hallway"
     run.model.compile("adam")
     assert run.model.evaluate(run.dataset(pairs), verbose=0, return_dict=True)["loss"] > 0
+
+
+def test_averages_that_are_left_are_said(tmp_path, capsys):
+    run = shutil.copytree(pretrained.folder("reverse40"), tmp_path / "run")
+    model = ut_keras.load(run).model
+    assert "averaged" not in capsys.readouterr().err
+    optimizer = optimizers.get(model.hparams, train_steps=10_000)
+    optimizer.build(model.trainable_variables)
+    averages = {"some": tf.Variable(1.0)}
+    checkpoint.Checkpoints(str(run), model, optimizer, moving_average=averages).save()
+    ut_keras.load(run)
+    assert "note: " in (said := capsys.readouterr().err) and "also holds averaged weights" in said

@@ -170,6 +170,19 @@ def test_a_worker_stops_early_when_the_chief_does(run, monkeypatch, capsys):
     assert "steps=12" in capsys.readouterr().out.splitlines()[-1]
 
 
+def test_workers_end_an_evaluation_at_the_first_signal(run, monkeypatch):
+    """Nothing is lost, and they could only leave it together."""
+    waits = []
+    monkeypatch.setattr(
+        distribution.AgreedStop, "leaves_evaluation", lambda self: waits.append(self.waits)
+    )
+    monkeypatch.setattr(distribution, "is_agreed", lambda strategy, step: True)
+    for workers in (1, 2):
+        monkeypatch.setattr(distribution, "num_workers", lambda strategy, n=workers: n)
+        _make(run)[0].evaluate(None, _epoch_zero)
+    assert set(waits[: len(waits) // 2]) == {True} and set(waits[len(waits) // 2 :]) == {False}
+
+
 def test_evaluate_by_workers_that_find_other_checkpoints(finished, monkeypatch):
     monkeypatch.setattr(distribution, "is_agreed", lambda strategy, step: step != 12)
     with pytest.raises(checkpoint.CheckpointError, match="Received: step 12 in .* elsewhere"):
