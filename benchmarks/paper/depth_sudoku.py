@@ -1,6 +1,6 @@
 """Sudoku of 6 x 6 cells, trained on puzzles that take 1 to 4 steps of filling in what follows at
 once; share of puzzles all of whose cells are right. Each cell has its answer, and under a halting
-rule its own number of steps.
+rule its own number of steps. `fixed` stood still for 48 minutes of its time.
 """
 
 from tables import Table, depth
