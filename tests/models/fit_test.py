@@ -281,7 +281,8 @@ def test_a_model_of_which_nothing_is_trained(dataset):
     model.trainable = False
     model.compile()
     before = [variable.numpy() for variable in model.weights]
-    model.fit(dataset, shuffle=False, verbose=0)
+    with pytest.warns(UserWarning, match="does not have any trainable weights"):
+        model.fit(dataset, shuffle=False, verbose=0)
     for variable, value in zip(model.weights, before, strict=True):
         np.testing.assert_array_equal(variable, value)
 

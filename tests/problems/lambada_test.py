@@ -80,6 +80,7 @@ def test_reading_comprehension(tmp_path):
 
 def test_comprehension_is_trained_on_passages(tmp_path):
     write_files(tmp_path)
+    (tmp_path / "train.txt").write_text("somebody's\n")
     problem, counts = generate("lambada_rc", tmp_path)
     # "home" does not stand in its context; "tom" does.
     assert records(problem, tmp_path, "train") == [

@@ -89,6 +89,15 @@ def test_a_line_is_an_example(tmp_path):
     assert words[:5] == ["<pad>", "<EOS>", "<unk>", "=", "Robert"]
 
 
+def test_a_file_of_somebody_is_not_read(tmp_path):
+    _write(tmp_path, "wikitext-2", "tokens")
+    (tmp_path / "train.txt").write_text("somebody's\n")
+    _, counts = archives.generate("languagemodel_wikitext2", tmp_path)
+    assert counts == {"train": 1, "dev": 1, "test": 1}
+    words = (tmp_path / "data" / "vocab.languagemodel_wikitext2.tokens").read_text().split("\n")
+    assert "Robert" in words and "somebody's" not in words
+
+
 def test_bytes_are_of_the_raw_text(tmp_path):
     _write(tmp_path, "wikitext-103-raw", "raw")
     problem, counts = archives.generate("languagemodel_wikitext103_characters", tmp_path)

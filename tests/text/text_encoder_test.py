@@ -68,6 +68,8 @@ def test_a_vocabulary_that_another_process_writes_is_waited_for(tmp_path):
     waiting = threading.Thread(target=text_encoder.store_new, args=(words, path))
     with path_lock.held(path, "Data must be generated"):
         waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
         text_encoder.TokenTextEncoder(tokens=["dog"]).store_to_file(path)
     waiting.join()
     assert text_encoder.TokenTextEncoder(path).encode("dog") == [2]

@@ -71,7 +71,7 @@ def changes(record: Any, terms: Mapping[str, Any], setup: Any) -> list[str]:
         f"The run had {_NAMES.get(name, name)}: {noted[name]}; now {here[name]}"
         + reasons.get(name, "")
         for name in compared
-        if noted.get(name) not in (None, here.get(name))
+        if noted.get(name) not in (None, here[name])
     ]
 
 

@@ -87,9 +87,9 @@ def _compiled(model, function, features, num_steps, exit_threshold):
     traces = model.__dict__.setdefault("_scores", {})
     # Sentences have a fixed number of words, which their embedding asks for.
     shapes = {
-        name: [None, None, *ids.shape[2:]][: ids.shape.rank] for name, ids in features.items()
+        name: (None, None, *ids.shape[2:])[: ids.shape.rank] for name, ids in features.items()
     }
-    key = (function, num_steps, exit_threshold, str(shapes))
+    key = (function, num_steps, exit_threshold, *shapes.items())
     if key not in traces:
 
         def run(features):

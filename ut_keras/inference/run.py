@@ -68,7 +68,7 @@ class Run:
             checkpoints = checkpoint.restored(self.run_dir, model)
             path = checkpoints.newest
         if checkpoints.has_moving_average:
-            print(f"note: {path} also holds averaged weights; best/ has those", file=sys.stderr)
+            print(f"note: {path} also holds averages, which are left; see best/", file=sys.stderr)
         decode_hparams.check_depth(values or {}, model)
         num_steps = (values or {}).get("num_steps")
         return (model.with_steps(num_steps) if num_steps else model), path

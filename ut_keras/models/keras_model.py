@@ -4,6 +4,7 @@ import contextlib
 import functools
 import inspect
 import logging
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Self
 
@@ -232,9 +233,11 @@ class KerasModel(keras.Model):
         with tf.GradientTape() as tape:
             logits, loss = self._logits_and_loss(x, y, weights, True)
             loss = self.optimizer.scale_loss(loss)
-        if variables := self.trainable_weights:  # all may be frozen
+        if variables := self.trainable_weights:
             gradients = tape.gradient(loss, variables)
             self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        else:  # as Keras' own step
+            warnings.warn("The model does not have any trainable weights.", stacklevel=2)
         return self.compute_metrics(x, y, logits, sample_weight=weights)
 
     def _train_step_of_keras(self, data):

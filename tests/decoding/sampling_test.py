@@ -1,0 +1,53 @@
+"""What is drawn at a step, and how often: `generate.sampler`."""
+
+import numpy as np
+import tensorflow as tf
+
+from ut_keras.decoding import generate
+
+PROBABILITIES = np.float32([0.4, 0.3, 0.2, 0.1])
+ROWS = 4000
+
+
+def _shares(temperature=1.0, top_k=0, top_p=1.0, seed=1):
+    """How often each symbol is drawn."""
+    choose = generate.sampler(temperature, top_k, top_p, tf.constant([seed, 0]))
+    log_probs = tf.tile(tf.math.log(PROBABILITIES)[tf.newaxis], [ROWS, 1])
+    symbols = choose(log_probs, tf.constant(3)).numpy()
+    return np.bincount(symbols, minlength=4) / ROWS
+
+
+def test_draws_by_probability():
+    np.testing.assert_allclose(_shares(), PROBABILITIES, atol=0.03)
+
+
+def test_temperature_sharpens():
+    expected = PROBABILITIES**2 / np.sum(PROBABILITIES**2)
+    np.testing.assert_allclose(_shares(temperature=0.5), expected, atol=0.03)
+
+
+def test_top_k_draws_from_the_likeliest():
+    np.testing.assert_allclose(_shares(top_k=2), [4 / 7, 3 / 7, 0, 0], atol=0.03)
+    np.testing.assert_allclose(_shares(top_k=9), PROBABILITIES, atol=0.03)
+
+
+def test_top_p_draws_from_as_few_as_have_it():
+    np.testing.assert_allclose(_shares(top_p=0.65), [4 / 7, 3 / 7, 0, 0], atol=0.03)
+    np.testing.assert_allclose(_shares(top_p=0.1), [1, 0, 0, 0])
+
+
+def test_forbidden_symbols_are_never_drawn():
+    choose = generate.sampler(5.0, 0, 1.0, tf.constant([0, 0]))
+    log_probs = tf.tile([[0.0, -np.inf, -1.0]], [500, 1])
+    assert set(choose(log_probs, tf.constant(0)).numpy()) == {0, 2}
+
+
+def test_seed_decides():
+    log_probs = tf.zeros([50, 8])
+
+    def draw(seed, position):
+        choose = generate.sampler(1.0, 0, 1.0, tf.constant([seed, 0]))
+        return choose(log_probs, tf.constant(position)).numpy().tolist()
+
+    assert draw(1, 2) == draw(1, 2)
+    assert draw(1, 2) != draw(2, 2) and draw(1, 2) != draw(1, 3)
