@@ -180,6 +180,152 @@ def test_a_study_of_ones_own_is_left(tmp_path):
     assert path.read_text() == before
 
 
+# Trials of the user's own, by Optuna.
+
+_ENQUEUED = {"learning_rate_constant": 0.25, "num_heads": 2, "ffn_layer": "conv_hidden_relu"}
+
+
+def _study(directory):
+    """The study as a user opens it."""
+    backend = optuna.storages.journal.JournalFileBackend(str(directory / "search/search.journal"))
+    storage = optuna.storages.JournalStorage(backend)
+    return optuna.load_study(study_name="search", storage=storage)
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A study with two trials that ended."""
+    assert _search(_argv(tmp_path, autotune_max_trials="2")) == 0
+    return _study(tmp_path)
+
+
+def test_enqueued_trial_runs_with_its_hparams(tmp_path, begun, capsys):
+    begun.enqueue_trial(_ENQUEUED)
+    assert _search(_argv(tmp_path, autotune_max_trials="4")) == 0
+    assert [trial.state.name for trial in _trials(tmp_path)] == ["COMPLETE"] * 4
+    trial = _trials(tmp_path)[2]
+    assert trial.user_attrs["hparams"] == _ENQUEUED  # 2 heads, and not the third choice
+    assert trial.params == {**_ENQUEUED, "num_heads": 0}
+    assert "trial-2: learning_rate_constant=0.25 num_heads=2 ffn" in capsys.readouterr().out
+    before = _told(tmp_path)
+    assert _search(_argv(tmp_path, autotune_max_trials="4")) == 0
+    assert _told(tmp_path) == before
+
+
+def test_enqueued_trial_runs_after_the_last_of_a_search(tmp_path, begun):
+    begun.enqueue_trial(_ENQUEUED)
+    assert _search(_argv(tmp_path, autotune_max_trials="2")) == 0
+    assert [trial.state.name for trial in _trials(tmp_path)] == ["COMPLETE"] * 3
+
+
+def test_enqueued_trial_gets_proposals_for_missing_hparams(tmp_path, begun):
+    begun.enqueue_trial({"num_heads": 4})
+    begun.enqueue_trial({})
+    assert _search(_argv(tmp_path, autotune_max_trials="2")) == 0
+    third, fourth = _trials(tmp_path)[2:]
+    assert third.user_attrs["hparams"]["num_heads"] == 4
+    assert third.user_attrs["hparams"].keys() == fourth.user_attrs["hparams"].keys()
+    assert 1e-5 <= third.user_attrs["hparams"]["learning_rate_constant"] <= 1.0
+
+
+@pytest.mark.parametrize(
+    "enqueued, words",
+    [
+        ({"num_heads": 1}, ["num_heads", "2, 3, 4", "Received: 1"]),
+        ({"num_heads": True}, ["num_heads", "Received: True"]),
+        ({"learning_rate_constant": 2.0}, ["learning_rate_constant", "1.0", "Received: 2.0"]),
+        ({"learning_rate_constant": "0.1"}, ["learning_rate_constant", "Received: '0.1'"]),
+        ({"ffn_layer": "dense"}, ["ffn_layer", "conv_hidden_relu", "Received: 'dense'"]),
+        ({"learning_rate": 0.1}, ["learning_rate_constant", "Received: learning_rate=0.1"]),
+    ],
+)
+def test_enqueued_trial_outside_the_ranges_fails_alone(tmp_path, begun, capsys, enqueued, words):
+    begun.enqueue_trial(enqueued)
+    assert _search(_argv(tmp_path, autotune_max_trials="4")) == 0
+    trials = _trials(tmp_path)
+    assert [t.state.name for t in trials] == ["COMPLETE", "COMPLETE", "FAIL", "COMPLETE"]
+    assert all(word in trials[2].user_attrs["reason"] for word in words)
+    assert f"trial-2 failed: {trials[2].user_attrs['reason']}" in capsys.readouterr().out
+    assert not (tmp_path / "search/trial-2").exists()
+
+
+def test_enqueued_trial_of_a_killed_search_is_resumed(tmp_path, begun):
+    begun.enqueue_trial(_ENQUEUED)
+    begun.ask()  # the search was killed just after it
+    assert _trials(tmp_path)[2].state.name == "RUNNING"
+    assert _search(_argv(tmp_path, autotune_max_trials="2")) == 0
+    trial = _trials(tmp_path)[2]
+    assert trial.state.name == "COMPLETE" and trial.user_attrs["hparams"] == _ENQUEUED
+
+
+def test_enqueued_trial_leaves_a_folder_of_its_name(tmp_path, begun, capsys):
+    begun.enqueue_trial(_ENQUEUED)
+    (tmp_path / "search/trial-2").mkdir()
+    line = small_run.error(capsys, _search, _argv(tmp_path, autotune_max_trials="2"))
+    assert "trial-2" in line and _trials(tmp_path)[2].state.name == "WAITING"
+
+
+def test_added_and_pruned_trials_are_in_the_table(tmp_path, begun, capsys):
+    first = _trials(tmp_path)[0]
+    begun.add_trial(
+        optuna.trial.create_trial(
+            params={**first.params, "learning_rate_constant": 0.5, "num_heads": 1},
+            distributions=first.distributions,
+            value=1000.0,
+        )
+    )
+    pruned = begun.ask()
+    pruned.report(2000.0, step=1)
+    begun.tell(pruned, state=optuna.trial.TrialState.PRUNED)
+    capsys.readouterr()
+    assert _search(_argv(tmp_path, autotune_max_trials="5")) == 0
+    *_, added, _, _, _, last, best = capsys.readouterr().out.splitlines()
+    assert added.startswith("trial-2: learning_rate_constant=0.5 num_heads=3 ")
+    assert added.endswith("score=1000")
+    assert last.startswith("trial-3: ") and last.endswith(": pruned")
+    assert "best: trial-2, " in best
+    assert "--hparams=hidden_size=12,learning_rate_constant=0.5,num_heads=3," in best
+
+
+def test_pruned_trial_has_no_result(tmp_path):
+    study = search.open_study(str(tmp_path), {"autotune_maximize": True})
+    trial = study.ask()
+    trial.report(1.0, step=1)
+    study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+    assert search.completed(study) == []
+    assert search.reason(study.trials[0]) == "pruned"
+
+
+@pytest.mark.parametrize(
+    "name, distribution, value",
+    [
+        ("num_heads", optuna.distributions.IntDistribution(2, 4), 3),
+        ("num_heads", optuna.distributions.FloatDistribution(2, 4), 3.0),
+        ("ffn_layer", optuna.distributions.CategoricalDistribution(["other"]), "other"),
+    ],
+)
+def test_added_trial_of_other_ranges_is_rejected(
+    tmp_path, begun, capsys, name, distribution, value
+):
+    begun.add_trial(
+        optuna.trial.create_trial(
+            params={name: value}, distributions={name: distribution}, value=1.0
+        )
+    )
+    line = small_run.error(capsys, _search, _argv(tmp_path))
+    assert "trial-2" in line and str(distribution) in line
+    assert len(_trials(tmp_path)) == 3
+
+
+def test_result_that_the_user_told_is_kept(tmp_path):
+    study = search.open_study(str(tmp_path), {"autotune_maximize": True})
+    trial = search.next_trial(study, hparams.get_range(_RANGE), (), 1)
+    study.tell(trial.number, 7.0)
+    search.tell(study, trial, 8.0)
+    search.tell(study, trial, None, "killed")
+    assert study.trials[0].value == 7.0 and "reason" not in study.trials[0].user_attrs
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_stopped_search_goes_on_as_if_it_had_not_been(tmp_path, end):

@@ -53,6 +53,38 @@ def test_discrete_and_categorical_hold_every_value():
     assert set(values) == {"fc", "sepconv"}
 
 
+@pytest.mark.parametrize(
+    "fill, value, stored",
+    [
+        (lambda r: r.set_float("dropout", 0.25, 1.0), 0.5, 0.5),
+        (lambda r: r.set_float("dropout", 0.25, 1, scale=r.REVERSE_LOG_SCALE), 0.5, 0.75),
+        (lambda r: r.set_int("num_heads", 2, 9, scale=r.REVERSE_LOG_SCALE), 4, 7),
+        (lambda r: r.set_discrete("hidden_size", [32, 16, 64]), 32, 1),
+        (lambda r: r.set_discrete("hidden_size", [1, 0], scale=r.REVERSE_LOG_SCALE), 1, 1),
+        (lambda r: r.set_categorical("pos", [None, "timing"]), None, None),
+    ],
+)
+def test_stored_is_what_a_trial_keeps(fill, value, stored):
+    ranged = RangedHParams()
+    fill(ranged)
+    (item,) = ranged.ranges
+    assert item.checked(value) == value
+    assert item.stored(value) == stored and item.value_of(stored) == value
+
+
+def test_checked_gives_the_type_of_the_range():
+    ranged = RangedHParams()
+    ranged.set_float("dropout", 0, 1)
+    ranged.set_int("num_heads", 2, 4)
+    ranged.set_categorical("use_bias", [True, False])
+    dropout, num_heads, use_bias = ranged.ranges
+    assert repr(dropout.checked(1)) == "1.0" and repr(num_heads.checked(3.0)) == "3"
+    assert use_bias.checked(False) is False
+    for item, value in ((dropout, float("nan")), (num_heads, 2.5), (use_bias, 1)):
+        with pytest.raises(HParamError, match=f"{item.name} must be .* Received: {value}"):
+            item.checked(value)
+
+
 def test_the_later_call_wins_but_keeps_the_kind():
     ranged = RangedHParams()
     ranged.set_float("dropout", 0.0, 0.5)

@@ -50,7 +50,10 @@ def run(args: argparse.Namespace, program: str) -> None:
         identity["ranges"] = [str(item) for item in ranges]
         identity["flags of --t2t_usr_dir"] = args.package_words
         study = search.open_study(args.output_dir, identity, args.random_seed)
-        _check_free(args.output_dir, range(len(study.trials), args.autotune_max_trials))
+        search.check_trials(study, ranges)
+        to_come = [t.number for t in study.trials if t.state.name == "WAITING"]
+        to_come += range(len(study.trials), args.autotune_max_trials)
+        _check_free(args.output_dir, to_come)
         for line in hparam_ranges.without_effect(ranges, setup.hp):
             print(f"note: {line}", flush=True)
         if args.generate_data:
@@ -58,14 +61,14 @@ def run(args: argparse.Namespace, program: str) -> None:
             setup.problem.generate_data(args.data_dir, args.tmp_dir)
         with interruption.StopRequest() as stop:
             _Search(setup, ranges, study, program).run(stop)
-    print("\n".join(search.table(study)), flush=True)
-    if all(trial.value is None for trial in study.trials):
-        reasons = "; ".join(dict.fromkeys(trial.user_attrs["reason"] for trial in study.trials))
+    print("\n".join(search.table(study, ranges)), flush=True)
+    ended = search.completed(study)
+    if not ended:
+        reasons = "; ".join(dict.fromkeys(search.reason(trial) for trial in study.trials))
         raise UsageError(f"A trial of a search must end well. Received: {reasons}.")
-    best = study.best_trial
+    overrides = shlex.quote(_overrides(args, search.hparams_of(ended[0], ranges)))
     print(
-        f"best: trial-{best.number}, by --hparams_set={args.hparams_set} "
-        f"--hparams={shlex.quote(_overrides(args, best))}",
+        f"best: trial-{ended[0].number}, by --hparams_set={args.hparams_set} --hparams={overrides}",
         flush=True,
     )
 
@@ -143,7 +146,7 @@ def trial_arguments(args: argparse.Namespace, trial: Any, seed: int) -> list[str
     return [
         *kept,
         *args.package_words,
-        f"--hparams={_overrides(args, trial)}",
+        f"--hparams={_overrides(args, trial.user_attrs['hparams'])}",
         f"--random_seed={seed}",
         f"--output_dir={_trial_dir(args.output_dir, trial.number)}",
     ]
@@ -189,7 +192,11 @@ class _Search:
         """Starts the next trial, if it can be; False if there is none."""
         busy = [trial.number for trial, _ in self.running.values()]
         most = self.setup.args.autotune_max_trials
-        trial = search.next_trial(self.study, self.ranges, busy, most)
+        try:
+            trial = search.next_trial(self.study, self.ranges, busy, most)
+        except search.RejectedTrial as rejected:
+            self._fail(rejected.trial, str(rejected))
+            return True
         if trial is None:
             return False
         directory = _trial_dir(self.setup.args.output_dir, trial.number)
@@ -202,7 +209,8 @@ class _Search:
         words = [sys.executable, "-P", "-c", self.program, *arguments]
         process = trial_process.TrialProcess(words, directory, gpus, lock)
         self.running[slot] = trial, process
-        print(f"trial-{trial.number}: {search.tried(trial)} ({directory}/log.txt)", flush=True)
+        tried = search.tried(trial, self.ranges)
+        print(f"trial-{trial.number}: {tried} ({directory}/log.txt)", flush=True)
         return True
 
     def _end(self, trial, process, stop):
@@ -220,17 +228,18 @@ class _Search:
         if not math.isfinite(value):
             self._fail(trial, f"{objective}={value} at step {step}")
             return
-        self.study.tell(trial, value)
-        best = self.study.best_trial
-        print(
-            f"trial-{trial.number}: {objective}={search.number(value)} "
-            f"(best: {search.number(best.value)}, trial-{best.number})",
-            flush=True,
+        search.tell(self.study, trial, value)
+        best = next(
+            (
+                f" (best: {search.number(t.value)}, trial-{t.number})"
+                for t in search.completed(self.study)
+            ),
+            "",
         )
+        print(f"trial-{trial.number}: {objective}={search.number(value)}{best}", flush=True)
 
     def _fail(self, trial, reason):
-        trial.set_user_attr("reason", reason)
-        self.study.tell(trial, state=search.optuna().trial.TrialState.FAIL)
+        search.tell(self.study, trial, None, reason)
         print(f"trial-{trial.number} failed: {reason}", flush=True)
 
 
@@ -248,9 +257,9 @@ def _trial_dir(output_dir, number):
     return os.path.join(output_dir, f"trial-{number}")
 
 
-def _overrides(args, trial):
+def _overrides(args, hparams):
     own = ",".join(
         f"{name}='{value}'" if isinstance(value, str) and "," in value else f"{name}={value}"
-        for name, value in trial.user_attrs["hparams"].items()
+        for name, value in hparams.items()
     )
     return ",".join(filter(None, [args.hparams, own]))

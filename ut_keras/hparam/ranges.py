@@ -34,24 +34,71 @@ class Range:
     scale: int | None = None
 
     def suggest(self, trial: Any) -> Any:
-        """Asks a tuner's trial for a value.
+        """Ask a tuner's trial for a value.
 
         Args:
             trial: with Optuna's `suggest_float`, `suggest_int` and `suggest_categorical`.
         Returns:
-            The value. The trial itself keeps a discrete value's place in the order, and on the
-            reversed scale the mirror image of the value.
+            The value. The trial itself stores what `stored` returns for it.
         """
         low, high = self.values[0], self.values[-1]
         log = self.scale in (RangedHParams.LOG_SCALE, RangedHParams.REVERSE_LOG_SCALE)
         if self.kind == _CATEGORICAL:
             return trial.suggest_categorical(self.name, self.values)
         if self.kind == _DISCRETE:
-            return self.values[trial.suggest_int(self.name, 0, len(self.values) - 1)]
+            return self.value_of(trial.suggest_int(self.name, 0, len(self.values) - 1))
         suggest = trial.suggest_float if self.kind == _FLOAT else trial.suggest_int
-        value = suggest(self.name, low, high, log=log)
-        # Dense at the upper end is dense at the lower one, seen in a mirror.
-        return low + high - value if self.scale == RangedHParams.REVERSE_LOG_SCALE else value
+        return self.value_of(suggest(self.name, low, high, log=log))
+
+    def checked(self, value: Any) -> Any:
+        """Return a value that a user chose, in the type of this range.
+
+        Raises:
+            HParamError: if the value is not in this range.
+        """
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if self.kind in (_DISCRETE, _CATEGORICAL):
+            # Python has True == 1, so equality alone would take one for the other.
+            for own in self.values:
+                if own == value and isinstance(own, bool) == isinstance(value, bool):
+                    return own
+        elif is_number and self.values[0] <= value <= self.values[1]:
+            if self.kind == _FLOAT:
+                return float(value)
+            if value == int(value):
+                return int(value)
+        raise HParamError(f"{self.name} must be {self._expected()}. Received: {value!r}.")
+
+    @property
+    def is_stored_as_it_is(self) -> bool:
+        """Whether a tuner's trial stores the values themselves; see `stored`."""
+        is_mirrored = self.scale == RangedHParams.REVERSE_LOG_SCALE
+        return self.kind == _CATEGORICAL or not (self.kind == _DISCRETE or is_mirrored)
+
+    def stored(self, value: Any) -> Any:
+        """Return what a tuner's trial stores for a value of this range.
+
+        This is the position of a discrete value in the order, on the reversed scale the mirror
+        image of the value, and otherwise the value itself.
+        """
+        if self.is_stored_as_it_is:
+            return value
+        return self.values.index(value) if self.kind == _DISCRETE else self._mirrored(value)
+
+    def value_of(self, stored: Any) -> Any:
+        """Return the value that a tuner's trial stores as `stored`; the inverse of `stored`."""
+        if self.is_stored_as_it_is:
+            return stored
+        return self.values[stored] if self.kind == _DISCRETE else self._mirrored(stored)
+
+    def _mirrored(self, value):
+        """Dense at the upper end is dense at the lower one, seen in a mirror."""
+        return self.values[0] + self.values[1] - value
+
+    def _expected(self):
+        if self.kind in (_DISCRETE, _CATEGORICAL):
+            return f"one of {', '.join(map(str, self.values))}"
+        return f"{'an integer' if self.kind == _INT else 'a number'} in {list(self.values)}"
 
     def __str__(self) -> str:
         if self.kind in (_DISCRETE, _CATEGORICAL):

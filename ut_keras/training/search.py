@@ -2,7 +2,10 @@
 
     study = open_study(output_dir, {"train_steps": 1000, …})
     trial = next_trial(study, ranges, (), 10)     is in the file before it runs
-    study.tell(trial, 0.93)
+    tell(study, trial, 0.93)
+
+A user may call Optuna on the study, too: the search runs an enqueued trial and compares an added
+one.
 
 Optuna and not KerasTuner: a proposal can be asked for and the result told later, so a trial is an
 ordinary run of the trainer in a process of its own. KerasTuner wants to build the model, call `fit`
@@ -14,8 +17,10 @@ import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ut_keras.errors import UsageError
+from ut_keras.errors import UsageError, UserError
 from ut_keras.files import metrics_file, whole_file
+from ut_keras.hparam.field import HParamError
+from ut_keras.hparam.ranges import Range
 
 FILENAME = "search.journal"
 _RANDOM_TRIALS = 5  # before the estimator has enough to go by; Optuna's 10 are all of T2T's trials
@@ -93,29 +98,132 @@ def _mend(path):
     os.truncate(path, content.rfind(b"\n") + 1)
 
 
-def next_trial(study: Any, ranges: Sequence[Any], busy: Collection[int], most: int) -> Any:
-    """The first trial that has to run: an unfinished one, else a new one, else None.
-
-    It proposes by the tree-structured Parzen estimator (Bergstra et al. 2011), by a seed of the
-    search's and the trial's number, so a search that was killed proposes what it would have.
+class RejectedTrial(UserError):
+    """A trial that the user enqueued and that cannot run.
 
     Args:
+        trial: `optuna.Trial`, which is running and has no hparams.
+        reason: str.
+    """
+
+    def __init__(self, trial: Any, reason: str) -> None:
+        super().__init__(reason)
+        self.trial = trial
+
+
+def next_trial(study: Any, ranges: Sequence[Range], busy: Collection[int], most: int) -> Any:
+    """Return the first trial that has to run, or None.
+
+    A trial that was interrupted comes first, then a trial that the user enqueued, then a new one.
+
+    The tree-structured Parzen estimator (Bergstra et al. 2011) proposes. Its seed depends on the
+    search's seed and the trial's number, so a search that was killed proposes what it would have.
+
+    Args:
+        study: `optuna.Study`.
+        ranges: what is searched.
         busy: numbers of the trials that run.
-        most: how many trials there may be.
+        most: how many trials there may be; a trial that the user enqueued runs in any case.
+
+    Raises:
+        RejectedTrial: if the user enqueued a trial with other hparams than the ranges have.
     """
     trials = study.trials
-    left = (t for t in trials if not t.state.is_finished() and t.number not in busy)
-    unfinished = next(left, None)
-    if unfinished is None and len(trials) >= most:
+    running = [t for t in trials if t.state.name == "RUNNING" and t.number not in busy]
+    waiting = [t for t in trials if t.state.name == "WAITING"]
+    if not running and not waiting and len(trials) >= most:
         return None
-    number = len(trials) if unfinished is None else unfinished.number
+    number = next((t.number for t in (*running, *waiting)), len(trials))
     seed = (study.user_attrs["random_seed"] * 1000003 + number) % 2**32
     study.sampler = optuna().samplers.TPESampler(n_startup_trials=_RANDOM_TRIALS, seed=seed)
-    resume = optuna().trial.Trial  # one of another process, as `ask` gives its own
-    trial = study.ask() if unfinished is None else resume(study, unfinished._trial_id)
-    if "hparams" not in trial.user_attrs:
-        trial.set_user_attr("hparams", {item.name: item.suggest(trial) for item in ranges})
+    if running:
+        # What `ask` returns, of a trial of another process.
+        trial = optuna().trial.Trial(study, running[0]._trial_id)
+        if "hparams" in trial.user_attrs:
+            return trial
+    else:
+        trial = study.ask()  # takes an enqueued trial first
+    trial.set_user_attr("hparams", _proposed(trial, ranges))
     return trial
+
+
+def _proposed(trial, ranges):
+    """The hparams of a trial: those that the user enqueued, and proposals for the others."""
+    enqueued = trial.study.trials[trial.number].system_attrs.get("fixed_params", {})
+    known = {item.name: item for item in ranges}
+    if unknown := next((name for name in enqueued if name not in known), None):
+        raise RejectedTrial(
+            trial,
+            f"An enqueued trial must set hparams that are searched: {', '.join(known)}. "
+            f"Received: {unknown}={enqueued[unknown]!r}.",
+        )
+    try:
+        chosen = {name: known[name].checked(value) for name, value in enqueued.items()}
+    except HParamError as error:
+        raise RejectedTrial(trial, str(error)) from error
+    # Optuna would take the user's values for what it stores itself, such as positions.
+    trial._fixed_params = {name: known[name].stored(value) for name, value in chosen.items()}
+    proposed = {item.name: item.suggest(trial) for item in ranges}
+    return {**proposed, **chosen}
+
+
+def tell(study: Any, trial: Any, value: float | None, reason: str = "") -> None:
+    """Record how a trial ended: with a value, or failed for a reason.
+
+    A trial that the user has ended in the meantime stays as it is.
+    """
+    if study.trials[trial.number].state.is_finished():
+        return
+    if value is not None:
+        study.tell(trial, value)
+        return
+    trial.set_user_attr("reason", reason)
+    study.tell(trial, state=optuna().trial.TrialState.FAIL)
+
+
+def check_trials(study: Any, ranges: Sequence[Range]) -> None:
+    """Check that the study's trials, some of which the user may have added, fit the ranges.
+
+    Raises:
+        UsageError: if a trial has a parameter that Optuna would compare with other values.
+    """
+    scratch = optuna().create_study().ask()
+    for item in ranges:
+        item.suggest(scratch)
+    own = scratch.distributions
+    for trial in study.trials:
+        for item in ranges:
+            there = trial.distributions.get(item.name, own[item.name])
+            if not _fits(item, own[item.name], there):
+                raise UsageError(
+                    f"The study in {FILENAME} must hold trials of {item}, stored as "
+                    f"{own[item.name]}; take another --output_dir. "
+                    f"Received: trial-{trial.number} with {item.name} stored as {there}."
+                )
+
+
+def _fits(item, own, there):
+    if own == there:
+        return True
+    if not item.is_stored_as_it_is:
+        return False  # the same stored number would be another value
+    try:
+        optuna().distributions.check_distribution_compatibility(own, there)
+    except ValueError:
+        return False
+    return True
+
+
+def completed(study: Any) -> list[Any]:
+    """Return the trials that have a result, the best first."""
+    sign = -1 if study.direction.name == "MAXIMIZE" else 1
+    ended = (trial for trial in study.trials if trial.state.name == "COMPLETE")
+    return sorted(ended, key=lambda trial: sign * trial.value)
+
+
+def reason(trial: Any) -> str:
+    """Return why a trial has no result, or its state."""
+    return str(trial.user_attrs.get("reason") or trial.state.name.lower())
 
 
 def objective_at_the_end(trial_dir: str, problem_name: str, objective: str) -> tuple[int, float]:
@@ -141,22 +249,33 @@ def objective_at_the_end(trial_dir: str, problem_name: str, objective: str) -> t
     return found
 
 
-def table(study: Any) -> list[str]:
-    """A line for each trial: the best one first, then the failed and the unfinished ones."""
-    sign = -1 if study.direction.name == "MAXIMIZE" else 1
-    lines = []
-    for trial in sorted(study.trials, key=lambda t: (t.value is None, sign * (t.value or 0))):
-        reached = trial.user_attrs.get("reason") or trial.state.name.lower()
-        if trial.value is not None:
-            reached = f"{study.user_attrs['autotune_objective']}={number(trial.value)}"
-        lines.append(f"trial-{trial.number}: {tried(trial)}: {reached}")
-    return lines
+def table(study: Any, ranges: Sequence[Range]) -> list[str]:
+    """Return a line for each trial: the best one first, then the failed and unfinished ones."""
+    ended = completed(study)
+    objective = study.user_attrs["autotune_objective"]
+    reached = {trial.number: f"{objective}={number(trial.value)}" for trial in ended}
+    others = [trial for trial in study.trials if trial.number not in reached]
+    return [
+        f"trial-{trial.number}: {tried(trial, ranges)}: "
+        f"{reached.get(trial.number) or reason(trial)}"
+        for trial in (*ended, *others)
+    ]
 
 
-def tried(trial: Any) -> str:
-    """What a trial tries, in one line."""
-    hparams = trial.user_attrs.get("hparams", {})
-    return " ".join(f"{name}={number(value)}" for name, value in hparams.items())
+def tried(trial: Any, ranges: Sequence[Range]) -> str:
+    """Return what a trial tries, in one line."""
+    return " ".join(f"{name}={number(value)}" for name, value in hparams_of(trial, ranges).items())
+
+
+def hparams_of(trial: Any, ranges: Sequence[Range]) -> dict[str, Any]:
+    """Return the hparams of a trial; a trial that the user added has Optuna's parameters only."""
+    if "hparams" in trial.user_attrs:
+        return dict(trial.user_attrs["hparams"])
+    known = {item.name: item for item in ranges}
+    return {
+        name: known[name].value_of(stored) if name in known else stored
+        for name, stored in trial.params.items()
+    }
 
 
 def number(value: Any) -> str:
