@@ -199,7 +199,8 @@ def _here(spec):
         return f"same{also}"
     values = [value for value in spec.supported_values if value not in ours]
     same = f"same for {', '.join(map(_code, values))}; " if len(values) > 1 else ""
-    return f"{same}others refused: {reason(spec.name)[0]}{also}"
+    why = f"give `{spec.facts.instead}`" if spec.facts.instead else reason(spec.name)[0]
+    return f"{same}others refused: {why}{also}"
 
 
 def _code(value):

@@ -187,7 +187,23 @@ def final_hparams(
 
     As in T2T the run's hparams.json wins over the set that it was made of, and what is given, a
     dict from name to value, over both.
+
+    Raises:
+        UsageError, HParamError: one line that says what is wrong.
     """
+    try:
+        return _final_hparams(hparams_set, given, output_dir, record, trains)
+    except hparam.HParamError as error:
+        for name in given.keys() & decode_hparams.DECODER.keys():
+            if repr(name) in str(error):
+                raise UsageError(
+                    f"--hparams must be hparams of the model; --decode_hparams={name}=… is how to "
+                    f"decode. Received: {name}={given[name]}."
+                ) from error
+        raise
+
+
+def _final_hparams(hparams_set, given, output_dir, record, trains):
     saved, trained = run_lib.hparams_of(output_dir, record)
     if hparams_set and (saved is None or record.get("hparams_set") != hparams_set):
         return hparams_lib.get(hparams_set, given), trained

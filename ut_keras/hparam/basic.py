@@ -277,7 +277,8 @@ class BasicHParams(without_effect.BasicNames):
         """
         refused = [
             f"{name}={getattr(self, name)!r} "
-            f"(supported now: {', '.join(map(repr, spec.supported_values))})"
+            f"(supported now: {', '.join(map(repr, spec.supported_values))}"
+            f"{spec.facts.instead and f', else give {spec.facts.instead}'})"
             for name, spec in specs(type(self)).items()
             if not spec.is_supported(getattr(self, name)) and (training or not spec.facts.training)
         ]

@@ -59,6 +59,7 @@ class Facts:
     check: Check | None = None  # a condition that the interval cannot say
     architecture: bool = False  # weights trained with one value are useless under another
     supported: tuple | None = None  # implemented besides the default; None: every value
+    instead: str = ""  # what to give in place of a value that is not supported
     inert: str = ""  # why the field has no effect here; "" if it has one
     comma_separated: bool = False  # T2T's strings such as "0,1", which may be given as [0,1]
     # A trained model computes the same under every value: it is read in training only, or says how

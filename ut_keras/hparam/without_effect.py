@@ -15,6 +15,7 @@ NO_EXPERTS = "experts are those of ffn_layer=sigma_moe, which has arguments of i
 _NO_BLOCKS = "an LSTM has no norms and adds no layer's input"
 _NO_SELF_ATTENTION = "an LSTM has no self-attention"
 _NO_MORE = "the vocabulary is that of the first problem, with the problems and classes behind it"
+_SAMPLING = "--decode_hparams=beam_size=1,sampling_temp=…"
 PrependMode = Literal["none", "prepend_inputs_masked_attention", "prepend_inputs_full_attention"]
 _LAYERS = "the depth is num_rec_steps, or act_max_steps where recurrence_type is 'act'"
 
@@ -69,11 +70,15 @@ class BasicNames:
     mlperf_mode: bool = later(False)
 
     # --- Decoding -------------------------------------------------------------------------------
-    sampling_method: Literal["argmax", "random", "random_per_example"] = later("argmax")
-    sampling_temp: float = later(1.0)
-    sampling_keep_top_k: int = later(-1)
+    sampling_method: Literal["argmax", "random", "random_per_example"] = later(
+        "argmax", instead=_SAMPLING
+    )
+    sampling_temp: float = later(1.0, instead=_SAMPLING)
+    sampling_keep_top_k: int = later(
+        -1, instead="--decode_hparams=beam_size=1,sampling_temp=…,top_k=…"
+    )
     force_full_predict: bool = later(False)
-    eval_run_autoregressive: bool = later(False)
+    eval_run_autoregressive: bool = later(False, instead="--schedule=train_eval_and_decode")
 
     # --- Relative and area attention ------------------------------------------------------------
     area_key_mode: str = later("none", architecture=True)
