@@ -150,6 +150,12 @@ def test_a_checkpoint_of_the_run_itself_is_not_written_to(run, tmp_path, capsys)
     assert {path: path.read_bytes() for path in before} == before
 
 
+@pytest.mark.parametrize("more", [["--model_dir=runs/1"], ["--n=8"], ["--n", "8", "--model_dir=x"]])
+def test_flags_of_t2t_avg_all_name_ours(capsys, more):
+    line = _error(capsys, *more)
+    assert "--prefix=FOLDER/ --num_last_checkpoints=N" in line
+
+
 def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
     output = f"--output_path={tmp_path}/averaged.ckpt"
     assert "--num_last_checkpoints, at least 1, must be given" in _error(capsys, output)

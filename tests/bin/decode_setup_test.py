@@ -113,6 +113,15 @@ def test_mistakes(error, changes, message):
     assert re.search(message, error(**changes))
 
 
+def test_gpu_memory_fraction_of_t2t_has_no_effect(flags):
+    changed = {**flags, "worker_gpu_memory_fraction": "0.5"}
+    setups = [
+        decode_setup.check(command_line.parse(flags_lib.DECODER, _argv(given), "ut-decoder", ""))
+        for given in (flags, changed)
+    ]
+    assert setups[0].values == setups[1].values and setups[0].hp == setups[1].hp
+
+
 def test_the_vocabulary_of_the_runs_folder_is_enough(flags, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(flags["output_dir"], run)

@@ -106,6 +106,14 @@ AVG_CHECKPOINTS = (
     Flag("num_last_checkpoints", 0, "The newest so many in the folder of --prefix, instead."),
     Flag("output_path", "/tmp/averaged.ckpt", 'Where to write; "-0" is added, as T2T does.', path),
     Flag("weights_dtype", "", "float16: half the size, and 32 bits in use.", choices=("float16",)),
+    # t2t-avg-all's.
+    *_refused(
+        "--prefix=FOLDER/ --num_last_checkpoints=N averages the newest N of a folder",
+        model_dir=None,
+        n=None,
+    ),
+    *_refused("give --output_path, a file's name", output_dir=None),
+    *_refused("it averages once; call it again", min_steps=None, wait_minutes=None),
 )
 
 BLEU = (
@@ -119,6 +127,13 @@ BLEU = (
     Flag("report_zero", None, type=bool, refused=_NO_DIR),
 )
 
+_MEMORY_FRACTION = Flag(
+    "worker_gpu_memory_fraction",
+    0.95,
+    "Without effect: TensorFlow takes as much of a GPU's memory as it needs.",
+    least=0,
+    most=1,
+)
 TRAINER = (
     _PROBLEM,
     Flag("model", None, "Name of the model.", str),
@@ -191,7 +206,8 @@ TRAINER = (
     *_refused("no schedule waits for another process's checkpoints", eval_timeout_mins=240),
     # What has gone with TensorFlow 1.
     *_refused(_GRAPH, tfdbg=False, dbgprofile=False, enable_graph_rewriter=False),
-    *_refused(_GRAPH, use_guarantee_const_getter=False, worker_gpu_memory_fraction=0.95),
+    *_refused(_GRAPH, use_guarantee_const_getter=False),
+    _MEMORY_FRACTION,
     *_refused("use --xla_compile", xla_jit_level=-1),
     *_refused("use the environment variable CUDA_VISIBLE_DEVICES", gpu_order=""),
     *_refused(_SERVER, worker_replicas=1, worker_id=0, worker_job="/job:localhost", master=""),
@@ -249,6 +265,7 @@ _RUNTIME = (
     "inter_op_parallelism_threads",
     "log_device_placement",
     "optionally_use_dist_strat",
+    "worker_gpu_memory_fraction",
 )
 _OF_TRAINING = tuple(
     flag
