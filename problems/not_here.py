@@ -34,10 +34,15 @@ for _patterns, _reason in {
     "copy_sequence*": "the nearest: algorithmic_identity_decimal40",
     "flip_bi_gram_sequence reverse_sequence*": "the nearest: algorithmic_reverse_decimal40",
     # Translation.
+    "translate_ende*bpe*": (
+        "its texts are split into BPE tokens beforehand, and T2T fetches them from Google Drive; "
+        "the nearest: translate_ende_wmt32k, with subwords, or text2text_tmpdir_tokens, of such "
+        "files that you have"
+    ),
     "translate_encs_cubbitt*": "the nearest: translate_encs_wmt32k",
     "translate_ende_*multi*": f"{_WIKIPEDIA}; the nearest: translate_ende_wmt32k",
     "translate_enro_*multi*": f"{_WIKIPEDIA}; the nearest: translate_enro_wmt32k",
-    "translate_ende*": f"{_CLEANED}; the nearest: translate_ende_wmt32k",
+    "translate_ende*clean*": f"{_CLEANED}; the nearest: translate_ende_wmt32k",
     "translate_enes*clean*": f"{_CLEANED}; the nearest: translate_enes_wmt32k",
     "translate_enfr*": "the nearest: translate_enfr_wmt32k",
     "translate_enzh_wmt32k*": (
