@@ -86,6 +86,7 @@ class _BabiProblem(text_problems.WordsProblem):
     raw_files = (babi_files.ARCHIVE,)
     num_train_shards = 1
     eval_metrics = ("accuracy",)
+    other_results = ("error/task_*", "mean_error", "failed_tasks")
     class_label_features = ("targets",)
     reserved_words: tuple[str, ...] = ()
 

@@ -173,6 +173,7 @@ class _Lambada(text_problems.WordsProblem):
 class LambadaLm(_Lambada):
     """A language model of sentences; the last word of a passage is one of its predictions."""
 
+    other_results = ("last_word_accuracy", "last_word_perplexity")
     of_novel = staticmethod(iter)
 
     def feature_encoders(self, data_dir: str | None) -> Encoders:
@@ -192,6 +193,7 @@ class LambadaRc(_Lambada):
     """All words of a passage but the last -> the last one, as a class."""
 
     eval_metrics = ("accuracy", "accuracy_top5", "neg_log_perplexity")
+    other_results = ("last_word_accuracy", "last_word_accuracy_from_context")
     class_label_features = ("targets",)
     raw_files = (DATASET, COMPREHENSION)
     of_novel = staticmethod(passages)

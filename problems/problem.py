@@ -15,6 +15,7 @@ No TensorFlow is loaded before data are written or read.
 
 import collections
 import dataclasses
+import fnmatch
 import functools
 import itertools
 import os
@@ -87,6 +88,14 @@ def declare(name: str, *bases: type, **attributes: Any) -> Any:
     return register(name)(made)
 
 
+# Of an evaluation of any problem; "ponder_time" depends on the model.
+_RESULTS = (
+    *("loss", "ponder_time"),
+    *("decode/accuracy", "decode/accuracy_per_sequence", "decode/num_samples"),
+)
+_NAMES = "other_results"
+
+
 class Problem:
     """A dataset of (inputs, targets).
 
@@ -95,6 +104,9 @@ class Problem:
         splits: tuple of str, those of "train", "dev" and "test" that there are.
         num_train_shards: int. Files that the train split is written to; the others get one.
         eval_metrics: tuple of str, T2T's names of metrics.
+        other_results: tuple of str. Names, or patterns such as "error/*", of the results of
+            `feature_metrics`, `summarize` and, after "decode/", `score_decoded`. With them a
+            command rejects another name at once; without them only after an evaluation.
         target_space_id: int. T2T's id of the kind of target, which its models embed.
         input_space_id: int. That of the inputs, which are targets in `NAME_rev` and `NAME_copy`.
         class_label_features: tuple of str. The features that hold one class id, without EOS.
@@ -113,6 +125,7 @@ class Problem:
         "accuracy_per_sequence",
         "neg_log_perplexity",
     )
+    other_results: tuple[str, ...] = ()
     target_space_id = 0
     input_space_id = 0
     class_label_features: tuple[str, ...] = ()
@@ -190,6 +203,19 @@ class Problem:
     ) -> dict[str, float]:
         """Scores what free decoding wrote; the lists are of one length."""
         return {}
+
+    def may_measure(self, name: str) -> bool:
+        """Return whether an evaluation may have a result of a name, by `metrics.jsonl`'s names."""
+        if name in _RESULTS or name.startswith("losses/"):
+            return True
+        patterns = (*self.eval_metrics, *self.other_results)
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+            return True
+        is_decoded = name.startswith("decode/")
+        methods = {"score_decoded"} if is_decoded else {"feature_metrics", "summarize"}
+        # The nearest class that says something decides: names, or methods of unknown names.
+        speaks = (vars(c) for c in type(self).__mro__ if vars(c).keys() & {*methods, _NAMES})
+        return _NAMES not in next(speaks)
 
     # Generation.
 

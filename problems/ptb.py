@@ -37,6 +37,7 @@ class LanguagemodelPtb10k(raw_text.OfArchive, text_problems.Text2SelfProblem):
     vocab_filename = "vocab.lmptb.10000"
     approx_vocab_size = 10_000
     oov_token = "<unk>"
+    other_results = text_problems.Text2SelfProblem.other_results
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         for line in raw_text.read_lines(self.path(split, tmp_dir)):

@@ -87,6 +87,7 @@ class NumberPrediction(_Agreement):
     """The words before the verb -> singular or plural."""
 
     eval_metrics = ("accuracy",)
+    other_results = ("accuracy/attractors_*",)
     class_label_features = ("targets",)
     vocab_name = "sva_number_prediction"
 
@@ -113,6 +114,7 @@ class LanguageModeling(_Agreement, text_problems.Text2SelfProblem):
     """The words up to the verb, one after the other."""
 
     vocab_name = "sva_language_modeling"
+    other_results = ("verb_ranking_accuracy", "verb_ranking_accuracy/attractors_*")
 
     def record_specs(self, data_dir: str | None) -> Specs:
         specs = self.feature_specs(data_dir)

@@ -247,6 +247,7 @@ class WsjParsing(text_problems.Text2TextProblem):
     splits = ("train", "dev", "test")
     paper = "Vinyals et al. 2015, Grammar as a Foreign Language (not in the UT paper)"
     raw_files = tuple(_FILES.values())
+    other_results = ("decode/labelled_*", "decode/whole_trees")
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         return self.splits if _find(tmp_dir, "test") else self.splits[:2]

@@ -1,6 +1,9 @@
 """What is wrong with a command line is said before TensorFlow is loaded."""
 
 import json
+import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -9,6 +12,8 @@ from tests.bin import small_run
 from ut_keras import problems
 from ut_keras.bin import command_line, decoder, exporter, flags, import_t2t, run_setup
 from ut_keras.errors import UsageError
+
+_ROOT = pathlib.Path(__file__).parents[2]
 
 
 def _argv(tmp_path, *more):
@@ -31,6 +36,18 @@ def _argv(tmp_path, *more):
         (["--profile=9-3"], "A-B. Received: '9-3'"),
         (["--profile=yes"], "A-B. Received: 'yes'"),
         (["--global_batch_size=0"], "global_batch_size must be at least 1. Received: 0"),
+        (["--eval_early_stopping_metric=acuracy"], "neg_log_perplexity, step. Received: 'acuracy'"),
+        (
+            ["--eval_early_stopping_metric=metrics-x/targets/blue"],
+            "Received: 'metrics-x/targets/blue'",
+        ),
+        (
+            ["--eval_early_stopping_metric=decode/bleu", "--schedule=train_eval_and_decode"],
+            "decode/accuracy_per_sequence",
+        ),
+        (["--hparams=beam_size=4"], "--decode_hparams=beam_size="),
+        (["--hparams=eval_run_autoregressive=True"], "--schedule=train_eval_and_decode"),
+        (["--worker_gpu_memory_fraction=2"], "Received: 2.0"),
     ],
 )
 def test_what_is_refused(tmp_path, capsys, more, message):
@@ -89,6 +106,58 @@ def test_early_stopping_by_t2ts_flags(tmp_path):
         assert not stopping.should_stop
     stopping.add(300, {"accuracy": 0.8})
     assert stopping.should_stop and stopping.best_step == 300
+
+
+def test_early_stopping_takes_every_result_of_a_problem(tmp_path):
+    def measures(problem, name):
+        return problems.get(problem).may_measure(name)
+
+    babi, translation = "babi_qa_concat_task1_1k", "translate_ende_wmt8k"
+    assert measures(babi, "error/task_1") and measures(babi, "mean_error")
+    assert not measures(babi, "decode/bleu") and not measures(babi, "mean_eror")
+    assert measures(translation, "approx_bleu_score") and measures(translation, "decode/bleu")
+    assert not measures(translation, "bleu") and not measures(translation, "decode/blue")
+    assert measures("wsj_parsing", "decode/labelled_f1")
+    assert measures("sva_number_prediction", "accuracy/attractors_2")
+    assert not measures("languagemodel_ptb10k", "perplexity")
+    assert measures("languagemodel_ptb10k", "per_word_perplexity")
+
+
+def test_early_stopping_leaves_names_to_a_class_with_methods_of_its_own():
+    class Mine(type(problems.get("translate_ende_wmt8k"))):
+        def score_decoded(self, sources, references, hypotheses):
+            return {"mine": 1.0}
+
+    class Named(Mine):
+        other_results = ("decode/mine",)
+
+    assert Mine().may_measure("decode/mine") and not Mine().may_measure("mine")
+    assert Named().may_measure("decode/mine") and not Named().may_measure("decode/bleu")
+
+
+def test_early_stopping_takes_t2ts_tag_without_targets(tmp_path):
+    argv = _argv(tmp_path, "--eval_early_stopping_metric=metrics-x/approx_bleu_score")
+    argv[0] = "--problem=translate_ende_wmt8k"
+    args = command_line.parse(flags.TRAINER, argv, "", "")
+    assert run_setup.check(args).early_stopping.metric == "approx_bleu_score"
+
+
+def test_wrong_metric_is_rejected_without_tensorflow(tmp_path):
+    program = (
+        "import sys; from ut_keras.bin import trainer; code = trainer.main(sys.argv[1:]); "
+        "sys.exit(3 if 'tensorflow' in sys.modules else code)"
+    )
+    argv = _argv(tmp_path, "--eval_early_stopping_metric=metrics-x/blue")
+    words = [sys.executable, "-c", program, *argv]
+    result = subprocess.run(words, capture_output=True, text=True, cwd=_ROOT, timeout=60)
+    assert result.returncode == 2 and "Received: 'metrics-x/blue'" in result.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_bpe_problem_of_t2t_has_its_own_reason(tmp_path, capsys):
+    argv = ["--problem=translate_ende_wmt_bpe32k", *_argv(tmp_path)[1:]]
+    line = small_run.error(capsys, trainer.main, argv)
+    assert "BPE" in line and "TMX" not in line and "translate_ende_wmt32k" in line
 
 
 def test_a_field_without_effect_is_said(tmp_path, capsys):

@@ -98,6 +98,8 @@ def check(args: argparse.Namespace) -> Setup:
                 "whose statistics no other can use; --warm_start_from takes the weights alone. "
                 f"Received: {hp.optimizer}."
             )
+    stopping = _early_stopping(args, schedule, problem)
+    profile_steps, split = _profile_steps(args.profile), eval_split(args, problem)
     if trains:
         run_folder.check(output_dir, "" if args.hparams_set else "hparams.json")
         before = hparams_lib.get(args.hparams_set) if args.hparams_set else saved
@@ -112,12 +114,12 @@ def check(args: argparse.Namespace) -> Setup:
         schedule=schedule,
         problem=problem,
         hp=hp,
-        eval_split=eval_split(args, problem),
+        eval_split=split,
         seed=seed,
         decode=decode,
         cluster=workers,
-        early_stopping=_early_stopping(args, schedule),
-        profile_steps=_profile_steps(args.profile),
+        early_stopping=stopping,
+        profile_steps=profile_steps,
     )
 
 
@@ -151,7 +153,7 @@ def check_is_measured(flag: str, metric: str, schedule: str) -> None:
         )
 
 
-def _early_stopping(args, schedule):
+def _early_stopping(args, schedule, problem):
     stopping = early_stopping.EarlyStopping(
         args.eval_early_stopping_metric,
         args.eval_early_stopping_steps,
@@ -159,6 +161,13 @@ def _early_stopping(args, schedule):
         args.eval_early_stopping_metric_minimize,
     )
     check_is_measured("eval_early_stopping_metric", stopping.metric, schedule)
+    if stopping.metric != "step" and not problem.may_measure(stopping.metric):
+        names = {"step", "loss", "losses/…", *problem.eval_metrics, *problem.other_results}
+        decoded = {"decode/accuracy", "decode/accuracy_per_sequence"}
+        raise UsageError(
+            f"--eval_early_stopping_metric must be one of {', '.join(sorted(names | decoded))}. "
+            f"Received: {args.eval_early_stopping_metric!r}."
+        )
     if args.eval_early_stopping_steps is not None and schedule in ("train", *_OF_A_CHECKPOINT):
         raise UsageError(
             "--eval_early_stopping_steps needs a schedule that trains and evaluates. "

@@ -21,6 +21,7 @@ from ut_keras.bin import command, command_line, flags, run_setup
 from ut_keras.bin.run_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
+from ut_keras.files import metrics_file
 from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.hparam import ranges as hparam_ranges
 from ut_keras.process import interruption
@@ -99,7 +100,8 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
             "--schedule must train and evaluate: the objective is read off evaluations. "
             f"Received: {args.schedule}."
         )
-    run_setup.check_is_measured("autotune_objective", args.autotune_objective, setup.schedule)
+    objective = metrics_file.name_of(args.autotune_objective)
+    run_setup.check_is_measured("autotune_objective", objective, setup.schedule)
     if checkpoint_files.exists(args.output_dir):
         raise UsageError(
             f"--output_dir must be a folder for a search. Received: {args.output_dir}, which "
@@ -224,7 +226,7 @@ class _Search:
     def _read_objective(self, trial):
         directory = _trial_dir(self.setup.args.output_dir, trial.number)
         objective = self.setup.args.autotune_objective
-        step, value = search.objective_at_the_end(directory, self.setup.problem.name, objective)
+        step, value = search.objective_at_the_end(directory, objective)
         if not math.isfinite(value):
             self._fail(trial, f"{objective}={value} at step {step}")
             return

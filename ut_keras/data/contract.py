@@ -131,6 +131,7 @@ OF_PROBLEM = {
     "splits": SPLITS,
     "num_train_shards": SHARDS,
     "eval_metrics": _LINES,
+    "other_results": _LINES,
     "target_space_id": _SPACE,
     "input_space_id": _SPACE,
     "class_label_features": _LINES,

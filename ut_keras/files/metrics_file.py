@@ -29,6 +29,16 @@ _LESS_IS_BETTER = re.compile(
 _NEGATED = re.compile(r"(^|[/_])neg_")
 
 
+# T2T's names for TensorBoard.
+_T2T_TAG = re.compile(r"metrics-[^/]*/(?:targets/)?(.*)")
+
+
+def name_of(metric: str) -> str:
+    """Return the name of a metric here, of T2T's tag: "metrics-PROBLEM/targets/accuracy"."""
+    tag = _T2T_TAG.fullmatch(metric)
+    return tag[1] if tag else metric
+
+
 def path(output_dir: str) -> str:
     """The path of the file of a run."""
     return os.path.join(output_dir, FILENAME)

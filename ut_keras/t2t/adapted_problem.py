@@ -50,6 +50,8 @@ def adapt(t2t: t2t_problem.Problem) -> "Adapted":
 class Adapted(problem.Problem):
     """A problem whose samples are texts; `t2t` is the `ut_keras.t2t.problem.Problem`."""
 
+    other_results = ("per_word_perplexity", "decode/bleu")
+
     def __init__(self, t2t: t2t_problem.Problem) -> None:
         self.t2t: Any = t2t  # what it has beyond the base class is the package's to say
         t2t.adapted = self

@@ -10,14 +10,11 @@ there is to know, so a run that goes on decides as one that was never stopped.
 """
 
 import dataclasses
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ut_keras.errors import UserError
 from ut_keras.files import metrics_file
-
-_T2T_TAG = re.compile(r"metrics-.*?/targets/(.*)")
 
 
 class MetricError(UserError):
@@ -28,8 +25,8 @@ class MetricError(UserError):
 class EarlyStopping:
     """Follows one metric."""
 
-    # As named in `metrics.jsonl`, such as "loss" or "decode/bleu", or by T2T's tag,
-    # "metrics-PROBLEM/targets/accuracy". Of "step" the last is the best.
+    # A name in `metrics.jsonl`, such as "loss" or "decode/bleu", or T2T's tag for it, as of
+    # `metrics_file.name_of`. Of "step" the last is the best.
     metric: str = "loss"
     # Stop once the metric has not improved by `delta` within so many; None never stops.
     patience_steps: int | None = None
@@ -37,8 +34,7 @@ class EarlyStopping:
     minimize: bool | None = None  # whether less is better; None goes by the name
 
     def __post_init__(self) -> None:
-        if tag := _T2T_TAG.fullmatch(self.metric):
-            self.metric = tag[1]
+        self.metric = metrics_file.name_of(self.metric)
         less = metrics_file.is_less_better(self.metric) if self.minimize is None else self.minimize
         self._sign = -1.0 if less else 1.0
         self._values: dict[Any, float] = {}

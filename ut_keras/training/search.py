@@ -226,16 +226,15 @@ def reason(trial: Any) -> str:
     return str(trial.user_attrs.get("reason") or trial.state.name.lower())
 
 
-def objective_at_the_end(trial_dir: str, problem_name: str, objective: str) -> tuple[int, float]:
+def objective_at_the_end(trial_dir: str, objective: str) -> tuple[int, float]:
     """Reads the (step, value) of a trial's last evaluation from its `metrics.jsonl`.
 
-    The objective is a name there, or TensorBoard's for it, which T2T takes:
-    "metrics-PROBLEM/targets/accuracy" or "metrics-PROBLEM/accuracy".
+    The objective is a name there, or T2T's tag for it, as of `metrics_file.name_of`.
 
     Raises:
         UsageError: if no evaluation has it; the names that are there are listed.
     """
-    name = objective.removeprefix(f"metrics-{problem_name}/").removeprefix("targets/")
+    name = metrics_file.name_of(objective)
     found, known = None, set()
     for record in metrics_file.records(trial_dir, **metrics_file.OF_TRAINING):
         known |= record.keys() - set(metrics_file.NO_METRICS)
